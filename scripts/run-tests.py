@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Runs all tests, then lists what they skipped and how often they looked again.
+"""Runs all tests, then lists skips and retries.
 
 Tests write notes, one line each, to the file that HOPTAX_TEST_NOTES names: `skip TEST REASON` and `retry TEST REASON`
-(crates/hoptax/tests/all/support/notes.rs). The run fails if a test fails; if tests looked again more often than the bounds below; and,
+(crates/hoptax/tests/all/support/notes.rs). The run fails if a test fails; if there are more retries than the limits below; and,
 with CI=true, if a skip is not listed in crates/hoptax/tests/allowed-skips.txt.
 """
 
@@ -17,10 +17,10 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ALLOWED = ROOT / "crates/hoptax/tests/allowed-skips.txt"
 
-# A test may look again only when the machine was disturbed, and on a rented machine with bursts of steal up to 60 % that happened to
-# up to five of about twenty such tests in a run. More than twice that is no chance: tests look again because of something else.
+# A test may retry only if the machine was disturbed. On a rented machine with bursts of up to 60 % steal, up to five of about twenty such
+# tests did so in a run. More than twice as many retries must have another reason.
 MOST_RETRIES = 12
-# Three looks at most: a fault that shows in every other look then fails one run in eight, and over this bound never hides in loops.
+# Three attempts at most: a fault that shows in every other attempt then fails one run in eight. The limit keeps it from hiding in a loop.
 MOST_RETRIES_OF_A_TEST = 2
 
 
@@ -44,13 +44,13 @@ def allowed_patterns(text):
             continue
         pattern, mark, why = line.partition(" # ")
         if not mark or not why.strip():
-            raise ValueError(f"{ALLOWED.name}:{number}: says not why this skip is acceptable: write `TEST REASON # why`")
+            raise ValueError(f"{ALLOWED.name}:{number}: does not say why this skip is acceptable: write `TEST REASON # why`")
         patterns.append(pattern.strip())
     return patterns
 
 
 def summary(notes, patterns, ci):
-    """Lines to print, and what is wrong."""
+    """Lines to print, and reasons to fail."""
     lines, wrong = [], []
     skips = sorted({(test, reason) for kind, test, reason in notes if kind == "skip"})
     lines.append(f"Skipped: {len(skips)}" + (":" if skips else ""))
@@ -60,15 +60,15 @@ def summary(notes, patterns, ci):
         if ci and not allowed:
             wrong.append(f"{test} was skipped ({reason}), and {ALLOWED.name} does not list that")
     retries = [(test, reason) for kind, test, reason in notes if kind == "retry"]
-    lines.append(f"Looked again: {len(retries)} (at most {MOST_RETRIES})" + (":" if retries else ""))
+    lines.append(f"Retries: {len(retries)} (at most {MOST_RETRIES})" + (":" if retries else ""))
     by_test = collections.Counter(test for test, _ in retries)
     for test, count in sorted(by_test.items()):
         lines.append(f"  {test}: {count} (at most {MOST_RETRIES_OF_A_TEST})")
         lines += [f"    {reason}" for one, reason in retries if one == test]
         if count > MOST_RETRIES_OF_A_TEST:
-            wrong.append(f"{test} looked again {count} times")
+            wrong.append(f"{test} was retried {count} times")
     if len(retries) > MOST_RETRIES:
-        wrong.append(f"tests looked again {len(retries)} times")
+        wrong.append(f"there were {len(retries)} retries")
     return lines, wrong
 
 

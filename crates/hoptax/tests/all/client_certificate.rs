@@ -1,5 +1,5 @@
-//! Gateways before an upstream that asks for a certificate: each pack shows the one that it is given, in each version of TLS that
-//! such an upstream may speak, and reviews of tokens show it as well.
+//! Gateways in front of an upstream that requires a client certificate: each pack sends the certificate, in each TLS
+//! version, also for token reviews.
 
 use crate::findings::two_ports;
 use crate::support::PATIENCE;
@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 const PACKS: [&str; 7] = ["nginx", "nginx-lua", "haproxy", "envoy", "caddy", "apache", "trafficserver"];
 
-/// Lets in who shows a certificate of `made`'s authority, in `version` alone.
+/// TLS configuration that requires a certificate of `made`'s authority, in one TLS version.
 fn strict(
     made: &Credentials,
     version: &'static rustls::SupportedProtocolVersion,
@@ -41,7 +41,7 @@ fn strict(
     Arc::new(config.expect("they fit"))
 }
 
-/// Answers every request with the version of TLS, and token reviews as an API server does: 201, whatever the token.
+/// Answers every request with the TLS version, and token reviews with 201, like an API server.
 fn upstream(config: Arc<rustls::ServerConfig>) -> Server {
     Server::over(Some(config), |request| {
         if request.path != TOKEN_REVIEW_PATH {
@@ -56,7 +56,7 @@ fn upstream(config: Arc<rustls::ServerConfig>) -> Server {
     })
 }
 
-/// A gateway's process, ended with its workers.
+/// A gateway's process. When dropped, it is stopped together with its workers.
 struct Gateway {
     child: Child,
     address: SocketAddr,
@@ -70,7 +70,7 @@ impl Drop for Gateway {
     }
 }
 
-/// Starts `pack` before `upstream`, which is told of as a plan's own, with a certificate to show where `shows`.
+/// Starts `pack` in front of `upstream`, with a client certificate if `shows`.
 fn start(
     pack: &str,
     features: &[Feature],
@@ -137,7 +137,7 @@ fn start(
 }
 
 #[test]
-fn gateways_show_upstreams_the_certificate_that_they_are_given() {
+fn gateways_send_their_client_certificate() {
     for pack in PACKS.into_iter().filter(|pack| !is_missing(pack)) {
         let features = [Feature::UpstreamTls];
         let made = Credentials::make(&features).expect("made");
@@ -164,7 +164,7 @@ fn gateways_show_upstreams_the_certificate_that_they_are_given() {
 }
 
 #[test]
-fn token_reviews_show_it_too_and_are_read() {
+fn token_reviews_send_it_too_and_are_read() {
     for pack in ["nginx-lua", "envoy"].into_iter().filter(|pack| !is_missing(pack)) {
         let features = [Feature::UpstreamTls, Feature::TokenReview { cache_s: 0 }];
         let made = Credentials::make(&features).expect("made");
@@ -181,7 +181,7 @@ fn token_reviews_show_it_too_and_are_read() {
     }
 }
 
-/// Packs of gateways that cannot be had here: what they render names the files where the product's manual says so.
+/// Gateways that cannot be installed here: the rendered files must name the certificate where the product's manual says so.
 #[test]
 fn packs_from_documentation_name_the_certificate() {
     let packs = crate::world::packs();

@@ -1,4 +1,5 @@
-//! Every installed pack passes on what it is given, or lists where it does not; and no gateway listens beyond loopback.
+//! Every installed pack forwards requests and responses unchanged, or lists the differences. No gateway listens beyond
+//! loopback.
 
 use crate::support::sockets::listening;
 use crate::support::{PATIENCE, hoptax};
@@ -13,10 +14,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::process::Stdio;
 use std::time::Duration;
 
-/// Packs whose gateways set-up installs: these are looked at, come what may.
+/// Packs whose gateways the set-up installs. These are always checked.
 const INSTALLED: [&str; 3] = ["nginx", "haproxy", "envoy"];
 
-/// As a pack's author would write it down.
+/// The differences in the format of a pack.
 fn as_yaml(seen: &[Seen]) -> String {
     let differences = seen.iter().filter_map(|seen| Some((seen.case, seen.difference.as_ref()?)));
     differences.map(|(case, what)| format!("  - case: {case}\n    what: {what:?}\n    reason: …\n")).collect()
@@ -28,7 +29,7 @@ fn every_installed_gateway_differs_from_direct_as_its_pack_lists_and_listens_on_
     let packs = crate::world::packs();
     let names: Vec<&str> = packs
         .iter()
-        // A sidecar answers inside its namespace, for every network that is there.
+        // A sidecar runs inside its namespace and listens on every interface there.
         .filter(|pack| binary::find(pack).is_some() && pack.manifest().intercept.is_none())
         .map(hoptax_lab::packs::Pack::name)
         .collect();
@@ -71,9 +72,9 @@ fn every_installed_gateway_differs_from_direct_as_its_pack_lists_and_listens_on_
     assert!(wrong.is_empty(), "{wrong}");
 }
 
-/// As by Ctrl-Z: what waits for an answer meanwhile is interrupted by the kernel, time and again, and waits on.
+/// Simulates Ctrl-Z. The kernel interrupts waiting system calls, which must then continue.
 #[test]
-fn who_is_stopped_and_goes_on_asks_on() {
+fn a_stopped_process_continues_its_requests() {
     if is_missing("nginx") {
         return;
     }
@@ -92,7 +93,7 @@ fn who_is_stopped_and_goes_on_asks_on() {
 }
 
 #[test]
-fn conform_tells_what_differs_and_why() {
+fn conform_reports_differences_with_their_reasons() {
     if is_missing("nginx") {
         return;
     }

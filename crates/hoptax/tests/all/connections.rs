@@ -1,4 +1,4 @@
-//! `hoptax load --spec -` against the real nginx: how connections are made, kept and ended, as the server saw it.
+//! `hoptax load --spec -` against the real nginx: how connections are opened, kept and closed, as the server's log shows.
 
 use crate::support::{PATIENCE, Scratch, hoptax, wait_for, wait_until};
 use crate::world::is_missing;
@@ -10,8 +10,8 @@ use std::process::{Child, Command, Stdio};
 
 const REQUESTS: u64 = 400;
 
-/// nginx on a Unix socket and on a port, in one process, with a line per request: address, HTTP version, number of the
-/// connection, number of the request on it.
+/// nginx on a Unix socket and on a port, in one process. It logs per request: address, HTTP version, connection number,
+/// number of the request on it.
 pub(crate) struct Nginx {
     process: Child,
     scratch: Scratch,
@@ -58,7 +58,7 @@ impl Nginx {
         self.scratch.path().join("socket").display().to_string()
     }
 
-    /// The lines written since this was asked last, once there are `requests` of them.
+    /// The log lines since the last call, once there are `requests` of them.
     pub(crate) fn seen(&self, requests: u64) -> Vec<Vec<String>> {
         let path = self.scratch.path().join("access.log");
         let lines = wait_for("every request is logged", PATIENCE, || {
@@ -67,7 +67,7 @@ impl Nginx {
                 text.lines().map(|line| line.split(' ').map(str::to_owned).collect()).collect();
             (lines.len() as u64 >= requests && text.ends_with('\n')).then_some(lines)
         });
-        // It is opened for appending, so that it goes on at the beginning.
+        // nginx appends, so it continues at the beginning.
         std::fs::File::create(&path).expect("emptied");
         lines
     }
@@ -75,13 +75,13 @@ impl Nginx {
 
 impl Drop for Nginx {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have exited already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// A spec for [`REQUESTS`] on four connections to `address`, with `more` members.
+/// A spec for [`REQUESTS`] on four connections to `address`, with additional members.
 fn spec(address: &str, more: Value) -> Value {
     let mut spec = json!({
         "schema": 2,
@@ -109,12 +109,12 @@ fn spec(address: &str, more: Value) -> Value {
     spec
 }
 
-/// Carries out `spec` and gives its record, all of whose requests must have been answered.
-fn carried_out(spec: &Value) -> Value {
+/// Runs `spec` and returns its record. All requests must have been answered.
+fn run_spec(spec: &Value) -> Value {
     let mut command = hoptax();
     command.args(["load", "--spec", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut process = command.spawn().expect("starts");
-    // Gone when this returns: the generator ends when the process that started it does.
+    // If this test panics, the generator exits together with the process that started it.
     process
         .stdin
         .take()
@@ -128,7 +128,7 @@ fn carried_out(spec: &Value) -> Value {
     record
 }
 
-/// Sockets of this machine in TIME_WAIT: with `port` on their own side, and on the other.
+/// Number of sockets in TIME_WAIT with `port` as local port, and as remote port.
 fn time_wait(port: u16) -> (usize, usize) {
     let table = std::fs::read_to_string("/proc/net/tcp").expect("procfs");
     let (mut ours, mut theirs) = (0, 0);
@@ -152,7 +152,7 @@ fn nginx_on_a_unix_socket_is_loaded() {
     let nginx = Nginx::start();
     for (limit, opened) in [(Value::Null, 4..=4), (json!(1), REQUESTS..=REQUESTS + 4)] {
         let more = json!({"requests_per_connection": limit});
-        let record = carried_out(&spec(&format!("unix:{}", nginx.socket()), more));
+        let record = run_spec(&spec(&format!("unix:{}", nginx.socket()), more));
         assert!(opened.contains(&record["lifetime"]["opened"].as_u64().expect("a count")), "{record}");
         let seen = nginx.seen(REQUESTS);
         assert!(seen.iter().all(|line| line[0] == "unix:" && line[1] == "HTTP/1.1"), "{:?}", seen[0]);
@@ -160,7 +160,7 @@ fn nginx_on_a_unix_socket_is_loaded() {
 }
 
 #[test]
-fn nginx_closes_and_keeps_what_is_asked_of_it() {
+fn nginx_keeps_and_closes_connections_as_specified() {
     if is_missing("nginx") {
         return;
     }
@@ -168,7 +168,7 @@ fn nginx_closes_and_keeps_what_is_asked_of_it() {
     for (http, limit) in [("1.1", 1), ("1.0", 1), ("1.1", 8), ("1.0", 8)] {
         let before = time_wait(nginx.port);
         let more = json!({"http": http, "requests_per_connection": limit});
-        let record = carried_out(&spec(&nginx.address(), more));
+        let record = run_spec(&spec(&nginx.address(), more));
         let seen = nginx.seen(REQUESTS);
         assert!(seen.iter().all(|line| line[1] == format!("HTTP/{http}")), "{:?}", seen[0]);
         let longest = seen.iter().map(|line| line[3].parse::<u64>().expect("a number")).max();
@@ -177,7 +177,7 @@ fn nginx_closes_and_keeps_what_is_asked_of_it() {
         let connections = &record["connections"];
         assert_eq!(connections["reused"], REQUESTS - firsts, "{connections}");
         assert_eq!(connections["closed_by_peer"], 0, "it was asked to: {connections}");
-        // Who closes first keeps the port in TIME_WAIT: that shall be nginx, but for what stood at the end.
+        // The side that closes first keeps the port in TIME_WAIT. This must be nginx, except for connections open at the end.
         let after = time_wait(nginx.port);
         let (by_nginx, by_us) = (after.0.saturating_sub(before.0), after.1.saturating_sub(before.1));
         assert!(by_us <= 8, "{by_us} ports of ours are in TIME_WAIT, and {by_nginx} of nginx's");
@@ -185,13 +185,13 @@ fn nginx_closes_and_keeps_what_is_asked_of_it() {
 }
 
 #[test]
-fn nginx_sees_each_connection_come_from_its_source() {
+fn each_connection_uses_its_source_address() {
     if is_missing("nginx") {
         return;
     }
     let nginx = Nginx::start();
     let sources = ["127.86.75.31", "127.86.75.32"];
-    let record = carried_out(&spec(&nginx.address(), json!({"sources": sources})));
+    let record = run_spec(&spec(&nginx.address(), json!({"sources": sources})));
     assert_eq!(record["connections"]["established"], 4);
     let mut seen: Vec<(String, String)> =
         nginx.seen(REQUESTS).into_iter().map(|line| (line[0].clone(), line[2].clone())).collect();

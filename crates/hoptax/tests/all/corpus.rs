@@ -1,6 +1,6 @@
-//! What the fuzzers ask of every parser, asked of all the input in `fuzz/corpus/`: seeds, and whatever was found to break one.
+//! Runs the properties of all fuzz targets on the inputs in `fuzz/corpus/`: seeds, and inputs that once broke a parser.
 
-// A library of its own for the fuzzers, a module here.
+// A crate for the fuzzers, included as a module here.
 #[allow(unreachable_pub)]
 #[path = "../../../../fuzz/src/lib.rs"]
 mod properties;
@@ -9,25 +9,25 @@ use properties::{chunked, histogram, plan, request, response, spec, template};
 use std::fs;
 use std::path::Path;
 
-/// Panics where what must hold of its input does not.
+/// Panics if a property does not hold for the input.
 type Property = fn(&[u8]);
 
-/// Every fuzz target, and what must hold of its input.
+/// Every fuzz target with its property.
 const TARGETS: [(&str, Property); 7] = [
-    ("chunked", chunked::holds),
-    ("histogram", histogram::holds),
-    ("plan", plan::holds),
-    ("request", request::holds),
-    ("response", response::holds),
-    ("spec", spec::holds),
-    ("template", template::holds),
+    ("chunked", chunked::property),
+    ("histogram", histogram::property),
+    ("plan", plan::property),
+    ("request", request::property),
+    ("response", response::property),
+    ("spec", spec::property),
+    ("template", template::property),
 ];
 
 fn fuzz() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz"))
 }
 
-/// The names in a directory, in order.
+/// Sorted names in a directory.
 fn names(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
     let mut names: Vec<String> =
@@ -37,25 +37,25 @@ fn names(directory: &Path) -> Vec<String> {
 }
 
 #[test]
-fn all_that_was_found_and_all_seeds_hold() {
-    for (target, holds) in TARGETS {
+fn properties_hold_for_the_whole_corpus() {
+    for (target, property) in TARGETS {
         let directory = fuzz().join("corpus").join(target);
         let inputs = names(&directory);
         assert!(inputs.len() >= 7, "{target}: {} inputs", inputs.len());
         for name in inputs {
             println!("{target}/{name}");
             let input = fs::read(directory.join(&name)).expect("a file");
-            holds(&input);
-            // The front of what is whole is what comes in first; so much of it, here.
+            property(&input);
+            // Also tries prefixes, as a parser reads its input in parts.
             for cut in (0..input.len()).step_by(input.len().div_ceil(16).max(1)) {
-                holds(&input[..cut]);
+                property(&input[..cut]);
             }
         }
     }
 }
 
 #[test]
-fn every_target_is_asked() {
+fn every_fuzz_target_is_listed() {
     let named: Vec<String> = TARGETS.iter().map(|(name, _)| (*name).to_owned()).collect();
     assert_eq!(names(&fuzz().join("corpus")), named);
     let files: Vec<String> = named.iter().map(|name| format!("{name}.rs")).collect();

@@ -1,5 +1,5 @@
-//! Driver `docker`: a real gateway in a real container. The image is made here, of the gateway that is installed and the
-//! libraries it needs, so nothing is pulled. Where no docker engine answers, these tests are skipped.
+//! Driver `docker`: a real gateway in a real container. The tests build the image from the installed gateway and its
+//! libraries, so nothing is pulled. They are skipped if no docker engine answers.
 
 use crate::support::{PATIENCE, Scratch, hoptax, skip, wait_until};
 use crate::world::{Running, exe, get, http_upstream, is_missing, running_plan};
@@ -19,7 +19,7 @@ fn docker(words: &[&str]) -> Option<String> {
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// Whether an engine answers; notes the skip where none does.
+/// Whether a docker engine answers; notes a skip if not.
 fn engine() -> bool {
     let answers = docker(&["version", "--format", "{{.Server.Version}}"]).is_some();
     if !answers {
@@ -28,7 +28,7 @@ fn engine() -> bool {
     answers
 }
 
-/// A directory with the pack nginx, which says how it is started in a container of an image that is built here.
+/// A directory with the pack nginx, set up to start in a container of an image that is built here.
 fn world() -> Option<Scratch> {
     if is_missing("nginx") || !engine() {
         return None;
@@ -49,7 +49,7 @@ fn world() -> Option<Scratch> {
     Some(scratch)
 }
 
-/// An image of nginx, its libraries, and who root is.
+/// Builds an image with nginx, its libraries, and a user database.
 fn build_image(context: &Path) {
     let ldd = Command::new("ldd").arg("/usr/sbin/nginx").output().expect("ldd runs");
     let told = String::from_utf8(ldd.stdout).expect("text");
@@ -65,14 +65,14 @@ fn build_image(context: &Path) {
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
 }
 
-/// Names of containers that a hoptax of this process id has made.
+/// Names of the containers that the hoptax process with this pid started.
 fn containers(pid: u32) -> String {
     let filter = format!("label=hoptax.pid={pid}");
     docker(&["ps", "--all", "--filter", &filter, "--format", "{{.Names}}"]).expect("docker answers")
 }
 
 #[test]
-fn a_gateway_runs_in_a_container_is_watched_there_and_is_gone_afterwards() {
+fn a_gateway_runs_in_a_container_is_sampled_and_is_removed_afterwards() {
     let Some(world) = world() else { return };
     let kind = GatewayKind::Pack {
         pack: "nginx".into(),
@@ -172,7 +172,7 @@ fn a_run_measures_a_container_and_its_ledger_agrees() {
 }
 
 #[test]
-fn an_image_that_is_not_there_is_told_before_anything_starts() {
+fn a_missing_image_is_reported_before_anything_starts() {
     let Some(world) = world() else { return };
     let kind = |image: &str| GatewayKind::Pack {
         pack: "nginx".into(),
@@ -197,7 +197,7 @@ fn an_image_that_is_not_there_is_told_before_anything_starts() {
 }
 
 #[test]
-fn plans_that_ask_for_a_container_wrongly_are_refused_where_they_do() {
+fn wrong_container_settings_are_refused_with_their_place() {
     let scratch = Scratch::new();
     for (gateway, told) in [
         ("{ name: hop-l4, driver: docker }", "`driver` needs a pack, and `hop-l4` is not a pack"),
@@ -237,7 +237,7 @@ fn a_plan_says_what_its_gateways_run_in() {
 }
 
 #[test]
-fn a_guard_ends_with_what_is_to_be_run_at_the_end() {
+fn a_guard_runs_its_last_command_at_the_end() {
     let scratch = Scratch::new();
     for (name, command) in [("ended-by-itself", &["true"][..]), ("lost-its-lifeline", &["sleep", "600"])] {
         let file = scratch.path().join(name);

@@ -1,4 +1,4 @@
-//! Driver `process` with everything of our own: the built-in upstream, the hops, and what `hoptax render` shows.
+//! Driver `process` with built-in services: the upstream, the hops, and `hoptax render`.
 
 use crate::support::{PATIENCE, hoptax};
 use crate::world::{Running, exe, get, http_upstream, running_plan};
@@ -121,7 +121,7 @@ fn every_installed_gateway_passes_verification_in_front_of_the_built_in_upstream
 }
 
 #[test]
-fn what_already_runs_is_attached_to_and_left_running() {
+fn running_services_are_attached_to_and_not_stopped() {
     let theirs = http_upstream("theirs");
     let url = format!("http://{}", theirs.address);
     let kind =
@@ -173,7 +173,7 @@ fn render_prints_every_file_the_command_and_the_settings() {
 }
 
 #[test]
-fn render_refuses_what_has_no_configuration() {
+fn render_refuses_gateways_without_configuration() {
     let (code, text) = render(PLAN, &["--gateway", "nginx"]);
     assert_eq!(
         (code, text.trim_end()),

@@ -1,4 +1,4 @@
-//! Events at work: real gateways and the real upstream are reloaded, changed and restarted under load.
+//! Events in real runs: gateways and the upstream are reloaded, changed and restarted under load.
 
 use crate::run::{report, run, run_awake, run_directory, text, trials};
 use crate::support::{Json, Scratch};
@@ -10,7 +10,7 @@ use std::path::Path;
 const GET: &str = "GET / HTTP/1.1\r\nhost: a\r\n\r\n";
 
 #[test]
-fn an_instance_goes_away_and_comes_back_and_the_other_never_notices() {
+fn an_upstream_instance_restarts_without_affecting_the_other() {
     let server = Server::start(&["upstream", "--instances", "2", "--body", "10B"]);
     let tell = |instance, order| upstream::tell_instance(server.control(), instance, order);
     let mut of_first = Client::connect(server.instance(0));
@@ -40,7 +40,7 @@ fn an_instance_goes_away_and_comes_back_and_the_other_never_notices() {
     assert_eq!(server.stop(), Some(0), "also while an instance is away");
 }
 
-/// What makes routes of nginx's one location.
+/// Adds routes to nginx's single location.
 const NGINX_ROUTES: [(&str, &str); 2] = [
     (
         "        location / {\n",
@@ -52,8 +52,8 @@ const NGINX_ROUTES: [(&str, &str); 2] = [
     ),
 ];
 
-/// A pack's folder of the project under another name, which offers routes: by itself, or by these changes to its template.
-fn routed(packs: &Path, pack: &str, template: &str, changes: &[(&str, &str)]) -> String {
+/// Copies a pack under another name that offers routes, with these changes to its template if it does not offer them itself.
+fn pack_with_routes(packs: &Path, pack: &str, template: &str, changes: &[(&str, &str)]) -> String {
     let (from, name) =
         (Path::new(env!("CARGO_MANIFEST_DIR")).join("../../gateways").join(pack), format!("{pack}-routed"));
     let to = packs.join(&name);
@@ -96,8 +96,8 @@ fn real_gateways_are_reloaded_changed_and_restarted_under_load() {
     }
     let scratch = Scratch::new();
     let packs = scratch.path().join("packs");
-    let nginx = routed(&packs, "nginx", "nginx.conf.j2", &NGINX_ROUTES);
-    let haproxy = routed(
+    let nginx = pack_with_routes(&packs, "nginx", "nginx.conf.j2", &NGINX_ROUTES);
+    let haproxy = pack_with_routes(
         &packs,
         "haproxy",
         "haproxy.cfg.j2",
@@ -107,7 +107,7 @@ fn real_gateways_are_reloaded_changed_and_restarted_under_load() {
              default_backend upstreams\n{%- endfor %}\n",
         )],
     );
-    let envoy = routed(&packs, "envoy", "envoy.yaml.j2", &[]);
+    let envoy = pack_with_routes(&packs, "envoy", "envoy.yaml.j2", &[]);
     let plan = format!(
         "name: events
 upstream: {{ instances: 2, body: 1KiB }}
@@ -139,9 +139,9 @@ events:
         if who == "direct" {
             assert_eq!(names, ["restart-upstream"]);
         } else {
-            // HAProxy loses a reload that is asked for while another goes on, so it has only the one for its new route.
+            // HAProxy ignores a reload during another reload, so it gets only the one for its new route.
             assert_eq!(names, if who == haproxy { &EVENTS[1..] } else { &EVENTS[..] });
-            // The route is none that it had: it was refused before, and was asked for until it answered.
+            // The route is new: it was refused at first, and requested until it answered.
             let new_route = &events[events.len() - 3]["new_route"];
             assert!(new_route["after_ns"].as_u64().is_some_and(|after| after > 0), "{who}: {events:?}");
         }
@@ -171,10 +171,10 @@ events:
             3 + usize::from(case["gateway"] != haproxy.as_str())
         };
         assert_eq!(events.len(), expected);
-        // Direct stands on both sides of the round.
+        // There are two direct trials per round.
         let times = if case["gateway"] == "direct" { 2 } else { 1 };
         assert!(events.iter().all(|event| event["trials"] == times), "{events:?}");
-        // What was asked for is no fault.
+        // Effects of planned events are not faults.
         let codes = case["findings"].as_array().expect("codes");
         assert!(!codes.iter().any(|code| code == "errors" || code == "event-failed"), "{codes:?}");
     }
@@ -183,13 +183,13 @@ events:
 }
 
 #[test]
-fn a_route_that_never_answers_is_told_with_its_event() {
+fn a_route_that_never_answers_is_reported_with_its_event() {
     if is_missing("nginx") {
         return;
     }
     let scratch = Scratch::new();
     let packs = scratch.path().join("packs");
-    let name = routed(&packs, "nginx", "nginx.conf.j2", &NGINX_ROUTES);
+    let name = pack_with_routes(&packs, "nginx", "nginx.conf.j2", &NGINX_ROUTES);
     let template = packs.join(&name).join("nginx.conf.j2");
     let nonsense = "daemon off;\n{% if features.routes and \"changed\" in (features.routes | last) %}nonsense;\n{% endif %}";
     let spoilt = std::fs::read_to_string(&template).expect("text").replacen("daemon off;\n", nonsense, 1);
@@ -209,7 +209,7 @@ events:
     let trials = trials(&run_directory(&scratch));
     let via = trials.iter().find(|trial| trial["contender"] == name.as_str()).expect("a trial");
     let events = via["events"].as_array().expect("events");
-    // nginx refuses the configuration and goes on with the old one.
+    // nginx refuses the configuration and keeps the old one.
     assert!(
         events[0]["failed"].as_str().is_some_and(|why| why.contains("did not answer")),
         "{events:?}\n{said}"

@@ -66,10 +66,10 @@ fn every_example_plan_runs() {
         if path.extension().is_none_or(|ending| ending != "yaml") {
             continue;
         }
-        if path.ends_with("istio-sidecar.yaml") && !crate::sidecar::may_intercept() {
+        if path.ends_with("istio-sidecar.yaml") && !crate::sidecar::can_intercept() {
             continue;
         }
-        if crate::kubernetes_lab::stand_in_for(&path).is_some() {
+        if crate::kubernetes_lab::fake_lab_for(&path).is_some() {
             let plan = path.file_name().expect("a name").display();
             skip(format!("{plan} needs a Kubernetes API server"));
             continue;

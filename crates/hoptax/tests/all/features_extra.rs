@@ -1,7 +1,8 @@
-//! Varnish, Traffic Server, Spring Cloud Gateway and Express Gateway with their features, each proved by what goes over the wire.
+//! Varnish, Traffic Server, Spring Cloud Gateway and Express Gateway: each of their features is proved by real
+//! requests.
 //!
-//! The first two are there wherever the tests run. The others take minutes to build (`make gateways-extra`): where they
-//! are not, their tests are skipped.
+//! The first two are installed wherever the tests run. The others take minutes to build (`make gateways-extra`). If
+//! they are missing, their tests are skipped.
 
 mod every_gateway;
 mod proofs;
@@ -17,7 +18,7 @@ use std::path::Path;
 use std::process::Command;
 use world::Extra;
 
-/// What is switched on together: everything in as few starts as do not stand in each other's way.
+/// Sets of features that can be enabled together, so that few starts are needed.
 fn sets() -> Vec<Vec<Feature>> {
     vec![
         vec![
@@ -43,14 +44,14 @@ fn sets() -> Vec<Vec<Feature>> {
     ]
 }
 
-/// Whether a gateway of `make gateways-extra` is there.
+/// Whether a gateway of `make gateways-extra` is built.
 fn is_built(pack: &str) -> bool {
     let packs = crate::world::packs();
     binary::find(packs.get(pack).expect("a pack")).is_some()
 }
 
-/// The same; notes the skip where it is not.
-fn is_left_out(pack: &str) -> bool {
+/// Whether it must be skipped; notes the skip.
+fn must_skip(pack: &str) -> bool {
     let left_out = !is_built(pack);
     if left_out {
         skip(format!("{pack} is not built; `make gateways-extra` builds it"));
@@ -63,8 +64,8 @@ fn offered(pack: &str) -> Vec<String> {
     packs.get(pack).expect("a pack").manifest().features.clone()
 }
 
-/// Every feature that the pack offers, in the company of others.
-fn every_feature_is_proved(pack: &str) {
+/// Proves every feature that the pack offers, together with others.
+fn prove_every_feature(pack: &str) {
     let offered = offered(pack);
     let mut proved = BTreeSet::new();
     for set in sets() {
@@ -82,13 +83,13 @@ fn every_feature_is_proved(pack: &str) {
         }
         gateway.listens_on_loopback_alone();
     }
-    // TLS to the upstream is proved in `client_certificate.rs`, before an upstream that speaks it.
+    // Upstream TLS is proved in `client_certificate.rs`.
     let here = offered.into_iter().filter(|name| name != "upstream-tls").collect();
     assert_eq!(proved, here, "{pack}: every feature has its proof");
 }
 
-/// In both profiles: answers pass as they are, nothing is kept, nothing listens elsewhere, and nothing is left.
-fn the_bare_route_is_a_hop(pack: &str) {
+/// In both profiles: answers pass unchanged, nothing is cached, it listens on loopback only, and nothing remains.
+fn assert_bare_route_works(pack: &str) {
     for (profile, access_log) in [(Profile::Stock, AccessLog::File), (Profile::Equalised, AccessLog::Off)] {
         let gateway = Extra::start(pack, &[], 1, profile, access_log);
         let what = format!("{pack} {profile:?}");
@@ -103,7 +104,7 @@ fn the_bare_route_is_a_hop(pack: &str) {
         assert_eq!(seen.len(), 4, "{what}: no answer is given twice: {seen:?}");
         if profile == Profile::Equalised {
             assert!(gateway.ask("/").text().contains("\nhost: echo.com\n"), "{what}: Host passes unchanged");
-            // A connection may be back in the pool only a moment after its answer has been passed on: then there are a few more.
+            // A connection returns to the pool shortly after its response was forwarded, so a few more connections may open.
             let before = gateway.upstream_connections();
             (0..20).for_each(|_| assert_eq!(gateway.ask("/").status, 200, "{what}"));
             let more = gateway.upstream_connections() - before;
@@ -121,60 +122,60 @@ fn the_bare_route_is_a_hop(pack: &str) {
 #[test]
 fn varnish_is_a_hop() {
     if !is_missing("varnish") {
-        the_bare_route_is_a_hop("varnish");
+        assert_bare_route_works("varnish");
     }
 }
 
 #[test]
 fn varnish_has_its_features() {
     if !is_missing("varnish") {
-        every_feature_is_proved("varnish");
+        prove_every_feature("varnish");
     }
 }
 
 #[test]
 fn trafficserver_is_a_hop() {
     if !is_missing("trafficserver") {
-        the_bare_route_is_a_hop("trafficserver");
+        assert_bare_route_works("trafficserver");
     }
 }
 
 #[test]
 fn trafficserver_has_its_features() {
     if !is_missing("trafficserver") {
-        every_feature_is_proved("trafficserver");
+        prove_every_feature("trafficserver");
     }
 }
 
 #[test]
 fn express_gateway_is_a_hop() {
-    if !is_left_out("express-gateway") {
-        the_bare_route_is_a_hop("express-gateway");
+    if !must_skip("express-gateway") {
+        assert_bare_route_works("express-gateway");
     }
 }
 
 #[test]
 fn express_gateway_has_its_features() {
-    if !is_left_out("express-gateway") {
-        every_feature_is_proved("express-gateway");
+    if !must_skip("express-gateway") {
+        prove_every_feature("express-gateway");
     }
 }
 
 #[test]
 fn spring_cloud_gateway_is_a_hop() {
-    if !is_left_out("spring-cloud-gateway") {
-        the_bare_route_is_a_hop("spring-cloud-gateway");
+    if !must_skip("spring-cloud-gateway") {
+        assert_bare_route_works("spring-cloud-gateway");
     }
 }
 
 #[test]
 fn spring_cloud_gateway_has_its_features() {
-    if !is_left_out("spring-cloud-gateway") {
-        every_feature_is_proved("spring-cloud-gateway");
+    if !must_skip("spring-cloud-gateway") {
+        prove_every_feature("spring-cloud-gateway");
     }
 }
 
-/// What `make gateways-extra` would build is what packs say: the script reads `gateway.yaml` with little more than `sed`.
+/// The script `gateways-extra.sh` must build what packs declare: it reads `gateway.yaml` with little more than `sed`.
 #[test]
 fn the_script_knows_every_pack_that_is_built() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/gateways-extra.sh");
@@ -193,10 +194,10 @@ fn the_script_knows_every_pack_that_is_built() {
     assert!(expected.len() >= 2, "{expected:?}");
 }
 
-/// The script at work on a pack of this test's own: it builds once, again where the project has changed, and goes on
-/// where something is missing or fails.
+/// Runs the script on a generated pack: it builds once, rebuilds if the project changed, and continues if something is
+/// missing or fails. where something is missing or fails.
 #[test]
-fn the_script_builds_what_has_changed_and_goes_on_without_what_is_missing() {
+fn the_script_rebuilds_changes_and_continues_after_failures() {
     let scratch = Scratch::new();
     let (packs, home) = (scratch.path().join("packs"), scratch.path().join("home"));
     let pack = |name: &str, needs: &str, script: &str| {

@@ -1,4 +1,4 @@
-//! HAProxy, Caddy and Apache with each feature that their packs offer: the real gateway, and a proof on the wire that the
+//! HAProxy, Caddy and Apache with each feature of their packs: the real gateway, and a proof by real requests that the
 //! feature is on.
 
 use crate::echo::{GET, Request, ask, echo, server_config};
@@ -19,13 +19,13 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// A gateway with features, in front of two upstreams that answer with what they are sent.
-struct AtWork {
+/// A running gateway with features, in front of two upstreams that echo requests.
+struct RunningGateway {
     what: String,
     service: Running,
     change: Change,
     access_log: PathBuf,
-    // Both keep what the gateway reads.
+    // Both own files that the gateway reads.
     _driver: ProcessDriver,
     _run: tempfile::TempDir,
     _upstreams: [Server; 2],
@@ -44,12 +44,12 @@ fn gateway(pack: &str, features: &[Feature]) -> Gateway {
     Gateway { label: "under-test".into(), kind }
 }
 
-impl AtWork {
+impl RunningGateway {
     fn start(pack: &str, profile: Profile, features: &[Feature]) -> Self {
         Self::start_before(pack, profile, features, None)
     }
 
-    /// As [`start`](Self::start); upstreams with TLS show a certificate of `stranger` where one is given.
+    /// As [`start`](Self::start); TLS upstreams show a certificate of `stranger` if given.
     fn start_before(
         pack: &str,
         profile: Profile,
@@ -82,12 +82,12 @@ impl AtWork {
         answer.unwrap_or_else(|error| panic!("{}: {error:#}", self.what))
     }
 
-    /// Asks over another TLS than the one it should be, or over none; an error is an answer too.
+    /// Sends a request over other TLS settings than required, or without TLS. `None` if there is no response.
     fn ask_over(&self, tls: Option<&TlsSpec>) -> Option<u16> {
         ask(self.address(), &self.change, tls, &GET).ok().map(|answer| answer.status)
     }
 
-    /// A question that is let in, and reaches an upstream.
+    /// Sends a request that must be accepted and reach an upstream.
     fn lets_in(&self, request: &Request<'_>) -> Answer {
         let answer = self.ask(request);
         assert_eq!(answer.status, 200, "{}: {answer:?}", self.what);
@@ -105,8 +105,8 @@ impl AtWork {
         answer
     }
 
-    /// Whoever shows nothing, or `wrong` things, in the header `name` is turned away.
-    fn refuses_strangers(&self, name: &str, wrong: &[String]) {
+    /// Requests without the header `name`, or with a wrong value, are refused.
+    fn refuses_wrong_credentials(&self, name: &str, wrong: &[String]) {
         self.lets_in(&GET);
         self.refuses(401, &Request { without: Some(name), ..GET });
         for value in wrong {
@@ -117,16 +117,16 @@ impl AtWork {
 
 /// Proves that `feature` is on in `pack`.
 fn prove(pack: &str, profile: Profile, feature: &str) {
-    let start = |features: &[Feature]| AtWork::start(pack, profile, features);
+    let start = |features: &[Feature]| RunningGateway::start(pack, profile, features);
     let plain = |name: &str| Feature::plausible(name).expect("a feature");
     match feature {
-        "key-auth" => start(&[plain(feature)]).refuses_strangers(KEY_HEADER, &["no-such-key".into()]),
+        "key-auth" => start(&[plain(feature)]).refuses_wrong_credentials(KEY_HEADER, &["no-such-key".into()]),
         "basic-auth" => {
-            let at_work = start(&[plain(feature)]);
+            let gateway_under_test = start(&[plain(feature)]);
             let basic = |text: &str| format!("Basic {}", STANDARD.encode(text));
             let wrong = [basic("consumer-00001:wrong"), basic("nobody:at-all"), "Basic !".into()];
-            at_work.refuses_strangers("authorization", &wrong);
-            let asked = at_work.refuses(401, &Request { without: Some("authorization"), ..GET });
+            gateway_under_test.refuses_wrong_credentials("authorization", &wrong);
+            let asked = gateway_under_test.refuses(401, &Request { without: Some("authorization"), ..GET });
             let challenge = asked.header("www-authenticate").unwrap_or_default();
             assert!(challenge.starts_with("Basic "), "{pack}: {asked:?}");
         }
@@ -136,49 +136,54 @@ fn prove(pack: &str, profile: Profile, feature: &str) {
             (0..30).for_each(|_| drop(high.lets_in(&GET)));
             let biting = start(&[Feature::RateLimit { per_second: 1 }]);
             biting.lets_in(&GET);
-            // However slow the machine is, some two of them fall into the same second.
+            // Even on a slow machine, two of these fall into the same second.
             let turned_away = (0..500).any(|_| biting.ask(&GET).status == 429);
             assert!(turned_away, "{pack}: nothing is too much for it");
         }
         "access-log" => {
-            let at_work = start(&[plain(feature)]);
+            let gateway_under_test = start(&[plain(feature)]);
             for path in ["/logged/1", "/logged/2", "/logged/3"] {
-                at_work.lets_in(&Request { path, ..GET });
+                gateway_under_test.lets_in(&Request { path, ..GET });
             }
-            // A line may be written after the answer has been sent.
+            // A log line may be written after the response was sent.
             wait_until(&format!("{pack} has logged three requests"), PATIENCE, || {
-                let log = std::fs::read_to_string(&at_work.access_log).unwrap_or_default();
+                let log = std::fs::read_to_string(&gateway_under_test.access_log).unwrap_or_default();
                 let of_ours = |line: &&str| line.contains("/logged/") && line.contains("200");
                 log.lines().filter(of_ours).count() == 3
             });
         }
         "tls" => {
-            let at_work = start(&[plain(feature)]);
-            let answer = at_work.lets_in(&GET);
+            let gateway_under_test = start(&[plain(feature)]);
+            let answer = gateway_under_test.lets_in(&GET);
             assert_eq!(
                 answer.tls,
                 Some((rustls::ProtocolVersion::TLSv1_3, rustls::CipherSuite::TLS13_AES_128_GCM_SHA256)),
                 "{pack}"
             );
-            assert_ne!(at_work.ask_over(None), Some(200), "{pack}: nothing is answered in the clear");
+            assert_ne!(gateway_under_test.ask_over(None), Some(200), "{pack}: nothing is answered in the clear");
         }
         "mtls" => {
-            let at_work = start(&[Feature::Tls, Feature::Mtls]);
-            at_work.lets_in(&GET);
-            let spec = at_work.change.tls.clone().expect("over TLS");
+            let gateway_under_test = start(&[Feature::Tls, Feature::Mtls]);
+            gateway_under_test.lets_in(&GET);
+            let spec = gateway_under_test.change.tls.clone().expect("over TLS");
             let without = TlsSpec { client_certificate: None, ..spec.clone() };
-            assert_eq!(at_work.ask_over(Some(&without)), None, "{pack}: no certificate");
+            assert_eq!(gateway_under_test.ask_over(Some(&without)), None, "{pack}: no certificate");
             let other = Credentials::make([]).expect("made").client;
             let other = ClientCertificate { chain: other.certificate, key: other.key };
             let stranger = TlsSpec { client_certificate: Some(other), ..spec };
-            assert_eq!(at_work.ask_over(Some(&stranger)), None, "{pack}: another authority's certificate");
+            assert_eq!(
+                gateway_under_test.ask_over(Some(&stranger)),
+                None,
+                "{pack}: another authority's certificate"
+            );
         }
         "upstream-tls" => {
-            // The upstreams answer over TLS alone.
+            // The upstreams accept TLS only.
             start(&[plain(feature)]).lets_in(&GET);
             let stranger = Credentials::make([]).expect("made");
-            let at_work = AtWork::start_before(pack, profile, &[plain(feature)], Some(&stranger));
-            let answer = at_work.ask(&GET);
+            let gateway_under_test =
+                RunningGateway::start_before(pack, profile, &[plain(feature)], Some(&stranger));
+            let answer = gateway_under_test.ask(&GET);
             assert!(answer.status >= 500, "{pack}: another authority's upstream: {answer:?}");
         }
         "header-rewrite" => {
@@ -195,17 +200,17 @@ fn prove(pack: &str, profile: Profile, feature: &str) {
         }
         "cors" => cors(&start(&[plain(feature)])),
         "gzip" => {
-            let at_work = start(&[plain(feature)]);
-            let packed = at_work.lets_in(&GET);
+            let gateway_under_test = start(&[plain(feature)]);
+            let packed = gateway_under_test.lets_in(&GET);
             assert_eq!(packed.header("content-encoding"), Some("gzip"), "{pack}: {packed:?}");
             assert!(unpacked(&packed.body).contains("GET /some/path?query=1 HTTP/1.1\r\n"), "{pack}");
-            let as_it_was = at_work.lets_in(&Request { without: Some("accept-encoding"), ..GET });
+            let as_it_was = gateway_under_test.lets_in(&Request { without: Some("accept-encoding"), ..GET });
             assert_eq!(as_it_was.header("content-encoding"), None, "{pack}: {as_it_was:?}");
         }
         "request-id" => {
-            let at_work = start(&[plain(feature)]);
+            let gateway_under_test = start(&[plain(feature)]);
             let ids = [0, 1].map(|_| {
-                let answer = at_work.lets_in(&GET);
+                let answer = gateway_under_test.lets_in(&GET);
                 let id = answer.header(REQUEST_ID_HEADER).expect("the client is told").to_ascii_lowercase();
                 assert!(id.len() >= 16, "{pack}: {id}");
                 let seen = answer.text().to_ascii_lowercase();
@@ -215,35 +220,35 @@ fn prove(pack: &str, profile: Profile, feature: &str) {
             assert_ne!(ids[0], ids[1], "{pack}");
         }
         "ip-allow" => {
-            let at_work = start(&[plain(feature)]);
-            at_work.lets_in(&GET);
-            at_work.refuses(403, &Request { from: Ipv4Addr::new(127, 0, 0, 2), ..GET });
+            let gateway_under_test = start(&[plain(feature)]);
+            gateway_under_test.lets_in(&GET);
+            gateway_under_test.refuses(403, &Request { from: Ipv4Addr::new(127, 0, 0, 2), ..GET });
         }
         "routes" => {
             for ask in [Ask::First, Ask::Middle, Ask::Last] {
-                let mut at_work = start(&[Feature::Routes { count: 50, ask }]);
-                at_work.lets_in(&GET);
-                at_work.change.prefix = "/route-00051".into();
-                at_work.refuses(404, &GET);
-                at_work.change.prefix.clear();
-                at_work.refuses(404, &GET);
+                let mut gateway_under_test = start(&[Feature::Routes { count: 50, ask }]);
+                gateway_under_test.lets_in(&GET);
+                gateway_under_test.change.prefix = "/route-00051".into();
+                gateway_under_test.refuses(404, &GET);
+                gateway_under_test.change.prefix.clear();
+                gateway_under_test.refuses(404, &GET);
             }
         }
         "consumers" => {
             for (by, header) in [(Feature::KeyAuth, KEY_HEADER), (Feature::BasicAuth, "authorization")] {
-                let at_work = start(&[by, Feature::Consumers { count: 20 }]);
+                let gateway_under_test = start(&[by, Feature::Consumers { count: 20 }]);
                 for consumer in [0, 9, 19] {
-                    at_work.lets_in(&Request { consumer, ..GET });
+                    gateway_under_test.lets_in(&Request { consumer, ..GET });
                 }
-                at_work.refuses_strangers(header, &["nobody's".into()]);
+                gateway_under_test.refuses_wrong_credentials(header, &["nobody's".into()]);
             }
         }
         "round-robin" => {
-            let at_work = start(&[plain(feature)]);
+            let gateway_under_test = start(&[plain(feature)]);
             let ones = (0..8)
-                .filter(|_| at_work.lets_in(&GET).text().to_ascii_lowercase().starts_with("instance one\n"))
+                .filter(|_| gateway_under_test.lets_in(&GET).text().to_ascii_lowercase().starts_with("instance one\n"))
                 .count();
-            // One worker takes turns exactly; in the stock profile there are several.
+            // One worker alternates exactly. In the stock profile there are several workers.
             let expected = if profile == Profile::Equalised { 4..=4 } else { 1..=7 };
             assert!(expected.contains(&ones), "{pack}: {ones} of 8");
         }
@@ -251,13 +256,13 @@ fn prove(pack: &str, profile: Profile, feature: &str) {
     }
 }
 
-fn tokens(at_work: &AtWork, feature: Feature) {
+fn tokens(gateway_under_test: &RunningGateway, feature: Feature) {
     let (_, value) =
-        at_work.change.headers.iter().find(|(name, _)| name == "authorization").expect("a token");
+        gateway_under_test.change.headers.iter().find(|(name, _)| name == "authorization").expect("a token");
     let (head, signature) = value.rsplit_once('.').expect("three parts");
     let claims = head.split('.').nth(1).expect("claims");
     let turned = if signature.starts_with('A') { "B" } else { "A" };
-    // A signature with another first letter, a token that says it needs none, and one of another run.
+    // A changed signature, a token with `alg: none`, and a token of another run.
     let other = Credentials::make(&[feature]).expect("made").consumers[0].clone();
     let other = if other.token_rs256.is_empty() { other.token_hs256 } else { other.token_rs256 };
     let wrong = [
@@ -266,27 +271,27 @@ fn tokens(at_work: &AtWork, feature: Feature) {
         format!("Bearer {other}"),
         "Bearer nonsense".to_owned(),
     ];
-    at_work.refuses_strangers("authorization", &wrong);
+    gateway_under_test.refuses_wrong_credentials("authorization", &wrong);
 }
 
-fn cors(at_work: &AtWork) {
-    let (what, allowed) = (&at_work.what, "access-control-allow-origin");
-    assert_eq!(at_work.lets_in(&GET).header(allowed), Some(CORS_ORIGIN), "{what}");
+fn cors(gateway_under_test: &RunningGateway) {
+    let (what, allowed) = (&gateway_under_test.what, "access-control-allow-origin");
+    assert_eq!(gateway_under_test.lets_in(&GET).header(allowed), Some(CORS_ORIGIN), "{what}");
     let foreign = Request { headers: &[("origin", "https://elsewhere.example")], ..GET };
-    assert_eq!(at_work.lets_in(&foreign).header(allowed), None, "{what}");
+    assert_eq!(gateway_under_test.lets_in(&foreign).header(allowed), None, "{what}");
     let asks = ("access-control-request-method", "POST");
     let preflight = Request { method: "OPTIONS", headers: &[asks], ..GET };
-    let answer = at_work.refuses(204, &preflight);
+    let answer = gateway_under_test.refuses(204, &preflight);
     assert_eq!(answer.header(allowed), Some(CORS_ORIGIN), "{what}: {answer:?}");
     assert_eq!(answer.header("access-control-allow-methods"), Some("GET, POST"), "{what}: {answer:?}");
     assert_eq!(answer.header("access-control-allow-headers"), Some("x-requested-with"), "{what}: {answer:?}");
     assert_eq!(answer.header("access-control-max-age"), Some("600"), "{what}: {answer:?}");
     let foreign = [asks, ("origin", "https://elsewhere.example")];
-    let answer = at_work.ask(&Request { method: "OPTIONS", headers: &foreign, ..GET });
+    let answer = gateway_under_test.ask(&Request { method: "OPTIONS", headers: &foreign, ..GET });
     assert_eq!(answer.header(allowed), None, "{what}: {answer:?}");
 }
 
-/// What `gzip` makes of it.
+/// The decompressed body.
 fn unpacked(body: &[u8]) -> String {
     let mut gzip = Command::new("gzip");
     let mut child = gzip.arg("-dc").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
@@ -296,10 +301,10 @@ fn unpacked(body: &[u8]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// Features whose configuration is another one in the stock profile.
+/// Features whose configuration depends on the profile.
 const DIFFER_BY_PROFILE: [&str; 5] = ["access-log", "path-rewrite", "round-robin", "routes", "upstream-tls"];
 
-/// Every feature that the pack says it offers.
+/// Proves every feature that the pack offers.
 fn prove_all(pack: &str) {
     if is_missing(pack) {
         return;
@@ -315,7 +320,7 @@ fn prove_all(pack: &str) {
     }
 }
 
-/// All that do not exclude each other, at once.
+/// Proves all features that do not exclude each other, at once.
 fn prove_together(pack: &str) {
     if is_missing(pack) {
         return;
@@ -323,29 +328,30 @@ fn prove_together(pack: &str) {
     let packs = packs();
     let offered = &packs.get(pack).expect("a pack").manifest().features;
     let mut features: Vec<Feature> = Vec::new();
-    // With one consumer: what several show is drawn for each header by itself.
+    // With one consumer: with several, each header would draw its own consumer.
     for feature in offered.iter().filter(|name| *name != "consumers").map(|name| Feature::plausible(name)) {
         let feature = feature.expect("a feature");
         if !features.iter().any(|earlier| earlier.excludes(feature)) {
             features.push(feature);
         }
     }
-    let at_work = AtWork::start(pack, Profile::Equalised, &features);
-    let answer = at_work.lets_in(&GET);
+    let gateway_under_test = RunningGateway::start(pack, Profile::Equalised, &features);
+    let answer = gateway_under_test.lets_in(&GET);
     assert_eq!(answer.header("content-encoding"), Some("gzip"), "{pack}: {answer:?}");
     assert_eq!(answer.header(RESPONSE_SET.0), Some(RESPONSE_SET.1), "{pack}: {answer:?}");
     let seen = unpacked(&answer.body).to_ascii_lowercase();
     assert!(seen.contains("\nget /route-00500/some/path?query=1 http/1.1\r\n"), "{pack}: {seen}");
     assert!(seen.contains(&format!("\n{REQUEST_ID_HEADER}: ")), "{pack}: {seen}");
     for header in [KEY_HEADER, "authorization"] {
-        at_work.refuses(401, &Request { without: Some(header), ..GET });
+        gateway_under_test.refuses(401, &Request { without: Some(header), ..GET });
     }
-    at_work.refuses(403, &Request { from: Ipv4Addr::new(127, 0, 0, 2), ..GET });
+    gateway_under_test.refuses(403, &Request { from: Ipv4Addr::new(127, 0, 0, 2), ..GET });
     let asks = [("access-control-request-method", "POST")];
-    at_work.refuses(204, &Request { method: "OPTIONS", headers: &asks, without: Some(KEY_HEADER), ..GET });
+    gateway_under_test
+        .refuses(204, &Request { method: "OPTIONS", headers: &asks, without: Some(KEY_HEADER), ..GET });
 }
 
-/// Bare, it answers as direct does.
+/// Without features it answers like direct.
 fn verify_bare(pack: &str) {
     if is_missing(pack) {
         return;
@@ -379,7 +385,7 @@ fn verify_bare(pack: &str) {
                 &Change::default(),
                 Duration::from_secs(20),
             );
-            // As it is shipped, Apache refuses an encoded slash.
+            // Apache, as shipped, refuses an encoded slash.
             let refused = pack == "apache" && profile == Profile::Stock && target.path.contains("%2F");
             assert_eq!(verified.is_err(), refused, "{pack} {profile:?} {}: {verified:?}", target.path);
         }
@@ -402,14 +408,14 @@ fn apache_has_every_feature_that_it_offers() {
 }
 
 #[test]
-fn all_features_at_once_stand_beside_each_other() {
+fn all_features_work_at_once() {
     for pack in ["haproxy", "caddy", "apache"] {
         prove_together(pack);
     }
 }
 
 #[test]
-fn bare_they_answer_as_direct_does() {
+fn without_features_they_answer_like_direct() {
     for pack in ["haproxy", "caddy", "apache"] {
         verify_bare(pack);
     }

@@ -1,4 +1,4 @@
-//! Mistakes planted for real, one gateway each, found by the whole way from traffic to report; and the verb that explains them.
+//! Planted faults, one per gateway, must be found in real runs; and `hoptax findings` explains them.
 
 use crate::run::{report, run, run_directory, text};
 use crate::support::proxy::{Misbehaviour, Proxy};
@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// Findings that are planted here. Others may be true of the machine that the tests run on, which is never quiet.
+/// Findings that are planted here. The test machine may cause others.
 const PLANTED: [&str; 10] = [
     "amplification",
     "balance",
@@ -21,8 +21,8 @@ const PLANTED: [&str; 10] = [
     "upstream-not-reused",
 ];
 
-/// Two ports in a row that nothing listens on. They lie below those that the kernel gives to connections: of these, every
-/// other one may be taken for a minute after a test that opens thousands.
+/// Two consecutive ports on which nothing listens. They are below the kernel's ephemeral ports: after a test that opens
+/// thousands of connections, many of those are in use for a minute.
 pub(crate) fn two_ports() -> [SocketAddr; 2] {
     static TAKEN: AtomicU16 = AtomicU16::new(0);
     for _ in 0..1000 {
@@ -36,7 +36,7 @@ pub(crate) fn two_ports() -> [SocketAddr; 2] {
     panic!("no two ports in a row are free");
 }
 
-/// The planted codes of each gateway, as the report has them.
+/// The planted codes that the report has for a gateway.
 fn found(report: &Json, gateway: &str) -> BTreeSet<String> {
     let cases = report["cases"].as_array().expect("cases");
     let codes = cases.iter().filter(|case| case["gateway"] == gateway).flat_map(|case| {
@@ -57,7 +57,7 @@ fn severity<'a>(report: &'a Json, code: &str, gateway: &str) -> &'a str {
 }
 
 #[test]
-fn each_mistake_is_found_where_it_was_planted_and_nowhere_else() {
+fn each_fault_is_found_only_where_it_was_planted() {
     let right = Misbehaviour::default;
     let plants: [(&str, Misbehaviour, &[&str]); 9] = [
         ("faithful", right(), &[]),
@@ -65,8 +65,7 @@ fn each_mistake_is_found_where_it_was_planted_and_nowhere_else() {
         ("http-1-0", Misbehaviour { http_10: true, ..right() }, &["keepalive-lost"]),
         ("no-pool", Misbehaviour { fresh_upstream: true, ..right() }, &["upstream-not-reused"]),
         ("asks-twice", Misbehaviour { duplicate_every: Some(1), ..right() }, &["amplification"]),
-        // What it keeps is the answer to the look whether it is ready, which asks for the connection to be closed: that stands
-        // in it.
+        // The cache holds the answer to the readiness request, which contains `connection: close`.
         ("cached", Misbehaviour { cached: true, ..right() }, &["amplification", "keepalive-lost"]),
         (
             "limited",
@@ -115,17 +114,17 @@ warmup: 100ms
     assert_eq!(unpinned.filter(|finding| finding["code"] == "unpinned-version").count(), plants.len());
 }
 
-/// A gateway that keeps something of every request is seen to grow, in the process that the plan names. That is this one, in which
-/// other tests take memory and give it back at the same time: what they hide once is seen the next time.
+/// A gateway that leaks memory is found, in the process that the plan names. This is the test's own process, in which
+/// other tests allocate and free memory at the same time. The test is repeated if they hide the leak.
 #[test]
 fn a_leak_is_found() {
-    let seen = (0..3).map(|_| looked_for_a_leak()).find(|(codes, _)| codes.contains("memory-growing"));
+    let seen = (0..3).map(|_| run_with_a_leak()).find(|(codes, _)| codes.contains("memory-growing"));
     let (_, leaked) = seen.expect("one of three runs sees it");
     assert!(leaked > 100 << 20, "it leaked {leaked}");
 }
 
-/// What is found of a gateway that leaks, and how much it leaked, bytes.
-fn looked_for_a_leak() -> (BTreeSet<String>, u64) {
+/// Codes found for a gateway that leaks, and the number of bytes that it leaked.
+fn run_with_a_leak() -> (BTreeSet<String>, u64) {
     let upstreams = two_ports();
     let leaky = Proxy::start(&upstreams, Misbehaviour { leak_bytes: 96 << 10, ..Misbehaviour::default() });
     let plan = format!(
@@ -146,9 +145,9 @@ warmup: 0s
     (found(&report(&run_directory(&scratch)), "leaky"), leaky.leaked() as u64)
 }
 
-/// nginx before 1.29.7 ships without a pool of upstream connections, and speaks HTTP/1.0 to the upstream; HAProxy does neither.
+/// nginx before 1.29.7 ships without a pool of upstream connections and uses HTTP/1.0 to the upstream. HAProxy does neither.
 #[test]
-fn what_a_gateway_ships_is_found() {
+fn shipped_defaults_are_found() {
     let gateways = json(hoptax().args(["gateways", "--json"]));
     let nginx =
         gateways.as_array().expect("packs").iter().find(|pack| pack["name"] == "nginx").expect("a pack");

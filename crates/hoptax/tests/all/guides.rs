@@ -1,7 +1,7 @@
-//! What guides and concepts tell a reader to type: each page is followed from its top to its end.
+//! Follows guides and concepts: runs the commands that each page shows, from top to bottom.
 //!
-//! `<!-- file: NAME -->` before a block makes a file of it, `<!-- command -->` runs its lines. Plans are made short, so that
-//! whether a machine is quick or quiet does not matter: it is looked at whether what is typed works, not what it measures.
+//! `<!-- file: NAME -->` before a block writes it to a file, `<!-- command -->` runs its lines. Plans are shortened, so
+//! that a slow or noisy machine does not matter: the test checks that the commands work, not what they measure.
 
 use crate::support::Scratch;
 use crate::world::is_missing;
@@ -9,16 +9,16 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What a page tells to do.
+/// One step of a page.
 #[derive(Debug, PartialEq)]
 enum Step {
     /// Write this file.
     File { name: String, text: String },
-    /// Type these lines.
+    /// Run these lines.
     Type(String),
 }
 
-/// The marked blocks of a page, in their order.
+/// The marked blocks of a page, in order.
 fn steps(page: &str) -> Vec<Step> {
     let mut steps = Vec::new();
     for part in page.split("\n<!-- ").skip(1) {
@@ -34,7 +34,7 @@ fn steps(page: &str) -> Vec<Step> {
     steps
 }
 
-/// A plan that takes a moment instead of minutes. Events and searches need their time; such plans are checked and not run.
+/// Shortens a plan to a few seconds. Events and searches need their time, so such plans are only checked, not run.
 fn shortened(text: &str) -> String {
     if !text.contains("\nload:") || ["\nevents:", "search:"].iter().any(|key| text.contains(key)) {
         return text.to_owned();
@@ -57,15 +57,15 @@ fn shortened(text: &str) -> String {
     short + warmup + trials
 }
 
-/// Types one line in a directory, with the binary under test as `hoptax`.
-fn typed(line: &str, directory: &Path) -> std::process::Output {
+/// Runs one line in a directory, with the binary under test as `hoptax`.
+fn run_line(line: &str, directory: &Path) -> std::process::Output {
     let exe = Path::new(env!("CARGO_BIN_EXE_hoptax"));
     let path = std::env::var("PATH").expect("a path");
     let path = format!("{}:{path}", exe.parent().expect("a directory").display());
     Command::new("sh").args(["-c", line]).current_dir(directory).env("PATH", path).output().expect("a shell")
 }
 
-/// Does what a page says, and returns how many lines were typed.
+/// Follows a page. Returns the number of lines run.
 fn follow(page: &Path) -> usize {
     let text = std::fs::read_to_string(page).unwrap_or_else(|error| panic!("{}: {error}", page.display()));
     let scratch = Scratch::new();
@@ -79,12 +79,13 @@ fn follow(page: &Path) -> usize {
             }
             Step::Type(block) => {
                 for line in block.lines().filter(|line| !line.is_empty()) {
-                    let output = typed(line, scratch.path());
-                    // 4: so short a run may not be believed, and need not be.
+                    let output = run_line(line, scratch.path());
+                    // 4: a run this short may be void.
                     let may_be_void = line.starts_with("hoptax run ") || line.starts_with("hoptax compare ");
-                    let is_well = output.status.success() || may_be_void && output.status.code() == Some(4);
+                    let is_expected =
+                        output.status.success() || may_be_void && output.status.code() == Some(4);
                     let said = String::from_utf8_lossy(&output.stderr);
-                    assert!(is_well, "{}: `{line}`: {}\n{said}", page.display(), output.status);
+                    assert!(is_expected, "{}: `{line}`: {}\n{said}", page.display(), output.status);
                     lines += 1;
                 }
             }
@@ -93,7 +94,7 @@ fn follow(page: &Path) -> usize {
     lines
 }
 
-/// Every page below `docs/` that has something to follow, but those that other tests follow.
+/// All pages below `docs/` with marked blocks, except those that other tests follow.
 fn pages() -> Vec<PathBuf> {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     let mut pages: Vec<PathBuf> = vec![docs.join("quick-start.md")];
@@ -101,19 +102,19 @@ fn pages() -> Vec<PathBuf> {
         let entries = std::fs::read_dir(docs.join(folder)).expect("there").flatten();
         pages.extend(entries.map(|entry| entry.path()));
     }
-    // `pack_docs` follows it, and starts the gateway that it makes.
+    // `pack_docs` follows this page.
     pages.retain(|page| !page.ends_with("write-a-pack.md"));
     pages.sort();
     pages
 }
 
 #[test]
-fn what_pages_say_to_type_works() {
+fn commands_on_pages_work() {
     if ["nginx", "haproxy", "envoy"].into_iter().any(is_missing) {
         return;
     }
-    let typed: usize = pages().iter().map(|page| follow(page)).sum();
-    assert!(typed >= 20, "{typed} lines");
+    let lines: usize = pages().iter().map(|page| follow(page)).sum();
+    assert!(lines >= 20, "{lines} lines");
 }
 
 #[test]
@@ -124,7 +125,7 @@ fn a_page_is_read_in_its_order() {
 }
 
 #[test]
-fn a_plan_is_made_short_and_nothing_else_is_touched() {
+fn shortening_changes_only_durations() {
     let plan = "name: a\nload:\n  - { loop: closed, connections: 1, duration: 10s }\n  - loop: open\n    duration: 5s\ntrials: 5\n";
     let short = "name: a\nload:\n  - { loop: closed, connections: 1, duration: 300ms }\n  - loop: open\n    duration: 300ms\n\
                  trials: 2\nwarmup: 50ms\n";

@@ -1,4 +1,4 @@
-//! `hoptax history`, on directories of made-up runs.
+//! `hoptax history`, on directories of generated runs.
 
 use crate::report::fixture::Run;
 use crate::run::text;
@@ -11,7 +11,7 @@ const FIRST: &str = "20260101T000000Z-nightly";
 const SECOND: &str = "20260102T000000Z-nightly";
 const THIRD: &str = "20260103T000000Z-nightly";
 
-/// Puts a run into a directory.
+/// Writes a run into a directory.
 fn put(root: &Path, id: &str, run: &Run) {
     let dir = root.join(id);
     fs::create_dir_all(&dir).expect("made");
@@ -24,7 +24,7 @@ fn put(root: &Path, id: &str, run: &Run) {
     .expect("written");
 }
 
-/// nginx and haproxy on a day.
+/// A run of nginx and haproxy on this day.
 fn nightly(day: u64, nginx_us: u64, version: &str) -> Run {
     let mut run = Run::steady(3, 100, &[("nginx", nginx_us), ("haproxy", 140)]);
     run.record.plan.name = "nightly".into();
@@ -33,7 +33,7 @@ fn nightly(day: u64, nginx_us: u64, version: &str) -> Run {
     run
 }
 
-/// Three nights; nginx is new on the third.
+/// Three nightly runs; nginx has a new version in the third.
 fn nights() -> Scratch {
     let root = Scratch::new();
     put(root.path(), FIRST, &nightly(1, 150, "1.22.1"));
@@ -166,7 +166,7 @@ fn a_run_is_deleted_only_with_yes() {
 }
 
 #[test]
-fn odd_directories_are_listed_as_what_they_are() {
+fn unreadable_directories_are_listed_as_such() {
     let root = nights();
     let spoil = |id: &str, file: &str, content: &[u8]| {
         fs::write(root.path().join(id).join(file), content).expect("written");
@@ -239,7 +239,7 @@ fn the_results_directory_is_an_argument_or_an_option() {
 }
 
 #[test]
-fn processes_do_not_stand_in_each_others_way() {
+fn concurrent_processes_do_not_disturb_each_other() {
     let root = nights();
     for number in 0..20 {
         put(root.path(), &format!("20260201T0000{number:02}Z-nightly"), &nightly(40, 150, "1.22.1"));

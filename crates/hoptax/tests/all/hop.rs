@@ -3,7 +3,7 @@
 use crate::findings::two_ports;
 use crate::origin::Origin;
 use crate::support::{PATIENCE, hoptax, wait_until};
-use crate::wire::{Client, Nobody, Response, Server, chunked, sample};
+use crate::wire::{Client, UnusedAddress, Response, Server, chunked, sample};
 use hoptax_servers::ledger;
 use hoptax_wire::http1::{Framing, Version};
 use std::net::TcpListener;
@@ -248,7 +248,7 @@ fn l7_tells_the_client_when_the_upstream_fails() {
 
 #[test]
 fn l7_answers_502_where_nobody_listens() {
-    let nobody = Nobody::new();
+    let nobody = UnusedAddress::new();
     let (_hop, address) = Server::hop("l7", nobody.address, &[]);
     let mut client = Client::connect(address);
     let statuses = |responses: Vec<Response>| responses.iter().map(|one| one.status).collect::<Vec<_>>();
@@ -258,7 +258,7 @@ fn l7_answers_502_where_nobody_listens() {
 
 #[test]
 fn l4_closes_where_nobody_listens() {
-    let nobody = Nobody::new();
+    let nobody = UnusedAddress::new();
     let (_hop, address) = Server::hop("l4", nobody.address, &[]);
     assert!(Client::connect(address).send(get("/")).read(false).is_err());
 }

@@ -1,5 +1,5 @@
-//! Known delays of `hop-l7`: nothing comes before its time, nothing gets lost or out of order over it, and nobody waits who
-//! was not asked to.
+//! Delays of `hop-l7`: every delayed message is late by the delay, nothing is lost or reordered, and other messages are
+//! not delayed.
 
 use crate::origin::Origin;
 use crate::support::{PATIENCE, Scratch, hoptax, wait_until};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 const GET: &str = "GET /bytes?70000 HTTP/1.1\r\nhost: a\r\n\r\n";
 const POST: &str = "POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\n\r\nhello";
 
-fn waits(delays: &[&str], each: Duration) {
+fn assert_each_waits(delays: &[&str], each: Duration) {
     let origin = Origin::start();
     let (_hop, address) = Server::hop("l7", origin.address, delays);
     let mut client = Client::connect(address);
@@ -19,7 +19,7 @@ fn waits(delays: &[&str], each: Duration) {
         assert!(client.send(GET).response().body == sample(70_000), "{delays:?}");
         assert!(before.elapsed() >= each, "{delays:?}: {:?}", before.elapsed());
     }
-    // Pipelined, each behind the other.
+    // Pipelined requests.
     let before = Instant::now();
     client.send([GET, POST, GET].concat());
     assert!(client.response().body == sample(70_000), "{delays:?}");
@@ -29,12 +29,15 @@ fn waits(delays: &[&str], each: Duration) {
 }
 
 #[test]
-fn requests_and_answers_are_held_back_for_as_long_as_was_asked() {
-    waits(&["--delay-in", "5ms"], Duration::from_millis(5));
-    waits(&["--delay-out", "5ms"], Duration::from_millis(5));
-    waits(&["--delay-in", "3ms", "--delay-out", "4ms"], Duration::from_millis(7));
-    waits(&["--delay-in", "3ms", "--delay-out", "4ms", "--delay-how", "spin"], Duration::from_millis(7));
-    waits(&["--delay-in", "5ms", "--cpus", "0"], Duration::from_millis(5));
+fn requests_and_responses_are_delayed_by_the_given_time() {
+    assert_each_waits(&["--delay-in", "5ms"], Duration::from_millis(5));
+    assert_each_waits(&["--delay-out", "5ms"], Duration::from_millis(5));
+    assert_each_waits(&["--delay-in", "3ms", "--delay-out", "4ms"], Duration::from_millis(7));
+    assert_each_waits(
+        &["--delay-in", "3ms", "--delay-out", "4ms", "--delay-how", "spin"],
+        Duration::from_millis(7),
+    );
+    assert_each_waits(&["--delay-in", "5ms", "--cpus", "0"], Duration::from_millis(5));
 }
 
 #[test]
@@ -54,7 +57,7 @@ fn requests_in_pieces_and_large_bodies_pass_through_a_delay() {
 }
 
 #[test]
-fn whoever_has_nothing_more_to_say_still_gets_a_delayed_answer() {
+fn a_half_closed_client_still_gets_its_delayed_response() {
     let origin = Origin::start();
     let (_hop, address) = Server::hop("l7", origin.address, &["--delay-in", "20ms", "--delay-out", "20ms"]);
     let mut client = Client::connect(address);
@@ -64,7 +67,7 @@ fn whoever_has_nothing_more_to_say_still_gets_a_delayed_answer() {
 }
 
 #[test]
-fn whoever_leaves_during_a_delay_leaves_nothing_behind() {
+fn a_client_that_disconnects_during_a_delay_frees_everything() {
     let origin = Origin::start();
     let delays = ["--delay-in", "1ms", "--delay-out", "1ms"];
     let (hop, address) = Server::hop("l7", origin.address, &delays);
@@ -75,9 +78,9 @@ fn whoever_leaves_during_a_delay_leaves_nothing_behind() {
     assert_eq!(hop.stop(), Some(0));
 }
 
-/// With a delay longer than any test the requests that were drawn are those without an answer.
+/// With a delay longer than any test, delayed requests are those without an answer.
 #[test]
-fn only_the_share_is_delayed_and_nobody_else_waits_for_it() {
+fn only_the_given_share_is_delayed() {
     const REQUESTS: usize = 40;
     let origin = Origin::start();
     for seed in ["1", "2"] {
@@ -89,7 +92,7 @@ fn only_the_share_is_delayed_and_nobody_else_waits_for_it() {
         for client in &mut clients {
             client.send(POST);
         }
-        // The first bytes of all answers that come; those that do not are waited for until all others have.
+        // Waits for the first bytes of all undelayed answers.
         let mut answered = vec![false; REQUESTS];
         for client in &clients {
             client.stream.set_nonblocking(true).expect("set");
@@ -104,7 +107,7 @@ fn only_the_share_is_delayed_and_nobody_else_waits_for_it() {
 }
 
 #[test]
-fn refuses_delays_that_cannot_be() {
+fn refuses_impossible_delays() {
     for (options, words) in [
         (vec!["l4", "--delay-in", "2ms"], "l4 cannot delay requests, because it does not parse them; use l7"),
         (vec!["l7", "--delay-share", "1%"], "add --delay-in or --delay-out"),
@@ -121,7 +124,7 @@ fn refuses_delays_that_cannot_be() {
 }
 
 #[test]
-fn a_plan_plants_a_delay_and_the_run_shows_that_it_did() {
+fn a_delay_in_a_plan_shows_in_the_run() {
     let scratch = Scratch::new();
     let plan = scratch.file(
         "planted.yaml",

@@ -1,5 +1,5 @@
-//! `scripts/kubernetes-lab.sh run` with programs that stand in for etcd and kube-apiserver: what it makes, what it says, and
-//! that nothing of it outlives it, however it ends.
+//! `scripts/kubernetes-lab.sh run` with fake etcd and kube-apiserver programs: what it creates and prints, and that
+//! nothing of it remains after any kind of end.
 
 use crate::findings::two_ports;
 use crate::support::{PATIENCE, Scratch, skip, wait_until};
@@ -13,14 +13,14 @@ use std::process::{Child, Command, Output, Stdio};
 const ETCD: &str = "#!/bin/sh\necho $$ > \"$FAKE_PIDS/etcd\"\n\
     echo 'N | embed: serving insecure client requests on 127.0.0.1:2379, this is strongly discouraged!'\nexec sleep 600\n";
 
-/// A project of its own with the script in it, and a port that nobody uses.
+/// A copy of the project with the script, and an unused port.
 struct Lab {
     scratch: Scratch,
     port: u16,
 }
 
 impl Lab {
-    /// `None`, and a note of it, where the machine lacks what the script works with.
+    /// `None`, with a noted skip, if the machine lacks a program that the script needs.
     fn new() -> Option<Self> {
         for program in ["bash", "curl", "flock", "openssl", "python3", "setpriv", "setsid"] {
             if Command::new(program).arg("--version").output().is_err() {
@@ -68,7 +68,7 @@ impl Lab {
         self.command(arguments).output().expect("it runs")
     }
 
-    /// A lab whose command sleeps, once it does.
+    /// Starts a lab and waits until its command sleeps.
     fn started(&self) -> Child {
         let script = "echo $$ > pids/command; exec sleep 600";
         let lab =
@@ -77,7 +77,7 @@ impl Lab {
         lab
     }
 
-    /// Nothing of the lab is there: no process, no listener, no credentials.
+    /// True if no process, listener or credential of the lab exists.
     fn is_gone(&self) -> bool {
         let processes = fs::read_dir(self.path("pids")).expect("readable").flatten();
         let alive = processes
@@ -91,9 +91,9 @@ impl Lab {
     }
 }
 
-/// For a plan that names files of the lab, which is not running: a project with files that look like them, and the plan as
-/// `plans/plan.yaml`. `None` for any other plan.
-pub(crate) fn stand_in_for(plan: &Path) -> Option<Scratch> {
+/// For a plan that names files of the lab: a directory with similar files, and the plan as `plans/plan.yaml`. `None`
+/// for any other plan.
+pub(crate) fn fake_lab_for(plan: &Path) -> Option<Scratch> {
     let text = fs::read_to_string(plan).expect("readable");
     if !text.contains("../.kubernetes-lab/") {
         return None;
@@ -146,7 +146,7 @@ fn a_command_finds_the_server_and_its_credentials_and_ends_the_lab() {
 }
 
 #[test]
-fn mistakes_are_told_before_anything_starts() {
+fn mistakes_are_reported_before_anything_starts() {
     let Some(lab) = Lab::new() else { return };
     let refused = |command: &mut Command, words: &str| {
         let output = command.output().expect("it runs");
@@ -170,7 +170,7 @@ fn mistakes_are_told_before_anything_starts() {
 }
 
 #[test]
-fn a_server_that_does_not_start_is_told_with_its_last_words() {
+fn a_server_that_does_not_start_is_reported_with_its_last_log_line() {
     let Some(lab) = Lab::new() else { return };
     let output = lab.command(&["run", "true"]).env("FAKE_APISERVER", "broken").output().expect("it runs");
     let told = text(&output.stderr);
@@ -184,7 +184,7 @@ fn a_server_that_does_not_start_is_told_with_its_last_words() {
 }
 
 #[test]
-fn nothing_outlives_a_lab_that_is_told_to_end() {
+fn nothing_remains_of_a_lab_that_is_stopped() {
     let Some(lab) = Lab::new() else { return };
     let mut running = lab.started();
     let second = lab.run(&["run", "true"]);
@@ -195,7 +195,7 @@ fn nothing_outlives_a_lab_that_is_told_to_end() {
 }
 
 #[test]
-fn nothing_outlives_a_lab_that_is_killed_and_the_next_one_clears_up() {
+fn the_next_lab_cleans_up_after_a_killed_one() {
     let Some(lab) = Lab::new() else { return };
     let mut running = lab.started();
     send("KILL", running.id());

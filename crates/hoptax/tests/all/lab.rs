@@ -1,4 +1,4 @@
-//! The guard and what stands on it: whatever ends how, nothing is left behind.
+//! The guard: no matter how a process ends, nothing keeps running.
 
 use crate::support::{PATIENCE, hoptax};
 use crate::world::{Running, exe, http_upstream, is_missing, running_plan};
@@ -14,14 +14,14 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A process that is watched: its end is an event, not a question asked again and again.
-struct Watched {
+/// A process whose exit is reported as an event, without polling.
+struct WatchedProcess {
     pid: u32,
-    /// Absent where it had ended before it could be watched.
+    /// Absent if the process had exited before it could be opened.
     fd: Option<OwnedFd>,
 }
 
-impl Watched {
+impl WatchedProcess {
     fn new(pid: u32) -> Self {
         let raw = Pid::from_raw(pid.cast_signed()).expect("a pid above zero");
         let fd = match pidfd_open(raw, PidfdFlags::empty()) {
@@ -39,8 +39,8 @@ impl Watched {
     }
 }
 
-/// Processes that must all end soon; those that do not are killed before the test fails.
-fn assert_all_end(watched: &[Watched]) {
+/// Asserts that all processes exit soon. Those that do not are killed before the test fails.
+fn assert_all_end(watched: &[WatchedProcess]) {
     let mut left = Vec::new();
     for process in watched {
         if !process.ends_within(PATIENCE) {
@@ -55,15 +55,15 @@ fn kill(pid: u32, signal: Signal) {
     kill_process(Pid::from_raw(pid.cast_signed()).expect("a pid above zero"), signal).expect("it is ours");
 }
 
-/// A guard whose command printed the pids that it wants watched, on one line.
-struct Guarded {
+/// A guard whose command printed pids to watch on its first line.
+struct GuardedCommand {
     guard: Child,
     lifeline: Option<ChildStdin>,
-    watched: Vec<Watched>,
+    watched: Vec<WatchedProcess>,
     output: BufReader<std::process::ChildStdout>,
 }
 
-impl Guarded {
+impl GuardedCommand {
     fn start(options: &[&str], script: &str) -> Self {
         let mut guard = hoptax();
         guard.arg("guard").args(options);
@@ -84,9 +84,9 @@ impl Guarded {
         lifeline.write_all(format!("{word}\n").as_bytes()).expect("the guard listens");
     }
 
-    /// Waits for the guard; its exit code and what its command printed after the pids.
+    /// Waits for the guard. Returns its exit code and the output of its command after the pids.
     fn end(mut self) -> (Option<i32>, String) {
-        let guard = Watched::new(self.guard.id());
+        let guard = WatchedProcess::new(self.guard.id());
         assert_all_end(&[guard]);
         let code = self.guard.wait().expect("ours").code();
         assert_all_end(&self.watched);
@@ -96,30 +96,30 @@ impl Guarded {
     }
 }
 
-/// The pids on the next line.
-fn pids(output: &mut impl std::io::BufRead) -> Vec<Watched> {
+/// Reads the pids on the next line.
+fn pids(output: &mut impl std::io::BufRead) -> Vec<WatchedProcess> {
     let mut line = String::new();
     output.read_line(&mut line).expect("text");
-    line.split_whitespace().map(|pid| Watched::new(pid.parse().expect("a pid"))).collect()
+    line.split_whitespace().map(|pid| WatchedProcess::new(pid.parse().expect("a pid"))).collect()
 }
 
-/// Starts a daemon as daemons do: a process of a session of its own, whose parent is gone. Prints its pid.
+/// Starts a daemon: its own session, and a parent that has exited. Prints its pid.
 const DAEMONISE: &str = "setsid sh -c 'sleep 1000 & echo $!'";
 
 #[test]
 fn a_command_that_exits_gives_its_code() {
-    let end = |script: &str| Guarded::start(&[], script).end().0;
+    let end = |script: &str| GuardedCommand::start(&[], script).end().0;
     assert_eq!(end("echo; exit 0"), Some(0));
     assert_eq!(end("echo; exit 3"), Some(3));
     assert_eq!(end("echo; kill -9 $$"), Some(128 + 9));
 }
 
 #[test]
-fn a_command_that_cannot_be_started_is_told() {
+fn a_command_that_cannot_be_started_is_reported() {
     let mut guard = hoptax();
     guard.args(["guard", "--", "/nowhere/at-all"]).stdin(Stdio::piped()).stderr(Stdio::piped());
     let mut guard = guard.spawn().expect("the guard itself starts");
-    // Held until it has ended: the end of its standard input would be a reason of its own.
+    // Kept open until the guard exits, because closing its standard input would stop it too.
     let lifeline = guard.stdin.take();
     let output = guard.wait_with_output().expect("ours");
     drop(lifeline);
@@ -132,20 +132,20 @@ fn a_command_that_cannot_be_started_is_told() {
 fn a_stop_is_graceful_and_uses_the_signal_asked_for() {
     for (name, word) in [("TERM", "TERM"), ("QUIT", "QUIT"), ("USR1", "USR1")] {
         let script = format!("trap 'echo farewell; exit 7' {name}; echo $$; while :; do sleep 0.01; done");
-        let mut guarded = Guarded::start(&["--stop-signal", word, "--grace", "10m"], &script);
+        let mut guarded = GuardedCommand::start(&["--stop-signal", word, "--grace", "10m"], &script);
         guarded.say("stop");
         assert_eq!(guarded.end(), (Some(0), "farewell\n".to_owned()), "{name}");
     }
 }
 
 #[test]
-fn a_signal_that_the_starter_of_hoptax_ignores_reaches_the_command() {
+fn a_signal_ignored_by_our_parent_still_reaches_the_command() {
     let ignoring = "trap '' HUP INT QUIT; exec \"$@\"";
     let script = "trap 'echo farewell; exit 7' QUIT; echo $$; while :; do sleep 0.01; done";
     let mut guard = Command::new("sh");
     guard.args(["-c", ignoring, "sh"]).arg(exe());
     guard.args(["guard", "--stop-signal", "QUIT", "--grace", "10m"]);
-    let mut guarded = Guarded::of(guard, script);
+    let mut guarded = GuardedCommand::of(guard, script);
     guarded.say("stop");
     assert_eq!(guarded.end(), (Some(0), "farewell\n".to_owned()));
 }
@@ -153,7 +153,7 @@ fn a_signal_that_the_starter_of_hoptax_ignores_reaches_the_command() {
 #[test]
 fn a_command_that_ignores_the_signal_is_killed_after_the_grace() {
     let script = "trap '' TERM; sleep 1000 & echo $$ $!; wait; while :; do sleep 1000; done";
-    let mut guarded = Guarded::start(&["--grace", "100ms"], script);
+    let mut guarded = GuardedCommand::start(&["--grace", "100ms"], script);
     let asked = Instant::now();
     guarded.say("stop");
     assert_eq!(guarded.end().0, Some(0));
@@ -163,23 +163,23 @@ fn a_command_that_ignores_the_signal_is_killed_after_the_grace() {
 #[test]
 fn a_kill_does_not_wait() {
     let mut guarded =
-        Guarded::start(&["--grace", "1h"], "trap '' TERM; echo $$; while :; do sleep 1000; done");
+        GuardedCommand::start(&["--grace", "1h"], "trap '' TERM; echo $$; while :; do sleep 1000; done");
     guarded.say("kill");
     assert_eq!(guarded.end().0, Some(0));
 }
 
 #[test]
-fn the_end_of_the_lifeline_cuts_the_grace_short() {
+fn closing_the_lifeline_ends_the_grace_period() {
     let mut guarded =
-        Guarded::start(&["--grace", "1h"], "trap '' TERM; echo $$; while :; do sleep 1000; done");
+        GuardedCommand::start(&["--grace", "1h"], "trap '' TERM; echo $$; while :; do sleep 1000; done");
     guarded.lifeline = None;
     assert_eq!(guarded.end().0, Some(0));
 }
 
 #[test]
-fn signals_to_the_guard_stop_what_it_guards() {
+fn signals_to_the_guard_stop_its_command() {
     for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
-        let guarded = Guarded::start(&[], "echo $$; exec sleep 1000");
+        let guarded = GuardedCommand::start(&[], "echo $$; exec sleep 1000");
         kill(guarded.guard.id(), signal);
         assert_eq!(guarded.end().0, Some(0), "{signal:?}");
     }
@@ -187,7 +187,7 @@ fn signals_to_the_guard_stop_what_it_guards() {
 
 #[test]
 fn daemons_do_not_survive_a_stop() {
-    let mut guarded = Guarded::start(&[], &format!("{DAEMONISE}; exec sleep 1000"));
+    let mut guarded = GuardedCommand::start(&[], &format!("{DAEMONISE}; exec sleep 1000"));
     assert_eq!(guarded.watched.len(), 1, "the daemon");
     guarded.say("stop");
     assert_eq!(guarded.end().0, Some(0));
@@ -195,28 +195,30 @@ fn daemons_do_not_survive_a_stop() {
 
 #[test]
 fn daemons_do_not_survive_the_command_that_left_them() {
-    let guarded = Guarded::start(&[], &format!("{DAEMONISE}; exit 5"));
+    let guarded = GuardedCommand::start(&[], &format!("{DAEMONISE}; exit 5"));
     assert_eq!(guarded.end().0, Some(5));
 }
 
 #[test]
 fn descendants_of_a_killed_master_do_not_survive_it() {
-    let guarded = Guarded::start(&[], "sleep 1000 & echo $$ $!; wait");
+    let guarded = GuardedCommand::start(&[], "sleep 1000 & echo $$ $!; wait");
     kill(guarded.watched[0].pid, Signal::KILL);
     assert_eq!(guarded.end().0, Some(128 + 9));
 }
 
 #[test]
 fn a_killed_guard_takes_its_command_with_it() {
-    let guarded = Guarded::start(&[], "trap '' TERM HUP; echo $$; exec sleep 1000");
+    let guarded = GuardedCommand::start(&[], "trap '' TERM HUP; echo $$; exec sleep 1000");
     kill(guarded.guard.id(), Signal::KILL);
     assert_eq!(guarded.end().0, None, "ended by the signal");
 }
 
 #[test]
-fn a_guard_is_called_after_its_command_which_has_a_session_of_its_own() {
-    let mut guarded =
-        Guarded::start(&[], "echo $$; cat /proc/$PPID/comm; cut -d' ' -f5,6 /proc/$$/stat; exec sleep 1000");
+fn a_guard_is_named_after_its_command_and_gives_it_a_session() {
+    let mut guarded = GuardedCommand::start(
+        &[],
+        "echo $$; cat /proc/$PPID/comm; cut -d' ' -f5,6 /proc/$$/stat; exec sleep 1000",
+    );
     let command = guarded.watched[0].pid;
     let mut told = [String::new(), String::new()];
     for line in &mut told {
@@ -228,7 +230,7 @@ fn a_guard_is_called_after_its_command_which_has_a_session_of_its_own() {
 }
 
 #[test]
-fn the_command_has_descriptors_to_the_hard_limit_and_the_cpus_asked_for() {
+fn the_command_gets_the_hard_descriptor_limit_and_its_cpus() {
     let cpu = hoptax_host::cpus::allowed().expect("told")[0];
     let script = "ulimit -Sn; ulimit -Hn; grep Cpus_allowed_list /proc/self/status";
     let limited = "ulimit -Sn 500; exec \"$0\" guard --cpus \"$1\" -- sh -c \"$2\"";
@@ -236,7 +238,7 @@ fn the_command_has_descriptors_to_the_hard_limit_and_the_cpus_asked_for() {
     guard.args(["-c", limited]).arg(exe()).args([&cpu.to_string(), script]);
     let mut guard = guard.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
     let mut told = String::new();
-    // Its standard input stays open meanwhile.
+    // The guard's standard input stays open meanwhile.
     guard.stdout.take().expect("piped").read_to_string(&mut told).expect("text");
     guard.wait().expect("ours");
     let lines: Vec<&str> = told.lines().collect();
@@ -245,13 +247,13 @@ fn the_command_has_descriptors_to_the_hard_limit_and_the_cpus_asked_for() {
     assert_eq!(lines[2].split_whitespace().last(), Some(cpu.to_string().as_str()), "{told}");
 }
 
-/// Names the pack that [`started_to_be_killed`] is to start; only the test below sets it.
+/// Environment variable with the pack for [`helper_starts_a_gateway_until_killed`]; set only by the test below.
 const KILLED_PACK: &str = "HOPTAX_TEST_KILLED_PACK";
 
-/// Starts a gateway, prints the pids of everything that belongs to it, and waits for its end.
+/// Starts a gateway, prints the pids of all its processes, and waits until it is killed.
 #[test]
 #[ignore = "no test of its own: the next one starts it as a process of its own, to kill it"]
-fn started_to_be_killed() {
+fn helper_starts_a_gateway_until_killed() {
     let pack = std::env::var(KILLED_PACK).expect("the name of a pack");
     let run = tempfile::tempdir().expect("a directory");
     let kind =
@@ -265,7 +267,7 @@ fn started_to_be_killed() {
     let guard = service.0.process().expect("watched").pid;
     let all: Vec<_> = descendants(guard).into_iter().chain([guard]).map(|pid| pid.to_string()).collect();
     println!("\npids {}", all.join(" "));
-    // Until killed, or until the other test is gone and closes its end.
+    // Until killed, or until the other test closes its end.
     let _ = std::io::stdin().read(&mut [0]);
 }
 
@@ -276,7 +278,7 @@ fn nothing_outlives_a_killed_hoptax() {
             continue;
         }
         let mut run = Command::new(std::env::current_exe().expect("this test"))
-            .args(["--exact", "lab::started_to_be_killed", "--ignored", "--nocapture"])
+            .args(["--exact", "lab::helper_starts_a_gateway_until_killed", "--ignored", "--nocapture"])
             .env(KILLED_PACK, pack)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -314,9 +316,9 @@ fn nothing_outlives_a_killed_guard() {
         let service = driver.start_gateway(&plan.gateways[0], &[upstream.address]);
         let mut service = Running(service.unwrap_or_else(|failure| panic!("{failure:#?}")));
         let guard = service.0.process().expect("watched").pid;
-        let all: Vec<_> = descendants(guard).into_iter().map(Watched::new).collect();
+        let all: Vec<_> = descendants(guard).into_iter().map(WatchedProcess::new).collect();
         assert!(!all.is_empty(), "{pack} runs");
-        let own = Watched::new(guard);
+        let own = WatchedProcess::new(guard);
         kill(guard, Signal::KILL);
         assert!(own.ends_within(PATIENCE), "{pack}: nothing survives SIGKILL");
         let failure = service.0.check().expect_err("it is gone");
@@ -326,7 +328,7 @@ fn nothing_outlives_a_killed_guard() {
 }
 
 #[test]
-fn a_killed_gateway_is_noticed_with_its_last_words() {
+fn a_killed_gateway_is_reported_with_its_last_log_line() {
     if is_missing("nginx") {
         return;
     }
@@ -346,9 +348,9 @@ fn a_killed_gateway_is_noticed_with_its_last_words() {
     let mut service = Running(service.unwrap_or_else(|failure| panic!("{failure:#?}")));
     assert_eq!(service.0.check(), Ok(()));
     let guard = service.0.process().expect("watched").pid;
-    let all: Vec<_> = descendants(guard).into_iter().map(Watched::new).collect();
+    let all: Vec<_> = descendants(guard).into_iter().map(WatchedProcess::new).collect();
     let pid = std::fs::read_to_string(run.path().join("rendered/killed/nginx.pid")).expect("a pid file");
-    let own = Watched::new(guard);
+    let own = WatchedProcess::new(guard);
     kill(pid.trim().parse().expect("a pid"), Signal::KILL);
     assert_all_end(&all);
     assert!(own.ends_within(PATIENCE), "the guard ends with what it guards");

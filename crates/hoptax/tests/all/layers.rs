@@ -1,4 +1,4 @@
-//! The layers: which crate may use which, and no cycle among the modules or the files of a crate.
+//! Layers: which crate may use which, and no cycles between modules or files of a crate.
 
 mod graph;
 
@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Crates from the lowest layer up, each with the crates that it may use. ARCHITECTURE.md says what each is for.
+/// Crates from the lowest layer up, each with the crates that it may use. ARCHITECTURE.md describes them.
 const LAYERS: [(&str, &[&str]); 11] = [
     ("wire", &[]),
     ("load", &["wire"]),
@@ -22,7 +22,7 @@ const LAYERS: [(&str, &[&str]); 11] = [
     ("hoptax", &["analysis", "history", "host", "lab", "load", "plan", "record", "report", "stats", "wire"]),
 ];
 
-/// Files that use each other all the same, with the reason. A cycle must be exactly one of these.
+/// Permitted cycles, with the reason. A cycle must match one of these exactly.
 const KNOWN: [(&str, &[&str], &str); 5] = [
     (
         "load",
@@ -112,7 +112,7 @@ fn no_module_or_file_is_part_of_a_cycle() {
     );
 }
 
-/// A cycle that is planted is found, through re-exports, `super` and macros too.
+/// Planted cycles are found, also through re-exports, `super` and macros.
 #[test]
 fn planted_cycles_are_found() {
     let scratch = tempfile::tempdir().expect("a directory");

@@ -1,4 +1,4 @@
-//! The live view on a terminal: shown while the load runs, gone afterwards, however it ends.
+//! The live view of `hoptax load`: shown on a terminal while the load runs, and gone after any kind of end.
 
 use crate::load::Upstream;
 use crate::support::terminal::{ENTERED, LEFT, Terminal};
@@ -6,7 +6,7 @@ use crate::support::{PATIENCE, eventually, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 
 #[test]
-fn the_view_is_shown_and_the_summary_stands_on_the_normal_screen() {
+fn the_view_is_shown_and_the_summary_is_on_the_normal_screen() {
     let upstream = Upstream::start(&["--body", "64B"]);
     let mut terminal = Terminal::new(80, 24);
     let mut process = terminal.start(&["load", &upstream.url(), "-r", "1000/s", "-d", "4s"]);
@@ -25,7 +25,7 @@ fn the_view_is_shown_and_the_summary_stands_on_the_normal_screen() {
 }
 
 #[test]
-fn signals_end_it_with_the_terminal_given_back() {
+fn signals_end_it_and_restore_the_terminal() {
     let upstream = Upstream::start(&[]);
     for signal in [Signal::INT, Signal::TERM] {
         let mut terminal = Terminal::new(20, 5);
@@ -40,7 +40,7 @@ fn signals_end_it_with_the_terminal_given_back() {
 }
 
 #[test]
-fn what_ends_at_once_and_what_fails_has_no_view() {
+fn short_and_failed_loads_show_no_view() {
     let upstream = Upstream::start(&[]);
     let url = upstream.url();
     for (args, wanted) in [
@@ -48,7 +48,7 @@ fn what_ends_at_once_and_what_fails_has_no_view() {
         (vec!["load", url.as_str(), "-d", "400ms", "--no-live"], "completed"),
         (vec!["load", "http://127.0.0.1:1/", "-d", "1s", "--unix", "/nowhere"], "error: "),
     ] {
-        // What ends at once may take its time on a machine that stands still, and then there is something to look at.
+        // On a stalled machine a short load can last long enough to show the view.
         eventually(|| {
             let mut terminal = Terminal::new(80, 24);
             let mut process = terminal.start(&args);

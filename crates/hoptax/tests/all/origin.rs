@@ -1,4 +1,4 @@
-//! An origin server that behaves as its path says, to stand behind the hops: blocking, one thread per connection.
+//! An origin server for tests of hops. The path selects its behaviour. Blocking, one thread per connection.
 
 use crate::support::PATIENCE;
 use crate::wire::sample;
@@ -34,7 +34,7 @@ impl Origin {
                 }
                 accepting.connections.fetch_add(1, Ordering::SeqCst);
                 let shared = Arc::clone(&accepting);
-                // A peer that goes away ends its thread.
+                // A peer that disconnects ends its thread.
                 std::thread::spawn(move || serve(stream, &shared).ok());
             }
         });
@@ -106,7 +106,7 @@ fn serve(mut stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
     }
 }
 
-/// Answers one request; `false`: the connection is to be closed.
+/// Answers one request. Returns `false` if the connection must be closed.
 fn answer(
     stream: &mut TcpStream,
     target: &str,
@@ -140,7 +140,7 @@ fn answer(
             stream.write_all(b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n")?;
             stream.write_all(&counted(b"ok", ""))?;
         }
-        // As a server does that closes an idle connection just when the next request comes.
+        // Like a server that closes an idle connection just when the next request arrives.
         "/once" if served > 1 => return Ok(false),
         "/once" => stream.write_all(&counted(b"once", ""))?,
         "/cut" => {

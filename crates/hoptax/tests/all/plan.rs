@@ -24,7 +24,7 @@ fn every_plan_of_the_repository_checks() {
     for entry in fs::read_dir(repository().join("plans")).unwrap() {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|extension| extension == "yaml") {
-            let lab = kubernetes_lab::stand_in_for(&path);
+            let lab = kubernetes_lab::fake_lab_for(&path);
             let plan = lab.as_ref().map_or(path.clone(), |lab| lab.path().join("plans/plan.yaml"));
             let (code, out, err) = run(&repository(), &["check", plan.to_str().unwrap()]);
             assert_eq!(code, 0, "{}: {err}", path.display());

@@ -1,5 +1,5 @@
-//! More mistakes planted for real: those of published tests (cases A to E), and those of the machine and its clocks; and the
-//! list of where each finding is planted.
+//! More planted faults, found in real runs: those of published tests (cases A to E), and faults of the machine and its
+//! clocks. Also the list of where each finding is planted.
 
 use crate::findings::two_ports;
 use crate::run::{report, run, run_directory, text, trials};
@@ -14,7 +14,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 const MS: Duration = Duration::from_millis(1);
-/// A plan with an upstream of two instances and a proxy for each misbehaviour; `rest` says what is asked of them.
+/// A plan with an upstream of two instances and one proxy per misbehaviour; `rest` holds the load.
 fn plan(gateways: &[(&str, Misbehaviour)], upstream: &str, rest: &str) -> (String, Vec<Proxy>) {
     let upstreams = two_ports();
     let proxies: Vec<Proxy> =
@@ -33,8 +33,8 @@ fn plan(gateways: &[(&str, Misbehaviour)], upstream: &str, rest: &str) -> (Strin
     (plan, proxies)
 }
 
-/// Runs such a plan, and reports.
-fn examined(gateways: &[(&str, Misbehaviour)], upstream: &str, rest: &str) -> Json {
+/// Runs such a plan and returns its report.
+fn run_and_report(gateways: &[(&str, Misbehaviour)], upstream: &str, rest: &str) -> Json {
     let (plan, _proxies) = plan(gateways, upstream, rest);
     let scratch = Scratch::new();
     measured(&scratch, &plan)
@@ -46,7 +46,7 @@ fn measured(scratch: &Scratch, plan: &str) -> Json {
     report(&run_directory(scratch))
 }
 
-/// The finding of this code about a gateway's case.
+/// The finding with this code for a case of the gateway.
 fn finding<'a>(report: &'a Json, code: &str, gateway: &str) -> Option<&'a Json> {
     let of = |finding: &&Json| {
         let case = finding["case"].as_str().unwrap_or_default();
@@ -63,15 +63,18 @@ fn number(value: &Json) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("no number: {value}"))
 }
 
-/// A load generator that spoke HTTP/1.0: one gateway closed every connection, the other did not.
+/// Case A: a load generator that used HTTP/1.0, so that one gateway closed every connection and the other did not.
 #[test]
 fn case_a_keep_alive_on_one_side_only() {
     let gateways = [
         ("keeps", Misbehaviour::default()),
         ("closes", Misbehaviour { http_10: true, ..Misbehaviour::default() }),
     ];
-    let report =
-        examined(&gateways, "", "load: [{ loop: closed, connections: 4, duration: 500ms }]\ntrials: 2\n");
+    let report = run_and_report(
+        &gateways,
+        "",
+        "load: [{ loop: closed, connections: 4, duration: 500ms }]\ntrials: 2\n",
+    );
     assert_eq!(raised(&report, "keepalive-lost", "closes")["severity"], "void");
     assert_eq!(
         (finding(&report, "keepalive-lost", "keeps"), finding(&report, "keepalive-lost", "direct")),
@@ -79,14 +82,14 @@ fn case_a_keep_alive_on_one_side_only() {
     );
 }
 
-/// Token reviews: for each request that came in, two went to the upstream.
+/// Case C: token reviews, so that each request caused two upstream requests.
 #[test]
 fn case_c_twice_the_requests_at_the_upstream() {
     let gateways = [
         ("reviews", Misbehaviour { duplicate_every: Some(1), ..Misbehaviour::default() }),
         ("remembers", Misbehaviour::default()),
     ];
-    let report = examined(
+    let report = run_and_report(
         &gateways,
         "",
         "load: [{ loop: open, rate: 200/s, connections: 8, duration: 1s }]\ntrials: 2\n",
@@ -97,15 +100,15 @@ fn case_c_twice_the_requests_at_the_upstream() {
     assert_eq!(finding(&report, "amplification", "direct"), None);
 }
 
-/// More connections than a gateway takes, and requests that time out: its percentiles are those of the survivors. (With
-/// 15,000 connections through real gateways there is a test of its own.)
+/// Case D: more connections than a gateway accepts, and requests that time out. Its percentiles then cover only the
+/// survivors. (Another test uses 15,000 connections through real gateways.)
 #[test]
 fn case_d_connections_that_wait_and_time_out() {
     let gateways = [
         ("crowded", Misbehaviour { backlog: Some((1, 200 * MS)), ..Misbehaviour::default() }),
         ("roomy", Misbehaviour::default()),
     ];
-    let report = examined(
+    let report = run_and_report(
         &gateways,
         "",
         "timeout: 300ms\nload: [{ loop: closed, connections: 64, duration: 1s }]\ntrials: 1\n",
@@ -117,19 +120,19 @@ fn case_d_connections_that_wait_and_time_out() {
     assert_eq!(finding(&report, "connections-short", "direct"), None);
 }
 
-/// A rate that two connections cannot carry via the gateway, though direct carries it.
+/// Case E: a rate that two connections can carry direct but not through the gateway.
 #[test]
 fn case_e_a_rate_that_is_not_reached() {
     let slow = Planted { inbound: 20 * MS, outbound: Duration::ZERO, every: 1, spin: false };
     let gateways = [("slow", Misbehaviour { delay: Some(slow), ..Misbehaviour::default() })];
     let load = "load: [{ loop: open, rate: 300/s, connections: 2, duration: 1s }]\ntrials: 2\n";
-    // A machine that stands still for a moment as a trial ends leaves some of direct's undone.
+    // A stall at the end of a trial can leave some of direct's requests undone.
     eventually(|| {
-        let report = examined(&gateways, "", load);
+        let report = run_and_report(&gateways, "", load);
         let share = |gateway: &str| {
             finding(&report, "rate-missed", gateway).map(|it| number(&it["evidence"]["share"]))
         };
-        // Two connections carry 100 requests per second at most.
+        // Two connections carry at most 100 requests per second.
         assert!(share("slow").is_some_and(|share| share < 0.4), "{:?}", share("slow"));
         match share("direct") {
             Some(share) if share <= 0.8 => Err(format!("direct carries {share} of the rate")),
@@ -138,7 +141,7 @@ fn case_e_a_rate_that_is_not_reached() {
     });
 }
 
-/// The finding that a run must raise. Where a disturbed machine hid it, the run is made again.
+/// Returns the finding that a run must raise. Repeats the run if a disturbed machine hid it.
 fn seen(code: &str, gateway: &str, look: impl Fn() -> Json) -> Json {
     eventually(|| {
         let report = look();
@@ -148,15 +151,15 @@ fn seen(code: &str, gateway: &str, look: impl Fn() -> Json) -> Json {
 }
 
 #[test]
-fn a_warm_up_that_was_left_in_is_found() {
-    // So slow at first that no noise makes the rest as slow.
+fn an_included_warm_up_is_found() {
+    // So slow at first that noise cannot make the rest as slow.
     let cold = Misbehaviour { cold: Some((1000 * MS, 25 * MS)), ..Misbehaviour::default() };
     let load = "load: [{ loop: closed, connections: 2, duration: 2s }]\ntrials: 1\n";
     let unsteady = eventually(|| {
-        let report = examined(&[("cold", cold.clone())], "", load);
+        let report = run_and_report(&[("cold", cold.clone())], "", load);
         let unsteady = finding(&report, "unsteady", "cold").cloned();
         let unsteady = unsteady.ok_or_else(|| format!("no unsteady of cold: {}", report["findings"]))?;
-        // A machine that stood still is told before anything that changes.
+        // A stall of the machine is reported in preference to a change.
         let changes = unsteady["evidence"]["standstill_s"].is_null();
         if changes { Ok(unsteady) } else { Err(unsteady.to_string()) }
     });
@@ -170,7 +173,7 @@ const OF_SPREAD: &str = "load: [{ loop: closed, connections: 8, duration: 1s }]\
 fn a_coarse_timer_is_found() {
     let coarse = Misbehaviour { quantum: Some(10 * MS), ..Misbehaviour::default() };
     let look = || {
-        let report = examined(&[("coarse", coarse.clone())], SPREAD, OF_SPREAD);
+        let report = run_and_report(&[("coarse", coarse.clone())], SPREAD, OF_SPREAD);
         assert_eq!(finding(&report, "clock", "direct"), None);
         report
     };
@@ -178,9 +181,9 @@ fn a_coarse_timer_is_found() {
     assert_eq!(clock["evidence"]["step_us"], 10_000.0, "{clock}");
 }
 
-/// The steps of a timer as a record has them on a machine that wakes up when it should.
+/// Timer steps in a record of a machine with exact timers.
 #[test]
-fn steps_are_found_in_a_record_made_by_hand() {
+fn timer_steps_are_found_in_an_edited_record() {
     let (plan, _proxies) = plan(&[("plain", Misbehaviour::default())], SPREAD, OF_SPREAD);
     let scratch = Scratch::new();
     assert_eq!(finding(&measured(&scratch, &plan), "clock", "plain"), None);
@@ -194,9 +197,9 @@ fn steps_are_found_in_a_record_made_by_hand() {
     assert_eq!(finding(&report, "clock", "direct"), None);
 }
 
-/// Whatever stands before it, an upstream that lets one request through after the other is the limit.
+/// An upstream that serves one request at a time is the limit behind any gateway.
 #[test]
-fn an_upstream_that_is_the_limit_is_found() {
+fn a_saturated_upstream_is_found() {
     let origin = crate::world::http_upstream("hello");
     let one_by_one = Misbehaviour { one_every: Some(10 * MS), ..Misbehaviour::default() };
     let upstream = Proxy::start(&[origin.address], one_by_one);
@@ -214,7 +217,7 @@ warmup: 100ms
     assert_eq!(saturated["evidence"]["connections_before"], 16, "{saturated}");
 }
 
-/// Every value of a histogram changed, in order of size.
+/// Changes every value of a histogram, in ascending order.
 fn changed(encoded: &Json, mut change: impl FnMut(u64) -> u64) -> Json {
     let before = Encoded(encoded.as_str().expect("a histogram").to_owned()).decode().expect("our own");
     let mut after: Histogram<u64> = Histogram::new_with_bounds(1, 3_600_000_000_000, 3).expect("bounds");
@@ -226,7 +229,7 @@ fn changed(encoded: &Json, mut change: impl FnMut(u64) -> u64) -> Json {
     Encoded::new(&after).0.into()
 }
 
-/// Changes the trials of a gateway in a run directory; `change` gets the histograms of each.
+/// Edits the trials of a gateway in a run directory; `change` receives the histograms of each.
 fn edit(directory: &Path, gateway: &str, change: impl Fn(&mut Json)) {
     let mut lines = String::new();
     for mut trial in trials(directory) {
@@ -238,10 +241,10 @@ fn edit(directory: &Path, gateway: &str, change: impl Fn(&mut Json)) {
     std::fs::write(directory.join("trials.jsonl"), lines).expect("written");
 }
 
-/// A published table had a minimum of 74 ns over a network, and another a p99 above the maximum. No run of ours does that, so
-/// a record of one is made to.
+/// One published table had a minimum of 74 ns over a network, another a p99 above the maximum. No run of ours does
+/// that, so the test edits a record.
 #[test]
-fn figures_that_cannot_be_are_found_in_a_record_made_by_hand() {
+fn impossible_figures_are_found_in_an_edited_record() {
     let (plan, _proxies) = plan(
         &[("quick", Misbehaviour::default()), ("late", Misbehaviour::default())],
         "",
@@ -272,17 +275,17 @@ fn figures_that_cannot_be_are_found_in_a_record_made_by_hand() {
     assert_eq!(void(&after, "direct"), None);
 }
 
-/// Rounds of the test below; in every other one somebody else burns a CPU.
+/// Rounds of the test below. In every other round another process burns a CPU.
 const ROUNDS: u32 = 4;
 
-/// A neighbour during half of the rounds: it is told, and what is a tax without it is one with it.
+/// Other load during half of the rounds is reported, and does not change which tax is distinguishable.
 #[test]
-fn a_neighbour_in_half_of_the_rounds_changes_no_verdict() {
-    // Others than ours may spoil a verdict.
-    eventually(beside_a_neighbour);
+fn other_load_in_half_of_the_rounds_changes_no_verdict() {
+    // Further load from outside can spoil a verdict.
+    eventually(run_beside_other_load);
 }
 
-fn beside_a_neighbour() -> Result<(), String> {
+fn run_beside_other_load() -> Result<(), String> {
     let slow = Planted { inbound: 20 * MS, outbound: Duration::ZERO, every: 1, spin: false };
     let gateways = [
         ("slow", Misbehaviour { delay: Some(slow), ..Misbehaviour::default() }),
@@ -295,7 +298,7 @@ fn beside_a_neighbour() -> Result<(), String> {
     let mut command = hoptax();
     command.arg("run").arg(path).arg("--out").arg(scratch.path()).arg("--accept-void");
     let mut measuring = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("hoptax runs");
-    // Two gateways, and direct at both ends.
+    // Two gateways and two direct trials per round.
     let of_round = gateways.len() + 2;
     let started = Instant::now();
     let mut hog = None;
@@ -315,7 +318,7 @@ fn beside_a_neighbour() -> Result<(), String> {
     let noisy = noisy.find(|finding| finding["code"] == "host-noisy").expect("a CPU was burnt");
     let noisy_trials = number(&noisy["evidence"]["noisy_trials"]) as usize;
     assert!(noisy_trials >= of_round * ROUNDS as usize / 4, "{noisy}");
-    // The same run without the rounds of the neighbour.
+    // The same run without the disturbed rounds.
     let kept: String = trials(&directory)
         .into_iter()
         .filter(|trial| trial["round"].as_u64().expect("a number") % 2 == 0)
@@ -335,16 +338,16 @@ fn beside_a_neighbour() -> Result<(), String> {
     Ok(())
 }
 
-/// Trials on disk so far.
+/// Number of trials on disk so far.
 fn lines_below(directory: &Path) -> usize {
     let runs = std::fs::read_dir(directory).expect("there").flatten();
     let texts = runs.filter_map(|run| std::fs::read_to_string(run.path().join("trials.jsonl")).ok());
     texts.map(|text| text.lines().count()).sum()
 }
 
-/// What every small and careless plan has: settings that differ, one round, few requests.
+/// A small, careless plan: different settings, one round, few requests.
 #[test]
-fn careless_plans_are_told_so() {
+fn careless_plans_raise_findings() {
     if crate::world::is_missing("nginx") || crate::world::is_missing("haproxy") {
         return;
     }
@@ -368,46 +371,46 @@ warmup: 0s
 
 /// Where a finding is planted.
 enum Where {
-    /// Through the real pipeline, in this file of the integration tests, which names the code.
+    /// In a real run, in this file of the integration tests. The file contains the code.
     Real(&'static str),
-    /// In a record made up, in the tests of the rule: why not for real.
-    MadeUp(&'static str),
+    /// In a generated record, in the unit tests of the rule; with the reason.
+    Generated(&'static str),
 }
 
-use Where::{MadeUp, Real};
+use Where::{Generated, Real};
 
-/// Every finding, and where a run is made that must raise it.
+/// Every finding, and where a test must raise it.
 const PLANTS: [(&str, Where); 36] = [
     ("amplification", Real("findings.rs")),
     ("balance", Real("findings.rs")),
-    ("bandwidth-bound", MadeUp("a loopback that is full takes the whole machine")),
+    ("bandwidth-bound", Generated("a loopback that is full takes the whole machine")),
     ("clock", Real("path.rs")),
     ("connections-short", Real("planted.rs")),
     ("different-work", Real("findings.rs")),
     ("errors", Real("findings.rs")),
     ("event-failed", Real("events.rs")),
     ("failed-checks", Real("findings.rs")),
-    ("few-quiet-windows", MadeUp("steal is the hypervisor's to make")),
+    ("few-quiet-windows", Generated("steal is the hypervisor's to make")),
     ("few-samples", Real("planted.rs")),
-    ("generator-saturated", MadeUp("who is at the limit depends on the machine")),
-    ("herd", MadeUp("how long those that arrive together wait depends on the machine")),
+    ("generator-saturated", Generated("who is at the limit depends on the machine")),
+    ("herd", Generated("how long those that arrive together wait depends on the machine")),
     ("hidden-limit", Real("probes.rs")),
-    ("host-changed", MadeUp("a test does not change its host")),
+    ("host-changed", Generated("a test does not change its host")),
     ("host-noisy", Real("planted.rs")),
-    ("host-unfit", MadeUp("a test does not change its host")),
+    ("host-unfit", Generated("a test does not change its host")),
     ("impossible", Real("planted.rs")),
     ("keepalive-lost", Real("findings.rs")),
     ("listen-overflow", Real("planted.rs")),
     ("logging-unequal", Real("probes.rs")),
     ("memory-growing", Real("findings.rs")),
     ("not-distinguishable", Real("planted.rs")),
-    ("ports-exhausted", MadeUp("ports that are used up are so for every test on the machine")),
-    ("quiet-differs", MadeUp("steal is the hypervisor's to make")),
+    ("ports-exhausted", Generated("ports that are used up are so for every test on the machine")),
+    ("quiet-differs", Generated("steal is the hypervisor's to make")),
     ("rate-missed", Real("planted.rs")),
     ("rejections-counted", Real("findings.rs")),
-    ("shared-cpus", MadeUp("how much is used of shared CPUs depends on the machine")),
+    ("shared-cpus", Generated("how much is used of shared CPUs depends on the machine")),
     ("throttled", Real("probes.rs")),
-    ("unasked", MadeUp("gateways that do it are in their packs' past only")),
+    ("unasked", Generated("gateways that do it are in their packs' past only")),
     ("unpinned-version", Real("findings.rs")),
     ("unsteady", Real("planted.rs")),
     ("upstream-http-version", Real("findings.rs")),
@@ -416,7 +419,7 @@ const PLANTS: [(&str, Where); 36] = [
     ("workers-unequal", Real("planted.rs")),
 ];
 
-/// No finding without a run that must raise it: a new one has to be put in the list above.
+/// Every finding must be raised by a test. A new finding must be added to the list above.
 #[test]
 fn every_finding_is_planted_somewhere() {
     let rules = json(hoptax().args(["findings", "--json"]));
@@ -428,7 +431,7 @@ fn every_finding_is_planted_somewhere() {
     for (code, place) in plants {
         let (path, mark) = match place {
             Real(file) => (root.join("tests/all").join(file), format!("\"{code}\"")),
-            MadeUp(reason) => {
+            Generated(reason) => {
                 assert!(!reason.is_empty());
                 let rule = format!("../hoptax-analysis/src/checks/{}.rs", code.replace('-', "_"));
                 (root.join(rule), "fn raised_".to_owned())

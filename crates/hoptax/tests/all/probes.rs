@@ -1,4 +1,4 @@
-//! What the probes see, planted for real: CPU limits, limits of gateways, unequal logs; and `hoptax bandwidth`.
+//! Findings from probes, with real causes: CPU limits, limits of gateways, unequal logs; and `hoptax bandwidth`.
 
 use crate::run::{report, run, run_directory, text, trials};
 use crate::support::{Json, Scratch, hoptax, json, skip};
@@ -7,13 +7,13 @@ use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Findings of one code.
+/// The findings with this code.
 fn findings(document: &Json, code: &str) -> Vec<Json> {
     let all = document["findings"].as_array().expect("a list");
     all.iter().filter(|finding| finding["code"] == code).cloned().collect()
 }
 
-/// Copies a pack of the project, with changes to its files that each must find what they replace.
+/// Copies a pack of the project with changes to its files. Each change must find its text.
 fn altered(packs: &Path, from: &str, name: &str, changes: &[(&str, &str, &str)]) {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../gateways").join(from);
     let target = packs.join(name);
@@ -30,7 +30,7 @@ fn altered(packs: &Path, from: &str, name: &str, changes: &[(&str, &str, &str)])
 }
 
 #[test]
-fn limits_of_gateways_that_were_hit_are_found_and_others_are_not() {
+fn only_limits_that_gateways_reached_are_found() {
     if is_missing("envoy") || is_missing("nginx") {
         return;
     }
@@ -81,7 +81,7 @@ upstream: { delay: 2ms }
 }
 
 #[test]
-fn a_gateway_that_logs_where_another_does_not_is_found() {
+fn unequal_logs_are_found() {
     if is_missing("nginx") {
         return;
     }
@@ -122,11 +122,11 @@ fn a_gateway_that_logs_where_another_does_not_is_found() {
     assert!(bytes.min().is_some_and(|bytes| bytes > 4000 * 40), "a line for each request");
 }
 
-/// A cgroup that may use a fifth of a CPU, gone with the test.
+/// A control group limited to a fifth of a CPU. It is removed when dropped.
 struct LimitedCgroup(PathBuf);
 
 impl LimitedCgroup {
-    /// Of version 1 or 2, wherever this process may make one.
+    /// Creates it, with cgroup version 1 or 2, if this process has the rights.
     fn make() -> std::io::Result<Self> {
         let name = format!("hoptax-test-{}", std::process::id());
         let one = Path::new("/sys/fs/cgroup/cpu").join(&name);
@@ -179,7 +179,7 @@ fn a_cpu_limit_that_holds_back_is_found() {
 }
 
 #[test]
-fn every_trial_tells_what_the_probes_saw() {
+fn every_trial_records_the_probes_samples() {
     let scratch = Scratch::new();
     let plan = "name: seen\nupstream: { body: 64KiB }\ngateways: [hop-l7]\n\
                 load: [{ loop: closed, connections: 2, duration: 500ms }]\ntrials: 1\nwarmup: 0s\n";
@@ -212,7 +212,7 @@ fn every_trial_tells_what_the_probes_saw() {
 }
 
 #[test]
-fn bandwidth_is_measured_within_this_machine_and_to_a_receiver() {
+fn bandwidth_is_measured_on_loopback_and_to_a_receiver() {
     let short = ["--repeats", "3", "--duration", "20ms", "--json"];
     let here = json(hoptax().args(["bandwidth", "--size", "1MiB"]).args(short));
     assert_eq!((&here["to"], &here["message_bytes"]), (&"loopback".into(), &1_048_576.into()));
@@ -240,7 +240,7 @@ fn bandwidth_is_measured_within_this_machine_and_to_a_receiver() {
 }
 
 #[test]
-fn bandwidth_says_what_is_wrong_with_what_was_typed() {
+fn bandwidth_reports_wrong_arguments() {
     for (arguments, words) in [
         (&["--size", "0B"][..], "use 1B to 64MiB"),
         (&["--size", "ten"], "--size ten:"),
@@ -250,7 +250,7 @@ fn bandwidth_says_what_is_wrong_with_what_was_typed() {
         let said = text(&output.stderr);
         assert!(output.status.code() == Some(2) && said.contains(words), "{arguments:?}: {said}");
     }
-    let nobody = crate::wire::Nobody::new();
+    let nobody = crate::wire::UnusedAddress::new();
     let output = hoptax().args(["bandwidth", &nobody.address.to_string()]).output().expect("it runs");
     let said = text(&output.stderr);
     assert!(output.status.code() == Some(1) && said.contains("hoptax bandwidth --listen"), "{said}");

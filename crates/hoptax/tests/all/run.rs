@@ -2,7 +2,7 @@
 //! counts, and nothing is lost or left behind, whatever happens.
 
 use crate::support::server::{Response, Server};
-use crate::support::{Json, PATIENCE, Scratch, eventually, hoptax, json, unless_it_stood_still, wait_until};
+use crate::support::{Json, PATIENCE, Scratch, eventually, hoptax, json, retry_only_after_stall, wait_until};
 use hoptax_host::tree::{descendants, is_alive};
 use hoptax_load::histogram::Encoded;
 use std::collections::BTreeSet;
@@ -35,8 +35,8 @@ pub(crate) fn ran(scratch: &Scratch, plan: &str, arguments: &[&str]) -> PathBuf 
 /// answered on a machine that was awake, the engine hung.
 const STANDSTILL: Duration = Duration::from_millis(100);
 
-/// The same, repeated where a trial was over before anything happened in it, good or bad, because the machine stood still. Also
-/// gives the run's directory.
+/// The same, repeated where a trial was over before anything happened in it, good or bad, because the machine stood
+/// still. Also gives the run's directory.
 pub(crate) fn run_awake(scratch: &Scratch, plan: &str, arguments: &[&str]) -> (Output, PathBuf) {
     awake(|| {
         let output = run(scratch, plan, arguments);
@@ -47,7 +47,7 @@ pub(crate) fn run_awake(scratch: &Scratch, plan: &str, arguments: &[&str]) -> (O
 
 /// What a look at a run gives, made again where the machine stood still during a trial.
 pub(crate) fn awake(mut look: impl FnMut() -> (Output, PathBuf)) -> (Output, PathBuf) {
-    unless_it_stood_still(STANDSTILL, || {
+    retry_only_after_stall(STANDSTILL, || {
         let (output, directory) = look();
         match slept_through(&trials(&directory)) {
             0 => Ok((output, directory)),
@@ -306,8 +306,8 @@ fn wait_for_trials(directory: &Path, enough: impl Fn(&[Json]) -> bool) {
     });
 }
 
-/// The least median of a tenth of a second in which more than a few requests were answered, µs: what the machine's other work leaves
-/// of a run that is no measure of it.
+/// The least median of a tenth of a second in which more than a few requests were answered, µs: what the machine's
+/// other work leaves of a run that is no measure of it.
 fn quietest_median_us(directory: &Path) -> f64 {
     let trials = trials(directory);
     let windows = trials.iter().filter_map(|trial| trial["load_record"]["windows"].as_array()).flatten();

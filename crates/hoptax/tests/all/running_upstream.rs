@@ -1,5 +1,5 @@
-//! An upstream that already runs, over TLS, and lets in who shows a certificate or a token, as a Kubernetes API server does:
-//! nginx in front of `hoptax upstream`, whose own count is the ledger.
+//! A running upstream that requires a client certificate or a token over TLS, like a Kubernetes API server: nginx in front of
+//! `hoptax upstream`, whose count is the ledger.
 
 use crate::run::{ran, report, run, text, trials};
 use crate::support::{PATIENCE, Scratch, hoptax, wait_until};
@@ -11,37 +11,37 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// Where nothing else on this machine listens, and no connection comes from: a port that was let go stays free.
+/// An address of its own on loopback, so that a released port stays free.
 const ADDRESS: &str = "127.86.75.33";
 
-/// Ends with its test.
-struct Ended(Child);
+/// A process that is killed when dropped.
+struct KillOnDrop(Child);
 
-impl Drop for Ended {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// What runs already when hoptax begins.
+/// The services that run before hoptax starts.
 struct World {
     scratch: Scratch,
     made: Credentials,
-    /// Where nginx answers over TLS.
+    /// Port of nginx (TLS).
     port: u16,
-    /// Where the count of requests is told.
+    /// Address of the upstream's control socket.
     control: String,
-    _nginx: Ended,
-    _upstream: Ended,
+    _nginx: KillOnDrop,
+    _upstream: KillOnDrop,
 }
 
 impl World {
-    /// `tls` is the version that nginx speaks.
+    /// `tls` is the TLS version of nginx.
     fn start(tls: &str) -> Self {
         let scratch = Scratch::new();
         let made = Credentials::make(&[]).expect("made");
-        let mut upstream = Ended(
+        let mut upstream = KillOnDrop(
             hoptax()
                 .args(["upstream", "--body", "256B", "--header", "x-request: always"])
                 .env("HOPTAX_UPSTREAM_TOKEN_SECRET", &made.jwt_secret)
@@ -75,13 +75,13 @@ impl World {
             .stderr(Stdio::null())
             .spawn()
             .expect("starts");
-        let nginx = Ended(nginx);
+        let nginx = KillOnDrop(nginx);
         wait_until("nginx listens", PATIENCE, || TcpStream::connect((ADDRESS, port)).is_ok());
         let control = format!("http://{}", ready["control"].as_str().expect("an address"));
         Self { scratch, made, port, control, _nginx: nginx, _upstream: upstream }
     }
 
-    /// A plan, with further keys of the upstream.
+    /// A plan with additional keys of the upstream.
     fn plan(&self, upstream: &str, gateways: &str) -> String {
         format!(
             "upstream:\n  url: https://{ADDRESS}:{}\n  server_name: hoptax.test\n  authority: ca.pem\n{upstream}  \
@@ -92,8 +92,8 @@ impl World {
         )
     }
 
-    /// Who showed what to nginx while it answered plain requests and token reviews: lines of its log, each once.
-    fn shown(&self) -> Vec<String> {
+    /// Credentials that clients showed to nginx, from its log, without duplicates, for plain requests and token reviews.
+    fn shown_credentials(&self) -> Vec<String> {
         let log = std::fs::read_to_string(self.scratch.path().join("access.log")).expect("a log");
         let mut lines: Vec<String> = log.lines().map(str::to_owned).collect();
         lines.sort_unstable();
@@ -113,8 +113,8 @@ http {{
     map $http_authorization $token {{ default "none"; "Bearer {token}" "right"; }}
     map "$ssl_client_verify $token" $let_in {{ default 0; "~^SUCCESS" 1; "~right$" 1; }}
     map $uri $what {{ default request; "~tokenreviews" review; }}
-    log_format shown '$what certificate=$ssl_client_verify token=$token cipher=$ssl_cipher status=$status';
-    access_log {directory}/access.log shown;
+    log_format shown_credentials '$what certificate=$ssl_client_verify token=$token cipher=$ssl_cipher status=$status';
+    access_log {directory}/access.log shown_credentials;
     client_body_temp_path {directory}/body; proxy_temp_path {directory}/proxy;
     fastcgi_temp_path {directory}/f; uwsgi_temp_path {directory}/u; scgi_temp_path {directory}/s;
     upstream behind {{ server {behind}; keepalive 64; }}
@@ -134,7 +134,8 @@ http {{
     )
 }
 
-/// Every trial went well, and the ledger bears every request out; `times` are upstream requests by request of each contender.
+/// Asserts that every trial was good and agrees with the ledger; `times` is the number of upstream requests per request
+/// of a contender.
 fn assert_counted(directory: &Path, times: impl Fn(&str) -> u64) {
     let trials = trials(directory);
     assert!(trials.len() >= 2, "{trials:?}");
@@ -151,7 +152,7 @@ fn assert_counted(directory: &Path, times: impl Fn(&str) -> u64) {
     }
 }
 
-/// Nothing that the plan's files hold secretly is kept anywhere.
+/// Asserts that no secret from the plan's files is stored anywhere.
 fn assert_kept_secret(world: &World, directory: &Path) {
     let key = world.made.client.key.lines().nth(1).expect("a line of it");
     let token = &world.made.consumers[0].token_hs256;
@@ -171,7 +172,7 @@ fn assert_kept_secret(world: &World, directory: &Path) {
 }
 
 #[test]
-fn gateways_show_an_upstream_the_certificate_of_the_plan() {
+fn gateways_use_the_plans_client_certificate() {
     let packs = ["nginx", "haproxy", "envoy", "caddy", "apache", "trafficserver", "nginx-lua"];
     if packs.iter().any(|pack| is_missing(pack)) {
         return;
@@ -184,15 +185,15 @@ fn gateways_show_an_upstream_the_certificate_of_the_plan() {
     );
     let directory = ran(&world.scratch, &plan, &["--accept-void"]);
     assert_counted(&directory, |_| 1);
-    let shown = "request certificate=SUCCESS token=none cipher=TLS_AES_128_GCM_SHA256 status=200";
-    assert_eq!(world.shown(), [shown], "direct and every gateway alike");
+    let shown_credentials = "request certificate=SUCCESS token=none cipher=TLS_AES_128_GCM_SHA256 status=200";
+    assert_eq!(world.shown_credentials(), [shown_credentials], "direct and every gateway alike");
     assert_kept_secret(&world, &directory);
     let said = report(&directory).to_string();
     assert!(said.contains("its ledger holds requests alone"), "{said}");
 }
 
 #[test]
-fn a_token_is_shown_by_clients_and_reviewed_by_gateways() {
+fn a_token_is_sent_by_clients_and_reviewed_by_gateways() {
     if ["envoy", "nginx-lua"].iter().any(|pack| is_missing(pack)) {
         return;
     }
@@ -204,13 +205,13 @@ fn a_token_is_shown_by_clients_and_reviewed_by_gateways() {
     );
     let directory = ran(&world.scratch, &plan, &["--accept-void"]);
     assert_counted(&directory, |who| if who == "asks" { 2 } else { 1 });
-    let shown = world.shown();
+    let shown_credentials = world.shown_credentials();
     for line in [
         "request certificate=NONE token=right cipher=ECDHE-ECDSA-AES128-GCM-SHA256 status=200",
         "request certificate=SUCCESS token=right cipher=ECDHE-ECDSA-AES128-GCM-SHA256 status=200",
         "review certificate=SUCCESS token=none cipher=ECDHE-ECDSA-AES128-GCM-SHA256 status=201",
     ] {
-        assert!(shown.iter().any(|one| one == line), "`{line}` is not in {shown:?}");
+        assert!(shown_credentials.iter().any(|one| one == line), "`{line}` is not in {shown_credentials:?}");
     }
     assert_kept_secret(&world, &directory);
     let document = report(&directory);
@@ -222,7 +223,7 @@ fn a_token_is_shown_by_clients_and_reviewed_by_gateways() {
 }
 
 #[test]
-fn who_is_not_let_in_is_told_before_anything_is_timed() {
+fn refused_credentials_are_reported_before_measuring() {
     if is_missing("nginx") {
         return;
     }

@@ -1,4 +1,4 @@
-//! What is secret stays so: nothing of it in what a run keeps or prints, and nothing left where it lay.
+//! Secrets: no run stores or prints any, and none remain after a run.
 
 use crate::proofs::feature_packs;
 use crate::support::{PATIENCE, Scratch, hoptax, wait_until};
@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// A pack that is `nginx-full`, and beside that copies its directory to where the test finds it.
+/// Copy of the pack `nginx-full` that also copies its directory to a place where the test finds it.
 fn copying_pack(scratch: &Scratch) -> PathBuf {
     let packs = scratch.path().join("packs");
     let pack = packs.join("nginx-full");
@@ -59,7 +59,7 @@ warmup: 0s
         .expect("hoptax runs")
 }
 
-/// What the gateway was given that nobody else may have.
+/// The secrets that the gateway received.
 fn secrets(copy: &Path) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     let told = std::fs::read_to_string(copy.join("secrets.txt")).expect("told");
@@ -119,7 +119,7 @@ fn a_run_keeps_and_prints_nothing_secret() {
             assert!(!holds(bytes, secret), "{name} holds a secret");
         }
     }
-    // The log would have told them all.
+    // The access log would contain all of them without redaction.
     let log = texts.iter().find(|(name, _)| name.ends_with("access.log")).expect("an access log");
     assert!(holds(&log.1, "[secret]"), "{}", String::from_utf8_lossy(&log.1[..log.1.len().min(500)]));
     assert_eq!(files(&scratch.path().join("tmp")), Vec::<PathBuf>::new());
@@ -131,7 +131,7 @@ fn a_run_keeps_and_prints_nothing_secret() {
 }
 
 #[test]
-fn nobody_else_may_read_and_nothing_is_left_after_a_kill_not_in_logs_either() {
+fn secret_files_are_private_and_nothing_remains_after_a_kill() {
     if is_missing("nginx") {
         return;
     }

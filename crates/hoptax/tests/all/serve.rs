@@ -1,4 +1,4 @@
-//! What is served: pages, interface and metrics over a history made up for the purpose.
+//! The server: pages, interface and metrics over a generated history.
 
 mod hostile;
 mod interface;

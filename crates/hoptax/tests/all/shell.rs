@@ -1,4 +1,4 @@
-//! `hoptax completions` and `hoptax man`: shells and `man` take what they print.
+//! `hoptax completions` and `hoptax man`: shells and `man` accept what they print.
 
 use crate::support::{Scratch, hoptax, skip};
 use std::path::Path;
@@ -10,7 +10,7 @@ fn printed(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// What a program says; none, and a note of it, where it is not installed.
+/// Output of a program; `None`, with a noted skip, if it is not installed.
 fn said(program: &str, arguments: &[&str], file: &Path) -> Option<Output> {
     let said = Command::new(program).args(arguments).arg(file).env("MANWIDTH", "80").output().ok();
     if said.is_none() {
@@ -96,7 +96,7 @@ fn manual_pages_render() {
                 assert!(shown.contains("SYNOPSIS") && shown.contains("OPTIONS"), "{shown}");
                 assert!(errors.is_empty(), "{name}: {errors}");
             } else {
-                // A container's `man` may only print a sentence that it was removed.
+                // In some containers `man` only prints that manual pages were removed.
                 skip("man is not installed");
             }
         }

@@ -13,8 +13,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Whether interception can be looked at here: Envoy is installed, and we are root.
-pub(crate) fn may_intercept() -> bool {
+/// Whether interception can be tested here: Envoy is installed, and we are root.
+pub(crate) fn can_intercept() -> bool {
     if is_missing("istio-sidecar") {
         return false;
     }
@@ -43,7 +43,7 @@ fn output(program: &str, arguments: &[&str]) -> String {
     text(&output.stdout)
 }
 
-/// An Envoy below `root` that is in another namespace than we are: one that is asked for its version is not.
+/// Pid of an Envoy below `root` in another namespace than ours. An Envoy that only prints its version is in our namespace.
 fn sidecar_below(root: u32) -> Option<u32> {
     let own = std::fs::read_link("/proc/self/ns/net").expect("procfs");
     let inside = |pid: &u32| {
@@ -53,18 +53,18 @@ fn sidecar_below(root: u32) -> Option<u32> {
     descendants(root).into_iter().find(inside)
 }
 
-/// A run that ends with its test.
+/// A run that is killed when dropped.
 struct Killed(Child);
 
 impl Drop for Killed {
     fn drop(&mut self) {
-        // It may have been killed before.
+        // It may have exited already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Packets that each redirect has counted, by the application's port.
+/// Number of packets that each redirect counted, by the application's port.
 fn redirected(inside: u32, port: u16) -> u64 {
     let net = format!("--net=/proc/{inside}/ns/net");
     let rules = output("nsenter", &[&net, "--", "nft", "list", "ruleset"]);
@@ -75,8 +75,8 @@ fn redirected(inside: u32, port: u16) -> u64 {
 }
 
 #[test]
-fn what_comes_for_the_application_goes_through_its_sidecar_and_direct_past_it() {
-    if !may_intercept() {
+fn traffic_for_the_application_passes_its_sidecar_and_direct_does_not() {
+    if !can_intercept() {
         return;
     }
     let gateways = vec![sidecar("default", "istio-sidecar"), sidecar("tuned", "istio-sidecar@tuned")];
@@ -131,7 +131,7 @@ fn what_comes_for_the_application_goes_through_its_sidecar_and_direct_past_it() 
 const PLAN: &str = "name: sidecar\ngateways: [{ name: istio-sidecar, label: sidecar, variant: tuned }]\n\
                     load: [{ loop: closed, connections: 2, duration: 300ms }]\ntrials: 1\nwarmup: 0s\n";
 
-/// Links, named namespaces and rules of this host that look like ours.
+/// Network links, named namespaces and rules of this host that look like hoptax made them.
 fn traces(interface: &str) -> Vec<String> {
     let links = output("ip", &["-o", "link"]);
     let found = links.lines().filter(|line| line.contains(interface));
@@ -142,8 +142,8 @@ fn traces(interface: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_run_measures_the_sidecar_and_leaves_nothing() {
-    if !may_intercept() {
+fn a_run_measures_the_sidecar_and_cleans_up() {
+    if !can_intercept() {
         return;
     }
     let scratch = Scratch::new();
@@ -155,14 +155,14 @@ fn a_run_measures_the_sidecar_and_leaves_nothing() {
     let intercepted = via[0]["gateway_counters"]["intercepted_requests"].as_f64().expect("counted");
     let served = via[0]["ledger"]["requests"].as_f64().expect("counted");
     assert!(served > 0.0 && (intercepted - served).abs() <= 2.0, "{intercepted} of {served}");
-    // The interface of a run is gone when it ends; those of runs beside this one are not ours to judge.
+    // Interfaces of other runs on this machine may remain, so only this run's interface is checked.
     let holder = std::fs::read_dir(run_directory(&scratch).join("logs/namespace"));
     assert!(holder.is_ok(), "it was made");
 }
 
 #[test]
 fn a_killed_run_leaves_no_namespace_link_or_rule() {
-    if !may_intercept() {
+    if !can_intercept() {
         return;
     }
     let scratch = Scratch::new();
@@ -180,7 +180,7 @@ fn a_killed_run_leaves_no_namespace_link_or_rule() {
     wait_until("the sidecar has started", 3 * PATIENCE, || sidecar_below(killed.0.id()).is_some());
     let inside = sidecar_below(killed.0.id()).expect("just seen");
     let net = format!("--net=/proc/{inside}/ns/net");
-    // Inside, the name of our end stands behind an @: eth0@if7; its number outside leads to its name.
+    // Inside the namespace the interface is named eth0@if7. The number is the index of its outer end.
     let eth0 = output("nsenter", &[&net, "--", "ip", "-o", "link", "show", "eth0"]);
     let number = eth0.split_once("@if").and_then(|(_, rest)| rest.split_once(':')).expect(&eth0).0;
     let links = output("ip", &["-o", "link"]);
@@ -194,7 +194,7 @@ fn a_killed_run_leaves_no_namespace_link_or_rule() {
 }
 
 #[test]
-fn without_the_rights_it_says_what_is_missing_and_measures_the_rest() {
+fn without_privileges_it_reports_what_is_missing_and_measures_the_rest() {
     if is_missing("istio-sidecar") {
         return;
     }
@@ -202,7 +202,7 @@ fn without_the_rights_it_says_what_is_missing_and_measures_the_rest() {
     let plan = PLAN.replace("gateways: [", "gateways: [hop-l4, ");
     let plan = scratch.file("plan.yaml", &plan);
     let mut command = Command::new("setpriv");
-    // Root without these two is as little as anybody else.
+    // Root without these two capabilities has no more rights than another user.
     command.args(["--bounding-set=-net_admin,-sys_admin", "--inh-caps=-net_admin,-sys_admin"]).arg(exe());
     if !rustix::process::geteuid().is_root() {
         command = hoptax();
@@ -224,7 +224,7 @@ fn without_the_rights_it_says_what_is_missing_and_measures_the_rest() {
 }
 
 #[test]
-fn variants_and_upstreams_that_cannot_be_are_refused_where_they_stand() {
+fn impossible_variants_and_upstreams_are_refused_with_their_place() {
     for (from, to, words) in [
         ("variant: tuned", "variant: tunde", vec!["no variant `tunde`", "did you mean `tuned`?"]),
         ("name: istio-sidecar", "name: nginx", vec!["the pack `nginx` has no variants"]),
@@ -244,7 +244,7 @@ fn variants_and_upstreams_that_cannot_be_are_refused_where_they_stand() {
 }
 
 #[test]
-fn variants_that_cannot_be_told_apart_are_refused_with_their_line() {
+fn indistinguishable_variants_are_refused_with_their_line() {
     for (variants, words) in [
         ("[usual, usual]", "the variant mine@usual is listed twice"),
         ("[usual, \"a b\"]", "`a b` is not a valid name for a variant"),
@@ -264,7 +264,7 @@ fn variants_that_cannot_be_told_apart_are_refused_with_their_line() {
 }
 
 #[test]
-fn both_variants_are_rendered_with_what_tells_them_apart() {
+fn both_variants_are_rendered_with_their_differences() {
     let scratch = Scratch::new();
     let plan = PLAN.replace("gateways: [", "gateways: [{ name: istio-sidecar, label: usual }, ");
     let plan = scratch.file("plan.yaml", &plan);

@@ -1,4 +1,4 @@
-//! What the tests share: the binary under test, a place to write, repeated looks, and notes of what was skipped.
+//! Shared by all tests: the binary under test, temporary directories, retries, and notes about skipped tests.
 
 pub(crate) mod client;
 pub(crate) mod hog;
@@ -16,25 +16,25 @@ use std::process::Command;
 use std::time::Duration;
 
 pub(crate) use notes::skip;
-pub(crate) use retry::{eventually, unless_it_stood_still, wait_for, wait_until};
+pub(crate) use retry::{eventually, retry_only_after_stall, wait_for, wait_until};
 pub(crate) use serde_json::Value as Json;
 
-/// Longer than anything takes, also on a machine that does other work. It is waited for in full only when something is wrong.
+/// Upper limit for anything to happen, also on a busy machine. A test waits this long only if something is wrong.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The `hoptax` binary, ready to be given arguments.
+/// A command that runs the `hoptax` binary.
 pub(crate) fn hoptax() -> Command {
     Command::new(env!("CARGO_BIN_EXE_hoptax"))
 }
 
-/// Runs a command that prints JSON.
+/// Runs a command and parses its output as JSON.
 pub(crate) fn json(command: &mut Command) -> Json {
     let output = command.output().expect("it runs");
     serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
 }
 
-/// A directory of a test's own, gone when the test ends.
+/// A temporary directory.
 pub(crate) struct Scratch(tempfile::TempDir);
 
 impl Scratch {

@@ -1,11 +1,11 @@
-//! `scripts/run-tests.py`: what `make test` says of skips and repeated looks, and when it fails for them. A script stands in for Cargo.
+//! `scripts/run-tests.py`: what `make test` prints about skips and retries, and when it fails. A script replaces Cargo.
 
 use crate::support::Scratch;
 use std::path::Path;
 use std::process::Command;
 
-/// Lets a stand-in for Cargo write these notes and end with this code. Gives the exit code and what was printed.
-fn made(notes: &str, code: u8, ci: bool) -> (Option<i32>, String) {
+/// Runs the script with a fake Cargo that writes these notes and exits with this code. Returns the exit code and the output.
+fn run_tests(notes: &str, code: u8, ci: bool) -> (Option<i32>, String) {
     let scratch = Scratch::new();
     let script = format!("cat > \"$HOPTAX_TEST_NOTES\" <<'end'\n{notes}end\nexit {code}\n");
     let cargo = scratch.file("cargo.sh", &script);
@@ -26,11 +26,11 @@ fn retries(test: &str, count: usize) -> String {
 }
 
 #[test]
-fn skips_are_listed_and_fail_where_the_list_does_not_have_them() {
+fn skips_are_listed_and_fail_unless_allowed() {
     for (notes, ci, code) in
         [(LISTED, true, 0), (LISTED, false, 0), (UNLISTED, false, 0), (UNLISTED, true, 1)]
     {
-        let (seen, told) = made(notes, 0, ci);
+        let (seen, told) = run_tests(notes, 0, ci);
         assert_eq!(seen, Some(code), "{told}");
         assert!(told.contains("Skipped: 1:\n") && told.contains("_test: n"), "{told}");
         assert_eq!(
@@ -39,25 +39,25 @@ fn skips_are_listed_and_fail_where_the_list_does_not_have_them() {
             "{told}"
         );
     }
-    let (code, told) = made("", 0, true);
-    assert!(code == Some(0) && told.contains("Skipped: 0\nLooked again: 0 "), "{told}");
+    let (code, told) = run_tests("", 0, true);
+    assert!(code == Some(0) && told.contains("Skipped: 0\nRetries: 0 "), "{told}");
 }
 
 #[test]
-fn repeated_looks_are_counted_and_bounded() {
+fn retries_are_counted_and_limited() {
     let six: String = (0..6).map(|test| retries(&format!("a::b{test}"), 2)).collect();
-    let (code, told) = made(&six, 0, false);
-    assert!(code == Some(0) && told.contains("Looked again: 12 (at most 12):\n  a::b0: 2 "), "{told}");
+    let (code, told) = run_tests(&six, 0, false);
+    assert!(code == Some(0) && told.contains("Retries: 12 (at most 12):\n  a::b0: 2 "), "{told}");
     assert!(told.contains("    3 became 4\n"), "{told}");
-    let (code, told) = made(&(six + &retries("a::c", 1)), 0, false);
-    assert!(code == Some(1) && told.contains("FAILED: tests looked again 13 times"), "{told}");
-    let (code, told) = made(&retries("a::b", 3), 0, false);
-    assert!(code == Some(1) && told.contains("FAILED: a::b looked again 3 times"), "{told}");
+    let (code, told) = run_tests(&(six + &retries("a::c", 1)), 0, false);
+    assert!(code == Some(1) && told.contains("FAILED: there were 13 retries"), "{told}");
+    let (code, told) = run_tests(&retries("a::b", 3), 0, false);
+    assert!(code == Some(1) && told.contains("FAILED: a::b was retried 3 times"), "{told}");
 }
 
 #[test]
-fn a_failed_test_fails_the_run_and_the_notes_are_printed_all_the_same() {
-    let (code, told) = made(LISTED, 101, false);
+fn a_failed_test_fails_the_run_and_notes_are_still_printed() {
+    let (code, told) = run_tests(LISTED, 101, false);
     assert_eq!(code, Some(1), "{told}");
     assert!(
         told.contains("docker::a_test: no docker engine answers") && told.contains("FAILED: sh "),
@@ -65,9 +65,9 @@ fn a_failed_test_fails_the_run_and_the_notes_are_printed_all_the_same() {
     );
 }
 
-/// What is written there by hand: each line says why.
+/// Each line of the hand-written list must give a reason.
 #[test]
-fn every_allowed_skip_says_why() {
+fn every_allowed_skip_has_a_reason() {
     let list = include_str!("../allowed-skips.txt");
     for line in list.lines().filter(|line| !line.starts_with('#')) {
         let (pattern, why) = line.split_once(" # ").unwrap_or_else(|| panic!("no reason: {line}"));

@@ -1,4 +1,4 @@
-//! What the tests of servers share: a started `hoptax` server, and a client that writes raw bytes and reads responses.
+//! Helpers for tests of servers: a running `hoptax` server, and a client that writes raw bytes and reads responses.
 
 use crate::support::{PATIENCE, hoptax};
 use hoptax_wire::http1::{Framing, ResponseDecoder, Step, Version};
@@ -6,7 +6,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
 
-/// A `hoptax upstream` or `hoptax hop` that is killed with the test.
+/// A `hoptax upstream` or `hoptax hop` that is killed when dropped.
 pub(crate) struct Server {
     child: Child,
     pub(crate) ready: serde_json::Value,
@@ -17,7 +17,7 @@ impl Server {
         Self::spawn(hoptax().args(args))
     }
 
-    /// As [`start`](Self::start), with at most this many descriptors.
+    /// As [`start`](Self::start), with at most this many file descriptors.
     pub(crate) fn start_with_descriptors(limit: u32, args: &[&str]) -> Self {
         let mut shell = Command::new("sh");
         shell.args(["-c", &format!("ulimit -n {limit}; exec \"$0\" \"$@\"")]);
@@ -34,7 +34,7 @@ impl Server {
         Self { child, ready }
     }
 
-    /// A hop of this kind in front of `upstream`, and its address.
+    /// Starts a hop of this kind in front of `upstream`. Returns it and its address.
     pub(crate) fn hop(kind: &str, upstream: SocketAddr, more: &[&str]) -> (Self, SocketAddr) {
         let upstream = upstream.to_string();
         let hop = Self::start(&[&["hop", kind, "--upstream", &upstream], more].concat());
@@ -57,7 +57,7 @@ impl Server {
         pages * 4096
     }
 
-    /// Asks it to stop; its exit code.
+    /// Asks it to stop. Returns its exit code.
     pub(crate) fn stop(mut self) -> Option<i32> {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
@@ -76,11 +76,11 @@ fn address(value: &serde_json::Value) -> SocketAddr {
     value.as_str().and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("not an address: {value}"))
 }
 
-/// A whole response.
+/// A complete response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Response {
     pub(crate) status: u16,
-    /// The head as it came.
+    /// The head as received.
     pub(crate) head: String,
     pub(crate) framing: Framing,
     pub(crate) version: Version,
@@ -89,13 +89,13 @@ pub(crate) struct Response {
     pub(crate) interim: usize,
 }
 
-/// An address where nobody listens, and nobody else can as long as this is kept.
-pub(crate) struct Nobody {
+/// An address on which nobody listens, reserved while this value exists.
+pub(crate) struct UnusedAddress {
     pub(crate) address: SocketAddr,
     _bound: rustix::fd::OwnedFd,
 }
 
-impl Nobody {
+impl UnusedAddress {
     pub(crate) fn new() -> Self {
         use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
         let bound = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
@@ -105,7 +105,7 @@ impl Nobody {
     }
 }
 
-/// A client that writes what it is told to.
+/// A client that writes raw bytes.
 pub(crate) struct Client {
     pub(crate) stream: TcpStream,
     input: Vec<u8>,
@@ -140,7 +140,7 @@ impl Client {
         self.read(true).expect("a whole response")
     }
 
-    /// The next response, or how it broke off.
+    /// The next response, or why it could not be read.
     pub(crate) fn read(&mut self, to_head: bool) -> Result<Response, String> {
         let mut decoder = ResponseDecoder::new();
         decoder.begin(to_head);
@@ -189,7 +189,7 @@ impl Client {
         let mut piece = [0; 65536];
         let count = loop {
             match self.stream.read(&mut piece) {
-                // A process that is stopped and goes on is told so.
+                // A process that is stopped and continued gets this error.
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 read => break read.map_err(|error| error.to_string())?,
             }
@@ -204,7 +204,7 @@ impl Client {
     }
 }
 
-/// Bytes that differ everywhere within any buffer's length.
+/// Bytes without repetition within any buffer's length.
 pub(crate) fn sample(length: usize) -> Vec<u8> {
     let mut random = hoptax_load::random::Random::new(length as u64);
     (0..length.div_ceil(8)).flat_map(|_| random.next_u64().to_le_bytes()).take(length).collect()

@@ -1,4 +1,4 @@
-//! A small world for the lab's tests: an upstream inside the test, a client, and services that stop with their test.
+//! Helpers for tests of services: an upstream inside the test, a client, and services that stop with their test.
 
 use crate::support::client::exchange;
 use crate::support::server::{Response, Server};
@@ -16,13 +16,13 @@ pub(crate) fn exe() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_hoptax"))
 }
 
-/// The packs of the project, read once.
+/// The packs of the project, loaded once.
 pub(crate) fn packs() -> PackSet {
     static PACKS: LazyLock<PackSet> = LazyLock::new(|| PackSet::load(None).expect("the packs are right"));
     PACKS.clone()
 }
 
-/// Whether a gateway's tests are skipped: it is not installed, and HOPTAX_ALLOW_MISSING says that this is fine.
+/// Whether tests of a gateway must be skipped, because it is not installed and HOPTAX_ALLOW_MISSING permits that.
 #[track_caller]
 pub(crate) fn is_missing(pack: &str) -> bool {
     let packs = packs();
@@ -37,7 +37,7 @@ pub(crate) fn is_missing(pack: &str) -> bool {
     missing
 }
 
-/// A plan of one load point with these gateways.
+/// A plan with one load point and these gateways.
 pub(crate) fn running_plan(gateways: Vec<Gateway>) -> Plan {
     fake::plan(gateways, 50)
 }
@@ -51,26 +51,26 @@ impl Drop for Running {
     }
 }
 
-/// Starts an upstream that answers everything with `body`.
+/// Starts an upstream that answers every request with `body`.
 pub(crate) fn http_upstream(body: &'static str) -> Server {
     Server::start(move |_| Response::text(body))
 }
 
-/// One answer.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) body: String,
 }
 
-/// One request on a connection of its own.
+/// Sends one request on its own connection.
 pub(crate) fn get(address: SocketAddr, path: &str) -> Answer {
     let request = format!("GET {path} HTTP/1.1\r\nhost: echo.com\r\nconnection: close\r\n\r\n");
     let answer = exchange(None, address, None, &request).unwrap_or_else(|error| panic!("{path}: {error}"));
     Answer { status: answer.status, body: answer.text() }
 }
 
-/// One request on a connection that is then kept open.
+/// Sends one request on a connection that stays open.
 pub(crate) fn keep(address: SocketAddr) -> TcpStream {
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE).expect("it accepts connections");
     stream.set_read_timeout(Some(PATIENCE)).expect("set");

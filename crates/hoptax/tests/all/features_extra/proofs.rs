@@ -1,4 +1,4 @@
-//! What shows that a feature is on: one function for each.
+//! One function per feature that proves that the feature is on.
 
 use super::world::{Extra, Request};
 use crate::support::client::Answer;
@@ -8,10 +8,10 @@ use hoptax_lab::features::{
 use hoptax_plan::Feature;
 use std::net::Ipv4Addr;
 
-/// Requests within which a limit of one per second has bitten on the slowest of machines.
+/// With this many requests, a limit of one per second takes effect even on a slow machine.
 const MANY: usize = 500;
 
-/// Fails where the feature is not on.
+/// Panics if the feature is off.
 pub(super) fn prove(gateway: &Extra, feature: Feature) {
     match feature {
         Feature::KeyAuth => key_auth(gateway),
@@ -35,14 +35,14 @@ pub(super) fn prove(gateway: &Extra, feature: Feature) {
     }
 }
 
-/// The status of a request whose header `name` is `value` instead of what it should be.
+/// Status of a request whose header `name` has `value`, or is missing.
 fn status_with(gateway: &Extra, name: &str, value: Option<&str>) -> u16 {
     let with = value.iter().map(|value| (name.to_owned(), (*value).to_owned())).collect();
     let request = Request { path: "/x", without: name, with, ..Request::default() };
     gateway.send(&request).expect("answered").status
 }
 
-/// An answer that is not compressed, so that it can be read here.
+/// A response without compression.
 fn readable(gateway: &Extra, path: &str) -> Answer {
     gateway.send(&Request { path, without: "accept-encoding", ..Request::default() }).expect("answered")
 }
@@ -61,7 +61,7 @@ fn key_auth(gateway: &Extra) {
 
 fn basic_auth(gateway: &Extra) {
     assert_eq!(gateway.ask("/x").status, 200);
-    // `consumer-00001:wrong`, no credentials at all, and nothing of the kind.
+    // `consumer-00001:wrong`, no credentials, and malformed ones.
     for wrong in [Some("Basic Y29uc3VtZXItMDAwMDE6d3Jvbmc="), None, Some("Basic !"), Some("Bearer x")] {
         assert_eq!(status_with(gateway, "authorization", wrong), 401, "{wrong:?}");
     }
@@ -73,7 +73,7 @@ fn jwt(gateway: &Extra) {
     let (text, signature) = good.rsplit_once('.').expect("three parts");
     let other = if signature.starts_with('A') { "B" } else { "A" };
     let forged = format!("{text}.{other}{}", &signature[1..]);
-    // `{"alg":"none"}`: a token that nobody signed.
+    // An unsigned token: `{"alg":"none"}`.
     let claims = text.rsplit_once('.').expect("three parts").1;
     let unsigned = format!("Bearer eyJhbGciOiJub25lIn0.{claims}.");
     for wrong in [None, Some("Bearer x.y.z"), Some(forged.as_str()), Some(unsigned.as_str())] {
@@ -90,7 +90,7 @@ fn limit_never_bites(gateway: &Extra) {
 fn limit_bites(gateway: &Extra) {
     let statuses: Vec<_> = (0..MANY)
         .map(|_| gateway.ask("/x").status)
-        // What stands before the first 429, and it.
+        // Statuses up to the first 429, inclusive.
         .scan(false, |over, status| (!std::mem::replace(over, status == 429)).then_some(status))
         .collect();
     assert_eq!(statuses.first(), Some(&200), "{statuses:?}");
@@ -104,7 +104,7 @@ fn access_log(gateway: &Extra) {
 fn tls(gateway: &Extra) {
     assert_eq!(gateway.ask("/x").status, 200, "TLS 1.3 with the one cipher suite that is offered");
     let plain = gateway.send_over(&Request { path: "/x", ..Request::default() }, None);
-    // An error, no answer at all, or a word that this is the wrong port.
+    // An error, no response, or a 400 about the wrong port.
     assert!(plain.as_ref().map_or(true, |answer| answer.status == 400), "{plain:?}");
 }
 
@@ -128,7 +128,7 @@ fn header_rewrite(gateway: &Extra) {
 fn path_rewrite(gateway: &Extra) {
     let answer = readable(gateway, "/some/path?query=1");
     assert!(answer.text().starts_with("GET /some/path?query=1 HTTP/1.1\n"), "{}", answer.text());
-    let answer = gateway.send(&Request { path: "/elsewhere", as_it_stands: true, ..Request::default() });
+    let answer = gateway.send(&Request { path: "/elsewhere", without_prefix: true, ..Request::default() });
     assert_eq!(answer.expect("answered").status, 404);
 }
 
@@ -136,7 +136,7 @@ fn cors(gateway: &Extra) {
     let allowed = |answer: &Answer| answer.header("access-control-allow-origin").map(str::to_owned);
     assert_eq!(allowed(&gateway.ask("/x")).as_deref(), Some(CORS_ORIGIN));
     let asks = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-    // A browser shows no credentials when it asks whether it may.
+    // A browser sends no credentials with a preflight.
     let preflight = Request {
         method: Some("OPTIONS"),
         path: "/x",
@@ -164,7 +164,7 @@ fn cors(gateway: &Extra) {
 fn gzip(gateway: &Extra) {
     let answer = gateway.ask("/x");
     assert_eq!(answer.header("content-encoding"), Some("gzip"), "{answer:?}");
-    // RFC 1952: two bytes that say so, and 8 for deflate.
+    // RFC 1952: two magic bytes, then 8 for deflate.
     assert_eq!(answer.body.get(..3), Some(&[0x1f, 0x8b, 8][..]));
     let plain = gateway.send(&Request { path: "/x", without: "accept-encoding", ..Request::default() });
     let plain = plain.expect("answered");
@@ -194,11 +194,11 @@ fn ip_allow(gateway: &Extra) {
 fn routes(gateway: &Extra, count: u32) {
     for index in [0, count / 2, count - 1] {
         let path = format!("{}/x", hoptax_lab::features::route_prefix(index));
-        let answer = gateway.send(&Request { path: &path, as_it_stands: true, ..Request::default() });
+        let answer = gateway.send(&Request { path: &path, without_prefix: true, ..Request::default() });
         assert_eq!(answer.expect("answered").status, 200, "{path}");
     }
     let path = format!("{}/x", hoptax_lab::features::route_prefix(count));
-    let answer = gateway.send(&Request { path: &path, as_it_stands: true, ..Request::default() });
+    let answer = gateway.send(&Request { path: &path, without_prefix: true, ..Request::default() });
     assert_eq!(answer.expect("answered").status, 404, "{path}");
 }
 

@@ -1,4 +1,4 @@
-//! A gateway with features in front of upstreams that answer with what they were asked.
+//! A gateway with features, in front of upstreams that echo requests.
 
 use crate::support::client::{Answer, exchange};
 use crate::support::server::{Response, Server};
@@ -18,23 +18,23 @@ use std::path::PathBuf;
 
 const LABEL: &str = "extra";
 
-/// A gateway under test, stopped with its test.
+/// A running gateway, stopped when dropped.
 pub(super) struct Extra {
     pub(super) change: Change,
     service: Running,
     run: tempfile::TempDir,
     upstreams: Vec<Server>,
-    // Its directory of secrets goes when it goes.
+    // Owns the directory of secrets.
     _driver: ProcessDriver,
 }
 
-/// One request: what every client of the gateway's features sends, and how this one differs.
+/// A request: what every client sends for the gateway's features, and the differences of this one.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Request<'a> {
     pub(super) method: Option<&'a str>,
-    /// The path as it is sent; with [`Self::as_it_stands`] without what features put in front.
+    /// The path. With [`Self::without_prefix`] it is sent without the prefix that features add.
     pub(super) path: &'a str,
-    pub(super) as_it_stands: bool,
+    pub(super) without_prefix: bool,
     pub(super) without: &'a str,
     pub(super) with: Vec<(String, String)>,
     pub(super) from: Option<Ipv4Addr>,
@@ -76,7 +76,7 @@ impl Extra {
         assert!(descendants(root).is_empty(), "nothing is left");
     }
 
-    /// As a client asks who has everything that the features want.
+    /// Sends a request with everything that the features require.
     pub(super) fn ask(&self, path: &str) -> Answer {
         self.send(&Request { path, ..Request::default() }).expect("answered")
     }
@@ -86,12 +86,12 @@ impl Extra {
     }
 
     pub(super) fn send_over(&self, request: &Request<'_>, tls: Option<&TlsSpec>) -> std::io::Result<Answer> {
-        let prefix = if request.as_it_stands { "" } else { self.change.prefix.as_str() };
+        let prefix = if request.without_prefix { "" } else { self.change.prefix.as_str() };
         let mut text = format!("{} {prefix}{} HTTP/1.1\r\n", request.method.unwrap_or("GET"), request.path);
         text += "host: echo.com\r\nconnection: close\r\n";
         let own = self.change.headers.iter().filter(|(name, _)| name != request.without);
         for (name, value) in own.chain(&request.with) {
-            // Of several consumers the first.
+            // Uses the first of several consumers.
             let value = match value.starts_with("{{line ") {
                 true => self.lines().into_iter().next().expect("a line"),
                 false => value.clone(),
@@ -115,8 +115,8 @@ impl Extra {
         self.run.path().join("logs").join(LABEL).join("access.log")
     }
 
-    /// Asks for `path` until the access log has it: gateways keep lines back for a moment, and varnishncsa, a program of its
-    /// own, tells only of what comes after it found varnishd.
+    /// Requests `path` until it is in the access log. Gateways buffer log lines, and varnishncsa, a separate program,
+    /// logs only requests after it has found varnishd.
     pub(super) fn logged(&self, path: &str) {
         wait_until(&format!("`{path}` is in the access log"), PATIENCE, || {
             assert_eq!(self.ask(path).status, 200);
@@ -124,7 +124,7 @@ impl Extra {
         });
     }
 
-    /// Looks at every listening socket of every process of the gateway.
+    /// Asserts that all listening sockets of all processes of the gateway are on loopback.
     pub(super) fn listens_on_loopback_alone(&self) {
         let root = self.service.0.process().expect("watched").pid;
         let mut inodes = BTreeSet::new();
@@ -147,7 +147,7 @@ impl Extra {
         for address in found.into_iter().chain(datagrams.map(|entry| entry.local_address)) {
             let loopback = match address.ip() {
                 IpAddr::V4(ip) => ip.is_loopback(),
-                // Java's sockets are of both kinds.
+                // Java's sockets are dual-stack.
                 IpAddr::V6(ip) => ip.to_ipv4_mapped().is_some_and(|ip| ip.is_loopback()),
             };
             assert!(loopback, "it listens on {address}");
@@ -155,7 +155,7 @@ impl Extra {
     }
 }
 
-/// Answers with the request's head, line by line, names in lower case.
+/// Answers with the request's head, line by line, header names in lower case.
 fn upstream(number: usize) -> Server {
     Server::start(move |request| {
         let mut lines = request.head.lines();

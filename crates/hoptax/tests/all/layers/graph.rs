@@ -1,7 +1,7 @@
-//! Which files of a crate use which, read from the source: for the test that keeps modules and files free of cycles.
+//! Which files of a crate use which, read from the source, to find cycles between modules and files.
 //!
-//! A file uses another if it names something that the other one defines. A re-export (`pub use`) is not a use: it only
-//! gives a second name. Code that is compiled for tests alone is left out.
+//! A file uses another file if it names an item defined there. A re-export (`pub use`) does not count as a use, because
+//! it only adds a second name. Test-only code is omitted.
 
 use proc_macro2::{TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};
@@ -99,7 +99,7 @@ fn reached_from(edges: &Edges, from: &String) -> BTreeSet<String> {
     reached
 }
 
-/// What a name in a module stands for.
+/// What a name in a module refers to.
 enum Entry {
     /// Something defined in this module.
     Item,
@@ -188,7 +188,7 @@ impl Modules {
 
     /// The file that defines what `path` names, as seen from the module `from`; absent for what is not of this crate.
     fn file_of(&self, from: usize, path: &[String], depth: usize) -> Option<String> {
-        // Aliases of aliases end long before this; circles of globs never would.
+        // Limits globs that refer to each other. Chains of aliases are shorter than this.
         if depth > 12 {
             return None;
         }

@@ -1,5 +1,5 @@
-// The chart of a comparison as it is drawn, without a word from the script that draws it: what stands at the axis,
-// names, marks, lines from end to end, arrows, and rows that are told in words.
+// Reads the chart of a comparison from the page, without the script that draws it: labels of the axis, names, marks, intervals,
+// arrows, and rows with text instead of a mark.
 (() => {
   const svg = document.querySelector("#changes svg");
   const all = svg.getBoundingClientRect();

@@ -1,4 +1,4 @@
-//! Who means no good: other sites' pages in the same browser, odd names, and clients that never end.
+//! Attacks: pages of other sites in the same browser, odd names, and clients that never finish.
 
 use super::lab::{Answer, exchange, get, history, request, served};
 use crate::support::PATIENCE;
@@ -14,7 +14,7 @@ fn tag(to: SocketAddr, headers: &[(&str, &str)]) -> Answer {
 }
 
 #[test]
-fn names_that_others_can_point_here_are_refused() {
+fn host_names_that_others_control_are_refused() {
     let history = history();
     let server = served(history.path(), None, None);
     let to = server.address();
@@ -44,7 +44,7 @@ fn names_that_others_can_point_here_are_refused() {
 }
 
 #[test]
-fn no_other_sites_page_changes_anything() {
+fn pages_of_other_sites_change_nothing() {
     let history = history();
     let server = served(history.path(), None, None);
     let to = server.address();
@@ -73,14 +73,14 @@ fn no_other_sites_page_changes_anything() {
             "{headers:?}: {patched}, {deleted}"
         );
     }
-    // What a form sends: another method, to anywhere.
+    // What an HTML form can send: another method, to any path.
     for path in [RUN, "/", "/api/v1/runs"] {
         assert_eq!(request(to, "POST", path, &[form, evil], "tags=planted").status, 415, "{path}");
     }
-    // What its page embeds is not worked out for it; a link to us may be followed.
+    // Embedding a page from another site is refused; following a link to it is allowed.
     let embedded = |mode| request(to, "GET", "/trends", &[cross, ("Sec-Fetch-Mode", mode)], "").status;
     assert_eq!([embedded("no-cors"), embedded("cors"), embedded("navigate")], [403, 403, 200]);
-    // No leave is given to ask across sites.
+    // The server never permits cross-origin requests.
     let asked = [
         evil,
         ("Access-Control-Request-Method", "PATCH"),
@@ -94,7 +94,7 @@ fn no_other_sites_page_changes_anything() {
 }
 
 #[test]
-fn no_name_leads_out_of_the_history() {
+fn no_path_leaves_the_history() {
     let history = history();
     std::fs::create_dir(history.path().join("root")).expect("made");
     std::fs::rename(history.path().join("20261101T000000Z-nightly"), history.path().join("root/one"))
@@ -141,7 +141,7 @@ fn no_name_leads_out_of_the_history() {
 }
 
 #[test]
-fn everything_is_sent_with_what_keeps_it_apart() {
+fn every_answer_has_the_isolating_headers() {
     let history = history();
     let server = served(history.path(), None, None);
     let to = server.address();
@@ -171,15 +171,15 @@ fn everything_is_sent_with_what_keeps_it_apart() {
 }
 
 #[test]
-fn what_is_too_large_or_not_meant_is_refused_in_words() {
+fn oversized_and_unknown_requests_are_refused_with_a_message() {
     let history = history();
     let server = served(history.path(), None, None);
     let to = server.address();
     let own = [JSON, ("X-Hoptax", "1")];
     let huge = format!(r#"{{"note":"{}"}}"#, "a".repeat(1 << 20));
-    // Its sender may not come to read the answer, as the rest is not taken.
+    // The sender may fail before it reads the answer, because the server does not read the rest.
     assert!([0, 413].contains(&request(to, "PATCH", RUN, &own, &huge).status));
-    // It is not read for ever, either.
+    // An endless body is not read forever either.
     let endless = format!(
         "PATCH {RUN} HTTP/1.1\r\nHost: {to}\r\nContent-Type: application/json\r\nX-Hoptax: 1\r\nConnection: close\r\nContent-Length: 99999999999\r\n\r\n"
     );
@@ -227,7 +227,7 @@ fn what_is_too_large_or_not_meant_is_refused_in_words() {
 }
 
 #[test]
-fn a_client_that_says_nothing_keeps_nobody_waiting() {
+fn silent_clients_do_not_block_others() {
     let history = history();
     let server = served(history.path(), None, None);
     let to = server.address();
@@ -236,7 +236,7 @@ fn a_client_that_says_nothing_keeps_nobody_waiting() {
         stream.write_all(b"GET / HTTP/1.1\r\nHost: local").expect("sent");
     }
     assert_eq!(get(to, "/api/v1/tags").status, 200);
-    // Each is told to go, or left, after some seconds; and the server ends at once for all of them.
+    // The server closes each of them after some seconds, and it exits at once despite all of them.
     let mut first = silent.swap_remove(0);
     first.set_read_timeout(Some(PATIENCE * 2)).expect("set");
     let mut rest = Vec::new();
@@ -248,7 +248,7 @@ fn a_client_that_says_nothing_keeps_nobody_waiting() {
 }
 
 #[test]
-fn with_a_token_nothing_is_told_to_who_does_not_show_it() {
+fn with_a_token_requests_without_it_are_refused() {
     let history = history();
     let server = served(history.path(), None, Some("correct horse+battery"));
     let to = server.address();
@@ -275,13 +275,13 @@ fn with_a_token_nothing_is_told_to_who_does_not_show_it() {
     );
     let pair = cookie.split(';').next().expect("a pair");
     assert_eq!(request(to, "GET", "/", &[("Cookie", pair)], "").status, 200);
-    // A cookie alone changes nothing, as a browser may send it for another site's page.
+    // A cookie alone changes nothing, because a browser can send it for another site's page.
     assert_eq!(tag(to, &[("Cookie", pair), JSON, ("Origin", "http://evil.example")]).status, 403);
     assert_eq!(tag(to, &[("Cookie", pair), JSON, ("X-Hoptax", "1")]).status, 200);
 }
 
 #[test]
-fn beyond_loopback_a_token_is_needed() {
+fn beyond_loopback_a_token_is_required() {
     let history = history();
     let options = hoptax_history::serve::Options {
         address: "0.0.0.0:0".parse().expect("an address"),

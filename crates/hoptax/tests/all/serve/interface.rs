@@ -1,4 +1,4 @@
-//! The JSON interface, and whether it is as it describes itself.
+//! The JSON interface, checked against its own description.
 
 use super::lab::{analyse, analysed, get, history, put, request, run, served, under_way};
 use crate::support::{Json, Scratch};
@@ -12,7 +12,7 @@ const OWN: [(&str, &str); 2] = [("Content-Type", "application/json"), ("X-Hoptax
 const NIGHTLY: &str = "20261101T000000Z-nightly";
 
 #[test]
-fn runs_are_listed_found_and_told_for_what_they_are() {
+fn runs_are_listed_searched_and_classified() {
     let history = history();
     let server = served(history.path(), None, None);
     let to = server.address();
@@ -55,7 +55,7 @@ fn a_run_is_tagged_annotated_and_deleted() {
 }
 
 #[test]
-fn the_report_is_the_one_that_the_command_makes() {
+fn the_report_equals_the_commands() {
     let history = history();
     let server = served(history.path(), None, None);
     let to = server.address();
@@ -73,7 +73,7 @@ fn the_report_is_the_one_that_the_command_makes() {
 }
 
 #[test]
-fn runs_are_compared_and_what_forbids_it_is_told() {
+fn runs_are_compared_or_the_reason_against_it_is_given() {
     let history = history();
     let server = served(history.path(), None, None);
     let to = server.address();
@@ -112,7 +112,7 @@ fn a_trend_leads_from_run_to_run() {
 }
 
 #[test]
-fn the_run_under_way_is_told_as_it_is_now() {
+fn the_current_run_is_reported() {
     let history = history();
     let board = Board::new(under_way());
     let server = served(history.path(), Some(board.clone()), None);
@@ -122,16 +122,16 @@ fn the_run_under_way_is_told_as_it_is_now() {
     assert_eq!(get(server.address(), "/api/v1/live").json()["trials_done"], 4);
 }
 
-/// Whether a value is as a schema says, as far as types, members and references go; in words what is not.
-fn misfit(value: &Json, schema: &Json, all: &Json, place: &str) -> Option<String> {
+/// Compares a value with a schema (types, members and references). Returns the first mismatch in words.
+fn mismatch(value: &Json, schema: &Json, all: &Json, place: &str) -> Option<String> {
     if let Some(name) = schema["$ref"].as_str() {
         let schema = &all["components"]["schemas"][name.rsplit('/').next().expect("a name")];
         assert!(schema.is_object(), "{name} is nowhere");
-        return misfit(value, schema, all, place);
+        return mismatch(value, schema, all, place);
     }
     for key in ["anyOf", "oneOf"] {
         if let Some(either) = schema[key].as_array()
-            && either.iter().all(|one| misfit(value, one, all, place).is_some())
+            && either.iter().all(|one| mismatch(value, one, all, place).is_some())
         {
             return Some(format!("{place} is none of {key}: {value}"));
         }
@@ -161,14 +161,14 @@ fn misfit(value: &Json, schema: &Json, all: &Json, place: &str) -> Option<String
         return Some(format!("{place} lacks {absent}"));
     }
     let inside = schema["properties"].as_object().into_iter().flatten();
-    let members =
-        inside.filter_map(|(name, schema)| misfit(value.get(name)?, schema, all, &format!("{place}.{name}")));
+    let members = inside
+        .filter_map(|(name, schema)| mismatch(value.get(name)?, schema, all, &format!("{place}.{name}")));
     let items = value.as_array().into_iter().flatten();
-    let items = items.filter_map(|item| misfit(item, schema.get("items")?, all, &format!("{place}[]")));
+    let items = items.filter_map(|item| mismatch(item, schema.get("items")?, all, &format!("{place}[]")));
     members.chain(items).next()
 }
 
-/// An address of this path that has an answer.
+/// An address for this path that exists.
 fn example(path: &str) -> String {
     let query = match path {
         "/api/v1/compare" => "?a=20261102T000000Z-nightly&b=20261104T000000Z-nightly",
@@ -179,7 +179,7 @@ fn example(path: &str) -> String {
 }
 
 #[test]
-fn every_answer_is_as_it_is_described() {
+fn every_answer_matches_its_description() {
     let history = history();
     analyse(history.path());
     let server = served(history.path(), Some(Board::new(under_way())), None);
@@ -189,18 +189,21 @@ fn every_answer_is_as_it_is_described() {
     let mut seen = 0;
     let paths = described["paths"].as_object().expect("paths");
     for (path, operations) in paths {
-        // What deletes comes last: the others need the run.
+        // Deletion last: the other requests need the run.
         for method in ["get", "patch", "delete"].into_iter().filter(|method| operations[method].is_object()) {
             let body = if method == "patch" { r#"{"tags":["a"]}"# } else { "" };
             let answer = request(to, &method.to_uppercase(), &example(path), &OWN, body);
             assert_eq!(answer.status, 200, "{method} {path}: {}", answer.text());
             let schema = &operations[method]["responses"]["200"]["content"]["application/json"]["schema"];
-            assert_eq!(misfit(&answer.json(), schema, &described, path), None);
-            // And for a run that is not there.
+            assert_eq!(mismatch(&answer.json(), schema, &described, path), None);
+            // Also for a run that does not exist.
             if path.contains("{id}") {
                 let refused = request(to, &method.to_uppercase(), &path.replace("{id}", "gone"), &OWN, body);
                 let schema = &operations[method]["responses"]["404"]["content"]["application/json"]["schema"];
-                assert_eq!((refused.status, misfit(&refused.json(), schema, &described, path)), (404, None));
+                assert_eq!(
+                    (refused.status, mismatch(&refused.json(), schema, &described, path)),
+                    (404, None)
+                );
             }
             seen += 1;
             if method == "delete" {
@@ -213,7 +216,7 @@ fn every_answer_is_as_it_is_described() {
 }
 
 #[test]
-fn the_description_that_is_kept_is_the_one_that_is_served() {
+fn the_kept_description_equals_the_served_one() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/openapi.json");
     let kept = std::fs::read_to_string(&path).expect("docs/reference/openapi.json");
     let made = crate::support::hoptax().args(["reference", "--openapi"]).output().expect("the binary runs");
@@ -223,8 +226,8 @@ fn the_description_that_is_kept_is_the_one_that_is_served() {
     );
 }
 
-/// How long the quickest of some requests took.
-fn quickest(to: SocketAddr, path: &str) -> Duration {
+/// Shortest duration of several requests.
+fn fastest(to: SocketAddr, path: &str) -> Duration {
     let once = || {
         let begun = Instant::now();
         assert_eq!(get(to, path).status, 200, "{path}");
@@ -250,8 +253,8 @@ fn a_thousand_runs_are_listed_page_by_page() {
     assert_eq!(page.matches("class=\"run\"").count(), 50, "{page}");
     assert!(page.contains("1001 runs") && page.contains("offset=50"));
     assert_eq!(get(server.address(), "/?offset=1000").text().matches("class=\"run\"").count(), 1);
-    // Far beyond what it takes, so that it is the work that is looked at and not the machine.
-    let took = quickest(server.address(), "/");
+    // The bound is generous, so that it checks the amount of work and not the machine's speed.
+    let took = fastest(server.address(), "/");
     println!("1001 runs: listed in {took:?}");
     assert!(took < Duration::from_secs(20), "{took:?}");
 }

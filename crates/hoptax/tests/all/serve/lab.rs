@@ -1,4 +1,4 @@
-//! A history, a server over it, and a client that sends what it is told to.
+//! A generated history, a server for it, and a simple client.
 
 use crate::report::fixture::Run;
 use crate::support::{Json, PATIENCE, Scratch, wait_until};
@@ -14,7 +14,7 @@ use std::path::Path;
 const FIRST: u64 = 1_793_491_200;
 const DAY: u64 = 86_400;
 
-/// Puts a run into a history, under this id, so many days after the first one.
+/// Writes a run into a history under this id, dated this many days after the first one.
 pub(super) fn put(root: &Path, id: &str, day: u64, mut run: Run, version: &str) {
     run.record.started_unix_ns = (FIRST + day * DAY) * 1_000_000_000;
     if let Some(ended) = &mut run.record.ended {
@@ -31,18 +31,18 @@ pub(super) fn put(root: &Path, id: &str, day: u64, mut run: Run, version: &str) 
     std::fs::rename(dir.path(), root.join(id)).expect("renamed");
 }
 
-/// A run of direct, nginx and haproxy, with this plan's name.
+/// A run of direct, nginx and haproxy, under this plan name.
 pub(super) fn run(name: &str, nginx_us: u64) -> Run {
     let mut run = Run::steady(4, 100, &[("nginx", nginx_us), ("haproxy", 170)]);
     run.record.plan.name = name.into();
-    // Slower in every way: a gateway that takes longer also uses more CPU.
+    // A slower gateway also uses more CPU.
     for trial in run.trials.iter_mut().filter(|trial| trial.contender == "nginx") {
         trial.gateway.as_mut().expect("watched").cpu_ns = nginx_us * 100_000;
     }
     run
 }
 
-/// Five runs of one plan, two of another one, and what cannot be read.
+/// Five runs of one plan, two of another one, and an unreadable directory.
 pub(super) fn history() -> Scratch {
     let scratch = Scratch::new();
     let root = scratch.path();
@@ -65,7 +65,7 @@ pub(super) fn history() -> Scratch {
     scratch
 }
 
-/// Serves a history on a free port.
+/// Starts a server for a history on a free port.
 pub(super) fn served(root: &Path, live: Option<Board>, token: Option<&str>) -> Server {
     let address = "127.0.0.1:0".parse().expect("an address");
     let options =
@@ -73,8 +73,8 @@ pub(super) fn served(root: &Path, live: Option<Board>, token: Option<&str>) -> S
     Server::start(options).expect("it listens")
 }
 
-/// What a run under way shows.
-pub(super) fn under_way() -> State {
+/// State of a run in progress.
+pub(super) fn current_state() -> State {
     let second = |rate| Second { rate, failed: 0.0, p50_us: Some(180.0), p99_us: Some(900.0) };
     State {
         schema: live::SCHEMA,
@@ -119,7 +119,7 @@ pub(super) fn under_way() -> State {
     }
 }
 
-/// What was answered.
+/// A response.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: u16,
@@ -142,11 +142,11 @@ impl Answer {
     }
 }
 
-/// Sends bytes on a connection of their own and reads until the server closes.
+/// Sends bytes on their own connection and reads until the server closes it.
 pub(super) fn exchange(to: SocketAddr, bytes: &[u8]) -> Answer {
     let mut stream = TcpStream::connect(to).expect("it listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("set");
-    // Who refuses what is too large may close before all of it was sent.
+    // A server that refuses a large request may close before all of it was sent.
     let _ = stream.write_all(bytes);
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
@@ -156,7 +156,7 @@ pub(super) fn exchange(to: SocketAddr, bytes: &[u8]) -> Answer {
     Answer { status, head, body: answer[end..].to_vec() }
 }
 
-/// A request with these headers and this body.
+/// Sends a request with these headers and this body.
 pub(super) fn request(
     to: SocketAddr,
     method: &str,
@@ -181,7 +181,7 @@ pub(super) fn get(to: SocketAddr, path: &str) -> Answer {
     request(to, "GET", path, &[], "")
 }
 
-/// Analyses every run. A server beside a run that is measured leaves that for later.
+/// Analyses every run. A server beside a current run would postpone this.
 pub(super) fn analyse(root: &Path) {
     analysed(served(root, None, None).address());
 }

@@ -1,11 +1,11 @@
-//! `/metrics`, and the dashboard that is drawn of it.
+//! `/metrics`, and the dashboard that shows them.
 
 use super::lab::{analyse, get, history, served, under_way};
 use hoptax_history::live::{Board, Stage};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Every metric that stands in a text, with the names of its labels.
+/// Every metric in a text, with the names of its labels.
 fn metrics(text: &str) -> BTreeMap<String, BTreeSet<String>> {
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -35,7 +35,7 @@ fn scraped(stage: Stage) -> String {
 }
 
 #[test]
-fn what_is_scraped_is_open_metrics() {
+fn metrics_are_valid_open_metrics() {
     let text = scraped(Stage::Measuring);
     assert!(text.ends_with("# EOF\n"), "{text}");
     for name in metrics(&text).keys() {
@@ -59,7 +59,7 @@ fn what_is_scraped_is_open_metrics() {
 }
 
 #[test]
-fn the_last_whole_run_of_each_case_is_told() {
+fn the_last_complete_run_of_each_case_is_shown() {
     let text = scraped(Stage::Ended);
     let of = |start: &str| -> f64 {
         let line = text
@@ -69,7 +69,7 @@ fn the_last_whole_run_of_each_case_is_told() {
         line.rsplit(' ').next().and_then(|value| value.parse().ok()).expect("a number")
     };
     let case = "{plan=\"nightly\",gateway=\"nginx\",load=\"closed loop, 32 connections\"";
-    // The last run's 150 µs against 100 µs, and not those of the slow one before.
+    // From the last run (150 µs against 100 µs), not from the slow one before.
     let added = of(&format!("hoptax_result_added_latency_seconds{case},quantile=\"0.5\"}}"));
     assert!((added - 50e-6).abs() < 3e-6, "{added}");
     let low = of(&format!("hoptax_result_added_latency_low_seconds{case},quantile=\"0.5\"}}"));
@@ -80,7 +80,7 @@ fn the_last_whole_run_of_each_case_is_told() {
     assert!(!text.contains("hoptax_trial_"), "{text}");
 }
 
-/// Names of metrics and labels in an expression of PromQL; functions and what it has in quotes left out.
+/// Names of metrics and labels in a PromQL expression, without functions and quoted text.
 fn names(expression: &str) -> Vec<(String, Vec<String>)> {
     let mut found = Vec::new();
     for (at, _) in expression.match_indices("hoptax_") {
@@ -97,7 +97,7 @@ fn names(expression: &str) -> Vec<(String, Vec<String>)> {
 }
 
 #[test]
-fn the_dashboard_shows_what_is_served() {
+fn the_dashboard_uses_only_served_metrics() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/grafana/hoptax.json");
     let text = std::fs::read_to_string(path).expect("docs/grafana/hoptax.json");
     let dashboard: serde_json::Value = serde_json::from_str(&text).expect("JSON");
@@ -106,7 +106,7 @@ fn the_dashboard_shows_what_is_served() {
     let panels = dashboard["panels"].as_array().expect("panels");
     for target in panels.iter().flat_map(|panel| panel["targets"].as_array().into_iter().flatten()) {
         expressions.push(target["expr"].as_str().expect("an expression").to_owned());
-        // `{{gateway}}` in a legend is a label too.
+        // `{{gateway}}` in a legend is also a label.
         let legend = target["legendFormat"].as_str().unwrap_or_default();
         let (metric, _) = names(&expressions[expressions.len() - 1]).swap_remove(0);
         for label in legend.split("{{").skip(1).filter_map(|part| part.split("}}").next()) {

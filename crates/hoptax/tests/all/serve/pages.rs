@@ -1,4 +1,4 @@
-//! Pages as a reader has them, in Chromium.
+//! Pages of the server, in Chromium.
 
 use super::lab::{analyse, get, history, put, request, run, served, under_way};
 use crate::browser::CONTRAST;
@@ -11,7 +11,7 @@ use hoptax_history::serve::Server;
 use serde_json::json;
 use std::path::Path;
 
-/// Where pictures go that somebody wants to look at.
+/// Environment variable with a directory for screenshots.
 const PICTURES: &str = "HOPTAX_PICTURES";
 
 struct Page {
@@ -28,7 +28,7 @@ impl Page {
         self.browser.visit(&format!("{}{path}", self.origin));
     }
 
-    /// Waits for a page of which this is true, and until its script has run.
+    /// Waits until this expression is true and the page's script has run.
     fn reach(&mut self, expression: &str) {
         self.browser.until(&format!("document.documentElement?.dataset.ready === '1' && ({expression})"));
     }
@@ -39,18 +39,18 @@ impl Page {
 
     fn picture(&mut self, name: &str) {
         if let Some(place) = std::env::var_os(PICTURES) {
-            // Frames are drawn by themselves; nobody but who looks depends on it.
+            // Waits for charts to be drawn. Only screenshots depend on it.
             self.ask("new Promise((done) => setTimeout(done, 1500))");
             self.browser.picture(&Path::new(&place).join(format!("{name}.png")));
         }
     }
 
-    /// No error was written, nothing was asked of anybody else, and nothing is wider than the page.
-    fn is_well(&mut self) {
+    /// Checks that the page wrote no error, requested nothing from other servers, and is not wider than the window.
+    fn assert_no_problems(&mut self) {
         assert_eq!(self.browser.complaints(), [""; 0]);
-        let elsewhere: Vec<String> =
+        let other_origin: Vec<String> =
             self.browser.requests().into_iter().filter(|url| !url.starts_with(&self.origin)).collect();
-        assert_eq!(elsewhere, [""; 0], "the page asked somebody else");
+        assert_eq!(other_origin, [""; 0], "the page asked somebody else");
         assert_eq!(
             self.ask("document.documentElement.scrollWidth <= innerWidth"),
             true,
@@ -69,7 +69,7 @@ fn over(live: Option<Board>) -> (Scratch, Server) {
 const SHOWN: &str = "[...document.querySelectorAll('#runs .run')].map((run) => run.dataset.id)";
 
 #[test]
-fn the_list_is_searched_while_one_types() {
+fn the_list_is_filtered_while_typing() {
     let (_history, server) = over(None);
     let mut page = Page::open(&server, 1440, false);
     page.visit("/");
@@ -85,15 +85,15 @@ fn the_list_is_searched_while_one_types() {
          document.querySelector('[name=state]'); state.value = 'broken'; state.dispatchEvent(new Event('input', { bubbles: true })); })()");
     page.browser.until(&format!("{SHOWN}.length === 1"));
     assert_eq!(page.ask("document.querySelector('.run .badge').textContent"), "broken");
-    // What stands in the address is what is shown when it is opened again.
+    // The address keeps the search, so that it can be opened again.
     page.visit("/?text=other");
     assert_eq!(page.ask(SHOWN).as_array().map(Vec::len), Some(2));
     assert_eq!(page.ask("document.querySelector('.run h2 a').textContent"), "<b>other</b>");
-    page.is_well();
+    page.assert_no_problems();
 }
 
 #[test]
-fn a_long_list_goes_on_where_it_ended() {
+fn a_long_list_loads_more_on_demand() {
     let scratch = Scratch::new();
     for number in 0..60 {
         put(scratch.path(), &format!("20261101T{number:06}Z-many"), number, run("many", 150), "1");
@@ -102,14 +102,14 @@ fn a_long_list_goes_on_where_it_ended() {
     let mut page = Page::open(&server, 390, true);
     page.visit("/");
     assert_eq!(page.ask(SHOWN).as_array().map(Vec::len), Some(50));
-    // Pressed twice, as one does who waits: it is asked for once.
+    // An impatient user clicks twice: the server is asked once.
     page.ask("(() => { const more = document.getElementById('more'); more.click(); more.click(); })()");
     page.browser.until(&format!("{SHOWN}.length >= 60"));
-    // By the time that this is answered, so is what was asked for before.
+    // When this request is answered, earlier ones are too.
     page.ask("fetch('/').then((answer) => answer.text())");
     assert_eq!(page.ask(&format!("[{SHOWN}.length, new Set({SHOWN}).size]")), json!([60, 60]));
     assert_eq!(page.ask("document.getElementById('more')"), json!(null));
-    page.is_well();
+    page.assert_no_problems();
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn two_runs_are_chosen_and_compared() {
     page.ask(&choose("20261101T000000Z-nightly"));
     page.ask("document.getElementById('compare').click()");
     page.reach("location.pathname === '/compare'");
-    // What was measured first is before.
+    // The earlier run comes first.
     assert_eq!(page.ask("location.search"), "?a=20261101T000000Z-nightly&b=20261104T000000Z-nightly");
     assert_eq!(
         page.ask("document.getElementById('headline').textContent"),
@@ -133,37 +133,37 @@ fn two_runs_are_chosen_and_compared() {
     page.picture("compare");
     page.ask("document.getElementById('swap').click()");
     page.reach("document.getElementById('headline')?.textContent.includes('better') === true");
-    page.is_well();
+    page.assert_no_problems();
 }
 
-/// Two runs of one plan, between which nginx grew slower.
+/// Query for two runs of one plan, with a slower nginx in the second.
 const CHANGED: &str = "a=20261101T000000Z-nightly&b=20261104T000000Z-nightly";
 
-/// The chart of a comparison as it is drawn.
+/// Reads the drawn chart of a comparison from the page.
 const DRAWN: &str = include_str!("drawn.js");
 
-/// What the interface says of the same, in the order in which it is drawn; `all` or what is told without being asked for.
+/// Rows of the comparison from the JSON interface, in the order of the chart: all of them, or those shown by default.
 fn rows_of(server: &Server, query: &str, all: bool) -> Vec<Json> {
     let told = get(server.address(), &format!("/api/v1/compare?{query}")).json();
     let called = |row: &Json| row["verdict"] != "not distinguishable";
     let mut rows = told["rows"].as_array().expect("rows").clone();
     rows.retain(|row| all || row["headline"] == true || called(row));
-    rows.sort_by_key(|row| (!stands(row), !called(row)));
+    rows.sort_by_key(|row| (!is_significant(row), !called(row)));
     rows
 }
 
-fn stands(row: &Json) -> bool {
+fn is_significant(row: &Json) -> bool {
     row["verdict"] != "not distinguishable" && row["adjusted_p_value"].as_f64().is_some_and(|p| p <= 0.05)
 }
 
-/// Holds what is drawn against the rows of the interface: each row once, in their order, its mark where its change stands on the axis.
-fn drawn_as_told(drawn: &Json, rows: &[Json], colours: &Json) {
+/// Compares the chart with the rows of the interface: each row once, in order, with its mark at the right place on the axis.
+fn chart_matches_rows(drawn: &Json, rows: &[Json], colours: &Json) {
     let list = |name: &str| drawn[name].as_array().unwrap_or_else(|| panic!("{name}: {drawn}")).clone();
     let number = |value: &Json| value.as_f64().expect("a number");
     let (axis, names, marks) = (list("axis"), list("names"), list("marks"));
     let told: Vec<(String, bool)> = rows
         .iter()
-        .map(|row| (format!("{} {}", row["label_b"], row["metric"]).replace('"', ""), stands(row)))
+        .map(|row| (format!("{} {}", row["label_b"], row["metric"]).replace('"', ""), is_significant(row)))
         .collect();
     let shown: Vec<(String, bool)> = names
         .iter()
@@ -207,10 +207,14 @@ fn drawn_as_told(drawn: &Json, rows: &[Json], colours: &Json) {
 }
 
 #[test]
-fn a_comparison_is_drawn_as_the_interface_tells_it() {
+fn a_comparison_chart_matches_the_interface() {
     let (_history, server) = over(None);
     let (few, all) = (rows_of(&server, CHANGED, false), rows_of(&server, CHANGED, true));
-    assert!(few.iter().any(stands) && all.len() > few.len() && all.iter().any(|row| row["change"].is_null()));
+    assert!(
+        few.iter().any(is_significant)
+            && all.len() > few.len()
+            && all.iter().any(|row| row["change"].is_null())
+    );
     for (width, dark) in [(1440, false), (390, true)] {
         let mut page = Page::open(&server, width, dark);
         page.visit(&format!("/compare?{CHANGED}"));
@@ -221,21 +225,21 @@ fn a_comparison_is_drawn_as_the_interface_tells_it() {
              getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim()]))",
         );
         let drawn = page.ask(DRAWN);
-        drawn_as_told(&drawn, &few, &colours);
+        chart_matches_rows(&drawn, &few, &colours);
         let looked = page.ask(CONTRAST);
         assert!(looked["looked"].as_u64() > Some(60), "{looked}");
         assert_eq!(looked["poor"], json!([]), "dark: {dark}");
         page.ask("document.getElementById('all-changes').click()");
         let drawn_all = page.ask(DRAWN);
-        drawn_as_told(&drawn_all, &all, &colours);
+        chart_matches_rows(&drawn_all, &all, &colours);
         assert!(drawn_all["height"].as_u64() > drawn["height"].as_u64().map(|height| height * 2), "{width}");
         page.picture(&format!("changes-all-{width}"));
-        page.is_well();
+        page.assert_no_problems();
     }
 }
 
 #[test]
-fn a_row_of_the_chart_says_what_its_row_of_the_table_says() {
+fn a_row_of_the_chart_shows_the_values_of_its_table_row() {
     let (_history, server) = over(None);
     let mut page = Page::open(&server, 1440, false);
     page.visit(&format!("/compare?{CHANGED}"));
@@ -276,7 +280,7 @@ fn a_row_of_the_chart_says_what_its_row_of_the_table_says() {
             .is_some_and(|said| said.starts_with("haproxy, ") && said.ends_with("not distinguishable")),
         "{last}"
     );
-    // A row that is told is seen, and so is what is told.
+    // Showing all rows scrolls to them.
     page.ask("document.getElementById('all-changes').click()");
     page.browser.press("End");
     let seen = format!(
@@ -289,10 +293,10 @@ fn a_row_of_the_chart_says_what_its_row_of_the_table_says() {
     page.browser.press("Home");
     assert_eq!(page.ask(said), first);
     assert!(page.ask(&seen)[1].as_i64() > Some(0));
-    page.is_well();
+    page.assert_no_problems();
 }
 
-/// A history of two runs, `a` and `b`.
+/// A history with two runs, `a` and `b`.
 fn pair(runs: [Run; 2]) -> (Scratch, Server) {
     let scratch = Scratch::new();
     for (day, (id, run)) in ["20261101T000000Z-a", "20261102T000000Z-b"].into_iter().zip(runs).enumerate() {
@@ -305,7 +309,7 @@ fn pair(runs: [Run; 2]) -> (Scratch, Server) {
 const PAIR: &str = "a=20261101T000000Z-a&b=20261102T000000Z-b";
 
 #[test]
-fn what_goes_far_beyond_the_rest_is_an_arrow_and_not_the_scale() {
+fn outliers_are_arrows_and_do_not_stretch_the_axis() {
     let mut after = run("nightly", 190);
     let trials = after.trials.iter_mut().filter(|trial| trial.contender == "haproxy");
     for (round, trial) in trials.enumerate() {
@@ -319,16 +323,16 @@ fn what_goes_far_beyond_the_rest_is_an_arrow_and_not_the_scale() {
     let wild = names.iter().find(|name| name["text"] == "haproxy cpu_us_per_request").expect("it is told");
     let arrows = drawn["arrows"].as_array().expect("arrows");
     let near = |arrow: &Json| (arrow["y"].as_f64().expect("y") - wild["y"].as_f64().expect("y")).abs() < 20.0;
-    // At either end, and in place of its mark.
+    // At either end of the axis, instead of a mark.
     assert_eq!((arrows.len(), arrows.iter().filter(|arrow| near(arrow)).count()), (3, 3), "{arrows:?}");
     let most = drawn["axis"].as_array().and_then(|axis| axis.last()).and_then(|last| last[0].as_f64());
     assert!(most < Some(2.0), "{drawn}");
-    page.is_well();
+    page.assert_no_problems();
 }
 
 #[test]
-fn rounds_that_leave_no_percentage_leave_no_chart() {
-    // Nothing is known of the first of them: twice as different as it is large.
+fn without_percentages_there_is_no_chart() {
+    // The interval of the first case is twice as wide as its value.
     let wild = || {
         let mut run = Run::closed(32);
         for (round, direct, nginx) in [(0, 20, 90_000), (1, 90_000, 20)] {
@@ -347,7 +351,7 @@ fn rounds_that_leave_no_percentage_leave_no_chart() {
     page.visit(&format!("/compare?{PAIR}"));
     assert_eq!(page.ask("document.querySelectorAll('#compared tbody tr').length > 0"), true);
     assert_eq!(page.ask("document.querySelector('.chart, .canvas')"), json!(null));
-    page.is_well();
+    page.assert_no_problems();
 }
 
 #[test]
@@ -359,12 +363,12 @@ fn one_trial_is_a_mark_without_an_interval() {
     let drawn = page.ask(DRAWN);
     assert_eq!((drawn["marks"].as_array().map(Vec::len), &drawn["lines"]), (Some(2), &json!([])), "{drawn}");
     assert_eq!(page.ask("document.querySelector('#changes svg').textContent.includes('one trial')"), true);
-    page.is_well();
+    page.assert_no_problems();
 }
 
 #[test]
 fn a_verdict_that_its_percentage_does_not_show_is_explained() {
-    // Seven rounds with half as much, and one with a hundred times as much of next to nothing.
+    // Seven rounds with half the time, and one with a hundred times a tiny time.
     let mut run = Run::steady(8, 100, &[("haproxy", 150), ("nginx", 150)]);
     for trial in run.trials.iter_mut().filter(|trial| trial.contender != "direct") {
         let us = match (trial.contender.as_str(), trial.round) {
@@ -386,20 +390,20 @@ fn a_verdict_that_its_percentage_does_not_show_is_explained() {
     assert_eq!(page.ask("document.getElementById('across-zero').hidden"), false);
     page.visit(&format!("/compare?{PAIR}"));
     assert_eq!(page.ask("document.getElementById('across-zero').hidden"), true);
-    page.is_well();
+    page.assert_no_problems();
 }
 
 #[test]
-fn what_answers_different_questions_is_compared_on_request_only() {
+fn different_plans_are_compared_only_on_request() {
     let (_history, server) = over(None);
     let mut page = Page::open(&server, 390, false);
     page.visit("/compare?a=20261101T000000Z-nightly&b=20261111T000000Z-other");
     assert_eq!(page.ask("document.querySelector('#refused tbody th').textContent"), "target");
     page.picture("refused-390");
-    page.is_well();
+    page.assert_no_problems();
     page.ask("document.getElementById('force').click()");
     page.reach("document.getElementById('headline') !== null");
-    page.is_well();
+    page.assert_no_problems();
 }
 
 #[test]
@@ -429,15 +433,15 @@ fn a_run_is_read_tagged_and_deleted() {
     page.ask(&no);
     assert_eq!(page.ask("document.getElementById('sure').open"), false);
     assert!(history.path().join("20261103T000000Z-nightly").exists());
-    // Who thinks better of it twice, as fast as a script, deletes once.
+    // Two quick clicks on confirm and cancel delete the run only once.
     page.ask(&format!("{asked}{no}{asked}{yes}"));
     page.reach("location.pathname === '/'");
     assert!(!history.path().join("20261103T000000Z-nightly").exists());
-    page.is_well();
+    page.assert_no_problems();
 }
 
 #[test]
-fn a_report_stands_in_its_run_and_cannot_reach_out() {
+fn a_report_is_embedded_and_isolated() {
     let (_history, server) = over(None);
     let mut page = Page::open(&server, 390, false);
     page.visit("/runs/20261101T000000Z-nightly");
@@ -454,7 +458,7 @@ fn a_report_stands_in_its_run_and_cannot_reach_out() {
         true
     );
     page.picture("run-390");
-    page.is_well();
+    page.assert_no_problems();
 }
 
 #[test]
@@ -478,7 +482,7 @@ fn a_trend_has_a_point_for_each_run() {
              select.dispatchEvent(new Event('change', { bubbles: true })); })()",
         );
         page.reach("location.search.includes('gateway=direct')");
-        page.is_well();
+        page.assert_no_problems();
     }
     let mut page = Page::open(&server, 1440, false);
     page.visit("/trends?name=nightly&gateway=nginx&metric=p99");
@@ -490,7 +494,7 @@ fn a_trend_has_a_point_for_each_run() {
 }
 
 #[test]
-fn a_run_under_way_is_followed_to_its_end() {
+fn a_current_run_is_followed_to_its_end() {
     let board = Board::new(under_way());
     let (_history, server) = over(Some(board.clone()));
     let mut page = Page::open(&server, 1440, false);
@@ -531,12 +535,12 @@ fn a_run_under_way_is_followed_to_its_end() {
         page.ask("document.getElementById('to-report').getAttribute('href')"),
         "/runs/20261105T000000Z-nightly"
     );
-    page.is_well();
+    page.assert_no_problems();
     drop(server);
 }
 
 #[test]
-fn pages_fit_a_phone_in_the_dark() {
+fn pages_fit_a_phone_in_dark_mode() {
     let board = Board::new(under_way());
     let (_history, server) = over(Some(board));
     let mut page = Page::open(&server, 390, true);
@@ -549,13 +553,13 @@ fn pages_fit_a_phone_in_the_dark() {
         page.visit(path);
         page.picture(name);
         if path != "/nowhere" {
-            page.is_well();
+            page.assert_no_problems();
         }
     }
 }
 
 #[test]
-fn a_page_without_a_run_under_way_says_so() {
+fn a_live_page_without_a_run_says_so() {
     let (_history, server) = over(None);
     let mut page = Page::open(&server, 1440, true);
     page.visit("/live");
@@ -564,16 +568,16 @@ fn a_page_without_a_run_under_way_says_so() {
             .as_str()
             .is_some_and(|text| text.contains("No run is in progress"))
     );
-    page.is_well();
+    page.assert_no_problems();
 }
 
-/// A page of somebody else's, on another port of this machine: for a browser the same site, so that it sends our cookie along.
-fn elsewhere() -> server::Server {
+/// A page of another origin: another port of this machine. Browsers treat it as the same site and send our cookie.
+fn other_origin() -> server::Server {
     let page = "<!doctype html><html data-ready=1><body>elsewhere</body></html>";
     server::Server::start(move |_| Response::new(200, page).with("content-type", "text/html"))
 }
 
-/// Everything that a page can try; each attempt ends with what came of it.
+/// All requests that a page can make. Each attempt ends with its outcome.
 const ATTEMPTS: &str = r#"(async (target) => {
     const run = `${target}/api/v1/runs/20261101T000000Z-nightly`;
     const tried = (how, path = run) => fetch(path, { credentials: "include", ...how }).then((answer) => answer.type, () => "refused");
@@ -587,7 +591,7 @@ const ATTEMPTS: &str = r#"(async (target) => {
         await tried({ method: "DELETE", headers: { "X-Hoptax": "1" } }),
         await tried({ method: "POST", headers: json, body }),
     ];
-    // Without asking for an answer a browser sends these: they must do nothing.
+    // A browser sends these without a preflight. They must have no effect.
     for (const type of ["text/plain", "application/x-www-form-urlencoded"])
         await tried({ mode: "no-cors", method: "POST", headers: { "Content-Type": type }, body });
     const form = document.createElement("form");
@@ -605,14 +609,14 @@ const ATTEMPTS: &str = r#"(async (target) => {
 })"#;
 
 #[test]
-fn a_page_from_elsewhere_reads_and_changes_nothing() {
+fn pages_of_other_origins_read_and_change_nothing() {
     let history = history();
     let server = served(history.path(), None, Some("0123456789abcdef"));
     let mut page = Page::open(&server, 1440, false);
     page.visit("/?token=0123456789abcdef");
     page.browser.until("document.cookie === '' && Boolean(document.getElementById('runs'))");
-    let elsewhere = elsewhere();
-    page.browser.visit(&format!("http://{}/", elsewhere.address));
+    let other_origin = other_origin();
+    page.browser.visit(&format!("http://{}/", other_origin.address));
     let ends = page.ask(&format!("{ATTEMPTS}({:?})", page.origin.clone()));
     assert_eq!(ends, json!(vec!["refused"; 7]));
     let shown = [("Authorization", "Bearer 0123456789abcdef")];

@@ -1,4 +1,4 @@
-//! `hoptax serve` as it is typed.
+//! `hoptax serve` on the command line.
 
 use super::lab::{get, history, request};
 use crate::support::{Scratch, hoptax};

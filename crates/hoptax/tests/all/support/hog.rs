@@ -1,22 +1,22 @@
-//! A process that burns one CPU, as a neighbour would.
+//! A process that keeps one CPU busy, like other load on the machine.
 
 use std::process::{Child, Command, Stdio};
 
-/// CPU seconds after which the kernel ends it, should its test be killed before it could.
-const BOUND_S: u32 = 120;
+/// CPU seconds after which the kernel stops it, in case its test was killed.
+const LIMIT_S: u32 = 120;
 
-/// Burns one CPU until it is dropped.
+/// Keeps one CPU busy until it is dropped.
 pub(crate) struct Hog(Child);
 
 impl Hog {
-    /// Burns whichever CPU the kernel gives it.
+    /// Starts it on any CPU.
     pub(crate) fn start() -> Self {
-        let script = format!("ulimit -t {BOUND_S}; while :; do :; done");
+        let script = format!("ulimit -t {LIMIT_S}; while :; do :; done");
         let child = Command::new("sh").args(["-c", &script]).stdin(Stdio::null()).spawn();
         Self(child.expect("a shell"))
     }
 
-    /// Its process.
+    /// Its pid.
     pub(crate) fn pid(&self) -> u32 {
         self.0.id()
     }

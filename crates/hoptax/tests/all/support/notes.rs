@@ -1,27 +1,28 @@
-//! Notes of a test run: which tests were skipped, and which looked again. `make test` prints them at its end, and fails where there
-//! are too many (`scripts/run-tests.py`).
+//! Notes about skipped tests and retries. `make test` prints them at its end, and fails if there are too many
+//! (`scripts/run-tests.py`).
 
 use std::io::Write as _;
 use std::panic::Location;
 
-/// Names the file that notes are appended to; without it they are printed only.
+/// Environment variable with the file that notes are appended to. Without it they are only printed.
 const FILE: &str = "HOPTAX_TEST_NOTES";
-/// Longest reason that is kept, in characters: notes are read line by line.
+/// Longest reason in a note, in characters.
 const REASON: usize = 300;
 
-/// Notes that the calling test, or a part of it, does not run on this machine. The test then has to return, or to leave the part out.
+/// Notes that the calling test, or a part of it, cannot run on this machine. The caller must then return or omit that part.
 #[track_caller]
 pub(crate) fn skip(reason: impl AsRef<str>) {
     note("skip", &test_name(Location::caller()), reason.as_ref());
 }
 
-/// Notes that the calling test looks again. Only `eventually` does that.
+/// Notes that the calling test retries. Only `eventually` calls this.
 #[track_caller]
 pub(super) fn retry(reason: &str) {
     note("retry", &test_name(Location::caller()), reason);
 }
 
-/// Test threads have the name of their test. With `--test-threads=1` there is only the main thread: then the place has to do.
+/// Test threads are named after their test. With `--test-threads=1` there is only the main thread; use the source
+/// location then.
 fn test_name(place: &Location<'_>) -> String {
     let thread = std::thread::current();
     let name = thread.name().filter(|name| *name != "main").map(str::to_owned);
@@ -33,7 +34,7 @@ fn note(kind: &str, test: &str, reason: &str) {
     print!("{line}");
     let Some(path) = std::env::var_os(FILE) else { return };
     let file = std::fs::OpenOptions::new().create(true).append(true).open(&path);
-    // One write for each line, so that lines of tests that run side by side do not mix.
+    // One write per line, so that lines of parallel tests do not mix.
     let written = file.and_then(|mut file| file.write_all(line.as_bytes()));
     written.unwrap_or_else(|error| panic!("cannot write the notes {}: {error}", path.display()));
 }

@@ -1,8 +1,8 @@
-//! A pack of nginx in a directory of its own, in which a test can plant what it looks for.
+//! A pack of nginx in a temporary directory, with replacements that plant a fault.
 
 use std::path::Path;
 
-/// What its pack offers.
+/// Features that the pack offers.
 const FEATURES: &str = "key-auth, header-rewrite, gzip";
 
 const MANIFEST: &str = "name: planted
@@ -81,12 +81,12 @@ http {
 }
 "#;
 
-/// A directory of packs that holds `planted`, in whose template each of these texts is replaced by another.
+/// A directory of packs with the pack `planted`. In its template, the first text of each pair is replaced by the second.
 pub(crate) fn packs(plants: &[(&str, &str)]) -> tempfile::TempDir {
     offering(FEATURES, plants)
 }
 
-/// The same, whose pack offers these features alone.
+/// As [`packs`], with other features.
 pub(crate) fn offering(features: &str, plants: &[(&str, &str)]) -> tempfile::TempDir {
     let directory = tempfile::tempdir().expect("a directory");
     let mut template = TEMPLATE.to_owned();
@@ -102,7 +102,7 @@ pub(crate) fn offering(features: &str, plants: &[(&str, &str)]) -> tempfile::Tem
     directory
 }
 
-/// The directory as an argument.
+/// The directory as a command-line argument.
 pub(crate) fn argument(directory: &tempfile::TempDir) -> &str {
     let path: &Path = directory.path();
     path.to_str().expect("text")

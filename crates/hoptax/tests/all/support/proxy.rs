@@ -1,7 +1,7 @@
-//! A proxy that misbehaves as it is told: each switch plants one of the mistakes that a run is examined for.
+//! A proxy that misbehaves on request: each switch plants one of the faults that findings report.
 //!
-//! It lives in the test's process, is attached to as an `external` gateway, and is correct HTTP/1.1 with kept connections on
-//! both sides where no switch says otherwise: one thread and one upstream connection for each client connection.
+//! It runs in the test's process and is attached as an `external` gateway. Without a switch it is correct HTTP/1.1 with
+//! persistent connections on both sides: one thread and one upstream connection per client connection.
 
 use hoptax_wire::http1::{HeadCache, RequestDecoder, RequestStep, ResponseDecoder, Step};
 use std::io::{Read as _, Write as _};
@@ -10,38 +10,38 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// What the proxy does wrong; by default nothing.
+/// Faults of the proxy; none by default.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Misbehaviour {
-    /// Ends each client connection after one answer, and says so.
+    /// Closes each client connection after one response, with `connection: close`.
     pub(crate) close_clients: bool,
-    /// Answers in HTTP/1.0, which ends the connection.
+    /// Answers in HTTP/1.0 and closes the connection.
     pub(crate) http_10: bool,
-    /// A new upstream connection for every request.
+    /// Opens a new upstream connection for each request.
     pub(crate) fresh_upstream: bool,
-    /// Asks the upstream twice for every Nth request.
+    /// Sends every Nth request to the upstream twice.
     pub(crate) duplicate_every: Option<u64>,
-    /// Answers 429 itself to what comes above this many requests in a second.
+    /// Answers 429 to requests above this many per second.
     pub(crate) limit_per_second: Option<u64>,
-    /// Changes the last byte of every Nth answer's body.
+    /// Changes the last byte of every Nth response body.
     pub(crate) alter_every: Option<u64>,
-    /// Asks the upstream for each request line once, and answers from memory afterwards.
+    /// Caches each response by request line.
     pub(crate) cached: bool,
-    /// Keeps so many bytes of each request for ever.
+    /// Leaks this many bytes per request.
     pub(crate) leak_bytes: usize,
-    /// Holds requests and answers back.
+    /// Delays requests or responses.
     pub(crate) delay: Option<Planted>,
-    /// Rounds the time from request to answer up to a multiple of this.
+    /// Rounds the response time up to a multiple of this.
     pub(crate) quantum: Option<Duration>,
-    /// So many connections wait to be accepted, and each is accepted only after this time.
+    /// Length of the listen queue, and the time before each connection is accepted.
     pub(crate) backlog: Option<(i32, Duration)>,
-    /// Sends only every Nth request anywhere else than to the first upstream.
+    /// Sends only every Nth request to an upstream other than the first.
     pub(crate) favour_first: Option<u64>,
-    /// At this request everything stands still for so long, once.
+    /// Stalls all connections once, at this request, for this long.
     pub(crate) stall: Option<(u64, Duration)>,
-    /// So long after a client connected, each request is held back for so long, as by what has not warmed up.
+    /// For this long after a client connected, delays each of its requests by the second duration, like a cold gateway.
     pub(crate) cold: Option<(Duration, Duration)>,
-    /// Requests are let through one by one, this far apart, however many wait.
+    /// Forwards requests one by one, this far apart.
     pub(crate) one_every: Option<Duration>,
 }
 
@@ -52,11 +52,11 @@ pub(crate) struct Planted {
     pub(crate) outbound: Duration,
     /// Delays every Nth request.
     pub(crate) every: u64,
-    /// By a busy CPU, and not asleep.
+    /// Spins instead of sleeping.
     pub(crate) spin: bool,
 }
 
-/// A running proxy. It accepts no more when dropped; its threads end with their clients' connections.
+/// A running proxy. When dropped it accepts no more connections; its threads end with their connections.
 pub(crate) struct Proxy {
     pub(crate) address: SocketAddr,
     shared: Arc<Shared>,
@@ -68,12 +68,12 @@ struct Shared {
     upstreams: Vec<SocketAddr>,
     requests: AtomicU64,
     stop: AtomicBool,
-    /// The second that is being counted, and what came in it.
+    /// The current second, and the requests counted in it.
     limiter: Mutex<(Option<Instant>, u64)>,
     cache: Mutex<std::collections::BTreeMap<Vec<u8>, Vec<u8>>>,
     leak: Mutex<Vec<Vec<u8>>>,
     stalled_until: Mutex<Option<Instant>>,
-    /// When the last request was due, where they are let through one by one.
+    /// When the last request was due, with `one_every`.
     last_due: Mutex<Option<Instant>>,
 }
 
@@ -97,17 +97,17 @@ impl Proxy {
         Self { address, shared, accepting: Some(accepting) }
     }
 
-    /// As a plan names it.
+    /// Its URL for a plan.
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Requests that clients have made.
+    /// Number of requests from clients.
     pub(crate) fn requests(&self) -> u64 {
         self.shared.requests.load(Ordering::SeqCst)
     }
 
-    /// Bytes that will never be given back.
+    /// Number of leaked bytes.
     pub(crate) fn leaked(&self) -> usize {
         self.shared.leak.lock().expect("not poisoned").iter().map(Vec::len).sum()
     }
@@ -116,7 +116,7 @@ impl Proxy {
 impl Drop for Proxy {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::SeqCst);
-        // Wakes it up; where the backlog is full it wakes up by itself.
+        // Wakes the accepting thread. If the backlog is full, that thread wakes by itself.
         let _ = TcpStream::connect_timeout(&self.address, Duration::from_millis(200));
         if let Some(thread) = self.accepting.take() {
             let _ = thread.join();
@@ -145,14 +145,14 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         let Ok((client, _)) = accepted else { continue };
         let shared = Arc::clone(shared);
         std::thread::spawn(move || {
-            // Sleeps end when they are due (PR_SET_TIMERSLACK), so that delays are as long as they were asked for.
+            // Timer slack 1 ns (PR_SET_TIMERSLACK), so that delays are exact.
             let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
             let _ = serve(client, &shared);
         });
     }
 }
 
-/// A client's connection, until it ends.
+/// Serves one client connection until it ends.
 fn serve(mut client: TcpStream, shared: &Shared) -> std::io::Result<()> {
     client.set_nodelay(true)?;
     let (mut decoder, mut cache) = (RequestDecoder::new(), HeadCache::new());
@@ -204,7 +204,7 @@ struct Answer {
     bytes: Vec<u8>,
 }
 
-/// The next request, whole; `None` at the end of the connection.
+/// The next complete request; `None` at the end of the connection.
 fn request(
     client: &mut TcpStream,
     decoder: &mut RequestDecoder,
@@ -235,7 +235,7 @@ fn request(
     }
 }
 
-/// `false`: the stream has ended.
+/// Returns `false` at the end of the stream.
 fn read_more(stream: &mut TcpStream, input: &mut Vec<u8>) -> std::io::Result<bool> {
     let mut buffer = [0; 16 * 1024];
     let count = stream.read(&mut buffer)?;
@@ -279,7 +279,7 @@ impl Shared {
         Ok(Answer { bytes })
     }
 
-    /// Which upstream a request goes to.
+    /// Index of the upstream for a request.
     fn turn(&self, number: u64) -> usize {
         let count = self.upstreams.len() as u64;
         let turn = match self.wrong.favour_first {
@@ -305,7 +305,7 @@ impl Shared {
         let Some(apart) = self.wrong.one_every else { return };
         let mut last = self.last_due.lock().expect("not poisoned");
         let now = Instant::now();
-        // Counted from when the last one was due: what wakes up late does not lower the rate while others wait.
+        // Relative to the last due time, so that a late wake-up does not lower the rate.
         let due = last.map_or(now, |last| (last + apart).max(now));
         *last = Some(due);
         drop(last);
@@ -322,7 +322,7 @@ impl Shared {
         limiter.1 > limit
     }
 
-    /// One request to one upstream, and its answer. A kept connection that turns out to be closed is replaced, once.
+    /// Sends a request to one upstream and returns its response. A kept connection that is closed is replaced once.
     fn ask(
         &self,
         request: &Request,
@@ -342,7 +342,7 @@ impl Shared {
     }
 }
 
-/// The whole answer, and the connection where it may be used again.
+/// The complete response, and the connection if it can be reused.
 fn exchange(mut upstream: TcpStream, request: &Request) -> std::io::Result<(Vec<u8>, Option<TcpStream>)> {
     upstream.write_all(&request.bytes)?;
     let mut decoder = ResponseDecoder::new();

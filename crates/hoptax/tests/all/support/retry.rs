@@ -1,6 +1,5 @@
-//! Looking again, and waiting. A test that measures may be spoilt by a machine whose hypervisor takes the CPUs away in bursts.
-//! It may look again only when the machine's own counters say that it was disturbed: what the product does wrong on a quiet
-//! machine fails at the first look, and what it does wrong now and then is not excused by chance.
+//! Retries and waiting. Bursts of CPU steal can spoil a test that measures. Such a test may retry only if the machine's
+//! own counters show a disturbance. A failure on a quiet machine fails the test at once.
 
 use super::notes;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -10,42 +9,42 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How often a look is repeated at most. `scripts/run-tests.py` also holds each test and the whole suite to a bound.
-const REPEATS: usize = 2;
+/// Most retries of an attempt. `scripts/run-tests.py` also limits retries per test and per suite.
+const MOST_RETRIES: usize = 2;
 
-/// Share of the CPU time taken by the hypervisor from which a look counts as disturbed.
+/// From this share of stolen CPU time on, an attempt counts as disturbed.
 const STOLEN: f64 = 0.01;
-/// Sleep of the tickers, of which each CPU has one.
+/// How long each ticker sleeps. There is one ticker per CPU.
 const TICK: Duration = Duration::from_millis(2);
-/// Most tickers: they must not become a load themselves.
+/// Most tickers, so that they are no load themselves.
 const MOST_TICKERS: usize = 8;
-/// Oversleep of a ticker from which a look counts as disturbed: an idle machine wakes it within one.
+/// From this oversleep of a ticker on, an attempt counts as disturbed. On an idle machine a ticker oversleeps less than 1 ms.
 const OVERSLEPT: Duration = Duration::from_millis(5);
 
-/// Gives what a look found, or looks again where it failed on a disturbed machine. Panics where it failed on an undisturbed one, and
-/// as inconclusive where every look failed.
+/// Returns the result of an attempt. Retries if the attempt failed on a disturbed machine. Panics if it failed on an
+/// undisturbed one, or if all attempts failed (inconclusive).
 #[track_caller]
-pub(crate) fn eventually<T>(look: impl FnMut() -> Result<T, String>) -> T {
-    looked(Disturbance::is_felt, notes::retry, look)
+pub(crate) fn eventually<T>(attempt: impl FnMut() -> Result<T, String>) -> T {
+    retry_until_success(Disturbance::is_significant, notes::retry, attempt)
 }
 
-/// The same for a look that only a machine at a standstill for at least this long can spoil.
+/// As [`eventually`], for attempts that only a stall of at least `least` can spoil.
 #[track_caller]
-pub(crate) fn unless_it_stood_still<T>(least: Duration, look: impl FnMut() -> Result<T, String>) -> T {
-    looked(|disturbance| disturbance.overslept >= least, notes::retry, look)
+pub(crate) fn retry_only_after_stall<T>(least: Duration, attempt: impl FnMut() -> Result<T, String>) -> T {
+    retry_until_success(|disturbance| disturbance.overslept >= least, notes::retry, attempt)
 }
 
-/// Looks until one look succeeds; `note` gets what was seen whenever another look follows.
+/// Retries until an attempt succeeds. `note` receives the reason for each retry.
 #[track_caller]
-fn looked<T>(
+fn retry_until_success<T>(
     excuses: impl Fn(&Disturbance) -> bool,
     note: impl Fn(&str),
-    mut look: impl FnMut() -> Result<T, String>,
+    mut attempt: impl FnMut() -> Result<T, String>,
 ) -> T {
     let mut seen = Vec::new();
     loop {
         let watch = Watch::start();
-        let complaint = match look() {
+        let complaint = match attempt() {
             Ok(found) => return found,
             Err(complaint) => complaint,
         };
@@ -53,30 +52,30 @@ fn looked<T>(
         assert!(
             excuses(&disturbance),
             "{complaint}\nThe machine is not to blame: {disturbance}.{}",
-            told(&seen)
+            listed(&seen)
         );
         seen.push(format!("{disturbance}: {complaint}"));
         assert!(
-            seen.len() <= REPEATS,
-            "inconclusive: the machine was disturbed in every look.{}",
-            told(&seen)
+            seen.len() <= MOST_RETRIES,
+            "inconclusive: the machine was disturbed in every attempt.{}",
+            listed(&seen)
         );
         note(&seen[seen.len() - 1]);
     }
 }
 
-/// One line for each look.
-fn told(seen: &[String]) -> String {
+/// One line per attempt.
+fn listed(seen: &[String]) -> String {
     seen.iter().zip(1..).map(|(seen, number)| format!("\nlook {number}: {seen}")).collect()
 }
 
-/// Waits until a condition holds; panics if it does not within `bound`. This is no repeated look: nothing is measured again.
+/// Waits until a condition holds; panics after `bound`. This does not count as a retry, because nothing is measured again.
 #[track_caller]
 pub(crate) fn wait_until(what: &str, bound: Duration, mut condition: impl FnMut() -> bool) {
     wait_for(what, bound, || condition().then_some(()));
 }
 
-/// The same for something to have, as soon as there is something.
+/// As [`wait_until`], for a value: returns it as soon as there is one.
 #[track_caller]
 pub(crate) fn wait_for<T>(what: &str, bound: Duration, mut ask: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + bound;
@@ -85,22 +84,22 @@ pub(crate) fn wait_for<T>(what: &str, bound: Duration, mut ask: impl FnMut() -> 
             return found;
         }
         assert!(Instant::now() < end, "not within {bound:?}: {what}");
-        // Long enough to leave the CPU to what is waited for.
+        // Long enough to leave the CPU to the process under test.
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// What the machine's own counters say of the time of a look.
+/// Disturbance of the machine during an attempt.
 #[derive(Debug, Clone, Copy)]
 struct Disturbance {
     /// Share of all CPU time that the hypervisor took.
     stolen: f64,
-    /// How much longer than asked for a ticker slept, at most: its CPU was taken, by the hypervisor or by others.
+    /// Longest oversleep of a ticker, because its CPU was taken by the hypervisor or by other processes.
     overslept: Duration,
 }
 
 impl Disturbance {
-    fn is_felt(&self) -> bool {
+    fn is_significant(&self) -> bool {
         self.stolen >= STOLEN || self.overslept >= OVERSLEPT
     }
 }
@@ -112,7 +111,7 @@ impl fmt::Display for Disturbance {
     }
 }
 
-/// Watches the machine until it is dropped.
+/// Observes the machine until it is dropped.
 struct Watch {
     before: Option<CpuTime>,
     over: Arc<AtomicBool>,
@@ -150,11 +149,11 @@ impl Drop for Watch {
     }
 }
 
-/// Sleeps on one CPU, again and again; gives the longest oversleep.
+/// Sleeps repeatedly on one CPU; returns the longest oversleep.
 fn tick(cpu: usize, over: &AtomicBool) -> Duration {
     let mut only = CpuSet::new();
     only.set(cpu);
-    // Without its CPU, as when that was taken away meanwhile, it sleeps on any.
+    // If the CPU was taken away meanwhile, the ticker sleeps on any CPU.
     let _ = sched_setaffinity(None, &only);
     let mut worst = Duration::ZERO;
     while !over.load(Ordering::Relaxed) {
@@ -165,7 +164,7 @@ fn tick(cpu: usize, over: &AtomicBool) -> Duration {
     worst
 }
 
-/// CPU time of the whole machine since it started, in ticks of `/proc/stat`.
+/// CPU time of the whole machine since boot, in ticks of `/proc/stat`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct CpuTime {
     stolen: u64,
@@ -177,7 +176,8 @@ impl CpuTime {
         Self::parse(&std::fs::read_to_string("/proc/stat").ok()?)
     }
 
-    /// From the line `cpu  user nice system idle iowait irq softirq steal …`; what follows is counted in `user` already.
+    /// Parses the line `cpu  user nice system idle iowait irq softirq steal …`. The fields after `steal` are included
+    /// in `user`.
     fn parse(stat: &str) -> Option<Self> {
         let ticks: Vec<u64> =
             stat.lines().next()?.split_whitespace().skip(1).take(8).map_while(|it| it.parse().ok()).collect();
@@ -195,42 +195,42 @@ mod tests {
     use std::cell::RefCell;
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
-    /// Makes looks of which the first `complaints` fail. Gives the words of the panic, how many looks there were, and what was noted.
-    fn looks(excused: bool, complaints: usize) -> (Option<String>, usize, Vec<String>) {
+    /// Makes attempts, of which the first `complaints` fail. Returns the panic message, the number of attempts and the notes.
+    fn attempts(excused: bool, complaints: usize) -> (Option<String>, usize, Vec<String>) {
         let (mut count, noted) = (0, RefCell::new(Vec::new()));
-        let look = || {
+        let attempt = || {
             count += 1;
             if count > complaints { Ok(()) } else { Err(format!("complaint {count}")) }
         };
         let note = |seen: &str| noted.borrow_mut().push(seen.to_owned());
-        let outcome = catch_unwind(AssertUnwindSafe(|| looked(|_| excused, note, look)));
+        let outcome = catch_unwind(AssertUnwindSafe(|| retry_until_success(|_| excused, note, attempt)));
         let words = outcome.err().map(|panic| *panic.downcast::<String>().expect("words"));
         (words, count, noted.into_inner())
     }
 
     #[test]
-    fn a_failed_look_on_a_quiet_machine_fails_at_once() {
-        let (words, count, noted) = looks(false, 1);
+    fn a_failure_on_a_quiet_machine_is_not_retried() {
+        let (words, count, noted) = attempts(false, 1);
         let words = words.expect("it fails");
         assert!(words.starts_with("complaint 1\nThe machine is not to blame: "), "{words}");
         assert_eq!((count, noted.len()), (1, 0));
     }
 
     #[test]
-    fn repeats_are_noted_and_bounded() {
-        for complaints in 0..=REPEATS {
-            let (words, count, noted) = looks(true, complaints);
+    fn retries_are_noted_and_limited() {
+        for complaints in 0..=MOST_RETRIES {
+            let (words, count, noted) = attempts(true, complaints);
             assert_eq!((words, count, noted.len()), (None, complaints + 1, complaints));
             assert!(noted.iter().zip(1..).all(|(seen, it)| seen.ends_with(&format!(": complaint {it}"))));
         }
-        let (words, count, noted) = looks(true, REPEATS + 1);
+        let (words, count, noted) = attempts(true, MOST_RETRIES + 1);
         let words = words.expect("it is inconclusive");
         assert!(words.starts_with("inconclusive: ") && words.ends_with(": complaint 3"), "{words}");
-        assert_eq!((count, noted.len()), (REPEATS + 1, REPEATS));
+        assert_eq!((count, noted.len()), (MOST_RETRIES + 1, MOST_RETRIES));
     }
 
     #[test]
-    fn the_share_of_stolen_time_is_read() {
+    fn reads_the_share_of_stolen_time() {
         let before = CpuTime::parse("cpu  10 0 10 60 0 0 0 20 5 0\ncpu0 1 2\n").expect("a line");
         assert_eq!(before, CpuTime { stolen: 20, all: 100 });
         let after = CpuTime { stolen: 30, all: 150 };

@@ -1,5 +1,5 @@
-//! The HTTP/1.1 server of all tests that need something to answer requests: one thread per connection, connections kept, plain or over
-//! TLS. A function makes the answers; what was asked is remembered. What misbehaves is elsewhere: `proxy.rs` and `origin.rs`.
+//! An HTTP/1.1 server for tests: one thread per connection, persistent connections, with or without TLS. A function
+//! makes the responses, and all requests are stored. Servers that misbehave are in `proxy.rs` and `origin.rs`.
 
 use hoptax_wire::http1::{RequestDecoder, RequestStep};
 use std::io::{self, Read, Write};
@@ -7,23 +7,23 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// A request as the server saw it.
+/// A request as the server received it.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
-    /// How many requests the server had answered before.
+    /// Number of earlier requests.
     pub(crate) number: usize,
     pub(crate) method: String,
-    /// The target as it was sent.
+    /// The request target as sent.
     pub(crate) path: String,
-    /// Request line and headers as they came, with the empty line.
+    /// Request line and headers as received, with the empty line.
     pub(crate) head: String,
     pub(crate) body: String,
-    /// Absent where it came in the clear.
+    /// TLS version; absent without TLS.
     pub(crate) tls: Option<rustls::ProtocolVersion>,
 }
 
 impl Request {
-    /// The value of a header, whose name is given in lower case.
+    /// The value of a header; `name` is lower case.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.head.lines().skip(1).find_map(|line| {
             let (this, value) = line.split_once(':')?;
@@ -32,7 +32,7 @@ impl Request {
     }
 }
 
-/// An answer.
+/// A response.
 pub(crate) struct Response {
     status: u16,
     headers: String,
@@ -45,7 +45,7 @@ impl Response {
         Self { status, headers: String::new(), body: body.into(), is_last: false }
     }
 
-    /// 200, with a body of text.
+    /// Status 200 with a text body.
     pub(crate) fn text(body: impl Into<String>) -> Self {
         Self::new(200, body).with("content-type", "text/plain")
     }
@@ -55,7 +55,7 @@ impl Response {
         self
     }
 
-    /// After which the connection is closed.
+    /// Closes the connection after this response.
     pub(crate) fn last(mut self) -> Self {
         self.is_last = true;
         self.with("connection", "close")
@@ -71,7 +71,7 @@ impl Response {
     }
 }
 
-/// A running server. It accepts no more when dropped; its threads end with their connections.
+/// A running server. When dropped it accepts no more connections; its threads end with their connections.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     shared: Arc<Shared>,
@@ -90,7 +90,7 @@ impl Server {
         Self::over(None, answer)
     }
 
-    /// The same over TLS, if there is a configuration of it.
+    /// As [`Server::start`], over TLS if there is a configuration.
     pub(crate) fn over(
         tls: Option<Arc<rustls::ServerConfig>>,
         answer: impl Fn(&Request) -> Response + Send + Sync + 'static,
@@ -111,7 +111,7 @@ impl Server {
                     return;
                 }
                 let shared = Arc::clone(&shared);
-                // A peer that goes away ends its thread, and is no fault.
+                // A peer that disconnects ends its thread. That is no fault.
                 std::thread::spawn(move || shared.serve(stream).ok());
             }
         });
@@ -123,12 +123,12 @@ impl Server {
         self.shared.requests.lock().expect("not poisoned").clone()
     }
 
-    /// The requests since this was last called.
+    /// The requests since the last call.
     pub(crate) fn take_requests(&self) -> Vec<Request> {
         std::mem::take(&mut *self.shared.requests.lock().expect("not poisoned"))
     }
 
-    /// Connections so far that carried a request: those of readiness probes carry none.
+    /// Number of connections that carried a request. Readiness probes carry none.
     pub(crate) fn connections(&self) -> usize {
         self.shared.connections.load(Ordering::SeqCst)
     }
@@ -137,12 +137,12 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::SeqCst);
-        // Wakes it up.
+        // Wakes the accepting thread.
         let _ = TcpStream::connect(self.address);
     }
 }
 
-/// What a connection is, plain or TLS.
+/// A plain or TLS connection.
 trait Stream: Read + Write {
     fn version(&self) -> Option<rustls::ProtocolVersion>;
 }
@@ -224,7 +224,7 @@ impl Shared {
         }
     }
 
-    /// Remembers the request before it is answered: whoever has the answer finds it among the requests.
+    /// Stores the request before answering, so that a client that has the response finds its request here.
     fn answer(&self, mut request: Request) -> Response {
         let mut requests = self.requests.lock().expect("not poisoned");
         request.number = requests.len();

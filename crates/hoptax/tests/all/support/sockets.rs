@@ -1,21 +1,21 @@
-//! Which sockets a tree of processes listens on.
+//! Sockets on which a tree of processes listens.
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// State of a listening TCP socket in `/proc/net/tcp`.
 const LISTEN: &str = "0A";
-/// State of a UDP socket that is bound and connected to nobody.
+/// State of an unconnected UDP socket in `/proc/net/udp`.
 const UNCONNECTED: &str = "07";
 
-/// Addresses, `127.0.0.1:80`, on which these processes listen: TCP, and UDP that anybody may send to.
+/// Addresses such as `127.0.0.1:80` on which these processes listen: TCP, and unconnected UDP.
 pub(crate) fn listening(pids: impl IntoIterator<Item = u32>) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for pid in pids {
         let inodes = inodes(pid);
         for (table, state) in [("tcp", LISTEN), ("tcp6", LISTEN), ("udp", UNCONNECTED), ("udp6", UNCONNECTED)]
         {
-            // As the process sees it: it may be in a namespace of its own.
+            // Read through the process, which may be in its own network namespace.
             let text = std::fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default();
             for line in text.lines().skip(1) {
                 let columns: Vec<&str> = line.split_whitespace().collect();
@@ -36,7 +36,7 @@ fn inodes(pid: u32) -> BTreeSet<String> {
         .collect()
 }
 
-/// From the kernel's way of writing it: words of the host's byte order, in hexadecimal digits.
+/// Parses the kernel's format: hexadecimal words in host byte order.
 fn address(text: &str) -> String {
     let (host, port) = text.split_once(':').expect("address and port");
     let port = u16::from_str_radix(port, 16).expect("a port");

@@ -1,4 +1,4 @@
-//! A terminal for programs that draw on one, and everything that they wrote to it.
+//! A pseudo-terminal that collects everything written to it.
 
 use super::hoptax;
 use crate::load::Ending;
@@ -11,14 +11,14 @@ use std::process::{Command, ExitStatus};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-/// What enters the other screen.
+/// Escape sequence that enters the alternate screen.
 pub(crate) const ENTERED: &str = "\x1b[?1049h";
-/// What leaves it.
+/// Escape sequence that leaves it.
 pub(crate) const LEFT: &str = "\x1b[?1049l";
 
 /// A terminal, and everything that was written to it.
 pub(crate) struct Terminal {
-    /// Held open, so that the terminal stays and its modes can be asked for.
+    /// Kept open, so that the terminal stays and its modes can be read.
     slave: File,
     controller: File,
     seen: Arc<Mutex<Vec<u8>>>,
@@ -30,7 +30,7 @@ impl Terminal {
         let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pseudoterminal");
         grantpt(&controller).and_then(|()| unlockpt(&controller)).expect("granted");
         let name = ptsname(&controller, Vec::new()).expect("a name").into_string().expect("text");
-        // Not the controlling terminal of the tests themselves, which would be hung up on with it.
+        // Not the controlling terminal of the tests, which would be hung up together with it.
         let modes = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
         let slave = File::from(rustix::fs::open(name, modes, Mode::empty()).expect("its other end"));
         let controller = File::from(controller);
@@ -74,12 +74,12 @@ impl Terminal {
         String::from_utf8_lossy(&self.seen.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
     }
 
-    /// What was written to it in all, once the process has ended.
+    /// Everything that was written, once the process has ended.
     pub(crate) fn after(mut self, process: &mut Ending) -> (ExitStatus, String) {
         let status = process.0.wait().expect("ends");
         let echoes = tcgetattr(&self.slave).expect("a terminal").local_modes.contains(LocalModes::ECHO);
         assert!(echoes, "what is typed is echoed again");
-        // The last one to hold it: then the reader's end is reached.
+        // Closing the last descriptor ends the reader.
         let (slave, reader) = (self.slave, self.reader.take());
         drop(slave);
         reader.expect("it was started").join().expect("it reads");

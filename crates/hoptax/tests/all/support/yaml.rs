@@ -1,9 +1,9 @@
-//! YAML as the data it means, for looking at configuration that was rendered.
+//! Parses YAML, to check rendered configuration.
 
 use saphyr_parser::{Event, Parser, ScalarStyle};
 use serde_json::{Map, Number, Value};
 
-/// The one document that `text` holds.
+/// Parses `text`, which must hold one document.
 pub(crate) fn read(text: &str) -> Result<Value, String> {
     let mut reader = Reader { parser: Parser::new_from_str(text) };
     loop {
