@@ -14,13 +14,13 @@ type Property = fn(&[u8]);
 
 /// Every fuzz target with its property.
 const TARGETS: [(&str, Property); 7] = [
-    ("chunked", chunked::property),
-    ("histogram", histogram::property),
-    ("plan", plan::property),
-    ("request", request::property),
-    ("response", response::property),
-    ("spec", spec::property),
-    ("template", template::property),
+    ("chunked", chunked::holds),
+    ("histogram", histogram::holds),
+    ("plan", plan::holds),
+    ("request", request::holds),
+    ("response", response::holds),
+    ("spec", spec::holds),
+    ("template", template::holds),
 ];
 
 fn fuzz() -> &'static Path {

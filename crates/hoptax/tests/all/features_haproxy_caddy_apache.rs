@@ -160,7 +160,11 @@ fn prove(pack: &str, profile: Profile, feature: &str) {
                 Some((rustls::ProtocolVersion::TLSv1_3, rustls::CipherSuite::TLS13_AES_128_GCM_SHA256)),
                 "{pack}"
             );
-            assert_ne!(gateway_under_test.ask_over(None), Some(200), "{pack}: nothing is answered in the clear");
+            assert_ne!(
+                gateway_under_test.ask_over(None),
+                Some(200),
+                "{pack}: nothing is answered in the clear"
+            );
         }
         "mtls" => {
             let gateway_under_test = start(&[Feature::Tls, Feature::Mtls]);
@@ -246,7 +250,9 @@ fn prove(pack: &str, profile: Profile, feature: &str) {
         "round-robin" => {
             let gateway_under_test = start(&[plain(feature)]);
             let ones = (0..8)
-                .filter(|_| gateway_under_test.lets_in(&GET).text().to_ascii_lowercase().starts_with("instance one\n"))
+                .filter(|_| {
+                    gateway_under_test.lets_in(&GET).text().to_ascii_lowercase().starts_with("instance one\n")
+                })
                 .count();
             // One worker alternates exactly. In the stock profile there are several workers.
             let expected = if profile == Profile::Equalised { 4..=4 } else { 1..=7 };

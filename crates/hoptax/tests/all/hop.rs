@@ -3,7 +3,7 @@
 use crate::findings::two_ports;
 use crate::origin::Origin;
 use crate::support::{PATIENCE, hoptax, wait_until};
-use crate::wire::{Client, UnusedAddress, Response, Server, chunked, sample};
+use crate::wire::{Client, Response, Server, UnusedAddress, chunked, sample};
 use hoptax_servers::ledger;
 use hoptax_wire::http1::{Framing, Version};
 use std::net::TcpListener;

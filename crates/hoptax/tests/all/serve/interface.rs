@@ -1,6 +1,6 @@
 //! The JSON interface, checked against its own description.
 
-use super::lab::{analyse, analysed, get, history, put, request, run, served, under_way};
+use super::lab::{analyse, analysed, current_state, get, history, put, request, run, served};
 use crate::support::{Json, Scratch};
 use hoptax_history::live::Board;
 use serde_json::json;
@@ -114,10 +114,10 @@ fn a_trend_leads_from_run_to_run() {
 #[test]
 fn the_current_run_is_reported() {
     let history = history();
-    let board = Board::new(under_way());
+    let board = Board::new(current_state());
     let server = served(history.path(), Some(board.clone()), None);
     let told = get(server.address(), "/api/v1/live").json();
-    assert_eq!(told, serde_json::to_value(under_way()).expect("plain"));
+    assert_eq!(told, serde_json::to_value(current_state()).expect("plain"));
     board.change(|state| state.trials_done = 4);
     assert_eq!(get(server.address(), "/api/v1/live").json()["trials_done"], 4);
 }
@@ -182,7 +182,7 @@ fn example(path: &str) -> String {
 fn every_answer_matches_its_description() {
     let history = history();
     analyse(history.path());
-    let server = served(history.path(), Some(Board::new(under_way())), None);
+    let server = served(history.path(), Some(Board::new(current_state())), None);
     let to = server.address();
     let described = get(to, "/api/v1/openapi.json").json();
     assert_eq!(described, hoptax_history::serve::openapi());

@@ -1,6 +1,6 @@
 //! `/metrics`, and the dashboard that shows them.
 
-use super::lab::{analyse, get, history, served, under_way};
+use super::lab::{analyse, current_state, get, history, served};
 use hoptax_history::live::{Board, Stage};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -21,7 +21,7 @@ fn metrics(text: &str) -> BTreeMap<String, BTreeSet<String>> {
 
 fn scraped(stage: Stage) -> String {
     let history = history();
-    let mut state = under_way();
+    let mut state = current_state();
     state.stage = stage;
     analyse(history.path());
     let server = served(history.path(), Some(Board::new(state)), None);

@@ -1,6 +1,6 @@
 //! Pages of the server, in Chromium.
 
-use super::lab::{analyse, get, history, put, request, run, served, under_way};
+use super::lab::{analyse, current_state, get, history, put, request, run, served};
 use crate::browser::CONTRAST;
 use crate::browser::client::Browser;
 use crate::report::fixture::{Run, via};
@@ -495,7 +495,7 @@ fn a_trend_has_a_point_for_each_run() {
 
 #[test]
 fn a_current_run_is_followed_to_its_end() {
-    let board = Board::new(under_way());
+    let board = Board::new(current_state());
     let (_history, server) = over(Some(board.clone()));
     let mut page = Page::open(&server, 1440, false);
     page.visit("/");
@@ -541,7 +541,7 @@ fn a_current_run_is_followed_to_its_end() {
 
 #[test]
 fn pages_fit_a_phone_in_dark_mode() {
-    let board = Board::new(under_way());
+    let board = Board::new(current_state());
     let (_history, server) = over(Some(board));
     let mut page = Page::open(&server, 390, true);
     for (name, path) in [
