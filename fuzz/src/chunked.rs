@@ -54,8 +54,7 @@ fn plainly(input: &[u8]) -> Option<(Vec<u8>, usize)> {
     trailers_end(input, at).map(|end| (body, end))
 }
 
-/// Offset after the empty line that ends the trailers. Their lines can end with a lone LF (RFC 9112 §2.2 allows
-/// it).
+/// Offset after the empty line that ends the trailers. Their lines can end with a lone LF (RFC 9112 §2.2 allows it).
 fn trailers_end(input: &[u8], mut at: usize) -> Option<usize> {
     loop {
         let length = input[at..].iter().position(|&byte| byte == b'\n')? + 1;

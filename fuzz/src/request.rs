@@ -1,5 +1,4 @@
-//! Requests: the same events on every split, and framing that agrees with a simple reading of the header
-//! fields.
+//! Requests: the same events on every split, and framing that agrees with a simple reading of the header fields.
 
 use super::split::{self, Event, Step, same_however_cut};
 use hoptax_wire::http1::{self, Framing, HeadCache, RequestDecoder, RequestHead, RequestStep, Version};

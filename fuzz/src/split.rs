@@ -1,7 +1,6 @@
 //! Input in pieces: the split must not affect the events.
 
-/// Number of places at which input is cut in two: short input is cut everywhere, long input at evenly spaced
-/// places.
+/// Number of places at which input is cut in two: short input is cut everywhere, long input at evenly spaced places.
 const CUTS: usize = 64;
 
 /// An event of a decoder; the parts of one body are joined.
@@ -47,8 +46,8 @@ fn add(events: &mut Vec<Event>, event: Option<Event>) {
     }
 }
 
-/// Asserts that `read` returns the same events for the whole `input`, byte by byte, and cut in two, and that
-/// bytes after it only add events. Returns the events.
+/// Asserts that `read` returns the same events for the whole `input`, byte by byte, and cut in two, and that bytes
+/// after it only add events. Returns the events.
 pub(crate) fn same_however_cut(input: &[u8], read: impl Fn(&[&[u8]]) -> Vec<Event>) -> Vec<Event> {
     let whole = read(&[input]);
     let bytes: Vec<&[u8]> = input.chunks(1).collect();

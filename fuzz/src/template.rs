@@ -1,5 +1,5 @@
-//! Templates: no text makes the parser panic, errors point into the text, and accepted texts contain only
-//! allowed characters.
+//! Templates: no text makes the parser panic, errors point into the text, and accepted texts contain only allowed
+//! characters.
 
 use hoptax_load::template::{Place, check, files_named};
 use std::collections::BTreeMap;
@@ -37,8 +37,8 @@ pub fn holds(input: &[u8]) {
     }
 }
 
-/// The text outside of templates, which can have spaces and line ends between their words. The templates are
-/// not nested.
+/// The text outside of templates, which can have spaces and line ends between their words. The templates are not
+/// nested.
 fn outside(mut text: &str) -> String {
     let mut outside = String::new();
     while let Some(at) = text.find("{{") {

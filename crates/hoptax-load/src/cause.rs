@@ -32,8 +32,8 @@ pub(crate) fn of_connect(error: &io::Error) -> (Cause, String) {
     (cause, text)
 }
 
-/// Cause of a connection that ended before its response did, and its description. `begun`: at least one byte of
-/// the response had arrived.
+/// Cause of a connection that ended before its response did, and its description. `begun`: at least one byte of the
+/// response had arrived.
 pub(crate) fn of_end(ended: io::Result<()>, begun: bool) -> (Cause, String) {
     match (ended, begun) {
         (Ok(()), false) => {

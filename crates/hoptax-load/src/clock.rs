@@ -1,5 +1,5 @@
-//! The clock: `CLOCK_MONOTONIC` in nanoseconds. All processes of a host share it, so the generator's windows,
-//! the probes' samples and the upstream's timestamps can be aligned.
+//! The clock: `CLOCK_MONOTONIC` in nanoseconds. All processes of a host share it, so the generator's windows, the
+//! probes' samples and the upstream's timestamps can be aligned.
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -31,8 +31,8 @@ thread_local! {
 #[cfg(test)]
 const LOOK: u64 = 10_000;
 
-/// Stops this thread's clock: only [`skip`] and, a little, each reading advance it. A slow or busy machine then
-/// has no effect on a test.
+/// Stops this thread's clock: only [`skip`] and, a little, each reading advance it. A slow or busy machine then has no
+/// effect on a test.
 #[cfg(test)]
 pub(crate) fn stop() {
     STOPPED.set(Some(nanoseconds(ClockId::Monotonic)));

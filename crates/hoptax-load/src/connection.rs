@@ -14,12 +14,12 @@
 //!                                        closed                   ended, and the connection with it
 //! ```
 //!
-//! A request can be assigned to a slot that is Down or Idle, and remains there until it has an outcome. If the
-//! peer's backlog is full, the connect is put off: back to Queued, with its timeout still running, which leads
-//! to Resting. If connecting is hopeless before traffic begins, Queued slots go Down.
+//! A request can be assigned to a slot that is Down or Idle, and remains there until it has an outcome. If the peer's
+//! backlog is full, the connect is put off: back to Queued, with its timeout still running, which leads to Resting. If
+//! connecting is hopeless before traffic begins, Queued slots go Down.
 //!
-//! A slot has two tokens. A connection that has carried its last response is retired and left to the peer to
-//! close (see `Worker::retire`), while the slot continues under its other token.
+//! A slot has two tokens. A connection that has carried its last response is retired and left to the peer to close
+//! (see `Worker::retire`), while the slot continues under its other token.
 
 use crate::recorder::{Response, Times};
 use crate::scratch::Scratch;
@@ -28,16 +28,12 @@ use crate::target::Target;
 use crate::tls::Session;
 use hoptax_wire::http1::{Malformed, ResponseDecoder, Step};
 
-/// State of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
     /// No connection, and none needed.
     Down,
-    /// Waits for its turn to connect.
     Queued,
-    /// The connect is in progress.
     Connecting,
-    /// The TLS handshake is in progress.
     Handshaking,
     /// Connected, without a request.
     Idle,
@@ -47,7 +43,6 @@ pub(crate) enum State {
     Resting,
 }
 
-/// An event of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
     /// A connection is needed.
@@ -66,7 +61,6 @@ pub(crate) enum Event {
     Ended,
     /// The connection is over, or no longer needed, without a failure.
     Closed,
-    /// A connect, a handshake or a request failed.
     Failed,
     /// The wait after a failure is over.
     Rested,
@@ -94,13 +88,11 @@ impl State {
     }
 }
 
-/// A slot.
 #[derive(Debug)]
 pub(crate) struct Slot {
     state: State,
     /// The request that it carries, or will carry once connected.
     pub(crate) request: Option<Times>,
-    /// Start of the current connect.
     pub(crate) connect_started: u64,
     /// Requests on the current connection, including the one in progress.
     pub(crate) carried: u32,
@@ -110,7 +102,6 @@ pub(crate) struct Slot {
     pub(crate) leaving: bool,
     /// Failures in a row; each doubles the wait.
     pub(crate) failures: u8,
-    /// TLS session of the current connection; absent without TLS.
     pub(crate) session: Option<Box<Session>>,
     reader: Reader,
 }
@@ -126,17 +117,17 @@ struct Reader {
     spill: Vec<u8>,
     /// Counters of the target's checks; empty if no check needs any.
     progress: Box<[u32]>,
-    /// Timestamps in the response's head, if they are read.
     stamped: Stamped,
 }
 
-/// Result of reading bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Read {
-    /// The response is incomplete.
     More,
     /// The response is complete. `keep_alive`: the connection can carry another request.
-    Whole { response: Response, keep_alive: bool },
+    Whole {
+        response: Response,
+        keep_alive: bool,
+    },
 }
 
 impl Slot {
@@ -266,8 +257,8 @@ impl Reader {
                         consumed
                     }
                     Step::End { consumed, keep_alive } => {
-                        // A wrong length, an unexpected body, or a second response: which it is cannot be
-                        // determined, and so the response is not valid (RFC 9112 §6.3).
+                        // A wrong length, an unexpected body, or a second response: which it is cannot be determined,
+                        // and so the response is not valid (RFC 9112 §6.3).
                         if input.len() > consumed {
                             return Err(Malformed::Unasked);
                         }

@@ -35,17 +35,16 @@ const AFTER_WINDOW: u64 = 10 * MILLISECOND;
 pub enum Watch {
     /// Each phase, when it begins.
     Phases,
-    /// Phases, and each worker's windows as they end: each window once, in order, between [`Phase::Measuring`]
-    /// and [`Phase::Draining`], including the last one, which may be short.
-    /// A window arrives about 10 ms after its end, or 60 ms if a worker is late. If the spec records no
-    /// windows, they are reported all the same and then dropped.
+    /// Phases, and each worker's windows as they end: each window once, in order, between [`Phase::Measuring`] and
+    /// [`Phase::Draining`], including the last one, which may be short. A window arrives about 10 ms after its end, or
+    /// 60 ms if a worker is late. If the spec records no windows, they are reported all the same and then dropped.
     Windows,
 }
 
 /// Runs `spec` and reports to `observe` what `watch` selects. A trial without warm-up has no [`Phase::Warmup`].
 ///
-/// Setting `interrupt` ends the trial within 50 ms, without waiting for requests in flight; the record is
-/// marked as interrupted.
+/// Setting `interrupt` ends the trial within 50 ms, without waiting for requests in flight; the record is marked as
+/// interrupted.
 ///
 /// # Errors
 /// If the spec is invalid, the machine lacks what it needs, or no connection can be opened.
@@ -102,7 +101,6 @@ pub fn run(
     })
 }
 
-/// Main function of a worker's thread.
 fn work(index: u32, setup: &Setup<'_>, shared: &Shared<'_>, reports: &Reports) -> Result<Outcome, LoadError> {
     let outcome = prepare(index, shared.spec).and_then(|()| {
         let mut io = Epoll::new().map_err(LoadError::EventLoop)?;
@@ -139,7 +137,6 @@ struct Conductor<'a, 'scope> {
     handles: &'a [ScopedJoinHandle<'scope, Result<Outcome, LoadError>>],
 }
 
-/// Results of the starting thread.
 #[derive(Debug, Clone, Copy)]
 struct Conducted {
     times: TrialTimes,
@@ -201,8 +198,8 @@ impl Conductor<'_, '_> {
         Ok(Conducted { times, started_unix, cpu })
     }
 
-    /// Waits for the next message; `None` at `until`, or when more workers have ended than the `over` expected
-    /// ones. Reports windows while it waits.
+    /// Waits for the next message; `None` at `until`, or when more workers have ended than the `over` expected ones.
+    /// Reports windows while it waits.
     fn wait(&self, until: u64, over: usize, mut observe: impl FnMut(Progress)) -> Option<Message> {
         loop {
             let now = clock::now();
@@ -224,8 +221,8 @@ impl Conductor<'_, '_> {
         }
     }
 
-    /// How long to sleep. If windows are reported, until shortly after the end of a window or halfway to the
-    /// next: this wakes no more often than without windows.
+    /// How long to sleep. If windows are reported, until shortly after the end of a window or halfway to the next:
+    /// this wakes no more often than without windows.
     fn look(&self, now: u64) -> u64 {
         match (&self.windows, self.shared.times.get()) {
             (Some(_), Some(Some(times))) => {

@@ -1,7 +1,7 @@
 //! Format of latency histograms, shared by recorders, records and reports.
 //!
-//! Values are nanoseconds. On disk, a histogram is stored in HdrHistogram's V2 encoding, in base64, which all
-//! HDR tools can read.
+//! Values are nanoseconds. On disk, a histogram is stored in HdrHistogram's V2 encoding, in base64, which all HDR
+//! tools can read.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hdrhistogram::Histogram;
@@ -23,8 +23,8 @@ pub fn empty(digits: u8) -> Histogram<u64> {
         .expect("the bounds are constants that the crate accepts")
 }
 
-/// True if one of the variable-length numbers (7 bits per byte, 8 in the ninth) is the minimum of `i64`. It
-/// would mean a gap of 2^63 values, and the decoder would overflow when negating it.
+/// True if one of the variable-length numbers (7 bits per byte, 8 in the ninth) is the minimum of `i64`. It would mean
+/// a gap of 2^63 values, and the decoder would overflow when negating it.
 fn has_least_number(mut numbers: &[u8]) -> bool {
     while !numbers.is_empty() {
         let more = numbers.iter().take(8).take_while(|&&byte| byte & 0x80 != 0).count();
@@ -56,16 +56,16 @@ pub enum DecodeError {
     Head(&'static str),
 }
 
-/// Length of the header: cookie, length of the counts, normalizing offset, digits (4 bytes each), lowest, highest, ratio (8
-/// bytes each), big-endian. From HdrHistogram's `V2EncodingFormat`.
+/// Length of the header: cookie, length of the counts, normalizing offset, digits (4 bytes each), lowest, highest,
+/// ratio (8 bytes each), big-endian. From HdrHistogram's `V2EncodingFormat`.
 const HEAD: usize = 40;
 /// Magic number of the encoding without compression.
 const COOKIE: u32 = 0x1c84_9313;
 /// Most significant digits accepted. Each further digit needs ten times the memory: with five, a few bytes request 50 MiB.
 const MOST_DIGITS: u32 = 4;
 
-/// Most values accepted in one histogram: nine hundred years at ten thousand per second. Sums of many such
-/// counts still fit in 64 bits.
+/// Most values accepted in one histogram: nine hundred years at ten thousand per second. Sums of many such counts
+/// still fit in 64 bits.
 const MOST_VALUES: u64 = 1 << 48;
 
 /// Refuses input that would make the decoder allocate much memory or overflow.
@@ -124,8 +124,8 @@ impl Encoded {
     /// Decodes the histogram.
     ///
     /// # Errors
-    /// If the text is not base64, or not an uncompressed V2 histogram. Memory is bounded by the length of the
-    /// text plus 6 MiB.
+    /// If the text is not base64, or not an uncompressed V2 histogram. Memory is bounded by the length of the text
+    /// plus 6 MiB.
     pub fn decode(&self) -> Result<Histogram<u64>, DecodeError> {
         let bytes = STANDARD.decode(&self.0)?;
         check_head(&bytes)?;

@@ -1,5 +1,5 @@
-//! The load engine: its input ([`spec`]), its output ([`record`]), and the event loop that the generator, the
-//! built-in upstream and the hops run on ([`event_loop`]).
+//! The load engine: its input ([`spec`]), its output ([`record`]), and the event loop that the generator, the built-in
+//! upstream and the hops run on ([`event_loop`]).
 //!
 //! Depends on `hoptax-wire` alone and knows nothing of gateways, plans or reports.
 #![forbid(unsafe_code)]

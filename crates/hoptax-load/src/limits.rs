@@ -9,8 +9,8 @@ use std::num::NonZeroU64;
 /// Descriptors reserved for everything that is not a connection: event loops, files, files that libraries open.
 const SPARE_DESCRIPTORS: u64 = 32;
 
-/// Raises the soft limit on descriptors to the hard limit if `2 × connections` need it. Returns how many
-/// connections beyond `connections` fit.
+/// Raises the soft limit on descriptors to the hard limit if `2 × connections` need it. Returns how many connections
+/// beyond `connections` fit.
 ///
 /// # Errors
 /// If even the hard limit is too low; the error contains the number of connections that fit.
@@ -34,7 +34,6 @@ fn open_descriptors() -> u64 {
     std::fs::read_dir("/proc/self/fd").map_or(3, |entries| entries.count() as u64)
 }
 
-/// Restricts the calling thread to `cpu`.
 pub(crate) fn pin_to(cpu: u32) -> io::Result<()> {
     if cpu as usize >= CpuSet::MAX_CPU {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -44,8 +43,8 @@ pub(crate) fn pin_to(cpu: u32) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// Sets the timer slack of the calling thread to 1 ns, so that sleeps end on time. By default the kernel may
-/// add 50 µs to save power (`PR_SET_TIMERSLACK`, prctl(2)).
+/// Sets the timer slack of the calling thread to 1 ns, so that sleeps end on time. By default the kernel may add 50 µs
+/// to save power (`PR_SET_TIMERSLACK`, prctl(2)).
 pub(crate) fn minimize_timer_slack() {
     // It cannot fail for a value above zero; if it did, send lag would show it.
     let _ = set_current_timer_slack(NonZeroU64::new(1));

@@ -1,9 +1,9 @@
 //! Limits how fast a worker connects while its connections fail.
 //!
-//! Each slot waits after a failure, with exponential backoff ([`crate::worker`]), but a thousand waiting slots still make a
-//! thousand attempts at once. While connections are refused, closed at once, reset instead of answered, or lack ports, the
-//! whole worker therefore connects at a limited rate. Failed attempts may take at most a tenth of its time: a vain search
-//! for a free port keeps the kernel busy for milliseconds, during which no response is read.
+//! Each slot waits after a failure, with exponential backoff ([`crate::worker`]), but a thousand waiting slots still
+//! make a thousand attempts at once. While connections are refused, closed at once, reset instead of answered, or lack
+//! ports, the whole worker therefore connects at a limited rate. Failed attempts may take at most a tenth of its time:
+//! a vain search for a free port keeps the kernel busy for milliseconds, during which no response is read.
 
 use crate::clock::MILLISECOND;
 
@@ -11,7 +11,6 @@ use crate::clock::MILLISECOND;
 const LEAST_GAP: u64 = MILLISECOND;
 /// Gap per nanosecond that a failed attempt blocked the thread.
 const GAP_PER_COST: u64 = 9;
-/// Longest gap.
 const LONGEST_GAP: u64 = 100 * MILLISECOND;
 /// Failures in a row after which connecting is hopeless if ports or descriptors are exhausted…
 const HOPELESS_FAILURES: u32 = 5;
@@ -39,13 +38,12 @@ struct Trouble {
 }
 
 impl Pace {
-    /// Earliest moment of the next connect.
     pub(crate) fn not_before(&self) -> u64 {
         self.not_before
     }
 
-    /// Records at `now` a failed connect, or a connection that failed before it was useful. `exhausted`: no
-    /// ports or descriptors were left.
+    /// Records at `now` a failed connect, or a connection that failed before it was useful. `exhausted`: no ports or
+    /// descriptors were left.
     pub(crate) fn failed(&mut self, now: u64, exhausted: bool) {
         let Trouble { since, failures, .. } =
             self.trouble.unwrap_or(Trouble { since: now, failures: 0, exhausted });
@@ -79,8 +77,8 @@ impl Pace {
         self.trouble.is_some()
     }
 
-    /// Records a successful connect: a port and a descriptor were available. Whether the connection is useful
-    /// is not known yet.
+    /// Records a successful connect: a port and a descriptor were available. Whether the connection is useful is not
+    /// known yet.
     pub(crate) fn connected(&mut self) {
         if self.trouble.is_some_and(|trouble| trouble.exhausted) {
             self.end();
@@ -100,9 +98,8 @@ impl Pace {
         self.not_before = 0;
     }
 
-    /// Called while connections are opened before traffic: true if no more can be expected. That is after
-    /// several failures in a row, either for lack of ports or descriptors, or over some time and with no
-    /// success before them.
+    /// Called while connections are opened before traffic: true if no more can be expected. That is after several
+    /// failures in a row, either for lack of ports or descriptors, or over some time and with no success before them.
     pub(crate) fn is_hopeless(&self, now: u64) -> bool {
         self.trouble.is_some_and(|trouble| {
             trouble.failures >= HOPELESS_FAILURES

@@ -1,8 +1,8 @@
-//! Schedule of open-loop requests: pure arithmetic on (worker, index), so that workers share nothing and errors
-//! do not accumulate.
+//! Schedule of open-loop requests: pure arithmetic on (worker, index), so that workers share nothing and errors do not
+//! accumulate.
 //!
-//! Worker `w` of `n` owns the global indexes `w, w + n, w + 2n, …`. The queue of requests that are due but not
-//! sent needs no memory: it is the distance between the pacer's next scheduled time and the clock.
+//! Worker `w` of `n` owns the global indexes `w, w + n, w + 2n, …`. The queue of requests that are due but not sent
+//! needs no memory: it is the distance between the pacer's next scheduled time and the clock.
 
 mod refusal;
 mod schedule;
@@ -24,8 +24,8 @@ pub const LARGEST_JITTER: f64 = 1.0;
 
 /// Scheduled times of one worker, in order, for the warm-up or the measured time.
 ///
-/// Request `k` has position `k` on the axis of requests due, shifted by jitter; Poisson arrivals have positions
-/// that are sums of exponential gaps with mean 1. The schedule maps a position to a time.
+/// Request `k` has position `k` on the axis of requests due, shifted by jitter; Poisson arrivals have positions that
+/// are sums of exponential gaps with mean 1. The schedule maps a position to a time.
 #[derive(Debug, Clone)]
 pub(crate) struct Pacer {
     schedule: Schedule,
@@ -33,11 +33,9 @@ pub(crate) struct Pacer {
     seed: u64,
     /// Index of the next request, counted over all workers.
     index: u64,
-    /// Number of workers.
     stride: u64,
     /// First index beyond the limit of requests.
     limit: u64,
-    /// Start of the schedule.
     origin: u64,
     poisson: Poisson,
     next: Option<u64>,
@@ -53,18 +51,15 @@ struct Poisson {
     position: u128,
 }
 
-/// A worker's share of the traffic.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Share {
-    /// Index of the worker, from 0.
     pub(crate) worker: u32,
-    /// Number of workers.
     pub(crate) workers: u32,
 }
 
 impl Pacer {
-    /// Scheduled times from `origin` on: to `end`, exclusive, with a fixed rate, otherwise to the end of the
-    /// last stage; at most `limit` over all workers.
+    /// Scheduled times from `origin` on: to `end`, exclusive, with a fixed rate, otherwise to the end of the last
+    /// stage; at most `limit` over all workers.
     pub(crate) fn new(
         (rate, arrivals): (&Rate, Arrivals),
         share: Share,
@@ -109,8 +104,8 @@ impl Pacer {
             let mut rest = self.clone();
             return std::iter::from_fn(|| rest.take_due(until - 1)).count() as u64;
         }
-        // Constant arrivals are in order, so a binary search finds the first time at or after `until`. `index`
-        // is the one after `next`.
+        // Constant arrivals are in order, so a binary search finds the first time at or after `until`. `index` is the
+        // one after `next`.
         let is_due = |step: u64| {
             let index = u128::from(self.index) + u128::from(step) * u128::from(self.stride);
             u64::try_from(index).ok().and_then(|index| self.at(index)).is_some_and(|moment| moment < until)
@@ -139,11 +134,10 @@ impl Pacer {
             Arrivals::Poisson if self.index >= self.limit => None,
             Arrivals::Poisson => {
                 self.index = self.index.saturating_add(self.stride);
-                // The superposition of n independent Poisson processes of rate r/n is a Poisson process of rate
-                // r, so workers need not coordinate. The image of a Poisson process under a monotone function
-                // is another one, whose rate is the growth of the inverse function (Kingman, "Poisson
-                // Processes", 1993, sections 2.2 and 2.3). So a process of unit rate on the axis of requests
-                // due produces any rate profile.
+                // The superposition of n independent Poisson processes of rate r/n is a Poisson process of rate r, so
+                // workers need not coordinate. The image of a Poisson process under a monotone function is another
+                // one, whose rate is the growth of the inverse function (Kingman, "Poisson Processes", 1993, sections
+                // 2.2 and 2.3). So a process of unit rate on the axis of requests due produces any rate profile.
                 let gap = self.poisson.random.exponential() * self.stride as f64;
                 self.poisson.position += (gap * REQUEST as f64) as u128;
                 self.moment(self.poisson.position)
@@ -151,16 +145,14 @@ impl Pacer {
         }
     }
 
-    /// Scheduled time of the current index; moves to the next index.
     fn advance(&mut self) -> Option<u64> {
         let moment = self.at(self.index);
         self.index = self.index.saturating_add(self.stride);
         moment
     }
 
-    /// Scheduled time of `index`, for constant and jittered arrivals. Jitter shifts a position by at most its
-    /// share of one request, but never out of the schedule, so that the number of requests equals that of
-    /// constant arrivals.
+    /// Scheduled time of `index`, for constant and jittered arrivals. Jitter shifts a position by at most its share of
+    /// one request, but never out of the schedule, so that the number of requests equals that of constant arrivals.
     fn at(&self, index: u64) -> Option<u64> {
         let position = u128::from(index) * REQUEST;
         if index >= self.limit || position >= self.schedule.total() {

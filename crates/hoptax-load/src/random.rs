@@ -1,8 +1,8 @@
-//! Reproducible random numbers: SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number
-//! generators", 2014).
+//! Reproducible random numbers: SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators",
+//! 2014).
 //!
-//! Implemented here because a recorded seed must give the same order and the same arrivals in every future
-//! version, which general libraries do not promise.
+//! Implemented here because a recorded seed must give the same order and the same arrivals in every future version,
+//! which general libraries do not promise.
 
 /// A stream of 64-bit numbers, determined by its seed.
 #[derive(Debug, Clone)]

@@ -77,8 +77,8 @@ pub struct Counts {
     pub ok: u64,
     /// Completed responses by status code.
     pub status: BTreeMap<u16, u64>,
-    /// Completed responses that failed a check, by a description of the first failed check. The sum is `completed` − `ok`:
-    /// if no check is about the status, status 200 to 399 is a check too. At most nine descriptions per check.
+    /// Completed responses that failed a check, by a description of the first failed check. The sum is `completed` −
+    /// `ok`: if no check is about the status, status 200 to 399 is a check too. At most nine descriptions per check.
     #[serde(default)]
     pub failed_checks: BTreeMap<String, u64>,
     /// Requests given up after a timeout: while connecting, waiting or reading.
@@ -141,8 +141,7 @@ pub struct Bytes {
     pub body: u64,
 }
 
-/// The trial's histograms. A timeout counts in `response_time` and `service_time` with the time until it was
-/// given up.
+/// The trial's histograms. A timeout counts in `response_time` and `service_time` with the time until it was given up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Histograms {
     /// Completed − scheduled: what a user feels.
@@ -360,8 +359,8 @@ pub struct PhaseLine {
     pub at_ns: u64,
 }
 
-/// A line on the generator's standard error for each second of the measured time, all workers together, if
-/// someone watches. For display only: the record contains the exact figures.
+/// A line on the generator's standard error for each second of the measured time, all workers together, if someone
+/// watches. For display only: the record contains the exact figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SecondLine {
     /// Number of the second, from 0.

@@ -1,8 +1,8 @@
 //! Results of one worker, and how the workers' results are merged.
 //!
 //! There are two populations. *Counts* and trial histograms cover the requests scheduled in the measured time,
-//! whenever they ended. *Throughput* (`completed_in_time`, bytes, windows) covers what happened in the measured
-//! time, whenever it was scheduled: a request across an edge is still work done in that time.
+//! whenever they ended. *Throughput* (`completed_in_time`, bytes, windows) covers what happened in the measured time,
+//! whenever it was scheduled: a request across an edge is still work done in that time.
 
 mod paths;
 mod tally;
@@ -26,7 +26,6 @@ use windows::Windows;
 /// Statuses have three digits (RFC 9110, section 15).
 const STATUSES: usize = 1000;
 
-/// Records the events of one worker.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     /// Start and end of the measured time; at infinity until the times are agreed.
@@ -36,14 +35,13 @@ pub(crate) struct Recorder {
     status: Box<[u64; STATUSES]>,
     /// Requests sent exactly at their scheduled time, whose send lag is zero.
     on_time: u64,
-    /// Values that are response time, service time and first byte at once, as nearly all are in a closed loop with small
-    /// responses: recorded once here, and added to all three histograms at the end.
+    /// Values that are response time, service time and first byte at once, as nearly all are in a closed loop with
+    /// small responses: recorded once here, and added to all three histograms at the end.
     alike: Histogram<u64>,
     windows: Option<Windows>,
 }
 
 impl Recorder {
-    /// For this many targets.
     pub(crate) fn new(windows: bool, targets: usize) -> Self {
         Self {
             start: u64::MAX,
@@ -87,8 +85,8 @@ impl Recorder {
         Some(windows)
     }
 
-    /// Reports the windows before number `index` that were not reported yet, with their numbers. `keep`: the
-    /// tally keeps them too.
+    /// Reports the windows before number `index` that were not reported yet, with their numbers. `keep`: the tally
+    /// keeps them too.
     pub(crate) fn report_windows(&mut self, index: u64, keep: bool, report: impl FnMut(u64, Window)) {
         if let Some(windows) = &mut self.windows {
             windows.report_until(index, keep, report);
@@ -109,8 +107,8 @@ impl Recorder {
         self.tally.counts.unsent += requests;
     }
 
-    /// Records that the first byte of a request went to the kernel at `sent`. `reused`: the connection had
-    /// carried a request before.
+    /// Records that the first byte of a request went to the kernel at `sent`. `reused`: the connection had carried a
+    /// request before.
     pub(crate) fn sent(&mut self, scheduled: u64, sent: u64, reused: bool) {
         self.tally.lifetime.sent += 1;
         if let Some(windows) = self.window(sent) {
@@ -127,7 +125,6 @@ impl Recorder {
         }
     }
 
-    /// Records a complete response.
     pub(crate) fn completed(&mut self, times: Times, now: u64, response: Response) {
         self.tally.lifetime.completed += 1;
         let ok = response.failed.is_none();
@@ -172,9 +169,9 @@ impl Recorder {
 
     /// Records a failed request; `text` describes the failure.
     ///
-    /// A timeout counts in the response time and, if the request was sent, in the service time: percentiles
-    /// without the requests that were given up would look too good. Other failures are only counted, because
-    /// the time until a connection fails says nothing about how long a response takes.
+    /// A timeout counts in the response time and, if the request was sent, in the service time: percentiles without
+    /// the requests that were given up would look too good. Other failures are only counted, because the time until a
+    /// connection fails says nothing about how long a response takes.
     pub(crate) fn failed(&mut self, times: Times, now: u64, cause: Cause, text: &str) {
         let timeout = cause.kind() == FailureKind::Timeout;
         let response_time = now.saturating_sub(times.scheduled);
@@ -226,13 +223,11 @@ impl Recorder {
         }
     }
 
-    /// Number of requests of the measured time that have no outcome yet.
     pub(crate) fn outstanding(&self) -> u64 {
         let counts = &self.tally.counts;
         counts.scheduled - outcomes(counts)
     }
 
-    /// Number of requests scheduled in the measured time so far.
     pub(crate) fn scheduled_so_far(&self) -> u64 {
         self.tally.counts.scheduled
     }
@@ -242,7 +237,6 @@ impl Recorder {
         self.tally.last_outcome
     }
 
-    /// Records a connection established at `now`, whose connect began at `started`.
     pub(crate) fn opened(&mut self, started: u64, now: u64) {
         self.tally.lifetime.opened += 1;
         self.tally.histograms.connect.saturating_record(now.saturating_sub(started));
@@ -252,7 +246,6 @@ impl Recorder {
         }
     }
 
-    /// Records a TLS handshake from `began` to `now`.
     pub(crate) fn handshake_done(&mut self, began: u64, now: u64, agreed: Agreed<'_>) {
         let handshakes = self.tally.tls.get_or_insert_with(|| Box::new(Handshakes::new()));
         handshakes.took.saturating_record(now.saturating_sub(began));
@@ -274,12 +267,10 @@ impl Recorder {
         self.tally.connections.closed_by_peer += u64::from(self.start <= now && now < self.end);
     }
 
-    /// Records bytes that arrived on a connection without a request.
     pub(crate) fn unasked(&mut self) {
         self.tally.connections.unasked += 1;
     }
 
-    /// Records the number of established connections when traffic began.
     pub(crate) fn established(&mut self, connections: u64) {
         self.tally.connections.established = connections;
     }

@@ -7,8 +7,8 @@ use hoptax_wire::http1::{HeadCache, ParsedResponse};
 /// Most bytes of memory kept for incomplete input, over all of a worker's slots.
 const KEPT: usize = 1 << 20;
 
-/// Shared by the slots of one worker. An idle slot therefore holds no memory of its own, and a response in
-/// pieces allocates none.
+/// Shared by the slots of one worker. An idle slot therefore holds no memory of its own, and a response in pieces
+/// allocates none.
 #[derive(Debug)]
 pub(crate) struct Scratch {
     /// One cache per target, because heads differ between targets but rarely within one.

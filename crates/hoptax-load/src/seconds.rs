@@ -6,7 +6,6 @@ use crate::record::{SecondLine, WINDOW_NS, Window};
 use hdrhistogram::Histogram;
 use std::collections::VecDeque;
 
-/// Windows per second.
 const WINDOWS: u64 = SECOND / WINDOW_NS;
 /// Most incomplete seconds kept, to bound memory. A worker that lags further behind, or has ended early, is not waited for.
 const PENDING: usize = 2;
@@ -37,8 +36,8 @@ impl Seconds {
         Self { workers: u64::from(workers.max(1)), next: 0, pending: VecDeque::new() }
     }
 
-    /// Adds a window of one worker. Returns the second that this window completes, if any. A window of a second
-    /// that was already returned is ignored.
+    /// Adds a window of one worker. Returns the second that this window completes, if any. A window of a second that
+    /// was already returned is ignored.
     pub fn add(&mut self, index: u64, window: &Window) -> Option<SecondLine> {
         let place = usize::try_from((index / WINDOWS).checked_sub(self.next)?).ok()?;
         if place > PENDING {

@@ -6,12 +6,10 @@ pub(crate) struct Spares {
     buffers: Vec<Vec<u8>>,
     /// Total capacity, bytes.
     kept: usize,
-    /// Most bytes to keep.
     most: usize,
 }
 
 impl Spares {
-    /// An empty pool of at most `most` bytes.
     pub(crate) fn new(most: usize) -> Self {
         Self { buffers: Vec::new(), kept: 0, most }
     }

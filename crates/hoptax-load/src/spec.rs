@@ -1,7 +1,7 @@
 //! The load spec: the generator's input, one JSON document on standard input.
 //!
-//! The same document starts a generator locally, in a container, over ssh or in a pod. It contains the contents
-//! of all files that the load needs: tokens, certificates, bodies.
+//! The same document starts a generator locally, in a container, over ssh or in a pod. It contains the contents of all
+//! files that the load needs: tokens, certificates, bodies.
 
 use crate::address::Address;
 use serde::{Deserialize, Serialize};
@@ -56,8 +56,8 @@ pub struct LoadSpec {
     pub seed: u64,
     /// True to record windows of [`crate::record::WINDOW_NS`].
     pub windows: bool,
-    /// True if responses carry the upstream's timestamps ([`crate::stamp`]), which split response times into
-    /// request path and response path.
+    /// True if responses carry the upstream's timestamps ([`crate::stamp`]), which split response times into request
+    /// path and response path.
     #[serde(default)]
     pub stamps: bool,
     /// Ignored: there is only one event loop. Accepted because older specs could choose between two.
@@ -122,8 +122,8 @@ pub struct TlsSpec {
     pub alpn: Vec<String>,
     /// Versions offered; at least one.
     pub versions: Vec<TlsVersion>,
-    /// Cipher suites offered, in order of preference, by their registered names (`TLS_AES_128_GCM_SHA256`);
-    /// empty: all.
+    /// Cipher suites offered, in order of preference, by their registered names (`TLS_AES_128_GCM_SHA256`); empty:
+    /// all.
     #[serde(default)]
     pub cipher_suites: Vec<String>,
 }
@@ -227,8 +227,7 @@ impl Rate {
         }
     }
 
-    /// Rate at this many nanoseconds after the start of the measured time; after the last stage, its final
-    /// rate.
+    /// Rate at this many nanoseconds after the start of the measured time; after the last stage, its final rate.
     pub fn at(&self, passed_ns: u64) -> f64 {
         let stages = match self {
             Self::Fixed(rate) => return *rate,
@@ -310,8 +309,7 @@ impl TargetSpec {
     }
 }
 
-/// A condition that a response must meet to count as a success. A response that fails it still counts as
-/// completed.
+/// A condition that a response must meet to count as a success. A response that fails it still counts as completed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Check {

@@ -1,13 +1,12 @@
-//! The upstream's timestamps: when it had read a request and when it replied, in a response header. On one host
-//! they split a response time into request path and response path.
+//! The upstream's timestamps: when it had read a request and when it replied, in a response header. On one host they
+//! split a response time into request path and response path.
 //!
 //! ```text
 //!   sent ──────────► received ─────────────► replied ──────────► completed
 //!     request path    the upstream's own time    response path
 //! ```
 //!
-//! The three parts add up to the service time, to the nanosecond. The upstream's own time belongs to neither
-//! path.
+//! The three parts add up to the service time, to the nanosecond. The upstream's own time belongs to neither path.
 
 mod clock_id;
 
@@ -15,8 +14,8 @@ pub use clock_id::ClockId;
 
 use hoptax_wire::http1::fields;
 
-/// The header: `<received> <replied>`, both nanoseconds on [`crate::clock::now`] (CLOCK_MONOTONIC) of the
-/// upstream's host, in decimal.
+/// The header: `<received> <replied>`, both nanoseconds on [`crate::clock::now`] (CLOCK_MONOTONIC) of the upstream's
+/// host, in decimal.
 pub const HEADER: &str = "hoptax-stamp";
 
 /// Digits of each number as the upstream writes them, with leading zeros. The kernel counts time in 63 bits
@@ -64,8 +63,8 @@ impl Stamp {
         Some(Self { received: number(&value[..blank])?, replied: number(&value[blank + 1..])? })
     }
 
-    /// Splits the service time of a request, given the generator's times. `None` if the timestamps contradict
-    /// them: a request is not received before it was sent, and a response is not complete before it was sent.
+    /// Splits the service time of a request, given the generator's times. `None` if the timestamps contradict them: a
+    /// request is not received before it was sent, and a response is not complete before it was sent.
     pub fn split(self, sent: u64, completed: u64) -> Option<Paths> {
         if self.replied < self.received {
             return None;
@@ -77,8 +76,7 @@ impl Stamp {
     }
 }
 
-/// Writes `value` with leading zeros, two digits at a time. If it has more digits, only the last ones are
-/// written.
+/// Writes `value` with leading zeros, two digits at a time. If it has more digits, only the last ones are written.
 fn write_digits(place: &mut [u8], mut value: u64) {
     for pair in place.rchunks_mut(2) {
         let two = (value % 100) as u8;
@@ -101,15 +99,12 @@ fn number(digits: &[u8]) -> Option<u64> {
     })
 }
 
-/// The timestamps in a response's head.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Stamped {
-    /// No such header.
     #[default]
     No,
     /// A header whose value is not two numbers.
     Unreadable,
-    /// The timestamps.
     With(Stamp),
 }
 
@@ -127,8 +122,8 @@ impl Place {
         }
     }
 
-    /// Tries the remembered offset. If a line there begins with the header's name, it is the header, because no
-    /// header value contains a line feed.
+    /// Tries the remembered offset. If a line there begins with the header's name, it is the header, because no header
+    /// value contains a line feed.
     fn look(self, head: &[u8]) -> Option<Stamp> {
         const COLON: &[u8] = b": ";
         let before = self.0.checked_sub(1)?;
@@ -143,8 +138,7 @@ impl Place {
     fn search(&mut self, head: &[u8]) -> Stamped {
         let mut found = Stamped::No;
         let mut place = None;
-        // The decoder has already accepted this head, so this cannot fail; if it did, headers would count as
-        // absent.
+        // The decoder has already accepted this head, so this cannot fail; if it did, headers would count as absent.
         let _ = fields(head, |field| {
             if field.name.eq_ignore_ascii_case(HEADER) && found == Stamped::No {
                 place = Some(field.name.as_ptr() as usize - head.as_ptr() as usize);

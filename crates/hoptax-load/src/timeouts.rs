@@ -1,8 +1,7 @@
-//! Timeouts of connects, requests and retired connections: for each kind, a linked list in an array indexed by
-//! slot.
+//! Timeouts of connects, requests and retired connections: for each kind, a linked list in an array indexed by slot.
 //!
-//! All timeouts of one kind have the same length, so they expire in the order in which they were armed. A first
-//! in, first out queue therefore works as a priority queue, and arming and disarming cost a few stores.
+//! All timeouts of one kind have the same length, so they expire in the order in which they were armed. A first in,
+//! first out queue therefore works as a priority queue, and arming and disarming cost a few stores.
 
 use crate::clock::SECOND;
 use crate::spec;
@@ -13,7 +12,6 @@ const NONE: u32 = u32::MAX;
 /// `delayed_close_timeout`).
 const LEAVING: u64 = 2 * SECOND;
 
-/// Kind of timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// The connection is not established.
@@ -38,7 +36,6 @@ pub(crate) struct Timeouts {
 }
 
 impl Timeouts {
-    /// No timeout is armed.
     pub(crate) fn new(asked: spec::Timeouts) -> Self {
         Self {
             connect: Queue::new(asked.connect_ns),
@@ -59,12 +56,10 @@ impl Timeouts {
         self.connect.is_armed(slot)
     }
 
-    /// The connect succeeded.
     pub(crate) fn connected(&mut self, slot: u32) {
         self.connect.disarm(slot);
     }
 
-    /// A request is sent at `now`.
     pub(crate) fn sent(&mut self, slot: u32, now: u64) {
         self.total.arm(slot, now);
         if self.watches_first_byte {
@@ -72,19 +67,16 @@ impl Timeouts {
         }
     }
 
-    /// The first byte of the response has arrived.
     pub(crate) fn responding(&mut self, slot: u32) {
         if self.watches_first_byte {
             self.first_byte.disarm(slot);
         }
     }
 
-    /// The response is complete.
     pub(crate) fn completed(&mut self, slot: u32) {
         self.total.disarm(slot);
     }
 
-    /// The connect or the request failed.
     pub(crate) fn failed(&mut self, slot: u32) {
         self.connect.disarm(slot);
         self.responding(slot);
@@ -96,7 +88,6 @@ impl Timeouts {
         self.leaving.arm(slot, now);
     }
 
-    /// The retired connection is closed.
     pub(crate) fn left(&mut self, slot: u32) {
         self.leaving.disarm(slot);
     }
@@ -129,7 +120,6 @@ struct Link {
 /// `before` of a slot that is not armed; the first slot in the queue has [`NONE`] there.
 const DISARMED: u32 = u32::MAX - 1;
 
-/// The armed timeouts of one kind.
 #[derive(Debug)]
 struct Queue {
     timeout: u64,

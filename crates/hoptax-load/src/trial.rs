@@ -41,7 +41,6 @@ pub(crate) struct TrialTimes {
     pub(crate) end: u64,
 }
 
-/// A worker's message to the thread that started it.
 #[derive(Debug)]
 pub(crate) enum Message {
     /// Opening is over; this many connections are established.
@@ -57,14 +56,14 @@ pub(crate) enum Message {
 pub(crate) struct Reports {
     /// Messages; each wakes the receiver.
     pub(crate) messages: Sender<Message>,
-    /// Ended windows with their numbers, if they are reported. The receiver polls: waking it would cost the worker a system
-    /// call, and its CPU if they share one.
+    /// Ended windows with their numbers, if they are reported. The receiver polls: waking it would cost the worker a
+    /// system call, and its CPU if they share one.
     pub(crate) windows: Option<Sender<(u64, Window)>>,
 }
 
 impl Reports {
-    /// Sends the windows before number `index`, if windows are reported. Sending cannot fail while workers run, because the
-    /// receiver outlives them.
+    /// Sends the windows before number `index`, if windows are reported. Sending cannot fail while workers run,
+    /// because the receiver outlives them.
     fn report_windows(&self, worker: &mut Worker<'_>, index: u64, keep: bool) {
         if let Some(windows) = &self.windows {
             worker.recorder.report_windows(index, keep, |number, window| {
@@ -74,7 +73,6 @@ impl Reports {
     }
 }
 
-/// Result of a worker.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) tally: Tally,
@@ -95,7 +93,6 @@ impl Shared<'_> {
         total / workers + u64::from(u64::from(index) < total % workers)
     }
 
-    /// Origin of worker `index`'s requests.
     fn source(&self, times: TrialTimes, index: u32) -> Source {
         let spec = self.spec;
         match &spec.shape {
@@ -182,11 +179,10 @@ fn agreed<L: EventLoop>(
     }
 }
 
-/// Warm-up and measured time. Returns the end of the measured time, its CPU time, and whether it was
-/// interrupted.
+/// Warm-up and measured time. Returns the end of the measured time, its CPU time, and whether it was interrupted.
 ///
-/// It ends at its agreed end, with the outcome of the last of a limited number of requests, or at an interrupt.
-/// The end is the first moment after it.
+/// It ends at its agreed end, with the outcome of the last of a limited number of requests, or at an interrupt. The
+/// end is the first moment after it.
 fn measure<L: EventLoop>(
     worker: &mut Worker<'_>,
     io: &mut L,

@@ -40,14 +40,12 @@ pub(crate) struct Setup<'a> {
     /// Local addresses to connect from; empty: the kernel chooses.
     pub(crate) sources: &'a [IpAddr],
     pub(crate) mix: &'a Mix<'a>,
-    /// TLS on every connection; absent: plain text.
     pub(crate) tls: Option<&'a Client>,
     /// Most retired connections that may be open in addition to the regular ones, per worker.
     pub(crate) most_leaving: usize,
     pub(crate) timeouts: spec::Timeouts,
     /// True to spin before a request is due.
     pub(crate) spin: bool,
-    /// True if responses carry the upstream's timestamps.
     pub(crate) stamps: bool,
 }
 
@@ -64,13 +62,12 @@ pub(crate) enum Source {
     Open { warmup: Box<Pacer>, measured: Box<Pacer> },
 }
 
-/// One thread's share of the load.
 #[derive(Debug)]
 pub(crate) struct Worker<'a> {
     setup: &'a Setup<'a>,
     slots: Vec<Slot>,
-    /// Index of slot 0's address, and the step from slot to slot. They map connection `i` of all workers to
-    /// address `i`.
+    /// Index of slot 0's address, and the step from slot to slot. They map connection `i` of all workers to address
+    /// `i`.
     first_address: usize,
     address_step: usize,
     source: Source,
@@ -91,16 +88,13 @@ pub(crate) struct Worker<'a> {
     starting: std::ops::Range<u32>,
     /// Number of slots with a request.
     active: usize,
-    /// Source of the requests' bytes.
     requests: Requests<'a>,
     scratch: Scratch,
     tls: Option<Box<TlsShared>>,
-    /// Error of the last failed connect.
     pub(crate) connect_error: Option<String>,
 }
 
 impl<'a> Worker<'a> {
-    /// Creates worker `index` of `workers`, with `slots` connections.
     pub(crate) fn new(
         setup: &'a Setup<'a>,
         (index, workers): (u32, u32),
@@ -130,15 +124,14 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Queues a connect for every slot.
     pub(crate) fn open_all(&mut self) {
         for slot in 0..self.slots.len() as u32 {
             self.queue_connect(slot);
         }
     }
 
-    /// True if every slot has its connection or used up its attempts. If further attempts are hopeless, they
-    /// are cancelled.
+    /// True if every slot has its connection or used up its attempts. If further attempts are hopeless, they are
+    /// cancelled.
     pub(crate) fn is_settled(&mut self, now: u64) -> bool {
         if self.pace.is_hopeless(now) {
             self.source = Source::Quiet;
@@ -148,7 +141,6 @@ impl<'a> Worker<'a> {
         self.queued.is_empty() && self.connecting == 0 && !resting
     }
 
-    /// Number of established connections.
     pub(crate) fn established_count(&self) -> u64 {
         self.slots.iter().filter(|slot| matches!(slot.state(), State::Idle | State::Busy)).count() as u64
     }
@@ -175,7 +167,6 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Records all requests that have no outcome.
     pub(crate) fn record_unfinished(&mut self) {
         for slot in &mut self.slots {
             if let Some(times) = slot.request.take() {
@@ -241,8 +232,8 @@ impl<'a> Worker<'a> {
         deadline
     }
 
-    /// Gives a slot its first request, or marks it free. In a closed loop that request is due now, because
-    /// nothing scheduled it earlier.
+    /// Gives a slot its first request, or marks it free. In a closed loop that request is due now, because nothing
+    /// scheduled it earlier.
     fn start<L: EventLoop>(&mut self, io: &mut L, slot: u32) {
         if self.slots[slot as usize].is_free() {
             self.freed(io, slot, clock::now());
@@ -320,8 +311,8 @@ impl<'a> Worker<'a> {
         self.queued.push_back(slot);
     }
 
-    /// The connect or request of `slot` failed: records the request's outcome, closes the connection, and lets
-    /// the slot wait before it retries, so that a failing target is not flooded.
+    /// The connect or request of `slot` failed: records the request's outcome, closes the connection, and lets the
+    /// slot wait before it retries, so that a failing target is not flooded.
     fn fail<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64, cause: Cause, text: &str) {
         io.close(self.token(slot));
         self.timeouts.failed(slot);
@@ -461,7 +452,6 @@ impl<L: EventLoop> Handler<L> for Worker<'_> {
 }
 
 impl Worker<'_> {
-    /// A connection is established and can carry requests.
     fn established<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64) {
         self.connecting -= 1;
         self.timeouts.connected(slot);
@@ -480,7 +470,6 @@ impl Worker<'_> {
         }
     }
 
-    /// HTTP bytes have arrived.
     fn read<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64, bytes: &[u8]) {
         let token = self.token(slot);
         let state = &mut self.slots[slot as usize];
@@ -531,8 +520,8 @@ impl Worker<'_> {
         }
     }
 
-    /// An idle connection is gone. This is no failure, because it carried no request; the slot connects again
-    /// when it gets one.
+    /// An idle connection is gone. This is no failure, because it carried no request; the slot connects again when it
+    /// gets one.
     fn lost(&mut self, slot: u32, now: u64) {
         self.slots[slot as usize].step(Event::Closed);
         self.recorder.closed_by_peer(now);

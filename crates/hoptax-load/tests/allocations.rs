@@ -1,5 +1,5 @@
-//! Checks that a request in steady state allocates nothing. Each load runs twice, the second time longer, and
-//! the additional allocations are compared with the additional work.
+//! Checks that a request in steady state allocates nothing. Each load runs twice, the second time longer, and the
+//! additional allocations are compared with the additional work.
 //!
 //! A single test, because the counter covers the process and the test harness allocates when a test ends.
 
@@ -83,7 +83,6 @@ const IN_PIECES: &[&[u8]] = &[
 /// The server overwrites the zeros with its timestamps.
 const STAMPED: &[&[u8]] = &[b"HTTP/1.1 200 OK\r\nhoptax-stamp: 0000000000000000000 0000000000000000000\r\ncontent-length: 5\r\n\r\nhello"];
 
-/// A load to examine.
 struct Case {
     name: &'static str,
     shape: Shape,

@@ -9,7 +9,6 @@ const SUCCESSES: (u16, u16) = (200, 399);
 /// Progress of a comparison that has already failed.
 const DIFFERS: u32 = u32::MAX;
 
-/// The checks of one target.
 #[derive(Debug)]
 pub(crate) struct Checks {
     list: Vec<Compiled>,
@@ -48,7 +47,6 @@ enum Compiled {
     },
 }
 
-/// The first check that a response failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Failed {
     /// Index of the check in its target.
@@ -61,8 +59,8 @@ pub(crate) struct Failed {
 pub(super) const SAW_OTHERS: u64 = u64::MAX;
 
 impl Checks {
-    /// Compiles the checks of a target, each already validated by [`super::check`]. If none is about the
-    /// status, a check for success comes first.
+    /// Compiles the checks of a target, each already validated by [`super::check`]. If none is about the status, a
+    /// check for success comes first.
     pub(crate) fn new(checks: &[Check]) -> Self {
         let mut list = Vec::new();
         if !checks.iter().any(|check| matches!(check, Check::Status(_))) {
@@ -104,7 +102,6 @@ impl Checks {
         }
     }
 
-    /// Checks the complete head of the response.
     #[inline]
     pub(crate) fn head(&self, head: &[u8], progress: &mut [u32]) {
         if self.looks_at_head {
@@ -112,7 +109,6 @@ impl Checks {
         }
     }
 
-    /// Checks the next piece of the body.
     #[inline]
     pub(crate) fn body(&self, piece: &[u8], progress: &mut [u32]) {
         if self.looks_at_body {
@@ -121,8 +117,7 @@ impl Checks {
     }
 
     fn look_at_head(&self, head: &[u8], progress: &mut [u32]) {
-        // The decoder has already accepted this head, so this cannot fail; if it did, headers would count as
-        // absent.
+        // The decoder has already accepted this head, so this cannot fail; if it did, headers would count as absent.
         let _ = fields(head, |field| {
             for check in &self.list {
                 if let Compiled::Header { name, value, at } = check
@@ -170,7 +165,6 @@ impl Checks {
         Some(Failed { check: failed as u16, saw })
     }
 
-    /// Describes a failed check.
     pub(super) fn describe(&self, failed: Failed) -> String {
         self.list[usize::from(failed.check)].describe(failed.saw)
     }
@@ -222,7 +216,6 @@ fn range<T: PartialEq + std::fmt::Display>(low: T, high: T) -> String {
     if low == high { low.to_string() } else { format!("{low} to {high}") }
 }
 
-/// The text in quotes, shortened if it is long.
 fn quoted(text: &str) -> String {
     const MOST: usize = 40;
     match text.char_indices().nth(MOST) {
@@ -241,8 +234,7 @@ mod tests {
         Check::Header { name: name.into(), value: value.map(str::to_owned) }
     }
 
-    /// The failed check for a response whose body arrives in pieces, which must be the same for every size of
-    /// pieces.
+    /// The failed check for a response whose body arrives in pieces, which must be the same for every size of pieces.
     fn verdict(checks: &[Check], status: u16, body: &[u8]) -> Option<String> {
         let checks = Checks::new(checks);
         let mut verdicts = (1..=body.len().max(1)).map(|size| {

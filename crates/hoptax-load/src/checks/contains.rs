@@ -1,12 +1,11 @@
 //! Search for a text in data that arrives in pieces, without storing the pieces.
 //!
-//! Between two pieces, only the length of the current partial match is kept (Knuth, Morris, Pratt: "Fast
-//! pattern matching in strings", 1977).
-//! Inside a piece, without a partial match from before, a vectorized search is used first.
+//! Between two pieces, only the length of the current partial match is kept (Knuth, Morris, Pratt: "Fast pattern
+//! matching in strings", 1977). Inside a piece, without a partial match from before, a vectorized search is used
+//! first.
 
 use memchr::memmem::Finder;
 
-/// The text to find.
 #[derive(Debug, Clone)]
 pub(super) struct Needle {
     finder: Finder<'static>,
@@ -55,8 +54,8 @@ impl Needle {
         self.step(0, tail, |_| false).0 as u32
     }
 
-    /// Matches byte by byte until the text is found or `enough` returns true. Returns the state and the rest of
-    /// the piece.
+    /// Matches byte by byte until the text is found or `enough` returns true. Returns the state and the rest of the
+    /// piece.
     fn step<'p>(
         &self,
         mut seen: usize,

@@ -1,8 +1,7 @@
 //! Checks of responses: validation, execution, and counts of failures.
 //!
-//! A response to HEAD, or with status 204 or 304, has no body, even if its head announces one; checks treat its
-//! body as empty, zero bytes long.
-//! Bodies are checked as sent, before any content coding is decoded.
+//! A response to HEAD, or with status 204 or 304, has no body, even if its head announces one; checks treat its body
+//! as empty, zero bytes long. Bodies are checked as sent, before any content coding is decoded.
 
 mod compiled;
 mod contains;

@@ -23,7 +23,6 @@ impl FailedChecks {
         *self.0.entry((target, check, saw)).or_default() += times;
     }
 
-    /// Adds the counts of another worker.
     pub(crate) fn add_all(&mut self, others: &Self) {
         for (&(target, check, saw), &times) in &others.0 {
             self.add(target, Failed { check, saw }, times);

@@ -20,9 +20,9 @@ pub(super) fn socket(to: &Address, from: Option<IpAddr>) -> io::Result<(OwnedFd,
             let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
             sockopt::set_tcp_nodelay(&socket, true)?;
             if let Some(from) = from {
-                // Let connect choose the port: it needs one that is free for this destination only, and can use
-                // one in TIME_WAIT. bind would need a port that is free for all destinations (ip(7)). Kernels
-                // without this option fall back to that.
+                // Let connect choose the port: it needs one that is free for this destination only, and can use one in
+                // TIME_WAIT. bind would need a port that is free for all destinations (ip(7)). Kernels without this
+                // option fall back to that.
                 let _ = setsockopt(&socket, IpBindAddressNoPort, &true);
                 rustix::net::bind(&socket, &SocketAddr::new(from, 0))?;
             }

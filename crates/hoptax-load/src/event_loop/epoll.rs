@@ -1,5 +1,5 @@
-//! Event loop on epoll: edge-triggered, with one registration for both directions. A request in steady state
-//! costs one `recv`, one `send` and its share of an `epoll_wait`.
+//! Event loop on epoll: edge-triggered, with one registration for both directions. A request in steady state costs one
+//! `recv`, one `send` and its share of an `epoll_wait`.
 
 use super::client;
 use super::interface::{AfterEnd, EventLoop, Handler, Token};
@@ -19,10 +19,9 @@ use std::net::{IpAddr, SocketAddr, TcpListener};
 const RECEIVE_BUFFER: usize = 64 * 1024;
 /// Full buffers read from one connection before others get their turn.
 const READS_IN_A_ROW: usize = 16;
-/// Most events fetched from the kernel at once.
 const EVENTS: usize = 512;
-/// Most bytes of send buffers kept for reuse: a request whose body exceeds what the kernel accepts at once then allocates
-/// nothing. The memory is allocated only when needed.
+/// Most bytes of send buffers kept for reuse: a request whose body exceeds what the kernel accepts at once then
+/// allocates nothing. The memory is allocated only when needed.
 const KEPT_OF_UNSENT: usize = 16 << 20;
 /// How long a listener waits after the process ran out of descriptors.
 const ACCEPT_REST: u64 = 10 * clock::MILLISECOND;
@@ -50,8 +49,8 @@ impl std::fmt::Debug for Epoll {
     }
 }
 
-/// State of a token. `generation` grows whenever the token is freed. It distinguishes an event of a former
-/// connection, still in the current batch, from one of its successor.
+/// State of a token. `generation` grows whenever the token is freed. It distinguishes an event of a former connection,
+/// still in the current batch, from one of its successor.
 #[derive(Default)]
 struct Slot {
     generation: u32,
@@ -232,8 +231,8 @@ impl Epoll {
             Ok(()) => {
                 self.slots[token.index()].kind = Kind::Open(Connection::new(socket));
                 handler.connected(self, token, Ok(()));
-                // Data that arrived with the same event (the server sends first, or closes at once) triggers no
-                // other event.
+                // Data that arrived with the same event (the server sends first, or closes at once) triggers no other
+                // event.
                 self.ready(handler, token, generation, flags);
             }
             Err(error) => {
@@ -361,7 +360,6 @@ impl Epoll {
         }
     }
 
-    /// Longest time to sleep in the kernel.
     fn timeout(&self, deadline: Option<u64>) -> Option<Timespec> {
         let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
         if !self.again.is_empty() {
@@ -448,8 +446,7 @@ impl EventLoop for Epoll {
 
     fn close(&mut self, token: Token) {
         if token.index() < self.slots.len() && !matches!(self.slots[token.index()].kind, Kind::Free) {
-            // Closing the descriptor also removes it from the epoll set, because there is no other reference to
-            // it.
+            // Closing the descriptor also removes it from the epoll set, because there is no other reference to it.
             drop(self.free(token));
         }
     }

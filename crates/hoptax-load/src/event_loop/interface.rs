@@ -17,12 +17,12 @@ impl Token {
 
 /// Socket operations of one thread.
 pub trait EventLoop: Sized {
-    /// Starts to connect; [`Handler::connected`] receives the result. `from` binds the local address first; a
-    /// Unix socket has none.
+    /// Starts to connect; [`Handler::connected`] receives the result. `from` binds the local address first; a Unix
+    /// socket has none.
     ///
     /// # Errors
-    /// If the socket cannot be created or the connect fails at once (no descriptors, no ports). The token then
-    /// remains free. `WouldBlock`: the backlog of a Unix socket is full, and the caller can retry later.
+    /// If the socket cannot be created or the connect fails at once (no descriptors, no ports). The token then remains
+    /// free. `WouldBlock`: the backlog of a Unix socket is full, and the caller can retry later.
     fn connect(&mut self, token: Token, to: &Address, from: Option<IpAddr>) -> io::Result<()>;
 
     /// Accepts from `listener` until [`EventLoop::close`]; each connection is passed to [`Handler::accepted`].
@@ -31,8 +31,8 @@ pub trait EventLoop: Sized {
     /// If the listener cannot be registered.
     fn listen(&mut self, token: Token, listener: TcpListener) -> io::Result<()>;
 
-    /// Sends `bytes` after all earlier ones. What the kernel does not accept at once is buffered and sent
-    /// later, in order; [`EventLoop::unsent`] returns how much that is.
+    /// Sends `bytes` after all earlier ones. What the kernel does not accept at once is buffered and sent later, in
+    /// order; [`EventLoop::unsent`] returns how much that is.
     ///
     /// # Errors
     /// If the connection is broken; the caller should [`close`](EventLoop::close) it.
@@ -57,12 +57,11 @@ pub trait EventLoop: Sized {
     /// If the connection is broken already.
     fn finish(&mut self, token: Token) -> io::Result<()>;
 
-    /// Closes the connection and frees the token at once. Unsent data is dropped. Does nothing for a free
-    /// token.
+    /// Closes the connection and frees the token at once. Unsent data is dropped. Does nothing for a free token.
     fn close(&mut self, token: Token);
 
-    /// Waits for events until `deadline` (on [`crate::clock::now`]) and passes them to `handler`. `None` waits
-    /// without limit; a deadline in the past polls. Returns early after a signal.
+    /// Waits for events until `deadline` (on [`crate::clock::now`]) and passes them to `handler`. `None` waits without
+    /// limit; a deadline in the past polls. Returns early after a signal.
     ///
     /// # Errors
     /// If the loop itself fails. Errors of a connection are passed to the handler.

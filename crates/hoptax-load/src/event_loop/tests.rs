@@ -1,5 +1,4 @@
-//! Tests of the event loop on real loopback sockets. They wait for events, not for time; a deadline bounds each
-//! step.
+//! Tests of the event loop on real loopback sockets. They wait for events, not for time; a deadline bounds each step.
 
 use super::*;
 use crate::address::Address;

@@ -82,7 +82,6 @@ fn request(connection: &mut impl io::Read) -> bool {
     true
 }
 
-/// Answers every request with `response` after `delay`.
 fn answer(
     response: &'static [u8],
     delay: Duration,
@@ -100,7 +99,6 @@ fn answer(
     }
 }
 
-/// Answers one request with `response` and closes the connection.
 fn answer_once(response: &'static [u8]) -> impl Fn(TcpStream, &AtomicU64) + Clone + Send + 'static {
     move |mut connection, _| {
         if request(&mut connection) {
@@ -330,9 +328,8 @@ fn an_overloaded_open_loop_leaves_requests_queued() {
             let record = load(&spec);
             assert_eq!(record.counts.scheduled, 300);
             assert!(record.counts.unsent > 200, "{:?}", record.counts);
-            // Queueing time is part of the response time, but not of the service time. Requests are sent in the
-            // order in which they were due, at most 15 of them, so the last one sent was due in the first 15
-            // ms.
+            // Queueing time is part of the response time, but not of the service time. Requests are sent in the order
+            // in which they were due, at most 15 of them, so the last one sent was due in the first 15 ms.
             let histograms = &record.histograms;
             let (response, lag) =
                 (quantile(&histograms.response_time, 1.0), quantile(&histograms.send_lag, 1.0));
@@ -379,8 +376,8 @@ fn a_request_with_connection_close_uses_a_connection_of_its_own() {
 
 #[test]
 fn idle_connections_closed_by_the_server_are_replaced_without_an_error() {
-    // The server closes after each response without announcing it. At this rate that falls between two
-    // requests, unless the server's thread is delayed.
+    // The server closes after each response without announcing it. At this rate that falls between two requests,
+    // unless the server's thread is delayed.
     let server = Server::new(answer_once(OK));
     let spec = LoadSpec { shape: open(20.0, Arrivals::Constant), connections: 1, ..spec(&[server.address]) };
     let record = load(&until_done(6, spec));

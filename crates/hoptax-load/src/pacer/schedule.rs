@@ -1,9 +1,9 @@
 //! The number of requests due as a function of time, and its inverse: the time of a given request.
 //!
 //! The number due is the area under the rate. It is counted in units of 1/[`REQUEST`], which makes it an exact
-//! integer: rates are whole requests per million seconds, times are whole nanoseconds, and the area of a ramp
-//! is half of an integer product. Errors do not accumulate over stages, because each time is computed from the
-//! start of its own stage.
+//! integer: rates are whole requests per million seconds, times are whole nanoseconds, and the area of a ramp is half
+//! of an integer product. Errors do not accumulate over stages, because each time is computed from the start of its
+//! own stage.
 
 use crate::clock::SECOND;
 use crate::spec::Rate;
@@ -30,7 +30,6 @@ struct Segment {
 #[derive(Debug, Clone)]
 pub(super) struct Schedule {
     segments: Box<[Segment]>,
-    /// Units due in total.
     total: u128,
 }
 
@@ -61,8 +60,8 @@ impl Schedule {
         self.total
     }
 
-    /// The last time at which at most `position` units are due. The last, so that a request that falls on a
-    /// pause is due at its end, with the traffic that follows. `None` if the position is beyond the schedule.
+    /// The last time at which at most `position` units are due. The last, so that a request that falls on a pause is
+    /// due at its end, with the traffic that follows. `None` if the position is beyond the schedule.
     pub(super) fn moment(&self, position: u128) -> Option<u64> {
         if position >= self.total {
             return None;
@@ -74,16 +73,15 @@ impl Schedule {
 }
 
 impl Segment {
-    /// Units due in this stage.
     fn area(&self) -> u128 {
         u128::from(self.from + self.to) * u128::from(self.length)
     }
 
     /// Time from the start of the stage until `due` units are due; `due` is below the area.
     ///
-    /// Constant rate: an exact quotient, rounded down. Ramp: accurate to a nanosecond for stages shorter than
-    /// fifty days, the limit of double precision. A ramp is computed from its slower end, where the formula has
-    /// no difference of large numbers.
+    /// Constant rate: an exact quotient, rounded down. Ramp: accurate to a nanosecond for stages shorter than fifty
+    /// days, the limit of double precision. A ramp is computed from its slower end, where the formula has no
+    /// difference of large numbers.
     fn moment(&self, due: u128) -> u64 {
         if self.from == self.to {
             return (due / (2 * u128::from(self.from))) as u64;
@@ -95,9 +93,8 @@ impl Segment {
         self.length - left.clamp(1, self.length)
     }
 
-    /// Distance from the slower end of a ramp within which `units` are due. With the slower rate `s`, the
-    /// difference of rates `d` and the length `l`, it solves `2·s·t + d·t²/l = units` for `t`, in the form that
-    /// only adds.
+    /// Distance from the slower end of a ramp within which `units` are due. With the slower rate `s`, the difference
+    /// of rates `d` and the length `l`, it solves `2·s·t + d·t²/l = units` for `t`, in the form that only adds.
     fn past_slow_end(&self, units: u128) -> f64 {
         let (slow, more) = (self.from.min(self.to) as f64, self.from.abs_diff(self.to) as f64);
         let units = units as f64;

@@ -22,7 +22,6 @@ impl Paths {
         Self { tally: StampTally::default(), request: empty(), response: empty() }
     }
 
-    /// Records the timestamps in the head of a response that was complete at `now`.
     pub(super) fn stamped(&mut self, times: Times, now: u64, stamped: Stamped) {
         let split = match stamped {
             Stamped::No => {

@@ -12,7 +12,6 @@ use std::collections::BTreeMap;
 pub(super) const ERROR_TEXTS: usize = 16;
 pub(super) const OTHER_ERRORS: &str = "other errors";
 
-/// Results that are summed over workers.
 #[derive(Debug)]
 pub(crate) struct Tally {
     pub(crate) counts: Counts,
@@ -28,7 +27,6 @@ pub(crate) struct Tally {
     pub(crate) tls: Option<Box<Handshakes>>,
     /// Results from the upstream's timestamps; absent if they are not requested.
     pub(crate) paths: Option<Box<Paths>>,
-    /// Time of the last outcome of a request of the measured time.
     pub(crate) last_outcome: u64,
 }
 
@@ -50,7 +48,6 @@ pub(crate) struct Handshakes {
     pub(crate) took: Histogram<u64>,
 }
 
-/// Number of requests with an outcome.
 pub(crate) fn outcomes(counts: &Counts) -> u64 {
     counts.completed
         + counts.timeouts
@@ -77,7 +74,6 @@ pub(super) fn count(counts: &mut BTreeMap<String, u64>, name: &str, times: u64) 
 }
 
 impl Handshakes {
-    /// No handshakes yet.
     pub(crate) fn new() -> Self {
         Self { tally: TlsTally::default(), took: histogram::empty(TRIAL_DIGITS) }
     }
@@ -100,7 +96,6 @@ impl Handshakes {
 }
 
 impl Tally {
-    /// An empty tally.
     pub(crate) fn new() -> Self {
         let empty = || histogram::empty(TRIAL_DIGITS);
         Self {
@@ -125,7 +120,6 @@ impl Tally {
         }
     }
 
-    /// Adds another worker's tally.
     pub(crate) fn add(&mut self, other: Tally) {
         add_counts(&mut self.counts, other.counts);
         self.completed_in_time += other.completed_in_time;

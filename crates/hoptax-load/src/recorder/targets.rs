@@ -5,8 +5,8 @@ use crate::histogram::{self, Encoded, TRIAL_DIGITS};
 use crate::record::TargetRecord;
 use hdrhistogram::Histogram;
 
-/// Results of one worker per target. Empty with a single target, whose results are those of the trial. Each
-/// entry has two histograms of 216 KiB.
+/// Results of one worker per target. Empty with a single target, whose results are those of the trial. Each entry has
+/// two histograms of 216 KiB.
 #[derive(Debug, Default)]
 pub(crate) struct Targets(Vec<Target>);
 
@@ -21,7 +21,6 @@ struct Target {
 }
 
 impl Targets {
-    /// Results for this many targets.
     pub(super) fn new(targets: usize) -> Self {
         let empty = || histogram::empty(TRIAL_DIGITS);
         let new = || Target {
@@ -60,7 +59,6 @@ impl Targets {
         }
     }
 
-    /// Adds the results of another worker.
     pub(super) fn add(&mut self, others: Self) {
         if self.0.is_empty() {
             self.0 = others.0;
@@ -80,7 +78,6 @@ impl Targets {
         }
     }
 
-    /// Converts to records; `names` are the targets' names, in order.
     pub(crate) fn records<'n>(&self, names: impl Iterator<Item = &'n str>) -> Vec<TargetRecord> {
         let record = |(target, name): (&Target, &str)| TargetRecord {
             name: name.to_owned(),

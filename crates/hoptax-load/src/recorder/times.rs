@@ -2,10 +2,8 @@
 
 use crate::checks::Failed;
 
-/// A request in progress.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Times {
-    /// When it was due.
     pub(crate) scheduled: u64,
     /// When its first byte went to the kernel; absent while it waits for a connection.
     pub(crate) sent: Option<u64>,
@@ -13,21 +11,17 @@ pub(crate) struct Times {
     pub(crate) first_byte: Option<u64>,
     /// Its length with head, bytes; 0 while it waits for a connection.
     pub(crate) length: u64,
-    /// Index of its target.
     pub(crate) target: u32,
 }
 
 impl Times {
-    /// A request to `target` that is due at `scheduled`.
     pub(crate) fn new(scheduled: u64, target: u32) -> Self {
         Self { scheduled, target, ..Self::default() }
     }
 }
 
-/// A complete response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Response {
-    /// Status code.
     pub(crate) status: u16,
     /// Length with heads, bytes.
     pub(crate) bytes: u64,

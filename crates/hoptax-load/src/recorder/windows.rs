@@ -4,14 +4,11 @@ use crate::histogram::{self, Encoder, WINDOW_DIGITS};
 use crate::record::Window;
 use hdrhistogram::Histogram;
 
-/// The current window and those that have ended.
 #[derive(Debug)]
 pub(super) struct Windows {
     /// Windows that have ended, except those reported and not kept.
     ended: Vec<Window>,
-    /// Number of the current window.
     index: u64,
-    /// Number of windows reported.
     reported: u64,
     /// The current window, except its response times.
     pub(super) running: Window,
@@ -44,8 +41,8 @@ impl Windows {
         }
     }
 
-    /// Ends windows until number `index` is the current one, and reports all ended windows not reported before, with their
-    /// numbers. `keep`: they are returned by [`Self::into_ended`] too.
+    /// Ends windows until number `index` is the current one, and reports all ended windows not reported before, with
+    /// their numbers. `keep`: they are returned by [`Self::into_ended`] too.
     pub(super) fn report_until(&mut self, index: u64, keep: bool, mut report: impl FnMut(u64, Window)) {
         self.run_until(index);
         let first_new = self.ended.len() - (self.index - self.reported) as usize;
@@ -61,7 +58,6 @@ impl Windows {
         self.reported = self.index;
     }
 
-    /// The windows that have ended and were kept.
     pub(super) fn into_ended(self) -> Vec<Window> {
         self.ended
     }

@@ -6,8 +6,8 @@ use std::fs;
 /// Identifies a CLOCK_MONOTONIC. It counts from the boot of one kernel, and a time namespace shifts it (time_namespaces(7)).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockId {
-    /// The kernel's random id for its current boot (`/proc/sys/kernel/random/boot_id`): the same in all containers of a
-    /// host, different on every other host and virtual machine.
+    /// The kernel's random id for its current boot (`/proc/sys/kernel/random/boot_id`): the same in all containers of
+    /// a host, different on every other host and virtual machine.
     pub boot_id: String,
     /// Shift by the time namespace, nanoseconds; 0 without one.
     pub offset_ns: i64,
@@ -22,8 +22,8 @@ impl ClockId {
         Self::read(&boot_id, &offsets)
     }
 
-    /// Parses the two files. A line of `offsets` has the clock's name (in older kernels its number, 1), seconds
-    /// and nanoseconds.
+    /// Parses the two files. A line of `offsets` has the clock's name (in older kernels its number, 1), seconds and
+    /// nanoseconds.
     fn read(boot_id: &str, offsets: &str) -> Option<Self> {
         let boot_id = boot_id.trim();
         let mut offset_ns = 0;

@@ -7,11 +7,9 @@ use hoptax_wire::http1::{Version, has_token};
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Protocol {
     pub(crate) version: HttpVersion,
-    /// Limit of requests per connection; absent: no limit.
     pub(crate) per_connection: Option<u32>,
 }
 
-/// How one request is encoded.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Encoding {
     pub(super) version: HttpVersion,
@@ -27,8 +25,8 @@ impl Encoding {
         }
     }
 
-    /// Value of the `connection` header to add, if the version's default is not what is needed (RFC 9112,
-    /// section 9.3). If the target has such a header itself, it is kept and nothing is added.
+    /// Value of the `connection` header to add, if the version's default is not what is needed (RFC 9112, section
+    /// 9.3). If the target has such a header itself, it is kept and nothing is added.
     pub(super) fn added_to(self, target: &TargetSpec) -> Option<&'static str> {
         if connection(target).next().is_some() {
             return None;
@@ -49,7 +47,6 @@ impl Encoding {
     }
 }
 
-/// Values of the target's own `connection` headers.
 fn connection(target: &TargetSpec) -> impl Iterator<Item = &str> {
     let named = target.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("connection"));
     named.map(|(_, value)| value.as_str())

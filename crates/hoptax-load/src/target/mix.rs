@@ -68,12 +68,10 @@ impl<'a> Mix<'a> {
         Ok(Self { targets: ready, sums, files, seed, last: protocol.per_connection.unwrap_or(u32::MAX) })
     }
 
-    /// Number of targets.
     pub(crate) fn len(&self) -> usize {
         self.targets.len()
     }
 
-    /// The target with this index.
     pub(crate) fn target(&self, index: u32) -> &Target {
         &self.targets[index as usize]
     }
@@ -84,7 +82,6 @@ impl<'a> Mix<'a> {
         self.target(target).encoded(carried >= self.last).closes
     }
 
-    /// Names of the targets, in order.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.targets.iter().map(|target| target.name.as_str())
     }
@@ -95,8 +92,7 @@ impl<'a> Mix<'a> {
     }
 }
 
-/// Checks all targets of a spec as [`crate::run`] does, without starting anything. `files` are the files of the
-/// spec.
+/// Checks all targets of a spec as [`crate::run`] does, without starting anything. `files` are the files of the spec.
 ///
 /// # Errors
 /// The first error.
@@ -104,7 +100,6 @@ pub fn check(targets: &[TargetSpec], files: &BTreeMap<String, String>) -> Result
     Mix::new(targets, files, 0, Protocol::default()).map(drop)
 }
 
-/// The requests of one worker.
 #[derive(Debug)]
 pub(crate) struct Requests<'a> {
     mix: &'a Mix<'a>,
@@ -116,7 +111,6 @@ pub(crate) struct Requests<'a> {
 }
 
 impl<'a> Requests<'a> {
-    /// For worker `index` of `workers`.
     pub(crate) fn new(mix: &'a Mix<'a>, (index, workers): (u32, u32)) -> Self {
         let longest = mix.targets.iter().map(|target| target.longest(&mix.files));
         let (made, body) = longest.fold((0, 0), |most, this| (most.0.max(this.0), most.1.max(this.1)));

@@ -1,7 +1,7 @@
 //! Targets: the requests of a load, prepared for sending.
 //!
-//! A target without templates is encoded once, and every connection sends the same bytes. A target with
-//! templates is assembled for each request, in buffers that each worker owns.
+//! A target without templates is encoded once, and every connection sends the same bytes. A target with templates is
+//! assembled for each request, in buffers that each worker owns.
 
 mod encoding;
 mod error;
@@ -38,11 +38,9 @@ pub(crate) struct Target {
     last: Option<Encoded>,
     /// Responses to HEAD have no body, even if their headers announce one.
     pub(crate) is_head: bool,
-    /// Checks of its responses.
     pub(crate) checks: Checks,
 }
 
-/// An encoded request.
 #[derive(Debug)]
 struct Encoded {
     request: Request,
@@ -50,21 +48,16 @@ struct Encoded {
     closes: bool,
 }
 
-/// Head and body of a request.
 #[derive(Debug)]
 enum Request {
-    /// The same bytes each time.
     Fixed(Vec<u8>),
-    /// Assembled each time.
     Made(Box<Made>),
 }
 
-/// A request with templates.
 #[derive(Debug)]
 struct Made {
     /// The whole request; if the body has templates, everything before the value of `content-length`.
     front: Program,
-    /// The body, if it has templates.
     body: Option<Program>,
     takes: Takes,
 }

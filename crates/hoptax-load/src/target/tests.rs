@@ -321,7 +321,6 @@ struct Seen {
     body: usize,
 }
 
-/// Reads exactly one request.
 fn read(bytes: &[u8]) -> Seen {
     let mut decoder = RequestDecoder::new();
     let Ok(RequestStep::Head { consumed, head }) = decoder.advance(bytes) else {

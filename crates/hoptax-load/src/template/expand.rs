@@ -12,7 +12,6 @@ const TEMPLATES: u64 = 0x7465_6d70_6c61_7465;
 
 /// Length of the longest 64-bit number in decimal, with its sign.
 const LONGEST_NUMBER: usize = 20;
-/// Length of a UUID.
 const UUID: usize = 36;
 
 /// A compiled text: the steps that write it.
@@ -28,7 +27,6 @@ enum Step {
     Uuid,
     /// Lowest number, and how many numbers follow it.
     Random(i64, u64),
-    /// Index of the file.
     Line(usize),
     Base64(Program),
 }
@@ -71,7 +69,6 @@ impl Program {
         }
     }
 
-    /// Appends literal bytes.
     pub(crate) fn push_bytes(&mut self, bytes: &[u8]) {
         if let Some(Step::Bytes(last)) = self.steps.last_mut() {
             last.extend_from_slice(bytes);
@@ -101,7 +98,6 @@ impl Program {
         self.steps.iter().map(longest).sum()
     }
 
-    /// Adds the values that this text uses to `takes`.
     fn takes(&self, takes: &mut Takes) {
         for step in &self.steps {
             match step {
@@ -113,7 +109,6 @@ impl Program {
         }
     }
 
-    /// Appends the text with the current values.
     pub(crate) fn write(&self, values: &mut Values<'_>, out: &mut Vec<u8>) {
         for step in &self.steps {
             match step {
@@ -210,7 +205,6 @@ fn encode_tail(out: &mut Vec<u8>, start: usize, plain: &mut Vec<u8>) {
     debug_assert_eq!(written, length);
 }
 
-/// Appends `number` in decimal.
 pub(crate) fn push_decimal(out: &mut Vec<u8>, mut number: u64) {
     let mut digits = [0; LONGEST_NUMBER];
     let mut at = digits.len();

@@ -11,7 +11,6 @@ pub(crate) struct Files<'a> {
 }
 
 impl<'a> Files<'a> {
-    /// The files in `files` whose names are in `names`.
     pub(crate) fn new(files: &'a BTreeMap<String, String>, names: &BTreeSet<&str>) -> Self {
         let named = files.iter().filter(|(name, _)| names.contains(name.as_str()));
         Self {

@@ -3,7 +3,6 @@
 use super::error::TemplateError;
 use std::collections::BTreeSet;
 
-/// Names of the templates.
 const WORDS: [&str; 5] = ["seq", "uuid", "random", "line", "base64"];
 /// The templates, for error messages.
 const KNOWN: &str = "templates are `seq`, `uuid`, `random LOW HIGH`, `line FILE` and `base64 TEXT`; write `\\{{` for a literal `{{`";
@@ -17,7 +16,6 @@ pub(super) struct Piece<'t> {
     pub(super) part: Part<'t>,
 }
 
-/// Kind of a part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Part<'t> {
     /// Literal text, never empty.
@@ -26,7 +24,6 @@ pub(super) enum Part<'t> {
     Uuid,
     /// Lowest and highest number, both included.
     Random(i64, i64),
-    /// Name of the file.
     Line(&'t str),
     /// Parts of the text to encode.
     Base64(Vec<Piece<'t>>),
@@ -40,7 +37,6 @@ pub(super) fn pieces(text: &str) -> Result<Vec<Piece<'_>>, TemplateError> {
     Parser { text, at: 0 }.pieces(&mut Vec::new())
 }
 
-/// Adds the names of the files that `pieces` read.
 pub(super) fn collect_files<'t>(pieces: &[Piece<'t>], names: &mut BTreeSet<&'t str>) {
     for piece in pieces {
         match &piece.part {
@@ -73,8 +69,8 @@ impl<'t> Parser<'t> {
         self.text.as_bytes()[self.at..].starts_with(what.as_bytes())
     }
 
-    /// Parses to the end of the text or, inside `base64`, to the braces that close the innermost one. `open`
-    /// holds the offsets of the `base64` templates that are open.
+    /// Parses to the end of the text or, inside `base64`, to the braces that close the innermost one. `open` holds the
+    /// offsets of the `base64` templates that are open.
     fn pieces(&mut self, open: &mut Vec<usize>) -> Result<Vec<Piece<'t>>, TemplateError> {
         let mut pieces = Vec::new();
         let mut from = self.at;
@@ -109,7 +105,6 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Parses the template that begins at `self.at`.
     fn template(&mut self, open: &mut Vec<usize>) -> Result<Part<'t>, TemplateError> {
         let opened = self.at;
         self.at += 2;

@@ -42,7 +42,6 @@ impl Place {
     }
 }
 
-/// An end of a text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Front,
@@ -111,7 +110,6 @@ fn known_lines<'f>(at: usize, name: &str, files: &'f Files<'_>) -> Result<&'f [&
     }
 }
 
-/// Description of the character at `offset`.
 fn misfit(text: &str, offset: usize) -> String {
     match text.as_bytes()[offset] {
         b' ' => "a space".to_owned(),

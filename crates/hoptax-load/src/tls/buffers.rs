@@ -3,7 +3,6 @@
 /// Most buffers of partial records kept for reuse.
 const SPARES: usize = 64;
 
-/// Buffers of one worker.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers {
     /// Bytes to send.

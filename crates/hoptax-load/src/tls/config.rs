@@ -1,5 +1,5 @@
-//! Turns the TLS settings of a spec into rustls's configuration. Invalid settings are refused here, before
-//! anything starts.
+//! Turns the TLS settings of a spec into rustls's configuration. Invalid settings are refused here, before anything
+//! starts.
 
 use super::sessions::Sessions;
 use crate::error::LoadError;
@@ -59,15 +59,14 @@ impl Client {
             }
         };
         config.alpn_protocols = protocols(&spec.alpn)?;
-        // rustls does the handshake. `super::records` encrypts the data after it, in place and without
-        // allocating.
+        // rustls does the handshake. `super::records` encrypts the data after it, in place and without allocating.
         config.enable_secret_extraction = true;
         config.resumption = Resumption::disabled();
         Ok(Self { config: Arc::new(config), name, resumption: spec.resumption })
     }
 
-    /// A copy for one worker with this many connections. Workers share nothing while a trial runs, so each has
-    /// its own sessions to resume.
+    /// A copy for one worker with this many connections. Workers share nothing while a trial runs, so each has its own
+    /// sessions to resume.
     pub(crate) fn for_one_worker(&self, connections: usize) -> Self {
         let mut config = ClientConfig::clone(&self.config);
         if self.resumption {
@@ -84,7 +83,6 @@ impl Client {
         UnbufferedClientConnection::new(Arc::clone(&self.config), self.name.clone())
     }
 
-    /// True if sessions are resumed, so that tickets are useful.
     pub(super) fn resumes(&self) -> bool {
         self.resumption
     }
@@ -151,7 +149,6 @@ fn protocols(asked: &[String]) -> Result<Vec<Vec<u8>>, LoadError> {
     Ok(asked.iter().map(|name| name.as_bytes().to_vec()).collect())
 }
 
-/// The authorities that this system trusts.
 fn system_authorities() -> Result<RootCertStore, LoadError> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();

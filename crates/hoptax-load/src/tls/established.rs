@@ -7,8 +7,8 @@ use rustls::AlertDescription;
 use rustls::client::ClientConnectionData;
 use rustls::kernel::KernelConnection;
 
-/// Longest message accepted after the handshake: tickets have slightly more than 64 KiB at most (RFC 8446,
-/// section 4.6.1).
+/// Longest message accepted after the handshake: tickets have slightly more than 64 KiB at most (RFC 8446, section
+/// 4.6.1).
 const LONGEST_MESSAGE: usize = 0x1_0400;
 /// Type and length of a handshake message (RFC 8446, section 4).
 const MESSAGE_HEADER: usize = 4;
@@ -19,11 +19,9 @@ const KEY_UPDATE: u8 = 24;
 /// Level of an alert (RFC 5246, section 7.2).
 const WARNING: u8 = 1;
 
-/// Records of TLS 1.2 reserved for data that remains to be sent when a key nears its limit: 64 MiB of a
-/// request.
+/// Records of TLS 1.2 reserved for data that remains to be sent when a key nears its limit: 64 MiB of a request.
 pub(super) const RESERVE: u64 = 1 << 12;
 
-/// An established session.
 pub(super) struct Established {
     /// rustls's state, which handles tickets and derives new keys.
     pub(super) keys: KernelConnection<ClientConnectionData>,
@@ -33,7 +31,6 @@ pub(super) struct Established {
     pub(super) limit: u64,
     /// Beginning of an incomplete handshake message.
     pub(super) message: Vec<u8>,
-    /// True if sessions are resumed, so that tickets are useful.
     pub(super) resumes: bool,
 }
 

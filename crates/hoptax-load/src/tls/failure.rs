@@ -5,7 +5,6 @@ use rustls::{AlertDescription, CertificateError, Error, PeerIncompatible};
 /// Why a TLS connection cannot continue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// The server's certificate is not acceptable.
     Certificate(String),
     /// The server sent a fatal alert, or the two sides have no parameters in common.
     Refused(String),
@@ -30,8 +29,7 @@ impl Failure {
         Self::Malformed(format!("TLS: {what}"))
     }
 
-    /// For a failed handshake. `answer` is what the server had sent: a server without TLS answers in plain
-    /// text.
+    /// For a failed handshake. `answer` is what the server had sent: a server without TLS answers in plain text.
     pub(super) fn of_handshake(error: &Error, answer: &[u8]) -> Self {
         match error {
             Error::InvalidCertificate(error) => Self::Certificate(unacceptable(error)),
@@ -56,8 +54,8 @@ impl Failure {
     }
 }
 
-/// Why a certificate is not acceptable. One text per reason, without dates and names: varying texts would be
-/// counted separately without limit.
+/// Why a certificate is not acceptable. One text per reason, without dates and names: varying texts would be counted
+/// separately without limit.
 fn unacceptable(error: &CertificateError) -> String {
     use CertificateError as E;
     let (what, remedy) = match error {

@@ -15,7 +15,6 @@ pub(super) const APPLICATION_DATA: u8 = 23;
 
 /// The version in every record's header, independent of the negotiated one (RFC 8446, section 5.1).
 const VERSION: [u8; 2] = [3, 3];
-/// Bytes of a record's header.
 pub(super) const HEADER: usize = 5;
 /// Most bytes of plaintext in a record (RFC 8446, section 5.1).
 const LONGEST_PLAINTEXT: usize = 1 << 14;
@@ -24,8 +23,7 @@ const LONGEST_EXPANSION_13: usize = 256;
 const LONGEST_EXPANSION_12: usize = 2048;
 /// Length of the authentication tag, the same for all AEADs here.
 const TAG: usize = 16;
-/// The part of AES-GCM's nonce that is sent with each TLS 1.2 record (RFC 5288, section 3), and the part that
-/// is not.
+/// The part of AES-GCM's nonce that is sent with each TLS 1.2 record (RFC 5288, section 3), and the part that is not.
 const EXPLICIT_NONCE: usize = 8;
 const SALT: usize = 4;
 
@@ -69,10 +67,8 @@ impl std::fmt::Debug for Half {
     }
 }
 
-/// A decrypted record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Opened {
-    /// Content type.
     pub(super) content: u8,
     /// Offset of the plaintext in its buffer; it extends to the end of the buffer.
     pub(super) start: usize,
@@ -114,7 +110,6 @@ impl Half {
         self.layout
     }
 
-    /// Number of records with this key so far.
     pub(super) fn sequence(&self) -> u64 {
         self.sequence
     }
@@ -124,8 +119,8 @@ impl Half {
         length.div_ceil(LONGEST_PLAINTEXT) as u64
     }
 
-    /// RFC 8446, section 5.3; RFC 7905, section 2. For AES-GCM in TLS 1.2 any unique nonce is valid; rustls
-    /// uses this one too.
+    /// RFC 8446, section 5.3; RFC 7905, section 2. For AES-GCM in TLS 1.2 any unique nonce is valid; rustls uses this
+    /// one too.
     fn nonce(&self) -> [u8; aead::NONCE_LEN] {
         let mut nonce = self.iv;
         for (byte, sequence) in nonce[SALT..].iter_mut().zip(self.sequence.to_be_bytes()) {

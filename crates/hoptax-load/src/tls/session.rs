@@ -7,8 +7,7 @@
 //!        └──────────────── failed ◄───────────┘
 //! ```
 //!
-//! When the handshake is complete, rustls's keys are passed to [`records`], which then reads all further
-//! records.
+//! When the handshake is complete, rustls's keys are passed to [`records`], which then reads all further records.
 
 use super::buffers::Buffers;
 use super::config::Client;
@@ -19,7 +18,6 @@ use super::records::{self, APPLICATION_DATA, HEADER, Half};
 use rustls::client::UnbufferedClientConnection;
 use rustls::{HandshakeKind, ProtocolVersion, SupportedCipherSuite};
 
-/// Negotiated parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Agreed<'a> {
     /// For instance `TLSv1.3`.
@@ -28,22 +26,18 @@ pub(crate) struct Agreed<'a> {
     pub(crate) suite: &'static str,
     /// The protocol selected by ALPN.
     pub(crate) alpn: Option<&'a [u8]>,
-    /// True if an earlier session was resumed.
     pub(crate) resumed: bool,
 }
 
 /// Result of receiving bytes. Decrypted data is in [`Buffers::plain`], data to send in [`Buffers::out`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Received {
-    /// The handshake continues.
     Handshaking,
     /// The handshake is complete. Data may have followed it.
     Established,
-    /// Records of an established session.
     Records,
 }
 
-/// TLS state of one connection.
 #[derive(Debug)]
 pub(crate) struct Session {
     phase: Phase,
@@ -51,13 +45,9 @@ pub(crate) struct Session {
     pub(crate) began: u64,
     /// An incomplete record; during the handshake also data that rustls has not consumed.
     partial: Vec<u8>,
-    /// True if sessions are resumed, so that tickets are useful.
     resumes: bool,
-    /// The peer has announced the end of its data.
     peer_closed: bool,
-    /// Reading has failed.
     failed: bool,
-    /// Application data has arrived.
     answered: bool,
 }
 
@@ -105,13 +95,12 @@ impl Session {
         self.peer_closed
     }
 
-    /// True if application data has arrived.
     pub(crate) fn answered(&self) -> bool {
         self.answered
     }
 
-    /// True if the session can carry no further request: it has ended, or its key is near its encryption limit,
-    /// and TLS 1.2 cannot change keys.
+    /// True if the session can carry no further request: it has ended, or its key is near its encryption limit, and
+    /// TLS 1.2 cannot change keys.
     pub(crate) fn is_spent(&self) -> bool {
         let worn = |established: &Established| {
             !established.transmit.layout().is_tls13()
@@ -143,8 +132,8 @@ impl Session {
     /// complete.
     ///
     /// # Errors
-    /// If the session cannot continue. `buffers.out` can still contain an alert for the peer, and
-    /// `buffers.plain` earlier data.
+    /// If the session cannot continue. `buffers.out` can still contain an alert for the peer, and `buffers.plain`
+    /// earlier data.
     pub(crate) fn receive(
         &mut self,
         input: &[u8],

@@ -1,5 +1,5 @@
-//! Sessions that one worker can resume. rustls's own store keeps eight tickets per name, so if a hundred
-//! connections reconnected at once, all but eight would need a full handshake.
+//! Sessions that one worker can resume. rustls's own store keeps eight tickets per name, so if a hundred connections
+//! reconnected at once, all but eight would need a full handshake.
 
 use rustls::NamedGroup;
 use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue};
@@ -10,7 +10,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Sessions with one server: all connections of a load use the same name.
 #[derive(Debug)]
 pub(super) struct Sessions {
-    /// Most tickets kept.
     most: usize,
     kept: Mutex<Kept>,
 }

@@ -9,10 +9,8 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion, version};
 use std::sync::Arc;
 
-/// Name of the test servers.
 pub(crate) const NAME: &str = "server.test";
 
-/// A certificate authority.
 pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 /// A certificate and its key, PEM.

@@ -9,11 +9,11 @@ use crate::event_loop::EventLoop;
 use std::io;
 use std::net::IpAddr;
 
-/// Most connects in progress per worker: no more than the smallest common listen backlog (128), so that opening thousands of
-/// connections overflows no server's backlog.
+/// Most connects in progress per worker: no more than the smallest common listen backlog (128), so that opening
+/// thousands of connections overflows no server's backlog.
 const CONNECTS_AT_ONCE: usize = 128;
-/// Connects started before the loop checks which have succeeded. On loopback a connect succeeds within the call, and the
-/// time until the check counts as connect time.
+/// Connects started before the loop checks which have succeeded. On loopback a connect succeeds within the call, and
+/// the time until the check counts as connect time.
 pub(super) const CONNECTS_IN_A_ROW: usize = 8;
 
 impl Worker<'_> {
@@ -34,7 +34,6 @@ impl Worker<'_> {
         }
     }
 
-    /// Cancels all queued connects.
     pub(super) fn cancel_queued(&mut self) {
         for slot in self.queued.drain(..) {
             // A connect that was put off has an armed timeout.

@@ -5,11 +5,9 @@ use crate::connection::Event;
 use crate::event_loop::{EventLoop, Token};
 
 impl Worker<'_> {
-    /// Retires the connection of `slot`, which has carried its last response. The peer should close it: the
-    /// side that closes first keeps the port in TIME_WAIT for a minute, and the client would soon run out of
-    /// ports.
-    /// Meanwhile the slot opens a new connection under its other token, so that no request waits for a slow
-    /// server.
+    /// Retires the connection of `slot`, which has carried its last response. The peer should close it: the side that
+    /// closes first keeps the port in TIME_WAIT for a minute, and the client would soon run out of ports. Meanwhile
+    /// the slot opens a new connection under its other token, so that no request waits for a slow server.
     pub(super) fn retire<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64) {
         let (token, former) = (self.token(slot), self.former_token(slot));
         self.slots[slot as usize].step(Event::Closed);
@@ -29,7 +27,6 @@ impl Worker<'_> {
         }
     }
 
-    /// The retired connection of `slot` is closed.
     pub(super) fn retired(&mut self, slot: u32) {
         self.slots[slot as usize].leaving = false;
         self.leaving -= 1;

@@ -27,7 +27,6 @@ impl Worker<'_> {
         }
     }
 
-    /// Encrypted bytes have arrived.
     pub(super) fn decrypt<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64, bytes: &[u8]) {
         let token = self.token(slot);
         let tls = self.tls.as_mut().expect("called only with TLS");
@@ -82,7 +81,6 @@ impl Worker<'_> {
         self.connect_error = Some(text.to_owned());
     }
 
-    /// The session cannot continue.
     fn session_failed<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64, failure: &Failure) {
         let state = &self.slots[slot as usize];
         let answered = state.session.as_ref().is_some_and(|session| session.answered());
@@ -101,8 +99,7 @@ impl Worker<'_> {
                 self.handshake_failed(io, slot, now, cause, failure.text());
             }
             State::Handshaking | State::Busy => self.fail(io, slot, now, cause, failure.text()),
-            // In TLS 1.3 a server can refuse the client certificate after the client has completed the
-            // handshake.
+            // In TLS 1.3 a server can refuse the client certificate after the client has completed the handshake.
             _ => {
                 if !answered {
                     self.connect_error = Some(failure.text().to_owned());

@@ -12,7 +12,6 @@ pub(super) struct TlsShared {
 }
 
 impl TlsShared {
-    /// For a worker with this many connections.
     pub(super) fn new(client: &Client, connections: usize) -> Box<Self> {
         Box::new(Self { client: client.for_one_worker(connections), buffers: Buffers::default() })
     }

@@ -138,8 +138,8 @@ fn slow_to_the_last_byte() {
 
 #[test]
 fn resets_accepted_connections() {
-    // Before traffic, connections are retried. Whether one is open when traffic begins, and whether its end is
-    // seen before the request is sent, is a race.
+    // Before traffic, connections are retried. Whether one is open when traffic begins, and whether its end is seen
+    // before the request is sent, is a race.
     const BEFORE: &[Cause] = &[Cause::ConnectReset, Cause::ResetBeforeResponse, Cause::ClosedBeforeResponse];
     for (name, end) in
         [("closes at once", (|_| {}) as fn(&mut super::Peer)), ("resets at once", super::Peer::reset)]

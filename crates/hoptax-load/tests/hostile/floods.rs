@@ -1,5 +1,5 @@
-//! Servers that never stop sending. The engine must stop reading at its limits or at the timeout; `memory`
-//! checks how much memory it uses.
+//! Servers that never stop sending. The engine must stop reading at its limits or at the timeout; `memory` checks how
+//! much memory it uses.
 
 use super::Outcome::{self, Fails};
 use super::{Case, case, meet};
@@ -17,7 +17,6 @@ fn flood(name: &'static str, outcome: Outcome, begin: &'static str, rest: &'stat
     })
 }
 
-/// Floods of every part of a response.
 pub(crate) fn floods() -> Vec<Case> {
     let timeout = Fails(Cause::ReadTimeout);
     vec![

@@ -1,7 +1,7 @@
 //! Misbehaving servers, one behaviour each, against the whole engine, in a closed and in an open loop.
 //!
-//! In every case the engine must end within its own timeouts, not panic, count each request once, count no
-//! failure as a success, report the cause of each failure, and keep its memory bounded.
+//! In every case the engine must end within its own timeouts, not panic, count each request once, count no failure as
+//! a success, report the cause of each failure, and keep its memory bounded.
 
 #[path = "../support/awake.rs"]
 mod awake;
@@ -48,11 +48,9 @@ enum Outcome {
     Fails(Cause),
     /// Every request fails with one of these causes, depending on a race between two processes.
     FailsBy(&'static [Cause]),
-    /// Every request gets a response with this status.
     Answered(u16),
 }
 
-/// A behaviour and its expected outcome.
 struct Case {
     name: &'static str,
     behaviour: Behaviour,
@@ -151,7 +149,6 @@ impl Case {
     }
 }
 
-/// The load shapes for each behaviour.
 fn shapes() -> [Shape; 2] {
     [Shape::Closed, Shape::Open { rate: Rate::Fixed(200.0), arrivals: Arrivals::Constant }]
 }

@@ -9,14 +9,14 @@ use hoptax_load::spec::LoadSpec;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-/// Environment variable with the path of the child's load spec. The child prints its record to standard output,
-/// after [`MARK`].
+/// Environment variable with the path of the child's load spec. The child prints its record to standard output, after
+/// [`MARK`].
 const SPEC_FILE: &str = "HOPTAX_TEST_SPEC";
 const MARK: &str = "record: ";
 /// Connections of each load: memory per connection is multiplied by this.
 const CONNECTIONS: u32 = 8;
-/// Most memory per connection for a response: a head of 64 KiB, the same amount of data after it, doubled
-/// because vectors grow by doubling.
+/// Most memory per connection for a response: a head of 64 KiB, the same amount of data after it, doubled because
+/// vectors grow by doubling.
 const MOST_PER_CONNECTION: u64 = 4 * 64 * 1024;
 /// Difference between two processes that do the same.
 const NOISE: u64 = 2 << 20;

@@ -39,8 +39,7 @@ fn data_without_a_request_is_not_used_as_a_response() {
     };
     spec.connections = 1;
     spec.timeouts = hoptax_load::spec::Timeouts::all(5 * super::IMPATIENT);
-    // Data without a request ends its connection. A server delayed by half a second answers the next request
-    // with it.
+    // Data without a request ends its connection. A server delayed by half a second answers the next request with it.
     let record = retry_if_disturbed(|| {
         let record = load(spec.clone()).expect("a load");
         super::adds_up(&record);
@@ -61,8 +60,8 @@ fn a_server_that_sends_before_the_first_request_is_detected() {
     case.timeout = super::IMPATIENT;
     for shape in shapes() {
         let server = Server::start(&case.behaviour);
-        // On connections opened for a request, it is a race whether the response arrives before it. Connections
-        // opened in advance show that the server sends without a request.
+        // On connections opened for a request, it is a race whether the response arrives before it. Connections opened
+        // in advance show that the server sends without a request.
         match load(case.spec(server.address, shape)) {
             Ok(record) => {
                 super::adds_up(&record);

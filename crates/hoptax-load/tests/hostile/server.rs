@@ -11,7 +11,6 @@ use std::time::Duration;
 /// Code run for each accepted connection; the connection closes when it returns.
 pub(crate) type Behaviour = Arc<dyn Fn(&mut Peer) + Send + Sync>;
 
-/// A server with a thread per connection.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     stop: Arc<AtomicBool>,
@@ -52,7 +51,6 @@ impl Drop for Server {
 pub(crate) struct Peer {
     connection: TcpStream,
     stop: Arc<AtomicBool>,
-    /// The head of the last request.
     pub(crate) head: Vec<u8>,
 }
 
@@ -66,7 +64,6 @@ impl Peer {
         }
     }
 
-    /// Reads only the head of a request.
     pub(crate) fn request_head(&mut self) -> bool {
         self.head.clear();
         let mut byte = [0];
@@ -118,8 +115,8 @@ impl Peer {
         let _ = self.connection.shutdown(Shutdown::Write);
     }
 
-    /// Reads nothing and keeps the connection until the server is dropped. (With unread data, a close by the
-    /// client cannot be seen.)
+    /// Reads nothing and keeps the connection until the server is dropped. (With unread data, a close by the client
+    /// cannot be seen.)
     pub(crate) fn ignore(&mut self) {
         while !self.stop.load(Ordering::Relaxed) {
             thread::sleep(Duration::from_millis(20));

@@ -1,5 +1,5 @@
-//! Distinguishes a slow machine from a faulty engine. A test that depends on time may be repeated if the
-//! machine was disturbed, and must fail at once if it was not.
+//! Distinguishes a slow machine from a faulty engine. A test that depends on time may be repeated if the machine was
+//! disturbed, and must fail at once if it was not.
 
 use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,7 +7,6 @@ use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Sleep of the ticker thread.
 const TICK: Duration = Duration::from_millis(1);
 /// If the ticker wakes this late, it did not get a CPU in time, and the engine may not have either.
 const LATE: Duration = Duration::from_millis(5);
@@ -38,7 +37,6 @@ impl MachineWatch {
         Self { latest, stop, ticker: Some(ticker), steal: steal() }
     }
 
-    /// Largest delay of the ticker's wake-ups.
     fn latest(&self) -> Duration {
         Duration::from_micros(self.latest.load(Ordering::Relaxed))
     }
@@ -91,8 +89,7 @@ pub(crate) fn retry_if_disturbed<T>(look: impl Fn() -> Result<T, String>) -> T {
     }
 }
 
-/// Runs `work` on its own thread, and fails if it takes longer than `most` although the machine was not
-/// disturbed.
+/// Runs `work` on its own thread, and fails if it takes longer than `most` although the machine was not disturbed.
 pub(crate) fn unless_it_hangs<T: Send + 'static>(
     most: Duration,
     work: impl FnOnce() -> T + Send + 'static,

@@ -7,17 +7,17 @@ use std::ops::Range;
 /// Position in a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Body {
-    /// This many bytes remain.
     Length(u64),
     /// Inside a chunk with this many remaining bytes (above zero).
     Chunk(u64),
     /// Between two chunks, or before the `first`.
-    BetweenChunks { first: bool },
+    BetweenChunks {
+        first: bool,
+    },
     /// All further input belongs to the body.
     UntilClose,
 }
 
-/// Result of reading part of a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum BodyStep {
     NeedMore,
@@ -70,7 +70,6 @@ impl Body {
         BodyStep::Data { consumed: end, data: skip..end }
     }
 
-    /// True if the end of the connection ends the body.
     pub(super) fn ends_with_connection(self) -> bool {
         matches!(self, Body::UntilClose | Body::Length(0))
     }

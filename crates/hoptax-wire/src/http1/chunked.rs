@@ -14,11 +14,10 @@ pub(super) enum Between {
     End { skip: usize },
 }
 
-/// Reads from the end of one chunk's data (`first`: from the start of the body) to the start of the next
-/// chunk's data.
+/// Reads from the end of one chunk's data (`first`: from the start of the body) to the start of the next chunk's data.
 ///
-/// It is read at once, so that no state is needed between a chunk's CRLF, the size line and the trailers. At
-/// most a size line and a trailer section are read again when more input arrives.
+/// It is read at once, so that no state is needed between a chunk's CRLF, the size line and the trailers. At most a
+/// size line and a trailer section are read again when more input arrives.
 pub(super) fn between(input: &[u8], first: bool) -> Result<Between, Malformed> {
     let mut at = 0;
     if !first {
@@ -67,8 +66,8 @@ fn size_line(input: &[u8]) -> Result<Option<(usize, u64)>, Malformed> {
     }
 }
 
-/// Length of chunk extensions with CRLF. They have no meaning here. A lone CR, LF or another control byte is
-/// refused, because another parser might see the end there.
+/// Length of chunk extensions with CRLF. They have no meaning here. A lone CR, LF or another control byte is refused,
+/// because another parser might see the end there.
 fn extensions(input: &[u8]) -> Result<Option<usize>, Malformed> {
     let visible = |byte: u8| byte == b'\t' || (byte >= b' ' && byte != 0x7f);
     let padding = input.iter().take_while(|&&byte| byte == b' ' || byte == b'\t').count();

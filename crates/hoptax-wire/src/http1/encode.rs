@@ -112,8 +112,7 @@ pub fn chunk_size_line(line: &mut Vec<u8>, size: usize) {
     line.extend_from_slice(format!("{size:x}\r\n").as_bytes());
 }
 
-/// Appends `body` in chunks of `size` bytes, and the end of a chunked body without trailers (RFC 9112, section
-/// 7.1).
+/// Appends `body` in chunks of `size` bytes, and the end of a chunked body without trailers (RFC 9112, section 7.1).
 pub fn chunked(bytes: &mut Vec<u8>, body: &[u8], size: usize) {
     for chunk in body.chunks(size) {
         chunk_size_line(bytes, chunk.len());

@@ -6,7 +6,6 @@ use std::mem::MaybeUninit;
 /// Memory for the fields of one head: on the stack, and not initialized before use.
 pub(super) type FieldRoom<'b> = [MaybeUninit<httparse::Header<'b>>; MAX_FIELDS];
 
-/// Uninitialized memory for fields.
 pub(super) fn field_room<'b>() -> FieldRoom<'b> {
     [const { MaybeUninit::uninit() }; MAX_FIELDS]
 }
@@ -50,8 +49,8 @@ impl Said {
         Ok(said)
     }
 
-    /// Parses a content length. A list of equal lengths counts as one (allowed by RFC 9112 §6.3); everything
-    /// else is refused.
+    /// Parses a content length. A list of equal lengths counts as one (allowed by RFC 9112 §6.3); everything else is
+    /// refused.
     fn read_length(&mut self, value: &[u8]) -> Result<(), Malformed> {
         for part in value.split(|&byte| byte == b',') {
             let length = decimal(part.trim_ascii()).ok_or(Malformed::ContentLength)?;
@@ -102,8 +101,8 @@ pub(super) fn within_bounds(input: &[u8]) -> &[u8] {
     &input[..input.len().min(MAX_HEAD)]
 }
 
-/// The head's length from httparse's result for `parsed_bytes` bytes (see [`within_bounds`]); `None` if the
-/// head is incomplete.
+/// The head's length from httparse's result for `parsed_bytes` bytes (see [`within_bounds`]); `None` if the head is
+/// incomplete.
 pub(super) fn bounded(
     parsed: httparse::Result<usize>,
     parsed_bytes: usize,
@@ -134,9 +133,8 @@ pub(super) fn version(minor: Option<u8>) -> Version {
     if minor == Some(0) { Version::Http10 } else { Version::Http11 }
 }
 
-/// Caches the last complete head and its parsed form: peers mostly repeat the same bytes, and comparing is ten
-/// times cheaper than parsing. One cache per worker serves all its connections. It does not affect the results
-/// of a decoder.
+/// Caches the last complete head and its parsed form: peers mostly repeat the same bytes, and comparing is ten times
+/// cheaper than parsing. One cache per worker serves all its connections. It does not affect the results of a decoder.
 #[derive(Debug, Clone)]
 pub struct HeadCache<T> {
     bytes: Vec<u8>,
@@ -158,8 +156,8 @@ impl<T> HeadCache<T> {
         Self { bytes: Vec::new(), parsed: None }
     }
 
-    /// The cached head, if `input` begins with it. What follows does not matter, because the meaning of a head
-    /// depends only on its own bytes.
+    /// The cached head, if `input` begins with it. What follows does not matter, because the meaning of a head depends
+    /// only on its own bytes.
     fn find(&self, input: &[u8]) -> Option<(usize, &T)> {
         let parsed = self.parsed.as_ref()?;
         input.starts_with(&self.bytes).then_some((self.bytes.len(), parsed))
@@ -200,8 +198,8 @@ pub struct Field<'b> {
     pub value: &'b [u8],
 }
 
-/// Calls `each` with every header field of a complete head, in order. For callers that forward or compare
-/// heads: a decoder reads only the fields that affect framing.
+/// Calls `each` with every header field of a complete head, in order. For callers that forward or compare heads: a
+/// decoder reads only the fields that affect framing.
 ///
 /// # Errors
 /// If `head` is not a complete head.

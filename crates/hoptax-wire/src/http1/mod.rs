@@ -1,7 +1,7 @@
 //! HTTP/1.0 and HTTP/1.1 (RFC 9112): decoders for both directions, and the encoding of heads.
 //!
-//! A decoder receives the bytes that were not consumed so far. Each step returns one event and the number of
-//! bytes that it consumed:
+//! A decoder receives the bytes that were not consumed so far. Each step returns one event and the number of bytes
+//! that it consumed:
 //!
 //! ```text
 //!            ┌── Interim ──┐ (responses: 1xx)
@@ -9,9 +9,9 @@
 //!   begin ─► head ─────────┘─► Head ─► Body … Body ─► End ─► (responses: begin; requests: head)
 //! ```
 //!
-//! `NeedMore` consumes nothing: the caller keeps the bytes, appends the next ones and calls again. A decoder
-//! therefore stores no bytes, and the split of the input does not affect the events. Callers must step until
-//! `NeedMore`, also with empty input, because the end of an empty body is an event of its own.
+//! `NeedMore` consumes nothing: the caller keeps the bytes, appends the next ones and calls again. A decoder therefore
+//! stores no bytes, and the split of the input does not affect the events. Callers must step until `NeedMore`, also
+//! with empty input, because the end of an empty body is an event of its own.
 
 mod body;
 mod chunked;
@@ -93,8 +93,8 @@ pub enum Malformed {
     /// Several content lengths that differ.
     #[error("the message has several different content-lengths")]
     ContentLengthsDiffer,
-    /// Transfer-Encoding and Content-Length together: two parsers may see two different ends of the body (RFC
-    /// 9112 §6.1).
+    /// Transfer-Encoding and Content-Length together: two parsers may see two different ends of the body (RFC 9112
+    /// §6.1).
     #[error("the message has both transfer-encoding and content-length, so the end of the body is ambiguous")]
     TwoFramings,
     /// A transfer coding other than a single `chunked`, or one in HTTP/1.0, which has none.

@@ -79,8 +79,8 @@ impl RequestDecoder {
     /// Decodes the next event. `input` holds the bytes not consumed so far, contiguous.
     ///
     /// # Errors
-    /// If the bytes are not a request, or one whose end is ambiguous. The connection can then only be used to
-    /// answer 400.
+    /// If the bytes are not a request, or one whose end is ambiguous. The connection can then only be used to answer
+    /// 400.
     pub fn advance(&mut self, input: &[u8]) -> Result<RequestStep, Malformed> {
         self.step(None, input)
     }

@@ -62,11 +62,8 @@ pub struct ParsedResponse {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// No response is expected.
     Idle,
-    /// A head is expected.
     Head { to_head: bool },
-    /// In the body.
     Body { body: Body, keep_alive: bool },
 }
 
@@ -113,8 +110,8 @@ impl ResponseDecoder {
         self.step(Some(cache), input)
     }
 
-    /// Called when the connection has ended. `Ok(true)`: this completes a response. `Ok(false)`: no response
-    /// was expected.
+    /// Called when the connection has ended. `Ok(true)`: this completes a response. `Ok(false)`: no response was
+    /// expected.
     ///
     /// # Errors
     /// [`Malformed::CutShort`] if a response was expected or incomplete.

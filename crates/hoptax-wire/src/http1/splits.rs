@@ -56,7 +56,6 @@ pub(super) fn responses(pieces: &[&[u8]], to_head: &[bool], ends: bool) -> Vec<E
     events
 }
 
-/// Feeds `pieces` to a request decoder.
 pub(super) fn requests(pieces: &[&[u8]]) -> Vec<Event> {
     let mut decoder = RequestDecoder::new();
     let mut events = Vec::new();

@@ -120,8 +120,8 @@ fn a_new_connection_is_part_of_the_response_time() {
     for shape in [Shape::Closed, open(500.0, Arrivals::Constant)] {
         let spec = LoadSpec { shape, requests_per_connection: Some(1), ..spec(&[server.address]) };
         let record = load(&until_done(100, LoadSpec { warmup_ns: 30 * MILLISECOND, ..spec }));
-        // Order: scheduled, connected, sent. So the send lag contains the connect, and the response time
-        // contains the lag.
+        // Order: scheduled, connected, sent. So the send lag contains the connect, and the response time contains the
+        // lag.
         let connect = quantile(&record.histograms.connect, 0.1);
         assert!(quantile(&record.histograms.send_lag, 0.5) >= connect, "{connect}");
         let service = quantile(&record.histograms.service_time, 0.1);
@@ -143,7 +143,6 @@ fn responses_of_http_1_0_end_with_their_connection() {
     }
 }
 
-/// A server on a Unix socket, which answers every request on every connection.
 fn unix_server(listener: UnixListener) {
     thread::spawn(move || {
         for mut connection in listener.incoming().map_while(Result::ok) {
@@ -283,8 +282,8 @@ fn each_part_has_its_own_timeout() {
         for shape in [Shape::Closed, open(50.0, Arrivals::Constant)] {
             let timeouts = Timeouts { connect_ns: 5000 * MILLISECOND, first_byte_ns, total_ns };
             let spec = until_done(4, LoadSpec { shape, timeouts, ..spec(&[server.address]) });
-            // After a disturbance longer than both timeouts, either can be reported, and the server may not
-            // have started.
+            // After a disturbance longer than both timeouts, either can be reported, and the server may not have
+            // started.
             retry_if_disturbed(|| {
                 let record = load(&spec);
                 seen(record.counts.causes == [(cause, 4)].into(), || format!("{:?}", record.counts))?;

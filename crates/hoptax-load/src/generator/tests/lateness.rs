@@ -13,9 +13,7 @@ struct Staller {
 
 #[derive(Default)]
 struct Log {
-    /// When each request was answered, in order.
     answered: Vec<u64>,
-    /// Start and end of the stall.
     stall: Option<(u64, u64)>,
 }
 
@@ -43,8 +41,7 @@ impl Staller {
     }
 }
 
-/// The record of a load during which the server stalled; an error if the machine was so slow that there was no
-/// stall.
+/// The record of a load during which the server stalled; an error if the machine was so slow that there was no stall.
 fn stalled(at: usize, stall: Duration, duration_ns: u64) -> Result<(LoadRecord, Log), String> {
     let (server, staller) = Staller::serve(at, stall);
     let spec = LoadSpec {
@@ -61,7 +58,6 @@ fn stalled(at: usize, stall: Duration, duration_ns: u64) -> Result<(LoadRecord, 
     Ok((record, log))
 }
 
-/// Due time of a request.
 fn due(record: &LoadRecord, index: u64) -> u64 {
     record.started_ns + index * SECOND / RATE
 }
@@ -76,8 +72,8 @@ fn hides_nothing(record: &LoadRecord, log: &Log) {
     let histogram = record.histograms.response_time.decode().expect("our own");
     let (found, expected) = (histogram.value_at_quantile(0.99), p99_of_stall(record, log));
     assert!(found as f64 >= expected as f64 * 0.98, "p99: {found} ns, not {expected}");
-    // Every request due during the stall, except in its last 50 ms, is late by more than 50 ms. A stall that
-    // the machine prolonged can outlast the schedule.
+    // Every request due during the stall, except in its last 50 ms, is late by more than 50 ms. A stall that the
+    // machine prolonged can outlast the schedule.
     let late = histogram.count_between(50 * MILLISECOND, u64::MAX);
     let last = (ended - 50 * MILLISECOND).min(record.started_ns + record.measured_ns);
     let surely = last.saturating_sub(began) * RATE / SECOND;
@@ -93,8 +89,8 @@ fn p99_of_stall(record: &LoadRecord, log: &Log) -> u64 {
     ended - began - slowest * SECOND / RATE
 }
 
-/// What is true if nothing else delayed generator or server: quantiles within 2 % of the computed ones, and as many late
-/// responses.
+/// What is true if nothing else delayed generator or server: quantiles within 2 % of the computed ones, and as many
+/// late responses.
 fn is_right(record: &LoadRecord, log: &Log) -> Result<(), String> {
     let histogram = record.histograms.response_time.decode().expect("our own");
     // Delays from the server's log: it answers requests in the order in which they were due.

@@ -1,5 +1,5 @@
-//! Tests that need a network of their own: exhausted ports and unreachable addresses. Each test creates a
-//! network namespace for its threads, which requires root; otherwise it prints a note and is skipped.
+//! Tests that need a network of their own: exhausted ports and unreachable addresses. Each test creates a network
+//! namespace for its threads, which requires root; otherwise it prints a note and is skipped.
 
 use super::connections::{asks_to_close, head};
 use super::*;
@@ -35,7 +35,6 @@ fn in_a_namespace(body: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Answers every request, and closes if asked to.
 fn obedient(mut connection: TcpStream, requests: &AtomicU64) {
     while let Some(head) = head(&mut connection) {
         requests.fetch_add(1, Ordering::Relaxed);

@@ -27,7 +27,6 @@ fn stamping(every: u64) -> impl Fn(TcpStream, &AtomicU64) + Clone + Send + 'stat
     }
 }
 
-/// Sum of all values, nanoseconds.
 fn total(encoded: &Encoded) -> f64 {
     let histogram = encoded.decode().expect("our own");
     histogram.mean() * histogram.len() as f64

@@ -18,7 +18,6 @@ fn secure(config: ServerConfig, behave: impl Fn(Stream, &AtomicU64) + Clone + Se
     })
 }
 
-/// Answers every request with [`OK`].
 fn answering(config: ServerConfig) -> Server {
     secure(config, |mut stream, requests| {
         while request(&mut stream) {
@@ -56,8 +55,8 @@ fn refusal(address: SocketAddr, tls: TlsSpec) -> String {
     error.to_string()
 }
 
-/// Sends half of the connections to `bad`, whose failures must all have this cause. Only handshakes that are
-/// meant to stall get a short timeout, because this machine may be busy.
+/// Sends half of the connections to `bad`, whose failures must all have this cause. Only handshakes that are meant to
+/// stall get a short timeout, because this machine may be busy.
 fn fails_with(bad: SocketAddr, tls: &TlsSpec, authority: &Authority, cause: Cause) {
     let good = answering(testing::server(&authority.sign(NAME), &BOTH, None));
     let mut spec = tls_spec(&[good.address, bad], tls.clone());

@@ -1,5 +1,4 @@
-//! Failing servers: every failure has its cause, failing servers are not flooded, and a server that returns is
-//! found.
+//! Failing servers: every failure has its cause, failing servers are not flooded, and a server that returns is found.
 
 use super::*;
 use rustix::net::sockopt;
@@ -70,8 +69,8 @@ fn failed_connects_have_their_causes() {
     }
 }
 
-/// Most connects while connections fail: one per millisecond and worker, plus those that were in progress when
-/// the failures began.
+/// Most connects while connections fail: one per millisecond and worker, plus those that were in progress when the
+/// failures began.
 fn bound(workers: u32, elapsed: Duration) -> u64 {
     u64::from(workers) * (elapsed.as_millis() as u64 + 1 + 128)
 }

@@ -114,8 +114,8 @@ fn reporting_windows_causes_no_additional_wake_ups() {
         let (before, began) = (sleeps(), clock::now());
         run(&spec, &AtomicBool::new(false), watch, |_| {}).expect("a load");
         let (slept, took) = (sleeps() - before, clock::now() - began);
-        // One check every 50 ms, plus starting, opening, ending and joining for each worker. Waking for each
-        // window would add another forty.
+        // One check every 50 ms, plus starting, opening, ending and joining for each worker. Waking for each window
+        // would add another forty.
         let allowed = took / LOOK + 4 * 4 + 4;
         assert!(slept <= allowed, "{watch:?}: {slept} times, {allowed} allowed");
     }

@@ -1,5 +1,5 @@
-//! A worker against a simulated network with random, but reproducible events. Time is skipped, not waited for.
-//! The worker's state must be consistent after each turn, and no slot may be lost once the failures have ended.
+//! A worker against a simulated network with random, but reproducible events. Time is skipped, not waited for. The
+//! worker's state must be consistent after each turn, and no slot may be lost once the failures have ended.
 
 use super::*;
 use crate::pacer::Share;
@@ -26,7 +26,6 @@ const ANSWERS: [(&[u8], bool); 8] = [
     (b"", false),
 ];
 
-/// The peer of a connection.
 struct Peer {
     /// Distinguishes it from later ones with the same token.
     id: u64,
@@ -267,7 +266,6 @@ fn agrees(worker: &Worker<'_>, io: &Chance) {
     }
 }
 
-/// Turns this many times.
 fn turns(worker: &mut Worker<'_>, io: &mut Chance, count: u32) {
     for _ in 0..count {
         worker.turn(io, clock::now(), clock::now() + SECOND).expect("chance breaks no loop");
