@@ -62,7 +62,6 @@ pub(crate) enum Event {
     /// The connection is over, or no longer needed, without a failure.
     Closed,
     Failed,
-    /// The wait after a failure is over.
     Rested,
 }
 
@@ -158,12 +157,10 @@ impl Slot {
         self.state
     }
 
-    /// Timestamps in the last response's head, if they are read.
     pub(crate) fn stamped(&self) -> Stamped {
         self.reader.stamped
     }
 
-    /// True if a request can be assigned.
     pub(crate) fn is_free(&self) -> bool {
         matches!(self.state, State::Down | State::Idle) && self.request.is_none()
     }

@@ -132,7 +132,6 @@ fn prepare(index: u32, spec: &LoadSpec) -> Result<(), LoadError> {
 struct Conductor<'a, 'scope> {
     shared: &'a Shared<'a>,
     messages: Receiver<Message>,
-    /// Windows that have ended, if they are reported.
     windows: Option<Receiver<(u64, Window)>>,
     handles: &'a [ScopedJoinHandle<'scope, Result<Outcome, LoadError>>],
 }

@@ -17,11 +17,9 @@ const HOPELESS_FAILURES: u32 = 5;
 /// …or, for other failures, after this long: the sum of the first four waits of a slot, 10, 20, 40 and 80 ms.
 const HOPELESS_AFTER: u64 = 150 * MILLISECOND;
 
-/// Connect rate limit of one worker.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     trouble: Option<Trouble>,
-    /// Earliest moment of the next connect.
     not_before: u64,
     /// True once a connection was useful: established before traffic, or answered during traffic.
     proven: bool,

@@ -83,7 +83,6 @@ impl Pacer {
         pacer
     }
 
-    /// The next scheduled time; `None` if there are no more.
     pub(crate) fn peek(&self) -> Option<u64> {
         self.next
     }

@@ -54,7 +54,6 @@ impl Recorder {
         }
     }
 
-    /// Also records the upstream's timestamps if `asked`.
     pub(crate) fn with_stamps(mut self, asked: bool) -> Self {
         self.tally.paths = asked.then(|| Box::new(Paths::new()));
         self
@@ -70,7 +69,6 @@ impl Recorder {
         self.end = self.end.min(ended);
     }
 
-    /// True if a request scheduled at this moment belongs to the trial.
     fn counts(&self, scheduled: u64) -> bool {
         self.start <= scheduled && scheduled < self.end
     }
@@ -93,7 +91,6 @@ impl Recorder {
         }
     }
 
-    /// Records a request to `target`, due at `scheduled`.
     pub(crate) fn scheduled(&mut self, scheduled: u64, target: u32) {
         if self.counts(scheduled) {
             self.tally.counts.scheduled += 1;
@@ -158,7 +155,6 @@ impl Recorder {
         }
     }
 
-    /// Records the timestamps in a response that was complete at `now`.
     pub(crate) fn stamped(&mut self, times: Times, now: u64, stamped: Stamped) {
         if self.counts(times.scheduled)
             && let Some(paths) = &mut self.tally.paths
@@ -213,7 +209,6 @@ impl Recorder {
         }
     }
 
-    /// Records a request that had no outcome when the trial ended.
     pub(crate) fn unfinished(&mut self, times: Times) {
         if self.counts(times.scheduled) {
             match times.sent {
@@ -275,7 +270,6 @@ impl Recorder {
         self.tally.connections.established = connections;
     }
 
-    /// Returns the results; the measured time ended at `ended`.
     pub(crate) fn finish(mut self, ended: u64) -> Tally {
         let histograms = &mut self.tally.histograms;
         histograms.send_lag.saturating_record_n(0, self.on_time);

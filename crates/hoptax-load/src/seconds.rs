@@ -19,7 +19,6 @@ pub struct Seconds {
     pending: VecDeque<Second>,
 }
 
-/// One second, as far as workers have reported it.
 #[derive(Debug)]
 struct Second {
     windows: u64,

@@ -21,7 +21,6 @@ impl Spares {
         bytes
     }
 
-    /// Returns the buffer to the pool if it fits.
     pub(crate) fn give_back(&mut self, mut bytes: Vec<u8>) {
         if bytes.capacity() > 0 && bytes.capacity() <= self.most - self.kept {
             self.kept += bytes.capacity();

@@ -113,7 +113,6 @@ pub(crate) enum Stamped {
 pub(crate) struct Place(usize);
 
 impl Place {
-    /// Finds the header in a complete head, and remembers its offset.
     #[inline]
     pub(crate) fn find(&mut self, head: &[u8]) -> Stamped {
         match self.look(head) {

@@ -154,7 +154,6 @@ impl Queue {
         self.last = slot;
     }
 
-    /// Disarms `slot`. Does nothing if it is not armed.
     fn disarm(&mut self, slot: u32) {
         let Some(&Link { before, after, .. }) = self.links.get(slot as usize) else { return };
         if before == DISARMED {
@@ -171,7 +170,6 @@ impl Queue {
         self.links[slot as usize].before = DISARMED;
     }
 
-    /// When the next timeout expires; `u64::MAX` if none is armed.
     fn next(&self) -> u64 {
         // NONE is beyond every valid slot.
         self.links

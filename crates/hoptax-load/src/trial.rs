@@ -44,9 +44,13 @@ pub(crate) struct TrialTimes {
 #[derive(Debug)]
 pub(crate) enum Message {
     /// Opening is over; this many connections are established.
-    Opened { established: u64, error: Option<String> },
-    /// The measured time is over.
-    Measured { ended: u64 },
+    Opened {
+        established: u64,
+        error: Option<String>,
+    },
+    Measured {
+        ended: u64,
+    },
     /// The worker failed; its result contains the reason.
     Failed,
 }
@@ -87,7 +91,6 @@ impl Shared<'_> {
         self.interrupt.load(Ordering::Relaxed)
     }
 
-    /// Worker `index`'s share of `total`.
     pub(crate) fn share(&self, total: u64, index: u32) -> u64 {
         let workers = u64::from(self.workers);
         total / workers + u64::from(u64::from(index) < total % workers)

@@ -33,7 +33,6 @@ const SPIN: u64 = 50_000;
 /// Attempts per slot to open a connection before traffic begins. Fewer are made if the peer refuses them.
 const OPENING_ATTEMPTS: u8 = 5;
 
-/// Settings that all workers share.
 #[derive(Debug)]
 pub(crate) struct Setup<'a> {
     pub(crate) addresses: &'a [Address],
@@ -54,12 +53,18 @@ pub(crate) struct Setup<'a> {
 pub(crate) enum Source {
     /// No requests yet: connections are opened, and failed ones retried.
     Opening,
-    /// No new requests.
     Quiet,
     /// Each free slot gets a request, until `end`; at most `limit` requests from `start` on.
-    Closed { start: u64, end: u64, limit: u64 },
+    Closed {
+        start: u64,
+        end: u64,
+        limit: u64,
+    },
     /// Each due request gets a free slot: first the requests that remain from the warm-up, then those of the measured time.
-    Open { warmup: Box<Pacer>, measured: Box<Pacer> },
+    Open {
+        warmup: Box<Pacer>,
+        measured: Box<Pacer>,
+    },
 }
 
 #[derive(Debug)]
@@ -84,9 +89,7 @@ pub(crate) struct Worker<'a> {
     leaving: usize,
     /// Open loop: slots without a request, the longest idle first.
     free: VecDeque<u32>,
-    /// Slots not visited yet since traffic began.
     starting: std::ops::Range<u32>,
-    /// Number of slots with a request.
     active: usize,
     requests: Requests<'a>,
     scratch: Scratch,
@@ -175,7 +178,6 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Returns the results; the measured time ended at `ended`.
     pub(crate) fn finish(self, ended: u64) -> Tally {
         self.recorder.finish(ended)
     }
@@ -267,7 +269,6 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Assigns to `slot` the request that was due at `scheduled`.
     fn assign<L: EventLoop>(&mut self, io: &mut L, slot: u32, scheduled: u64, now: u64) {
         let target = self.requests.choose();
         self.recorder.scheduled(scheduled, target);

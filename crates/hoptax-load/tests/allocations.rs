@@ -123,7 +123,6 @@ fn a_request_in_steady_state_allocates_nothing() {
     }
 }
 
-/// A response of several TLS records, which arrive in pieces.
 fn large() -> &'static [&'static [u8]] {
     const LENGTH: usize = 100_000;
     let mut response = format!("HTTP/1.1 200 OK\r\ncontent-length: {LENGTH}\r\n\r\n").into_bytes();
@@ -217,7 +216,6 @@ fn mix() -> Vec<TargetSpec> {
     vec![plain(), made, checked]
 }
 
-/// Runs the shorter and the longer load, and compares.
 fn examine(case: &Case) {
     let address = serve(case);
     // A first run, not counted: it does what happens only once per process.

@@ -77,7 +77,6 @@ pub fn check(check: &Check) -> Result<(), CheckError> {
     }
 }
 
-/// True if a response without a body can pass.
 pub(crate) fn passes_without_body(check: &Check) -> bool {
     match check {
         Check::Status(_) | Check::Header { .. } => true,

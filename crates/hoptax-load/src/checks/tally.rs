@@ -11,7 +11,6 @@ const COUNTED_SEPARATELY: usize = 8;
 pub(crate) struct FailedChecks(BTreeMap<(u32, u16, u64), u64>);
 
 impl FailedChecks {
-    /// Counts `times` responses to `target` that failed this check.
     pub(crate) fn add(&mut self, target: u32, failed: Failed, times: u64) {
         let Failed { check, saw } = failed;
         if let Some(count) = self.0.get_mut(&(target, check, saw)) {

@@ -76,7 +76,6 @@ struct Connection {
     hangup: bool,
     /// The end of the peer's stream was delivered; only sending continues.
     ended: bool,
-    /// Shut down our side once `pending` is sent.
     finishing: bool,
 }
 

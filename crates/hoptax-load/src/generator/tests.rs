@@ -30,7 +30,6 @@ const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
 /// A server with a thread per connection; each thread runs `behave` until it returns.
 struct Server {
     address: SocketAddr,
-    /// Requests seen by [`answer`].
     requests: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
 }

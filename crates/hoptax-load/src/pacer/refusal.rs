@@ -3,7 +3,6 @@
 use super::{HIGHEST_RATE, LOWEST_RATE};
 use crate::spec::{Rate, Stage};
 
-/// Why `rate` cannot be held for `duration_ns`; `None` if it can.
 pub(crate) fn refusal(rate: &Rate, duration_ns: u64) -> Option<String> {
     let stages = match rate {
         Rate::Fixed(rate) if possible(*rate) => return None,

@@ -13,7 +13,6 @@ const RATE_UNIT: f64 = 1e6;
 /// Units of one request: two (for the half in a ramp's area) × nanoseconds per second × [`RATE_UNIT`].
 pub(super) const REQUEST: u128 = 2 * SECOND as u128 * RATE_UNIT as u128;
 
-/// A stage: a linear change from one rate to another.
 #[derive(Debug, Clone, Copy)]
 struct Segment {
     /// Units due before this stage.
@@ -26,7 +25,6 @@ struct Segment {
     to: u64,
 }
 
-/// The number of requests due as a function of time, from 0 on.
 #[derive(Debug, Clone)]
 pub(super) struct Schedule {
     segments: Box<[Segment]>,

@@ -25,7 +25,6 @@ pub(crate) struct Tally {
     pub(crate) targets: Targets,
     /// Absent until a handshake is complete.
     pub(crate) tls: Option<Box<Handshakes>>,
-    /// Results from the upstream's timestamps; absent if they are not requested.
     pub(crate) paths: Option<Box<Paths>>,
     pub(crate) last_outcome: u64,
 }

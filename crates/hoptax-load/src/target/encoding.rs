@@ -13,7 +13,6 @@ pub(crate) struct Protocol {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Encoding {
     pub(super) version: HttpVersion,
-    /// True for the last request of a connection.
     pub(super) closing: bool,
 }
 
@@ -38,7 +37,6 @@ impl Encoding {
         }
     }
 
-    /// True if the connection closes after this request.
     pub(super) fn closes(self, target: &TargetSpec) -> bool {
         let says = |token| connection(target).any(|value| has_token(value.as_bytes(), token));
         let kept =

@@ -44,7 +44,6 @@ pub(crate) struct Target {
 #[derive(Debug)]
 struct Encoded {
     request: Request,
-    /// True if the connection closes after this request.
     closes: bool,
 }
 
@@ -85,14 +84,12 @@ impl Target {
         })
     }
 
-    /// A target for tests of response parsing.
     #[cfg(test)]
     pub(crate) fn of_get() -> Self {
         let target = TargetSpec::only("GET", "/", Vec::new(), Vec::new());
         Self::new(0, &target, &Files::default(), Protocol::default()).expect("fit to be sent")
     }
 
-    /// `last`: for the last request of a connection.
     #[inline]
     fn encoded(&self, last: bool) -> &Encoded {
         match &self.last {

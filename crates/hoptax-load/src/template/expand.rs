@@ -86,7 +86,6 @@ impl Program {
         }
     }
 
-    /// Length of the longest possible output, bytes.
     pub(crate) fn longest(&self, files: &Files<'_>) -> usize {
         let longest = |step: &Step| match step {
             Step::Bytes(bytes) => bytes.len(),
@@ -144,7 +143,6 @@ pub(crate) struct Takes {
 }
 
 impl Takes {
-    /// For a request that consists of all `programs`.
     pub(crate) fn of<'p>(programs: impl IntoIterator<Item = &'p Program>) -> Self {
         let mut takes = Self::default();
         programs.into_iter().for_each(|program| program.takes(&mut takes));
@@ -152,7 +150,6 @@ impl Takes {
     }
 }
 
-/// Current values of one worker's templates.
 #[derive(Debug)]
 pub(crate) struct Values<'a> {
     files: &'a Files<'a>,
@@ -178,7 +175,6 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Moves on after a request that uses `takes`.
     pub(crate) fn advance(&mut self, takes: &Takes) {
         if takes.seq {
             self.seq += self.step;

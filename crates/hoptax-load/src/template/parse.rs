@@ -4,12 +4,10 @@ use super::error::TemplateError;
 use std::collections::BTreeSet;
 
 const WORDS: [&str; 5] = ["seq", "uuid", "random", "line", "base64"];
-/// The templates, for error messages.
 const KNOWN: &str = "templates are `seq`, `uuid`, `random LOW HIGH`, `line FILE` and `base64 TEXT`; write `\\{{` for a literal `{{`";
 /// Deepest nesting of `base64`. Nobody needs three levels, and a hostile text must not exhaust the stack.
 const DEEPEST: usize = 8;
 
-/// A part of a text, with its byte offset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Piece<'t> {
     pub(super) at: usize,
@@ -25,7 +23,6 @@ pub(super) enum Part<'t> {
     /// Lowest and highest number, both included.
     Random(i64, i64),
     Line(&'t str),
-    /// Parts of the text to encode.
     Base64(Vec<Piece<'t>>),
 }
 

@@ -5,11 +5,9 @@ const SPARES: usize = 64;
 
 #[derive(Debug, Default)]
 pub(crate) struct Buffers {
-    /// Bytes to send.
     pub(crate) out: Vec<u8>,
     /// Decrypted bytes.
     pub(crate) plain: Vec<u8>,
-    /// Unused buffers for partial records.
     spares: Vec<Vec<u8>>,
 }
 
@@ -19,7 +17,6 @@ impl Buffers {
         self.spares.pop().unwrap_or_default()
     }
 
-    /// Keeps the buffer for reuse.
     pub(super) fn keep_spare(&mut self, mut memory: Vec<u8>) {
         if memory.capacity() > 0 && self.spares.len() < SPARES {
             memory.clear();

@@ -81,7 +81,6 @@ impl Established {
         }
     }
 
-    /// Processes the complete handshake messages that arrived after the handshake.
     fn messages(&mut self, out: &mut Vec<u8>) -> Result<(), Failure> {
         let tls13 = self.receive.layout().is_tls13();
         while let Some((&[kind, high, middle, low], rest)) =

@@ -13,14 +13,12 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// The message for the user.
     pub(crate) fn text(&self) -> &str {
         match self {
             Self::Certificate(text) | Self::Refused(text) | Self::Malformed(text) => text,
         }
     }
 
-    /// For a fatal alert.
     pub(super) fn alert(alert: AlertDescription) -> Self {
         Self::Refused(refusal(alert))
     }

@@ -43,7 +43,6 @@ impl Layout {
         self == Self::Tls13
     }
 
-    /// Bytes between header and ciphertext.
     fn explicit_nonce(self) -> usize {
         if self == Self::Tls12Explicit { EXPLICIT_NONCE } else { 0 }
     }
@@ -114,7 +113,6 @@ impl Half {
         self.sequence
     }
 
-    /// Number of records needed for `length` bytes of plaintext.
     pub(super) fn records(length: usize) -> u64 {
         length.div_ceil(LONGEST_PLAINTEXT) as u64
     }

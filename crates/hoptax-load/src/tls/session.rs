@@ -41,7 +41,6 @@ pub(crate) enum Received {
 #[derive(Debug)]
 pub(crate) struct Session {
     phase: Phase,
-    /// Start of the handshake.
     pub(crate) began: u64,
     /// An incomplete record; during the handshake also data that rustls has not consumed.
     partial: Vec<u8>,
@@ -259,7 +258,6 @@ fn fill(partial: &mut Vec<u8>, input: &mut &[u8], layout: records::Layout) -> Re
 
 #[cfg(test)]
 impl Session {
-    /// Sets the limit of records per key.
     pub(super) fn limit_records(&mut self, limit: u64) {
         let Phase::Established(established) = &mut self.phase else { panic!("not established") };
         established.limit = limit;

@@ -24,7 +24,6 @@ struct Kept {
 }
 
 impl Sessions {
-    /// For a worker that can use this many tickets.
     pub(super) fn new(most: usize) -> Self {
         Self { most, kept: Mutex::default() }
     }

@@ -106,7 +106,6 @@ pub(crate) fn server(
     config
 }
 
-/// A client that trusts `authority` and supports both versions.
 pub(crate) fn client(authority: &Authority) -> TlsSpec {
     TlsSpec {
         server_name: NAME.to_owned(),

@@ -12,7 +12,6 @@ const BOTH: [TlsVersion; 2] = [TlsVersion::Tls12, TlsVersion::Tls13];
 /// Connections of the worker that owns the sessions.
 const CONNECTIONS: usize = 20;
 
-/// Agreed parameters of a session, without their lifetime.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Known {
     version: &'static str,
@@ -29,9 +28,7 @@ struct Pair {
     /// The server's bytes reach the session in pieces of this size.
     piece: usize,
     agreed: Option<Known>,
-    /// Plaintext that the session received.
     heard: Vec<u8>,
-    /// Plaintext that the server received.
     asked: Vec<u8>,
 }
 
@@ -53,7 +50,6 @@ impl Pair {
         pair
     }
 
-    /// Delivers the session's output to the server.
     fn deliver_to_server(&mut self) {
         let mut out = &self.buffers.out[..];
         while !out.is_empty() {

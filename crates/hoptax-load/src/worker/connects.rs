@@ -42,7 +42,6 @@ impl Worker<'_> {
         }
     }
 
-    /// Starts the next few queued connects, within the limits.
     pub(super) fn connect_queued<L: EventLoop>(&mut self, io: &mut L) {
         for _ in 0..CONNECTS_IN_A_ROW {
             if !self.may_connect() {

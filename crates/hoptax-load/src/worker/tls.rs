@@ -61,7 +61,6 @@ impl Worker<'_> {
         }
     }
 
-    /// The connection ended during the handshake.
     pub(super) fn handshake_broken<L: EventLoop>(
         &mut self,
         io: &mut L,

@@ -4,7 +4,6 @@ use crate::event_loop::{EventLoop, Token};
 use crate::tls::{Buffers, Client, Session};
 use std::io;
 
-/// TLS configuration and buffers of one worker.
 #[derive(Debug)]
 pub(super) struct TlsShared {
     pub(super) client: Client,

@@ -8,7 +8,6 @@ use hoptax_load::record::Cause;
 const MALFORMED: Outcome = Fails(Cause::MalformedResponse);
 const CHUNKED: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
 
-/// Sends `begin`, then `rest` repeatedly until the client leaves.
 fn flood(name: &'static str, outcome: Outcome, begin: &'static str, rest: &'static str) -> Case {
     case(name, outcome, move |peer| {
         if peer.request() && peer.write(begin) {

@@ -38,13 +38,10 @@ const IMPATIENT: u64 = 1000 * MILLISECOND;
 /// …and if it is not, the number of retries, each with [`MORE`] times the timeout.
 const AGAIN: u32 = 2;
 const MORE: u64 = 4;
-/// After this time the engine hangs.
 const HANGS: Duration = Duration::from_secs(120);
 
-/// Expected outcome of every request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
-    /// Every request fails with this cause.
     Fails(Cause),
     /// Every request fails with one of these causes, depending on a race between two processes.
     FailsBy(&'static [Cause]),
@@ -60,7 +57,6 @@ struct Case {
     timeout: u64,
 }
 
-/// A server that behaves like this on each connection.
 fn case(name: &'static str, outcome: Outcome, behaviour: impl Fn(&mut Peer) + Send + Sync + 'static) -> Case {
     let timeout = match outcome {
         Outcome::Fails(Cause::ResponseTimeout | Cause::ReadTimeout | Cause::ConnectTimeout) => IMPATIENT,

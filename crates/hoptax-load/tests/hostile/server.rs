@@ -93,7 +93,6 @@ impl Peer {
         self.connection.write_all(bytes.as_ref()).is_ok()
     }
 
-    /// Writes byte by byte, each in its own segment.
     pub(crate) fn trickle(&mut self, bytes: impl AsRef<[u8]>, pause: Duration) -> bool {
         bytes.as_ref().chunks(1).all(|byte| {
             let written = self.write(byte);
@@ -123,7 +122,6 @@ impl Peer {
         }
     }
 
-    /// Reads until the client leaves.
     pub(crate) fn until_gone(&mut self) {
         let mut buffer = [0; 4096];
         while matches!(self.connection.read(&mut buffer), Ok(1..)) {}

@@ -4,7 +4,6 @@ use super::chunked::{Between, between};
 use super::{Framing, Malformed};
 use std::ops::Range;
 
-/// Position in a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Body {
     Length(u64),

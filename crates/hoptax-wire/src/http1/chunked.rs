@@ -6,12 +6,16 @@ use super::{MAX_CHUNK_LINE, MAX_FIELDS, MAX_HEAD, Malformed};
 /// The framing between the data of two chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Between {
-    /// The input is incomplete.
     Partial,
     /// After `skip` bytes, `size` (above zero) bytes of data follow.
-    Data { skip: usize, size: u64 },
+    Data {
+        skip: usize,
+        size: u64,
+    },
     /// The last chunk and its trailers took `skip` bytes; the body is complete.
-    End { skip: usize },
+    End {
+        skip: usize,
+    },
 }
 
 /// Reads from the end of one chunk's data (`first`: from the start of the body) to the start of the next chunk's data.

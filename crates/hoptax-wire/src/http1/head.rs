@@ -128,7 +128,6 @@ fn describe(error: httparse::Error) -> &'static str {
     }
 }
 
-/// The version as httparse reports it.
 pub(super) fn version(minor: Option<u8>) -> Version {
     if minor == Some(0) { Version::Http10 } else { Version::Http11 }
 }

@@ -18,7 +18,6 @@ struct Log {
 }
 
 impl Staller {
-    /// A server that stalls for `stall` before it answers the request `at`.
     fn serve(at: usize, stall: Duration) -> (Server, Arc<Self>) {
         let staller = Arc::new(Self::default());
         let shared = Arc::clone(&staller);

@@ -4,7 +4,6 @@ use super::*;
 use rustix::net::sockopt;
 use std::time::Instant;
 
-/// Closes with a reset.
 fn reset(connection: TcpStream) {
     sockopt::set_socket_linger(&connection, Some(Duration::ZERO)).expect("set");
     drop(connection);
