@@ -4,7 +4,7 @@ use super::features::Change;
 use anyhow::Context as _;
 use hoptax_load::spec::{HttpVersion, TargetSpec};
 use hoptax_load::target;
-use hoptax_plan::ToldLedger;
+use hoptax_plan::LedgerSource;
 use hoptax_plan::selector::Selector;
 use hoptax_servers::http_client::HttpClient;
 use hoptax_servers::ledger::{InstanceCounts, Ledger};
@@ -34,7 +34,7 @@ impl ExternalLedger {
     ///
     /// # Errors
     /// If the request cannot be built, or a selector is invalid.
-    pub fn new(ledger: &ToldLedger, address: SocketAddr, change: Change) -> anyhow::Result<Self> {
+    pub fn new(ledger: &LedgerSource, address: SocketAddr, change: Change) -> anyhow::Result<Self> {
         let selector = |text: &String| Selector::parse(ledger.kind, text).map_err(anyhow::Error::msg);
         let mut headers = vec![("host".to_owned(), address.to_string())];
         headers.extend(change.headers.iter().cloned());
@@ -104,7 +104,7 @@ mod tests {
     }
 
     fn count(body: &'static str, select: &[&str], token: &str) -> Result<u64, String> {
-        let ledger = ToldLedger {
+        let ledger = LedgerSource {
             url: None,
             path: "/metrics".into(),
             kind: SelectorKind::Prometheus,

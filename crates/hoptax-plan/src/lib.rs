@@ -47,8 +47,8 @@ pub use upstream::{BuiltInUpstream, Delay, Upstream};
 
 // Types that are the same in a plan and on disk are not defined twice.
 pub use hoptax_record::plan::{
-    Access, AccessLog, AutoTrials, Body, CertificateFiles, CpuPlan, CpuSets, HopKind, PackDriver, PathSplit,
-    Profile, Running, Timeouts, TlsAccess, ToldLedger,
+    Access, AccessLog, AutoTrials, Body, CertificateFiles, CpuPlan, CpuSets, HopKind, LedgerSource,
+    PackDriver, PathSplit, Profile, Running, Timeouts, TlsAccess,
 };
 
 #[cfg(test)]

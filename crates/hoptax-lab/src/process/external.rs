@@ -7,7 +7,7 @@ use crate::{Facts, Service};
 use hoptax_host::Watched;
 use hoptax_load::spec::{HttpVersion, TargetSpec};
 use hoptax_load::target;
-use hoptax_plan::ToldLedger;
+use hoptax_plan::LedgerSource;
 use hoptax_plan::units::origin;
 use hoptax_record::{Failure, Stage};
 use hoptax_servers::http_client::HttpClient;
@@ -50,7 +50,7 @@ pub(super) fn attach(
     pid: Option<u32>,
     path: &str,
     change: Change,
-    ledger: Option<&ToldLedger>,
+    ledger: Option<&LedgerSource>,
 ) -> Result<Box<dyn Service>, Failure> {
     let fail = |message: String| Failure {
         stage: Stage::Start,
@@ -90,7 +90,11 @@ fn answers(address: SocketAddr, path: &str, change: &Change) -> anyhow::Result<(
 }
 
 /// The ledger, read once: an unreadable ledger is reported before anything is timed.
-fn open_ledger(ledger: &ToldLedger, upstream: SocketAddr, change: &Change) -> anyhow::Result<ExternalLedger> {
+fn open_ledger(
+    ledger: &LedgerSource,
+    upstream: SocketAddr,
+    change: &Change,
+) -> anyhow::Result<ExternalLedger> {
     let count = match &ledger.url {
         None => ExternalLedger::new(ledger, upstream, change.clone())?,
         Some(url) => {

@@ -6,7 +6,7 @@ use crate::error::Place;
 use crate::raw::{Placed, RawCertificate, RawLedger, RawUpstream};
 use crate::selector::Selector;
 use crate::units::{self, Origin};
-use crate::{Access, CertificateFiles, Running, TlsAccess, ToldLedger};
+use crate::{Access, CertificateFiles, LedgerSource, Running, TlsAccess};
 use hoptax_record::bounded;
 
 /// Keys for TLS access.
@@ -129,7 +129,7 @@ pub(super) fn pid(reader: &mut Reader<'_>, typed: Option<&Placed<u32>>) -> Optio
     typed.map(|pid| pid.value)
 }
 
-fn ledger(reader: &mut Reader<'_>, typed: &RawLedger) -> ToldLedger {
+fn ledger(reader: &mut Reader<'_>, typed: &RawLedger) -> LedgerSource {
     let kind = typed.kind.unwrap_or_default();
     for select in &typed.select.0 {
         if let Err(help) = Selector::parse(kind, &select.value.0) {
@@ -145,7 +145,7 @@ fn ledger(reader: &mut Reader<'_>, typed: &RawLedger) -> ToldLedger {
         Some(origin.to_string())
     });
     let path =
-        typed.path.as_ref().map_or_else(|| ToldLedger::USUAL_PATH.to_owned(), |path| path.value.clone());
+        typed.path.as_ref().map_or_else(|| LedgerSource::USUAL_PATH.to_owned(), |path| path.value.clone());
     if let Some(typed) = typed.path.as_ref().filter(|path| !is_plain_path(&path.value)) {
         reader.fault(
             typed.place,
@@ -153,7 +153,7 @@ fn ledger(reader: &mut Reader<'_>, typed: &RawLedger) -> ToldLedger {
             "start it with `/` and use no spaces",
         );
     }
-    ToldLedger {
+    LedgerSource {
         url,
         path,
         kind,

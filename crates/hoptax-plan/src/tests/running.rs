@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::selector::SelectorKind;
-use crate::{Access, CertificateFiles, TlsAccess, ToldLedger};
+use crate::{Access, CertificateFiles, LedgerSource, TlsAccess};
 use std::path::{Path, PathBuf};
 
 /// A directory with the files that these plans name.
@@ -66,7 +66,7 @@ fn an_upstream_over_tls_has_a_name_an_authority_and_credentials() {
             token_file: Some(file("token")),
         },
         pid: Some(4711),
-        ledger: Some(ToldLedger {
+        ledger: Some(LedgerSource {
             url: None,
             path: "/metrics".into(),
             kind: SelectorKind::Prometheus,

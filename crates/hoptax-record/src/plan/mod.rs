@@ -13,7 +13,7 @@ pub use gateway::{Feature, Gateway, GatewayKind, HopDelay, HopDelayHow, HopKind,
 pub use load::{Action, Budget, Event, Figure, LoadPoint, LoadSelector, Objective, Route, Search, Term};
 pub use target::{Target, Timeouts};
 pub use upstream::{
-    Access, Body, BuiltInUpstream, CertificateFiles, Delay, Running, SelectorKind, TlsAccess, ToldLedger,
+    Access, Body, BuiltInUpstream, CertificateFiles, Delay, LedgerSource, Running, SelectorKind, TlsAccess,
     Upstream,
 };
 

@@ -80,7 +80,7 @@ pub struct Running {
     pub pid: Option<u32>,
     /// Where the upstream publishes its count of requests; absent if there is no ledger.
     #[serde(default)]
-    pub ledger: Option<ToldLedger>,
+    pub ledger: Option<LedgerSource>,
 }
 
 /// TLS and credentials for a service that already runs.
@@ -115,7 +115,7 @@ pub struct CertificateFiles {
 
 /// A count of requests that an upstream publishes over HTTP.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ToldLedger {
+pub struct LedgerSource {
     /// `http://host:port` to read it from; absent to use the upstream's own address.
     pub url: Option<String>,
     /// Path, beginning with `/`.
@@ -126,7 +126,7 @@ pub struct ToldLedger {
     pub select: Vec<String>,
 }
 
-impl ToldLedger {
+impl LedgerSource {
     /// Default path: where Prometheus scrapes.
     pub const USUAL_PATH: &str = "/metrics";
 }

@@ -63,7 +63,7 @@ pub struct Row {
     pub verdict: Verdict,
 }
 
-/// A difference because of which two runs answer different questions.
+/// A difference that makes two runs answer different questions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Obstacle {
     /// What differs.
