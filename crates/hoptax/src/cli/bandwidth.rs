@@ -57,7 +57,8 @@ impl Args {
                     "cannot measure to {address}; is `hoptax bandwidth --listen` running on that machine?"
                 )
             }),
-            None => measure_loopback(&asked).context("cannot measure the loopback"),
+            None => measure_loopback(&asked)
+                .context("cannot measure the loopback; check it with `ip addr show lo`"),
         };
         let all = (0..self.repeats).map(|_| once()).collect::<anyhow::Result<Vec<Measured>>>()?;
         let where_to = address.map_or_else(|| "loopback".to_owned(), |address| address.to_string());
@@ -90,7 +91,7 @@ fn listen(typed: &str) -> anyhow::Result<Exit> {
         format!("cannot listen on {address}; use an address of this machine and a free port (0 picks one)")
     })?;
     writeln!(std::io::stdout(), "{}", json!({ "listen": listener.local_addr()?.to_string() }))?;
-    receive(&listener, || false).context("cannot accept connections any more")?;
+    receive(&listener, || false).context("cannot accept connections any more; start the receiver again")?;
     Ok(Exit::Success)
 }
 

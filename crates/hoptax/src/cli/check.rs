@@ -35,11 +35,11 @@ impl Args {
         self.only.apply(&mut plan)?;
         let packs = self.source.packs()?;
         let notes = fits(&plan, &packs)?;
-        let outlook = Outlook { notes, ..Outlook::of(&plan, not_installed(&plan, &packs)) };
+        let preview = Preview { notes, ..Preview::of(&plan, not_installed(&plan, &packs)) };
         if self.json {
-            writeln!(io::stdout(), "{}", serde_json::to_string_pretty(&outlook)?)?;
+            writeln!(io::stdout(), "{}", serde_json::to_string_pretty(&preview)?)?;
         } else {
-            write!(io::stdout(), "{outlook}")?;
+            write!(io::stdout(), "{preview}")?;
         }
         Ok(Exit::Success)
     }
@@ -47,15 +47,15 @@ impl Args {
 
 /// What a run of the plan would measure.
 #[derive(Debug, Serialize)]
-struct Outlook {
+struct Preview {
     name: String,
     upstream: String,
-    contenders: Vec<ContenderOutlook>,
-    targets: Vec<TargetOutlook>,
+    contenders: Vec<ContenderPreview>,
+    targets: Vec<TargetPreview>,
     /// The targets, in words.
     #[serde(skip)]
     requested: String,
-    load: Vec<LoadOutlook>,
+    load: Vec<LoadPreview>,
     /// Contenders × load points in rounds.
     cases: usize,
     /// With `trials: auto`, the minimum.
@@ -68,7 +68,7 @@ struct Outlook {
     /// In all rounds (the minimum with `trials: auto`). Direct counts twice per load point and round.
     trials: u64,
     /// Load points that search for a capacity; they have no cases.
-    searches: Vec<SearchOutlook>,
+    searches: Vec<SearchPreview>,
     /// Absent if the run will draw one.
     seed: Option<u64>,
     expected_s: f64,
@@ -102,13 +102,13 @@ fn not_installed(plan: &Plan, packs: &PackSet) -> Vec<NotInstalled> {
 }
 
 #[derive(Debug, Serialize)]
-struct ContenderOutlook {
+struct ContenderPreview {
     label: String,
     what: String,
 }
 
 #[derive(Debug, Serialize)]
-struct TargetOutlook {
+struct TargetPreview {
     name: String,
     method: String,
     path: String,
@@ -117,7 +117,7 @@ struct TargetOutlook {
 }
 
 #[derive(Debug, Serialize)]
-struct LoadOutlook {
+struct LoadPreview {
     #[serde(rename = "loop")]
     loops: &'static str,
     connections: u32,
@@ -137,7 +137,7 @@ struct LoadOutlook {
 
 /// A search for capacity.
 #[derive(Debug, Serialize)]
-struct SearchOutlook {
+struct SearchPreview {
     objectives: Vec<String>,
     from: f64,
     to: f64,
@@ -146,7 +146,7 @@ struct SearchOutlook {
     most_trials: u32,
 }
 
-impl SearchOutlook {
+impl SearchPreview {
     fn of(search: &Search) -> Self {
         let (fewest_trials, most_trials) = search::bounds(search);
         Self {
@@ -159,11 +159,11 @@ impl SearchOutlook {
     }
 }
 
-impl Outlook {
+impl Preview {
     fn of(plan: &Plan, not_installed: Vec<NotInstalled>) -> Self {
         let direct =
-            ContenderOutlook { label: DIRECT.to_owned(), what: "no gateway: the baseline".to_owned() };
-        let gateways = plan.gateways.iter().map(ContenderOutlook::of);
+            ContenderPreview { label: DIRECT.to_owned(), what: "no gateway: the baseline".to_owned() };
+        let gateways = plan.gateways.iter().map(ContenderPreview::of);
         let contenders: Vec<_> = std::iter::once(direct).chain(gateways).collect();
         let in_rounds = plan.load.iter().filter(|load| load.search.is_none()).count();
         Self {
@@ -175,12 +175,12 @@ impl Outlook {
                 .load
                 .iter()
                 .filter_map(|load| load.search.as_ref())
-                .map(SearchOutlook::of)
+                .map(SearchPreview::of)
                 .collect(),
             contenders,
-            targets: plan.targets.iter().map(|target| TargetOutlook::of(target, &plan.targets)).collect(),
+            targets: plan.targets.iter().map(|target| TargetPreview::of(target, &plan.targets)).collect(),
             requested: Target::describe_all(&plan.targets),
-            load: plan.load.iter().map(LoadOutlook::of).collect(),
+            load: plan.load.iter().map(LoadPreview::of).collect(),
             rounds: plan.trials.at_least(),
             most_rounds: match plan.trials {
                 Trials::Auto(auto) if in_rounds > 0 => Some(auto.most),
@@ -196,7 +196,7 @@ impl Outlook {
     }
 }
 
-impl ContenderOutlook {
+impl ContenderPreview {
     fn of(gateway: &Gateway) -> Self {
         let what = match &gateway.kind {
             GatewayKind::Pack { pack, workers, features, driver, .. } => {
@@ -223,7 +223,7 @@ impl ContenderOutlook {
     }
 }
 
-impl TargetOutlook {
+impl TargetPreview {
     fn of(target: &Target, all: &[Target]) -> Self {
         Self {
             name: target.name.clone(),
@@ -234,7 +234,7 @@ impl TargetOutlook {
     }
 }
 
-impl LoadOutlook {
+impl LoadPreview {
     fn of(load: &LoadPoint) -> Self {
         let (loops, rate, arrivals) = match &load.shape {
             Shape::Closed => ("closed", None, None),
@@ -276,14 +276,14 @@ fn describe_upstream(upstream: &Upstream) -> String {
     }
 }
 
-impl fmt::Display for Outlook {
+impl fmt::Display for Preview {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let contenders = self.contenders.len();
         let load_points = plural((self.load.len() - self.searches.len()) as u64, "load point");
         writeln!(f, "plan {}\n", self.name)?;
         writeln!(f, "upstream     {}", self.upstream)?;
         let width = self.contenders.iter().map(|contender| contender.label.len()).max().unwrap_or(0);
-        for (index, ContenderOutlook { label, what }) in self.contenders.iter().enumerate() {
+        for (index, ContenderPreview { label, what }) in self.contenders.iter().enumerate() {
             let head = if index == 0 { "contenders" } else { "" };
             writeln!(f, "{head:<12} {label:<width$}  {what}")?;
         }

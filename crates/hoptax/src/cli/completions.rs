@@ -5,14 +5,14 @@ use clap::Command;
 use clap_complete::Shell;
 use std::io;
 
-/// Print a shell's completion script
+/// Print the completion script of a shell
 ///
 /// bash: `hoptax completions bash > ~/.local/share/bash-completion/completions/hoptax`.
 /// zsh: `hoptax completions zsh > _hoptax`, in a directory of `$fpath`.
 /// fish: `hoptax completions fish > ~/.config/fish/completions/hoptax.fish`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Shell to complete commands in
+    /// Shell to print the script for
     #[arg(value_enum)]
     shell: Shell,
 }

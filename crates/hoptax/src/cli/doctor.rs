@@ -17,7 +17,7 @@ use std::path::PathBuf;
 
 /// Check whether this machine is fit for measurements, and say how to fix what is not
 ///
-/// Checks CPUs, clocks, limits, memory and the network. This takes about two seconds and changes nothing. With a plan, it also
+/// Checks CPUs, clocks, limits, memory, the network, and the free disk space of --out. This takes about two seconds and changes nothing. With a plan, it also
 /// checks that this machine can run the plan.
 #[derive(Debug, clap::Args)]
 #[command(

@@ -120,7 +120,7 @@ fn write_pages(packs: &PackSet, directory: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What this machine has of the gateway: the program and the container image.
+/// The program and the container image of the gateway on this machine.
 fn here(pack: &Pack) -> anyhow::Result<String> {
     let row = row(pack).map_err(BadInput::from)?;
     let process = match (&row.binary, &row.version) {
@@ -161,7 +161,7 @@ fn row(pack: &Pack) -> Result<Row<'_>, PackError> {
 fn table(packs: &PackSet, rows: &[Row<'_>]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(["NAME", "INSTALLED", "FEATURES", "LAST RUN FOR REAL", "STARTS AS"]);
+    table.set_header(["NAME", "INSTALLED", "FEATURES", "LAST REAL RUN", "STARTS AS"]);
     for (row, pack) in rows.iter().filter_map(|row| Some((row, packs.get(row.name)?))) {
         let installed = match (&row.version, row.installed) {
             (Some(version), _) => version.clone(),

@@ -16,7 +16,7 @@ pub(super) const OUT: &str = "Directory in which `hoptax run` creates the run di
 pub(super) const ACCEPT_VOID: &str = "Ignore `void` findings for the exit status: do not exit 4";
 pub(super) const TOKEN_FILE: &str = "File with the token that clients must send: one line of at least 16 characters [default: a random token if \
      the address is not loopback]";
-pub(super) const NO_LIVE: &str = "Do not show the live view; it appears only on a terminal";
+pub(super) const NO_LIVE: &str = "Do not show the live view on the terminal";
 pub(super) const CPUS: &str =
     "Pin the threads to these CPUs, in this order: 0, 0,2 or 2-3 [default: not pinned]";
 pub(super) const COMPARE_ANYWAY: &str = "Compare even if the runs measured different things";

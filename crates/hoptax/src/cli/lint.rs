@@ -11,7 +11,7 @@ use hoptax_record::Failure;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
-/// Check that packs configure their gateways equally: start each gateway and observe it
+/// Check that gateway packs use equivalent settings, by starting each gateway and observing it
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit status: 0 all gateways are equalised; 1 a gateway could not be checked; 2 a pack or the command line \
@@ -61,7 +61,8 @@ impl Args {
             return Err(BadInput(format!("there is no pack `{unknown}`; the packs are {known}")).into());
         }
         let work_dir = WorkDir::new(self.keep.as_deref());
-        let exe = std::env::current_exe().context("cannot find the hoptax program itself")?;
+        let exe = std::env::current_exe()
+            .context("cannot find the running hoptax program; was its file moved or removed?")?;
         let (mut reports, mut failures) = (Vec::new(), Vec::new());
         for name in &self.names {
             if io::stderr().is_terminal() {

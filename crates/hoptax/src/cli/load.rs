@@ -45,7 +45,8 @@ impl Args {
         let record = if live::is_wanted(&self.output) {
             spec.windows = true;
             let interrupt = terminal::watch_during_view(&interrupts::SIGNALS)?;
-            let view = live::View::start(url, &spec).context("cannot start the live view")?;
+            let view = live::View::start(url, &spec)
+                .context("cannot start the live view; leave it out with --no-live")?;
             // The view is dropped, and the screen left, before anything else is printed.
             hoptax_load::run(&spec, &interrupt, Watch::Windows, view.observer())
         } else {

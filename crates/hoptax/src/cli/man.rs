@@ -68,9 +68,11 @@ fn find<'p>(pages: &'p [Command], verb: Option<&str>) -> Result<&'p Command, Bad
     let of_page = |page| name(page).strip_prefix("hoptax-").unwrap_or_default();
     pages[1..].iter().find(|page| of_page(page) == verb).ok_or_else(|| {
         let verbs: Vec<&str> = pages[1..].iter().map(of_page).collect();
-        let meant = nearest(verb, verbs.iter().copied());
-        let meant = meant.map_or(String::new(), |name| format!("did you mean `{name}`? "));
-        BadInput(format!("there is no command `{verb}`; {meant}the commands are {}", verbs.join(", ")))
+        let help = match nearest(verb, verbs.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("the commands are {}", verbs.join(", ")),
+        };
+        BadInput(format!("there is no command `{verb}`; {help}"))
     })
 }
 

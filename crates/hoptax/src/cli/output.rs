@@ -33,7 +33,7 @@ pub(super) fn write_file(path: &Path, content: impl AsRef<[u8]>) -> anyhow::Resu
 pub(super) fn print(text: &str) -> anyhow::Result<()> {
     match io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        other => other.context("cannot write the report to standard output"),
+        other => other.context("cannot write to standard output"),
     }
 }
 

@@ -8,7 +8,7 @@ use hoptax_lab::render::Rendered;
 use hoptax_plan::GatewayKind;
 use std::path::Path;
 
-/// Print the configuration with which a run would start a gateway of a plan
+/// Print the configuration that a run of the plan would write for one gateway
 ///
 /// Ports and directories are placeholders: in a run the kernel chooses the ports.
 #[derive(Debug, clap::Args)]
@@ -45,7 +45,7 @@ impl Args {
     }
 }
 
-/// Every file under a heading, then the command and the settings that differ.
+/// Each file under a heading, then the start command, and the settings that differ from the defaults.
 fn text(rendered: &Rendered) -> String {
     let mut text = String::new();
     for file in &rendered.files {
@@ -59,7 +59,7 @@ fn text(rendered: &Rendered) -> String {
     for (name, value) in &rendered.environment {
         text += &format!("{name}={value}\n");
     }
-    text += "\n==> settings that differ from what it ships\n";
+    text += "\n==> settings that differ from the gateway's defaults\n";
     for setting in &rendered.settings {
         text += &format!("{}\n    {}\n", setting.setting, setting.reason);
     }

@@ -89,7 +89,8 @@ impl Args {
             look: &look,
             interrupted: &interrupted,
         };
-        let traffic = LocalTraffic::new().context("cannot find the hoptax program itself")?;
+        let traffic = LocalTraffic::new()
+            .context("cannot find the running hoptax program; was its file moved or removed?")?;
         let mut traffic = traffic.watched(viewers.need_seconds());
         let name = dir.path().file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let mut watch = watch::Watch::new(&name, &plan, viewers);

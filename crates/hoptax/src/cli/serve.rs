@@ -78,7 +78,7 @@ fn read_token(path: &Path) -> anyhow::Result<String> {
     if !is_good {
         return Err(BadInput(format!(
             "{shown} contains no valid token: it must be one line of {SHORTEST_TOKEN} or more ASCII characters without \
-             spaces\nhelp: create one with: openssl rand -hex 16 > {shown}"
+             spaces\nhelp: create a token with: openssl rand -hex 16"
         ))
         .into());
     }

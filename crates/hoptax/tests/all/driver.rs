@@ -161,7 +161,7 @@ fn render_prints_every_file_the_command_and_the_settings() {
         "worker_connections 1912;",
         "==> command\n",
         "rendered/front/nginx.conf",
-        "==> settings that differ from what it ships\n",
+        "==> settings that differ from the gateway's defaults\n",
         "    as many workers as the plan says",
     ] {
         assert!(text.contains(words), "`{words}` in:\n{text}");

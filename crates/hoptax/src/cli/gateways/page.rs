@@ -32,7 +32,7 @@ pub(super) fn index<'a>(packs: impl Iterator<Item = &'a Pack>) -> String {
         "# Gateways\n\nThe gateways that hoptax has packs for. `make docs` generates this page from the packs. *Never run here*: the \
          pack is written from the product's documentation and checked against its published rules, but the gateway was not \
          started.\n\n\
-         | gateway | | last run for real | features | starts as |\n| --- | --- | --- | --- | --- |\n",
+         | gateway | | last real run | features | starts as |\n| --- | --- | --- | --- | --- |\n",
     );
     for pack in packs {
         let manifest = pack.manifest();

@@ -2,7 +2,6 @@
 
 use hoptax_load::record::Cause;
 
-/// Description of the cause.
 pub(super) fn describe(cause: Cause) -> &'static str {
     match cause {
         Cause::ConnectRefused => "connection refused: no server listens there",

@@ -21,7 +21,6 @@ const KEPT: u64 = 10;
 /// Maximum share of failed requests. With more, the response times are those of a lighter load.
 const FAILED: f64 = 0.01;
 
-/// A warning.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Doubt {
     /// The busiest worker was on a CPU for this share of the time.

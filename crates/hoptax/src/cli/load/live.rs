@@ -1,7 +1,7 @@
 //! The live view of a load. A thread draws the generator's progress on the terminal of standard error.
 //!
-//! To disturb the generator little, the generator only sends its progress into a channel, and the thread avoids the CPUs of the
-//! workers and draws a few frames per second.
+//! To disturb the generator as little as possible, the generator only sends its progress into a channel. The thread avoids the
+//! CPUs of the workers and draws a few frames per second.
 
 use super::args::OutputArgs;
 use crate::cli::terminal::{self, enter, leave, screen};
@@ -24,7 +24,7 @@ const FRAME: Duration = Duration::from_millis(150);
 /// Time before the first frame. A shorter load would only flicker.
 const FIRST_FRAME: Duration = Duration::from_millis(250);
 
-/// Whether to show the view: unless `--no-live` is given, if output goes to a terminal that can show it.
+/// Whether to show the view: `--no-live` is not given, and output goes to a terminal that can show it.
 pub(super) fn is_wanted(args: &OutputArgs) -> bool {
     !args.no_live && terminal::can_show() && std::io::stdout().is_terminal()
 }

@@ -148,6 +148,6 @@ impl Target {
         let truncated = if is_file { self.file.set_len(0) } else { Ok(()) };
         truncated
             .and_then(|()| self.file.write_all(bytes))
-            .with_context(|| format!("cannot write {}", self.path.display()))
+            .with_context(|| format!("cannot write {}; is the disk full?", self.path.display()))
     }
 }

@@ -1,6 +1,6 @@
 //! The screen of a run. A thread updates the times on the board and draws the board on the terminal of standard error.
 //!
-//! To disturb the measurement little, the thread avoids the CPUs of the generator's workers and draws only twice a second.
+//! To disturb the measurement as little as possible, the thread avoids the CPUs of the generator's workers and draws only twice a second.
 
 use crate::cli::terminal::{self, enter, leave, screen};
 use crate::watch::Clock;

@@ -87,8 +87,8 @@ fn print_line(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// Key by which a finding is printed only once: a `void` finding once per case, another finding once per run. The report lists
-/// all cases.
+/// Key for printing a finding only once: a `void` finding once per case, any other finding once per run. The report lists all
+/// cases.
 fn finding_key(finding: &Finding) -> (String, Option<String>) {
     let case = finding.case.clone().filter(|_| finding.severity == Severity::Void);
     (finding.code.clone(), case)

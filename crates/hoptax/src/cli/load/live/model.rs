@@ -243,7 +243,7 @@ impl Times {
     }
 }
 
-/// Completed per second.
+/// Completed requests per second.
 fn mean(cells: &[Cell]) -> f64 {
     let completed: u64 = cells.iter().map(|cell| cell.completed).sum();
     completed as f64 * SECOND / (cells.len().max(1) as f64 * WINDOW_NS as f64)
