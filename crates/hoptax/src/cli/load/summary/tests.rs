@@ -167,7 +167,7 @@ fn failures_are_listed_by_cause_and_check() {
             "30 × all local ports in use (see --source)",
             "10 × connection reset by peer",
             "60 of these are timeouts",
-            "40 other requests failed, were not sent",
+            "40 more failed, were not sent",
             "! 100 of 1,000 requests failed",
         ],
     );

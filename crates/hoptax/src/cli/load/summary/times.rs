@@ -67,7 +67,7 @@ impl Summary<'_> {
         if missing > 0 {
             writeln!(
                 f,
-                "{} other requests failed, were not sent or did not finish, and are not included",
+                "{} more failed, were not sent or did not finish; they are not included",
                 thousands(missing)
             )?;
         }
