@@ -13,7 +13,7 @@ fn loaded(args: &[&str]) -> String {
 
 #[test]
 fn csv_has_one_row_per_window_and_they_add_up() {
-    let upstream = Upstream::start(&["--body", "64B"]);
+    let upstream = Upstream::start(&["--body-size", "64B"]);
     let text = loaded(&[&upstream.url(), "-r", "2000/s", "-d", "350ms", "--csv"]);
     let mut rows = csv(&text);
     let header = rows.remove(0);
