@@ -1,4 +1,4 @@
-// The smallest application that carries YARP. hoptax writes its settings, `hoptax.json`, beside `yarp.json`.
+// The smallest application around YARP. hoptax writes its settings to `hoptax.json`, next to `yarp.json`.
 
 using System.Net;
 using System.Security.Claims;
@@ -48,7 +48,7 @@ var proxy = builder.Services.AddReverseProxy().LoadFromConfig(
     new ConfigurationBuilder().AddJsonFile(Path.Combine(directory, "yarp.json")).Build().GetSection("ReverseProxy"));
 proxy.ConfigureHttpClient((_, client) =>
 {
-    // Zero is YARP's own default.
+    // Zero means YARP's default.
     if (settings.IdleSeconds > 0)
     {
         client.PooledConnectionIdleTimeout = TimeSpan.FromSeconds(settings.IdleSeconds);
@@ -92,7 +92,7 @@ if (settings.RateLimit is not null)
 app.MapReverseProxy();
 await app.RunAsync();
 
-// What hoptax decides: ports, certificates, consumers. Null where a feature is off.
+// Settings from hoptax: ports, certificates, consumers. Null if a feature is off.
 public sealed record Settings(
     int Port,
     int AdminPort,
@@ -122,7 +122,7 @@ public sealed record JwtSettings(string Algorithm, string Issuer, string Jwks);
 public sealed record CorsSettings(string Origin, string[] Methods, string[] Headers, int MaxAge);
 public sealed record GzipSettings(string[] Types);
 
-// A key in a header is known or it is not.
+// Accepts requests with a known key in a header.
 public sealed class KeyHandler(IOptionsMonitor<AuthenticationSchemeOptions> options, ILoggerFactory logger, UrlEncoder encoder, Settings settings)
     : AuthenticationHandler<AuthenticationSchemeOptions>(options, logger, encoder)
 {
@@ -140,7 +140,7 @@ public sealed class KeyHandler(IOptionsMonitor<AuthenticationSchemeOptions> opti
 
 public static class Measured
 {
-    // One listener for traffic and one for readiness, on 127.0.0.1 alone.
+    // One listener for traffic and one for readiness, both on 127.0.0.1.
     public static void Listen(WebApplicationBuilder builder, Settings settings) => builder.WebHost.ConfigureKestrel(kestrel =>
     {
         kestrel.Limits.KeepAliveTimeout = TimeSpan.FromHours(1);
@@ -199,7 +199,7 @@ public static class Measured
         }
     }
 
-    // What ASP.NET itself does around the proxy, as its users do it.
+    // Features that ASP.NET provides around the proxy, used as in its documentation.
     public static void Around(WebApplicationBuilder builder, Settings settings)
     {
         builder.Logging.ClearProviders();

@@ -1,5 +1,5 @@
-// Express Gateway is a library: this is the application around it. It reads the configuration in EG_CONFIG_DIR, makes
-// the users that consumers.json names there, and serves until it is told to stop.
+// Express Gateway is a library; this is the application around it. It reads the configuration in EG_CONFIG_DIR,
+// creates the users listed in consumers.json, and serves until it is stopped.
 'use strict';
 
 const fs = require('fs');
@@ -13,7 +13,7 @@ if (process.argv[2] === '--version') {
 const directory = process.env.EG_CONFIG_DIR;
 const shipped = path.join(path.dirname(require.resolve('express-gateway/package.json')), 'lib/config/models');
 
-// What users and credentials look like, as Express Gateway ships it.
+// Schemas of users and credentials, as shipped with Express Gateway.
 fs.cpSync(shipped, path.join(directory, 'models'), { recursive: true });
 
 async function addConsumers() {

@@ -36,8 +36,8 @@ import org.springframework.web.server.ServerWebExchange;
 import reactor.core.publisher.Mono;
 
 /**
- * Spring Cloud Gateway with the filters that its users write themselves. Each exists only where the configuration
- * names what it needs, so that a bare route has none of them.
+ * Spring Cloud Gateway with custom filters. Each filter is created only if the configuration sets its properties,
+ * so a bare route has none.
  */
 @SpringBootApplication
 public class Gateway {
@@ -46,8 +46,8 @@ public class Gateway {
     }
 
     /**
-     * A filter at its place. An annotation on the method that makes it would not be seen, and it would run after the
-     * filters of the route, which then stumble over an answer that has gone.
+     * A filter with a fixed order. An order annotation on its factory method would be ignored, and the filter would
+     * run after the route's filters, which then fail because the response is already sent.
      */
     private record Early(int place, GlobalFilter filter) implements GlobalFilter, Ordered {
         @Override
@@ -70,13 +70,13 @@ public class Gateway {
         return new HashSet<>(Files.readAllLines(file, StandardCharsets.UTF_8));
     }
 
-    /** Names are looked up by Java: Netty's own resolver keeps a datagram socket open on all addresses. */
+    /** Uses Java's name resolver: Netty's keeps a UDP socket open on all addresses. */
     @Bean
     HttpClientCustomizer resolver() {
         return client -> client.resolver(DefaultAddressResolverGroup.INSTANCE);
     }
 
-    /** Lets in whose key is a line of a file. */
+    /** Accepts requests whose key is a line of a file. */
     @Bean
     @ConditionalOnProperty("hoptax.key-auth.header")
     GlobalFilter keyAuth(
@@ -91,7 +91,7 @@ public class Gateway {
         });
     }
 
-    /** Lets in whose name and password, as `name:password`, are a line of a file. */
+    /** Accepts requests whose `name:password` is a line of a file. */
     @Bean
     @ConditionalOnProperty("hoptax.basic-auth.file")
     GlobalFilter basicAuth(@Value("${hoptax.basic-auth.file}") Path file) throws IOException {
@@ -114,7 +114,7 @@ public class Gateway {
         }
     }
 
-    /** Lets in whose bearer token is signed by the issuer. */
+    /** Accepts requests whose bearer token is signed by the issuer. */
     @Bean
     @ConditionalOnProperty("hoptax.jwt.issuer")
     GlobalFilter jwt(
@@ -134,8 +134,8 @@ public class Gateway {
             if (sent == null || !sent.startsWith("Bearer ")) {
                 return refuse(exchange, HttpStatus.UNAUTHORIZED);
             }
-            // What is no token at all is refused before there is anything to subscribe to. What fails further down the chain
-            // is no fault of the token.
+            // A header without a token is refused before the chain is subscribed to. A failure further down the chain
+            // does not mean that the token is invalid.
             return Mono.defer(() -> decoder.decode(sent.substring(7)))
                     .map(token -> true)
                     .onErrorResume(JwtException.class, wrong -> Mono.just(false))
@@ -149,7 +149,7 @@ public class Gateway {
         return (RSAPublicKey) KeyFactory.getInstance("RSA").generatePublic(key);
     }
 
-    /** Lets in one address. */
+    /** Accepts requests from one address. */
     @Bean
     @ConditionalOnProperty("hoptax.ip-allow")
     GlobalFilter ipAllow(@Value("${hoptax.ip-allow}") String allowed) {
@@ -161,7 +161,7 @@ public class Gateway {
         });
     }
 
-    /** Gives each request that has none an identifier, and tells it to the client as well. */
+    /** Adds an identifier to each request without one, and to its response. */
     @Bean
     @ConditionalOnProperty("hoptax.request-id")
     GlobalFilter requestId(@Value("${hoptax.request-id}") String header) {
@@ -176,21 +176,21 @@ public class Gateway {
         });
     }
 
-    /** Everybody is counted together. */
+    /** All clients share one count. */
     @Bean
     @ConditionalOnProperty("hoptax.rate-limit")
     KeyResolver everybody() {
         return exchange -> Mono.just("everybody");
     }
 
-    /** What RequestRateLimiter asks: the one that comes with it keeps its buckets in Redis, this one in memory. */
+    /** A limiter for RequestRateLimiter with buckets in memory; the built-in one needs Redis. */
     @Bean
     @ConditionalOnProperty("hoptax.rate-limit")
     RateLimiter<Object> inMemory(@Value("${hoptax.rate-limit}") double perSecond) {
         return new TokenBucket(perSecond);
     }
 
-    /** A bucket that fills up with so many tokens in a second, and holds as many. */
+    /** A bucket that gains this many tokens per second, and holds as many. */
     static final class TokenBucket implements RateLimiter<Object> {
         private final double perSecond;
         private double tokens;
