@@ -1,58 +1,58 @@
-# `make demo` and `make test` are all that a fresh machine needs: each sets up what it uses first.
+# A fresh machine needs only `make demo` or `make test`: both install what they use first.
 
 CARGO ?= cargo
 OUT ?= results
 
 .PHONY: demo test check docs site bench bench-quick fuzz miri clean gateways-extra kubernetes-lab setup-check setup-demo setup-test setup-bench build
 
-demo: setup-demo build ## Measure nginx, HAProxy and Envoy against direct, and show it
+demo: setup-demo build ## Measure nginx, HAProxy and Envoy, and print the report
 	./target/release/hoptax run plans/quickstart.yaml --skip-missing --accept-void --out $(OUT)
 
-test: setup-test ## Set-up and all tests; ends with what was skipped, and what had to be looked at again
+test: setup-test ## Install what tests need and run all tests; lists skipped and repeated tests at the end
 	CARGO="$(CARGO)" scripts/run-tests.py
 
-check: setup-check ## Format, lint, spelling, words to avoid
+check: setup-check ## Check formatting, spelling, wording and lints
 	$(CARGO) fmt --all --check
 	scripts/prose.py
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
-docs: ## Make what is made of the program anew: the pages of gateways, findings and the command line
+docs: ## Generate the pages of gateways, findings and the command line
 	$(CARGO) build --quiet --locked -p hoptax
 	$(CARGO) run --quiet --locked -p hoptax -- gateways --pages docs/gateways
 	$(CARGO) run --quiet --locked -p hoptax -- findings --markdown > docs/reference/findings.md
 	$(CARGO) run --quiet --locked -p hoptax -- reference > docs/reference/cli.md
 	$(CARGO) run --quiet --locked -p hoptax -- reference --openapi > docs/reference/openapi.json
 
-site: ## Build the documentation as a site, below target/site; installs mdBook where it is missing
+site: ## Build the documentation as a web site in target/site; installs mdBook if needed
 	@scripts/site.py
 
-bench: setup-bench build ## Every benchmark, about 85 minutes; prints ratios against named peers, kept under records/
+bench: setup-bench build ## Run all benchmarks (about 85 minutes) and compare with other tools; results go to records/
 	benches/run full
 
-bench-quick: setup-bench build ## The same with few and short turns, about 15 minutes; kept under target/
+bench-quick: setup-bench build ## Run short benchmarks (about 15 minutes); results go to target/
 	benches/run quick
 
 FUZZ_SECONDS ?= 600
 FUZZ_TARGETS ?= response request chunked template plan spec histogram
 
-fuzz: $(FUZZ_TARGETS:%=fuzz-%) ## Each fuzz target for FUZZ_SECONDS; needs cargo-fuzz and a nightly compiler
+fuzz: $(FUZZ_TARGETS:%=fuzz-%) ## Run each fuzz target for FUZZ_SECONDS; needs cargo-fuzz and a nightly compiler
 
 fuzz-%:
 	mkdir -p fuzz/found/$*
 	$(CARGO) +nightly fuzz run $* fuzz/found/$* fuzz/corpus/$* -- -max_total_time=$(FUZZ_SECONDS) -max_len=2048 \
 	    -timeout=10 -rss_limit_mb=1024 -dict=fuzz/dictionaries/$(if $(filter response request chunked,$*),http,$*)
 
-miri: ## Codecs, pacer, recorder, timeouts, histograms under Miri; needs a nightly compiler
+miri: ## Run codecs, pacer, recorder, timeouts and histograms under Miri; needs a nightly compiler
 	$(CARGO) +nightly miri test --locked -p hoptax-wire
 	$(CARGO) +nightly miri test --locked -p hoptax-load --lib -- pacer recorder timeouts histogram:: random checks template
 
 build:
 	$(CARGO) build --release --locked
 
-gateways-extra: ## Build the gateways that nothing can be installed of: minutes, hundreds of megabytes; needs java, mvn, node, npm
+gateways-extra: ## Build gateways that have no packages (minutes, hundreds of megabytes); needs java, mvn, node, npm
 	@scripts/gateways-extra.sh
 
-kubernetes-lab: ## Build an API server to measure gateways before: 10 to 25 minutes, 5 GB; see docs/guides/kubernetes-api-server.md
+kubernetes-lab: ## Build a Kubernetes API server (10 to 25 minutes, 5 GB); see docs/guides/kubernetes-api-server.md
 	@scripts/kubernetes-lab.sh build
 
 setup-check:

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds the chart library that every report carries, crates/hoptax-report/assets/vendor/echarts.min.js, anew: the parts of Apache
-# ECharts that scripts/chart-library/library.js names, in the versions that its package-lock.json holds. Needs node and npm;
-# the result is committed, so that building hoptax needs neither.
+# Builds the chart library of reports, crates/hoptax-report/assets/vendor/echarts.min.js: the parts of Apache ECharts
+# listed in scripts/chart-library/library.js, in the versions of its package-lock.json. Needs node and npm. The result
+# is committed, so that building hoptax needs neither.
 set -euo pipefail
 cd "$(dirname "$0")/chart-library"
 vendor=../../crates/hoptax-report/assets/vendor

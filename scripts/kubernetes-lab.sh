@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# A Kubernetes API server to measure gateways in front of: kube-apiserver and the etcd behind it, both on loopback.
+# A Kubernetes API server as an upstream for gateways: kube-apiserver and its etcd, both on loopback.
 #
-#   scripts/kubernetes-lab.sh build             install etcd, build kube-apiserver: 10 to 25 minutes, 5 GB while it builds
-#   scripts/kubernetes-lab.sh run COMMAND …     start both, make the ConfigMaps, run the command, stop both
+#   scripts/kubernetes-lab.sh build             install etcd, build kube-apiserver: 10 to 25 minutes, 5 GB during the build
+#   scripts/kubernetes-lab.sh run COMMAND …     start both, create the ConfigMaps, run the command, stop both
 #
-# `make kubernetes-lab` is the first; it stands outside set-up and CI, and what was built stays.
-# What a plan refers to lies in .kubernetes-lab/ while the command runs: ca.pem, client.pem, client.key, token; the API
-# server is https://127.0.0.1:26443, or at the port HOPTAX_KUBERNETES_PORT, and its pid is KUBE_APISERVER_PID to the command.
-# `run` ends with the command and its exit status, and takes everything that it started with it.
+# `make kubernetes-lab` runs `build`. It is not part of set-up and CI. The build is kept. While the command runs,
+# .kubernetes-lab/ contains the files that plans refer to: ca.pem, client.pem, client.key, token. The API server is
+# https://127.0.0.1:26443 (HOPTAX_KUBERNETES_PORT sets another port). The command gets its pid as KUBE_APISERVER_PID.
+# `run` exits with the command's exit status and stops everything that it started.
 set -eu
 
 here=$(cd "$(dirname "$0")/.." && pwd)
 home=${HOPTAX_HOME:-${XDG_DATA_HOME:-$HOME/.local/share}/hoptax}
 tools=$home/tools
 version=1.36.3
-# The modules that stand inside Kubernetes' repository carry the same release under their own numbers.
+# Modules within Kubernetes' repository have their own version numbers for the same release.
 staging=v0.${version#1.}
 
 say() { echo "kubernetes-lab: $*"; }
@@ -22,32 +22,32 @@ fail() { echo "kubernetes-lab: $*" >&2; exit 1; }
 
 install_etcd() {
     command -v etcd >/dev/null 2>&1 && return
-    [ "$(id -u)" = 0 ] || fail "etcd is not installed, and installing it needs root: apt-get install etcd-server"
+    [ "$(id -u)" = 0 ] || fail "etcd is not installed, and installing it needs root. Run: apt-get install etcd-server"
     say "installing etcd"
-    # Debian's package starts a service of its own; this lab wants the program alone.
+    # Debian's package would start a service; the lab needs only the program.
     apt-get update -qq >/dev/null 2>&1 || true
     RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends etcd-server >/dev/null 2>&1 ||
-        fail "etcd could not be installed: apt-get install etcd-server"
-    # Not every init system heeds a runlevel.
+        fail "cannot install etcd. Run: apt-get install etcd-server"
+    # Some init systems ignore the runlevel.
     [ ! -d /run/systemd/system ] || systemctl disable --quiet --now etcd ||
-        say "etcd runs as a service now, of which the lab has no use"
+        say "the etcd service is now running; the lab does not need it"
 }
 
 build_apiserver() {
     if [ "$("$tools/bin/kube-apiserver" --version 2>/dev/null)" = "Kubernetes v$version" ]; then
-        say "kube-apiserver $version is there"
+        say "kube-apiserver $version is already built"
         return
     fi
-    command -v go >/dev/null 2>&1 || fail "kube-apiserver is built with Go, which is not installed"
-    say "building kube-apiserver $version: 10 to 25 minutes, the first time"
+    command -v go >/dev/null 2>&1 || fail "building kube-apiserver needs Go, which is not installed"
+    say "building kube-apiserver $version: 10 to 25 minutes the first time"
     local project source
     project=$(mktemp -d)
     trap 'rm -rf "$project"' EXIT
     cd "$project"
     export GOFLAGS=-mod=mod
-    # Kubernetes names the modules inside its repository with a version that does not exist; a module of our own says which.
+    # Kubernetes' go.mod gives modules within its repository a version that does not exist; this module replaces it.
     source=$(go mod download -json "k8s.io/kubernetes@v$version" | sed -n 's/^\t"Dir": "\(.*\)",*$/\1/p')
-    [ -d "$source" ] || fail "k8s.io/kubernetes@v$version could not be downloaded"
+    [ -d "$source" ] || fail "cannot download k8s.io/kubernetes@v$version"
     {
         echo "module kubernetes-lab"
         sed -n 's/^\(go [0-9.]*\)$/\1/p; s/^\(godebug .*\)$/\1/p' "$source/go.mod"
@@ -68,14 +68,14 @@ import (
 func main() { os.Exit(cli.Run(app.NewAPIServerCommand())) }
 GO
     go mod tidy >"$home/kube-apiserver.log" 2>&1 ||
-        { tail -n 15 "$home/kube-apiserver.log" >&2; fail "its modules could not be had"; }
+        { tail -n 15 "$home/kube-apiserver.log" >&2; fail "cannot download its modules"; }
     local about=k8s.io/component-base/version
     go build -trimpath -o kube-apiserver -ldflags "-s -w -X $about.gitVersion=v$version -X $about.gitMajor=1 \
         -X $about.gitMinor=$(echo "$version" | cut -d. -f2) -X $about.gitTreeState=clean" . >>"$home/kube-apiserver.log" 2>&1 ||
-        { tail -n 15 "$home/kube-apiserver.log" >&2; fail "kube-apiserver could not be built"; }
+        { tail -n 15 "$home/kube-apiserver.log" >&2; fail "cannot build kube-apiserver"; }
     mkdir -p "$tools/bin"
     mv kube-apiserver "$tools/bin/kube-apiserver"
-    say "kube-apiserver $version is built: $tools/bin/kube-apiserver"
+    say "built kube-apiserver $version: $tools/bin/kube-apiserver"
 }
 
 lab=$here/.kubernetes-lab
@@ -84,39 +84,39 @@ url=https://127.0.0.1:$port
 configmaps=1000
 patience=60 # seconds for a server to be ready
 
-# Pids, once there is something to stop.
+# Pids, if running.
 etcd='' apiserver='' command=''
 
 need() { # need PROGRAM WHERE-FROM
     command -v "$1" >/dev/null 2>&1 || fail "$1 is missing: $2"
 }
 
-# Everything that can be said before anything is started.
+# Checks everything that can be checked before anything is started.
 look() {
-    [ $# -gt 0 ] || fail "say what is to be run: scripts/kubernetes-lab.sh run hoptax run plans/kube-apiserver.yaml"
-    command -v "$1" >/dev/null 2>&1 || fail "$1 is not a command, so nothing was started"
+    [ $# -gt 0 ] || fail "give the command to run, such as: scripts/kubernetes-lab.sh run hoptax run plans/kube-apiserver.yaml"
+    command -v "$1" >/dev/null 2>&1 || fail "$1 is not a command; nothing was started"
     need openssl "install the package openssl"
     need curl "install the package curl"
     need setpriv "install the package util-linux"
-    need etcd "make kubernetes-lab"
-    [ -x "$tools/bin/kube-apiserver" ] || fail "$tools/bin/kube-apiserver is missing: make kubernetes-lab"
+    need etcd "run: make kubernetes-lab"
+    [ -x "$tools/bin/kube-apiserver" ] || fail "$tools/bin/kube-apiserver is missing. Run: make kubernetes-lab"
     [[ $port =~ ^[1-9][0-9]{0,4}$ ]] && [ "$port" -le 65535 ] ||
-        fail "HOPTAX_KUBERNETES_PORT is $port: it must be a port, from 1 to 65535"
-    # The servers hold the lock too, so that it is free only when they are gone.
+        fail "HOPTAX_KUBERNETES_PORT is $port; it must be a port from 1 to 65535"
+    # The servers inherit the lock, so it is free only after they have ended.
     exec 9<"$here"
-    flock -n 9 || fail "another lab of this project runs: wait until it ends"
+    flock -n 9 || fail "another lab of this project is running. Wait until it ends"
     ! (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null ||
-        fail "port $port is taken: end what listens there, or set HOPTAX_KUBERNETES_PORT, and in the plan upstream.url"
+        fail "port $port is in use. Stop the program that listens there, or set HOPTAX_KUBERNETES_PORT and upstream.url in the plan"
 }
 
-# certificate NAME SUBJECT EXTENSIONS: a key, and a certificate that our authority signs.
+# certificate NAME SUBJECT EXTENSIONS: creates a key, and a certificate signed by the lab's authority.
 certificate() {
     openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj "$2" -keyout "$1.key" -out private/csr &&
     openssl x509 -req -in private/csr -CA ca.pem -CAkey private/ca.key -set_serial "0x$(openssl rand -hex 8)" -days 2 \
         -extfile <(printf '%s\n' "$3") -out "$1.pem"
 }
 
-# Who may come, and as whom. Made anew for each run; nobody else may read it.
+# Creates certificates and a token, for each run, readable by this user only.
 make_credentials() {
     rm -rf "$lab"
     mkdir -m 700 "$lab" "$lab/private"
@@ -129,16 +129,16 @@ make_credentials() {
             -config private/authority.cnf -keyout private/ca.key -out ca.pem &&
         certificate private/server "/CN=kube-apiserver" "extendedKeyUsage = serverAuth
             subjectAltName = DNS:kubernetes, DNS:localhost, IP:127.0.0.1" &&
-        # The group that may do everything.
+        # This group has all rights.
         certificate client "/O=system:masters/CN=hoptax" "extendedKeyUsage = clientAuth" &&
         openssl rand -hex 24 >token
-    } >private/openssl.log 2>&1 || { tail -n 5 private/openssl.log >&2; fail "the certificates could not be made"; }
+    } >private/openssl.log 2>&1 || { tail -n 5 private/openssl.log >&2; fail "cannot create the certificates"; }
     rm private/ca.key
     echo "$(cat token),measurer,measurer,system:masters" >private/tokens.csv
 }
 
-# start NAME PROGRAM …: in a session of its own, so that a terminal's Ctrl-C stops the command before the servers, and killed
-# by the kernel should this script be. Its pid is then in $!.
+# start NAME PROGRAM …: starts a server in its own session, so that a terminal's Ctrl-C stops the command before the
+# servers. The kernel kills it if this script is killed. Its pid is then in $!.
 start() {
     local name=$1
     shift
@@ -146,7 +146,7 @@ start() {
     setsid setpriv --pdeathsig KILL "$@" </dev/null >>"$lab/private/$name.log" 2>&1 &
 }
 
-# wait_for NAME PID PROBE: until the probe succeeds; otherwise the end of the server's log.
+# wait_for NAME PID PROBE: waits until the probe succeeds; otherwise prints the end of the server's log and exits.
 wait_for() {
     local end=$((SECONDS + patience))
     until $3; do
@@ -162,15 +162,15 @@ give_up() { # give_up NAME WHAT
     fail "$1 $2"
 }
 
-# The words differ between its versions and its kinds of log; the address stands behind them in all.
+# The log line depends on etcd's version and log format, but always ends with the address.
 etcd_port() { sed -n '/serving.*client/{/insecure/s/.*127\.0\.0\.1:\([0-9]*\).*/\1/p}' "$lab/private/etcd.log" | grep -m 1 .; }
 etcd_ready() { etcd_port >/dev/null; }
 ask() { curl --silent --fail --max-time 10 --cacert "$lab/ca.pem" --cert "$lab/client.pem" --key "$lab/client.key" "$@"; }
 apiserver_ready() { ask --output /dev/null "$url/readyz"; }
 
 start_etcd() {
-    # Port 0: the kernel chooses, and the log says which. What is written is not flushed, as it is thrown away in the end: the
-    # disk's pauses would be in every CREATE.
+    # Port 0: the kernel chooses a port, which the log reports. Writes are not flushed, because the data is deleted at
+    # the end and the disk's pauses would slow every CREATE.
     start etcd etcd --name lab --data-dir "$lab/private/etcd" --unsafe-no-fsync --quota-backend-bytes 8589934592 \
         --listen-client-urls http://127.0.0.1:0 --advertise-client-urls http://127.0.0.1:0 \
         --listen-peer-urls http://127.0.0.1:0 --initial-advertise-peer-urls http://127.0.0.1:0 \
@@ -183,21 +183,23 @@ start_apiserver() {
     local private=$lab/private
     local flags=(
         --etcd-servers "http://127.0.0.1:$(etcd_port)"
-        # Created objects are not changed again, so that compacting would free nothing, and take time in the middle of a trial.
+        # Created objects never change, so compacting would free nothing and take time during trials.
         --etcd-compaction-interval 0
         --bind-address 127.0.0.1 --advertise-address 127.0.0.1 --secure-port "$port"
-        # It would complain that the address is a loopback one.
+        # Otherwise it complains about a loopback address.
         --endpoint-reconciler-type none
         --service-cluster-ip-range 10.0.0.0/24
         --tls-cert-file "$private/server.pem" --tls-private-key-file "$private/server.key"
         --client-ca-file "$lab/ca.pem" --token-auth-file "$private/tokens.csv" --anonymous-auth=false
         --authorization-mode RBAC
-        # Required, though nobody asks for such a token. The plugin would wait for accounts that a controller makes.
+        # Required, although no request uses such a token. The plugin would wait for accounts that a controller
+        # creates.
         --service-account-issuer https://kubernetes --service-account-key-file "$private/server.pem"
         --service-account-signing-key-file "$private/server.key" --disable-admission-plugins ServiceAccount
-        # No limit on requests at once: those beyond would be queued or answered with 429, and the limit be measured.
+        # No limit on concurrent requests: otherwise requests would be queued or answered with 429, and the limit
+        # would be measured.
         --enable-priority-and-fairness=false --max-requests-inflight 0 --max-mutating-requests-inflight 0
-        # For the sake of priorities it lists every kind of object once a minute, and waits in vain with an etcd as old as Debian's.
+        # Otherwise it lists every kind of object once a minute, which times out with an etcd as old as Debian's.
         --feature-gates SizeBasedListCostEstimate=false
     )
     start kube-apiserver "$tools/bin/kube-apiserver" "${flags[@]}"
@@ -205,11 +207,12 @@ start_apiserver() {
     wait_for kube-apiserver "$apiserver" apiserver_ready
 }
 
-# The namespace, and settings-0000 … settings-0999 of about 1 KiB, all in one curl: one section of its configuration for each.
+# Creates the namespace, and settings-0000 … settings-0999 of about 1 KiB, with one curl: a section of its
+# configuration for each.
 make_configmaps() {
     local made filling
     ask --output /dev/null -H 'content-type: application/yaml' --data '{metadata: {name: hoptax}}' "$url/api/v1/namespaces" ||
-        fail "the namespace could not be made"
+        fail "cannot create the namespace"
     filling=$(head -c 850 /dev/zero | tr '\0' x)
     seq -f 'settings-%04g' 0 $((configmaps - 1)) | while read -r name; do
         printf '%s\n' "url = $url/api/v1/namespaces/hoptax/configmaps" \
@@ -218,14 +221,14 @@ make_configmaps() {
             'write-out = "%{http_code}\n"' next
     done | sed '$d' >"$lab/private/configmaps"
     made=$(curl --silent --max-time 60 --config "$lab/private/configmaps" | grep -cx 201) || true
-    [ "$made" = "$configmaps" ] || fail "$made of $configmaps ConfigMaps could be made"
-    # The cache has the last of them, and the API server tells of reads: of what it never counted it says nothing.
+    [ "$made" = "$configmaps" ] || fail "only $made of $configmaps ConfigMaps were created"
+    # Wait until the cache has the last one. This read also makes the API server report its counter of reads.
     ask --output /dev/null --retry 20 --retry-delay 1 --retry-all-errors \
         "$url/api/v1/namespaces/hoptax/configmaps/settings-$(printf %04d $((configmaps - 1)))?resourceVersion=0" ||
-        fail "what was made cannot be read"
+        fail "cannot read the ConfigMaps"
 }
 
-# stop PID: at once, since nothing that it holds is kept.
+# stop PID: kills the process, because none of its data is kept.
 stop() {
     [ -n "$1" ] || return 0
     kill -KILL "$1" 2>/dev/null || true
@@ -240,7 +243,7 @@ take_down() {
     rm -rf "$lab"
 }
 
-# gone PID SECONDS: whether the process ends in that time.
+# gone PID SECONDS: succeeds if the process ends within that time.
 gone() {
     local end=$((SECONDS + $2))
     while kill -0 "$1" 2>/dev/null; do
@@ -249,8 +252,8 @@ gone() {
     done
 }
 
-# A terminal tells everybody in it, so that the command knows of an INT; of a TERM it is told here. A command that does not
-# end is made to. A second signal ends the lab at once.
+# A terminal sends INT to all its processes, so the command gets it too; TERM is passed on here. If the command does
+# not end, it is killed. A second signal ends the lab at once.
 end_command() { # end_command SIGNAL STATUS
     trap "exit $2" INT TERM HUP
     [ "$1" = INT ] && gone "$command" 15 || kill -TERM "$command" 2>/dev/null || true
@@ -268,8 +271,8 @@ run() {
     start_etcd
     start_apiserver
     make_configmaps
-    say "$url answers, with $configmaps ConfigMaps, after $((SECONDS - began)) s" >&2
-    # Bash would take a background command its input and its INT away.
+    say "$url is ready with $configmaps ConfigMaps, after $((SECONDS - began)) s" >&2
+    # Bash would otherwise close a background command's input and make it ignore INT.
     KUBE_APISERVER_PID=$apiserver setpriv --pdeathsig TERM env --default-signal=INT,QUIT "$@" <&0 9<&- &
     command=$!
     trap 'end_command INT 130' INT

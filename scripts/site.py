@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Builds the documentation as a site, with mdBook, below target/site/book.
 
-    scripts/site.py                  build it; installs mdBook into hoptax's tools directory where it is missing
-    scripts/site.py --sources DIR    only gather the sources of the site in DIR, as the tests do
+    scripts/site.py                  build it; installs mdBook into hoptax's tools directory if needed
+    scripts/site.py --sources DIR    only copy the sources of the site to DIR, as the tests do
 
-docs/README.md is the table of contents: each heading a part, each row of a table a page. What pages link to comes along,
-wherever it lies, so that a link that holds on a code host holds on the site too. Ends with 1 if a link leads nowhere.
+docs/README.md is the table of contents: each heading is a part, each row of a table a page. Files that pages link to are copied
+too, so that links work on a code host and on the site. Exits with 1 if a link is broken.
 """
 
 import argparse
@@ -30,7 +30,7 @@ src = "."
 
 [build]
 build-dir = "../book"
-# README.md stays a page of its own name, and {{…}} in commands are templates of hoptax.
+# README.md keeps its name as a page, and {{…}} in commands are hoptax's templates, not mdBook's.
 use-default-preprocessors = false
 
 [output.html]
@@ -52,18 +52,18 @@ limit-results = 20
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 ROW = re.compile(r"^\| \[([^\]]+)\]\(([^)#]+)\) \|")
-# A row of the index of gateways is a page below that index.
+# Rows of the index of gateways become subpages of that index.
 NESTED = Path("docs/gateways/README.md")
 
 
 def without_code(text):
-    """The text with fenced blocks and code spans taken out: what looks like a link there is none."""
+    """The text without fenced blocks and code spans, which may look like links."""
     text = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
     return re.sub(r"`[^`\n]*`", "", text)
 
 
 def rows(page):
-    """Headings and pages of an index: (title, None) or (title, path from the root)."""
+    """Headings and pages of an index, as (title, None) or (title, path from the root)."""
     for line in (ROOT / page).read_text().splitlines():
         if line.startswith("## "):
             yield line[3:], None
@@ -72,7 +72,7 @@ def rows(page):
 
 
 def resolve(page, target):
-    """Where a relative link of a page leads, from the root."""
+    """Target of a relative link of a page, from the root."""
     return Path(os.path.normpath(page.parent / unquote(target)))
 
 
@@ -88,7 +88,7 @@ def links(page):
 
 
 def summary():
-    """mdBook's table of contents, and every file that belongs to the site."""
+    """mdBook's table of contents, and every file of the site."""
     lines = ["# Summary", "", f"[hoptax]({FRONT})"]
     pages = [FRONT]
 
@@ -108,7 +108,7 @@ def summary():
     files = []
     lines += ["", "# More", "", f"- [All pages]({INDEX})"]
     pages.append(INDEX)
-    for page in pages:  # Grows as it is walked: a page that only another page links to follows at the end.
+    for page in pages:  # The list grows during the loop: pages that only other pages link to come last.
         for target in links(page):
             if target.suffix == ".md":
                 add(heading(target), target)
@@ -118,13 +118,13 @@ def summary():
 
 
 def heading(page):
-    """The title of a page that no index names."""
+    """The title of a page that is in no index."""
     first = next(line for line in (ROOT / page).read_text().splitlines() if line.startswith("# "))
     return first[2:].replace("`", "")
 
 
 def gather(sources):
-    """Copies the site's sources, each to where it lies in the repository."""
+    """Copies the site's sources to the same paths as in the repository."""
     contents, files = summary()
     for file in [*files, Path("docs/site.css"), *images()]:
         (sources / file).parent.mkdir(parents=True, exist_ok=True)
@@ -135,13 +135,13 @@ def gather(sources):
 
 
 def images():
-    """The pictures of docs/images: pages may name them in HTML, which `links` does not read."""
+    """The pictures of docs/images: pages may include them with HTML, which `links` does not read."""
     folder = ROOT / "docs/images"
     return [path.relative_to(ROOT) for path in sorted(folder.iterdir()) if path.is_file()] if folder.is_dir() else []
 
 
 def mdbook():
-    """The program: that on PATH, or one of our own, which is built at need (some minutes, once)."""
+    """Path of mdBook: on PATH, or installed here if needed (takes some minutes, once)."""
     home = Path(os.environ.get("HOPTAX_HOME") or
                 Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share") / "hoptax")
     tools = home / "tools"
@@ -156,7 +156,7 @@ def mdbook():
 
 
 class Page(html.parser.HTMLParser):
-    """What a page of the site links to, and what in it can be linked to."""
+    """Link targets of a page of the site, and the names in it that can be linked to."""
 
     def __init__(self, text):
         super().__init__()
@@ -172,7 +172,7 @@ class Page(html.parser.HTMLParser):
 
 
 def broken(book):
-    """Links of the site that lead nowhere: `page: target`."""
+    """Broken links of the site: `page: target`."""
     paths = [path for path in sorted(book.rglob("*.html")) if path.name not in ("404.html", "toc.html")]
     pages = {path: Page(path.read_text()) for path in paths}
     for path, page in pages.items():
@@ -185,7 +185,7 @@ def broken(book):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sources", type=Path, help="only gather the sources, in this directory")
+    parser.add_argument("--sources", type=Path, help="only copy the sources to this directory")
     asked = parser.parse_args()
     if asked.sources:
         gather(asked.sources)
@@ -196,7 +196,7 @@ def main():
     subprocess.run([mdbook(), "build", str(site / "sources")], check=True)
     wrong = list(broken(site / "book"))
     for link in wrong:
-        print(f"site: leads nowhere: {link}", file=sys.stderr)
+        print(f"site: broken link: {link}", file=sys.stderr)
     print(f"site: {site / 'book/index.html'}")
     return 1 if wrong else 0
 

@@ -1,4 +1,4 @@
-// What the report's charts use of Apache ECharts, and nothing else of it.
+// The parts of Apache ECharts that the report's charts use.
 export { init } from "echarts/core";
 import { use } from "echarts/core";
 import { BarChart, CustomChart, LineChart, ScatterChart } from "echarts/charts";

@@ -141,7 +141,7 @@ fn a_command_finds_the_server_and_its_credentials_and_ends_the_lab() {
         "700 .kubernetes-lab\n600 .kubernetes-lab/client.key\nca.pem\nclient.key\nclient.pem\nprivate\ntoken\n1\n\
          /api/v1/namespaces/hoptax/configmaps:settings-0000 /api/v1/namespaces:hoptax"
     );
-    assert!(text(&output.stderr).contains("answers, with 1000 ConfigMaps"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("is ready with 1000 ConfigMaps"), "{}", text(&output.stderr));
     assert!(lab.is_gone() && lab.leaves_no_files());
 }
 
@@ -154,18 +154,18 @@ fn mistakes_are_reported_before_anything_starts() {
         assert!(output.status.code() == Some(1) && told.contains(words), "`{words}` in: {told}");
         assert!(lab.leaves_no_files() && !lab.path("pids/etcd").exists(), "{words}");
     };
-    refused(&mut lab.command(&["run"]), "say what is to be run");
+    refused(&mut lab.command(&["run"]), "give the command to run");
     refused(&mut lab.command(&["run", "no-such-program"]), "no-such-program is not a command");
     let wrong = |key: &str, value: &str| {
         let mut command = lab.command(&["run", "true"]);
         command.env(key, value);
         command
     };
-    refused(&mut wrong("HOPTAX_KUBERNETES_PORT", "99999"), "must be a port, from 1 to 65535");
-    refused(&mut wrong("HOPTAX_HOME", "nowhere"), "kube-apiserver is missing: make kubernetes-lab");
+    refused(&mut wrong("HOPTAX_KUBERNETES_PORT", "99999"), "must be a port from 1 to 65535");
+    refused(&mut wrong("HOPTAX_HOME", "nowhere"), "kube-apiserver is missing. Run: make kubernetes-lab");
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let taken = listener.local_addr().expect("its number").port();
-    refused(&mut wrong("HOPTAX_KUBERNETES_PORT", &taken.to_string()), &format!("port {taken} is taken"));
+    refused(&mut wrong("HOPTAX_KUBERNETES_PORT", &taken.to_string()), &format!("port {taken} is in use"));
     assert_eq!(lab.run(&["rnu"]).status.code(), Some(2));
 }
 
@@ -188,7 +188,11 @@ fn nothing_remains_of_a_lab_that_is_stopped() {
     let Some(lab) = Lab::new() else { return };
     let mut running = lab.started();
     let second = lab.run(&["run", "true"]);
-    assert!(text(&second.stderr).contains("another lab of this project runs"), "{}", text(&second.stderr));
+    assert!(
+        text(&second.stderr).contains("another lab of this project is running"),
+        "{}",
+        text(&second.stderr)
+    );
     send("TERM", running.id());
     assert_eq!(running.wait().expect("it ends").code(), Some(143));
     assert!(lab.is_gone() && lab.leaves_no_files());
