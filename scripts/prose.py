@@ -60,7 +60,7 @@ def spelling(named):
     if typos is None:
         print("typos is missing: run `scripts/setup.sh check`, or `pip install typos`", file=sys.stderr)
         return 1
-    return subprocess.run([typos, "--force-exclude", *map(str, named)], cwd=ROOT).returncode
+    return subprocess.run([typos, "--format=brief", "--force-exclude", *map(str, named)], cwd=ROOT).returncode
 
 
 def main():
