@@ -1,4 +1,4 @@
-//! The page as a reader has it: opened in Chromium, pointed at, typed into, switched about.
+//! The report page in Chromium: opened, pointed at, typed into, switched.
 
 pub(crate) mod client;
 
@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// A label that would do harm as markup.
+/// A label that would be harmful as markup.
 const HOSTILE: &str = "<img src=x onerror=\"hacked=1\">";
 
-/// Direct and three gateways over four loads with paths, and a search.
+/// A run of direct and three gateways over four loads with path split, and a search.
 fn run() -> Run {
     let open = |connections| open_point(1000.0, connections, 1);
     let mut run = Run::with_load(vec![open(2), open(8), open(32), closed_point(4, 1), searched_point()]);
@@ -43,7 +43,7 @@ fn run() -> Run {
     run
 }
 
-/// The page of a run, and the same run's JSON report.
+/// The page of a run, and its JSON report.
 fn page(run: &Run, scratch: &Scratch) -> (PathBuf, Value) {
     let (_below, dir) = on_disk(run);
     let file = scratch.path().join("report.html");
@@ -59,26 +59,26 @@ fn open(file: &Path, width: u32, dark: bool) -> Browser {
     browser
 }
 
-/// Scrolls past every chart, and waits until each is drawn or has said that there is nothing to draw.
+/// Scrolls past every chart, and waits until each is drawn or reports that it has nothing to draw.
 const SCROLL: &str = "(async () => { for (const one of document.querySelectorAll('figure.chart')) { \
     one.scrollIntoView({ behavior: 'instant' }); \
     while (one.dataset.series === undefined) await new Promise((done) => setTimeout(done, 10)); } })()";
 
-/// Which texts stand out too little.
+/// Finds texts with too little contrast.
 pub(crate) const CONTRAST: &str = include_str!("browser/contrast.js");
 
-/// What each chart says of itself: its kind, the lines it should have, and whether they are there.
+/// For each chart: its kind, the number of lines it should have, and whether they are drawn.
 const CHARTS: &str = "[...document.querySelectorAll('figure.chart')].filter((one) => !one.hidden).map((one) => \
     [one.dataset.chart, Number(one.dataset.series), Boolean(one.querySelector('svg path'))])";
 
-fn nothing_went_wrong(browser: &mut Browser) {
+fn assert_no_errors(browser: &mut Browser) {
     assert_eq!(browser.complaints(), [""; 0]);
     assert_eq!(browser.requests(), [""; 0], "the page asked for something");
     assert_eq!(browser.ask("typeof hacked"), "undefined");
 }
 
 #[test]
-fn every_chart_has_its_lines_and_nothing_is_asked_for() {
+fn every_chart_has_its_lines_and_the_page_requests_nothing() {
     let scratch = Scratch::new();
     let (file, _) = page(&run(), &scratch);
     let mut browser = open(&file, 1440, false);
@@ -99,7 +99,7 @@ fn every_chart_has_its_lines_and_nothing_is_asked_for() {
         ("path", 6),
     ];
     assert_eq!(browser.ask(CHARTS), json!(expected.map(|(kind, lines)| (kind, lines, true))));
-    nothing_went_wrong(&mut browser);
+    assert_no_errors(&mut browser);
 }
 
 #[test]
@@ -112,15 +112,15 @@ fn prices_are_drawn_at_the_load_that_is_chosen() {
     let prices: Vec<&Value> =
         charts.as_array().expect("charts").iter().filter(|one| one[0] == "price").collect();
     assert_eq!(prices, [&json!(["price", 3, true])], "{charts}");
-    nothing_went_wrong(&mut browser);
+    assert_no_errors(&mut browser);
 }
 
 #[test]
-fn the_script_tells_figures_as_the_rest_of_the_report_does() {
+fn the_script_formats_figures_like_the_rest_of_the_report() {
     let scratch = Scratch::new();
     let (file, report) = page(&run(), &scratch);
     let mut browser = open(&file, 1440, false);
-    // What is folded is filled when it has been opened, which is told later.
+    // The folded table is filled after it opens, in a later event.
     browser.ask("document.querySelector('figure[data-chart=tax] details').open = true");
     browser.until("document.querySelector('figure[data-chart=tax] details tbody') !== null");
     let drawn = browser.ask(
@@ -149,7 +149,7 @@ fn the_script_tells_figures_as_the_rest_of_the_report_does() {
             row[1].as_str().expect("text").chars().filter(|c| c.is_ascii_digit() || *c == '.').collect();
         assert!((digits.parse::<f64>().expect("a number") - us).abs() < 0.51, "{row} for {us}");
     }
-    nothing_went_wrong(&mut browser);
+    assert_no_errors(&mut browser);
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn a_gateway_is_switched_off_everywhere_at_once() {
         browser.ask("[...document.querySelectorAll('[data-gateway=envoy]')].every((row) => row.hidden)"),
         true
     );
-    // Another load: other tables, the same gateways.
+    // Another load shows other tables and the same gateways.
     browser.ask(
         "(() => { const load = document.getElementById('load'); load.value = 3; load.dispatchEvent(new \
      Event('change')); })()",
@@ -185,11 +185,11 @@ fn a_gateway_is_switched_off_everywhere_at_once() {
     assert_eq!(shown, json!(["3"]));
     browser.ask("document.querySelector('.chip.all').click()");
     assert_eq!(browser.ask(CHARTS)[0], json!(["tax", 3, true]));
-    nothing_went_wrong(&mut browser);
+    assert_no_errors(&mut browser);
 }
 
 #[test]
-fn keys_and_mouse_tell_values_with_their_units() {
+fn keys_and_mouse_show_values_with_units() {
     let scratch = Scratch::new();
     let (file, _) = page(&run(), &scratch);
     let mut browser = open(&file, 1440, false);
@@ -205,7 +205,7 @@ fn keys_and_mouse_tell_values_with_their_units() {
     browser.until(&format!("{said}.startsWith({})", json!(HOSTILE)));
     browser.ask("document.activeElement.blur()");
     browser.ask(SCROLL);
-    // Pointed at until it tells: a chart that is drawn anew meanwhile, or moved, has to be pointed at anew.
+    // Points again until the tooltip shows, because a chart may be redrawn or moved meanwhile.
     let begun = Instant::now();
     let tells = "document.querySelector('figure[data-chart=curve] .tip')?.textContent.includes('µs')";
     while browser.ask(tells) != true {
@@ -216,13 +216,13 @@ fn keys_and_mouse_tell_values_with_their_units() {
              const box = curve.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; })()",
         );
         let (x, y) = (place[0].as_f64().expect("x"), place[1].as_f64().expect("y"));
-        // Only a mouse that moves is told of.
+        // Only mouse movement causes events.
         browser.point_at(x - 1.0, y);
         browser.point_at(x, y);
     }
     let tip = browser.ask("document.querySelector('figure[data-chart=curve] .tip').textContent");
     assert!(tip.as_str().is_some_and(|tip| tip.contains("direct") && tip.contains(HOSTILE)), "{tip}");
-    nothing_went_wrong(&mut browser);
+    assert_no_errors(&mut browser);
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn nothing_is_wider_than_the_screen() {
         assert_eq!(browser.ask(over), 0, "charts are cut at {width}");
         let scheme = browser.ask("getComputedStyle(document.documentElement).colorScheme");
         assert_eq!(scheme, if dark { "dark" } else { "light" });
-        nothing_went_wrong(&mut browser);
+        assert_no_errors(&mut browser);
     }
 }
 
@@ -260,7 +260,7 @@ fn charts_and_tables_are_saved_as_files() {
         "[...document.querySelectorAll('[data-load=\"0\"] .table-tools button')].find((one) => \
      one.textContent === 'Save CSV').click()",
     );
-    // Whole: a file may be seen while it is written.
+    // Waits for a complete file, because the browser writes it in parts.
     let saved = |ending: &str, last: &[u8]| {
         wait_for(&format!("a whole {ending} is saved"), PATIENCE, || {
             let mut files = std::fs::read_dir(&place).expect("there").flatten().map(|entry| entry.path());
@@ -272,12 +272,12 @@ fn charts_and_tables_are_saved_as_files() {
     let document = roxmltree::Document::parse(&svg).expect("XML");
     let texts: Vec<&str> = document.descendants().filter_map(|node| node.text()).collect();
     assert!(texts.contains(&"What each gateway adds") && texts.contains(&"nginx"), "{texts:?}");
-    // A picture's last chunk, and its checksum.
+    // The last chunk of a PNG with its checksum.
     assert!(saved("png", b"IEND\xaeB`\x82").starts_with(b"\x89PNG"));
     let csv = String::from_utf8(saved("csv", b"\n")).expect("text");
     assert!(csv.starts_with("gateway,requests/s,of direct,p50"), "{csv}");
     assert_eq!(csv.lines().count(), 5, "{csv}");
-    nothing_went_wrong(&mut browser);
+    assert_no_errors(&mut browser);
 }
 
 #[test]
@@ -304,7 +304,7 @@ fn tables_are_copied() {
     let scratch = Scratch::new();
     let (file, _) = page(&run(), &scratch);
     let mut browser = open(&file, 1440, false);
-    browser.may_use_the_clipboard();
+    browser.allow_clipboard();
     let mut copied = |which: &str| {
         let press = format!(
             "(async () => {{ const button = [...document.querySelectorAll('[data-load=\"0\"] .table-tools button')].find((one) => \
@@ -313,7 +313,7 @@ fn tables_are_copied() {
              button.click(); await called('Copied'); const text = await navigator.clipboard.readText(); \
              button.click(); await called('{which}'); await rest(300); await called('{which}'); return text; }})()"
         );
-        // Pressed again while it says so, it is called what it does all the same in the end.
+        // After a second click the label also returns to normal.
         browser.ask(&press).as_str().expect("text").to_owned()
     };
     let (csv, markdown) = (copied("Copy CSV"), copied("Copy Markdown"));
@@ -324,11 +324,11 @@ fn tables_are_copied() {
         "{markdown}"
     );
     assert_eq!(lines.len(), 6, "{markdown}");
-    nothing_went_wrong(&mut browser);
+    assert_no_errors(&mut browser);
 }
 
 #[test]
-fn paper_has_what_is_folded_on_the_screen() {
+fn print_includes_folded_parts() {
     let scratch = Scratch::new();
     let (file, _) = page(&run(), &scratch);
     let mut browser = open(&file, 1440, false);
@@ -343,7 +343,7 @@ fn paper_has_what_is_folded_on_the_screen() {
 }
 
 #[test]
-fn as_many_gateways_as_there_are_stand_on_the_first_screen() {
+fn the_first_screen_has_all_gateways() {
     let scratch = Scratch::new();
     let names: Vec<String> = (0..20).map(|index| format!("nginx.key-auth.header-rewrite-{index}")).collect();
     let gateways: Vec<(&str, u64)> =
@@ -352,11 +352,11 @@ fn as_many_gateways_as_there_are_stand_on_the_first_screen() {
     let mut browser = open(&file, 1440, false);
     let height = browser.ask("document.querySelector('figure[data-chart=tax] .canvas').clientHeight");
     assert!(height.as_u64().expect("px") < 600, "{height}");
-    nothing_went_wrong(&mut browser);
+    assert_no_errors(&mut browser);
 }
 
 #[test]
-fn a_page_of_many_cases_is_there_within_a_second() {
+fn a_page_with_many_cases_loads_within_a_second() {
     let scratch = Scratch::new();
     let mut run = Run::with_load((0..6).map(|index| open_point(1000.0, 2 << index, 10)).collect());
     let windows: Vec<Vec<u64>> = (0..100).map(|window| vec![200 + window; 10]).collect();
@@ -380,5 +380,5 @@ fn a_page_of_many_cases_is_there_within_a_second() {
     });
     println!("24 cases: ready after {took:.0} ms");
     assert!(took < 5000.0, "{took} ms");
-    nothing_went_wrong(&mut browser);
+    assert_no_errors(&mut browser);
 }

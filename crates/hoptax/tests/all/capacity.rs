@@ -1,12 +1,12 @@
-//! A search for capacity from end to end, where the capacity is known.
+//! A capacity search in a real run with a known capacity.
 
-use crate::run::{report, run, run_directory, slept_through, text, trials};
+use crate::run::{report, run, run_directory, text, trials, trials_without_response};
 use crate::support::{Json, Scratch, eventually};
 
-/// Little's law: an upstream that holds each answer back for 20 ms, and four connections, which carry one request at a time,
-/// make 200 per second, through whichever hop. A busy machine may make it less and never more.
+/// Little's law: if the upstream delays each response by 20 ms, four connections with one request each at a time carry
+/// 200 requests per second through any hop. A busy machine can carry less, never more.
 #[test]
-fn four_connections_and_twenty_milliseconds_hold_two_hundred_per_second() {
+fn finds_the_capacity_given_by_littles_law() {
     let plan = r#"name: little
 upstream: { delay: 20ms }
 gateways: [hop-l7]
@@ -22,13 +22,13 @@ warmup: 100ms
         let narrow = rate("low").zip(rate("high")).is_some_and(|(low, high)| high < 5.0 * low);
         narrow && rate("estimate") >= Some(60.0)
     };
-    // A busy machine may halve or scatter what is found.
+    // A busy machine can halve or scatter the results.
     let (scratch, output) = eventually(|| {
         let scratch = Scratch::new();
         let output = run(&scratch, plan, &["--accept-void"]);
         assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
         let directory = run_directory(&scratch);
-        let nothing = slept_through(&trials(&directory));
+        let nothing = trials_without_response(&trials(&directory));
         let report = report(&directory);
         let wide: Vec<&Json> =
             report["capacity"].as_array().expect("a list").iter().filter(|one| !is_narrow(one)).collect();
@@ -54,10 +54,10 @@ warmup: 100ms
     for one in capacity {
         let rate =
             |end: &str| one["rate"][end].as_f64().unwrap_or_else(|| panic!("no {end}: {}", one["rate"]));
-        // One request in a hundred may be left over: 200/s ÷ 0.99, and what is still to be answered when the time is up.
+        // One request in a hundred may be unanswered: 200/s ÷ 0.99. A few are answered after the end.
         assert!(rate("low") <= 206.0, "{}", one["rate"]);
         assert!(rate("estimate") <= 215.0, "{}", one["rate"]);
-        // On a machine full of other work trials scatter by a half; from a range of 1 : 32 that is still narrow.
+        // On a busy machine trials scatter by a half. Compared with the range of 1 : 32, this is still narrow.
         assert!(is_narrow(one), "it was narrowed down: {}", one["rate"]);
         let mine = trials.iter().filter(|trial| trial["contender"] == one["gateway"]).count();
         assert_eq!(one["steps"].as_array().unwrap().len(), mine, "its trials are told");

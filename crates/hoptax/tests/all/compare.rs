@@ -1,4 +1,4 @@
-//! `hoptax compare` and `hoptax gate`: on runs made up for the purpose, and on real ones.
+//! `hoptax compare` and `hoptax gate`, on generated runs and on real ones.
 
 use crate::report::fixture::{Run, sample, via};
 use crate::report::on_disk;
@@ -16,7 +16,7 @@ fn gate(arguments: &[&dyn AsRef<std::ffi::OsStr>]) -> Output {
     hoptax().arg("gate").args(arguments.iter().map(AsRef::as_ref)).output().expect("runs")
 }
 
-/// nginx at these response times in each of six rounds, µs, and this much CPU time per request.
+/// A run of nginx with these response times in each of six rounds, µs, and this CPU time per request.
 fn nginx(us: u64, cpu_us: u64) -> Run {
     let mut run = Run::closed(32);
     let kind =
@@ -63,7 +63,7 @@ fn compares_two_runs_in_every_format() {
 }
 
 #[test]
-fn what_cannot_be_compared_is_refused_with_the_way_out() {
+fn incomparable_runs_are_refused_with_a_fix() {
     let (_one, a) = on_disk(&nginx(200, 20));
     let mut other = nginx(200, 20);
     other.record.plan.profile = hoptax_plan::Profile::Stock;
@@ -113,7 +113,7 @@ fn two_gateways_of_one_run_are_paired() {
 }
 
 #[test]
-fn a_run_that_was_not_to_be_believed_ends_with_4() {
+fn comparing_a_void_run_exits_with_4() {
     let mut broken = nginx(200, 20);
     for round in 6..12 {
         broken.push(via("nginx", round).errors(9000));
@@ -168,7 +168,7 @@ fn gates_a_run_by_a_file_and_a_baseline() {
 }
 
 #[test]
-fn mistakes_in_a_budget_file_are_told_with_their_place() {
+fn mistakes_in_a_budget_file_are_reported_with_their_place() {
     let scratch = Scratch::new();
     let (_one, dir) = on_disk(&nginx(200, 20));
     for (content, expected) in [
@@ -188,8 +188,8 @@ fn mistakes_in_a_budget_file_are_told_with_their_place() {
     assert!(text(&none.stderr).contains("no budget to check"), "{}", text(&none.stderr));
 }
 
-/// Two real runs of the built-in hop. In the second it computes for ten times as long as a request takes it: seen between
-/// the runs, by a gate, and, paired, within one run.
+/// Two real runs of the built-in hop. In the second run it computes ten times as long as a request takes. `compare` and
+/// `gate` find this between the runs, and `compare` within one run.
 #[test]
 fn a_planted_slowdown_is_found_between_real_runs() {
     let of = |planted: &str| {
@@ -217,7 +217,7 @@ budget: [{{ gateway: pr, metric: cpu_us_per_request, against: main, max: +50% }}
         let told: Json = serde_json::from_slice(&output.stdout).expect("JSON");
         told["verdict"].as_str().expect("a verdict").to_owned()
     };
-    // A hypervisor that takes the CPU away in bursts widens intervals beyond any limit, in either run: both are repeated.
+    // Bursts of steal can widen intervals in either run beyond any limit, so both are repeated.
     eventually(|| {
         let ((clean, kept), (slow, breached)) = (of(""), of(", delay: { in: 400us, how: spin }"));
         let (before, after) = (run_directory(&clean), run_directory(&slow));

@@ -1,4 +1,4 @@
-//! Every `hoptax …` command that README and docs show names a verb and options that exist, and every link leads somewhere.
+//! Every `hoptax …` command in README and docs uses existing commands and options, and every link has a target.
 
 use crate::support::hoptax;
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace")
 }
 
-/// README, the documents beside it, and everything below `docs/`, `plans/` and `gateways/`.
+/// README, the documents next to it, and everything below `docs/`, `plans/` and `gateways/`.
 fn pages() -> Vec<(PathBuf, String)> {
     let mut pages = Vec::new();
     let mut to_visit = ["docs", "plans", "gateways"].map(|folder| root().join(folder)).to_vec();
@@ -26,7 +26,7 @@ fn pages() -> Vec<(PathBuf, String)> {
     pages
 }
 
-/// The lines of a page's code blocks that call hoptax, prompts and comments taken off.
+/// Lines in a page's code blocks that run hoptax, without prompts and comments.
 fn commands(page: &str) -> Vec<String> {
     let mut inside = false;
     let mut found = Vec::new();
@@ -48,7 +48,7 @@ fn help(verb: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// The verb of a command: its first word, for `history` with the verb that follows, possibly after a directory.
+/// The command name: the first word, and for `history` also its subcommand, which can follow a directory.
 fn verb(command: &str) -> String {
     let mut words = command.split_whitespace();
     let verb = words.next().expect("a verb");
@@ -60,7 +60,7 @@ fn verb(command: &str) -> String {
 }
 
 #[test]
-fn every_command_shown_can_be_typed() {
+fn every_command_shown_is_valid() {
     let mut helps: BTreeMap<String, String> = BTreeMap::new();
     let mut seen = 0;
     for (path, text) in pages() {
@@ -78,7 +78,7 @@ fn every_command_shown_can_be_typed() {
 }
 
 #[test]
-fn every_link_leads_somewhere() {
+fn every_link_has_a_target() {
     let mut seen = 0;
     for (path, text) in pages() {
         for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
@@ -95,12 +95,12 @@ fn every_link_leads_somewhere() {
 }
 
 #[test]
-fn every_page_stands_in_the_index() {
+fn every_page_is_in_the_index() {
     let index = std::fs::read_to_string(root().join("docs/README.md")).expect("docs/README.md");
     let docs = root().join("docs");
     for (path, _) in pages().iter().filter(|(path, _)| path.parent() != Some(docs.as_path())) {
         let Ok(page) = path.strip_prefix(&docs) else { continue };
-        // The pages of gateways have an index of their own, made with them.
+        // The pages of gateways have their own generated index.
         if page.starts_with("gateways") && !page.ends_with("README.md") {
             continue;
         }
@@ -111,9 +111,9 @@ fn every_page_stands_in_the_index() {
     }
 }
 
-/// The page of the command line is what the program says of itself: `make docs` makes it anew.
+/// The page of the command line is generated from the help by `make docs`.
 #[test]
-fn the_page_of_the_command_line_is_the_programs_own() {
+fn the_page_of_the_command_line_is_up_to_date() {
     let output = hoptax().arg("reference").output().expect("it runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let kept = std::fs::read_to_string(root().join("docs/reference/cli.md")).expect("docs/reference/cli.md");
@@ -121,7 +121,7 @@ fn the_page_of_the_command_line_is_the_programs_own() {
     assert!(made == kept, "docs/reference/cli.md is not what `make docs` makes");
 }
 
-/// Tables that README and quick start quote from a run that was kept, and link beside them, have its figures, row by row.
+/// Tables that README and quick start quote must have the figures of the kept run that they link to.
 #[test]
 fn quoted_figures_are_those_of_the_kept_run() {
     let read = |page: &str| std::fs::read_to_string(root().join(page)).expect("a page");
@@ -135,7 +135,7 @@ fn quoted_figures_are_those_of_the_kept_run() {
         };
         let (before, quoted) = text.split_once("```text\nOpen loop, 1,000/s").expect("a table");
         let (table, after) = quoted.split_once("```").expect("its end");
-        // README has the picture of the same run first.
+        // README shows a picture of the same run first.
         let kept =
             read(&record(if page == "README.md" { before } else { after }).expect("a link to the run"));
         let is_heading = |line: &&str| line.starts_with('#') || line.starts_with("<details>");
@@ -152,7 +152,7 @@ fn quoted_figures_are_those_of_the_kept_run() {
         let rows = table.lines().skip(3);
         let mut row_of = "";
         for row in rows.take_while(|row| !row.is_empty()) {
-            // Ends of intervals stand below, in a line that begins with blanks.
+            // Interval ends are in the next line, which begins with blanks.
             row_of = row.split(' ').next().filter(|name| !name.is_empty()).unwrap_or(row_of);
             let theirs = kept.iter().find(|line| line.starts_with(&format!("| {row_of} |"))).expect("a row");
             let apart = |letter: char| !(letter.is_ascii_digit() || matches!(letter, '.' | ','));
@@ -166,7 +166,7 @@ fn quoted_figures_are_those_of_the_kept_run() {
     assert!(seen > 30, "{seen} figures");
 }
 
-/// The site's table of contents has every page of `docs/` once, and the site everything that they link to.
+/// The site's table of contents has every page of `docs/` once, and the site has all files that pages link to.
 #[test]
 fn every_page_is_in_the_site() {
     let sources = tempfile::tempdir().expect("a directory");
@@ -194,7 +194,7 @@ fn every_page_is_in_the_site() {
 }
 
 #[test]
-fn links_to_a_heading_find_it() {
+fn every_linked_heading_exists() {
     let pages: BTreeMap<PathBuf, String> = pages().into_iter().collect();
     for (path, text) in &pages {
         for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
@@ -211,7 +211,7 @@ fn links_to_a_heading_find_it() {
     }
 }
 
-/// What GitHub makes of a heading for links.
+/// The anchor that GitHub generates for a heading.
 fn anchor(heading: &str) -> String {
     let kept = |letter: &char| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '_');
     heading

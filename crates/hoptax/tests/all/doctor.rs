@@ -1,4 +1,4 @@
-//! `hoptax doctor` as a process, and the looks that a run keeps.
+//! `hoptax doctor` as a process, and the host checks that a run stores.
 
 use crate::support::{Json, Scratch, hoptax, json};
 use std::net::TcpListener;
@@ -12,7 +12,7 @@ fn item<'a>(items: &'a Json, name: &str) -> &'a Json {
 }
 
 #[test]
-fn says_of_each_item_how_it_stands_and_ends_accordingly() {
+fn every_item_has_a_status_and_the_exit_code_follows() {
     let scratch = Scratch::new();
     let plan = scratch.file("plan.yaml", PLAN);
     let output = hoptax().args(["doctor", "--json"]).arg(&plan).output().expect("it runs");
@@ -34,7 +34,7 @@ fn says_of_each_item_how_it_stands_and_ends_accordingly() {
 }
 
 #[test]
-fn a_plan_that_does_not_fit_is_bad_and_one_with_mistakes_is_refused() {
+fn an_unfit_plan_is_bad_and_an_invalid_one_is_refused() {
     let scratch = Scratch::new();
     let plan = scratch.file("plan.yaml", PLAN);
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -52,7 +52,7 @@ fn a_plan_that_does_not_fit_is_bad_and_one_with_mistakes_is_refused() {
 }
 
 #[test]
-fn a_run_keeps_what_it_saw_before_its_first_trial_and_after_its_last() {
+fn a_run_stores_the_host_checks_before_and_after() {
     let scratch = Scratch::new();
     let plan = scratch.file("plan.yaml", PLAN);
     let out = scratch.path().join("out");

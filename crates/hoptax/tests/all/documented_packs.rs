@@ -1,5 +1,5 @@
-//! Packs of gateways that cannot be had here: what they render is read as the product would read it, and held to the rules that
-//! the product publishes. Each rule names its source.
+//! Packs of gateways that cannot be installed here: their rendered files are checked against rules that the products
+//! publish. Each rule names its source.
 
 use crate::support::{skip, yaml};
 use hoptax_lab::packs::{Pack, PackSet};
@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 const DOCUMENTED: [&str; 9] =
     ["apisix", "kong", "krakend", "kubegateway", "ocelot", "pipy", "traefik", "tyk", "yarp"];
 
-/// One pack rendered in one way, with the words that say which.
+/// One rendering of a pack, with a description.
 struct Case {
     what: String,
     features: Vec<Feature>,
@@ -41,7 +41,7 @@ impl Case {
         yaml::read(self.text(name)).unwrap_or_else(|error| panic!("{}: {name}: {error}", self.what))
     }
 
-    /// `value` has all of `required` and nothing but these and `allowed`.
+    /// Asserts that `value` has all of `required`, and nothing else except `allowed`.
     #[track_caller]
     fn keys(&self, value: &Value, required: &[&str], allowed: &[&str]) {
         let map = value.as_object().unwrap_or_else(|| panic!("{}: no mapping: {value}", self.what));
@@ -59,15 +59,15 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Looking at every pack takes a while: once is enough.
+/// Loaded once, because checking every pack takes a while.
 fn pack(name: &str) -> &'static Pack {
     static PACKS: OnceLock<PackSet> = OnceLock::new();
     let packs = PACKS.get_or_init(|| PackSet::load(None).expect("nothing wrong"));
     packs.get(name).unwrap_or_else(|| panic!("no pack {name}"))
 }
 
-/// The pack bare and with each of its features, with several and with all that go together, in both profiles, with and
-/// without a log.
+/// Renderings of the pack without features, with each, with several and with all compatible features, in both profiles,
+/// with and without a log.
 fn cases(name: &str) -> Vec<Case> {
     let pack = pack(name);
     let mut sets: Vec<Vec<Feature>> = vec![vec![]];
@@ -124,7 +124,7 @@ fn cases(name: &str) -> Vec<Case> {
 }
 
 #[test]
-fn they_say_that_they_never_ran_here_and_how_both_drivers_start_them() {
+fn they_state_that_they_never_ran_here_and_support_both_drivers() {
     for name in DOCUMENTED {
         let pack = pack(name);
         let manifest = pack.manifest();
@@ -145,9 +145,9 @@ fn they_say_that_they_never_ran_here_and_how_both_drivers_start_them() {
     }
 }
 
-/// Nothing that listens may do so beyond loopback, and whatever is written stays in the run's directories.
+/// They must listen on loopback only, and write only into the run's directories.
 #[test]
-fn they_listen_on_loopback_alone() {
+fn they_listen_on_loopback_only() {
     for name in DOCUMENTED {
         for case in cases(name) {
             let all: String = case.rendered.files.iter().map(|file| file.text.as_str()).collect();
@@ -217,7 +217,7 @@ fn kong_reads_its_declarative_file() {
                 case.keys(secret, &["key", "algorithm", key], &[]);
             }
         }
-        // kong.conf.default: what is set must be there, or be a directive passed on to nginx.
+        // kong.conf.default: each key must be listed there, or be a directive for nginx.
         let known = [
             "prefix",
             "database",
@@ -252,8 +252,8 @@ fn kong_reads_its_declarative_file() {
     }
 }
 
-/// APISIX 3.12: `apisix/schema_def.lua` (route, upstream, consumer, ssl, global rule), `apisix/core/config_yaml.lua` (`#END`), and the
-/// schema of each plugin below `apisix/plugins`.
+/// APISIX 3.12: `apisix/schema_def.lua` (route, upstream, consumer, ssl, global rule), `apisix/core/config_yaml.lua`
+/// (`#END`), and the schema of each plugin below `apisix/plugins`.
 #[test]
 fn apisix_reads_its_standalone_file() {
     for case in cases("apisix") {
@@ -401,8 +401,8 @@ fn traefik_reads_its_static_and_dynamic_files() {
     }
 }
 
-/// KrakenD 2.9: its JSON Schema (`v2.9/krakend.json` and what it refers to): `version` is 3; an endpoint requires `endpoint` and
-/// `backend`, a backend `url_pattern`; nothing unknown is allowed.
+/// KrakenD 2.9: its JSON Schema (`v2.9/krakend.json` and what it refers to): `version` is 3; an endpoint requires
+/// `endpoint` and `backend`, a backend `url_pattern`; nothing unknown is allowed.
 #[test]
 fn krakend_accepts_its_file_by_its_schema() {
     for case in cases("krakend") {
@@ -463,8 +463,8 @@ fn krakend_accepts_its_file_by_its_schema() {
     }
 }
 
-/// Tyk 5.8: `apidef/schema.json` requires `name`, `proxy` (with `target_url`) and `version_data` (with `not_versioned` and `versions`), of a
-/// `definition` `key` and `location`, and allows nothing unknown; `user/policy.go` for policies.
+/// Tyk 5.8: `apidef/schema.json` requires `name`, `proxy` (with `target_url`) and `version_data` (with `not_versioned`
+/// and `versions`), of a `definition` `key` and `location`, and allows nothing unknown; `user/policy.go` for policies.
 #[test]
 fn tyk_accepts_its_api_definition_by_its_schema() {
     for case in cases("tyk") {
@@ -517,8 +517,8 @@ fn tyk_accepts_its_api_definition_by_its_schema() {
     }
 }
 
-/// Ocelot 24: the public properties of `FileConfiguration`, `FileRoute` and the classes they hold, below `src/Configuration/File`; a route
-/// requires both path templates, a method and somewhere to go.
+/// Ocelot 24: the public properties of `FileConfiguration`, `FileRoute` and the classes they hold, below
+/// `src/Configuration/File`; a route requires both path templates, a method and somewhere to go.
 #[test]
 fn ocelot_reads_its_routes() {
     for case in cases("ocelot") {
@@ -539,7 +539,7 @@ fn ocelot_reads_its_routes() {
                     "HttpHandlerOptions",
                 ],
             );
-            // Every placeholder of one template stands in the other.
+            // Both templates must have the same placeholders.
             for template in ["UpstreamPathTemplate", "DownstreamPathTemplate"] {
                 let text = route[template].as_str().expect("text");
                 assert!(text.starts_with('/') && text.ends_with("/{everything}"), "{}: {text}", case.what);
@@ -565,8 +565,8 @@ fn ocelot_reads_its_routes() {
     }
 }
 
-/// YARP 2.2: the sections `Routes` (`ClusterId`, `Match` required) and `Clusters` (`Destinations`, each with an `Address`) of its configuration
-/// provider, and the keys of its built-in transforms.
+/// YARP 2.2: the sections `Routes` (`ClusterId`, `Match` required) and `Clusters` (`Destinations`, each with an
+/// `Address`) of its configuration provider, and the keys of its built-in transforms.
 #[test]
 fn yarp_reads_its_routes_and_clusters() {
     for case in cases("yarp") {
@@ -608,7 +608,7 @@ fn yarp_reads_its_routes_and_clusters() {
     }
 }
 
-/// Every member of `hoptax.json` is a parameter of the record that the program reads it into, and the other way round.
+/// Every member of `hoptax.json` must be a parameter of the record that the program parses, and vice versa.
 fn settings_fit_the_program(name: &str, case: &Case) {
     let pack = pack(name);
     let program = pack.template("Program.cs").expect("the program");
@@ -640,7 +640,7 @@ fn kubegateway_accepts_its_cluster() {
         let spec = &cluster["spec"];
         case.keys(spec, &["servers", "clientConfig", "dispatchPolicies"], &["flowControl"]);
         assert_eq!(list(&spec["servers"]).len(), case.upstreams, "{}", case.what);
-        // pkg/apis/proxy/v1alpha1/validation: behind TLS it wants an authority, and a credential of its own.
+        // pkg/apis/proxy/v1alpha1/validation: with TLS it requires an authority and a client credential.
         let secure: &[&str] = if case.has("upstream-tls") { &["caData", "serverName"] } else { &[] };
         let client = &spec["clientConfig"];
         case.keys(client, &[&["insecure"], secure].concat(), &["bearerToken", "certData", "keyData"]);
@@ -656,7 +656,7 @@ fn kubegateway_accepts_its_cluster() {
     }
 }
 
-/// What a program of this machine says of a text's syntax; none, and a note of it, where the program is not installed.
+/// Error message of an installed program about a text's syntax; `None`, with a noted skip, if it is not installed.
 fn complaint(program: &str, arguments: &[&str], text: &str) -> Option<String> {
     let child = Command::new(program)
         .args(arguments)
@@ -674,7 +674,7 @@ fn complaint(program: &str, arguments: &[&str], text: &str) -> Option<String> {
 }
 
 #[test]
-fn scripts_are_scripts() {
+fn scripts_have_valid_syntax() {
     let (mut shells, mut looked_at) = (0, BTreeSet::new());
     for name in DOCUMENTED {
         for case in cases(name) {
@@ -691,10 +691,10 @@ fn scripts_are_scripts() {
     assert!(shells > 50, "{shells}");
 }
 
-/// Pipy's language is JavaScript by its syntax, so Node.js can tell whether it is well formed.
+/// Pipy's language has JavaScript's syntax, so Node.js can check it.
 #[test]
 fn pipys_script_is_javascript() {
-    // Each start of Node.js takes a moment: bare, everything, and each feature once are enough.
+    // Node.js starts slowly, so only the bare pack, all features, and each feature are checked once.
     for case in cases("pipy").iter().filter(|case| case.upstreams == 2 && case.what.ends_with("log: true")) {
         let script = case.text("main.js");
         assert_eq!(complaint("node", &["--check", "-"], script), None, "{}\n{script}", case.what);

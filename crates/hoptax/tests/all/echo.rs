@@ -1,5 +1,4 @@
-//! An upstream inside the test that answers with what it was sent, plain or over TLS, and a client that speaks to gateways
-//! as their features want it.
+//! An upstream that echoes requests, with or without TLS, and a client that sends what a gateway's features require.
 
 use crate::support::client::{Answer, exchange};
 use crate::support::server::{Response, Server};
@@ -10,7 +9,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-/// Starts an upstream that answers `instance NAME`, the head of the request, and so many letters that it is worth compressing.
+/// Starts an upstream that answers with `instance NAME`, the head of the request, and enough text to be worth compressing.
 pub(crate) fn echo(name: &'static str, tls: Option<Arc<rustls::ServerConfig>>) -> Server {
     Server::over(tls, move |request| {
         let body = format!("instance {name}\n{}{}\n", request.head, "x".repeat(600));
@@ -18,7 +17,7 @@ pub(crate) fn echo(name: &'static str, tls: Option<Arc<rustls::ServerConfig>>) -
     })
 }
 
-/// How an upstream shows the certificate of `made`.
+/// TLS configuration of an upstream with the certificate of `made`.
 pub(crate) fn server_config(made: &Credentials) -> Arc<rustls::ServerConfig> {
     let chain = CertificateDer::pem_slice_iter(made.server.certificate.as_bytes())
         .collect::<Result<_, _>>()
@@ -32,23 +31,23 @@ pub(crate) fn server_config(made: &Credentials) -> Arc<rustls::ServerConfig> {
     Arc::new(builder.with_single_cert(chain, key).expect("they fit"))
 }
 
-/// What is asked, beside what features want of every request.
+/// A request, as it differs from what the features require of every request.
 #[derive(Clone, Copy)]
 pub(crate) struct Request<'a> {
     pub(crate) method: &'a str,
-    /// Without the prefix that features put in front of it.
+    /// Path without the prefix that features add.
     pub(crate) path: &'a str,
-    /// Headers added, in the place of what features want of them.
+    /// Additional headers. They replace headers that features require.
     pub(crate) headers: &'a [(&'a str, &'a str)],
-    /// Header that is left out although a feature wants it.
+    /// A header to omit although a feature requires it.
     pub(crate) without: Option<&'a str>,
-    /// Which of several consumers asks.
+    /// Index of the consumer that sends the request.
     pub(crate) consumer: usize,
-    /// Where it comes from.
+    /// Source address.
     pub(crate) from: Ipv4Addr,
 }
 
-/// A plain question.
+/// A plain GET request.
 pub(crate) const GET: Request<'static> = Request {
     method: "GET",
     path: "/some/path?query=1",
@@ -58,7 +57,7 @@ pub(crate) const GET: Request<'static> = Request {
     from: Ipv4Addr::LOCALHOST,
 };
 
-/// Sends `request` as `change` says on a connection of its own, over `tls` where there is any.
+/// Sends `request`, with `change` applied, on its own connection; over TLS if `tls` is given.
 pub(crate) fn ask(
     address: SocketAddr,
     change: &Change,
@@ -81,7 +80,7 @@ pub(crate) fn ask(
     exchange(Some(request.from), address, tls, &(head + "\r\n"))
 }
 
-/// The line that a template of several consumers' credentials stands for.
+/// Replaces a template for several consumers by the line of one consumer.
 fn expanded(value: &str, change: &Change, consumer: usize) -> String {
     let file = value.strip_prefix("{{line ").and_then(|rest| rest.strip_suffix("}}"));
     let line = |file: &str| change.files[file].lines().nth(consumer).expect("as many consumers").to_owned();

@@ -1,6 +1,6 @@
 //! Events in real runs: gateways and the upstream are reloaded, changed and restarted under load.
 
-use crate::run::{report, run, run_awake, run_directory, text, trials};
+use crate::run::{report, run, run_directory, run_without_stall, text, trials};
 use crate::support::{Json, Scratch};
 use crate::wire::{Client, Server};
 use crate::world::is_missing;
@@ -128,7 +128,7 @@ events:
 "
     );
     let (_, directory) =
-        run_awake(&scratch, &plan, &["--accept-void", "--packs", packs.to_str().expect("text")]);
+        run_without_stall(&scratch, &plan, &["--accept-void", "--packs", packs.to_str().expect("text")]);
     let trials = trials(&directory);
     assert_eq!(trials.len(), 5);
     for trial in &trials {

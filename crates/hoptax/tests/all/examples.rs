@@ -1,13 +1,13 @@
-//! Plans that use all that can be said of requests and connections, from end to end; and the examples of `plans/`.
+//! Plans with every option of requests and connections, in real runs; and the example plans in `plans/`.
 
-use crate::run::{awake, report, run_awake, run_directory, text, trials};
+use crate::run::{repeat_if_stalled, report, run_directory, run_without_stall, text, trials};
 use crate::support::{Json, Scratch, hoptax, skip};
 use std::path::Path;
 
-/// A mix whose templates, expectations and stages are carried out through a gateway and told in the report; and a
-/// connection for each request, which the ledger of the upstream bears out.
+/// A mix with templates, expectations and stages is sent through a gateway and reported per target. Each request has
+/// its own connection, as the upstream's ledger confirms.
 #[test]
-fn a_mix_in_stages_is_told_target_by_target() {
+fn a_mix_in_stages_is_reported_per_target() {
     let scratch = Scratch::new();
     scratch.file("ids.txt", "one\ntwo\n");
     let plan = r#"name: mix
@@ -22,7 +22,7 @@ load:
 trials: 2
 warmup: 100ms
 "#;
-    let (_, directory) = run_awake(&scratch, plan, &["--accept-void"]);
+    let (_, directory) = run_without_stall(&scratch, plan, &["--accept-void"]);
     for trial in trials(&directory) {
         assert!(trial["failed"].is_null(), "{trial}");
         let counts = &trial["load_record"]["counts"];
@@ -34,7 +34,7 @@ warmup: 100ms
             let ledger = &trial["ledger"];
             let (connections, requests) =
                 (ledger["connections"].as_u64().unwrap(), ledger["requests"].as_u64().unwrap());
-            // A hop that reads requests keeps connections of its own to the upstream.
+            // A hop that parses requests pools its upstream connections.
             if trial["contender"] != "hop-l7" {
                 assert!(connections >= requests, "{ledger}");
             }
@@ -46,7 +46,7 @@ warmup: 100ms
     for case in report["cases"].as_array().unwrap() {
         let [read, write] = case["targets"].as_array().unwrap().as_slice() else { panic!("two: {case}") };
         let of = |target: &Json| target["scheduled"].as_u64().unwrap() as f64;
-        // Drawn by chance, of as many requests as there was time for: within five standard deviations.
+        // Targets are drawn at random: within five standard deviations.
         let drawn = of(read) + of(write);
         let error = (of(read) / drawn - 0.75).abs();
         assert!(drawn > 0.0 && error < 5.0 * (0.75 * 0.25 / drawn).sqrt(), "{case}");
@@ -56,7 +56,7 @@ warmup: 100ms
     assert_eq!((&staged["stages"][1]["to"], &staged["duration_s"]), (&600.0.into(), &0.8.into()), "{staged}");
 }
 
-/// Each example plan, shortened, from its start to its report.
+/// Runs each example plan, shortened, to its report.
 #[test]
 fn every_example_plan_runs() {
     let plans = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plans");
@@ -74,24 +74,24 @@ fn every_example_plan_runs() {
             skip(format!("{plan} needs a Kubernetes API server"));
             continue;
         }
-        // It names gateways that are not everywhere: `features_extra` runs it.
+        // `features_extra` runs this plan, whose gateways are not installed everywhere.
         if path.ends_with("every-gateway.yaml") {
             continue;
         }
         let scratch = Scratch::new();
         let mut command = hoptax();
         command.arg("run").arg(&path).arg("--out").arg(scratch.path()).arg("--accept-void");
-        // One round of 200 ms keeps no budget.
+        // Budgets cannot hold with one round of 200 ms.
         for set in ["trials=1", "warmup=100ms", "pause=0s", "budget=[]"] {
             command.args(["--set", set]);
         }
         let text_of_plan = std::fs::read_to_string(&path).expect("readable");
-        // Budgets name loops as well; load points begin with theirs.
+        // Budgets also contain `loop:`; load points begin with it.
         let is_point = |line: &&str| line.starts_with("  - { loop: ") || line.starts_with("  - loop: ");
         for point in 0..text_of_plan.lines().filter(is_point).count() {
-            // So many requests and no time: on a machine that stands still nothing may be answered in a short one.
+            // A number of requests, not a duration: on a stalled machine a short trial may have no response.
             let short = match point {
-                // Stages say themselves how long they take.
+                // Stages define their own duration.
                 0 if text_of_plan.contains("ramp to") => {
                     vec!["rate=[200/s for 200ms, ramp to 600/s over 200ms]"]
                 }
@@ -107,15 +107,15 @@ fn every_example_plan_runs() {
             command.args(["--set", &format!("events.{event}.at={}ms", 20 * (event + 1))]);
         }
         if text_of_plan.contains("15000") {
-            // As many as every gateway and hop can hold at once, beside the other tests.
+            // As many connections as every gateway and hop can hold next to other tests.
             command.args(["--set", "load.0.connections=200"]);
         }
         if path.ends_with("istio-sidecar.yaml") {
-            // One of its many points each.
+            // One point of each of its sweeps.
             command.args(["--set", "load.0.connections=8", "--set", "load.1.connections=8"]);
         }
         let name = path.display();
-        let (_, directory) = awake(|| {
+        let (_, directory) = repeat_if_stalled(|| {
             let output = command.output().expect("hoptax runs");
             assert!(output.status.success(), "{name}: {}\n{}", text(&output.stdout), text(&output.stderr));
             (output, run_directory(&scratch))

@@ -1,4 +1,4 @@
-//! Every feature of the pack `envoy`, proved on the wire against the real Envoy.
+//! Every feature of the pack `envoy`, proved with the real Envoy.
 
 use crate::echo::server_config;
 use crate::findings::two_ports;
@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 
-/// Answers with the request's head as it came, and reviews tokens as an API server does: the only good one is `good`.
+/// Echoes the request's head, and reviews tokens like an API server. Only the token in `good` is valid.
 fn echo(name: &'static str, tls: Option<Arc<rustls::ServerConfig>>, good: &Arc<Mutex<String>>) -> Server {
     let good = Arc::clone(good);
     Server::over(tls, move |request| {
@@ -43,11 +43,11 @@ fn is_review(request: &server::Request) -> bool {
 struct World {
     service: Running,
     upstreams: Vec<Server>,
-    /// The only token that the upstreams take for a good one.
+    /// The only token that the upstreams accept.
     good: Arc<Mutex<String>>,
     change: Change,
     run: tempfile::TempDir,
-    // Its end takes the private directory away.
+    // Dropping it deletes the private directory.
     _driver: ProcessDriver,
 }
 
@@ -81,14 +81,14 @@ impl World {
         self.service.0.addresses()[0]
     }
 
-    /// With exactly these headers, `path` as it stands.
+    /// Sends a request with exactly these headers and this path.
     fn bare(&self, path: &str, headers: &[(&str, &str)]) -> Answer {
         let lines: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         let text = format!("GET {path} HTTP/1.1\r\nhost: echo.com\r\nconnection: close\r\n{lines}\r\n");
         exchange(None, self.address(), self.change.tls.as_ref(), &text).expect("an answer")
     }
 
-    /// As a run's requests are.
+    /// Sends a request as a run does.
     fn asked(&self) -> Answer {
         let headers: Vec<_> =
             self.change.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
@@ -96,7 +96,7 @@ impl World {
     }
 }
 
-/// Looks at a featured Envoy in both profiles.
+/// Runs the check on an Envoy with these features, in both profiles.
 fn in_both_profiles(features: &[&str], look: impl Fn(&World)) {
     if is_missing("envoy") {
         return;
@@ -109,7 +109,7 @@ fn in_both_profiles(features: &[&str], look: impl Fn(&World)) {
 }
 
 #[test]
-fn envoy_lets_in_who_shows_a_known_key() {
+fn envoy_accepts_only_known_keys() {
     in_both_profiles(&["key-auth"], |envoy| {
         assert_eq!(envoy.bare("/", &[]).status, 401);
         assert_eq!(envoy.bare("/", &[("x-api-key", "wrong")]).status, 401);
@@ -117,7 +117,7 @@ fn envoy_lets_in_who_shows_a_known_key() {
 }
 
 #[test]
-fn envoy_lets_in_who_shows_a_password() {
+fn envoy_accepts_only_correct_passwords() {
     in_both_profiles(&["basic-auth"], |envoy| {
         assert_eq!(envoy.bare("/", &[]).status, 401);
         let wrong = "Basic Y29uc3VtZXItMDAwMDE6d3Jvbmc=";
@@ -126,7 +126,7 @@ fn envoy_lets_in_who_shows_a_password() {
 }
 
 #[test]
-fn envoy_lets_in_who_shows_a_valid_token() {
+fn envoy_accepts_only_valid_tokens() {
     for algorithm in ["jwt-hs256", "jwt-rs256"] {
         in_both_profiles(&[algorithm], |envoy| {
             assert_eq!(envoy.bare("/", &[]).status, 401, "{algorithm}");
@@ -135,7 +135,7 @@ fn envoy_lets_in_who_shows_a_valid_token() {
                 envoy.asked().text().to_ascii_lowercase().contains("authorization: bearer"),
                 "{algorithm}: it is passed on"
             );
-            // Claims of another consumer under the same signature.
+            // Another consumer's claims with the same signature.
             let (head, rest) = token.split_once('.').expect("three parts");
             let forged = format!("{head}.e30.{}", rest.split_once('.').expect("three parts").1);
             assert_eq!(envoy.bare("/", &[("authorization", &forged)]).status, 401, "{algorithm}");
@@ -180,7 +180,7 @@ fn remembered_reviews_are_refused_before_anything_starts() {
 }
 
 #[test]
-fn envoy_turns_away_what_is_beyond_the_limit() {
+fn envoy_refuses_requests_beyond_the_limit() {
     in_both_profiles(&["rate-limit"], |envoy| {
         assert!((0..50).all(|_| envoy.asked().status == 200), "the usual limit never bites");
     });
@@ -188,7 +188,7 @@ fn envoy_turns_away_what_is_beyond_the_limit() {
         return;
     }
     let envoy = World::start(Profile::Equalised, &["rate-limit=1/s"]);
-    // However slow this machine is: of requests on each other's heels one is beyond.
+    // Even on a slow machine, one of 20 consecutive requests exceeds the limit.
     let statuses: BTreeSet<u16> = (0..20).map(|_| envoy.asked().status).collect();
     assert_eq!(statuses, [200, 429].into());
 }
@@ -202,7 +202,7 @@ fn envoy_terminates_tls_1_3() {
 }
 
 #[test]
-fn envoy_wants_a_certificate_of_its_clients() {
+fn envoy_requires_a_client_certificate() {
     in_both_profiles(&["tls", "mtls"], |envoy| {
         let text = "GET / HTTP/1.1\r\nhost: echo.com\r\nconnection: close\r\n\r\n";
         let with = envoy.change.tls.clone().expect("TLS");
@@ -236,7 +236,7 @@ fn envoy_sets_and_removes_headers_both_ways() {
 }
 
 #[test]
-fn envoy_takes_the_prefix_off() {
+fn envoy_removes_the_prefix() {
     in_both_profiles(&["path-rewrite"], |envoy| {
         assert!(
             envoy.asked().text().to_ascii_lowercase().contains("get /some/path?q=1 http/1.1"),
@@ -264,7 +264,7 @@ fn envoy_allows_one_origin_and_answers_its_preflights() {
 }
 
 #[test]
-fn envoy_compresses_for_who_takes_it() {
+fn envoy_compresses_on_request() {
     in_both_profiles(&["gzip"], |envoy| {
         let answer = envoy.asked();
         assert_eq!(answer.header("content-encoding"), Some("gzip"));
@@ -294,7 +294,7 @@ fn envoy_gives_each_request_an_identifier() {
 }
 
 #[test]
-fn envoy_lets_in_one_address() {
+fn envoy_accepts_only_one_address() {
     in_both_profiles(&["ip-allow"], |envoy| {
         let text = "GET / HTTP/1.1\r\nhost: echo.com\r\nconnection: close\r\n\r\n";
         let from = |last| exchange(Some(Ipv4Addr::new(127, 0, 0, last)), envoy.address(), None, text);
@@ -304,7 +304,7 @@ fn envoy_lets_in_one_address() {
 }
 
 #[test]
-fn envoy_knows_many_routes_with_and_without_a_prefix_to_take_off() {
+fn envoy_has_many_routes_with_and_without_prefix_removal() {
     in_both_profiles(&["routes=1000:last"], |envoy| {
         assert_eq!(envoy.bare("/", &[]).status, 404);
         assert_eq!(envoy.bare("/route-01001/", &[]).status, 404);
@@ -322,7 +322,7 @@ fn envoy_knows_many_routes_with_and_without_a_prefix_to_take_off() {
 }
 
 #[test]
-fn envoy_knows_many_consumers() {
+fn envoy_accepts_many_consumers() {
     for (authentication, header) in [("key-auth", "x-api-key"), ("basic-auth", "authorization")] {
         if is_missing("envoy") {
             return;
@@ -373,9 +373,9 @@ fn equalised_envoy_answers_http_1_0() {
     assert_eq!(old.status, 426, "as shipped: {}", old.head);
 }
 
-/// The pack's own rendering with a TLS server of this test as its upstream.
+/// The pack's rendering, with a TLS server of this test as its upstream.
 #[test]
-fn envoy_speaks_tls_to_an_upstream_that_it_verifies() {
+fn envoy_verifies_its_tls_upstream() {
     if is_missing("envoy") {
         return;
     }

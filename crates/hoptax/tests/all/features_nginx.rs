@@ -1,5 +1,5 @@
-//! Every feature of the packs `nginx` and `nginx-lua`, proved on the wire with the real gateway: that it does what it is for, and
-//! that it turns away what it should.
+//! Every feature of the packs `nginx` and `nginx-lua`, proved with the real gateway: requests that must be accepted are
+//! accepted, and others are refused.
 
 mod matrix;
 mod parties;
@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 
 const PROFILES: [Profile; 2] = [Profile::Stock, Profile::Equalised];
 
-/// Calls `prove` with each of the two packs that offers all of `features`, in both profiles, in front of one upstream.
+/// Calls `prove` for each of the two packs that offers all of `features`, in both profiles, with one upstream.
 fn with_each(features: &[Feature], prove: impl Fn(&Started, &Origin)) {
     let packs = crate::world::packs();
     let offers = |pack: &str| {
@@ -48,7 +48,7 @@ fn bare_routes_change_nothing() {
 }
 
 #[test]
-fn keys_are_asked_for() {
+fn keys_are_required() {
     with_each(&[Feature::KeyAuth], |started, origin| {
         let asked = started.ask("/");
         assert_eq!(asked.send().status, 200, "{}", started.what);
@@ -61,7 +61,7 @@ fn keys_are_asked_for() {
 }
 
 #[test]
-fn passwords_are_asked_for() {
+fn passwords_are_required() {
     with_each(&[Feature::BasicAuth], |started, origin| {
         let asked = started.ask("/");
         assert_eq!(asked.send().status, 200, "{}", started.what);
@@ -71,7 +71,7 @@ fn passwords_are_asked_for() {
             refused.header("www-authenticate").is_some_and(|how| how.starts_with("Basic")),
             "{refused:?}"
         );
-        // The name is right, the password is not.
+        // A correct name with a wrong password.
         let wrong = "Basic Y29uc3VtZXItMDAwMDE6d3Jvbmc=";
         assert_eq!(asked.clone().with("authorization", wrong).send().status, 401, "{}", started.what);
         assert_eq!(origin.seen().0.len(), 1, "{}", started.what);
@@ -107,13 +107,13 @@ fn tokens_are_verified() {
 }
 
 #[test]
-fn a_high_limit_never_bites_and_a_low_one_does() {
+fn a_high_limit_never_applies_and_a_low_one_does() {
     let high = Feature::plausible("rate-limit").expect("named");
     with_each(&[high], |started, _| {
         assert!(started.ask("/").statuses_of(500).iter().all(|status| *status == 200), "{}", started.what);
     });
     with_each(&[Feature::RateLimit { per_second: 5 }], |started, origin| {
-        // They would have to take 100 s for none to be beyond the limit.
+        // One of these must exceed the limit, unless they take 100 s.
         let statuses = started.ask("/").statuses_of(500);
         let count = |status| statuses.iter().filter(|one| **one == status).count();
         assert_eq!(statuses[0], 200, "{}", started.what);
@@ -134,18 +134,18 @@ fn an_access_log_has_a_line_for_each_request() {
         }
         let directory = std::fs::read_dir(started.run.path().join("logs")).expect("logs");
         let log = directory.flatten().next().expect("one").path().join("access.log");
-        // nginx writes the line before it closes the connection, whose end was waited for.
+        // nginx writes the line before it closes the connection, and the client has read until that.
         let lines = std::fs::read_to_string(log).expect("a log");
         assert_eq!(lines.matches("/logged").count(), 3, "{}: {lines}", started.what);
     });
 }
 
 #[test]
-fn tls_is_of_one_version_and_one_cipher() {
+fn tls_uses_one_version_and_one_cipher() {
     with_each(&[Feature::Tls], |started, _| {
         let asked = started.ask("/");
         assert_eq!(asked.send().status, 200, "{}: the certificate verifies", started.what);
-        // Whatever a client offers.
+        // Regardless of what the client offers.
         let mut all = asked.clone();
         let spec = all.tls.as_mut().expect("TLS");
         (spec.versions, spec.cipher_suites) = (vec![TlsVersion::Tls12, TlsVersion::Tls13], vec![]);
@@ -163,14 +163,14 @@ fn tls_is_of_one_version_and_one_cipher() {
 }
 
 #[test]
-fn clients_must_show_their_certificate() {
+fn client_certificates_are_required() {
     with_each(&[Feature::Tls, Feature::Mtls], |started, origin| {
         let asked = started.ask("/");
         assert_eq!(asked.send().status, 200, "{}", started.what);
         let mut anonymous = asked.clone();
         anonymous.tls.as_mut().expect("TLS").client_certificate = None;
         assert_eq!(anonymous.send().status, 400, "{}", started.what);
-        // One by another authority.
+        // A certificate of another authority.
         let other = Origin::start("other");
         let other = start("nginx", Profile::Stock, &[Feature::Tls, Feature::Mtls], &[&other]);
         let theirs = other.ask("/").tls.and_then(|tls| tls.client_certificate);
@@ -181,7 +181,7 @@ fn clients_must_show_their_certificate() {
     });
 }
 
-/// The upstream that speaks TLS is a gateway of the same run, or of another one whose authority nobody here knows.
+/// The upstream with TLS is another gateway: of the same run, or of another run with an unknown authority.
 #[test]
 fn the_upstreams_certificate_is_verified() {
     if is_missing("nginx") {
@@ -227,7 +227,7 @@ fn headers_are_set_and_removed_both_ways() {
 }
 
 #[test]
-fn prefixes_are_taken_off_paths() {
+fn prefixes_are_removed_from_paths() {
     with_each(&[Feature::PathRewrite], |started, origin| {
         assert_eq!(started.ask("/items/7?a=b%20c").send().status, 200, "{}", started.what);
         assert_eq!(started.ask("/").send().status, 200, "{}", started.what);
@@ -267,7 +267,7 @@ fn preflights_are_answered_and_one_origin_is_allowed() {
 }
 
 #[test]
-fn answers_are_compressed_for_who_asks() {
+fn responses_are_compressed_on_request() {
     with_each(&[Feature::Gzip], |started, _| {
         let asked = started.ask("/");
         let (packed, plain) = (asked.send(), asked.clone().without("accept-encoding").send());
@@ -307,7 +307,7 @@ fn each_request_has_an_identifier_of_its_own() {
 }
 
 #[test]
-fn only_some_addresses_are_let_in() {
+fn only_allowed_addresses_are_accepted() {
     with_each(&[Feature::IpAllow], |started, origin| {
         assert_eq!(started.ask("/").send().status, 200, "{}", started.what);
         let elsewhere = started.ask("/").from(Ipv4Addr::new(127, 0, 0, 2));
@@ -317,7 +317,7 @@ fn only_some_addresses_are_let_in() {
 }
 
 #[test]
-fn every_route_is_there_and_no_other() {
+fn exactly_the_configured_routes_exist() {
     let routes = Feature::Routes { count: 1000, ask: Ask::Middle };
     with_each(&[routes], |started, origin| {
         let asked = started.ask("/x");
@@ -335,7 +335,7 @@ fn every_route_is_there_and_no_other() {
 }
 
 #[test]
-fn every_consumer_is_let_in() {
+fn every_consumer_is_accepted() {
     let many = Feature::Consumers { count: 100 };
     for how in [Feature::KeyAuth, Feature::BasicAuth, Feature::Jwt(JwtAlgorithm::Hs256)] {
         let header = if how == Feature::KeyAuth { KEY_HEADER } else { "authorization" };
@@ -381,7 +381,7 @@ fn tokens_are_reviewed_by_the_upstream_once_or_each_time() {
             let expected = if cache_s == 0 { 5 } else { 1 };
             assert_eq!((seen.len(), reviews.len()), (5, expected), "{}", started.what);
             let review = &reviews[0];
-            // nginx hears the status of a review alone and asks without a body; in Lua the answer is read.
+            // nginx sees only the status of a review and sends no body; the Lua code reads the answer.
             if started.what.starts_with("nginx-lua") {
                 assert_eq!(
                     (review.method.as_str(), review.header("content-type")),
@@ -405,9 +405,9 @@ fn tokens_are_reviewed_by_the_upstream_once_or_each_time() {
     }
 }
 
-/// A POST with a body gets through a review, body and all.
+/// A POST with a body is forwarded completely after a review.
 #[test]
-fn bodies_pass_beside_a_review() {
+fn bodies_are_forwarded_after_a_review() {
     with_each(&[Feature::TokenReview { cache_s: 0 }], |started, origin| {
         let asked = started.ask("/items").post("what is sent");
         origin.trust(asked.header("authorization").trim_start_matches("Bearer "));

@@ -1,4 +1,4 @@
-//! `hoptax hop` as a process, in front of an origin that behaves as its path says.
+//! `hoptax hop` as a process, in front of an origin whose behaviour depends on the path.
 
 use crate::findings::two_ports;
 use crate::origin::Origin;
@@ -122,7 +122,7 @@ fn slow_readers_and_slow_upstreams_take_no_memory() {
         let before = hop.memory();
         let mut client = Client::connect(address);
         client.send(get("/"));
-        // The first bytes are here, so the rest is under way; nobody reads it while others are served.
+        // The first bytes have arrived. The rest stays unread while other requests are served.
         let mut first = [0; 1];
         client.stream.peek(&mut first).expect("it began");
         for _ in 0..20 {
@@ -151,7 +151,7 @@ fn l7_pools_upstream_connections() {
         (0..3).for_each(|_| assert_eq!(client.send(get("/bytes?10")).response().status, 200));
     }
     assert_eq!(origin.connections(), 1);
-    // One whose server says that it closes is not used again.
+    // A connection is not reused after `connection: close`.
     let mut client = Client::connect(address);
     let response = client.send(get("/close")).response();
     assert!(response.keep_alive, "the client's connection is another one");
@@ -161,7 +161,7 @@ fn l7_pools_upstream_connections() {
 }
 
 #[test]
-fn l7_passes_on_what_is_end_to_end_and_adds_nothing() {
+fn l7_forwards_end_to_end_headers_and_adds_none() {
     let origin = Origin::start();
     let (_hop, address) = Server::hop("l7", origin.address, &[]);
     let mut client = Client::connect(address);
@@ -182,7 +182,7 @@ fn l7_serves_old_clients() {
     let keep_alive = "connection: keep-alive\r\n";
     let response = client.send(old("/bytes?10", keep_alive)).response();
     assert!(response.head.contains(keep_alive), "{}", response.head);
-    // No chunks and no interim responses for them.
+    // HTTP/1.0 clients get no chunks and no interim responses.
     let response = client.send(old("/hints", keep_alive)).response();
     assert_eq!((response.interim, response.body), (0, b"ok".to_vec()));
     let response = client.send(old("/chunked?5000", keep_alive)).response();
@@ -210,26 +210,26 @@ fn interim_responses_pass() {
 }
 
 #[test]
-fn l7_repeats_on_a_fresh_connection_what_a_stale_one_lost() {
+fn l7_retries_requests_lost_on_a_stale_connection() {
     let origin = Origin::start();
     let (_hop, address) = Server::hop("l7", origin.address, &[]);
     let mut client = Client::connect(address);
-    // The origin answers one request per connection and closes when it reads the second.
+    // The origin answers one request per connection, and closes it when the second arrives.
     for count in 1..=5 {
         assert_eq!(client.send(get("/once")).response().body, b"once", "request {count}");
     }
     assert_eq!(origin.connections(), 5);
     assert_eq!(origin.heads().len(), 9, "each but the first was sent twice");
-    // What changes something must not be done twice.
+    // A request with side effects must not be repeated.
     assert_eq!(client.send(post("/once", b"x")).response().status, 502);
-    // A fresh connection that breaks is the upstream's failure, not a stale connection.
+    // A failure on a fresh connection is the upstream's fault, so it is not retried.
     let requests = origin.heads().len();
     assert_eq!(client.send(get("/nothing")).response().status, 502);
     assert_eq!(origin.heads().len(), requests + 1);
 }
 
 #[test]
-fn l7_tells_the_client_when_the_upstream_fails() {
+fn l7_answers_502_when_the_upstream_fails() {
     let origin = Origin::start();
     let (_hop, address) = Server::hop("l7", origin.address, &[]);
     let mut client = Client::connect(address);
@@ -264,7 +264,7 @@ fn l4_closes_where_nobody_listens() {
 }
 
 #[test]
-fn l7_goes_on_after_an_early_answer() {
+fn l7_continues_after_an_early_response() {
     let origin = Origin::start();
     let (_hop, address) = Server::hop("l7", origin.address, &[]);
     let mut client = Client::connect(address);
@@ -276,7 +276,7 @@ fn l7_goes_on_after_an_early_answer() {
 }
 
 #[test]
-fn l7_refuses_what_could_be_read_in_two_ways() {
+fn l7_refuses_ambiguous_requests() {
     let origin = Origin::start();
     let (_hop, address) = Server::hop("l7", origin.address, &[]);
     for (request, status) in [
@@ -328,7 +328,7 @@ fn workers_share_the_port() {
 }
 
 #[test]
-fn clients_that_go_away_at_any_moment_leave_nothing_behind() {
+fn disconnecting_clients_leave_no_connections() {
     let upstream = Server::start(&["upstream", "--body", "100kB", "--delay", "choice(50% 0ms, 50% 1ms)"]);
     let script =
         [post("/", &sample(50)), get("/").repeat(2).into_bytes(), post_chunked("/", &sample(30))].concat();
@@ -336,7 +336,7 @@ fn clients_that_go_away_at_any_moment_leave_nothing_behind() {
     let addresses = [upstream.instance(0), servers[0].1, servers[1].1];
     for address in addresses {
         for cut in 0..script.len() {
-            // Dropped with answers unread or on their way: most of these end in a reset.
+            // Closed with unread responses, so that most of these end in a reset.
             Client::connect(address).send(&script[..cut]);
         }
         let mut client = Client::connect(address);
@@ -344,15 +344,15 @@ fn clients_that_go_away_at_any_moment_leave_nothing_behind() {
         (0..4).for_each(|_| assert_eq!(client.response().body.len(), 100_000));
     }
     drop(servers);
-    // Everyone has gone, but the upstream learns of it in its own time.
+    // All clients have gone, but the upstream notices only later.
     wait_until("no connection is left open", PATIENCE, || {
         ledger::fetch(upstream.control()).expect("a ledger").instances[0].open == 0
     });
 }
 
 #[test]
-fn l7_finds_an_upstream_that_comes_back() {
-    // Not one of those that the kernel gives to others in the meantime.
+fn l7_reconnects_to_a_restarted_upstream() {
+    // A port that the kernel does not assign to others meanwhile.
     let port = two_ports()[0].port().to_string();
     let upstream = Server::start(&["upstream", "--port", &port]);
     let (_hop, address) = Server::hop("l7", upstream.instance(0), &[]);
@@ -365,7 +365,7 @@ fn l7_finds_an_upstream_that_comes_back() {
 }
 
 #[test]
-fn tells_what_is_wrong() {
+fn reports_wrong_options() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let taken = taken.local_addr().expect("bound").to_string();
     for (options, code, words) in [

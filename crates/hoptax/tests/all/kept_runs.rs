@@ -1,7 +1,7 @@
-//! Runs that were kept: what is on disk stays readable, and says the same.
+//! Kept runs: old run directories stay readable and give the same reports.
 //!
-//! Beside each run below `records/runs` lie its reports as the version that measured it made them, compressed. A refactor
-//! changes none of them by a byte; `records/runs/README.md` says how to replace them when a change is meant.
+//! Each run in `records/runs` has its reports beside it, compressed, from the version that measured it. A refactor must
+//! not change a byte. `records/runs/README.md` says how to replace them after an intended change.
 
 use crate::support::hoptax;
 use flate2::read::GzDecoder;
@@ -9,10 +9,10 @@ use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// Fewest runs: what is not found is not compared.
+/// Minimum number of runs, so that the test cannot pass without comparing any.
 const LEAST_RUNS: usize = 11;
 
-/// Formats of `hoptax report`, and the file that holds each.
+/// Formats of `hoptax report`, and the file with each.
 const FORMATS: [(&str, &str); 6] = [
     ("json", "report.json"),
     ("markdown", "report.md"),
@@ -39,7 +39,7 @@ fn kept(path: &Path) -> Option<String> {
     Some(text)
 }
 
-/// What a command prints; of a page, only the document from which its script draws.
+/// Output of a command. Of a page, only the data that its script draws.
 fn printed(arguments: &[&str], directories: &[&Path]) -> String {
     let output = hoptax()
         .arg(arguments[0])
@@ -56,7 +56,7 @@ fn printed(arguments: &[&str], directories: &[&Path]) -> String {
     }
 }
 
-/// The first line that differs, for a message.
+/// The first line that differs.
 fn difference(now: &str, before: &str) -> String {
     let (mut now, mut before) = (now.lines(), before.lines());
     for line in 1.. {
@@ -73,7 +73,7 @@ fn difference(now: &str, before: &str) -> String {
 }
 
 #[test]
-fn reports_of_kept_runs_are_what_they_were() {
+fn reports_of_kept_runs_are_unchanged() {
     let runs = runs();
     assert!(runs.len() >= LEAST_RUNS, "only {} runs below records/runs: {runs:?}", runs.len());
     let mut changed = Vec::new();
@@ -94,7 +94,7 @@ fn reports_of_kept_runs_are_what_they_were() {
 }
 
 #[test]
-fn a_comparison_of_kept_runs_is_what_it_was() {
+fn a_comparison_of_kept_runs_is_unchanged() {
     let runs = runs();
     let named = |name: &str| runs.iter().find(|run| run.ends_with(name)).expect("kept").as_path();
     let now = printed(&["compare", "--format", "json"], &[named("interrupted"), named("killed")]);

@@ -1,10 +1,10 @@
-//! `hoptax lint`, on the packs of the project and on packs with something planted: the real gateways, started for real.
+//! `hoptax lint`, on the project's packs and on packs with planted faults, with real gateways.
 
 use crate::support::planted_pack::{argument, packs};
 use crate::support::{Json, Scratch, eventually, hoptax};
 use crate::world::is_missing;
 
-/// Runs it on a planted pack; gives the exit code and the report.
+/// Lints a planted pack. Returns the exit code and the report.
 fn lint(plants: &[(&str, &str)]) -> (Option<i32>, Json) {
     let packs = packs(plants);
     let output =
@@ -14,7 +14,7 @@ fn lint(plants: &[(&str, &str)]) -> (Option<i32>, Json) {
     (output.status.code(), reports[0].clone())
 }
 
-/// The checks that found something.
+/// Names of the checks that failed.
 fn found(report: &Json) -> Vec<&str> {
     let checks = report["checks"].as_array().expect("a list");
     let bad = checks
@@ -23,16 +23,16 @@ fn found(report: &Json) -> Vec<&str> {
     bad.map(|check| check["check"].as_str().expect("a name")).collect()
 }
 
-/// That what was planted is found, with advice, and nothing else.
-fn is_found(plants: &[(&str, &str)], expected: &[&str]) {
+/// Asserts that exactly the expected checks fail, with advice.
+fn assert_found(plants: &[(&str, &str)], expected: &[&str]) {
     if is_missing("nginx") {
         return;
     }
     let (code, report) = lint(plants);
-    is_told(code, &report, expected);
+    assert_reported(code, &report, expected);
 }
 
-fn is_told(code: Option<i32>, report: &Json, expected: &[&str]) {
+fn assert_reported(code: Option<i32>, report: &Json, expected: &[&str]) {
     assert_eq!(found(report), expected, "{report:#}");
     assert_eq!((code, &report["equalised"]), (Some(3), &false.into()), "{report:#}");
     for check in report["checks"].as_array().expect("a list") {
@@ -42,8 +42,8 @@ fn is_told(code: Option<i32>, report: &Json, expected: &[&str]) {
     }
 }
 
-/// That a pack of the project is equalised, as its table says.
-fn is_equalised(pack: &str) {
+/// Asserts that a pack of the project is equalised, also in the printed table.
+fn assert_equalised(pack: &str) {
     if is_missing(pack) {
         return;
     }
@@ -57,7 +57,7 @@ fn is_equalised(pack: &str) {
 #[test]
 fn the_packs_of_the_project_are_equalised() {
     for pack in ["nginx", "haproxy", "envoy"] {
-        is_equalised(pack);
+        assert_equalised(pack);
     }
 }
 
@@ -66,31 +66,31 @@ fn a_pack_that_ignores_the_worker_count_is_found() {
     if is_missing("nginx") {
         return;
     }
-    // Others may leave it too little of the CPUs.
+    // Retried, because other processes may leave the gateway too little CPU time.
     let same = [("worker_processes {{ workers }}", "worker_processes 1")];
     let (code, report) = eventually(|| conclusive(&same));
-    is_told(code, &report, &["workers"]);
+    assert_reported(code, &report, &["workers"]);
 }
 
 #[test]
-fn a_pack_with_more_at_work_than_workers_is_found() {
+fn a_pack_that_runs_more_workers_is_found() {
     if is_missing("nginx") {
         return;
     }
-    // Three more, so that it wants several CPUs even while others take most of them.
+    // Three more workers, so that it wants several CPUs even on a busy machine.
     let more = [("worker_processes {{ workers }}", "worker_processes {{ workers + 3 }}")];
     let (code, report) = eventually(|| conclusive(&more));
-    is_told(code, &report, &["workers"]);
+    assert_reported(code, &report, &["workers"]);
 }
 
-/// Looks at a planted pack; fails where the check of the workers could not be made.
+/// Lints a planted pack. Fails if the check `workers` was inconclusive.
 fn conclusive(plants: &[(&str, &str)]) -> Result<(Option<i32>, Json), String> {
     let (code, report) = lint(plants);
     let workers = workers(&report);
     if workers["verdict"] != "not looked at" {
         return Ok((code, report));
     }
-    // Said where it was not kept busy or had no CPU left, and nowhere else.
+    // It may be inconclusive only without full load or without idle CPUs.
     let (used, idle) = (cpus(workers, " CPUs used"), cpus(workers, " left idle"));
     assert!(used <= 1.25 && (used < 0.8 || idle < 0.2), "{workers}");
     Err(workers.to_string())
@@ -101,18 +101,18 @@ fn workers(report: &Json) -> &Json {
     checks.iter().find(|check| check["check"] == "workers").expect("looked at")
 }
 
-/// The first number of the evidence in front of `words`.
+/// The first number in the evidence before `words`.
 fn cpus(check: &Json, words: &str) -> f64 {
     let evidence = check["evidence"].as_str().expect("text");
     let number = evidence.split(words).next().and_then(|text| text.rsplit(' ').next()?.parse().ok());
     number.unwrap_or_else(|| panic!("no number before `{words}`: {evidence}"))
 }
 
-/// Threads without number, on as many CPUs as the plan has workers.
+/// Gateways with many threads, limited to as many CPUs as the plan has workers.
 #[test]
-fn gateways_with_a_thread_for_each_connection_are_held_to_cpus() {
+fn gateways_with_a_thread_per_connection_are_limited_to_cpus() {
     for pack in ["varnish", "apache"] {
-        is_equalised(pack);
+        assert_equalised(pack);
     }
 }
 
@@ -126,7 +126,7 @@ fn a_pack_without_a_pool_that_always_logs_and_closes_clients_connections_is_foun
         always,
         ("keepalive_requests 1000000000;\n    {%- if", "keepalive_timeout 0;\n    {%- if"),
     ];
-    is_found(&plants, &["upstream connections", "client connections", "access log off"]);
+    assert_found(&plants, &["upstream connections", "client connections", "access log off"]);
 }
 
 /// nginx keeps no connection on which it speaks HTTP/1.0.
@@ -136,18 +136,18 @@ fn a_pack_that_never_logs_and_speaks_http_1_0_to_the_upstream_is_found() {
         ("access_log {{ access_log or \"off\" }};", "access_log off;"),
         ("proxy_http_version 1.1;", "proxy_http_version 1.0;"),
     ];
-    is_found(&plants, &["upstream connections", "upstream HTTP version", "access log on"]);
+    assert_found(&plants, &["upstream connections", "upstream HTTP version", "access log on"]);
 }
 
 #[test]
-fn requests_that_nobody_made_are_found() {
+fn mirrored_requests_are_found() {
     let mirrored = (
         "location / {",
         "location = /mirror { internal; proxy_pass http://upstreams$request_uri; proxy_http_version 1.1; \
          proxy_set_header Connection \"\"; }\n        location / {\n            mirror /mirror;",
     );
-    // nginx does not read what a mirror answers, so that those connections are not used again.
-    is_found(&[mirrored], &["upstream connections", "extra requests"]);
+    // nginx ignores a mirror's answer and does not reuse that connection.
+    assert_found(&[mirrored], &["upstream connections", "extra requests"]);
 }
 
 #[test]
@@ -158,13 +158,13 @@ fn a_pack_that_leaves_the_foreground_is_found() {
     let (code, report) = lint(&[("daemon off;", "daemon on;")]);
     assert_eq!((code, found(&report)), (Some(3), vec!["start"]), "{report:#}");
     let evidence = report["checks"][0]["evidence"].as_str().expect("text");
-    // Whether it was ready before its guard had seen it leave is chance.
+    // The gateway may seem ready before its guard notices that it left the foreground.
     assert!(evidence.contains("exited with code 0"), "{evidence}");
     assert!(evidence.contains("planted/gateway.yaml:7"), "{evidence}");
 }
 
 #[test]
-fn what_is_kept_is_kept_and_what_cannot_be_looked_at_is_told() {
+fn keep_keeps_files_and_unknown_packs_are_refused() {
     if is_missing("nginx") {
         return;
     }

@@ -8,19 +8,19 @@ use std::net::TcpStream;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::Duration;
 
-/// A child that is gone when its test is.
-pub(crate) struct Ending(pub(crate) Child);
+/// A child process that is killed when dropped.
+pub(crate) struct KilledOnDrop(pub(crate) Child);
 
-impl Drop for Ending {
+impl Drop for KilledOnDrop {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have exited already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
 pub(crate) struct Upstream {
-    _process: Ending,
+    _process: KilledOnDrop,
     address: String,
     control: String,
 }
@@ -29,7 +29,7 @@ impl Upstream {
     pub(crate) fn start(args: &[&str]) -> Self {
         let mut command = hoptax();
         command.arg("upstream").args(args).stdout(Stdio::piped());
-        let mut process = Ending(command.spawn().expect("starts"));
+        let mut process = KilledOnDrop(command.spawn().expect("starts"));
         let ready: Value = serde_json::from_str(&line(&mut process)).expect("one line of JSON");
         let text = |value: &Value| value.as_str().expect("an address").to_owned();
         Self { _process: process, address: text(&ready["instances"][0]), control: text(&ready["control"]) }
@@ -39,12 +39,12 @@ impl Upstream {
         format!("http://{}/", self.address)
     }
 
-    /// Requests that it has answered.
+    /// Number of requests that it answered.
     pub(crate) fn requests(&self) -> u64 {
         self.ledger("requests")
     }
 
-    /// The sum of a member over its instances.
+    /// Sum of a member over its instances.
     pub(crate) fn ledger(&self, member: &str) -> u64 {
         let mut control = TcpStream::connect(&self.control).expect("the control socket answers");
         control.write_all(b"GET /ledger HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").expect("sent");
@@ -57,7 +57,7 @@ impl Upstream {
     }
 }
 
-fn line(process: &mut Ending) -> String {
+fn line(process: &mut KilledOnDrop) -> String {
     let mut out: BufReader<ChildStdout> = BufReader::new(process.0.stdout.take().expect("piped"));
     let mut line = String::new();
     out.read_line(&mut line).expect("a line");
@@ -68,7 +68,7 @@ pub(crate) fn load(args: &[&str]) -> Output {
     hoptax().arg("load").args(args).stdin(Stdio::null()).output().expect("runs")
 }
 
-/// What `hoptax load --json` says; the load must have gone well.
+/// Output of `hoptax load --json`. The load must succeed.
 pub(crate) fn case(args: &[&str]) -> Value {
     let output = load(&[args, &["--json"]].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -109,15 +109,15 @@ fn spec(upstream: &Upstream, duration: Duration) -> Value {
     })
 }
 
-fn generator(spec: &Value) -> Ending {
+fn generator(spec: &Value) -> KilledOnDrop {
     told(spec, "--spec")
 }
 
-fn told(spec: &Value, flag: &str) -> Ending {
+fn told(spec: &Value, flag: &str) -> KilledOnDrop {
     let mut command = hoptax();
     command.args(["load", flag, "-"]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut process = Ending(command.spawn().expect("starts"));
+    let mut process = KilledOnDrop(command.spawn().expect("starts"));
     let mut stdin = process.0.stdin.take().expect("piped");
     stdin.write_all(spec.to_string().as_bytes()).expect("read by the generator");
     process
@@ -128,7 +128,7 @@ fn interrupt(process: &Child) {
 }
 
 #[test]
-fn the_summary_has_the_fields_that_people_look_for() {
+fn the_summary_has_the_usual_fields() {
     let upstream = Upstream::start(&["--body", "64B"]);
     for arguments in [&["-n", "500"][..], &["-n", "500", "-r", "5000/s", "--arrivals", "poisson"]] {
         let output = load(&[&[upstream.url().as_str(), "-c", "4"], arguments].concat());
@@ -220,7 +220,7 @@ fn a_spec_gives_phases_and_one_record_and_the_ledger_agrees() {
 }
 
 #[test]
-fn a_spec_that_is_watched_gives_seconds_too_and_the_same_record() {
+fn a_watched_spec_also_reports_seconds() {
     let upstream = Upstream::start(&[]);
     let mut generator = told(&spec(&upstream, Duration::from_millis(1250)), "--watched-spec");
     let mut lines = String::new();
@@ -247,11 +247,11 @@ fn a_spec_that_is_watched_gives_seconds_too_and_the_same_record() {
 }
 
 #[test]
-fn ctrl_c_ends_it_early_with_what_there_is() {
+fn ctrl_c_ends_it_early_and_keeps_the_data() {
     let upstream = Upstream::start(&[]);
     let mut command = hoptax();
     command.args(["load", &upstream.url(), "-d", "1h", "--json"]).stdout(Stdio::piped());
-    let mut process = Ending(command.spawn().expect("starts"));
+    let mut process = KilledOnDrop(command.spawn().expect("starts"));
     wait_until("requests arrive", PATIENCE, || upstream.requests() > 100);
     interrupt(&process.0);
     let mut out = String::new();
@@ -264,7 +264,7 @@ fn ctrl_c_ends_it_early_with_what_there_is() {
 }
 
 #[test]
-fn a_generator_does_not_outlive_who_started_it() {
+fn a_generator_exits_with_its_parent() {
     let upstream = Upstream::start(&[]);
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("spec.json");
@@ -272,12 +272,12 @@ fn a_generator_does_not_outlive_who_started_it() {
     let mut shell = Command::new("sh");
     shell.args(["-c", "\"$0\" load --spec \"$1\" 2>/dev/null & echo $!; wait"]);
     shell.arg(env!("CARGO_BIN_EXE_hoptax")).arg(&file).stdout(Stdio::piped());
-    let mut shell = Ending(shell.spawn().expect("starts"));
+    let mut shell = KilledOnDrop(shell.spawn().expect("starts"));
     let pid: u32 = line(&mut shell).trim().parse().expect("a pid");
     wait_until("requests arrive", PATIENCE, || upstream.requests() > 100);
     shell.0.kill().expect("it runs");
     wait_until("the generator has gone", PATIENCE, || {
-        // Nobody may be there to bury it: a zombie is gone.
+        // The process may have no parent that reaps it, so a zombie counts as gone.
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         stat.rsplit(')').next().is_none_or(|rest| rest.is_empty() || rest.trim().starts_with('Z'))
     });
@@ -306,7 +306,7 @@ fn the_reference_page_is_right() {
 }
 
 #[test]
-fn what_is_typed_wrong_is_refused_with_the_way_out() {
+fn wrong_arguments_are_refused_with_a_fix() {
     for (arguments, part) in [
         (&["127.0.0.1:80"][..], "did you mean http://127.0.0.1:80?"),
         (&["http://127.0.0.1/", "-H", "oops"], "name: value"),
@@ -333,7 +333,7 @@ fn what_is_typed_wrong_is_refused_with_the_way_out() {
 }
 
 #[test]
-fn what_cannot_be_done_fails_with_its_cause() {
+fn failures_are_reported_with_their_cause() {
     let upstream = Upstream::start(&["--delay", "10m"]);
     let refused = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     let refused = format!("http://{}/", refused.expect("a port"));
@@ -349,14 +349,14 @@ fn what_cannot_be_done_fails_with_its_cause() {
 }
 
 #[test]
-fn fifteen_thousand_connections_stand_in_one_process() {
+fn one_process_holds_fifteen_thousand_connections() {
     const CONNECTIONS: u64 = 15_000;
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum;
     let connections = limit.map_or(CONNECTIONS, |limit| CONNECTIONS.min(limit.saturating_sub(200)));
     assert!(connections > 1000, "a hard limit of {limit:?} descriptors is too low to test anything");
     let upstream = Upstream::start(&["--body", "64B"]);
     let requests = 3 * connections;
-    // A busy machine may need its time to connect: the timeout bounds that, too.
+    // A busy machine may connect slowly, and the timeout limits that too.
     let patience = ["--timeout", "60s"];
     let (count, total) = (connections.to_string(), requests.to_string());
     let case = case(&[&[upstream.url().as_str(), "-c", &count, "-n", &total], &patience[..]].concat());
@@ -364,7 +364,7 @@ fn fifteen_thousand_connections_stand_in_one_process() {
     assert_eq!(case["counts"]["completed"], requests);
     assert_eq!(case["connections"]["opened"], 0, "none had to be opened again");
     assert_eq!(upstream.requests(), requests);
-    // 2 KiB per connection, and histograms, buffers and the program itself.
+    // 2 KiB per connection, plus histograms, buffers and the program.
     let memory = case["memory"]["generator_rss_bytes_max"].as_u64().expect("a number");
     assert!(memory < connections * 2048 + (24 << 20), "{memory} bytes");
 }

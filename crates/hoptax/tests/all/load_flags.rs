@@ -1,6 +1,6 @@
-//! The flags of `hoptax load`, each seen from the other end: by the real nginx, or in the upstream's ledger.
+//! The options of `hoptax load`, checked at the other end: by the real nginx, or by the upstream's ledger.
 
-use crate::load::{Ending, Upstream, case, load};
+use crate::load::{KilledOnDrop, Upstream, case, load};
 use crate::support::{PATIENCE, Scratch, hoptax, wait_until};
 use crate::world::is_missing;
 use crate::{connections, requests, tls};
@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
 use std::process::Stdio;
 
-/// The summary of a load that went well, which fits a terminal.
+/// The summary of a successful load. It must fit a terminal.
 #[track_caller]
 fn summary(args: &[&str]) -> String {
     let output = load(args);
@@ -18,7 +18,7 @@ fn summary(args: &[&str]) -> String {
     text
 }
 
-/// What is said of a load that ends with `code`, and of nothing on standard output.
+/// Asserts that a load exits with `code`, prints `part` on standard error and nothing on standard output.
 #[track_caller]
 fn refused(args: &[&str], code: i32, part: &str) {
     let output = load(args);
@@ -32,7 +32,7 @@ fn with<'a>(base: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
 }
 
 #[test]
-fn certificates_are_checked_as_asked() {
+fn certificates_are_verified_as_configured() {
     if is_missing("nginx") {
         return;
     }
@@ -60,7 +60,7 @@ fn certificates_are_checked_as_asked() {
 }
 
 #[test]
-fn a_client_certificate_is_shown_to_who_demands_one() {
+fn a_client_certificate_is_sent_on_request() {
     if is_missing("nginx") {
         return;
     }
@@ -78,7 +78,7 @@ fn a_client_certificate_is_shown_to_who_demands_one() {
 
     assert!(summary(&with(&base, &["--cert", &chain, "--key", &key])).contains("200: 40"));
     assert!(summary(&with(&base, &["--cert", &both])).contains("200: 40"));
-    // nginx takes the connection all the same, and says what it misses in HTTP.
+    // nginx accepts the connection and answers with an HTTP error.
     let text = summary(&with(&base, &[]));
     assert!(text.contains("400: 40") && text.contains("40 × status 400 is not 200 to 399"), "{text}");
     refused(&with(&base, &["--cert", &chain]), 2, "name the key's file with --key");
@@ -88,7 +88,7 @@ fn a_client_certificate_is_shown_to_who_demands_one() {
 }
 
 #[test]
-fn a_unix_socket_and_sources_are_told_and_used() {
+fn unix_sockets_and_sources_are_used_and_reported() {
     if is_missing("nginx") {
         return;
     }
@@ -150,7 +150,7 @@ fn the_server_sees_each_line_and_each_number() {
 }
 
 #[test]
-fn what_was_expected_and_did_not_come_is_told() {
+fn unmet_expectations_are_reported() {
     let upstream = Upstream::start(&["--body", "64B"]);
     let url = upstream.url();
     for (flags, told) in [
@@ -176,22 +176,22 @@ fn a_second_signal_ends_it_at_once_without_a_report() {
     let upstream = Upstream::start(&[]);
     let mut command = hoptax();
     command.args(["load", &upstream.url(), "-d", "1h"]).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut process = Ending(command.spawn().expect("starts"));
+    let mut process = KilledOnDrop(command.spawn().expect("starts"));
     wait_until("requests arrive", PATIENCE, || upstream.requests() > 100);
     let pid = Pid::from_child(&process.0);
-    // Stopped, it takes both signals when it goes on, however busy this machine is: between them it can do nothing.
+    // While stopped, the process cannot act between the two signals, however busy the machine is.
     for signal in [Signal::STOP, Signal::INT, Signal::TERM, Signal::CONT] {
         kill_process(pid, signal).expect("it runs");
     }
     let status = process.0.wait().expect("ends");
-    // Which of the two is taken first is for the kernel to say.
+    // The kernel decides which signal is delivered first.
     assert!(matches!(status.code(), Some(130 | 143)), "{status}");
     let report = std::io::read_to_string(process.0.stdout.take().expect("piped")).expect("text");
     assert_eq!(report, "");
 }
 
 #[test]
-fn what_a_flag_asks_for_wrongly_is_told_without_a_load_spec() {
+fn errors_name_the_option_and_not_the_load_spec() {
     for (args, part) in [
         (&["http://127.0.0.1:9/", "-X", "GE T"][..], "method: \"GE T\" is not a method"),
         (&["http://127.0.0.1:9/", "-H", "a b: c"], "\"a b\" is not a header name"),

@@ -1,11 +1,11 @@
-//! What `hoptax load` writes beside its summary, and what the summary says of a load that went badly.
+//! Output files of `hoptax load`, and its summary of a load that failed in part.
 
 use crate::load::{Upstream, load};
 use crate::support::{Scratch, eventually};
 use serde_json::Value;
 
-/// A load that goes well; its standard output.
-fn loaded(args: &[&str]) -> String {
+/// Standard output of a successful load.
+fn output_of_load(args: &[&str]) -> String {
     let output = load(args);
     assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("text")
@@ -14,7 +14,7 @@ fn loaded(args: &[&str]) -> String {
 #[test]
 fn csv_has_one_row_per_window_and_they_add_up() {
     let upstream = Upstream::start(&["--body-size", "64B"]);
-    let text = loaded(&[&upstream.url(), "-r", "2000/s", "-d", "350ms", "--csv"]);
+    let text = output_of_load(&[&upstream.url(), "-r", "2000/s", "-d", "350ms", "--csv"]);
     let mut rows = csv(&text);
     let header = rows.remove(0);
     assert_eq!(rows.len(), 4, "{text}");
@@ -37,11 +37,12 @@ fn files_are_written_beside_the_summary() {
     let upstream = Upstream::start(&["--body", "64B"]);
     let scratch = Scratch::new();
     let path = |name: &str| scratch.path().join(name).display().to_string();
-    // A longer file of before must not shine through.
+    // An older, longer file must be replaced completely.
     scratch.file("out.json", &"x".repeat(100_000));
     let (json, hgrm, fortio) = (path("out.json"), path("out.hgrm"), path("fortio.json"));
     let url = upstream.url();
-    let text = loaded(&[&url, "-n", "300", "--json", "-o", &json, "--hgrm", &hgrm, "--fortio", &fortio]);
+    let text =
+        output_of_load(&[&url, "-n", "300", "--json", "-o", &json, "--hgrm", &hgrm, "--fortio", &fortio]);
     assert!(text.contains("300 completed"), "the summary is on the screen: {text}");
     let read = |file: &str| std::fs::read_to_string(file).expect("written");
     let case: Value = serde_json::from_str(&read(&json)).expect("one JSON document");
@@ -62,14 +63,14 @@ fn files_are_written_beside_the_summary() {
 }
 
 #[test]
-fn failures_are_told_with_what_to_do() {
+fn failures_are_reported_with_advice() {
     let upstream = Upstream::start(&["--status", "503"]);
-    let text = loaded(&[&upstream.url(), "-n", "50"]);
+    let text = output_of_load(&[&upstream.url(), "-n", "50"]);
     assert!(text.contains("503: 50") && text.contains("Not a success  50"), "{text}");
     assert!(text.contains("Availability   100.00 % answered, 0.00 % a success"), "{text}");
     let slow = Upstream::start(&["--delay", "20ms"]);
     let text = eventually(|| {
-        let text = loaded(&[&slow.url(), "-c", "1", "-r", "500/s", "-d", "400ms"]);
+        let text = output_of_load(&[&slow.url(), "-c", "1", "-r", "500/s", "-d", "400ms"]);
         let advises = ["! ", "requests/s were due", "-c 2"].iter().all(|part| text.contains(part));
         if advises { Ok(text) } else { Err(text) }
     });
@@ -80,14 +81,14 @@ fn failures_are_told_with_what_to_do() {
 fn stages_are_shown_one_by_one() {
     let upstream = Upstream::start(&["--body", "64B"]);
     let rate = "500/s for 200ms, ramp to 1000/s over 300ms";
-    let text = loaded(&[&upstream.url(), "-r", rate]);
+    let text = output_of_load(&[&upstream.url(), "-r", rate]);
     assert!(text.contains("open loop in 2 stages") && text.contains("Duration       0.500 s"), "{text}");
     let row = |name: &str| {
         text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name} in {text}"))
     };
     assert!(row("500/s for 200ms").contains("/s"), "{text}");
     row("ramp from 500/s to 1000/s over 300ms");
-    let case = loaded(&[&upstream.url(), "-r", rate, "--json"]);
+    let case = output_of_load(&[&upstream.url(), "-r", rate, "--json"]);
     let case: Value = serde_json::from_str(&case).expect("JSON");
     assert_eq!(case["load"]["stages"].as_array().map(Vec::len), Some(2));
     // 500/s for 0.2 s, and 750/s on average for 0.3 s.

@@ -1,4 +1,4 @@
-//! The tools that plant mistakes do what they say.
+//! Tests of the tools that plant faults.
 
 use crate::support::hog::Hog;
 use crate::support::proxy::{Misbehaviour, Planted, Proxy};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 const GET: &str = "GET / HTTP/1.1\r\nhost: a\r\n\r\n";
 
-/// The built-in upstream behind a proxy that does something wrong.
+/// The built-in upstream behind a misbehaving proxy.
 struct World {
     upstream: Server,
     proxy: Proxy,
@@ -27,7 +27,7 @@ impl World {
         Client::connect(self.proxy.address)
     }
 
-    /// Bodies of so many answers on one connection.
+    /// Bodies of this many responses on one connection.
     fn bodies(&self, count: usize) -> Vec<String> {
         let mut client = self.client();
         (0..count).map(|_| String::from_utf8(client.send(GET).response().body).expect("text")).collect()
@@ -43,7 +43,7 @@ impl World {
 }
 
 #[test]
-fn nothing_is_wrong_unless_it_is_asked_for() {
+fn by_default_nothing_is_wrong() {
     let world = World::new(Misbehaviour::default());
     let mut client = world.client();
     for _ in 0..4 {
@@ -75,7 +75,7 @@ fn ends_client_connections() {
 }
 
 #[test]
-fn opens_upstream_connections_anew_and_asks_twice() {
+fn opens_new_upstream_connections_and_duplicates_requests() {
     let world = World::new(Misbehaviour { fresh_upstream: true, ..Misbehaviour::default() });
     world.bodies(6);
     let connections: u64 = world.ledger().instances.iter().map(|instance| instance.connections).sum();
@@ -143,7 +143,7 @@ fn delays_some_in_whole_steps_or_all_at_once() {
     assert!(times[1] >= Duration::from_millis(99), "{times:?}");
 }
 
-/// Listen overflows that the kernel has counted in this network namespace.
+/// Listen overflows counted by the kernel in this network namespace.
 fn overflows() -> u64 {
     let text = std::fs::read_to_string("/proc/net/netstat").expect("procfs");
     let mut lines = text.lines().filter(|line| line.starts_with("TcpExt:"));
@@ -153,7 +153,7 @@ fn overflows() -> u64 {
 }
 
 #[test]
-fn accepts_slowly_from_a_short_line() {
+fn accepts_slowly_from_a_short_queue() {
     let backlog = Some((1, Duration::from_millis(200)));
     let world = World::new(Misbehaviour { backlog, ..Misbehaviour::default() });
     let before = overflows();
@@ -174,7 +174,7 @@ fn a_hog_burns_cpu_until_it_is_dropped() {
     wait_until("it burns CPU time", PATIENCE, || {
         let text = std::fs::read_to_string(&stat).expect("it runs");
         let fields: Vec<&str> = text.rsplit(')').next().expect("fields").split_whitespace().collect();
-        // User time, in ticks of 10 ms, is the 12th field after the name.
+        // User time in ticks of 10 ms, the 12th field after the name.
         fields[11].parse::<u64>().expect("a number") >= 5
     });
     drop(hog);

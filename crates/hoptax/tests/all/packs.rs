@@ -1,4 +1,4 @@
-//! Every embedded pack with its real gateway, and what wrong packs are told.
+//! Every built-in pack with its real gateway, and error messages for wrong packs.
 
 use crate::support::{hoptax, json};
 use crate::world::{Running, exe, get, http_upstream, is_missing, keep, running_plan};
@@ -45,7 +45,7 @@ fn answers_through_real_upstreams(pack: &str) {
         let what = format!("{pack} {profile:?} {access_log:?}");
         let answers: Vec<_> = (0..4).map(|_| get(service.0.addresses()[0], "/some/path")).collect();
         assert!(answers.iter().all(|answer| answer.status == 200), "{what}: {answers:?}");
-        // Several workers take turns each for itself, and in the stock profile there may be several.
+        // With several workers each takes turns by itself, and the stock profile may have several.
         if (profile, workers) == (Profile::Equalised, 1) {
             let ones = answers.iter().filter(|answer| answer.body == "one").count();
             assert_eq!(ones, 2, "{what}: in turn: {answers:?}");
@@ -70,7 +70,7 @@ fn check_access_log(run: &Path, what: &str, access_log: AccessLog) {
         run.join("logs").join(format!("{}-under-test/access.log", what.split(' ').next().expect("a pack")));
     match access_log {
         AccessLog::Off => assert!(!log.exists(), "{what}: {}", log.display()),
-        // A gateway may keep lines back for a while, so only the file is looked for.
+        // A gateway may buffer lines, so only the file must exist.
         AccessLog::File => assert!(log.exists(), "{what}: {}", log.display()),
     }
 }
@@ -118,7 +118,7 @@ fn equalised_gateways_keep_their_upstream_connections() {
         let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
         let service = driver.start_gateway(&plan.gateways[0], &[upstream.address]);
         let service = Running(service.unwrap_or_else(|failure| panic!("{pack}: {failure:#?}")));
-        // A connection may be back in the pool only a moment after its answer has been passed on: then there are a few more.
+        // A connection returns to the pool shortly after its response was forwarded, so a few more connections may open.
         let asked = 50;
         (0..asked).for_each(|_| assert_eq!(get(service.0.addresses()[0], "/").status, 200, "{pack}"));
         let requests = upstream.requests();
@@ -129,7 +129,7 @@ fn equalised_gateways_keep_their_upstream_connections() {
             "{pack}: {pooled} connections for {asked} requests, one after the other"
         );
         assert_eq!(requests[0].header("host"), Some("echo.com"), "{pack}: Host passes unchanged");
-        // Many client connections must not end the pooling: HAProxy as it ships pools no more once a fifth of its
+        // Many client connections must not disable pooling: HAProxy, as shipped, stops pooling when a fifth of its
         // descriptors is in use.
         let clients: Vec<_> = (0..900).map(|_| keep(service.0.addresses()[0])).collect();
         assert_eq!(upstream.requests().len(), asked + 900, "{pack}");
@@ -173,7 +173,7 @@ fn nginx_counts_its_own_requests_on_the_admin_port() {
     assert_eq!(count() - before, 2000 + 1, "the generator and nginx count alike");
 }
 
-/// A directory of packs with one pack, `wrong`, made of these files.
+/// A directory with one pack, `wrong`, of these files.
 fn pack_of(files: &[(&str, &str)]) -> tempfile::TempDir {
     let packs = tempfile::tempdir().expect("a directory");
     let folder = packs.path().join("wrong");
@@ -184,12 +184,12 @@ fn pack_of(files: &[(&str, &str)]) -> tempfile::TempDir {
     packs
 }
 
-/// Given to what is to be seen before time is up.
+/// Start timeout for tests in which the event is expected.
 const AMPLE: &str = "60s";
-/// Given to what is never ready, one after the other: a busy machine may not have started it when the first is over.
+/// Start timeouts for gateways that never become ready, tried in turn: a busy machine may need longer to start the process.
 const IN_VAIN: [&str; 3] = ["300ms", "3s", "30s"];
 
-/// A pack of a shell script as a gateway, which is to be ready within `timeout`.
+/// A pack with a shell script as gateway, which must be ready within `timeout`.
 fn scripted(script: &str, timeout: &str) -> tempfile::TempDir {
     let manifest = "name: wrong\nsummary: a script\nbinary: sh\n\
                     version: { command: [\"{{ binary }}\", -c, echo version 1.0], pattern: 'version (\\S+)' }\n\
@@ -213,7 +213,7 @@ fn start_failure(packs: &Path) -> hoptax_record::Failure {
 }
 
 #[test]
-fn a_gateway_that_exits_is_quoted_and_its_configuration_named() {
+fn a_gateway_that_exits_is_reported_with_its_log_and_configuration() {
     let packs = scripted("echo port {{ port }}: no such thing >&2\nexit 3\n", AMPLE);
     let failure = start_failure(packs.path());
     assert_eq!(failure.stage, Stage::Start);
@@ -226,7 +226,7 @@ fn a_gateway_that_exits_is_quoted_and_its_configuration_named() {
 }
 
 #[test]
-fn a_taken_port_is_answered_with_other_ports_three_times_in_all() {
+fn a_taken_port_is_retried_with_other_ports() {
     let packs = scripted("echo bind {{ port }}: Address already in use >&2\nexit 1\n", AMPLE);
     let failure = start_failure(packs.path());
     let ports: std::collections::BTreeSet<_> =
@@ -235,7 +235,7 @@ fn a_taken_port_is_answered_with_other_ports_three_times_in_all() {
 }
 
 #[test]
-fn a_gateway_that_is_never_ready_is_given_up() {
+fn a_gateway_that_is_never_ready_fails() {
     for timeout in IN_VAIN {
         let packs = scripted("echo waiting for nothing\nexec sleep 60\n", timeout);
         let failure = start_failure(packs.path());
@@ -277,7 +277,7 @@ fn a_gateway_that_answers_on_the_wrong_port_is_not_ready() {
 }
 
 #[test]
-fn a_program_that_cannot_be_run_is_told_with_the_reason() {
+fn a_program_that_cannot_be_run_is_reported_with_the_reason() {
     let manifest = "name: wrong\nsummary: no program\nbinary: sh\n\
                     version: { command: [\"{{ binary }}\", -c, echo 1.0], pattern: '(.+)' }\n\
                     start: [/nowhere/at-all]\nready: { path: / }\naccess_log: stdout\n";
@@ -287,7 +287,7 @@ fn a_program_that_cannot_be_run_is_told_with_the_reason() {
 }
 
 #[test]
-fn a_gateway_that_is_not_installed_is_told_how_to_come_by() {
+fn a_missing_gateway_is_reported_with_how_to_install_it() {
     let manifest = "name: wrong\nsummary: nowhere\nbinary: no-such-gateway\n\
                     version: { command: [\"{{ binary }}\", -v], pattern: '(.+)' }\n\
                     install: { debian: apt-get install no-such-gateway }\n\
@@ -326,7 +326,7 @@ fn a_gateway_that_lacks_a_file_is_not_installed() {
 }
 
 #[test]
-fn words_that_are_wrong_are_refused_with_their_line() {
+fn wrong_values_are_refused_with_their_line() {
     let manifest = "name: wrong\nsummary: a script\nbinary: sh\n\
                     version: { command: [\"{{ binary }}\"], pattern: '(.+)' }\n\
                     files: [{ template: script.j2, to: script }]\n\
@@ -368,13 +368,13 @@ fn gateways_are_listed_for_people_and_for_programs() {
     for row in rows.as_array().expect("a list") {
         let name = row["name"].as_str().expect("a name");
         assert!(row["features"].is_array(), "{row}");
-        // A pack that was never run here is written from documentation, and nobody can install what it starts.
+        // A pack that never ran here is written from documentation and offers a container image instead of an installation.
         if row["last_run_for_real"].is_null() {
             assert!(row["docker_image"].is_string(), "{row}");
             continue;
         }
         assert!(row["last_run_for_real"]["version"].is_string(), "{row}");
-        // What takes long to build is there or not.
+        // Gateways that take long to build may be missing.
         let built = packs.get(name).expect("listed").manifest().build.is_some();
         if built || !is_missing(name) {
             assert!(built || row["installed"] == true, "{row}");
@@ -391,17 +391,17 @@ fn gateways_are_listed_for_people_and_for_programs() {
     }
 }
 
-/// Everything that can be wrong with a pack, as whoever runs a plan with it is told: what stands in its files before anything
-/// is started, what its gateway does with the line that says so and the file that it read.
+/// All faults of a pack, as a run reports them: faults in its files before anything starts, and failures of its gateway
+/// with the log line and the file.
 #[test]
-fn bad_packs_are_told_with_file_and_line_by_a_run() {
+fn a_run_reports_bad_packs_with_file_and_line() {
     let manifest = "name: wrong\nsummary: a script\nbinary: sh\n\
                     version: { command: [\"{{ binary }}\", -c, echo version 1.0], pattern: 'version (\\S+)' }\n\
                     files: [{ template: script.j2, to: script }]\n\
                     start: [\"{{ binary }}\", \"{{ dir }}/script\"]\n\
                     ready: { path: /, port: admin, timeout: 3s }\n\
                     access_log: stdout\n";
-    // Listens on the admin port alone, and says there that it is ready.
+    // Listens only on the admin port and is ready there.
     let elsewhere = format!("exec {} upstream --port {{{{ admin_port }}}}\n", exe().display());
     let patient = manifest.replace("timeout: 3s", "timeout: 60s");
     let long_wait = manifest.replace("timeout: 3s", "timeout: 6s");
@@ -463,7 +463,7 @@ fn bad_packs_are_told_with_file_and_line_by_a_run() {
         let path = packs.path().to_str().expect("text");
         let output = crate::run::run(&scratch, plan, &["--packs", path]);
         let told = [output.stdout, output.stderr].map(|bytes| crate::run::text(&bytes)).concat();
-        // The report wraps its lines, at blanks and after no letter of a path.
+        // The report wraps lines at blanks, never within a path.
         let in_one_line = told.split_whitespace().collect::<Vec<_>>().join(" ");
         assert_eq!(output.status.code(), Some(code), "{what}: {told}");
         for words in expected {

@@ -1,4 +1,5 @@
-//! The path split from end to end: a delay that is planted on one side is found on that side, and the upstream's own on neither.
+//! The path split in real runs: a delay planted on one side of the upstream shows on that side, and the upstream's own
+//! delay on neither.
 
 use crate::run::{report, run, run_directory, text, trials};
 use crate::support::server::{Response, Server};
@@ -9,7 +10,7 @@ use hoptax_load::histogram::Encoded;
 use hoptax_load::stamp::{ClockId, HEADER, Stamp};
 use std::net::SocketAddr;
 
-/// Planted delays. The kernel never wakes anybody before the time; how much later it does on a busy machine stays below half.
+/// The planted delays. Sleeps never end early. On a busy machine they end late, by less than half of this.
 const DELAY: u64 = 50 * clock::MILLISECOND;
 
 struct Times {
@@ -24,9 +25,9 @@ fn times(trial: &Json, name: &str) -> Times {
     Times { least: histogram.min(), median: histogram.value_at_quantile(0.5), mean: histogram.mean() }
 }
 
-/// Whether the other side is prompt can be spoilt by a machine that stands still.
+/// A stall of the machine can spoil the check that the other side is fast.
 #[test]
-fn a_delay_is_found_on_its_own_side() {
+fn a_delay_shows_on_its_own_side() {
     eventually(delays_by_side);
 }
 
@@ -51,7 +52,7 @@ warmup: 100ms
     for trial in trials(&directory) {
         let who = trial["contender"].as_str().expect("a label");
         let (there, back) = (times(&trial, "request_path"), times(&trial, "response_path"));
-        // To within what a histogram tells.
+        // Within the precision of the histogram.
         let delayed = |way: &Times| way.least >= DELAY - DELAY / 500;
         let prompt = |way: &Times| way.median < DELAY / 2;
         let told = format!(
@@ -72,7 +73,7 @@ warmup: 100ms
         if !quick {
             return Err(told);
         }
-        // What is in neither is the upstream's own time: its delay, and what it took beside it.
+        // The rest is the upstream's own time: its delay and its work.
         let own = times(&trial, "service_time").mean - there.mean - back.mean;
         assert!(own >= 0.99 * DELAY as f64, "{who}: {own} ns are the upstream's own");
         let stamps = &trial["load_record"]["stamps"];
@@ -107,7 +108,7 @@ fn clock_findings(report: &Json) -> Vec<&Json> {
     findings.filter(|finding| finding["code"] == "clock").collect()
 }
 
-/// Runs hop-l7 in front of an upstream that already runs, with stamps asked for.
+/// Runs hop-l7 with stamps in front of a running upstream.
 fn in_front_of(upstream: SocketAddr) -> Json {
     let scratch = Scratch::new();
     let plan = format!(
@@ -129,7 +130,7 @@ fn paths(report: &Json) -> Vec<&Json> {
 }
 
 #[test]
-fn an_upstream_that_already_runs_may_stamp_too() {
+fn a_running_upstream_can_stamp_too() {
     let upstream = wire::Server::start(&["upstream", "--stamps"]);
     let report = in_front_of(upstream.instance(0));
     assert!(paths(&report).iter().all(|path| !path["request_us_p50"]["estimate"].is_null()), "{report}");
@@ -146,7 +147,7 @@ fn an_upstream_without_stamps_is_a_finding() {
     assert!(findings.iter().all(|finding| finding["evidence"]["missing"] == 1.0), "{findings:?}");
 }
 
-/// As a gateway's cache would answer, or an upstream with another clock.
+/// Stamps as from a gateway's cache, or from an upstream with another clock.
 #[test]
 fn stamps_of_another_time_are_a_finding() {
     let upstream = Server::start(|_| Response::new(200, "").with(HEADER, "1 2"));

@@ -1,4 +1,4 @@
-//! The verbs that only read and write plans: `check`, `init`, `schema`.
+//! Commands that only read and write plans: `check`, `init`, `schema`.
 
 use crate::kubernetes_lab;
 use crate::support::hoptax;
@@ -42,7 +42,7 @@ fn every_plan_of_the_repository_checks() {
 }
 
 #[test]
-fn check_tells_json_what_would_run() {
+fn check_lists_the_cases_as_json() {
     let (code, out, err) = run(
         &repository(),
         &["check", "plans/quickstart.yaml", "--json", "--set", "trials=2", "--set", "seed=7"],
@@ -65,7 +65,7 @@ fn the_quickstart_fits_into_five_minutes() {
 }
 
 #[test]
-fn a_mistake_ends_with_two_and_says_where() {
+fn a_mistake_exits_with_2_and_names_the_place() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(
         directory.path().join("x.yaml"),
@@ -82,7 +82,7 @@ fn a_mistake_ends_with_two_and_says_where() {
 }
 
 #[test]
-fn a_plan_that_is_not_there_or_not_text_ends_with_two() {
+fn a_missing_or_binary_plan_exits_with_2() {
     let directory = tempfile::tempdir().unwrap();
     let (code, _, err) = run(directory.path(), &["check", "missing.yaml"]);
     assert_eq!(code, 2);
@@ -95,9 +95,9 @@ fn a_plan_that_is_not_there_or_not_text_ends_with_two() {
     assert_eq!(code, 2, "no plan was named");
 }
 
-/// What never ends, and what is far too long, is refused before it is read: as a plan, and as everything else that is named.
+/// Endless and oversized files are refused: as a plan, and everywhere else where a file is named.
 #[test]
-fn no_file_is_read_without_end() {
+fn endless_files_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let below = |name: &str| directory.path().join(name).display().to_string();
     assert!(Command::new("mkfifo").arg(below("fifo")).status().unwrap().success());
@@ -217,7 +217,7 @@ fn check_names_gateways_that_are_not_installed() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_and_check_warns_of_what_a_gateway_cannot_hold() {
+fn check_refuses_impossible_plans_and_warns_about_gateway_limits() {
     let directory = tempfile::tempdir().unwrap();
     let plan = |connections: u32| {
         format!("gateways: [hop-l4]\nload: [{{ loop: closed, connections: {connections}, duration: 1s }}]\n")
@@ -251,7 +251,7 @@ fn init_does_not_offer_to_overwrite_a_directory() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_error_to_tell() {
+fn a_closed_pipe_is_not_an_error() {
     let (reader, writer) = std::io::pipe().expect("a pipe");
     drop(reader);
     let output = hoptax().arg("schema").stdout(writer).output().expect("the binary starts");

@@ -1,4 +1,5 @@
-//! The matrix of features from a plan to its price list: the real nginx, bare, with each of two features, and with both.
+//! A matrix of features, from the plan to its prices: the real nginx without features, with each of two features, and
+//! with both.
 
 use crate::run::{report, run, run_directory, text, trials};
 use crate::support::planted_pack::{argument, offering};
@@ -43,7 +44,7 @@ fn a_matrix_is_measured_and_priced() {
         }
     }
     assert_eq!(rows[2]["beyond"]["alone"], serde_json::json!(LABELS[1..3]));
-    // The price is the difference of the two figures that the cases tell.
+    // The price must be the difference between the figures of the two cases.
     let cpu = |label: &str| {
         let cases = report["cases"].as_array().expect("a list");
         let case = cases.iter().find(|case| case["gateway"] == label).expect("measured");
@@ -61,7 +62,7 @@ fn a_matrix_is_measured_and_priced() {
 }
 
 #[test]
-fn check_tells_how_many_cases_a_matrix_makes_and_only_takes_some() {
+fn check_counts_the_cases_of_a_matrix_and_only_selects_some() {
     let (scratch, packs) = (Scratch::new(), offering("key-auth, header-rewrite", &[]));
     let plan = scratch.file("plan.yaml", PLAN);
     let check = |arguments: &[&str]| {
@@ -88,7 +89,7 @@ fn check_tells_how_many_cases_a_matrix_makes_and_only_takes_some() {
 }
 
 #[test]
-fn settings_are_told_for_the_stock_profile_too() {
+fn settings_are_recorded_for_the_stock_profile_too() {
     if is_missing("nginx") {
         return;
     }

@@ -12,7 +12,7 @@ use hoptax_plan::{Feature, Gateway, GatewayKind, Upstream};
 use hoptax_record::Failure;
 use std::path::Path;
 
-/// Packs of the tests' own.
+/// Directory of packs for these tests.
 pub(crate) fn feature_packs() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/feature-packs")
 }
@@ -21,7 +21,7 @@ fn features(words: &[&str]) -> Vec<Feature> {
     words.iter().map(|word| word.parse().unwrap_or_else(|error| panic!("{error}"))).collect()
 }
 
-/// Starts `pack` with `words` in front of two instances; gives the outcomes of looking for differences and of the proofs.
+/// Starts `pack` with these features in front of two instances. Returns the results of verification and of the proofs.
 fn outcome(pack: &str, words: &[&str]) -> (Result<(), Failure>, Result<(), Failure>) {
     let kind = GatewayKind::Pack {
         pack: pack.into(),
@@ -51,7 +51,7 @@ fn outcome(pack: &str, words: &[&str]) -> (Result<(), Failure>, Result<(), Failu
 }
 
 #[test]
-fn what_is_on_is_proved() {
+fn enabled_features_are_proved() {
     if is_missing("nginx") {
         return;
     }
@@ -103,7 +103,7 @@ fn what_is_on_is_proved() {
 }
 
 #[test]
-fn what_is_only_claimed_is_refused_by_name() {
+fn claimed_features_without_effect_are_refused_by_name() {
     if is_missing("nginx") {
         return;
     }

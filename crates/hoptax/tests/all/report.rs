@@ -1,4 +1,4 @@
-//! `hoptax report`, on run directories made up for the purpose.
+//! `hoptax report`, on generated run directories.
 
 use crate::support::hoptax;
 use fixture::{Run, failure, sample, searched_point, via};
@@ -34,7 +34,7 @@ fn json(dir: &Path) -> Value {
 }
 
 #[test]
-fn json_holds_every_member_that_is_documented() {
+fn json_has_every_documented_member() {
     let (_below, dir) = on_disk(&sample());
     let report = json(&dir);
     for name in ["schema", "name", "interrupted", "environment", "noise_floor", "cases", "findings"] {
@@ -85,7 +85,7 @@ fn json_holds_every_member_that_is_documented() {
 }
 
 #[test]
-fn json_tells_targets_handshakes_and_causes() {
+fn json_has_targets_handshakes_and_causes() {
     let mut run = Run::mix(&[("read", 3), ("write", 1)]);
     for round in 0..2 {
         let trial =
@@ -116,7 +116,7 @@ fn json_tells_targets_handshakes_and_causes() {
     assert_eq!(nginx["counts"]["failed_checks"], serde_json::json!({ "status 503": 4 }));
 }
 
-/// What the reference says of a case is all that there is.
+/// The reference must describe every member of a case.
 #[test]
 fn the_reference_names_every_member_of_a_case() {
     let reference = include_str!("../../../../docs/reference/json.md");
@@ -141,7 +141,7 @@ fn the_reference_names_every_member_of_a_case() {
     }
 }
 
-/// What the reference says of a capacity, and of a step that led to it, is all that there is.
+/// The reference must describe every member of a capacity and its steps.
 #[test]
 fn the_reference_names_every_member_of_a_capacity() {
     let reference = include_str!("../../../../docs/reference/json.md");
@@ -187,7 +187,7 @@ fn the_terminal_is_the_default_and_a_pipe_gets_no_colours() {
 }
 
 #[test]
-fn a_killed_run_with_a_line_cut_short_is_still_reported() {
+fn a_killed_run_with_an_incomplete_line_is_reported() {
     let mut run = Run::steady(3, 100, &[("nginx", 150)]);
     run.record.ended = None;
     let (_below, dir) = on_disk(&run);
@@ -221,7 +221,7 @@ fn nothing_completed_gives_null_and_never_nan() {
 }
 
 #[test]
-fn what_is_no_run_directory_is_refused_with_the_file_it_lacks() {
+fn other_directories_are_refused_with_the_missing_file() {
     let below = TempDir::new().expect("a directory");
     let output = report(below.path(), &[]);
     assert_eq!(output.status.code(), Some(1));
@@ -237,9 +237,9 @@ fn a_file_that_cannot_be_written_is_named() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("no/such"));
 }
 
-/// Steal is written into the records of a run that had none, as another machine would have.
+/// Adds steal to the records of a run, as from another machine.
 #[test]
-fn steal_in_the_records_leaves_windows_out_and_older_records_do_not_know() {
+fn windows_with_steal_are_left_out_and_older_records_have_no_steal() {
     let windows = |usual_us: u64| -> Vec<Vec<u64>> {
         (0..10).map(|window| vec![if window == 4 { 50_000 } else { usual_us + window }; 50]).collect()
     };

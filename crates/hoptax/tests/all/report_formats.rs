@@ -1,4 +1,4 @@
-//! `hoptax report` in the formats of other tools, and on terminals of every kind.
+//! `hoptax report` in the formats of other tools, and on terminals of different widths.
 
 use crate::report::fixture::{Run, sample};
 use crate::report::on_disk;
@@ -9,10 +9,10 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 fn report(dir: &Path, arguments: &[&str]) -> Output {
-    asked(&mut hoptax(), dir, arguments)
+    run_report(&mut hoptax(), dir, arguments)
 }
 
-fn asked(command: &mut Command, dir: &Path, arguments: &[&str]) -> Output {
+fn run_report(command: &mut Command, dir: &Path, arguments: &[&str]) -> Output {
     command.arg("report").arg(dir).args(arguments).output().expect("the binary runs")
 }
 
@@ -77,7 +77,7 @@ fn kong_has_one_document() {
 }
 
 #[test]
-fn what_is_not_clear_is_refused_with_what_there_is() {
+fn ambiguous_arguments_are_refused_with_the_choices() {
     let (_below, dir) = on_disk(&Run::steady(2, 100, &[("nginx", 150)]));
     let file = dir.join("run.json");
     for (arguments, told) in [
@@ -104,7 +104,7 @@ fn what_is_not_clear_is_refused_with_what_there_is() {
 fn the_terminal_report_is_as_wide_as_columns_say() {
     let (_below, dir) = on_disk(&sample());
     let widest = |columns: &str| {
-        let text = text(&asked(hoptax().env("COLUMNS", columns), &dir, &[]));
+        let text = text(&run_report(hoptax().env("COLUMNS", columns), &dir, &[]));
         text.lines().map(|line| line.chars().count()).max().unwrap_or(0)
     };
     let at = ["60", "80", "120"].map(widest);
@@ -122,7 +122,7 @@ fn colours_are_for_terminals_unless_they_are_asked_for() {
         if no_color {
             command.env("NO_COLOR", "1");
         }
-        text(&asked(&mut command, &dir, arguments)).contains('\u{1b}')
+        text(&run_report(&mut command, &dir, arguments)).contains('\u{1b}')
     };
     // Standard output of a test is a pipe.
     assert!(
@@ -159,7 +159,7 @@ fn a_chart_is_drawn_as_svg_and_png_in_the_format_of_its_name() {
 }
 
 #[test]
-fn mistakes_about_charts_are_told_with_the_way_out() {
+fn wrong_chart_arguments_are_reported_with_a_fix() {
     let (_below, dir) = on_disk(&Run::steady(3, 100, &[("nginx", 150)]));
     for (arguments, expected) in [
         (&["--chart", "txa"][..], "did you mean tax?"),

@@ -1,4 +1,4 @@
-//! `hoptax load --spec -` against the real nginx: mixes, templates and checks, as the server saw and answered them.
+//! `hoptax load --spec -` against the real nginx: mixes, templates and checks, as the server received and answered them.
 
 use crate::support::{PATIENCE, Scratch, hoptax, wait_for, wait_until};
 use crate::world::is_missing;
@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 
 pub(crate) const REQUESTS: u64 = 900;
 
-/// nginx on a Unix socket, which answers with the path and the token that it was sent, and keeps a line per request.
+/// nginx on a Unix socket. It answers with the path and the token of the request, and logs each request.
 pub(crate) struct Nginx {
     process: Child,
     scratch: Scratch,
@@ -48,7 +48,7 @@ impl Nginx {
         self.scratch.path().join("socket").display().to_string()
     }
 
-    /// What `spec` gives with these targets: its record.
+    /// Runs `spec` with these targets and returns its record.
     fn load(&self, targets: &Value, files: &Value) -> Value {
         let limit = 60_000_000_000_u64;
         let spec = json!({
@@ -67,14 +67,14 @@ impl Nginx {
             "seed": 1,
             "windows": false
         });
-        let (code, out, words) = carry_out(&spec);
+        let (code, out, words) = run_generator(&spec);
         assert_eq!(code, Some(0), "{words}");
         let record: Value = serde_json::from_str(&out).expect("a record");
         assert_eq!(record["counts"]["completed"], REQUESTS, "{}", record["counts"]);
         record
     }
 
-    /// The fields of the lines that it wrote, once they are all there.
+    /// The fields of its log lines, once they are complete.
     pub(crate) fn seen(&self) -> Vec<Vec<String>> {
         wait_for("every request is logged", PATIENCE, || {
             let text = std::fs::read_to_string(self.scratch.path().join("access.log")).expect("a log");
@@ -86,13 +86,13 @@ impl Nginx {
 
 impl Drop for Nginx {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have exited already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-fn carry_out(spec: &Value) -> (Option<i32>, String, String) {
+fn run_generator(spec: &Value) -> (Option<i32>, String, String) {
     let mut command = hoptax();
     command.args(["load", "--spec", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut process = command.spawn().expect("starts");
@@ -150,7 +150,7 @@ fn nginx_sees_each_number_once_and_every_line() {
 }
 
 #[test]
-fn what_nginx_answers_is_checked() {
+fn nginxs_answers_are_checked() {
     if is_missing("nginx") {
         return;
     }
@@ -185,7 +185,7 @@ fn what_nginx_answers_is_checked() {
 }
 
 #[test]
-fn a_target_that_cannot_be_requested_is_refused_with_its_place() {
+fn invalid_targets_are_refused_with_their_place() {
     let mut spec = json!({
         "schema": 2,
         "addresses": ["127.0.0.1:1"],
@@ -204,17 +204,17 @@ fn a_target_that_cannot_be_requested_is_refused_with_its_place() {
     });
     let expected =
         "target \"item\", path: line 2 of `ids` contains a space, which a path cannot contain; write %20";
-    let (code, out, words) = carry_out(&spec);
+    let (code, out, words) = run_generator(&spec);
     assert_eq!((code, out.as_str()), (Some(2), ""));
     assert!(words.contains(expected), "{words}");
     spec["targets"][0]["path"] = "/{{rand 1 2}}".into();
-    let (code, _, words) = carry_out(&spec);
+    let (code, _, words) = run_generator(&spec);
     assert_eq!(code, Some(2));
     assert!(words.contains("there is no template `rand`") && words.contains("random LOW HIGH"), "{words}");
 }
 
 #[test]
-fn the_example_on_the_reference_page_can_be_requested() {
+fn the_example_on_the_reference_page_works() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/requests.md");
     let page = std::fs::read_to_string(page).expect("the page is there");
     let example = page.split("```json").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");

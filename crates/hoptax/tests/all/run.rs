@@ -1,5 +1,5 @@
-//! The main job from end to end, with real gateways: what is measured agrees with the ledger and with the gateways' own
-//! counts, and nothing is lost or left behind, whatever happens.
+//! `hoptax run` from plan to report, with real gateways: results agree with the ledger and with the gateways' own
+//! counts, and nothing is lost or keeps running after any kind of end.
 
 use crate::support::server::{Response, Server};
 use crate::support::{Json, PATIENCE, Scratch, eventually, hoptax, json, retry_only_after_stall, wait_until};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// Writes a plan and runs it to its end.
+/// Writes a plan and runs it.
 pub(crate) fn run(scratch: &Scratch, plan: &str, arguments: &[&str]) -> Output {
     let path = scratch.file("plan.yaml", plan);
     hoptax()
@@ -24,40 +24,39 @@ pub(crate) fn run(scratch: &Scratch, plan: &str, arguments: &[&str]) -> Output {
         .expect("hoptax runs")
 }
 
-/// The same for a run that succeeds; gives its directory.
-pub(crate) fn ran(scratch: &Scratch, plan: &str, arguments: &[&str]) -> PathBuf {
+/// As [`run`], for a run that must succeed. Returns its directory.
+pub(crate) fn run_to_success(scratch: &Scratch, plan: &str, arguments: &[&str]) -> PathBuf {
     let output = run(scratch, plan, arguments);
     assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
     run_directory(scratch)
 }
 
-/// Pause of the machine for which a trial may end with nothing answered: the shortest trials last 300 ms. Where nothing is
-/// answered on a machine that was awake, the engine hung.
-const STANDSTILL: Duration = Duration::from_millis(100);
+/// A stall of this length can leave a trial without any response, because the shortest trials last 300 ms. Without such
+/// a stall, no response means that the engine hung.
+const STALL: Duration = Duration::from_millis(100);
 
-/// The same, repeated where a trial was over before anything happened in it, good or bad, because the machine stood
-/// still. Also gives the run's directory.
-pub(crate) fn run_awake(scratch: &Scratch, plan: &str, arguments: &[&str]) -> (Output, PathBuf) {
-    awake(|| {
+/// As [`run`], repeated if a trial ended without any request because the machine stalled. Also returns the run's directory.
+pub(crate) fn run_without_stall(scratch: &Scratch, plan: &str, arguments: &[&str]) -> (Output, PathBuf) {
+    repeat_if_stalled(|| {
         let output = run(scratch, plan, arguments);
         assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
         (output, run_directory(scratch))
     })
 }
 
-/// What a look at a run gives, made again where the machine stood still during a trial.
-pub(crate) fn awake(mut look: impl FnMut() -> (Output, PathBuf)) -> (Output, PathBuf) {
-    retry_only_after_stall(STANDSTILL, || {
-        let (output, directory) = look();
-        match slept_through(&trials(&directory)) {
+/// Returns the result of a run. Repeats it if the machine stalled during a trial.
+pub(crate) fn repeat_if_stalled(mut attempt: impl FnMut() -> (Output, PathBuf)) -> (Output, PathBuf) {
+    retry_only_after_stall(STALL, || {
+        let (output, directory) = attempt();
+        match trials_without_response(&trials(&directory)) {
             0 => Ok((output, directory)),
             trials => Err(format!("nothing was answered in {trials} of the trials")),
         }
     })
 }
 
-/// How many of these trials ended with nothing answered, and nothing wrong.
-pub(crate) fn slept_through(trials: &[Json]) -> usize {
+/// Number of trials that ended without a response and without a failure.
+pub(crate) fn trials_without_response(trials: &[Json]) -> usize {
     let nothing = |trial: &&Json| {
         let told = trial["failed"]["message"].as_str().unwrap_or_default();
         told.starts_with("none of ")
@@ -86,10 +85,10 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Every gateway of the first issue, both hops and direct, closed and open: each completed request of the generator is
-/// one of the upstream's, to within those in flight.
+/// Common gateways, both hops and direct, in closed and open loops: the generator's completed requests equal the
+/// upstream's, except for requests in flight.
 #[test]
-fn every_gateways_requests_are_in_the_ledger() {
+fn requests_through_every_gateway_are_in_the_ledger() {
     let scratch = Scratch::new();
     let output = run(
         &scratch,
@@ -141,7 +140,7 @@ upstream: { instances: 2, body: 1KiB }
     assert!(nginx["version"].as_str().unwrap().starts_with(char::is_numeric), "{nginx}");
 }
 
-/// What nginx logs and what the generator says agree.
+/// nginx's log and the generator's counts agree.
 #[test]
 fn nginx_logs_every_request() {
     let scratch = Scratch::new();
@@ -165,7 +164,7 @@ access_log: file
         .sum();
     let log = find(&directory, "access.log").expect("an access log was asked for");
     let logged = std::fs::read_to_string(log).expect("readable").lines().count() as u64;
-    // The verify pass is one more, and readiness was asked for on the admin port, which does not log.
+    // Verification adds one request. Readiness is checked on the admin port, which has no log.
     assert!((sent..=sent + 3).contains(&logged), "{logged} lines for {sent} requests");
 }
 
@@ -183,7 +182,7 @@ fn find(below: &Path, name: &str) -> Option<PathBuf> {
     None
 }
 
-/// A plan that runs longer than any test waits.
+/// A plan that runs longer than any test.
 const LONG: &str = "name: long
 gateways: [hop-l4, nginx]
 load: [{ loop: closed, connections: 2, duration: 500ms }]
@@ -200,7 +199,7 @@ fn begin_long_run(scratch: &Scratch) -> (Child, PathBuf) {
         .arg(path)
         .arg("--out")
         .arg(scratch.path())
-        // Whether so few trials on a busy machine may be believed is not what is asked.
+        // A run with few trials on a busy machine may be void. That does not matter here.
         .arg("--accept-void")
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -216,7 +215,7 @@ fn begin_long_run(scratch: &Scratch) -> (Child, PathBuf) {
     (child, run_directory(scratch))
 }
 
-/// Waits until none of these processes is left.
+/// Waits until none of these processes exists.
 pub(crate) fn wait_until_gone(pids: &BTreeSet<u32>) {
     wait_until(&format!("none is left of {pids:?}"), PATIENCE, || !pids.iter().any(|pid| is_alive(*pid)));
 }
@@ -227,7 +226,7 @@ fn send(signal: &str, pid: u32) {
 }
 
 #[test]
-fn a_signal_ends_with_a_report_of_what_there_is() {
+fn a_signal_ends_the_run_with_a_report() {
     let scratch = Scratch::new();
     let (child, directory) = begin_long_run(&scratch);
     let started = descendants(child.id());
@@ -243,7 +242,7 @@ fn a_signal_ends_with_a_report_of_what_there_is() {
 }
 
 #[test]
-fn killed_without_warning_it_leaves_no_process_and_every_ended_trial() {
+fn a_killed_run_leaves_no_process_and_keeps_finished_trials() {
     let scratch = Scratch::new();
     let (mut child, directory) = begin_long_run(&scratch);
     let started = descendants(child.id());
@@ -257,7 +256,7 @@ fn killed_without_warning_it_leaves_no_process_and_every_ended_trial() {
     assert!(measured >= 3, "ended trials are readable: {measured}");
 }
 
-/// Finds the process that a role of `long` runs under, by its command line.
+/// Finds a process below `below` by its command line.
 fn find_process(below: u32, wanted: &str) -> u32 {
     *descendants(below)
         .iter()
@@ -270,7 +269,7 @@ fn find_process(below: u32, wanted: &str) -> u32 {
 }
 
 #[test]
-fn a_gateway_killed_in_the_middle_fails_and_the_rest_goes_on() {
+fn a_killed_gateway_fails_and_the_run_continues() {
     let scratch = Scratch::new();
     let (child, directory) = begin_long_run(&scratch);
     send("-KILL", find_process(child.id(), "nginx: master"));
@@ -286,7 +285,7 @@ fn a_gateway_killed_in_the_middle_fails_and_the_rest_goes_on() {
 }
 
 #[test]
-fn an_upstream_killed_in_the_middle_ends_the_run_with_what_there_is() {
+fn a_killed_upstream_ends_the_run_and_keeps_the_data() {
     let scratch = Scratch::new();
     let (child, directory) = begin_long_run(&scratch);
     let started = descendants(child.id());
@@ -306,8 +305,8 @@ fn wait_for_trials(directory: &Path, enough: impl Fn(&[Json]) -> bool) {
     });
 }
 
-/// The least median of a tenth of a second in which more than a few requests were answered, µs: what the machine's
-/// other work leaves of a run that is no measure of it.
+/// The smallest median, µs, of all windows of 100 ms with more than a few responses. It is the least affected by other
+/// processes.
 fn quietest_median_us(directory: &Path) -> f64 {
     let trials = trials(directory);
     let windows = trials.iter().filter_map(|trial| trial["load_record"]["windows"].as_array()).flatten();
@@ -319,10 +318,10 @@ fn quietest_median_us(directory: &Path) -> f64 {
     full.map(median).fold(f64::INFINITY, f64::min)
 }
 
-/// An upstream that holds each answer back for exactly 2 ms: service time is 2 ms and the bare round trip. To within half
-/// a millisecond here, where tests run side by side; `benches/rate-accuracy.py` says how exact it is on its own.
+/// The upstream delays each response by exactly 2 ms, so the service time is 2 ms plus the round trip. The tolerance is
+/// 0.5 ms, because tests run in parallel; `benches/rate-accuracy.py` measures the accuracy on a quiet machine.
 #[test]
-fn a_known_delay_shows_as_what_it_is() {
+fn a_known_delay_is_measured_exactly() {
     let p50 = |delay: &str| {
         let scratch = Scratch::new();
         let plan = format!(
@@ -352,7 +351,7 @@ upstream: {{ delay: {delay} }}
 }
 
 #[test]
-fn an_external_gateway_and_a_running_upstream_are_measured_and_left_alone() {
+fn an_external_gateway_and_a_running_upstream_are_measured_and_not_stopped() {
     let scratch = Scratch::new();
     let mut upstream = hoptax()
         .args(["upstream", "--instances", "1", "--body", "64B"])
@@ -407,8 +406,8 @@ warmup: 50ms
 }
 
 #[test]
-fn a_breached_budget_exits_3_and_a_kept_one_0() {
-    // Of one trial the value decides: an interval may be as wide as the machine is noisy.
+fn an_exceeded_budget_exits_with_3() {
+    // With one trial the value decides, because its interval may be very wide.
     let plan = |limit: &str| {
         format!(
             "name: budget
@@ -423,7 +422,7 @@ budget: [{{ gateway: hop-l7, metric: cpu_us_per_request, max: {limit} }}]
     let scratch = Scratch::new();
     let output = run(&scratch, &plan("1s"), &["--accept-void"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    // Where the only trial was too short to measure anything, as on a machine that stood still, no limit is breached.
+    // On a stalled machine the only trial may measure nothing, and then no limit is exceeded.
     let output = eventually(|| {
         let output = run(&scratch, &plan("1ns"), &["--accept-void"]);
         if output.status.code() == Some(3) { Ok(output) } else { Err(text(&output.stdout)) }
@@ -432,7 +431,7 @@ budget: [{{ gateway: hop-l7, metric: cpu_us_per_request, max: {limit} }}]
 }
 
 #[test]
-fn what_cannot_run_is_refused_before_anything_starts() {
+fn invalid_plans_are_refused_before_anything_starts() {
     let scratch = Scratch::new();
     let load = "load: [{ loop: closed, connections: 1, duration: 300ms }]\n";
     let cases = [
@@ -464,9 +463,9 @@ fn what_cannot_run_is_refused_before_anything_starts() {
 }
 
 #[test]
-fn a_run_in_which_no_gateway_could_be_measured_has_failed() {
+fn a_run_without_a_measured_gateway_fails() {
     let scratch = Scratch::new();
-    // Nobody listens at port 1, and no test is ever given it.
+    // Nothing listens on port 1.
     let free = "127.0.0.1:1";
     let plan = format!(
         "name: alone
@@ -483,9 +482,9 @@ warmup: 0s
     assert!(run_directory(&scratch).join("report.html").is_file(), "direct is reported all the same");
 }
 
-/// A pack whose binary is nowhere to be found.
+/// A pack whose binary does not exist.
 #[test]
-fn a_gateway_that_is_not_installed_is_named_with_the_way_to_install_it() {
+fn a_missing_gateway_is_named_with_how_to_install_it() {
     let scratch = Scratch::new();
     let pack = scratch.path().join("packs/absent");
     std::fs::create_dir_all(&pack).expect("made");
@@ -523,9 +522,9 @@ warmup: 0ms
     assert!(failed("absent") && !failed("hop-l4"), "{}", report["contenders"]);
 }
 
-/// A gateway configured by hand that answers something else.
+/// An external gateway with other content than the upstream.
 #[test]
-fn a_gateway_that_answers_otherwise_is_reported_with_both_answers() {
+fn a_gateway_with_different_answers_is_reported_with_both() {
     let nobody = Server::start(|_| Response::new(404, "nobody").last());
     let address = nobody.address;
     let scratch = Scratch::new();
@@ -545,9 +544,9 @@ warmup: 0ms
     assert!(failed.contains("404") && failed.contains("200") && failed.contains("verify"), "{failed}");
 }
 
-/// A signal while a gateway is waited for that never becomes ready.
+/// A signal during the start of a gateway that never becomes ready.
 #[test]
-fn a_signal_during_the_start_is_heeded_at_once() {
+fn a_signal_during_the_start_ends_the_run_at_once() {
     let scratch = Scratch::new();
     let pack = scratch.path().join("packs/mute");
     std::fs::create_dir_all(&pack).expect("made");

@@ -1,7 +1,7 @@
-//! A run while it goes on: a screen on a terminal, which is given back however the run ends; lines elsewhere; and where it is
-//! served.
+//! The view of a run in progress: a screen on a terminal, which is restored after any kind of end; plain lines
+//! elsewhere; and the server with `--serve`.
 
-use crate::load::Ending;
+use crate::load::KilledOnDrop;
 use crate::run::{run, run_directory, text, trials, wait_until_gone};
 use crate::support::terminal::{ENTERED, LEFT, Terminal};
 use crate::support::{Json, PATIENCE, Scratch, hoptax, wait_until};
@@ -11,7 +11,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
-/// A plan of one hop at one load point, in one round of trials of this length.
+/// A plan with one load point and one round of trials of this length.
 fn plan(gateways: &str, duration: &str) -> String {
     format!(
         "name: looked-at
@@ -31,12 +31,12 @@ fn command(scratch: &Scratch, plan: &str, arguments: &[&str]) -> Command {
 }
 
 #[test]
-fn the_screen_shows_the_run_and_the_report_stands_on_the_normal_screen() {
+fn the_screen_shows_the_run_and_the_report_is_on_the_normal_screen() {
     let scratch = Scratch::new();
     let mut terminal = Terminal::new(80, 24);
     let mut process = terminal.spawn(command(&scratch, &plan("hop-l7", "2s"), &[]));
     wait_until("a case is shown", PATIENCE, || terminal.seen().contains("Medians so far"));
-    // Of each trial one second is shown at least; which frame is the first may be late.
+    // Each trial shows at least one second. Which frame comes first depends on the machine.
     wait_until("a second is shown", PATIENCE, || terminal.seen().contains("none failed"));
     terminal.resize(40, 12);
     let (status, seen) = terminal.after(&mut process);
@@ -61,7 +61,7 @@ fn the_screen_shows_the_run_and_the_report_stands_on_the_normal_screen() {
 }
 
 #[test]
-fn signals_end_it_with_the_terminal_given_back_and_nothing_left_behind() {
+fn signals_end_it_restore_the_terminal_and_stop_everything() {
     for signal in [Signal::INT, Signal::TERM] {
         let scratch = Scratch::new();
         let mut terminal = Terminal::new(80, 24);
@@ -79,7 +79,7 @@ fn signals_end_it_with_the_terminal_given_back_and_nothing_left_behind() {
 }
 
 #[test]
-fn ctrl_z_gives_the_terminal_back_until_it_goes_on() {
+fn ctrl_z_restores_the_terminal_until_the_run_continues() {
     let scratch = Scratch::new();
     let mut terminal = Terminal::new(80, 24);
     let mut process = terminal.spawn(command(&scratch, &plan("", "1h"), &[]));
@@ -104,21 +104,21 @@ fn ctrl_z_gives_the_terminal_back_until_it_goes_on() {
 }
 
 #[test]
-fn a_second_signal_ends_it_at_once_with_the_terminal_given_back() {
+fn a_second_signal_ends_it_at_once_and_restores_the_terminal() {
     let scratch = Scratch::new();
     let mut terminal = Terminal::new(80, 24);
     let mut process = terminal.spawn(command(&scratch, &plan("hop-l7", "1h"), &[]));
     let pid = Pid::from_child(&process.0);
     wait_until("it is shown", PATIENCE, || terminal.seen().contains(ENTERED));
     kill_process(pid, Signal::INT).expect("it runs");
-    // It may have ended by the first.
+    // It may have exited after the first signal.
     let _ = kill_process(pid, Signal::INT);
     let (_, seen) = terminal.after(&mut process);
     assert_eq!(seen.matches(LEFT).count(), 1, "{seen}");
 }
 
 #[test]
-fn what_failed_is_told_when_the_screen_is_gone() {
+fn failures_are_printed_after_the_screen_has_closed() {
     let scratch = Scratch::new();
     let mut terminal = Terminal::new(80, 24);
     let absent = "{ name: external, label: absent, url: \"http://127.0.0.1:1\" }";
@@ -130,7 +130,7 @@ fn what_failed_is_told_when_the_screen_is_gone() {
 }
 
 #[test]
-fn elsewhere_each_trial_is_a_line() {
+fn without_a_terminal_each_trial_is_a_line() {
     let scratch = Scratch::new();
     let output = run(&scratch, &plan("hop-l7", "1s"), &["--accept-void"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -151,7 +151,7 @@ fn elsewhere_each_trial_is_a_line() {
 }
 
 #[test]
-fn a_screen_can_be_done_without() {
+fn the_screen_can_be_disabled() {
     let scratch = Scratch::new();
     for (arguments, term) in [(&["--no-live"][..], "xterm"), (&[][..], "dumb")] {
         let mut terminal = Terminal::new(80, 24);
@@ -164,10 +164,11 @@ fn a_screen_can_be_done_without() {
 }
 
 #[test]
-fn a_run_is_served_while_it_goes_on() {
+fn a_run_in_progress_is_served() {
     let scratch = Scratch::new();
     let mut command = command(&scratch, &plan("hop-l7", "1h"), &["--serve"]);
-    let mut process = Ending(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("starts"));
+    let mut process =
+        KilledOnDrop(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("starts"));
     let mut first = String::new();
     let mut said = BufReader::new(process.0.stderr.take().expect("piped"));
     said.read_line(&mut first).expect("a line");
@@ -199,7 +200,7 @@ fn a_run_is_served_while_it_goes_on() {
 }
 
 #[test]
-fn elsewhere_than_on_loopback_a_run_is_served_with_a_token() {
+fn beyond_loopback_a_run_is_served_with_a_token() {
     let scratch = Scratch::new();
     let output = run(&scratch, &plan("", "1s"), &["--accept-void", "--serve=0.0.0.0:0"]);
     let said = text(&output.stderr);
@@ -209,7 +210,7 @@ fn elsewhere_than_on_loopback_a_run_is_served_with_a_token() {
     let refused = run(&scratch, &plan("", "300ms"), &["--serve", "--token-file", &short]);
     assert_eq!(refused.status.code(), Some(2), "{}", text(&refused.stderr));
     assert!(text(&refused.stderr).contains("contains no valid token"), "{}", text(&refused.stderr));
-    // 192.0.2.0/24 is nobody's (RFC 5737).
+    // 192.0.2.0/24 is reserved for documentation (RFC 5737).
     let elsewhere = Scratch::new();
     let refused = run(&elsewhere, &plan("", "300ms"), &["--serve=192.0.2.1:80"]);
     assert_eq!(refused.status.code(), Some(1), "{}", text(&refused.stderr));

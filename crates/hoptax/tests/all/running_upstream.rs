@@ -1,7 +1,7 @@
 //! A running upstream that requires a client certificate or a token over TLS, like a Kubernetes API server: nginx in front of
 //! `hoptax upstream`, whose count is the ledger.
 
-use crate::run::{ran, report, run, text, trials};
+use crate::run::{report, run, run_to_success, text, trials};
 use crate::support::{PATIENCE, Scratch, hoptax, wait_until};
 use crate::world::is_missing;
 use hoptax_lab::features::Credentials;
@@ -183,7 +183,7 @@ fn gateways_use_the_plans_client_certificate() {
         "  client_certificate: { certificate: client.pem, key: client.key }\n",
         &format!("  - hop-l4\n{listed}  - {{ name: envoy, label: secure, features: [tls, mtls] }}\n"),
     );
-    let directory = ran(&world.scratch, &plan, &["--accept-void"]);
+    let directory = run_to_success(&world.scratch, &plan, &["--accept-void"]);
     assert_counted(&directory, |_| 1);
     let shown_credentials = "request certificate=SUCCESS token=none cipher=TLS_AES_128_GCM_SHA256 status=200";
     assert_eq!(world.shown_credentials(), [shown_credentials], "direct and every gateway alike");
@@ -203,7 +203,7 @@ fn a_token_is_sent_by_clients_and_reviewed_by_gateways() {
         "  - hop-l4\n  - { name: envoy, label: passes }\n  - { name: envoy, label: asks, features: [tls, token-review] }\n  \
          - { name: nginx-lua, label: remembers, features: [{ token-review: 600s }] }\n",
     );
-    let directory = ran(&world.scratch, &plan, &["--accept-void"]);
+    let directory = run_to_success(&world.scratch, &plan, &["--accept-void"]);
     assert_counted(&directory, |who| if who == "asks" { 2 } else { 1 });
     let shown_credentials = world.shown_credentials();
     for line in [

@@ -1,4 +1,4 @@
-//! `hoptax load --targets FILE`: a mix from a file, as the real nginx sees it, and what is said of files that are wrong.
+//! `hoptax load --targets FILE`: a mix from a file, as the real nginx receives it, and error messages for wrong files.
 
 use crate::load::{Upstream, load};
 use crate::requests::{Nginx, REQUESTS};
@@ -77,7 +77,7 @@ fn nginx_sees_the_mix_of_a_file() {
 }
 
 #[test]
-fn json_reads_as_well_and_one_target_needs_no_list() {
+fn json_works_too_and_one_target_needs_no_list() {
     let upstream = Upstream::start(&["--body", "64B"]);
     let scratch = Scratch::new();
     let mix = json!([{"path": "/a", "weight": 3}, {"path": "/b", "method": "PUT", "body": "1KiB"}]);
@@ -109,7 +109,7 @@ fn the_example_on_the_reference_page_can_be_loaded() {
 }
 
 #[test]
-fn a_file_that_is_wrong_is_shown_with_its_place_and_the_way_out() {
+fn wrong_files_are_reported_with_place_and_fix() {
     let scratch = Scratch::new();
     let many: String = (0..257).map(|index| format!("- path: /{index}\n")).collect();
     for (text, place, said) in [
@@ -138,7 +138,7 @@ fn a_file_that_is_wrong_is_shown_with_its_place_and_the_way_out() {
 }
 
 #[test]
-fn what_stands_in_the_file_cannot_be_typed_beside_it() {
+fn options_that_contradict_the_file_are_refused() {
     let scratch = Scratch::new();
     let file = scratch.file("t.yaml", "path: /a\n").display().to_string();
     for (args, part) in [

@@ -1,4 +1,4 @@
-//! `hoptax load` against the real nginx with TLS: what is asked for by a load spec, as a run does.
+//! `hoptax load --spec` against the real nginx with TLS.
 
 use crate::findings::two_ports;
 use crate::support::{PATIENCE, Scratch, hoptax, wait_until};
@@ -26,7 +26,7 @@ pub(crate) fn authority(name: &str) -> Authority {
     CertifiedIssuer::self_signed(params, KeyPair::generate().expect("random numbers")).expect("a certificate")
 }
 
-/// A certificate by `authority`, or by itself, and its key; PEM.
+/// A certificate and its key in PEM, signed by `authority` or self-signed.
 pub(crate) fn identity(name: &str, authority: Option<&Authority>, expired: bool) -> (String, String) {
     let mut params = params(name);
     if expired {
@@ -40,7 +40,7 @@ pub(crate) fn identity(name: &str, authority: Option<&Authority>, expired: bool)
     (certificate.expect("a certificate").pem(), key.serialize_pem())
 }
 
-/// nginx, gone when its test is.
+/// An nginx process that is killed when dropped.
 pub(crate) struct Nginx {
     process: Child,
     pub(crate) address: SocketAddr,
@@ -49,14 +49,14 @@ pub(crate) struct Nginx {
 
 impl Drop for Nginx {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have exited already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
 impl Nginx {
-    /// With `certificate`, on TLS, and `more` in its `server`. It answers `/` with "hello".
+    /// Starts it with TLS and `certificate`; `more` is added to its `server` block. It answers `/` with "hello".
     pub(crate) fn start((certificate, key): &(String, String), more: &str) -> Self {
         Self::listening("ssl", (certificate, key), more)
     }
@@ -70,7 +70,7 @@ impl Nginx {
         let certificates = "ssl_certificate certificate.pem; ssl_certificate_key key.pem;";
         let protocols = if more.contains("ssl_protocols") { "" } else { "ssl_protocols TLSv1.2 TLSv1.3;" };
         let root = files.path().display();
-        // One process, so that its end is the end of it all.
+        // A single process, so that killing it stops everything.
         let config = format!(
             "daemon off; master_process off; pid {root}/nginx.pid; error_log {root}/error.log;\n\
              events {{ worker_connections 256; }}\n\
@@ -103,7 +103,7 @@ impl Nginx {
     }
 }
 
-/// A client that trusts `authority`.
+/// TLS settings of a client that trusts `authority`.
 fn tls(authority: &Authority) -> Value {
     json!({
         "server_name": NAME,
@@ -153,7 +153,7 @@ fn generator(spec: &Value) -> Output {
     process.wait_with_output().expect("ends")
 }
 
-/// The record of a load that could be made.
+/// The record of a load that succeeded.
 fn load(nginx: &Nginx, tls: &Value, headers: Value) -> Value {
     let output = generator(&spec(&[nginx.address], tls, headers));
     let said = String::from_utf8_lossy(&output.stderr);
@@ -167,7 +167,7 @@ fn completes(nginx: &Nginx, tls: &Value) -> Value {
     record
 }
 
-/// What is said where nobody can be spoken with.
+/// The error message of a load that could not connect.
 fn refused(nginx: &Nginx, tls: &Value) -> String {
     let output = generator(&spec(&[nginx.address], tls, json!([["host", "x"]])));
     assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stdout));
@@ -197,7 +197,7 @@ fn nginx_is_loaded_with_either_version() {
 }
 
 #[test]
-fn sessions_with_nginx_are_resumed_where_that_is_asked_for() {
+fn sessions_are_resumed_if_configured() {
     if is_missing("nginx") {
         return;
     }
@@ -214,7 +214,7 @@ fn sessions_with_nginx_are_resumed_where_that_is_asked_for() {
                 (record["tls"]["handshakes"].as_u64().expect("a count"), &record["tls"]["resumed"]);
             assert!(handshakes >= 100);
             match resumption {
-                // The first of each connection of each worker has nothing to resume.
+                // The first handshake per connection of each worker has nothing to resume.
                 true => assert!(resumed.as_u64().expect("a count") >= handshakes - 4, "{}", record["tls"]),
                 false => assert_eq!(resumed, 0),
             }
@@ -223,7 +223,7 @@ fn sessions_with_nginx_are_resumed_where_that_is_asked_for() {
 }
 
 #[test]
-fn certificates_that_are_not_acceptable_are_refused_until_anybody_is_accepted() {
+fn invalid_certificates_are_refused_unless_verification_is_off() {
     if is_missing("nginx") {
         return;
     }
@@ -240,7 +240,7 @@ fn certificates_that_are_not_acceptable_are_refused_until_anybody_is_accepted() 
         assert!(said.contains(reason) && said.contains("--insecure"), "{said}");
         completes(&nginx, &with(tls(&authority), "verify", json!("nothing")));
         if reason == "--ca FILE" {
-            // No system trusts what this test has made.
+            // The system's authorities do not include the one of this test.
             let said = refused(&nginx, &with(tls(&authority), "verify", json!("system")));
             assert!(said.contains("--ca FILE"), "{said}");
         }
@@ -248,7 +248,7 @@ fn certificates_that_are_not_acceptable_are_refused_until_anybody_is_accepted() 
 }
 
 #[test]
-fn a_client_s_certificate_is_shown_to_nginx() {
+fn a_client_certificate_is_sent_to_nginx() {
     if is_missing("nginx") {
         return;
     }
@@ -259,7 +259,7 @@ fn a_client_s_certificate_is_shown_to_nginx() {
     let nginx = Nginx::start(&identity(NAME, Some(&authority), false), &more);
     let (chain, key) = identity("client.test", Some(&clients), false);
     completes(&nginx, &with(tls(&authority), "client_certificate", json!({"chain": chain, "key": key})));
-    // nginx takes the connection all the same, and says what it misses in HTTP.
+    // nginx accepts the connection and answers with an HTTP error.
     let record = load(&nginx, &tls(&authority), json!([["host", "x"]]));
     assert_eq!((&record["counts"]["completed"], &record["counts"]["ok"]), (&json!(100), &json!(0)));
     assert_eq!(record["counts"]["status"], json!({"400": 100}));
@@ -278,7 +278,7 @@ fn a_port_of_nginx_without_tls_is_named() {
 }
 
 #[test]
-fn versions_that_do_not_meet_are_named() {
+fn incompatible_tls_versions_are_named() {
     if is_missing("nginx") {
         return;
     }

@@ -1,12 +1,12 @@
-//! Tokens that the upstream is asked about, as an API server is by a webhook: remembered they cost nothing there, and else every
-//! request is two.
+//! Token reviews by the upstream, as with a Kubernetes webhook: with caching they cost the upstream nothing, otherwise
+//! every request causes two.
 
 use crate::run::{report, run, run_directory, text, trials};
 use crate::support::Scratch;
 use crate::world::is_missing;
 use std::path::Path;
 
-/// nginx's pack under another name, which asks the upstream about tokens: by itself where it offers that, else by this template.
+/// A copy of nginx's pack that reviews tokens at the upstream, by its own feature or else by this template.
 fn reviewing(packs: &Path) -> &'static str {
     const NAME: &str = "reviewing";
     let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../gateways/nginx");
@@ -51,14 +51,14 @@ fn reviewing(packs: &Path) -> &'static str {
 }
 
 #[test]
-fn an_upstream_that_is_asked_about_every_token_has_twice_the_work() {
+fn uncached_token_reviews_double_the_upstream_requests() {
     if is_missing("nginx") {
         return;
     }
     let scratch = Scratch::new();
     let packs = scratch.path().join("packs");
     let name = reviewing(&packs);
-    // The example's gateways, of this pack.
+    // The gateways of the example plan, with this pack.
     let plan = include_str!("../../../../plans/features/token-review.yaml")
         .replace("{ name: nginx,", &format!("{{ name: {name},"));
     assert_eq!(plan.matches(&format!("name: {name},")).count(), 3, "{plan}");
@@ -82,7 +82,7 @@ fn an_upstream_that_is_asked_about_every_token_has_twice_the_work() {
         assert!(trial["failed"].is_null(), "{who}: {}", trial["failed"]);
         let sent = trial["load_record"]["lifetime"]["sent"].as_u64().expect("counted");
         let upstream = trial["ledger"]["requests"].as_u64().expect("counted");
-        // In flight at the end are at most as many as there are connections.
+        // Requests in flight at the end: at most one per connection.
         let (expected, slack) = if who == "nginx-asks" { (2 * sent, 32) } else { (sent, 17) };
         assert!(
             sent >= 300 && upstream.abs_diff(expected) <= slack,

@@ -1,4 +1,4 @@
-//! `hoptax upstream` as a process: what it answers, when, and what its ledger says.
+//! `hoptax upstream` as a process: its answers, their timing, and its ledger.
 
 use crate::support::{PATIENCE, hoptax, wait_for};
 use crate::wire::{Client, Server, chunked, sample};
@@ -83,7 +83,7 @@ fn reads_request_bodies_to_their_end() {
 }
 
 #[test]
-fn tells_who_waits_to_go_on() {
+fn answers_expect_100_continue() {
     let upstream = upstream(&[]);
     let mut client = Client::connect(upstream.instance(0));
     client.send("POST / HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 3\r\n\r\n");
@@ -98,7 +98,7 @@ fn answers_pipelined_requests_in_order_whatever_their_delays() {
     for delay in ["0ms", "uniform(0ms, 3ms)", "choice(50% 0ms, 50% 2ms)"] {
         let upstream = upstream(&["--delay", delay]);
         let mut client = Client::connect(upstream.instance(0));
-        // Answers to HEAD and GET cannot be taken for each other: only one of them has a body.
+        // Answers to HEAD and GET are distinguishable, because only one of them has a body.
         client.send([GET, HEAD, HEAD, GET, HEAD, GET].concat().repeat(50));
         for _ in 0..50 {
             for is_head in [false, true, true, false, true, false] {
@@ -111,7 +111,7 @@ fn answers_pipelined_requests_in_order_whatever_their_delays() {
 }
 
 #[test]
-fn answers_what_is_in_line_after_the_client_has_ended_its_side() {
+fn answers_pipelined_requests_after_a_half_close() {
     let upstream = upstream(&["--delay", "1ms"]);
     let mut client = Client::connect(upstream.instance(0));
     client.send(GET.repeat(3)).finish();
@@ -139,12 +139,12 @@ fn refuses_what_is_not_a_request_and_closes() {
 }
 
 #[test]
-fn holds_answers_back_as_long_as_asked() {
+fn delays_responses_as_configured() {
     let upstream = upstream(&["--delay", "2ms"]);
     let mut client = Client::connect(upstream.instance(0));
     let began = Instant::now();
     let mut least = Duration::MAX;
-    // The least of many, as the machine may be busy with other things.
+    // The minimum of many, because the machine may be busy.
     for asked in 1.. {
         let start = Instant::now();
         client.send(GET).response();
@@ -202,7 +202,7 @@ fn counts_exactly() {
 }
 
 #[test]
-fn counts_what_is_asked_for_although_nobody_waits_for_the_answer() {
+fn counts_requests_of_clients_that_disconnect() {
     let upstream = upstream(&["--delay", "60s"]);
     let counts = |done: &dyn Fn(&ledger::InstanceCounts) -> bool| {
         wait_for("the count is reached", PATIENCE, || {
@@ -219,7 +219,7 @@ fn counts_what_is_asked_for_although_nobody_waits_for_the_answer() {
 }
 
 #[test]
-fn control_socket_knows_the_ledger_only() {
+fn the_control_socket_serves_only_the_ledger() {
     let upstream = upstream(&[]);
     let mut client = Client::connect(upstream.control());
     assert_eq!(client.send("GET /other HTTP/1.1\r\nhost: a\r\n\r\n").response().status, 404);
@@ -233,7 +233,7 @@ fn a_slow_reader_takes_no_memory() {
     let upstream = upstream(&["--body", "1MiB"]);
     let mut client = Client::connect(upstream.instance(0));
     let before = upstream.memory();
-    // 200 MiB of answers, none of which is read yet. The first read waits for the upstream to have begun.
+    // 200 MiB of unread responses. The first read waits until the upstream has started.
     client.send(GET.repeat(200));
     assert_eq!(client.response().body.len(), 1 << 20);
     let grown = upstream.memory().saturating_sub(before);
@@ -242,7 +242,7 @@ fn a_slow_reader_takes_no_memory() {
 }
 
 #[test]
-fn tells_what_is_wrong() {
+fn reports_wrong_options() {
     let running = upstream(&[]);
     let port = running.instance(0).port().to_string();
     for (options, code, words) in [
@@ -282,10 +282,10 @@ fn the_reference_names_every_option() {
     }
 }
 
-/// Gateways stay up for the whole run and keep their pools: those whose turn is over must not take the place of the one
-/// whose turn it is, nor keep the ledger from being read.
+/// Gateways run during the whole run and keep their pools. Idle connections of other gateways must not exhaust the
+/// descriptors for the current gateway, or for reading the ledger.
 #[test]
-fn silent_connections_make_room_when_descriptors_run_out() {
+fn idle_connections_are_closed_when_descriptors_run_out() {
     let upstream = Server::start_with_descriptors(150, &["upstream"]);
     let pooled: Vec<Client> = (0..70)
         .map(|_| {
@@ -304,7 +304,7 @@ fn silent_connections_make_room_when_descriptors_run_out() {
         let ledger = ledger::fetch(upstream.control()).expect("a descriptor is left for the ledger");
         assert!(ledger.instances[0].open <= 106, "a tenth stays free: {}", ledger.instances[0].open);
         if fresh.len() == 30 {
-            // More would be fair game only after a tenth of a second of silence; busy ones never are.
+            // Only connections that were silent for 100 ms may be closed, never busy ones.
             std::thread::sleep(Duration::from_millis(150));
             for client in &mut fresh {
                 assert_eq!(client.send(GET).response().status, 200);

@@ -1,4 +1,4 @@
-//! A browser of one's own: Chromium without a screen, spoken to over its debugging pipe.
+//! Headless Chromium, controlled through its debugging pipe.
 
 use crate::support::{PATIENCE, wait_until};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use tempfile::TempDir;
 
-/// What the browser is called, by distribution.
+/// Names of the browser's program, by distribution.
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 
 const FLAGS: [&str; 9] = [
@@ -24,20 +24,20 @@ const FLAGS: [&str; 9] = [
     "--remote-debugging-pipe",
 ];
 
-/// A browser with one page. It goes with this value.
+/// A browser with one page. It is closed when dropped.
 pub(crate) struct Browser {
     child: Child,
     to: File,
     from: Receiver<Value>,
     session: Option<String>,
     last: u64,
-    /// Everything that the browser told by itself.
+    /// Events that the browser sent.
     events: Vec<Value>,
     home: TempDir,
 }
 
 impl Browser {
-    /// Starts a browser and opens an empty page of this width, light or dark.
+    /// Starts a browser with an empty page of this width, in light or dark mode.
     pub(crate) fn start(width: u32, dark: bool) -> Self {
         let home = TempDir::new().expect("a directory");
         let pipes = ["in", "out"].map(|name| home.path().join(name));
@@ -46,14 +46,14 @@ impl Browser {
         let program = NAMES.iter().find(|name| installed(name)).unwrap_or_else(|| {
             panic!("no Chromium is installed: `scripts/setup.sh test` installs it (package chromium)")
         });
-        // The browser speaks on descriptors 3 and 4, which a shell can give it.
+        // The browser uses descriptors 3 and 4 for debugging. A shell can pass these.
         let child = Command::new("sh")
             .args(["-c", r#"in=$1 out=$2; shift 2; exec "$@" 3<"$in" 4>"$out""#, "sh"])
             .args(&pipes)
             .arg(program)
             .args(FLAGS)
             .arg(format!("--user-data-dir={}", home.path().join("profile").display()))
-            // What it leaves lying about goes with its home.
+            // Its temporary files are deleted with its home.
             .env("HOME", home.path())
             .env("TMPDIR", home.path())
             .stdin(Stdio::null())
@@ -82,7 +82,7 @@ impl Browser {
         self.call("Emulation.setEmulatedMedia", json!({ "features": features }));
     }
 
-    /// Makes the page so many pixels wide, as a phone's or a laptop's.
+    /// Sets the width of the page in pixels.
     pub(crate) fn resize(&mut self, width: u32) {
         let metrics = json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600 });
         self.call("Emulation.setDeviceMetricsOverride", metrics);
@@ -100,7 +100,7 @@ impl Browser {
         self.until("document.documentElement?.dataset.ready !== undefined");
     }
 
-    /// The page as it is seen, in a file.
+    /// Saves a screenshot.
     pub(crate) fn picture(&mut self, file: &Path) {
         let told = self.call("Page.captureScreenshot", json!({ "format": "png" }));
         let text = told["data"].as_str().expect("a picture");
@@ -108,12 +108,12 @@ impl Browser {
         std::fs::write(file, bytes).expect("written");
     }
 
-    /// The value of an expression in the page, promises waited for.
+    /// Evaluates an expression in the page and waits for promises.
     pub(crate) fn ask(&mut self, expression: &str) -> Value {
         self.evaluate(expression).unwrap_or_else(|error| panic!("{expression}: {error}"))
     }
 
-    /// The value, or what the browser says where there is none.
+    /// The value of an expression, or the browser's error.
     fn evaluate(&mut self, expression: &str) -> Result<Value, Value> {
         let asked = json!({ "expression": expression, "awaitPromise": true, "returnByValue": true, "userGesture": true });
         let answer = self.answer("Runtime.evaluate", asked)?;
@@ -121,7 +121,7 @@ impl Browser {
         Ok(answer["result"]["value"].clone())
     }
 
-    /// Waits until an expression is true. While a page gives way to the next one there is nobody to ask.
+    /// Waits until an expression is true. During navigation, evaluation fails and is retried.
     pub(crate) fn until(&mut self, expression: &str) {
         wait_until(expression, PATIENCE, || self.evaluate(expression) == Ok(true.into()));
     }
@@ -138,7 +138,7 @@ impl Browser {
         self.call("Input.dispatchMouseEvent", json!({ "type": "mouseMoved", "x": x, "y": y }));
     }
 
-    /// Lets the page save files, and tells where they go.
+    /// Lets the page save files. Returns their directory.
     pub(crate) fn downloads(&mut self) -> PathBuf {
         let place = self.home.path().join("saved");
         std::fs::create_dir_all(&place).expect("a directory");
@@ -149,7 +149,7 @@ impl Browser {
     }
 
     /// Lets the page write to the clipboard, and the test read it.
-    pub(super) fn may_use_the_clipboard(&mut self) {
+    pub(super) fn allow_clipboard(&mut self) {
         let session = self.session.take();
         let permissions = json!({ "permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"] });
         self.call("Browser.grantPermissions", permissions);
@@ -157,7 +157,7 @@ impl Browser {
         self.call("Emulation.setFocusEmulationEnabled", json!({ "enabled": true }));
     }
 
-    /// Errors that the page wrote, and exceptions that nobody caught.
+    /// Errors that the page logged, and uncaught exceptions.
     pub(crate) fn complaints(&self) -> Vec<String> {
         let wrong = |event: &&Value| match event["method"].as_str() {
             Some("Runtime.exceptionThrown") => true,
@@ -168,7 +168,7 @@ impl Browser {
         self.events.iter().filter(wrong).map(|event| event["params"].to_string()).collect()
     }
 
-    /// Addresses that the page asked for, other than its own file and what it holds itself.
+    /// Addresses that the page requested, except its own file and embedded data.
     pub(crate) fn requests(&self) -> Vec<String> {
         let asked = self.events.iter().filter(|event| event["method"] == "Network.requestWillBeSent");
         let addresses = asked.filter_map(|event| event["params"]["request"]["url"].as_str());
@@ -181,7 +181,7 @@ impl Browser {
         self.answer(method, parameters).unwrap_or_else(|error| panic!("{method}: {error}"))
     }
 
-    /// What comes of a call: its result, or its error.
+    /// The result of a call, or its error.
     fn answer(&mut self, method: &str, parameters: Value) -> Result<Value, Value> {
         self.last += 1;
         let mut message = json!({ "id": self.last, "method": method, "params": parameters });
@@ -216,7 +216,7 @@ fn installed(program: &str) -> bool {
     std::env::split_paths(&path).any(|place| place.join(program).is_file())
 }
 
-/// What the browser says, each message ended by a zero.
+/// Reads messages from the browser; each ends with a zero byte.
 fn listen(from: File) -> Receiver<Value> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {

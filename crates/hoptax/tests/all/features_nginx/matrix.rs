@@ -1,4 +1,4 @@
-//! Features together: all that do not exclude each other at once, and a whole run with each by itself.
+//! Combined features: all at once, except those that exclude each other, and a run with each feature alone.
 
 use super::parties::{Origin, start};
 use crate::run::{run, run_directory, text, trials};
@@ -8,8 +8,8 @@ use hoptax_lab::features::KEY_HEADER;
 use hoptax_plan::{Ask, Feature, Profile};
 use std::collections::BTreeSet;
 
-/// All features that `pack` offers, but for those that want the `authorization` header in place of `authorization`, and TLS to
-/// an upstream, which the one here does not speak.
+/// All features of `pack`, except those that use the `authorization` header in place of `authorization`, and upstream
+/// TLS, because the upstream here has no TLS.
 fn together(pack: &str, authorization: &str) -> Vec<Feature> {
     let packs = crate::world::packs();
     let offered = &packs.get(pack).expect("a pack").manifest().features;
@@ -96,16 +96,16 @@ fn all_features_work_together() {
     }
 }
 
-/// What a feature brings stands in the record with its reason.
+/// Every setting of a feature is recorded with its reason.
 #[test]
-fn every_feature_tells_its_settings() {
+fn every_feature_records_its_settings() {
     let packs = crate::world::packs();
     for pack in ["nginx", "nginx-lua"].into_iter().filter(|pack| !is_missing(pack)) {
         let told = &packs.get(pack).expect("a pack").manifest().settings.features;
         let origin = Origin::start("one");
         let bare = start(pack, Profile::Equalised, &[], &[&origin]).service.0.facts().settings.len();
         for name in &packs.get(pack).expect("a pack").manifest().features {
-            // Consumers bring nothing but more lines of what an authentication brings.
+            // Consumers only add lines to what an authentication feature needs.
             assert!(name == "consumers" || told.contains_key(name), "{pack} tells nothing of {name}");
         }
         let with_key = start(pack, Profile::Equalised, &[Feature::KeyAuth], &[&origin]);
@@ -125,7 +125,7 @@ fn every_feature_tells_its_settings() {
     }
 }
 
-/// Features that this build's upstream, or its verification, cannot serve are failures of their own; every other is measured.
+/// Failures are expected for features that this test's upstream or verification cannot serve. All others must be measured.
 #[test]
 fn a_run_measures_nginx_bare_and_with_each_feature() {
     if is_missing("nginx") {

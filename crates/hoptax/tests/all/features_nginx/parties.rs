@@ -1,5 +1,5 @@
-//! Who takes part in the tests of features: an upstream that remembers what it was asked, a gateway with features switched on,
-//! and a client that may use TLS and come from another address.
+//! Helpers for tests of features: an upstream that stores requests, a gateway with features, and a client that can use
+//! TLS and other source addresses.
 
 use crate::support::client::{Answer, exchange, exchange_all};
 use crate::support::server::{self, Response, Server};
@@ -20,7 +20,8 @@ fn value<'a>(headers: &'a Headers, name: &str) -> Option<&'a str> {
     headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
 }
 
-/// An upstream that remembers. It reviews tokens: one is good; `refused` is answered with 403 where a review is posted, all others are not known.
+/// An upstream that stores requests. It reviews tokens: one is good. A posted review of the token `refused` gets status
+/// 403; other tokens are reported as not authenticated.
 pub(super) struct Origin {
     pub(super) address: SocketAddr,
     server: Server,
@@ -28,7 +29,7 @@ pub(super) struct Origin {
 }
 
 impl Origin {
-    /// One whose answers begin with `name`.
+    /// An upstream whose answers begin with `name`.
     pub(super) fn start(name: &'static str) -> Self {
         let good_token = Arc::<Mutex<String>>::default();
         let good = Arc::clone(&good_token);
@@ -40,21 +41,21 @@ impl Origin {
         token.clone_into(&mut self.good_token.lock().expect("not poisoned"));
     }
 
-    /// What it was asked since this was last called, reviews of tokens apart.
+    /// Plain requests and token reviews since the last call.
     pub(super) fn seen(&self) -> (Vec<server::Request>, Vec<server::Request>) {
         self.server.take_requests().into_iter().partition(|seen| seen.path != TOKEN_REVIEW_PATH)
     }
 }
 
 fn answer(seen: &server::Request, name: &str, good_token: &str) -> Response {
-    // As an API server does, which does not expect to be cached.
+    // As a Kubernetes API server does.
     let uncached = |response: Response| response.with("cache-control", "no-cache, private");
     if seen.path != TOKEN_REVIEW_PATH {
         let body = format!("{name} {}", "and much more of it ".repeat(40));
         return Response::text(body).with("x-hoptax-internal", "for nobody else");
     }
     if seen.body.is_empty() {
-        // Asked by a subrequest, which hears the status alone.
+        // nginx's `auth_request` sees only the status.
         let shown = seen.header("authorization").unwrap_or_default().trim_start_matches("Bearer ");
         return uncached(Response::new(if shown == good_token { 200 } else { 401 }, ""));
     }
@@ -66,20 +67,20 @@ fn answer(seen: &server::Request, name: &str, good_token: &str) -> Response {
     uncached(Response::new(status, body).with("content-type", "application/json"))
 }
 
-/// A gateway under test.
+/// A running gateway.
 pub(super) struct Started {
     pub(super) service: Running,
     pub(super) address: SocketAddr,
-    /// What requests must carry.
+    /// Changes that requests need.
     pub(super) change: Change,
     pub(super) run: tempfile::TempDir,
-    /// How it is called in assertions.
+    /// Its name in assertions.
     pub(super) what: String,
-    // Last: its end takes the files of the gateway away.
+    // Last, because dropping it deletes the gateway's files.
     _driver: ProcessDriver,
 }
 
-/// Starts `pack` with these features, and whatever they bring, in front of `origins`.
+/// Starts `pack` with these features and their settings, in front of `origins`.
 pub(super) fn start(pack: &str, profile: Profile, features: &[Feature], origins: &[&Origin]) -> Started {
     let addresses: Vec<_> = origins.iter().map(|origin| origin.address).collect();
     let (mut driver, run, gateways) = driver(&[(pack, features)], profile);
@@ -95,7 +96,7 @@ pub(super) fn start(pack: &str, profile: Profile, features: &[Feature], origins:
         .unwrap_or_else(|failure| panic!("{pack} {features:?}: {failure:#?}"))
 }
 
-/// A driver for gateways of these packs with these features, and the gateways.
+/// A driver for gateways of these packs and features, and the gateways.
 pub(super) fn driver(
     wanted: &[(&str, &[Feature])],
     profile: Profile,
@@ -136,7 +137,7 @@ pub(super) fn started(
     Ok((service, address, change, what))
 }
 
-/// One request, changed step by step.
+/// A request that is built step by step.
 #[derive(Debug, Clone)]
 pub(super) struct Ask {
     to: SocketAddr,
@@ -149,11 +150,11 @@ pub(super) struct Ask {
 }
 
 impl Started {
-    /// A request that carries all that the features ask for.
+    /// A request with everything that the features require.
     pub(super) fn ask(&self, path: &str) -> Ask {
         let mut headers = self.change.headers.clone();
         for (_, value) in &mut headers {
-            // Of several consumers the first.
+            // Uses the first of several consumers.
             if let Some(file) = value.strip_prefix("{{line ").and_then(|rest| rest.strip_suffix("}}")) {
                 *value = self.change.files[file].lines().next().expect("a line").to_owned();
             }
@@ -187,7 +188,7 @@ impl Ask {
         self.with("content-length", &body.len().to_string())
     }
 
-    /// Sets a header in place of one of the same name.
+    /// Sets a header, replacing one of the same name.
     pub(super) fn with(self, name: &str, value: &str) -> Self {
         let mut without = self.without(name);
         without.headers.push((name.to_owned(), value.to_owned()));
@@ -216,22 +217,22 @@ impl Ask {
         text + if close { "connection: close\r\n\r\n" } else { "\r\n" } + self.body
     }
 
-    /// Sends it on a connection of its own.
+    /// Sends it on its own connection.
     pub(super) fn send(&self) -> Answer {
         self.try_send().unwrap_or_else(|error| panic!("{self:?}: {error}"))
     }
 
-    /// The same, where there may be no answer.
+    /// The same, if there may be no response.
     pub(super) fn try_send(&self) -> std::io::Result<Answer> {
         exchange(self.from, self.to, self.tls.as_ref(), &self.text(true))
     }
 
-    /// The same over TLS, and what was agreed on: version and cipher suite.
+    /// Sends it over TLS. Returns the negotiated version and cipher suite.
     pub(super) fn agreed(&self) -> std::io::Result<(rustls::ProtocolVersion, rustls::CipherSuite)> {
         Ok(self.try_send()?.tls.expect("TLS"))
     }
 
-    /// Statuses of `count` of them, sent at once on one connection.
+    /// Statuses of `count` copies, pipelined on one connection.
     pub(super) fn statuses_of(&self, count: usize) -> Vec<u16> {
         let text = self.text(false).repeat(count - 1) + &self.text(true);
         let answers = exchange_all(self.from, self.to, self.tls.as_ref(), &text, count).expect("answers");

@@ -1,5 +1,5 @@
-//! The HTTP/1.1 client of all tests that ask a gateway something: a connection of its own for each exchange, plain or over TLS, from an
-//! address of choice. An answer is read to its end and no further: some gateways leave a connection open for a second after that.
+//! An HTTP/1.1 client: one connection per exchange, plain or over TLS, from a given source address. It reads exactly
+//! the response, because some gateways keep the connection open for a second after it.
 
 use super::PATIENCE;
 use hoptax_load::spec::TlsSpec;
@@ -8,20 +8,20 @@ use hoptax_wire::http1::{ResponseDecoder, Step};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
 
-/// A whole answer.
+/// A complete response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
-    /// Status line and headers as they came.
+    /// Status line and headers as received.
     pub(crate) head: String,
-    /// Chunks put together.
+    /// The body, with chunks joined.
     pub(crate) body: Vec<u8>,
-    /// What was agreed on over TLS.
+    /// The negotiated TLS version and cipher suite.
     pub(crate) tls: Option<(rustls::ProtocolVersion, rustls::CipherSuite)>,
 }
 
 impl Answer {
-    /// The value of a header, whose name is given in lower case.
+    /// The value of a header; `name` is lower case.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.head.lines().skip(1).find_map(|line| {
             let (this, value) = line.split_once(':')?;
@@ -34,7 +34,7 @@ impl Answer {
     }
 }
 
-/// Sends one request, which is written out, and reads the answer.
+/// Sends the text of one request and reads the response.
 pub(crate) fn exchange(
     from: Option<Ipv4Addr>,
     to: SocketAddr,
@@ -45,7 +45,7 @@ pub(crate) fn exchange(
     Ok(answers.into_iter().next().expect("one answer"))
 }
 
-/// Sends requests at once on one connection, and reads so many answers.
+/// Pipelines requests on one connection and reads this many responses.
 pub(crate) fn exchange_all(
     from: Option<Ipv4Addr>,
     to: SocketAddr,
@@ -70,7 +70,7 @@ pub(crate) fn exchange_all(
     Ok(answers)
 }
 
-/// Connects from an address of choice: all of 127.0.0.0/8 is this machine.
+/// Connects from a given address: all of 127.0.0.0/8 is this machine.
 fn connect(from: Option<Ipv4Addr>, to: SocketAddr) -> io::Result<TcpStream> {
     use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
     let descriptor = socket(AddressFamily::INET, SocketType::STREAM, None)?;
@@ -93,7 +93,7 @@ fn read(stream: &mut impl Read, is_head: bool, count: usize) -> io::Result<Vec<A
             Step::NeedMore => {
                 let mut piece = [0; 16 * 1024];
                 let read = match stream.read(&mut piece) {
-                    // Some end TLS without saying so.
+                    // Some peers close TLS without a close message.
                     Err(error) if error.kind() == ErrorKind::UnexpectedEof => 0,
                     read => read?,
                 };

@@ -1,7 +1,7 @@
 //! A pseudo-terminal that collects everything written to it.
 
 use super::hoptax;
-use crate::load::Ending;
+use crate::load::KilledOnDrop;
 use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
@@ -45,21 +45,21 @@ impl Terminal {
     }
 
     /// Starts `hoptax` with these arguments on this terminal.
-    pub(crate) fn start(&mut self, args: &[&str]) -> Ending {
+    pub(crate) fn start(&mut self, args: &[&str]) -> KilledOnDrop {
         let mut command = hoptax();
         command.args(args);
         self.spawn(command)
     }
 
     /// Starts a command on this terminal.
-    pub(crate) fn spawn(&mut self, mut command: Command) -> Ending {
+    pub(crate) fn spawn(&mut self, mut command: Command) -> KilledOnDrop {
         if !command.get_envs().any(|(name, _)| name == "TERM") {
             command.env("TERM", "xterm-256color");
         }
         command.env_remove("NO_COLOR");
         let end = || self.slave.try_clone().expect("cloned");
         command.stdin(end()).stdout(end()).stderr(end());
-        let process = Ending(command.spawn().expect("starts"));
+        let process = KilledOnDrop(command.spawn().expect("starts"));
         let (mut controller, seen) = (self.controller.try_clone().expect("cloned"), Arc::clone(&self.seen));
         self.reader = Some(std::thread::spawn(move || {
             let mut buffer = [0; 4096];
@@ -75,7 +75,7 @@ impl Terminal {
     }
 
     /// Everything that was written, once the process has ended.
-    pub(crate) fn after(mut self, process: &mut Ending) -> (ExitStatus, String) {
+    pub(crate) fn after(mut self, process: &mut KilledOnDrop) -> (ExitStatus, String) {
         let status = process.0.wait().expect("ends");
         let echoes = tcgetattr(&self.slave).expect("a terminal").local_modes.contains(LocalModes::ECHO);
         assert!(echoes, "what is typed is echoed again");
