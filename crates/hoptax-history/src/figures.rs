@@ -23,7 +23,6 @@ pub(super) struct Analysed {
     pub(super) unreadable: Vec<String>,
 }
 
-/// Figures of a case.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct CaseFigures {
     /// `direct` or the gateway's label.
@@ -37,7 +36,6 @@ pub(super) struct CaseFigures {
 /// A value and its interval, as stored in the index.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Figure {
-    /// The estimate.
     #[serde(rename = "e")]
     pub(super) estimate: f64,
     /// The 95 % interval.

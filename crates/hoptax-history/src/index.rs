@@ -78,7 +78,6 @@ pub(super) enum Remedy {
 }
 
 impl Remedy {
-    /// What to do about this error.
     pub(super) fn of(error: &Error) -> Self {
         match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Wait,

@@ -6,7 +6,6 @@ use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 
-/// Name of the file.
 pub(super) const FILE: &str = "notes.json";
 /// Version of the file.
 const SCHEMA: u32 = 1;
@@ -26,7 +25,6 @@ pub(super) struct Notes {
     /// Tags, sorted, each once.
     #[serde(default)]
     pub(super) tags: Vec<String>,
-    /// The note.
     #[serde(default)]
     pub(super) note: String,
 }

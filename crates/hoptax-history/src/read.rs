@@ -40,7 +40,6 @@ pub(super) struct Row {
 /// Possible causes of a changed figure between two runs, beside versions.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Basis {
-    /// Host name.
     pub(super) host: String,
     /// Other properties of the host, by name.
     pub(super) machine: BTreeMap<String, String>,

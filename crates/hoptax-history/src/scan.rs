@@ -14,7 +14,6 @@ use std::path::{Path, PathBuf};
 pub(super) struct Found {
     /// Its name; with replacement characters if it is not UTF-8.
     pub(super) id: String,
-    /// Its path.
     pub(super) path: PathBuf,
     /// Why the directory is not looked into; absent if it is.
     pub(super) shut: Option<&'static str>,

@@ -226,7 +226,6 @@ impl Store {
     }
 }
 
-/// Updates the index from the directories.
 fn refresh(index: &mut Connection, root: &Path, now_ns: i64) -> Result<(), HistoryError> {
     let mut known = table::known(index)?;
     let mut changed: Vec<Found> = Vec::new();

@@ -83,7 +83,6 @@ pub(super) fn put(change: &Transaction<'_>, found: &Found, row: &Row) -> Result<
     Ok(())
 }
 
-/// Replaces a run's tags and note.
 pub(super) fn put_notes(change: &Transaction<'_>, found: &Found) -> Result<(), Error> {
     let (notes, problem) = read::notes(found);
     let words = format!("{}\n{}", notes.tags.join("\n"), notes.note).to_lowercase();
@@ -95,12 +94,10 @@ pub(super) fn put_notes(change: &Transaction<'_>, found: &Found) -> Result<(), E
     Ok(())
 }
 
-/// Removes everything.
 pub(super) fn clear(change: &Transaction<'_>) -> Result<(), Error> {
     change.execute_batch("DELETE FROM figures; DELETE FROM series; DELETE FROM runs")
 }
 
-/// Removes a run and its figures.
 pub(super) fn remove(change: &Transaction<'_>, run: i64) -> Result<(), Error> {
     change.prepare_cached("DELETE FROM figures WHERE run = ?1")?.execute([run])?;
     change.prepare_cached("DELETE FROM runs WHERE run = ?1")?.execute([run])?;
@@ -113,13 +110,11 @@ pub(super) fn ids(index: &Connection) -> Result<Vec<String>, Error> {
     rows.query_map([], |row| row.get(0))?.collect()
 }
 
-/// One run.
 pub(super) fn get(index: &Connection, id: &str) -> Result<Option<Entry>, Error> {
     let sql = format!("SELECT {ENTRY} FROM runs WHERE id = ?1");
     index.prepare_cached(&sql)?.query_row([id], entry).optional()
 }
 
-/// The runs that match a query.
 pub(super) fn list(index: &mut Connection, query: &Query) -> Result<Listing, Error> {
     // One transaction, so that the counts and the rows agree.
     let index = index.transaction()?;
@@ -163,7 +158,6 @@ fn condition(query: &Query) -> (String, Vec<Value>) {
     (parts.join(" AND "), values)
 }
 
-/// Every tag in use, sorted.
 pub(super) fn tags(index: &Connection) -> Result<Vec<String>, Error> {
     let sql = "SELECT DISTINCT value FROM runs, json_each(tags) WHERE tags <> '[]' ORDER BY value";
     index.prepare_cached(sql)?.query_map([], |row| row.get(0))?.collect()

@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 
-/// A directory of made-up runs.
 struct Root(TempDir);
 
 impl Root {

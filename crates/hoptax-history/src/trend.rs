@@ -61,7 +61,6 @@ fn same_case(a: &TrendChoice, b: &TrendChoice) -> bool {
     (&a.name, &a.gateway, &a.load) == (&b.name, &b.gateway, &b.load)
 }
 
-/// A metric of a case over time.
 pub(super) fn trend(index: &Connection, query: &TrendQuery) -> Result<Trend, Error> {
     let mut trend = Trend { unit: query.metric.unit().into(), points: Vec::new() };
     let sql = "SELECT series FROM series WHERE name = ?1 AND gateway = ?2 AND load = ?3";

@@ -154,7 +154,6 @@ pub fn figure_of(metric: Metric, estimate: f64, interval: Option<(f64, f64)>) ->
     figure(metric, &Estimate { estimate, low, high, trials: if interval.is_some() { 2 } else { 1 } })
 }
 
-/// The verdict in a sentence.
 fn headline(comparison: &Comparison) -> String {
     let Comparison { a, b, verdict, paired, .. } = comparison;
     let of = comparison.rows.iter().find(|row| row.headline).or(comparison.rows.first());

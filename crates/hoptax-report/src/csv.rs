@@ -115,7 +115,6 @@ fn about(gateway: &str, load: &Load) -> Vec<String> {
     ]
 }
 
-/// An estimate and the ends of its interval.
 fn three(estimate: Option<&Estimate>) -> [String; 3] {
     [
         optional(estimate.map(|estimate| estimate.estimate)),

@@ -15,7 +15,6 @@ const NOTE: &str = "Around: from the start of an event until 1 s after it was do
                     same trials. The case's figures above include both. Vertical lines in the throughput charts mark the \
                     events.";
 
-/// Columns of the tables.
 const COLUMNS: [&str; 8] = [
     "at",
     "event",

@@ -16,7 +16,6 @@ fn scale(metric: Metric, size: f64) -> Option<Scale> {
     }
 }
 
-/// A value of a metric with its unit.
 pub(super) fn value(metric: Metric, value: f64) -> String {
     scale(metric, value).map_or_else(|| bytes(value), |scale| scale.value(value))
 }
@@ -54,7 +53,6 @@ pub(super) fn change(change: &Estimate) -> String {
     format!("{} % ({interval})", percent(change.estimate))
 }
 
-/// A budget's limits, in words.
 pub(super) fn limit(result: &BudgetResult) -> String {
     let shown = |limit| value(result.metric, limit);
     let mut words = match (result.max, result.min) {
@@ -82,7 +80,6 @@ pub(super) fn limit(result: &BudgetResult) -> String {
     words.join(", ")
 }
 
-/// What was measured for a budget, in words.
 pub(super) fn measured(result: &BudgetResult) -> String {
     let own = result.measured.as_ref().map(|measured| figure(result.metric, measured));
     let changed = result.change.as_ref().and_then(|changed| changed.measured.as_ref()).map(change);

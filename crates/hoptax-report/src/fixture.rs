@@ -5,7 +5,6 @@ use hoptax_analysis::fixture::Run;
 
 /// Converts a made-up run to a report model.
 pub(crate) trait Reported {
-    /// The model of this run.
     fn model(&self) -> Model;
 }
 

@@ -7,7 +7,6 @@ use hoptax_stats::Estimate;
 pub(super) struct Scale {
     /// Divisor from the base unit.
     divisor: f64,
-    /// The unit's name.
     pub(super) unit: &'static str,
 }
 
@@ -39,7 +38,6 @@ impl Scale {
         }
     }
 
-    /// Plain numbers.
     pub(super) fn plain() -> Self {
         Self { divisor: 1.0, unit: "" }
     }
@@ -59,7 +57,6 @@ impl Scale {
         number(value / self.divisor)
     }
 
-    /// The value with the unit.
     pub(super) fn value(self, value: f64) -> String {
         match self.unit {
             "" => self.number(value),

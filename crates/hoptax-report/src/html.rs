@@ -167,7 +167,6 @@ fn fallback(model: &Model) -> Result<String, ChartError> {
     ))
 }
 
-/// Rendered files, by gateway.
 fn rendered(model: &Model) -> Vec<Value> {
     let by_gateway = model.rendered.chunk_by(|one, other| one.gateway == other.gateway);
     by_gateway
@@ -180,7 +179,6 @@ fn rendered(model: &Model) -> Vec<Value> {
         .collect()
 }
 
-/// The evidence of a finding, in words.
 fn evidence(finding: &Finding) -> Vec<(String, String)> {
     let shown = |value: &serde_json::Value| match value {
         serde_json::Value::Number(value) => value.as_f64().map_or_else(|| value.to_string(), number),

@@ -74,7 +74,6 @@ fn verdict(model: &Model) -> String {
     format!("\n**{}**{codes}\n", model.belief().words())
 }
 
-/// The folded parts, in their order.
 fn parts(model: &Model, headline: Option<usize>) -> Vec<Part> {
     let mut parts = Vec::new();
     let mut add = |title: String, body: String, rank: u8| {

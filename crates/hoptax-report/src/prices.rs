@@ -38,7 +38,6 @@ pub struct PriceList {
 }
 
 impl PriceList {
-    /// The list of an analysis.
     pub(super) fn new(analysis: &Analysis) -> Self {
         let rows = analysis.prices.clone();
         let all = rows
@@ -134,7 +133,6 @@ fn less_one(ratio: &Estimate) -> Estimate {
     }
 }
 
-/// One per gateway with features, in the plan's order.
 fn sentences(rows: &[Price]) -> Vec<Summary> {
     let mut gateways: Vec<&str> = Vec::new();
     for row in rows {

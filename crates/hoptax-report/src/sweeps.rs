@@ -12,7 +12,6 @@ pub(crate) struct Sweep {
     pub(crate) label: String,
     /// Indexes of the load points, in the order of the differing property.
     pub(crate) loads: Vec<usize>,
-    /// Values of the differing property.
     pub(crate) at: Vec<f64>,
 }
 

@@ -15,7 +15,6 @@ pub(super) struct Cell {
     pub(super) distinguishable: bool,
 }
 
-/// The cell as one line of text.
 pub(super) fn in_one_line(cell: &Cell) -> String {
     let interval = match cell.interval.is_empty() {
         true => String::new(),

@@ -50,7 +50,6 @@ pub(super) fn listed(parts: &[String]) -> String {
     }
 }
 
-/// A stage in words.
 pub(super) fn stage_name(stage: Stage) -> &'static str {
     match stage {
         Stage::Missing => "not installed",
@@ -60,7 +59,6 @@ pub(super) fn stage_name(stage: Stage) -> &'static str {
     }
 }
 
-/// The text with its first letter in upper case.
 pub(super) fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())

@@ -15,7 +15,6 @@ use std::time::{Duration, Instant};
 /// How long the index counts as up to date before directories are scanned again.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// State that requests share.
 #[derive(Debug)]
 pub(super) struct App {
     root: PathBuf,
@@ -48,7 +47,6 @@ impl App {
         })
     }
 
-    /// The directory whose runs are shown.
     pub(super) fn root(&self) -> &Path {
         &self.root
     }

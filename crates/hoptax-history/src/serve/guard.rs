@@ -132,7 +132,6 @@ pub(super) fn admit(guard: &Guard, request: &Request) -> Result<Option<Response>
     Ok(None)
 }
 
-/// The host and port of the request.
 fn authority(request: &Request) -> Result<&str, Problem> {
     let mut hosts = request.headers().get_all(header::HOST).iter();
     let asked = |error: &str| Problem::new(StatusCode::BAD_REQUEST, error, "send one Host header");

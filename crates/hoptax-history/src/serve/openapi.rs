@@ -14,7 +14,6 @@ const ABOUT: &str = "Runs below one directory, their reports, comparisons and tr
     DELETE) needs `Content-Type: application/json`, and `X-Hoptax: 1` unless a browser sends it. If the server listens \
     beyond loopback, every request needs `Authorization: Bearer TOKEN`. See docs/reference/serve.md.";
 
-/// The OpenAPI 3.1 document.
 pub(super) fn document(operations: &[Operation]) -> Value {
     let mut schemas = Schemas::new();
     let mut paths: Map<String, Value> = Map::new();

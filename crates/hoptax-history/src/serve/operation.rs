@@ -8,7 +8,6 @@ use std::sync::Arc;
 /// Generates the schema of a type.
 pub(super) type Shape = fn(&mut SchemaGenerator) -> Schema;
 
-/// An operation of the JSON interface.
 pub(super) struct Operation {
     pub(super) method: &'static str,
     /// Path as OpenAPI writes it; `{id}` is a run.

@@ -34,7 +34,6 @@ const FOREIGN: (u16, &str) =
     (403, "The request comes from another site's page, or does not say where it comes from.");
 const NO_JSON: (u16, &str) = (415, "The body's content type is not JSON.");
 
-/// Every operation.
 pub(super) fn operations() -> Vec<Operation> {
     let plain = |method, path, name, summary, answer: Shape, handler| Operation {
         method,
@@ -184,7 +183,6 @@ fn report(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// The router with every route.
 pub(super) fn router(app: &Arc<App>) -> Router {
     let mut router = Router::new();
     for operation in operations() {

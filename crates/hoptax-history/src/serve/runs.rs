@@ -30,12 +30,10 @@ pub(super) struct CompareQuery {
     pub(super) force: bool,
 }
 
-/// The directory of a run.
 fn place(app: &App, id: &str) -> Result<PathBuf, Problem> {
     app.history_now(|store| Ok(store.path(id)?))?.ok_or_else(|| Problem::no_run(id))
 }
 
-/// Reads a run.
 pub(super) fn read(app: &App, id: &str) -> Result<Measured, Problem> {
     Measured::read(&place(app, id)?).map_err(|error| {
         let help = match &error {

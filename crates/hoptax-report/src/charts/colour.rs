@@ -35,7 +35,6 @@ pub(super) fn shade(index: usize) -> RGBColor {
     RGBColor(to(colour.0), to(colour.1), to(colour.2))
 }
 
-/// A colour in CSS.
 pub(crate) fn css(colour: RGBColor) -> String {
     format!("#{:02x}{:02x}{:02x}", colour.0, colour.1, colour.2)
 }

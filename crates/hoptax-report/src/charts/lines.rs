@@ -30,14 +30,12 @@ pub(super) struct Panel {
     pub(super) marks: Vec<(f64, String)>,
 }
 
-/// One line.
 #[derive(Debug)]
 pub(super) struct Line {
     pub(super) name: String,
     pub(super) colour: RGBColor,
     /// Whether it is a second line of the same contender: drawn thin and without a name.
     pub(super) second: bool,
-    /// Whether points have dots.
     pub(super) dots: bool,
     /// Points; `None` interrupts the line.
     pub(super) points: Vec<(f64, Option<f64>)>,
@@ -45,7 +43,6 @@ pub(super) struct Line {
     pub(super) ranges: Vec<(f64, f64, f64)>,
 }
 
-/// An axis.
 #[derive(Debug, Clone)]
 pub(super) struct Axis {
     log: bool,
@@ -228,7 +225,6 @@ impl Panel {
         Ok(())
     }
 
-    /// The labels of marks.
     fn draw_marks<DB: DrawingBackend>(
         &self,
         sheet: &Sheet<DB>,

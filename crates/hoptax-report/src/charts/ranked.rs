@@ -20,7 +20,6 @@ pub(super) struct Ranked {
     pub(super) rows: Vec<Row>,
 }
 
-/// One line.
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) name: String,
@@ -113,7 +112,6 @@ fn letters(room: Room) -> usize {
     if room.wide { 28 } else { 12 }
 }
 
-/// The horizontal axis.
 struct Axis {
     left: i32,
     right: i32,

@@ -56,7 +56,6 @@ impl<DB: DrawingBackend> Sheet<DB> {
         Ok(Self { area, ink, dots })
     }
 
-    /// Converts pixels to dots.
     pub(super) fn px(&self, pixels: i32) -> i32 {
         pixels * self.dots
     }
@@ -113,7 +112,6 @@ impl<DB: DrawingBackend> Sheet<DB> {
         TextStyle { font, color: colour, pos: Pos::new(across, VPos::Center) }
     }
 
-    /// Width of a text, pixels.
     pub(super) fn width(&self, text: &str, size: u32) -> i32 {
         let style = self.style(size, HPos::Left, &self.ink.text);
         let dots = self.area.estimate_text_size(text, &style).map_or(0, |(across, _)| across as i32);

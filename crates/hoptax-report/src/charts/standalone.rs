@@ -38,7 +38,6 @@ const DARK: Ink = Ink {
     grid: RGBColor(0x33, 0x3a, 0x43),
 };
 
-/// The chart as SVG.
 pub(super) fn svg(drawing: &Drawing, theme: Theme) -> Result<String, ChartError> {
     let mut svg = String::new();
     let key = Key::new(drawing);
@@ -54,7 +53,6 @@ pub(super) fn svg(drawing: &Drawing, theme: Theme) -> Result<String, ChartError>
     Ok(svg)
 }
 
-/// The chart as PNG.
 pub(super) fn png(drawing: &Drawing, theme: Theme) -> Result<Vec<u8>, ChartError> {
     let dots = DENSITY * OVERSAMPLING;
     let key = Key::new(drawing);

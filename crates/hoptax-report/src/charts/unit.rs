@@ -10,7 +10,6 @@ pub(super) enum Unit {
     Time,
     /// Requests/s, or connections.
     Rate,
-    /// Bytes.
     Bytes,
 }
 

@@ -88,7 +88,6 @@ struct PagePrice<'m> {
 }
 
 impl<'m> Page<'m> {
-    /// The document of a report.
     pub(super) fn new(model: &'m Model) -> Self {
         let place = |label: &str| model.contenders.iter().position(|one| one.label == label);
         let mut loads: Vec<&Load> = model.loads().collect();
@@ -119,7 +118,6 @@ impl<'m> Page<'m> {
         }
     }
 
-    /// Whether there are sweeps.
     pub(super) fn has_sweeps(&self) -> bool {
         !self.sweeps.is_empty()
     }

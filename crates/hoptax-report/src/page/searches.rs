@@ -6,7 +6,6 @@ use hoptax_analysis::Capacity;
 use hoptax_record::report::Estimate;
 use serde::Serialize;
 
-/// One search.
 #[derive(Debug, Serialize)]
 pub(super) struct Search<'m> {
     /// Index of the load point.
@@ -17,7 +16,6 @@ pub(super) struct Search<'m> {
     objectives: Vec<&'m str>,
     /// The result of each contender under each objective.
     found: Vec<Found>,
-    /// The trials of each contender.
     trials: Vec<Trials>,
 }
 

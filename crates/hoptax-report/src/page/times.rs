@@ -4,7 +4,6 @@ use hoptax_analysis::Series;
 use hoptax_record::DirectTrial;
 use serde::Serialize;
 
-/// One trial over time.
 #[derive(Debug, Serialize)]
 pub(super) struct Times {
     /// Round, from 0.

@@ -21,7 +21,6 @@ const NEIGHBOURS: u32 = 1000;
 /// reach this server.
 const OF_A_REPORT: &str = "sandbox allow-scripts allow-downloads; frame-ancestors 'self'";
 
-/// Draws a report of a run.
 type Draw = fn(&Measured) -> Result<String, Problem>;
 
 pub(in crate::serve) async fn page(State(app): State<Arc<App>>, RunId(id): RunId) -> Page {

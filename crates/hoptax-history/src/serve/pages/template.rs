@@ -50,7 +50,6 @@ impl IntoResponse for NoPage {
     }
 }
 
-/// Fills a template.
 pub(super) fn draw(template: &str, with: Value) -> Result<String, Problem> {
     let drawn = TEMPLATES.get_template(template).and_then(|template| template.render(with));
     drawn.map_err(|error| {
@@ -58,7 +57,6 @@ pub(super) fn draw(template: &str, with: Value) -> Result<String, Problem> {
     })
 }
 
-/// The error page.
 pub(in crate::serve) fn failed(problem: Problem) -> Response {
     let Problem { status, error, help, .. } = &problem;
     let with =
