@@ -65,7 +65,7 @@ fn describe(input: &[u8], head: &RequestHead) -> String {
 }
 
 /// Checks the framing against RFC 9112 §6.3, from the header fields.
-fn confirm(head: &[u8], said: &RequestHead) {
+fn confirm(head: &[u8], parsed: &RequestHead) {
     let (mut lengths, mut codings, mut hosts) = (Vec::new(), Vec::new(), 0);
     http1::fields(head, |field| {
         if field.name.eq_ignore_ascii_case("content-length") {
@@ -78,10 +78,10 @@ fn confirm(head: &[u8], said: &RequestHead) {
         }
     })
     .expect("the decoder took it for a head");
-    assert!(hosts == 1 || (hosts == 0 && said.version == Version::Http10));
+    assert!(hosts == 1 || (hosts == 0 && parsed.version == Version::Http10));
     let expected = if !codings.is_empty() {
         assert_eq!((codings.as_slice(), lengths.len()), (&["chunked".to_owned()][..], 0));
-        assert_eq!(said.version, Version::Http11);
+        assert_eq!(parsed.version, Version::Http11);
         Framing::Chunked
     } else if let Some(first) = lengths.first() {
         assert!(lengths.iter().all(|length| length == first));
@@ -89,5 +89,5 @@ fn confirm(head: &[u8], said: &RequestHead) {
     } else {
         Framing::None
     };
-    assert_eq!(said.framing, expected);
+    assert_eq!(parsed.framing, expected);
 }

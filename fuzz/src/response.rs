@@ -69,8 +69,8 @@ fn read(
 }
 
 /// Checks the framing against RFC 9112 §6.3, from the header fields.
-fn confirm(head: &[u8], said: ResponseHead, to_head: bool) {
-    assert!((200..=999).contains(&said.status));
+fn confirm(head: &[u8], parsed: ResponseHead, to_head: bool) {
+    assert!((200..=999).contains(&parsed.status));
     let (mut lengths, mut codings) = (Vec::new(), Vec::new());
     http1::fields(head, |field| {
         if field.name.eq_ignore_ascii_case("content-length") {
@@ -81,7 +81,7 @@ fn confirm(head: &[u8], said: ResponseHead, to_head: bool) {
         }
     })
     .expect("the decoder took it for a head");
-    let expected = if to_head || matches!(said.status, 204 | 304) {
+    let expected = if to_head || matches!(parsed.status, 204 | 304) {
         Framing::None
     } else if !codings.is_empty() {
         assert_eq!((codings.as_slice(), lengths.len()), (&["chunked".to_owned()][..], 0));
@@ -92,8 +92,8 @@ fn confirm(head: &[u8], said: ResponseHead, to_head: bool) {
     } else {
         Framing::UntilClose
     };
-    assert_eq!(said.framing, expected);
-    assert!(!(said.keep_alive && said.framing == Framing::UntilClose));
+    assert_eq!(parsed.framing, expected);
+    assert!(!(parsed.keep_alive && parsed.framing == Framing::UntilClose));
 }
 
 /// Checks the end of the connection: it completes a body without framing, cuts off any other response, and has no

@@ -257,7 +257,7 @@ impl Reader {
                         // A wrong length, an unexpected body, or a second response: which it is cannot be determined,
                         // and so the response is not valid (RFC 9112 §6.3).
                         if input.len() > consumed {
-                            return Err(Malformed::Unasked);
+                            return Err(Malformed::UnexpectedBytes);
                         }
                         return Ok(Read::Whole { response: self.response(target), keep_alive });
                     }
@@ -344,7 +344,7 @@ mod tests {
     fn bytes_after_a_response_make_it_malformed() {
         for head in ["HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok", "HTTP/1.1 204 No Content\r\n\r\n"] {
             let (read, _) = read_in_pieces(&format!("{head}what?"), 1000);
-            assert_eq!(read, Err(Malformed::Unasked), "{head:?}");
+            assert_eq!(read, Err(Malformed::UnexpectedBytes), "{head:?}");
         }
     }
 

@@ -71,7 +71,7 @@ impl Pace {
     }
 
     /// True while connects are limited because connections fail.
-    pub(crate) fn is_troubled(&self) -> bool {
+    pub(crate) fn is_limited(&self) -> bool {
         self.trouble.is_some()
     }
 

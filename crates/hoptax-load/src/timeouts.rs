@@ -88,7 +88,7 @@ impl Timeouts {
         self.leaving.arm(slot, now);
     }
 
-    pub(crate) fn left(&mut self, slot: u32) {
+    pub(crate) fn closed(&mut self, slot: u32) {
         self.leaving.disarm(slot);
     }
 
@@ -274,7 +274,7 @@ mod tests {
         timeouts.responding(0);
         timeouts.completed(0);
         timeouts.leaving(0, 110);
-        timeouts.left(0);
+        timeouts.closed(0);
         assert_eq!(timeouts.next(), u64::MAX);
     }
 

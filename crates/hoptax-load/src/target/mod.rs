@@ -18,7 +18,7 @@ pub(crate) use mix::{Mix, Requests};
 
 use crate::checks::{self, Checks};
 use crate::spec::TargetSpec;
-use crate::template::{Files, Place, Program, Takes, Values, push_decimal};
+use crate::template::{Files, Place, Program, Usage, Values, push_decimal};
 use encoding::Encoding;
 use hoptax_wire::http1::is_token;
 
@@ -58,7 +58,7 @@ struct Made {
     /// The whole request; if the body has templates, everything before the value of `content-length`.
     front: Program,
     body: Option<Program>,
-    takes: Takes,
+    usage: Usage,
 }
 
 impl Target {
@@ -148,8 +148,8 @@ impl Request {
         Ok(match (front.fixed(), &body) {
             (Some(bytes), None) => Self::Fixed(bytes.to_vec()),
             _ => {
-                let takes = Takes::of([&front].into_iter().chain(&body));
-                Self::Made(Box::new(Made { front, body, takes }))
+                let usage = Usage::of([&front].into_iter().chain(&body));
+                Self::Made(Box::new(Made { front, body, usage }))
             }
         })
     }
@@ -166,7 +166,7 @@ impl Made {
             made.extend_from_slice(HEAD_END);
             made.extend_from_slice(body);
         }
-        values.advance(&self.takes);
+        values.advance(&self.usage);
     }
 
     fn longest(&self, files: &Files<'_>) -> (usize, usize) {

@@ -97,12 +97,12 @@ impl Program {
         self.steps.iter().map(longest).sum()
     }
 
-    fn takes(&self, takes: &mut Takes) {
+    fn add_usage(&self, usage: &mut Usage) {
         for step in &self.steps {
             match step {
-                Step::Seq => takes.seq = true,
-                Step::Line(file) if !takes.lines.contains(file) => takes.lines.push(*file),
-                Step::Base64(inner) => inner.takes(takes),
+                Step::Seq => usage.seq = true,
+                Step::Line(file) if !usage.lines.contains(file) => usage.lines.push(*file),
+                Step::Base64(inner) => inner.add_usage(usage),
                 Step::Bytes(_) | Step::Uuid | Step::Random(..) | Step::Line(_) => {}
             }
         }
@@ -137,16 +137,16 @@ impl Program {
 
 /// The counters and files that a request uses, and must therefore advance.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Takes {
+pub(crate) struct Usage {
     seq: bool,
     lines: Vec<usize>,
 }
 
-impl Takes {
+impl Usage {
     pub(crate) fn of<'p>(programs: impl IntoIterator<Item = &'p Program>) -> Self {
-        let mut takes = Self::default();
-        programs.into_iter().for_each(|program| program.takes(&mut takes));
-        takes
+        let mut usage = Self::default();
+        programs.into_iter().for_each(|program| program.add_usage(&mut usage));
+        usage
     }
 }
 
@@ -175,11 +175,11 @@ impl<'a> Values<'a> {
         }
     }
 
-    pub(crate) fn advance(&mut self, takes: &Takes) {
-        if takes.seq {
+    pub(crate) fn advance(&mut self, usage: &Usage) {
+        if usage.seq {
             self.seq += self.step;
         }
-        for &file in &takes.lines {
+        for &file in &usage.lines {
             let lines = self.files.named[file].1.len() as u64;
             self.next_line[file] = ((self.next_line[file] as u64 + self.step) % lines) as usize;
         }

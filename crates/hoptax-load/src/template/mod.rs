@@ -31,7 +31,7 @@ mod tests;
 
 pub use check::{check, files_named};
 pub use error::TemplateError;
-pub(crate) use expand::{Program, Takes, Values, push_decimal};
+pub(crate) use expand::{Program, Usage, Values, push_decimal};
 pub(crate) use files::Files;
 pub(crate) use parse::names_in;
 pub use place::Place;

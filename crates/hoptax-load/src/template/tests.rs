@@ -23,13 +23,13 @@ fn expanded(text: &str, place: Place, (index, workers): (u32, u32), count: usize
     let files = Files::new(&files, &names_in(text));
     let mut program = Program::default();
     program.push_template(text, place, &files).unwrap_or_else(|error| panic!("{text:?}: {error}"));
-    let takes = Takes::of([&program]);
+    let usage = Usage::of([&program]);
     let mut values = Values::new(&files, (index, workers), 7, 0);
     let mut texts = Vec::new();
     for _ in 0..count {
         let mut out = Vec::new();
         program.write(&mut values, &mut out);
-        values.advance(&takes);
+        values.advance(&usage);
         texts.push(String::from_utf8(out).expect("text"));
     }
     texts

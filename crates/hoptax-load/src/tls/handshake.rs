@@ -39,7 +39,7 @@ pub(super) fn drive(
             }
             Ok(_) => false,
             Err(error) => {
-                last_words(connection, &mut incoming[done_with..], &mut buffers.out);
+                encode_alert(connection, &mut incoming[done_with..], &mut buffers.out);
                 return (done_with, Err(error));
             }
         };
@@ -51,7 +51,7 @@ pub(super) fn drive(
 }
 
 /// Encodes the alert that informs the peer of the failure.
-fn last_words(connection: &mut UnbufferedClientConnection, incoming: &mut [u8], out: &mut Vec<u8>) {
+fn encode_alert(connection: &mut UnbufferedClientConnection, incoming: &mut [u8], out: &mut Vec<u8>) {
     while connection.wants_write() {
         let state = connection.process_tls_records(incoming).state;
         let Ok(ConnectionState::EncodeTlsData(mut message)) = state else { return };

@@ -23,7 +23,7 @@ impl Worker<'_> {
 
     /// While connects are limited and no more requests will be due, gives up requests that wait for a connect.
     pub(crate) fn leave_unsent(&mut self) {
-        if self.pace.is_troubled() {
+        if self.pace.is_limited() {
             for index in 0..self.queued.len() {
                 if let Some(times) = self.slots[self.queued[index] as usize].request.take() {
                     self.active -= 1;

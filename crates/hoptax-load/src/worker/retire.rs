@@ -30,7 +30,7 @@ impl Worker<'_> {
     pub(super) fn retired(&mut self, slot: u32) {
         self.slots[slot as usize].leaving = false;
         self.leaving -= 1;
-        self.timeouts.left(slot);
+        self.timeouts.closed(slot);
     }
 
     /// Token of the current or next connection of `slot`.

@@ -12,7 +12,7 @@ pub(super) fn field_room<'b>() -> FieldRoom<'b> {
 
 /// Values of the fields that a decoder needs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Said {
+pub(super) struct FramingFields {
     pub(super) content_length: Option<u64>,
     pub(super) chunked: bool,
     pub(super) close: bool,
@@ -21,32 +21,32 @@ pub(super) struct Said {
     pub(super) hosts: u8,
 }
 
-impl Said {
+impl FramingFields {
     /// Reads the relevant fields. The others are skipped quickly by the length of their names.
     pub(super) fn read(headers: &[httparse::Header<'_>]) -> Result<Self, Malformed> {
-        let mut said = Said::default();
+        let mut framing_fields = FramingFields::default();
         for header in headers {
             let is = |name: &str| header.name.eq_ignore_ascii_case(name);
             match header.name.len() {
-                4 if is("host") => said.hosts = said.hosts.saturating_add(1),
+                4 if is("host") => framing_fields.hosts = framing_fields.hosts.saturating_add(1),
                 6 if is("expect") => {
-                    said.expect_continue |= header.value.eq_ignore_ascii_case(b"100-continue");
+                    framing_fields.expect_continue |= header.value.eq_ignore_ascii_case(b"100-continue");
                 }
                 10 if is("connection") => {
-                    said.close |= has_token(header.value, "close");
-                    said.keep_alive |= has_token(header.value, "keep-alive");
+                    framing_fields.close |= has_token(header.value, "close");
+                    framing_fields.keep_alive |= has_token(header.value, "keep-alive");
                 }
-                14 if is("content-length") => said.read_length(header.value)?,
+                14 if is("content-length") => framing_fields.read_length(header.value)?,
                 17 if is("transfer-encoding") => {
-                    if said.chunked || !header.value.eq_ignore_ascii_case(b"chunked") {
+                    if framing_fields.chunked || !header.value.eq_ignore_ascii_case(b"chunked") {
                         return Err(Malformed::TransferCoding);
                     }
-                    said.chunked = true;
+                    framing_fields.chunked = true;
                 }
                 _ => {}
             }
         }
-        Ok(said)
+        Ok(framing_fields)
     }
 
     /// Parses a content length. A list of equal lengths counts as one (allowed by RFC 9112 §6.3); everything else is

@@ -122,7 +122,7 @@ pub enum Malformed {
     #[error(
         "the server sent more bytes than the response has: a wrong length, an unexpected body, or a second response"
     )]
-    Unasked,
+    UnexpectedBytes,
     /// The connection ended before the message was complete.
     #[error("the connection ended before the message was complete")]
     CutShort,

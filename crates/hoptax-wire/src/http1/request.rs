@@ -1,7 +1,7 @@
 //! Decoder of requests, for servers.
 
 use super::body::{Body, BodyStep};
-use super::head::{HeadCache, Said, bounded, field_room, find_or_parse, version, within_bounds};
+use super::head::{FramingFields, HeadCache, bounded, field_room, find_or_parse, version, within_bounds};
 use super::{Framing, Malformed, Version};
 use std::ops::Range;
 
@@ -141,8 +141,8 @@ fn parse(input: &[u8]) -> Result<Option<(usize, RequestHead)>, Malformed> {
     let parsed = request.parse_with_uninit_headers(input, &mut room);
     let Some(length) = bounded(parsed, input.len())? else { return Ok(None) };
     let version = version(request.version);
-    let said = Said::read(request.headers)?;
-    if said.hosts > 1 || (said.hosts == 0 && version == Version::Http11) {
+    let framing_fields = FramingFields::read(request.headers)?;
+    if framing_fields.hosts > 1 || (framing_fields.hosts == 0 && version == Version::Http11) {
         return Err(Malformed::Host);
     }
     let method = request.method.unwrap_or_default();
@@ -150,10 +150,10 @@ fn parse(input: &[u8]) -> Result<Option<(usize, RequestHead)>, Malformed> {
         method: place(input, method),
         target: place(input, request.path.unwrap_or_default()),
         version,
-        framing: said.framing(version)?.unwrap_or(Framing::None),
-        keep_alive: said.persists(version),
+        framing: framing_fields.framing(version)?.unwrap_or(Framing::None),
+        keep_alive: framing_fields.persists(version),
         // A 1.0 client does not know 100 (RFC 9110 §10.1.1).
-        expect_continue: said.expect_continue && version == Version::Http11,
+        expect_continue: framing_fields.expect_continue && version == Version::Http11,
         is_head: method == "HEAD",
     };
     Ok(Some((length, head)))

@@ -1,7 +1,7 @@
 //! Decoder of responses, for clients.
 
 use super::body::{Body, BodyStep};
-use super::head::{HeadCache, Said, bounded, field_room, find_or_parse, version, within_bounds};
+use super::head::{FramingFields, HeadCache, bounded, field_room, find_or_parse, version, within_bounds};
 use super::{Framing, Malformed, Version};
 use std::ops::Range;
 
@@ -130,7 +130,7 @@ impl ResponseDecoder {
     ) -> Result<Step, Malformed> {
         match &mut self.state {
             State::Idle if input.is_empty() => Ok(Step::NeedMore),
-            State::Idle => Err(Malformed::Unasked),
+            State::Idle => Err(Malformed::UnexpectedBytes),
             State::Head { to_head } => {
                 let to_head = *to_head;
                 let Some((consumed, parsed)) = find_or_parse(cache, input, ParsedResponse::parse)? else {
@@ -183,9 +183,9 @@ impl ParsedResponse {
             _ => {}
         }
         let version = version(response.version);
-        let said = Said::read(response.headers)?;
-        let framing = said.framing(version)?;
-        Ok(Some((length, Self { status, version, framing, persists: said.persists(version) })))
+        let framing_fields = FramingFields::read(response.headers)?;
+        let framing = framing_fields.framing(version)?;
+        Ok(Some((length, Self { status, version, framing, persists: framing_fields.persists(version) })))
     }
 
     /// Applies RFC 9112 §6.3 for a request that was, or was not, HEAD.
@@ -287,7 +287,7 @@ mod tests {
     #[test]
     fn refuses_unexpected_bytes_after_a_response() {
         for (input, mut expected) in well_formed() {
-            expected.push(Event::Malformed(Malformed::Unasked));
+            expected.push(Event::Malformed(Malformed::UnexpectedBytes));
             for_every_split(format!("{input}X").as_bytes(), |pieces| {
                 assert_eq!(responses(pieces, &[false], false), expected, "{input:?}");
             });

@@ -52,10 +52,10 @@ impl Proxy {
 
     /// One step of the response at the front of `input`: what the client gets of it stands in `self.out` afterwards.
     fn pass_on(&mut self, token: Token, input: &[u8]) -> Result<Passed, Malformed> {
-        let upstream = self.slots.upstream(token).ok_or(Malformed::Unasked)?;
-        let client = upstream.client.ok_or(Malformed::Unasked)?;
+        let upstream = self.slots.upstream(token).ok_or(Malformed::UnexpectedBytes)?;
+        let client = upstream.client.ok_or(Malformed::UnexpectedBytes)?;
         let step = upstream.decoder.advance_with(&mut self.response_heads, input)?;
-        let exchange = self.slots.exchange(client).ok_or(Malformed::Unasked)?;
+        let exchange = self.slots.exchange(client).ok_or(Malformed::UnexpectedBytes)?;
         let kind = rewrite::Client { version: exchange.version, keep_alive: exchange.keep_alive };
         let out = &mut self.out;
         Ok(match step {
