@@ -1,4 +1,4 @@
-//! Time added on the way there and on the way back, if the upstream stamps its answers: one line per case.
+//! Time added on the request path and on the response path, if the upstream stamps its responses: one line per case.
 
 use super::format::Scale;
 use super::model::Model;
@@ -8,7 +8,7 @@ use hoptax_stats::Estimate;
 use minijinja::HtmlEscape;
 use std::fmt::Write as _;
 
-pub(super) const HEADING: &str = "The way there and the way back, at the median";
+pub(super) const HEADING: &str = "Request path and response path, at the median";
 
 /// How not to misread the lines.
 const NOTE: &str =
@@ -57,7 +57,7 @@ fn line(case: &Case) -> Option<String> {
     let path = case.path.as_ref()?;
     let text = match (&path.added_request_us_p50, &path.added_response_us_p50) {
         (Some(there), Some(back)) => {
-            format!("on the way there {}, on the way back {}", added(there), added(back))
+            format!("request path {}, response path {}", added(there), added(back))
         }
         _ => own(path)?,
     };
@@ -68,7 +68,7 @@ fn line(case: &Case) -> Option<String> {
 fn own(path: &Path) -> Option<String> {
     let time = |estimate: &Estimate| with_interval(estimate, Scale::of_us(estimate.estimate));
     let (there, back) = (path.request_us_p50.as_ref()?, path.response_us_p50.as_ref()?);
-    Some(format!("{} there, {} back", time(there), time(back)))
+    Some(format!("request path {}, response path {}", time(there), time(back)))
 }
 
 fn added(difference: &Difference) -> String {
@@ -99,8 +99,7 @@ mod tests {
     fn every_format_says_what_is_added_on_each_way() {
         let model = model();
         // There: 65 µs against direct's 20. Back: about 3 µs, while the two direct trials differ by 10.
-        let words =
-            ["on the way there +45 µs", "on the way back +", "not distinguishable", "upstream's own time"];
+        let words = ["request path +45 µs", "response path +", "not distinguishable", "upstream's own time"];
         let one_line = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
         let page = html(&model).expect("a page");
         for text in [terminal(&model, 80, false), markdown(&model), page] {
@@ -108,7 +107,7 @@ mod tests {
             for word in words {
                 assert!(text.contains(word), "{word} is missing: {text}");
             }
-            assert!(text.contains("direct, closed loop, 1 connection: 20 µs"), "{text}");
+            assert!(text.contains("direct, closed loop, 1 connection: request path 20 µs"), "{text}");
         }
     }
 
@@ -125,7 +124,7 @@ mod tests {
     fn without_stamps_there_is_no_section() {
         let model = Run::steady(3, 100, &[("nginx", 150)]).model();
         for text in [terminal(&model, 80, false), markdown(&model), words(&model)] {
-            assert!(!text.contains("way back"), "{text}");
+            assert!(!text.contains("esponse path"), "{text}");
         }
     }
 }

@@ -51,7 +51,7 @@ pub(crate) struct RawPlan {
     pub(crate) profile: Option<Profile>,
     /// Whether gateways write access logs. Default: off.
     pub(crate) access_log: Option<AccessLog>,
-    /// Whether the upstream stamps its answers, which splits response times into the way there and the way back. Default: off.
+    /// Whether the upstream stamps its answers, which splits response times into request path and response path. Default: off.
     pub(crate) path_split: Option<PathSplit>,
     /// `auto`, or CPUs by role. Default: auto.
     pub(crate) cpus: Option<Placed<Short<RawCpus, Auto>>>,

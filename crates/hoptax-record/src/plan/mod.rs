@@ -116,8 +116,8 @@ pub enum AccessLog {
     File,
 }
 
-/// Whether the upstream stamps its responses, so that response times can be split into the way there and the
-/// way back.
+/// Whether the upstream stamps its responses, so that response times can be split into request path and response
+/// path.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PathSplit {

@@ -53,7 +53,7 @@ pub struct Case {
     pub tax: Option<Tax>,
     /// Figures from quiet windows alone; absent if steal was not recorded.
     pub quiet: Option<Quiet>,
-    /// Time on the way there and on the way back; absent if the upstream does not stamp its responses, or its
+    /// Time on the request path and on the response path; absent if the upstream does not stamp its responses, or its
     /// stamps cannot be used.
     pub path: Option<Path>,
     /// What clients saw around each event of the plan; left out without events.
@@ -175,16 +175,16 @@ pub struct Target {
     pub added_p99: Option<Difference>,
 }
 
-/// Time on the way there and on the way back, µs. The upstream's own time is in neither.
+/// Time on the request path and on the response path, µs. The upstream's own time is in neither.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Path {
     /// Received by the upstream − sent, at the median.
     pub request_us_p50: Option<Estimate>,
     /// Completed − replied by the upstream, at the median.
     pub response_us_p50: Option<Estimate>,
-    /// Time that the gateway adds on the way there, at the median; absent for direct.
+    /// Time that the gateway adds on the request path, at the median; absent for direct.
     pub added_request_us_p50: Option<Difference>,
-    /// Time that the gateway adds on the way back, at the median; absent for direct.
+    /// Time that the gateway adds on the response path, at the median; absent for direct.
     pub added_response_us_p50: Option<Difference>,
     /// Number of responses behind the figures.
     pub responses: u64,

@@ -103,8 +103,8 @@ const priceGroups = () => {
 
 const pathChart = (theme, width) => {
   const ways = [
-    ["added_request_us_p50", "there", -8],
-    ["added_response_us_p50", "back", 8],
+    ["added_request_us_p50", "request path", -8],
+    ["added_response_us_p50", "response path", 8],
   ];
   const found = shownAt(state.load).filter((one) => one.path && ways.some(([member]) => one.path[member]));
   if (!found.length) return null;
@@ -113,12 +113,12 @@ const pathChart = (theme, width) => {
       .filter(([member]) => one.path[member])
       .map(([member, way, shift]) => ({
         label: gateways[one.gateway].label,
-        name: `${gateways[one.gateway].label}, way ${way}`,
+        name: `${gateways[one.gateway].label}, ${way}`,
         one: one.path[member],
         row,
         shift,
         ...styleOf(one.gateway),
-        mark: way === "there" ? "arrow" : "circle",
+        mark: member === "added_request_us_p50" ? "arrow" : "circle",
       })),
   );
   return {
@@ -131,7 +131,7 @@ const pathChart = (theme, width) => {
       width,
     }),
     height: 60 * found.length + 34,
-    note: `Arrow: on the way there. Dot: on the way back. ${loadOf(state.load).label}`,
+    note: `Arrow: request path. Dot: response path. ${loadOf(state.load).label}`,
     table: {
       head: ["gateway", "added at the median", "95 % interval", "distinguishable"],
       rows: lines.map((line) => [

@@ -151,7 +151,7 @@ const STATED: &[(&str, &str, &str, &str)] = &[
         METHODOLOGY,
         "The second before the measured time and the second after it",
     ),
-    // The way there and the way back.
+    // The request path and the response path.
     (
         "hoptax-analysis/src/path.rs",
         "IMPOSSIBLE: f64 = 0.001",

@@ -99,7 +99,7 @@ warmup: 100ms
         }
     }
     assert!(clock_findings(&report).is_empty(), "{:?}", clock_findings(&report));
-    assert!(text(&output.stdout).contains("on the way there +"), "{}", text(&output.stdout));
+    assert!(text(&output.stdout).contains("request path +"), "{}", text(&output.stdout));
     Ok(())
 }
 

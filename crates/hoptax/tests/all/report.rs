@@ -276,7 +276,7 @@ fn windows_with_steal_are_left_out_and_older_records_have_no_steal() {
     assert!((p99 / 909.0 - 1.0).abs() < 0.008, "{told}");
     let added = told["tax"]["added_p50"]["estimate"].as_f64().expect("told");
     assert!((added - 500.0).abs() < 0.016 * 900.0, "{told}");
-    assert!(report_of(&dir, "terminal").contains("· quiet: without the windows"));
+    assert!(report_of(&dir, "terminal").contains("· quiet: leaves out windows"));
 }
 
 /// A run of version 1: one target, one timeout, and records without causes, failed checks, targets and TLS.
