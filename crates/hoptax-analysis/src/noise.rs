@@ -2,7 +2,7 @@
 
 use super::load::Load;
 use super::metric::of_trial;
-use super::pairs::both_ends;
+use super::pairs::first_and_last;
 use super::trial::Trial;
 use hoptax_plan::Metric;
 use hoptax_stats::root_mean_square;
@@ -34,7 +34,7 @@ pub struct NoiseFloor {
 impl NoiseFloor {
     /// Computed from `direct`, all direct trials of `load`.
     pub fn new(load: Load, direct: &[Trial<'_>]) -> Self {
-        let pairs = both_ends(direct);
+        let pairs = first_and_last(direct);
         let of = |metric: Metric| {
             let drifts: Vec<f64> =
                 pairs.iter().filter_map(|(first, last)| drift(metric, first, last)).collect();

@@ -107,7 +107,7 @@ impl Added {
 }
 
 /// The first and last direct trial of each round that has both.
-pub(super) fn both_ends<'t, 'a>(direct: &'t [Trial<'a>]) -> Vec<(&'t Trial<'a>, &'t Trial<'a>)> {
+pub(super) fn first_and_last<'t, 'a>(direct: &'t [Trial<'a>]) -> Vec<(&'t Trial<'a>, &'t Trial<'a>)> {
     let end =
         |round, which| direct.iter().find(|trial| trial.round() == round && trial.direct() == Some(which));
     direct

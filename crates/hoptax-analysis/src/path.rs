@@ -3,7 +3,7 @@
 
 use super::difference::Difference;
 use super::latency::Latency;
-use super::pairs::{Added, Pairs, both_ends};
+use super::pairs::{Added, Pairs, first_and_last};
 use super::trial::Trial;
 use hdrhistogram::Histogram;
 use hoptax_load::stamp::ClockId;
@@ -72,11 +72,11 @@ pub(super) fn refusal(trials: &[Trial<'_>]) -> Option<Refusal> {
 }
 
 /// Selects the histogram of one direction.
-type Way = for<'x> fn(&'x Trial<'_>) -> Option<&'x Histogram<u64>>;
+type Direction = for<'x> fn(&'x Trial<'_>) -> Option<&'x Histogram<u64>>;
 
-/// Before and after the upstream; empty histograms are left out.
-const THERE: Way = |trial| trial.request_path.as_ref().filter(|times| !times.is_empty());
-const BACK: Way = |trial| trial.response_path.as_ref().filter(|times| !times.is_empty());
+/// Empty histograms are left out.
+const TO_UPSTREAM: Direction = |trial| trial.request_path.as_ref().filter(|times| !times.is_empty());
+const FROM_UPSTREAM: Direction = |trial| trial.response_path.as_ref().filter(|times| !times.is_empty());
 
 impl Path {
     /// The split of a case, compared with the `direct` trials of the same load point; `None` if the plan does not ask
@@ -89,28 +89,28 @@ impl Path {
             trials.iter().filter_map(|trial| trial.load.stamps.as_ref()).map(|stamps| stamps.used).sum();
         let comparable = !is_direct && refusal(direct).is_none();
         let pairs = comparable.then(|| Pairs::new(trials, direct));
-        let added = |way| added(pairs.as_ref()?, direct, way);
+        let added = |direction| added(pairs.as_ref()?, direct, direction);
         (responses > 0).then(|| Self {
-            request_us_p50: own(trials, THERE),
-            response_us_p50: own(trials, BACK),
-            added_request_us_p50: added(THERE),
-            added_response_us_p50: added(BACK),
+            request_us_p50: own(trials, TO_UPSTREAM),
+            response_us_p50: own(trials, FROM_UPSTREAM),
+            added_request_us_p50: added(TO_UPSTREAM),
+            added_response_us_p50: added(FROM_UPSTREAM),
             responses,
         })
     }
 }
 
-fn own(trials: &[Trial<'_>], way: Way) -> Option<Estimate> {
-    let times = trials.iter().filter_map(|trial| Some((trial.round(), way(trial)?)));
+fn own(trials: &[Trial<'_>], direction: Direction) -> Option<Estimate> {
+    let times = trials.iter().filter_map(|trial| Some((trial.round(), direction(trial)?)));
     Latency::of(&times.collect::<Vec<_>>()).p50
 }
 
 /// As the added times of the tax, with a noise floor of its own.
-fn added(pairs: &Pairs<'_, '_>, direct: &[Trial<'_>], way: Way) -> Option<Difference> {
-    let estimate = Added::new(pairs, way).at(Statistic::P50)?;
-    let median = |trial| Statistic::P50.of(way(trial)?);
+fn added(pairs: &Pairs<'_, '_>, direct: &[Trial<'_>], direction: Direction) -> Option<Difference> {
+    let estimate = Added::new(pairs, direction).at(Statistic::P50)?;
+    let median = |trial| Statistic::P50.of(direction(trial)?);
     let drift = |(first, last)| Some(median(last)? - median(first)?);
-    let floor = root_mean_square(&both_ends(direct).into_iter().filter_map(drift).collect::<Vec<_>>());
+    let floor = root_mean_square(&first_and_last(direct).into_iter().filter_map(drift).collect::<Vec<_>>());
     Some(Difference::new(estimate, 0.0, floor))
 }
 

@@ -2,7 +2,7 @@
 
 use super::difference::Difference;
 use super::latency::Latency;
-use super::pairs::{Added, Pairs, both_ends};
+use super::pairs::{Added, Pairs, first_and_last};
 use super::trial::{TargetTrial, Trial};
 use hdrhistogram::Histogram;
 use hoptax_plan::Target;
@@ -81,7 +81,7 @@ fn one(
 fn added(times: &Added, statistic: Statistic, name: &str, direct: &[Trial<'_>]) -> Option<Difference> {
     let of = |trial: &Trial<'_>| statistic.of(&trial.target(name)?.response_time);
     let drifts: Vec<f64> =
-        both_ends(direct).iter().filter_map(|(first, last)| Some(of(last)? - of(first)?)).collect();
+        first_and_last(direct).iter().filter_map(|(first, last)| Some(of(last)? - of(first)?)).collect();
     Some(Difference::new(times.at(statistic)?, 0.0, root_mean_square(&drifts)))
 }
 

@@ -134,7 +134,7 @@ pub fn words(comparison: &Comparison) -> Words {
             change: amount(row),
             relative: relative(row).copied().map(document::estimate),
             verdict: row.verdict,
-            stands: row.stands(),
+            stands: row.is_significant(),
             told: is_shown(row),
         }
     };
@@ -170,7 +170,7 @@ fn headline(comparison: &Comparison) -> String {
 
 /// The rows that the verdict rests on, in sentences.
 fn reasons(comparison: &Comparison) -> Vec<String> {
-    let carrying = comparison.rows.iter().filter(|row| row.stands());
+    let carrying = comparison.rows.iter().filter(|row| row.is_significant());
     carrying
         .map(|row| {
             let (load, verdict) = (&row.load.label, row.verdict.words());
@@ -268,7 +268,7 @@ fn table(rows: &[&Row]) -> String {
         let cell = |estimate: &Option<hoptax_stats::Estimate>| {
             estimate.as_ref().map_or("–".into(), |one| figure(row.metric, one))
         };
-        let verdict = match row.stands() {
+        let verdict = match row.is_significant() {
             true => format!("**{}**", row.verdict.words()),
             false => row.verdict.words().to_string(),
         };

@@ -23,7 +23,7 @@ const SAME: f64 = 1.5;
 
 /// Decides from the contender's own trials whether the limit was the range of the search, the generator, or the
 /// connections.
-pub(super) fn of_itself(
+pub(super) fn from_own_trials(
     capacity: &mut Capacity,
     trials: &[Option<SearchTrial<'_>>],
     search: &Search,
@@ -101,7 +101,7 @@ fn middle(values: impl Iterator<Item = f64>) -> Option<f64> {
 
 /// Compares each gateway's capacity with direct's under the same objective. Unless direct's interval lies above the
 /// gateway's, the gateway was not the limit.
-pub(super) fn against_direct(capacities: &mut [Capacity]) {
+pub(super) fn compare_with_direct(capacities: &mut [Capacity]) {
     for direct in capacities.iter_mut().filter(|one| one.is_direct()) {
         if direct.limited_by.is_none() && (direct.rate.is_some() || direct.below.is_some()) {
             direct.limited_by = Some(Limit::Upstream);

@@ -34,7 +34,7 @@ pub fn capacities(run: &RunRecord, loads: &[Load], records: &[TrialRecord]) -> V
                 of_load.push(one);
             }
         }
-        limit::against_direct(&mut of_load);
+        limit::compare_with_direct(&mut of_load);
         all.append(&mut of_load);
     }
     all
@@ -77,7 +77,7 @@ fn capacity(
         failed: None,
         steps,
     };
-    limit::of_itself(&mut made, &trials, search, everywhere);
+    limit::from_own_trials(&mut made, &trials, search, everywhere);
     made
 }
 

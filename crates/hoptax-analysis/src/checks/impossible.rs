@@ -56,7 +56,7 @@ pub(super) fn rule() -> Rule {
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     subject
         .measured()
-        .filter_map(|measured| contradictions(measured).or_else(|| of_law(measured)))
+        .filter_map(|measured| contradictions(measured).or_else(|| littles_law(measured)))
         .chain(subject.pairs().filter_map(|(via, direct)| faster(subject, via, direct)))
         .collect()
 }
@@ -165,7 +165,7 @@ fn least(times: &Histogram<u64>) -> Option<u64> {
 
 /// Little's law (J. D. C. Little, 1961): in a closed loop, throughput × mean response time equals the number of
 /// connections.
-fn of_law((case, trials): Measured<'_>) -> Option<Finding> {
+fn littles_law((case, trials): Measured<'_>) -> Option<Finding> {
     if case.load.is_open() || case.load.requests.is_some() {
         return None;
     }

@@ -7,7 +7,7 @@
 //! large.
 
 use super::{Finding, Measured, Rule, Severity, Subject, evidence, percent};
-use crate::pairs::both_ends;
+use crate::pairs::first_and_last;
 use crate::{Case, Trial};
 use hoptax_load::clock::{MILLISECOND, SECOND};
 use hoptax_load::record::WINDOW_NS;
@@ -228,7 +228,7 @@ fn between_rounds(subject: &Subject<'_>, load: usize) -> Option<Finding> {
         Metric::AddedP50 => trial.response_time_us(Statistic::P50),
         _ => Some(trial.throughput()),
     };
-    let rounds: Vec<(u32, f64)> = both_ends(trials)
+    let rounds: Vec<(u32, f64)> = first_and_last(trials)
         .into_iter()
         .filter_map(|(first, last)| Some((first.round(), mean(&[figure_of(first)?, figure_of(last)?])?)))
         .collect();

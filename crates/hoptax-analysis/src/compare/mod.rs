@@ -3,14 +3,14 @@
 //! Contenders of one run are paired by round. Two runs are independent samples, and the machine may have changed
 //! between them. Their taxes are therefore the better figures, and a difference must also exceed the change of direct.
 
-mod alike;
 mod judge;
+mod obstacles;
 #[cfg(test)]
 mod tests;
 mod verdict;
 
 pub use super::difference::LEAST_CHANGE;
-pub use alike::obstacles;
+pub use obstacles::obstacles;
 pub use verdict::compare;
 
 use super::{Analysis, Load, Side};
@@ -91,7 +91,7 @@ pub struct Row {
 
 impl Row {
     /// True if the verdict holds even after adjusting for all headline rows.
-    pub fn stands(&self) -> bool {
+    pub fn is_significant(&self) -> bool {
         self.verdict != Verdict::NotDistinguishable && self.adjusted_p_value.is_some_and(|p| p <= ALPHA)
     }
 }

@@ -86,7 +86,7 @@ fn a_fifth_more_cpu_time_is_worse_and_the_reverse_is_better() {
     assert_eq!((cpu.verdict, cpu.headline, worse.verdict), (Verdict::Worse, true, Verdict::Worse));
     let changed = cpu.change.expect("above zero");
     assert!((changed.estimate - 0.2).abs() < 0.02 && changed.low.expect("bounded") > 0.15, "{changed:?}");
-    assert!(cpu.stands() && cpu.adjusted_p_value >= cpu.difference.p_value);
+    assert!(cpu.is_significant() && cpu.adjusted_p_value >= cpu.difference.p_value);
     assert_eq!(of_runs(&b, &a).verdict, Verdict::Better);
 }
 

@@ -1,6 +1,6 @@
 //! Compares two subjects: all rows and the overall verdict.
 
-use super::{ALPHA, Comparison, Refusal, Row, Subject, Verdict, alike, judge};
+use super::{ALPHA, Comparison, Refusal, Row, Subject, Verdict, judge, obstacles};
 use crate::Severity;
 use crate::side::counterpart;
 use hoptax_record::DIRECT;
@@ -17,7 +17,7 @@ pub fn compare(
     least_change: f64,
     force: bool,
 ) -> Result<Comparison, Refusal> {
-    let forced = alike::of_subjects(first, second);
+    let forced = obstacles::of_subjects(first, second);
     if !forced.is_empty() && !force {
         return Err(Refusal::Obstacles(forced));
     }
@@ -40,7 +40,7 @@ pub fn compare(
         paired: first.is_same_run(second),
         verdict: overall(&rows),
         forced,
-        warnings: alike::warnings(first, second),
+        warnings: obstacles::warnings(first, second),
         void: void_cases(first, second, &rows),
         expected_by_chance: with_interval as f64 * ALPHA,
         rows,
@@ -83,7 +83,7 @@ fn adjust(rows: &mut [Row]) {
 }
 
 fn overall(rows: &[Row]) -> Verdict {
-    let any = |verdict| rows.iter().any(|row| row.stands() && row.verdict == verdict);
+    let any = |verdict| rows.iter().any(|row| row.is_significant() && row.verdict == verdict);
     match (any(Verdict::Worse), any(Verdict::Better)) {
         (true, true) => Verdict::Mixed,
         (true, false) => Verdict::Worse,
