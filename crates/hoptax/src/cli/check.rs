@@ -135,7 +135,6 @@ struct LoadPreview {
     words: String,
 }
 
-/// A search for capacity.
 #[derive(Debug, Serialize)]
 struct SearchPreview {
     objectives: Vec<String>,

@@ -6,7 +6,6 @@ use hoptax_analysis::checks::{Rule, page, rules};
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
-/// Columns of the output.
 const WIDTH: usize = 80;
 
 /// Explain findings: when each is raised, why it matters, and what to do

@@ -112,7 +112,6 @@ impl Args {
     }
 }
 
-/// Resolves `HOST:PORT`.
 pub(super) fn resolve(option: &str, typed: &str) -> Result<SocketAddr, BadInput> {
     let wrong = |why: &dyn std::fmt::Display| {
         BadInput(format!("{option} {typed}: {why}; use HOST:PORT, such as 127.0.0.1:8080"))

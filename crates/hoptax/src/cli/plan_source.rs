@@ -7,7 +7,6 @@ use hoptax_lab::packs::PackSet;
 use hoptax_plan::{self as plan, Plan, units};
 use std::path::PathBuf;
 
-/// The plan as typed.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct PlanSource {
     #[arg(value_name = "PLAN", help = help::PLAN)]

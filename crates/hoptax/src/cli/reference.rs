@@ -5,7 +5,6 @@ use clap::{Arg, Command};
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
-/// Start of the page.
 const HEAD: &str = "# The command line
 
 All commands and options. `hoptax help COMMAND` prints the same. `make docs` generates this page from the program, and a test
@@ -142,14 +141,12 @@ fn values(arg: &Arg) -> String {
     if is_visible { format!(": {}", shown.join(", ")) } else { String::new() }
 }
 
-/// The default, if clap knows it.
 fn known_default(arg: &Arg) -> String {
     let defaults: Vec<_> = arg.get_default_values().iter().map(|default| default.to_string_lossy()).collect();
     let is_visible = !defaults.is_empty() && !arg.is_hide_default_value_set();
     if is_visible { format!(" [default: `{}`]", defaults.join(" ")) } else { String::new() }
 }
 
-/// Text for a cell of a table.
 fn cell(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
 }

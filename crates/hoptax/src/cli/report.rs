@@ -42,7 +42,6 @@ pub(super) struct Args {
     color: Color,
 }
 
-/// When a report has colors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Color {
     /// If standard output is a terminal with colors and NO_COLOR is not set
@@ -53,7 +52,6 @@ pub(super) enum Color {
     Never,
 }
 
-/// Reads the name of a format.
 fn formats() -> impl TypedValueParser<Value = &'static Format> {
     let names = FORMATS.iter().map(|format| PossibleValue::new(format.name).help(format.about));
     PossibleValuesParser::new(names)

@@ -151,7 +151,6 @@ fn no_gateway_measured(run: &ReadRun) -> bool {
     !interrupted && run.record.contenders.len() > 1 && !run.trials.iter().any(measured)
 }
 
-/// Signals that end a run early.
 const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
 /// Returns a flag that the first signal sets, so that the run ends early and reports. The second signal ends the process.

@@ -6,7 +6,6 @@ use serde::Serialize;
 /// Result of `hoptax doctor`. Part of the stable interface.
 #[derive(Debug, Serialize)]
 pub(super) struct Diagnosis {
-    /// Version of this document.
     pub(super) schema: u32,
     pub(super) hoptax: &'static str,
     pub(super) host: String,

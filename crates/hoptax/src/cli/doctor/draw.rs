@@ -5,7 +5,6 @@ use crate::cli::load::paint::{Ink, Paint};
 use hoptax_record::{Fitness, FitnessStatus};
 use std::fmt::Write as _;
 
-/// Columns of the output.
 const WIDTH: usize = 80;
 
 /// The whole text, wrapped to 80 columns. Only a word longer than a line exceeds them.

@@ -6,7 +6,6 @@ use hoptax_lab::packs::manifest::SettingText;
 use hoptax_plan::Feature;
 use std::fmt::Write as _;
 
-/// The page of one pack.
 pub(super) fn page(pack: &Pack) -> String {
     let manifest = pack.manifest();
     let mut page = format!("# {}\n\n{}.", pack.name(), manifest.summary);
@@ -58,7 +57,6 @@ pub(super) fn last_run(pack: &Pack) -> String {
     }
 }
 
-/// The drivers that can start the gateway.
 pub(super) fn starts_as(pack: &Pack) -> &'static str {
     if pack.manifest().docker.is_some() { "process, docker" } else { "process" }
 }
@@ -143,7 +141,6 @@ fn code(how: &str, with: &str) -> String {
     if is_prose { how.to_owned() } else { format!("`{how}`") }
 }
 
-/// Text for a cell of a table.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }

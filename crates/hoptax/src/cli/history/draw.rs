@@ -50,7 +50,6 @@ fn row(run: &Entry, ids: usize, width: usize) -> String {
     text
 }
 
-/// All details of one run.
 pub(super) fn one(run: &Entry, root: &Path, width: u16) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: &str| {
@@ -87,7 +86,6 @@ pub(super) fn one(run: &Entry, root: &Path, width: u16) -> String {
     text
 }
 
-/// The run in a few words.
 pub(super) fn in_short(run: &Entry) -> String {
     match trials(run) {
         trials if trials.is_empty() => format!("{} ({})", plain(&run.id), is(run)),

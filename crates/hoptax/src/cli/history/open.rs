@@ -6,7 +6,6 @@ use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// The store and its directory.
 pub(super) struct History {
     pub(super) root: PathBuf,
     pub(super) store: Store,

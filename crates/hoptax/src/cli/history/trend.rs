@@ -184,7 +184,6 @@ fn terminal(query: &TrendQuery, trend: &Trend, width: u16) -> String {
     text
 }
 
-/// Maps values to columns.
 struct Scale {
     low: f64,
     high: f64,

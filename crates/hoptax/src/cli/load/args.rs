@@ -40,7 +40,6 @@ pub(in crate::cli) struct Args {
     pub(super) watched_spec: Option<PathBuf>,
 }
 
-/// Options for the load.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Load")]
 pub(super) struct LoadArgs {
@@ -73,7 +72,6 @@ pub(super) struct LoadArgs {
     pub(super) connect_timeout: Option<Duration>,
 }
 
-/// Options for requests, and for which responses are successes.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Request")]
 pub(super) struct RequestArgs {
@@ -113,7 +111,6 @@ pub(super) struct RequestArgs {
     pub(super) expect_header: Vec<Check>,
 }
 
-/// Options for connections.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Connections")]
 pub(super) struct ConnectionArgs {
@@ -137,7 +134,6 @@ pub(super) struct ConnectionArgs {
     pub(super) requests_per_connection: Option<u32>,
 }
 
-/// Options for TLS. They need an https URL.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "TLS (https URLs)")]
 pub(super) struct TlsArgs {
@@ -167,7 +163,6 @@ pub(super) struct TlsArgs {
     pub(super) no_resumption: bool,
 }
 
-/// Options for the generator.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Generator")]
 pub(super) struct GeneratorArgs {
@@ -181,7 +176,6 @@ pub(super) struct GeneratorArgs {
     pub(super) seed: u64,
 }
 
-/// Options for output.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Output")]
 pub(super) struct OutputArgs {

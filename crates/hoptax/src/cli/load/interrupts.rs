@@ -5,7 +5,6 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// The signals that end a load early.
 pub(super) const SIGNALS: [i32; 2] = [SIGINT, SIGTERM];
 
 /// Returns a flag that the first signal sets.

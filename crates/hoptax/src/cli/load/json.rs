@@ -16,7 +16,6 @@ const MICROSECOND: f64 = 1e3;
 /// Nanoseconds per second.
 const SECOND: f64 = 1e9;
 
-/// One case.
 #[derive(Debug, Serialize)]
 pub(super) struct Case {
     schema: u32,
@@ -62,11 +61,9 @@ struct Load {
     http: HttpVersion,
     requests_per_connection: Option<u32>,
     workers: u32,
-    /// Name of the event loop.
     event_loop: String,
 }
 
-/// One target of several.
 #[derive(Debug, Serialize)]
 struct Part {
     name: String,
@@ -132,7 +129,6 @@ struct Memory {
 }
 
 impl Case {
-    /// The document of one load.
     pub(super) fn new(load: &LoadOutcome<'_>) -> Result<Self, DecodeError> {
         let (spec, record) = (load.spec, load.record);
         let targets = record.targets.iter().map(Part::new).collect::<Result<_, _>>()?;

@@ -16,14 +16,11 @@ pub(in crate::cli) enum Ink {
     Strong,
     /// Labels and explanations.
     Faint,
-    /// A warning.
     Doubt,
-    /// A failure.
     Failure,
 }
 
 impl Paint {
-    /// Applies no colors.
     #[cfg(test)]
     pub(in crate::cli) const OFF: Self = Self { on: false };
 

@@ -5,11 +5,8 @@ use hdrhistogram::Histogram;
 /// Samples between two round times, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Bar {
-    /// Lower end.
     pub(super) from: f64,
-    /// Upper end, which is the lower end of the next bar.
     pub(super) to: f64,
-    /// Number of samples.
     pub(super) count: u64,
 }
 

@@ -18,7 +18,6 @@ mod parts;
 mod times;
 
 const SECOND: f64 = 1e9;
-/// Maximum length of a line.
 const WIDTH: usize = 80;
 /// Width of the labels.
 const LABEL: usize = 15;
@@ -42,7 +41,6 @@ pub(super) struct Summary<'a> {
 }
 
 impl<'a> Summary<'a> {
-    /// Prepares the summary of a load.
     pub(super) fn new(load: &LoadOutcome<'a>, paint: Paint) -> Result<Self, DecodeError> {
         let (spec, record) = (load.spec, load.record);
         let histograms = &record.histograms;

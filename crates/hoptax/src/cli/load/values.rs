@@ -35,7 +35,6 @@ pub(super) fn count(text: &str) -> Result<u64, UnitError> {
     }
 }
 
-/// A whole number of 64 bits.
 pub(super) fn seed(text: &str) -> Result<u64, UnitError> {
     text.parse().or_else(|_| {
         wrong(format!("`{text}` is not a valid seed"), format!("use a whole number from 0 to {}", u64::MAX))
@@ -103,7 +102,6 @@ pub(super) fn expected_header(text: &str) -> Result<Check, UnitError> {
     Ok(Check::Header { name: name.to_owned(), value })
 }
 
-/// An IP address.
 pub(super) fn address(text: &str) -> Result<IpAddr, UnitError> {
     let bare = text.trim().trim_start_matches('[').trim_end_matches(']');
     bare.parse().or_else(|_| {

@@ -15,7 +15,6 @@ use std::path::Path;
 /// Value of `--chart` that lists the charts of the run.
 const LIST: &str = "list";
 
-/// Options that choose a chart.
 #[derive(Debug, clap::Args)]
 pub(super) struct ChartArgs {
     /// Draw only this chart: tax, percentiles, time, sweep-p99, frontier, …; `list` lists the charts of this run

@@ -12,7 +12,6 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// A format with one document per case.
 #[derive(Debug)]
 pub(super) struct Document {
     pub(super) format: &'static str,

@@ -7,7 +7,6 @@ use hoptax_history::serve::{Options, ServeError, Server};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-/// Options of the server.
 #[derive(Debug, clap::Args)]
 pub(super) struct ServeArgs {
     /// Also show the run in a browser while it is in progress; prints the address before the run starts [default if no value:
@@ -29,7 +28,6 @@ impl ServeArgs {
     }
 }
 
-/// Address and token of the server.
 #[derive(Debug)]
 pub(super) struct Service {
     address: SocketAddr,

@@ -40,7 +40,6 @@ pub(super) fn added(value: Option<f64>) -> String {
     }
 }
 
-/// Phase of the current trial.
 pub(super) fn phase(trial: &Trial) -> String {
     match trial.phase {
         TrialPhase::Starting => "starting".to_owned(),
@@ -84,7 +83,6 @@ pub(super) fn failure(label: &str, failure: &Failure) -> String {
     text
 }
 
-/// One line for a finding.
 pub(super) fn finding(finding: &Finding) -> String {
     let of = finding.case.as_ref().map(|case| format!("{case}: ")).unwrap_or_default();
     format!("{} {}: {of}{}", finding.severity.name(), finding.code, finding.message)

@@ -24,7 +24,6 @@ pub(super) fn release_on_panic() {
     }));
 }
 
-/// Helpers for tests of views.
 #[cfg(test)]
 pub(super) mod drawn {
     use ratatui_core::backend::TestBackend;

@@ -9,11 +9,9 @@ use ratatui_core::text::{Line, Span};
 pub(in crate::cli) const DIM: Style = Style::new().add_modifier(Modifier::DIM);
 /// The most important text.
 pub(in crate::cli) const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
-/// Bars.
 pub(in crate::cli) const BAR: Style = Style::new().fg(Color::Cyan);
 /// Requests due, and warnings.
 pub(in crate::cli) const DUE: Style = Style::new().fg(Color::Yellow);
-/// Failures.
 pub(in crate::cli) const BAD: Style = Style::new().fg(Color::Red);
 /// Successes and progress.
 pub(in crate::cli) const GOOD: Style = Style::new().fg(Color::Green);
@@ -26,7 +24,6 @@ pub(in crate::cli) struct Sheet<'a> {
 }
 
 impl<'a> Sheet<'a> {
-    /// An empty canvas.
     pub(in crate::cli) fn new(buffer: &'a mut Buffer, area: Rect) -> Self {
         Self { buffer, area, y: area.y }
     }
@@ -35,7 +32,6 @@ impl<'a> Sheet<'a> {
         self.area.height
     }
 
-    /// Leaves rows empty.
     pub(in crate::cli) fn skip(&mut self, rows: u16) {
         self.y = self.y.saturating_add(rows).min(self.area.bottom());
     }

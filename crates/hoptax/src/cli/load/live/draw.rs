@@ -14,7 +14,6 @@ use ratatui_core::text::{Line, Span};
 const LEAST_WIDTH: u16 = 60;
 const LEAST_HEIGHT: u16 = 16;
 
-/// Draws `model` as it is at `now`.
 pub(super) fn draw(frame: &mut Frame<'_>, model: &Model, now: u64) {
     let area = frame.area();
     let mut sheet = Sheet::new(frame.buffer_mut(), area);

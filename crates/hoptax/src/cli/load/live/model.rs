@@ -10,7 +10,6 @@ const SECOND: f64 = 1e9;
 /// Number of windows that count as "now": one second.
 const RECENT: usize = 10;
 
-/// All progress so far.
 #[derive(Debug)]
 pub(super) struct Model {
     pub(super) url: String,
@@ -37,7 +36,6 @@ struct Cell {
     completed: u64,
 }
 
-/// Sums over all windows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Totals {
     pub(super) sent: u64,
@@ -55,7 +53,6 @@ impl Totals {
     }
 }
 
-/// Progress of the load.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct LoadProgress {
     pub(super) phase: Option<Phase>,
@@ -149,12 +146,10 @@ impl Model {
         &self.totals
     }
 
-    /// The response times so far.
     pub(super) fn overall(&self) -> &Histogram<u64> {
         &self.overall
     }
 
-    /// Percentiles of the response times so far.
     pub(super) fn times_overall(&self) -> Option<Times> {
         Times::of(&self.overall)
     }
@@ -201,7 +196,6 @@ impl Model {
         (throughput, due)
     }
 
-    /// Progress of the load at `now`.
     pub(super) fn progress(&self, now: u64) -> LoadProgress {
         let Some((phase, at)) = self.phase else {
             return LoadProgress { phase: None, elapsed: 0, left: None, share: None };

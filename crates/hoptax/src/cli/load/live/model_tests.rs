@@ -4,7 +4,6 @@ use hoptax_load::record::PhaseLine;
 use hoptax_load::spec::{Arrivals, EventLoopName, HttpVersion, SPEC_SCHEMA, Stage, TargetSpec, Timeouts};
 
 const S: u64 = 1_000_000_000;
-/// Start of the measured time in these tests.
 const START: u64 = 1_000 * S;
 
 /// A load of `connections` on `workers`.

@@ -19,7 +19,6 @@ pub(super) struct Row {
     response_time: Histogram<u64>,
 }
 
-/// The rows of `targets`.
 pub(super) fn targets(targets: &[TargetRecord]) -> Result<Vec<Row>, DecodeError> {
     let row = |target: &TargetRecord| {
         Ok(Row {

@@ -7,7 +7,6 @@ use super::Summary;
 use hdrhistogram::Histogram;
 use std::fmt;
 
-/// Rows of the table of times.
 const ROWS: [(&str, Row); 11] = [
     ("mean", Row::Mean),
     ("sd", Row::Deviation),

@@ -18,7 +18,6 @@ const SPACED: u16 = 22;
 /// Width of a figure in a table.
 const COLUMN: usize = 11;
 
-/// Draws `state`.
 pub(super) fn draw(frame: &mut Frame<'_>, state: &State) {
     let area = frame.area();
     let mut sheet = Sheet::new(frame.buffer_mut(), area);
@@ -94,7 +93,6 @@ fn compact(sheet: &mut Sheet<'_>, state: &State) {
     compact_cases(sheet, state);
 }
 
-/// The cases of the current load point.
 fn compact_cases(sheet: &mut Sheet<'_>, state: &State) {
     let load = state.trial.as_ref().map_or("", |trial| trial.load.as_str());
     let cases = state.cases.iter().filter(|case| load.ends_with(&case.load));
@@ -135,7 +133,6 @@ fn progress(sheet: &mut Sheet<'_>, state: &State) {
     sheet.line(vec![Span::styled(filled, GOOD), Span::styled(rest, DIM), Span::raw(text)]);
 }
 
-/// Current activity, in a few words.
 fn doing(state: &State) -> String {
     match (state.stage, &state.trial) {
         (Stage::Ended, _) => "ended".to_owned(),
@@ -146,7 +143,6 @@ fn doing(state: &State) -> String {
     }
 }
 
-/// The last second of the trial.
 fn last_second(trial: &Trial) -> Line<'static> {
     let Some(second) = trial.seconds.last() else {
         return Line::styled("waiting for the first second", DIM);
@@ -189,7 +185,6 @@ fn roles(sheet: &mut Sheet<'_>, state: &State) {
     }
 }
 
-/// A line of a table.
 struct Row {
     line: Line<'static>,
     /// Whether this is the heading of a load point.
@@ -198,14 +193,12 @@ struct Row {
     is_current: bool,
 }
 
-/// Column titles of the table of cases.
 fn titles(width: usize) -> Line<'static> {
     let titles = ["rate", "p50", "p99", "added p50"].map(|title| format!("{title:>COLUMN$}")).concat();
     let room = width.saturating_sub(titles.len());
     Line::styled(format!("{:room$}{titles}", clip("Medians so far", room)), DIM)
 }
 
-/// The cases so far, by load point.
 fn table(state: &State, width: usize) -> Vec<Row> {
     let label = width.saturating_sub(4 * COLUMN);
     let mut rows = Vec::new();
