@@ -1,32 +1,31 @@
-//! Limits on what was measured.
+//! Budgets: limits on metrics.
 
 use super::{LoadPoint, Metric};
 use hoptax_load::spec::Shape;
 
-/// A limit on one metric of one gateway, or of every gateway; at every load point, or at those selected.
+/// A limit on a metric, for one or all gateways and for selected or all load points.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Budget {
-    /// A label; every gateway when absent.
+    /// Label of the gateway; all gateways if absent.
     pub gateway: Option<String>,
-    /// What is limited.
+    /// The limited metric.
     pub metric: Metric,
-    /// At which load points; at all of them when it selects nothing.
+    /// The load points with the limit; all by default.
     pub load: LoadSelector,
-    /// The contender of the same run that changes are relative to; the baseline run's gateway of the same label when
-    /// absent.
+    /// The contender of the same run that changes are relative to. If absent, the baseline run's gateway of the same label.
     pub against: Option<String>,
-    /// A breach is above this, in the metric's own unit.
+    /// Highest allowed value, in the metric's unit.
     pub max: Option<f64>,
-    /// A breach is below this.
+    /// Lowest allowed value, in the metric's unit.
     pub min: Option<f64>,
-    /// A breach has grown by more than this share of the reference: 0.1 for `+10%`.
+    /// Highest allowed change as a share of the reference: 0.1 for `+10%`.
     pub max_change: Option<f64>,
-    /// A breach has grown by less than this share of the reference: −0.05 for `-5%`.
+    /// Lowest allowed change as a share of the reference: −0.05 for `-5%`.
     pub min_change: Option<f64>,
 }
 
 impl Budget {
-    /// Limits `metric` of every gateway everywhere by nothing yet.
+    /// A budget for `metric` of all gateways and load points, without a limit yet.
     pub fn of(metric: Metric) -> Self {
         Self {
             gateway: None,
@@ -40,25 +39,25 @@ impl Budget {
         }
     }
 
-    /// Whether a limit of it is relative to something else that was measured.
+    /// Whether a limit is a change relative to a reference.
     pub fn is_relative(&self) -> bool {
         self.max_change.is_some() || self.min_change.is_some()
     }
 }
 
-/// Selects load points: what is given must be so. Nothing given selects all.
+/// Selects load points that match all given fields. Without fields, it selects all.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LoadSelector {
     /// Open loops (`true`) or closed ones.
     pub open: Option<bool>,
-    /// So many connections.
+    /// Number of connections.
     pub connections: Option<u32>,
-    /// This rate, requests/s; of stages their mean.
+    /// Rate in requests/s; for stages their mean.
     pub rate: Option<f64>,
 }
 
 impl LoadSelector {
-    /// Whether it selects this load point.
+    /// Whether the selector matches this load point.
     pub fn selects(&self, point: &LoadPoint) -> bool {
         let rate = match &point.shape {
             Shape::Closed => None,
@@ -77,7 +76,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn selects_what_agrees_with_all_that_is_given() {
+    fn all_given_fields_must_match() {
         let closed = LoadPoint::closed(16, Duration::from_secs(1));
         let shape = Shape::Open { rate: Rate::Fixed(1000.0), arrivals: Arrivals::Constant };
         let open = LoadPoint { shape, ..closed.clone() };

@@ -1,48 +1,47 @@
-//! Events: what is done to a gateway or the upstream while a trial is measured.
+//! Events: reloads, restarts and route changes during trials.
 
 use super::Ask;
 use super::units::show_duration;
 use std::fmt;
 use std::time::Duration;
 
-/// For how long a restarted upstream instance is away where the plan does not say.
+/// Default downtime of a restarted upstream instance.
 pub(super) const USUAL_DOWN: Duration = Duration::from_millis(200);
 
-/// Something that happens in each trial of the gateways it is meant for.
+/// An action at a given time of each trial.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// When, from the beginning of the measured time.
+    /// Time from the start of the measured time.
     pub at: Duration,
-    /// What.
+    /// The action.
     pub action: Action,
-    /// Label of the only gateway that it is meant for; every one when absent.
+    /// Label of the only gateway with this event; all gateways if absent.
     pub gateway: Option<String>,
 }
 
-/// What happens.
+/// What an event does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// The gateway reads its configuration again, which has not changed.
+    /// The gateway reads its unchanged configuration again.
     Reload,
-    /// The gateway is given one route that it has not had, at this place among the others, in the place of the one that the
-    /// event before gave it.
+    /// The gateway gets a new route, which replaces the route of the previous such event.
     ChangeRoute {
-        /// Where.
+        /// Position among the other routes.
         route: Ask,
     },
     /// An instance of the upstream closes its listener and its connections, and listens again later.
     RestartUpstream {
-        /// Which, from 0.
+        /// Number of the instance, from 0.
         instance: u32,
-        /// For how long it is away.
+        /// How long the instance is down.
         down: Duration,
     },
-    /// The gateway is stopped as its pack says, and started again.
+    /// The gateway is stopped with its pack's `stop`, and started again.
     RestartGateway,
 }
 
 impl Action {
-    /// As plans and reports call it.
+    /// The name in plans and reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Reload => "reload",
@@ -52,12 +51,12 @@ impl Action {
         }
     }
 
-    /// Whether the gateway has to read its configuration again for it.
+    /// Whether the gateway has to read its configuration again.
     pub fn reloads(self) -> bool {
         matches!(self, Self::Reload | Self::ChangeRoute { .. })
     }
 
-    /// Whether it is done to the upstream, so that direct meets it as well.
+    /// Whether the action is on the upstream, so that direct's trials have it too.
     pub fn is_upstream(self) -> bool {
         matches!(self, Self::RestartUpstream { .. })
     }
@@ -77,7 +76,7 @@ impl fmt::Display for Action {
 }
 
 impl Event {
-    /// Whether it happens in trials of this gateway, or of direct (`None`).
+    /// Whether trials of this gateway, or of direct (`None`), have the event.
     pub fn concerns(&self, gateway: Option<&str>) -> bool {
         match (gateway, &self.gateway) {
             (None, only) => self.action.is_upstream() && only.is_none(),
@@ -92,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn direct_meets_only_what_is_done_to_the_upstream() {
+    fn direct_has_only_events_of_the_upstream() {
         let event = |action, gateway: Option<&str>| Event {
             at: Duration::ZERO,
             action,
@@ -107,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn is_told_with_its_settings() {
+    fn actions_are_shown_with_their_settings() {
         let shown = |action: Action| action.to_string();
         assert_eq!(shown(Action::ChangeRoute { route: Ask::Last }), "change-route (last)");
         let restart = Action::RestartUpstream { instance: 1, down: USUAL_DOWN };

@@ -1,75 +1,74 @@
-//! Features: what a gateway is bought for, each switched on by itself.
+//! Features of gateways, such as authentication or TLS. Plans switch them on one by one.
 //!
-//! A feature is written as one word in records, sentences and labels (`key-auth`, `routes=1000:last`); a pack names those that
-//! it can render by their [`Feature::name`], and how each is rendered and proved is told in `docs/reference/features.md`.
+//! Records, sentences and labels show a feature as one word (`key-auth`, `routes=1000:last`). Packs list those they support
+//! by [`Feature::name`]. `docs/reference/features.md` describes each one and its proof.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Requests per second that a rate limit allows where none is given: more than any gateway carries, so that what is measured is
-/// the counting.
+/// Default rate limit, in requests per second. No gateway reaches it, so a run measures the cost of counting.
 pub const LIMIT_THAT_NEVER_BITES: u32 = 1_000_000;
 
-/// Most routes that a gateway is given.
+/// Most routes of a gateway.
 pub const MOST_ROUTES: u32 = 10_000;
 
-/// Most consumers that a gateway is given.
+/// Most consumers of a gateway.
 pub const MOST_CONSUMERS: u32 = 10_000;
 
 /// A feature with its settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Feature {
-    /// A key in a header; 401 without a known one.
+    /// A key in a header; 401 without a known key.
     KeyAuth,
     /// A name and a password; 401 without.
     BasicAuth,
     /// A signed token; 401 without a valid one.
     Jwt(JwtAlgorithm),
-    /// So many requests per second; 429 beyond.
+    /// At most this many requests per second; 429 beyond.
     RateLimit {
         /// Requests per second.
         per_second: u32,
     },
-    /// An access log in a file, in the gateway's stock format, whatever the plan says for all.
+    /// An access log in a file, in the gateway's stock format. Overrides the plan's `access_log`.
     AccessLog,
-    /// TLS towards clients: version 1.3, TLS_AES_128_GCM_SHA256 and an ECDSA P-256 certificate, for all alike.
+    /// TLS with clients: version 1.3, TLS_AES_128_GCM_SHA256 and an ECDSA P-256 certificate for all gateways.
     Tls,
-    /// TLS whose clients must show a certificate.
+    /// TLS that requires a client certificate.
     Mtls,
-    /// TLS towards the upstream, whose certificate is verified.
+    /// TLS with the upstream, whose certificate is verified.
     UpstreamTls,
     /// One header set and one removed, on requests and on responses.
     HeaderRewrite,
-    /// A prefix of the path is taken off.
+    /// A prefix of the path is removed.
     PathRewrite,
     /// Cross-origin requests of one origin are allowed, preflights answered.
     Cors,
     /// Responses are compressed, level 6.
     Gzip,
-    /// Each request gets an identifier, which the upstream and the client see.
+    /// Each request gets an identifier, which upstream and client see.
     RequestId,
-    /// Only clients of some addresses are let in; 403 for others.
+    /// Only clients with allowed addresses; 403 for others.
     IpAllow,
-    /// So many routes, of which one is asked for.
+    /// Several routes; requests use one of them.
     Routes {
-        /// Routes.
+        /// Number of routes.
         count: u32,
-        /// Which of them is asked for.
+        /// The route that requests use.
         ask: Ask,
     },
-    /// So many consumers, each with a key, password or token of its own; requests come from one after the other.
+    /// Several consumers, each with its own key, password or token. Requests use them in turn.
     Consumers {
-        /// Consumers.
+        /// Number of consumers.
         count: u32,
     },
-    /// Requests go to so many instances of the upstream in turn.
+    /// Requests go to several instances of the upstream in turn.
     RoundRobin {
-        /// Instances; all that there are when absent.
+        /// Number of instances; all if absent.
         instances: Option<u32>,
     },
-    /// Each request's bearer token is shown to the upstream's token review first, as an API server's webhook is asked.
+    /// Before forwarding a request, the gateway asks the upstream to review its bearer token, as Kubernetes webhooks do.
     TokenReview {
-        /// Seconds for which the answer is remembered; 0: every request asks.
+        /// Seconds for which reviews are cached; 0 means no cache.
         cache_s: u32,
     },
 }
@@ -83,20 +82,20 @@ pub enum JwtAlgorithm {
     Rs256,
 }
 
-/// Which of the routes is asked for.
+/// A position in the list of routes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Ask {
-    /// The first that is configured.
+    /// The first route.
     First,
-    /// The one in the middle.
+    /// The route in the middle.
     #[default]
     Middle,
-    /// The last.
+    /// The last route.
     Last,
 }
 
 impl Feature {
-    /// Names of all features, in the order in which they are listed everywhere.
+    /// Names of all features, in the order used in all lists.
     pub const NAMES: [&str; 19] = [
         "key-auth",
         "basic-auth",
@@ -119,7 +118,7 @@ impl Feature {
         "token-review",
     ];
 
-    /// How packs call it.
+    /// The name in packs.
     pub fn name(self) -> &'static str {
         match self {
             Self::KeyAuth => "key-auth",
@@ -144,7 +143,7 @@ impl Feature {
         }
     }
 
-    /// The feature of this name with settings that are plausible for comparing: what `features: each` switches on.
+    /// The feature with this name and default settings, as `features: each` uses it.
     pub fn plausible(name: &str) -> Option<Self> {
         Some(match name {
             "key-auth" => Self::KeyAuth,
@@ -170,36 +169,36 @@ impl Feature {
         })
     }
 
-    /// How packs that ask about each request anew, and can do no other, name what they lack.
+    /// Name under `unsupported` in packs that cannot cache token reviews.
     pub const REVIEW_CACHE: &str = "token-review-cache";
 
-    /// What a pack says that it lacks, where its gateway shows upstreams no certificate of its own.
+    /// Name under `unsupported` in packs whose gateway cannot present a certificate to upstreams.
     pub const CLIENT_CERTIFICATE: &str = "client-certificate";
 
-    /// What a pack says that it lacks, where its reviews are none that a Kubernetes API server answers.
+    /// Name under `unsupported` in packs whose token reviews a Kubernetes API server does not accept.
     pub const REVIEW_ELSEWHERE: &str = "token-review-external";
 
-    /// Whether answers about tokens are to be remembered.
+    /// Whether this is `token-review` with a cache.
     pub fn is_cached_review(&self) -> bool {
         matches!(self, Self::TokenReview { cache_s } if *cache_s > 0)
     }
 
-    /// Whether it decides who is let in by something that consumers have.
+    /// Whether this is an authentication with credentials that consumers can have.
     pub fn is_authentication(self) -> bool {
         matches!(self, Self::KeyAuth | Self::BasicAuth | Self::Jwt(_))
     }
 
-    /// Whether the limit is meant to turn requests away.
+    /// Whether this is a rate limit that requests can reach.
     pub fn bites(self) -> bool {
         matches!(self, Self::RateLimit { per_second } if per_second < LIMIT_THAT_NEVER_BITES)
     }
 
-    /// What cannot be switched on together with it, where it is `other`.
+    /// Whether the two features cannot be combined.
     pub fn excludes(self, other: Self) -> bool {
-        // Each of these wants the `authorization` header for itself.
-        let wants_authorization =
+        // Both would use the `authorization` header.
+        let uses_authorization =
             |one: Self| matches!(one, Self::BasicAuth | Self::Jwt(_) | Self::TokenReview { .. });
-        wants_authorization(self) && wants_authorization(other)
+        uses_authorization(self) && uses_authorization(other)
     }
 }
 
@@ -265,7 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_is_told_by_one_word_and_read_again() {
+    fn words_of_features_can_be_parsed() {
         let others = [
             Feature::RateLimit { per_second: 100 },
             Feature::Routes { count: 7, ask: Ask::Last },

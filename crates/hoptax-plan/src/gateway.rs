@@ -1,29 +1,28 @@
-//! The systems under test, and what is known of their packs.
+//! Gateways of a plan, and the facts about packs that plans are checked against.
 
 use crate::{Access, Feature, HopDelay, HopKind, PackDriver};
 use std::collections::BTreeMap;
 
-/// What a plan may say of one gateway pack; the lab knows the packs, the plan only checks against this.
+/// Facts about a pack that a plan is checked against. The lab reads them from packs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PackInfo {
     /// The pack's name.
     pub name: String,
-    /// Features it can switch on.
+    /// Supported features.
     pub features: Vec<String>,
-    /// Features that it lacks and says why.
+    /// Unsupported features, with reasons.
     pub unsupported: BTreeMap<String, String>,
-    /// Ways in which it can be configured; empty: one.
+    /// Configuration variants; can be empty.
     pub variants: Vec<String>,
-    /// Whether it says how it is started in a container.
+    /// Whether the pack can start in a container.
     pub docker: bool,
-    /// Whether it says how its gateway reads its configuration again.
+    /// Whether the gateway can reload its configuration.
     pub reloads: bool,
-    /// Whether it intercepts what comes for the application, in a network namespace.
+    /// Whether the gateway is a sidecar that intercepts traffic in a network namespace.
     pub intercepts: bool,
 }
 
-/// How a pack is called in one of its variants, in plans that were understood and in records: `istio-sidecar@tuned`. No pack's own
-/// name holds the sign between the two.
+/// The name of a pack's variant in plans and records, such as `istio-sidecar@tuned`. Names of packs cannot contain `@`.
 pub fn variant_name(pack: &str, variant: &str) -> String {
     format!("{pack}@{variant}")
 }
@@ -31,14 +30,14 @@ pub fn variant_name(pack: &str, variant: &str) -> String {
 /// One system under test.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gateway {
-    /// Distinct name in this plan: the pack's name unless given.
+    /// Unique name in this plan; by default the pack's name.
     pub label: String,
-    /// How it comes to run.
+    /// How the gateway is started or reached.
     pub kind: GatewayKind,
 }
 
 impl Gateway {
-    /// Features switched on.
+    /// Enabled features.
     pub fn features(&self) -> &[Feature] {
         match &self.kind {
             GatewayKind::Pack { features, .. } => features,
@@ -47,7 +46,7 @@ impl Gateway {
     }
 }
 
-/// How a gateway comes to run.
+/// How a gateway is started or reached.
 #[derive(Debug, Clone, PartialEq)]
 pub enum GatewayKind {
     /// Started from a pack.
@@ -56,24 +55,24 @@ pub enum GatewayKind {
         pack: String,
         /// Worker threads or processes.
         workers: u32,
-        /// Features switched on, each once.
+        /// Enabled features, without duplicates.
         features: Vec<Feature>,
-        /// Instances of the upstream that it passes requests on to; all when absent.
+        /// Number of upstream instances to use; all if absent.
         instances: Option<u32>,
-        /// What it runs in.
+        /// Process or container.
         driver: PackDriver,
     },
     /// A built-in reference proxy.
     Hop(HopKind),
-    /// `hop-l7` with delays that are known.
+    /// `hop-l7` with a known delay.
     DelayingHop(HopDelay),
-    /// Something that already runs.
+    /// A gateway that already runs.
     External {
         /// `http://host:port` or `https://host:port`, without a path.
         url: String,
-        /// A process whose CPU and memory (with its descendants') are watched.
+        /// Process whose CPU and memory are measured, with its descendants.
         pid: Option<u32>,
-        /// How one is let in.
+        /// TLS and credentials.
         access: Access,
     },
 }

@@ -1,4 +1,4 @@
-//! One way of loading.
+//! Load points and searches.
 
 use super::Objective;
 use super::stages::show_pace;
@@ -6,42 +6,42 @@ use super::units;
 use hoptax_load::spec::{HttpVersion, Shape};
 use std::time::Duration;
 
-/// One way of loading: one case per contender.
+/// A load point. With each contender it forms one case.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadPoint {
-    /// When requests are due.
+    /// Closed loop, or open loop with rate and arrivals.
     pub shape: Shape,
-    /// Connections.
+    /// Number of connections.
     pub connections: u32,
-    /// Measured time of one trial; with stages, the sum of theirs.
+    /// Measured time of one trial; with stages, their sum.
     pub duration: Duration,
-    /// Stop after this many requests, if that comes before the duration.
+    /// Stop after this many requests, even before the end of the duration.
     pub requests: Option<u64>,
-    /// Requests that a connection carries before it is replaced; 1 is keep-alive off, absent is no limit.
+    /// Requests per connection; 1 means no keep-alive, absent means no limit.
     pub requests_per_connection: Option<u32>,
-    /// Version of HTTP spoken.
+    /// HTTP version.
     pub http: HttpVersion,
-    /// The highest rate that holds an objective is searched for; the shape's rate is then where the search begins.
+    /// Search for the highest rate under objectives. The rate of `shape` is then the first rate tried.
     pub search: Option<Search>,
 }
 
-/// A search for the highest rates that a contender holds under one or several objectives.
+/// A search for the highest rate of a contender under each objective.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Search {
-    /// What must hold; at least one, no two alike.
+    /// The objectives; at least one, without duplicates.
     pub objectives: Vec<Objective>,
     /// Lowest rate tried, requests/s.
     pub from: f64,
     /// Highest rate tried, requests/s.
     pub to: f64,
-    /// Half-width of the interval, as a part of the rate, at which the search ends.
+    /// The search ends when half of the interval is below this share of the rate.
     pub precision: f64,
-    /// Measured time of a trial that confirms.
+    /// Measured time of a confirming trial.
     pub confirm: Duration,
 }
 
 impl Search {
-    /// In words: `100/s to 50000/s, p99 < 10ms and errors < 0.1%`, or with several objectives their number.
+    /// Describes the search: `100/s to 50000/s, p99 < 10ms and errors < 0.1%`, or the number of objectives.
     pub fn describe(&self) -> String {
         let range = format!("{} to {}", units::show_rate(self.from), units::show_rate(self.to));
         match self.objectives.as_slice() {
@@ -52,7 +52,7 @@ impl Search {
 }
 
 impl LoadPoint {
-    /// A closed loop over keep-alive connections.
+    /// A closed loop with keep-alive connections.
     pub fn closed(connections: u32, duration: Duration) -> Self {
         Self {
             shape: Shape::Closed,
@@ -65,7 +65,7 @@ impl LoadPoint {
         }
     }
 
-    /// In words, for tables and messages: `closed, 100 connections` or `open, 1000/s jitter, 8 connections`.
+    /// Describes the load point: `closed, 100 connections` or `open, 1000/s jitter, 8 connections`.
     pub fn describe(&self) -> String {
         let connections = match self.connections {
             1 => "1 connection".to_owned(),
@@ -85,7 +85,7 @@ impl LoadPoint {
         }
     }
 
-    /// What differs from keep-alive connections that speak HTTP/1.1, in words.
+    /// Describes differences from HTTP/1.1 with keep-alive.
     pub fn unusual(&self) -> Vec<String> {
         let mut words = Vec::new();
         if self.http == HttpVersion::Http10 {

@@ -10,7 +10,7 @@ pub const REACHED: f64 = 0.99;
 /// A set of limits. A trial meets the objective if it keeps all of them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Objective {
-    /// The objective in the form in which it is shown and can be typed.
+    /// The objective in plan syntax.
     pub text: String,
     /// The limits; at least one.
     pub terms: Vec<Term>,
@@ -104,7 +104,7 @@ impl Objective {
 const FRONTIER_ERRORS: f64 = 0.001;
 
 impl Term {
-    /// The limit in the form in which it is typed.
+    /// The limit in plan syntax.
     pub fn show(&self) -> String {
         match self {
             Self::Time { of, below } => format!("{} < {}", of.show(), show_duration(*below)),
@@ -204,7 +204,7 @@ fn limit<'t, T>(
     understand(bound).map_err(|error| (if bound.is_empty() { part } else { bound }, error))
 }
 
-/// `p99`, `p99.9`, `mean` or `max`.
+/// Parses `p99`, `p99.9`, `mean` or `max`.
 fn figure(name: &str) -> Result<Figure, (&str, UnitError)> {
     match name {
         "mean" => return Ok(Figure::Mean),

@@ -35,7 +35,7 @@ pub fn read_as<T: DeserializeOwned>(file_name: &str, text: &str) -> Result<T, Pl
 /// `file_name` is shown in messages. `sets` are `key.path=value` arguments that override values of the file.
 ///
 /// # Errors
-/// Every mistake that was found, each with its place and how to mend it.
+/// All errors, each with its place and how to fix it.
 pub fn parse(file_name: &str, text: &str, sets: &[String], context: &Context) -> Result<Plan, PlanErrors> {
     let sources = Sources { file: file_name, text, sets };
     let mut root = node::read(text, 0, 0).map_err(|fault| sources.errors(vec![fault]))?;
@@ -51,7 +51,7 @@ pub fn parse(file_name: &str, text: &str, sets: &[String], context: &Context) ->
 /// Parses and checks a list of targets, or a single target: the value of `target` in a plan.
 ///
 /// # Errors
-/// Every mistake that was found, each with its place and how to mend it.
+/// All errors, each with its place and how to fix it.
 pub fn parse_targets(file_name: &str, text: &str, context: &Context) -> Result<Targets, PlanErrors> {
     let sources = Sources { file: file_name, text, sets: &[] };
     let root = node::read(text, 0, 0).map_err(|fault| sources.errors(vec![fault]))?;
@@ -92,7 +92,7 @@ pub struct BudgetContext<'a> {
 /// Parses and checks a list of budgets: the value of `budget` in a plan.
 ///
 /// # Errors
-/// Every mistake that was found, each with its place and how to mend it.
+/// All errors, each with its place and how to fix it.
 pub fn parse_budget(
     file_name: &str,
     text: &str,
@@ -168,7 +168,7 @@ fn read(path: &Path, what: &'static str) -> Result<(String, PathBuf), LoadError>
 /// Reads and checks the plan at `path`. Relative paths in it start from its directory.
 ///
 /// # Errors
-/// If the file cannot be read, is not text, or has mistakes.
+/// If the file cannot be read, is not text, or has errors.
 pub fn load(
     path: &Path,
     sets: &[String],
@@ -183,7 +183,7 @@ pub fn load(
 /// Reads and checks the list of targets at `path`. Relative paths in it start from its directory.
 ///
 /// # Errors
-/// If the file cannot be read, is not text, or has mistakes.
+/// If the file cannot be read, is not text, or has errors.
 pub fn load_targets(path: &Path) -> Result<Targets, LoadError> {
     let (text, directory) = read(path, TARGETS)?;
     // Targets refer to neither CPUs nor packs.
@@ -194,7 +194,7 @@ pub fn load_targets(path: &Path) -> Result<Targets, LoadError> {
 /// Reads and checks the list of budgets at `path`.
 ///
 /// # Errors
-/// If the file cannot be read, is not text, or has mistakes.
+/// If the file cannot be read, is not text, or has errors.
 pub fn load_budget(path: &Path, context: &BudgetContext<'_>) -> Result<Vec<Budget>, LoadError> {
     let (text, _) = read(path, BUDGET)?;
     Ok(parse_budget(&path.display().to_string(), &text, context)?)

@@ -1,4 +1,4 @@
-//! A whole plan.
+//! The checked plan.
 
 use crate::{
     AccessLog, AutoTrials, Budget, CpuPlan, Event, Gateway, LoadPoint, PathSplit, Profile, Target, Timeouts,
@@ -9,60 +9,60 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A whole plan, with every default filled in and every sweep expanded.
+/// A checked plan, with all defaults filled in and all sweeps expanded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// Names the run directory.
+    /// Name of the run directory.
     pub name: String,
     /// The service behind the gateways.
     pub upstream: Upstream,
-    /// The systems under test, with distinct labels. Direct is not among them: it is always measured.
+    /// The gateways, with unique labels. Does not include direct, which is always measured.
     pub gateways: Vec<Gateway>,
-    /// What is requested: at least one target, with distinct names.
+    /// The targets; at least one, with unique names.
     pub targets: Vec<Target>,
-    /// Where the files lie that templates take lines from, by the name that templates give them.
+    /// Paths of the files that `{{line FILE}}` reads, by the name in the template.
     pub files: BTreeMap<String, PathBuf>,
-    /// How it is requested: every load point, sweeps expanded, in the order typed.
+    /// The load points, with sweeps expanded, in the order typed.
     pub load: Vec<LoadPoint>,
-    /// Rounds; every case is measured once in each.
+    /// Number of rounds. Each round measures every case once.
     pub trials: Trials,
-    /// Traffic before the measured time of each trial, thrown away.
+    /// Time of unmeasured traffic before each trial.
     pub warmup: Duration,
-    /// Quiet between trials.
+    /// Time without traffic between trials.
     pub pause: Duration,
-    /// Given to each connect and each request.
+    /// Timeouts of connects and requests.
     pub timeout: Timeouts,
-    /// Local addresses that the generator connects from, in turn; empty: the kernel chooses.
+    /// Local addresses that the generator connects from, in turn. If empty, the kernel chooses.
     pub sources: Vec<IpAddr>,
-    /// Which settings gateways get.
+    /// Settings of gateways: equalised or stock.
     pub profile: Profile,
     /// Whether gateways write access logs.
     pub access_log: AccessLog,
-    /// Whether the upstream stamps its answers.
+    /// Whether the upstream stamps responses.
     pub path_split: PathSplit,
-    /// Which CPUs each role gets.
+    /// CPUs of each role.
     pub cpus: CpuPlan,
-    /// Start each gateway afresh for each of its trials, instead of once for the run.
+    /// Restart each gateway for each of its trials, instead of starting it once per run.
     pub isolate: bool,
-    /// Seed of the order and the arrivals; drawn and recorded when absent.
+    /// Seed of the order of trials and of arrivals. If absent, the run draws and records one.
     pub seed: Option<u64>,
-    /// What happens while trials are measured, in the order of their times.
+    /// Events during trials, sorted by time.
     pub events: Vec<Event>,
-    /// Limits whose breach makes `hoptax run` exit 3.
+    /// Limits. If one is exceeded, `hoptax run` exits with 3.
     pub budget: Vec<Budget>,
 }
 
-/// How many rounds a run has.
+/// Number of rounds of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Trials {
     /// This many.
     Fixed(u32),
-    /// As many as it takes.
+    /// Until the taxes are precise enough.
     Auto(AutoTrials),
 }
 
 impl Trials {
-    /// Rounds that there will be in any case.
+    /// Fewest rounds.
     pub fn at_least(&self) -> u32 {
         match self {
             Self::Fixed(rounds) => *rounds,
@@ -70,7 +70,7 @@ impl Trials {
         }
     }
 
-    /// Rounds in words: `5 rounds`, or `5 to 30 rounds, at most 10m`.
+    /// Describes the number of rounds: `5 rounds`, or `5 to 30 rounds, at most 10m`.
     pub fn describe(&self) -> String {
         match self {
             Self::Fixed(1) => "1 round".to_owned(),

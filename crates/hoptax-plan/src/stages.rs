@@ -119,7 +119,7 @@ pub fn length(stages: &[Stage]) -> Duration {
     Duration::from_nanos(stages.iter().map(|stage| stage.for_ns).fold(0, u64::saturating_add))
 }
 
-/// Shows a rate, or stages, in the form in which they are typed.
+/// Shows a rate, or stages, in plan syntax.
 pub fn show_pace(rate: &Rate) -> String {
     let stages = match rate {
         Rate::Fixed(rate) => return show_rate(*rate),

@@ -1,30 +1,30 @@
-//! What is requested, what an answer must be like, and when to give up.
+//! Targets: the requests of a plan and the checks of their responses.
 
 use super::Body;
 use hoptax_load::spec::Check;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// One of the things that are requested.
+/// A request, its weight in the mix, and the checks of its responses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// Distinct among the targets: method and path unless given.
+    /// Unique among the targets; by default method and path.
     pub name: String,
-    /// Share of the requests: weight over the sum of weights; at least 1.
+    /// Weight in the mix, at least 1: the share of requests is the weight over the sum of weights.
     pub weight: u32,
     /// Method.
     pub method: String,
-    /// Path and query, beginning with `/`; a template.
+    /// Path and query, starting with `/`; a template.
     pub path: String,
-    /// Headers in order, their values templates; where `host` is absent, the address connected to is sent.
+    /// Headers in order; values are templates. Without `host`, requests carry the address as host.
     pub headers: Vec<(String, String)>,
-    /// Request body; none for most.
+    /// Request body.
     pub body: Option<Body>,
     /// Whether templates in the body are expanded.
     pub body_is_template: bool,
-    /// What an answer must be like; without one that is about the status, 200 to 399 are successes.
+    /// Checks of responses. Without a check of the status, 200 to 399 are accepted.
     pub checks: Vec<Check>,
-    /// Whether bodies differ from one answer to the next, so that a gateway's is not held against direct's.
+    /// Whether bodies differ between responses, so that a gateway's body is not compared with direct's.
     pub varies: bool,
 }
 
@@ -44,7 +44,7 @@ impl Target {
         }
     }
 
-    /// What is requested, in words: `GET /`, or of a mix `90 % GET /, 10 % login (POST /login)`.
+    /// Describes targets: `GET /`, or a mix as `90 % GET /, 10 % login (POST /login)`.
     pub fn describe_all(targets: &[Self]) -> String {
         if let [only] = targets {
             return format!("{} {}", only.method, only.path);
@@ -59,12 +59,12 @@ impl Target {
         each.collect::<Vec<_>>().join(", ")
     }
 
-    /// Its share of the requests, when these are all targets.
+    /// This target's share of the requests to `targets`.
     pub fn share_of(&self, targets: &[Self]) -> f64 {
         f64::from(self.weight) / targets.iter().map(|target| f64::from(target.weight)).sum::<f64>()
     }
 
-    /// Whether its checks say which statuses are successes, and this is one of them.
+    /// Whether a check of the status accepts this one. False if there is no such check.
     pub fn expects_status(&self, status: u16) -> bool {
         self.checks.iter().any(|check| match check {
             Check::Status(ranges) => ranges.iter().any(|(least, most)| (*least..=*most).contains(&status)),
@@ -73,12 +73,12 @@ impl Target {
     }
 }
 
-/// Targets of a file of their own, which `hoptax load --targets` is given.
+/// The content of a file for `hoptax load --targets`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Targets {
-    /// At least one, with distinct names.
+    /// At least one target, with unique names.
     pub targets: Vec<Target>,
-    /// Where the files lie that templates take lines from, by the name that templates give them.
+    /// Paths of the files that `{{line FILE}}` reads, by the name in the template.
     pub files: BTreeMap<String, PathBuf>,
 }
 
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mix_is_told_with_its_shares() {
+    fn a_mix_is_described_with_its_shares() {
         let login = Target { name: "login".into(), method: "POST".into(), ..Target::get("/login") };
         let mix = [Target { weight: 2, ..Target::get("/") }, login];
         assert_eq!(Target::describe_all(&mix), "66.7 % GET /, 33.3 % login (POST /login)");
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_is_expected_only_where_a_check_says_so() {
+    fn a_status_is_expected_only_by_a_check() {
         let target = Target { checks: vec![Check::Status(vec![(200, 204), (404, 404)])], ..Target::get("/") };
         assert!(target.expects_status(404) && target.expects_status(201) && !target.expects_status(302));
         assert!(!Target::get("/").expects_status(200));

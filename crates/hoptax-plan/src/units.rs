@@ -250,7 +250,7 @@ pub fn arrivals(text: &str) -> Result<Arrivals, UnitError> {
     }
 }
 
-/// Shows arrivals in the form in which they are typed.
+/// Shows arrivals in plan syntax.
 pub fn show_arrivals(arrivals: Arrivals) -> String {
     match arrivals {
         Arrivals::Constant => "constant".to_owned(),
@@ -413,7 +413,7 @@ pub fn change(text: &str) -> Result<f64, UnitError> {
     }
 }
 
-/// Shows a change in the form in which it is typed: `+10%`.
+/// Shows a change in plan syntax: `+10%`.
 pub fn show_change(change: f64) -> String {
     // Rounded to 0.01 %, because 0.1 × 100 is not exactly 10.
     let percent = (change * 1e4).round() / 1e2;

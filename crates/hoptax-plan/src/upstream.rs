@@ -1,4 +1,4 @@
-//! The service behind the gateways.
+//! The upstream of a plan.
 
 use crate::{Body, Running};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 pub enum Upstream {
     /// `hoptax upstream`, started and stopped by the run.
     BuiltIn(BuiltInUpstream),
-    /// One that already runs.
+    /// An upstream that already runs.
     Running(Running),
 }
 
@@ -17,24 +17,24 @@ pub enum Upstream {
 pub struct BuiltInUpstream {
     /// Listeners, each with its own port and thread.
     pub instances: u32,
-    /// Status answered.
+    /// Status of responses.
     pub status: u16,
-    /// Headers added to every answer.
+    /// Headers of responses.
     pub headers: Vec<(String, String)>,
-    /// Body answered.
+    /// Body of responses.
     pub body: Body,
-    /// How long each answer is held back.
+    /// Delay of each response.
     pub delay: Delay,
-    /// Share of requests, 0 to 1, answered with 500 instead.
+    /// Share of requests, 0 to 1, that get status 500.
     pub failures: f64,
-    /// First instance's port, the others' follow; asked of the kernel when absent.
+    /// Port of the first instance; the others follow. If absent, the kernel chooses.
     pub port: Option<u16>,
 }
 
-/// How long an answer is held back.
+/// Delay of a response.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Delay {
-    /// Always the same; zero answers at once.
+    /// Always the same; can be zero.
     Fixed(Duration),
     /// Uniform between two bounds.
     Uniform {
@@ -48,7 +48,7 @@ pub enum Delay {
         /// Mean.
         mean: Duration,
     },
-    /// One of several, each with its share; shares add up to 1.
+    /// One of several durations, each with its share; shares add up to 1.
     Choice(Vec<(f64, Duration)>),
 }
 
@@ -63,7 +63,7 @@ impl Delay {
         }
     }
 
-    /// The least delay that occurs.
+    /// The shortest possible delay.
     pub fn least(&self) -> Duration {
         match self {
             Self::Fixed(delay) => *delay,

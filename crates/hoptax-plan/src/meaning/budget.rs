@@ -35,10 +35,10 @@ pub(super) fn read(
     setting: &Setting<'_>,
 ) -> Vec<Budget> {
     let mut seen = BTreeSet::new();
-    typed.into_iter().map(|entry| one(reader, entry, setting, &mut seen)).collect()
+    typed.into_iter().map(|entry| read_one(reader, entry, setting, &mut seen)).collect()
 }
 
-fn one(
+fn read_one(
     reader: &mut Reader<'_>,
     Placed { place, value: entry }: Placed<RawBudget>,
     setting: &Setting<'_>,

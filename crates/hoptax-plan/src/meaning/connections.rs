@@ -33,9 +33,9 @@ pub(super) fn timeouts(
             "add `connect`, `first_byte` or `total`, or write a time such as 3s",
         );
     }
-    let total = one(reader, typed.total.as_ref()).unwrap_or(DEFAULT_TIMEOUT);
-    let connect = one(reader, typed.connect.as_ref()).unwrap_or(total);
-    let first_byte = one(reader, typed.first_byte.as_ref()).unwrap_or(total);
+    let total = read_one(reader, typed.total.as_ref()).unwrap_or(DEFAULT_TIMEOUT);
+    let connect = read_one(reader, typed.connect.as_ref()).unwrap_or(total);
+    let first_byte = read_one(reader, typed.first_byte.as_ref()).unwrap_or(total);
     if let Some(typed) = typed.first_byte.as_ref().filter(|_| first_byte > total) {
         reader.fault(
             typed.place,
@@ -54,7 +54,7 @@ pub(super) fn timeouts(
     Timeouts { connect, first_byte, total }
 }
 
-fn one(reader: &mut Reader<'_>, typed: Option<&Placed<Time>>) -> Option<Duration> {
+fn read_one(reader: &mut Reader<'_>, typed: Option<&Placed<Time>>) -> Option<Duration> {
     let typed = typed?;
     let timeout = reader.unit(typed, units::duration)?;
     if timeout.is_zero() {

@@ -27,12 +27,12 @@ pub(super) fn read(
         );
     }
     let mut events: Vec<Event> =
-        typed.into_iter().map(|typed| one(reader, typed, upstream, gateways, load)).collect();
+        typed.into_iter().map(|typed| read_one(reader, typed, upstream, gateways, load)).collect();
     events.sort_by_key(|event| event.at);
     events
 }
 
-fn one(
+fn read_one(
     reader: &mut Reader<'_>,
     Placed { place, value: typed }: Placed<RawEvent>,
     upstream: &Upstream,
@@ -56,7 +56,7 @@ fn one(
         RawAction::Reload => Action::Reload,
         RawAction::RestartGateway => Action::RestartGateway,
         RawAction::ChangeRoute => Action::ChangeRoute {
-            route: typed.route.as_ref().map_or(Ask::Last, |route| place_of(reader, route)),
+            route: typed.route.as_ref().map_or(Ask::Last, |route| position(reader, route)),
         },
         RawAction::RestartUpstream => restart_upstream(reader, place, &typed, upstream),
     };
@@ -70,7 +70,7 @@ fn one(
             reader.fault(place, format!("`{key}` is only for `{of}`"), format!("remove `{key}`"));
         }
     }
-    let only = typed.gateway.and_then(|label| known(reader, label, gateways));
+    let only = typed.gateway.and_then(|label| check_label(reader, label, gateways));
     let event = Event { at, action, gateway: only };
     let meant = gateways.iter().filter(|gateway| event.concerns(Some(&gateway.label)));
     for gateway in meant {
@@ -83,7 +83,7 @@ fn one(
     event
 }
 
-fn place_of(reader: &mut Reader<'_>, typed: &Placed<crate::raw::AskText>) -> Ask {
+fn position(reader: &mut Reader<'_>, typed: &Placed<crate::raw::AskText>) -> Ask {
     match typed.value.0.as_str() {
         "first" => Ask::First,
         "middle" => Ask::Middle,
@@ -131,7 +131,7 @@ fn restart_upstream(reader: &mut Reader<'_>, place: Place, typed: &RawEvent, ups
     Action::RestartUpstream { instance, down }
 }
 
-fn known(reader: &mut Reader<'_>, label: Placed<String>, gateways: &[Gateway]) -> Option<String> {
+fn check_label(reader: &mut Reader<'_>, label: Placed<String>, gateways: &[Gateway]) -> Option<String> {
     if !gateways.iter().any(|gateway| gateway.label == label.value) {
         let labels: Vec<_> = gateways.iter().map(|gateway| gateway.label.as_str()).collect();
         let help = match crate::units::nearest(&label.value, labels.iter().copied()) {

@@ -1,4 +1,4 @@
-//! The gateways.
+//! Checks and converts gateways.
 
 use super::reader::Reader;
 use super::running::{self, Typed};

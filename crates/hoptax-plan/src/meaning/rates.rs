@@ -29,8 +29,8 @@ pub(super) fn read(reader: &mut Reader<'_>, typed: &Sweep<Element>) -> Vec<Place
     // Text with a comma is a complete rate with several stages.
     let whole = words.iter().any(|word| word.value.contains(','));
     match staged {
-        _ if whole => words.iter().filter_map(|word| one(reader, word)).collect(),
-        0 => words.iter().filter_map(|word| one(reader, word)).collect(),
+        _ if whole => words.iter().filter_map(|word| read_one(reader, word)).collect(),
+        0 => words.iter().filter_map(|word| read_one(reader, word)).collect(),
         _ if staged == words.len() => {
             let place = words[0].place;
             several(reader, place, &words).map(|value| Placed { place, value }).into_iter().collect()
@@ -56,7 +56,7 @@ fn lists(reader: &mut Reader<'_>, elements: &[Placed<Element>]) -> Vec<Placed<Ra
     for Placed { place, value } in elements {
         let rate = match value {
             Short::Word(word) => {
-                one(reader, &Placed { place: *place, value: word.0.as_str() }).map(|one| one.value)
+                read_one(reader, &Placed { place: *place, value: word.0.as_str() }).map(|one| one.value)
             }
             Short::Full(list) if list.is_empty() => {
                 reader.fault(
@@ -79,7 +79,7 @@ fn lists(reader: &mut Reader<'_>, elements: &[Placed<Element>]) -> Vec<Placed<Ra
     rates
 }
 
-fn one(reader: &mut Reader<'_>, word: &Placed<&str>) -> Option<Placed<Rate>> {
+fn read_one(reader: &mut Reader<'_>, word: &Placed<&str>) -> Option<Placed<Rate>> {
     let rate = if stages::is_staged(word.value) {
         reader.unit(word, stages::pace)?
     } else {

@@ -41,7 +41,7 @@ pub(super) fn list(
     let mut targets: Vec<Target> = Vec::new();
     for Placed { place, value } in typed.into_iter().take(MOST_TARGETS) {
         let named = value.name.as_ref().map(|name| name.place);
-        let target = one(reader, value, upstream);
+        let target = read_one(reader, value, upstream);
         if targets.iter().any(|earlier| earlier.name == target.name) {
             duplicate(reader, named, place, &target);
         }
@@ -64,7 +64,7 @@ fn duplicate(reader: &mut Reader<'_>, named: Option<Place>, place: Place, target
     }
 }
 
-fn one(reader: &mut Reader<'_>, typed: RawTarget, upstream: &Upstream) -> Target {
+fn read_one(reader: &mut Reader<'_>, typed: RawTarget, upstream: &Upstream) -> Target {
     let method = typed.method.map_or("GET".to_owned(), |method| {
         check_method(reader, &method);
         method.value

@@ -1,4 +1,4 @@
-//! The upstream.
+//! Checks and converts the upstream.
 
 use super::reader::{Reader, UpstreamRead};
 use super::target::read_headers;

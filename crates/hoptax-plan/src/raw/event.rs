@@ -1,40 +1,40 @@
-//! Events, as typed.
+//! Events in YAML.
 
 use super::{AskText, Placed, Text, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// What happens while a trial is measured.
+/// Something that happens during each trial.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "event")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawEvent {
-    /// When, from the beginning of the measured time of each trial.
+    /// Time from the start of a trial's measured time.
     pub(crate) at: Placed<Time>,
-    /// What: reload, change-route, restart-upstream or restart-gateway.
+    /// The event: reload, change-route, restart-upstream or restart-gateway.
     #[serde(rename = "do")]
     pub(crate) action: Placed<RawAction>,
-    /// Where among the routes `change-route` puts the new one. Default: last.
+    /// For `change-route`: position of the new route. Default: last.
     pub(crate) route: Option<Placed<AskText>>,
-    /// Which instance of the upstream is restarted, from 0. Default: 0.
+    /// For `restart-upstream`: number of the instance, from 0. Default: 0.
     pub(crate) instance: Option<Placed<u32>>,
-    /// For how long the instance is away. Default: 200ms.
+    /// For `restart-upstream`: how long the instance is down. Default: 200ms.
     pub(crate) down: Option<Placed<Time>>,
-    /// Label of the only gateway in whose trials it happens. Default: every one; direct too, where it is done to the upstream.
+    /// Label of the gateway whose trials have the event. Default: all gateways, and direct for `restart-upstream`.
     #[schemars(with = "Option<Text>")]
     pub(crate) gateway: Option<Placed<String>>,
 }
 
-/// What is done.
+/// Kind of event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[schemars(rename = "action")]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum RawAction {
     /// The gateway reads its configuration again.
     Reload,
-    /// The gateway is given a route that it has not had.
+    /// The gateway gets a new route.
     ChangeRoute,
-    /// An instance of the upstream goes away and comes back.
+    /// An instance of the upstream closes its listener and its connections, and listens again later.
     RestartUpstream,
     /// The gateway is stopped and started again.
     RestartGateway,

@@ -1,4 +1,4 @@
-//! The forms that values take: placed, swept over, a word or a mapping; and text with a pattern for editors.
+//! Wrappers of values: with a place, as a sweep, as a word or a mapping.
 
 use crate::error::Place;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// A value and where it was typed.
+/// A value and its place in the user's input.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename = "$placed")]
 pub(crate) struct Placed<T> {
@@ -21,7 +21,7 @@ pub(crate) struct Placed<T> {
 #[serde(rename = "$sweep", bound = "T: DeserializeOwned")]
 pub(crate) struct Sweep<T>(pub(crate) Vec<Placed<T>>);
 
-/// A bare word, or a mapping (or list) that says more.
+/// A bare word, or a mapping or list with more settings.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename = "$short", rename_all = "lowercase")]
 pub(crate) enum Short<T, W = String> {
@@ -29,7 +29,7 @@ pub(crate) enum Short<T, W = String> {
     Full(T),
 }
 
-/// A mapping whose keys are free, in the order typed.
+/// A mapping with any keys, in the order typed.
 #[derive(Debug, Clone)]
 pub(crate) struct Ordered<T>(pub(crate) Vec<(Placed<String>, T)>);
 
@@ -109,7 +109,7 @@ impl<T: JsonSchema> JsonSchema for Ordered<T> {
     }
 }
 
-/// Tells editors that exactly one of the three ways to give a body is to be chosen.
+/// Adds to the schema that a body has exactly one of `size`, `text` and `file`.
 pub(super) fn one_key(schema: &mut Schema) {
     let one = |key: &str| serde_json::json!({ "required": [key] });
     schema.insert("oneOf".to_owned(), ["size", "text", "file"].map(one).to_vec().into());

@@ -1,6 +1,7 @@
-//! What was typed, as plain structs: the parser and the JSON Schema both come from these, so they cannot drift apart.
+//! The YAML of a plan as plain structs. Both the parser and the JSON Schema are derived from them, so they always agree.
 //!
-//! Values with units are still text here; [`super::meaning`] understands them, and reports every one that is wrong.
+//! Values with units are still text here; [`super::meaning`] parses them. Doc comments of keys become descriptions in the
+//! schema, which editors show.
 
 mod event;
 mod forms;
@@ -21,118 +22,119 @@ use super::{AccessLog, HopDelayHow, Metric, PathSplit, Profile};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// What to measure: one upstream, any number of gateways, one target, how to load it, how often.
+/// What to measure: an upstream, gateways, targets, load, and the number of rounds.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "plan")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawPlan {
-    /// Names the run directory: letters, digits, `.`, `_` and `-`. Default: the plan's file name.
+    /// Name of the run directory: letters, digits, `.`, `_` and `-`. Default: the plan's file name without extension.
     #[schemars(with = "Option<Text>")]
     pub(crate) name: Option<Placed<String>>,
-    /// The service behind the gateways. Default: the built-in one with its defaults.
+    /// The service behind the gateways. Default: the built-in upstream with its defaults.
     pub(crate) upstream: Option<Placed<RawUpstream>>,
-    /// The systems under test: a pack's name, or a mapping that says more. Direct is always measured, too.
+    /// The systems under test: names of packs, or mappings with more settings. Direct is always measured too.
     pub(crate) gateways: Vec<Placed<Short<RawGateway>>>,
-    /// What is requested: one target, or a list of them that the requests are shared among. Default: GET /.
+    /// The request: one target, or a list of targets as a weighted mix. Default: GET /.
     pub(crate) target: Option<Sweep<RawTarget>>,
-    /// How it is requested. Each entry is one load point, or several where it sweeps over lists.
+    /// How requests are sent. Each entry is one load point, or several if it has lists.
     pub(crate) load: Placed<Vec<Placed<RawLoad>>>,
-    /// Rounds: every case is measured once in each. A number, `auto`, or a mapping that says how exactly. Default: 5.
+    /// Rounds: a number, `auto`, or a mapping with settings of `auto`. Each round measures every case once. Default: 5.
     pub(crate) trials: Option<Placed<Short<RawTrials, TrialsText>>>,
-    /// Traffic before the measured time of each trial, thrown away. Default: 2s.
+    /// Time of unmeasured traffic before each trial. Default: 2s.
     pub(crate) warmup: Option<Placed<Time>>,
-    /// Quiet between trials. Default: 0s.
+    /// Time without traffic between trials. Default: 0s.
     pub(crate) pause: Option<Placed<Time>>,
-    /// Given to each connect and to each request: a time, or a mapping of `connect`, `first_byte`, `total`. Default: 3s.
+    /// Timeout of each connect and each request: a time, or a mapping of `connect`, `first_byte`, `total`. Default: 3s.
     pub(crate) timeout: Option<Placed<Short<RawTimeouts, Time>>>,
-    /// Addresses of this machine that the generator connects from, in turn. Default: the kernel chooses.
+    /// Local addresses that the generator connects from, in turn. Default: chosen by the kernel.
     pub(crate) sources: Option<Vec<Placed<AddressText>>>,
-    /// Which settings gateways get. Default: equalised.
+    /// Settings of gateways: the same for all (equalised) or as shipped (stock). Default: equalised.
     pub(crate) profile: Option<Profile>,
     /// Whether gateways write access logs. Default: off.
     pub(crate) access_log: Option<AccessLog>,
-    /// Whether the upstream stamps its answers, which splits response times into request path and response path. Default: off.
+    /// Whether the upstream stamps responses, which splits the added time into request path and response path. Default: off.
     pub(crate) path_split: Option<PathSplit>,
-    /// `auto`, or CPUs by role. Default: auto.
+    /// CPUs of each role, or `auto`. Default: auto.
     pub(crate) cpus: Option<Placed<Short<RawCpus, Auto>>>,
-    /// Start each gateway afresh for each of its trials, instead of once for the run. Default: false.
+    /// Restart each gateway for each of its trials, instead of starting it once per run. Default: false.
     pub(crate) isolate: Option<bool>,
-    /// Decides the order of trials and the arrivals. Default: drawn, and recorded.
+    /// Seed of the order of trials and of arrivals. Default: random, and recorded.
     pub(crate) seed: Option<u64>,
-    /// What happens to gateways and upstream while trials are measured, at given times. Default: nothing.
+    /// Events that happen to gateways and upstream during trials. Default: none.
     pub(crate) events: Option<Vec<Placed<RawEvent>>>,
-    /// Limits whose breach makes `hoptax run` exit 3. Default: none.
+    /// Limits. If one is exceeded, `hoptax run` exits with 3. Default: none.
     pub(crate) budget: Option<Vec<Placed<RawBudget>>>,
 }
 
-/// The service behind the gateways: the built-in one, or with `url` one that already runs.
+/// The service behind the gateways: the built-in upstream, or with `url` one that already runs.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[schemars(rename = "upstream")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawUpstream {
-    /// One that already runs, as http://host:port or https://host:port. Goes with `server_name` to `ledger` alone.
+    /// URL of an upstream that already runs: http://host:port or https://host:port. Can be combined only with `server_name`,
+    /// `authority`, `client_certificate`, `token_file`, `pid` and `ledger`.
     pub(crate) url: Option<Placed<String>>,
-    /// Name that its certificate is for. Default: the host of `url`, where that is a name.
+    /// Name in the upstream's certificate. Default: the host of `url`, if it is a name.
     #[schemars(with = "Option<Text>")]
     pub(crate) server_name: Option<Placed<String>>,
-    /// File of the certificates of those who may have signed its own, PEM; with https.
+    /// PEM file of the authorities that can have issued the upstream's certificate. Required with https.
     #[schemars(with = "Option<Text>")]
     pub(crate) authority: Option<Placed<String>>,
-    /// What gateways show to it, and direct's clients too unless there is a `token_file`; with https.
+    /// Certificate that gateways present to the upstream; direct's clients too, unless there is a `token_file`. With https.
     pub(crate) client_certificate: Option<Placed<RawCertificate>>,
-    /// File of one line, a bearer token that every request carries.
+    /// File with one line: a bearer token that all requests carry.
     #[schemars(with = "Option<Text>")]
     pub(crate) token_file: Option<Placed<String>>,
-    /// A process of it whose CPU and memory are watched, with its descendants'.
+    /// Process of the upstream whose CPU and memory are measured, with its descendants.
     pub(crate) pid: Option<Placed<u32>>,
-    /// Where it tells how many requests it has answered. Default: nowhere, so that there is no ledger.
+    /// Where to read the upstream's own count of requests. Default: there is no ledger.
     pub(crate) ledger: Option<Placed<RawLedger>>,
     /// Listeners, each with its own port and thread. Default: 1.
     pub(crate) instances: Option<Placed<u32>>,
-    /// Status answered. Default: 200.
+    /// Status of responses. Default: 200.
     pub(crate) status: Option<Placed<u16>>,
-    /// Headers added to every answer; a list repeats the header. Default: none.
+    /// Headers of responses; a list repeats the header. Default: none.
     pub(crate) headers: Option<Ordered<Sweep<Text>>>,
-    /// Body answered: a size, or a mapping with one of `size`, `text`, `file`. Default: 1KiB.
+    /// Body of responses: a size, or a mapping with one of `size`, `text`, `file`. Default: 1KiB.
     pub(crate) body: Option<Placed<Short<RawBody, Bytes>>>,
-    /// How long each answer is held back. Default: 0ms.
+    /// Delay of each response. Default: 0ms.
     pub(crate) delay: Option<Placed<DelayText>>,
-    /// Share of requests answered with 500 instead. Default: 0%.
+    /// Share of requests that get status 500. Default: 0%.
     pub(crate) failures: Option<Placed<Share>>,
-    /// First instance's port, the others' follow. Default: asked of the kernel.
+    /// Port of the first instance; the others follow. Default: chosen by the kernel.
     pub(crate) port: Option<Placed<u16>>,
 }
 
-/// A certificate chain and its private key, PEM; a relative path starts at the plan's directory.
+/// A certificate chain and its private key, as PEM files. Relative paths start from the plan's directory.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(rename = "certificate")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawCertificate {
-    /// File of the chain, the client's own certificate first.
+    /// File of the chain, the client's certificate first.
     #[schemars(with = "Text")]
     pub(crate) certificate: Placed<String>,
-    /// File of its private key.
+    /// File of the private key.
     #[schemars(with = "Text")]
     pub(crate) key: Placed<String>,
 }
 
-/// Counts that an upstream tells over HTTP.
+/// How to read an upstream's count of requests over HTTP.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(rename = "ledger")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawLedger {
-    /// Where it tells them, as http://host:port. Default: where it answers, asked as direct asks.
+    /// Place to read from, as http://host:port. Default: the upstream's URL, with direct's TLS and token.
     pub(crate) url: Option<Placed<String>>,
-    /// Path. Default: /metrics.
+    /// Path to request. Default: /metrics.
     #[schemars(with = "Option<Text>")]
     pub(crate) path: Option<Placed<String>>,
-    /// What the answer is. Default: prometheus.
+    /// Format of the response. Default: prometheus.
     pub(crate) kind: Option<SelectorKind>,
-    /// What of it is a count of requests answered, one or a list to be added up, written as a pack's counters are.
+    /// Selects the count of answered requests. A list is added up. Same syntax as counters of packs.
     pub(crate) select: Sweep<Text>,
 }
 
-/// Bytes of an answer; exactly one key.
+/// Body of a response; exactly one key.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(rename = "body", transform = forms::one_key)]
 #[serde(deny_unknown_fields)]
@@ -141,7 +143,7 @@ pub(crate) struct RawBody {
     pub(crate) size: Option<Placed<Bytes>>,
     /// This text.
     pub(crate) text: Option<Placed<Text>>,
-    /// The content of this file; a relative path starts at the plan's directory.
+    /// The content of this file. A relative path starts from the plan's directory.
     #[schemars(with = "Option<Text>")]
     pub(crate) file: Option<Placed<String>>,
 }
@@ -151,41 +153,41 @@ pub(crate) struct RawBody {
 #[schemars(rename = "gateway")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawGateway {
-    /// A pack's name, `hop-l4`, `hop-l7`, or `external` for one that already runs.
+    /// A pack's name, `hop-l4`, `hop-l7`, or `external` for a gateway that already runs.
     pub(crate) name: Placed<String>,
-    /// Distinct name in this plan: letters, digits, `.`, `_` and `-`. Default: its name.
+    /// Unique name in this plan: letters, digits, `.`, `_` and `-`. Default: `name`.
     #[schemars(with = "Option<Text>")]
     pub(crate) label: Option<Placed<String>>,
     /// Worker threads or processes. Default: 1.
     pub(crate) workers: Option<Placed<u32>>,
-    /// One of the ways in which its pack configures it. Default: the first that the pack names.
+    /// Configuration variant of the pack. Default: the pack's first.
     #[schemars(with = "Option<Text>")]
     pub(crate) variant: Option<Placed<String>>,
-    /// Features switched on: a list; or `each`, which measures the gateway bare and with every feature of its pack alone;
-    /// or `all-pairs`, which adds every two of them together. `hoptax gateways` lists what each pack offers. Default: none.
+    /// Features to enable: a list; `each` for the gateway without features and with each one alone; or `all-pairs` for every
+    /// two together as well. `hoptax gateways` lists the features of packs. Default: none.
     pub(crate) features: Option<Placed<RawFeatures>>,
-    /// What a pack's gateway runs in: processes of this machine, or a container. Default: process.
+    /// Whether a pack's gateway runs as processes or in a container. Default: process.
     pub(crate) driver: Option<Placed<RawDriver>>,
-    /// The image of the container, instead of the pack's.
+    /// Image of the container. Default: the pack's.
     #[schemars(with = "Option<Text>")]
     pub(crate) image: Option<Placed<String>>,
-    /// Where an `external` one answers, as http://host:port or https://host:port.
+    /// URL of an `external` gateway: http://host:port or https://host:port.
     pub(crate) url: Option<Placed<String>>,
-    /// Name that an `external` one's certificate is for. Default: the host of `url`, where that is a name.
+    /// Name in the certificate of an `external` gateway. Default: the host of `url`, if it is a name.
     #[schemars(with = "Option<Text>")]
     pub(crate) server_name: Option<Placed<String>>,
-    /// File of the certificates of those who may have signed it, PEM. Default: those that the system trusts.
+    /// PEM file of the authorities that can have issued that certificate. Default: the system's.
     #[schemars(with = "Option<Text>")]
     pub(crate) authority: Option<Placed<String>>,
-    /// What clients show to an `external` one over https.
+    /// Certificate that clients present to an `external` gateway over https.
     pub(crate) client_certificate: Option<Placed<RawCertificate>>,
-    /// A process of an `external` one whose CPU and memory are watched, with its descendants'.
+    /// Process of an `external` gateway whose CPU and memory are measured, with its descendants.
     pub(crate) pid: Option<Placed<u32>>,
-    /// What `hop-l7` adds on purpose, so that a tax can be looked for whose size is known. Default: nothing.
+    /// Known delay that `hop-l7` adds, to check that hoptax finds a tax of known size. Default: none.
     pub(crate) delay: Option<Placed<RawHopDelay>>,
 }
 
-/// What a pack's gateway runs in.
+/// Whether a pack's gateway runs as processes or in a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[schemars(rename = "driver")]
 #[serde(rename_all = "lowercase")]
@@ -197,46 +199,46 @@ pub(crate) enum RawDriver {
 /// `each`, `all-pairs`, or features one by one.
 pub(crate) type RawFeatures = Short<Vec<Placed<Short<RawFeature, FeatureText>>>, FeaturesText>;
 
-/// A feature with its settings: exactly one of the features, and `ask` beside `routes`.
+/// A feature with its setting: exactly one feature, and optionally `ask` with `routes`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(rename = "feature", extend("minProperties" = 1))]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct RawFeature {
-    /// Tokens signed so: HS256 or RS256.
+    /// Signature of tokens: HS256 or RS256.
     pub(crate) jwt: Option<Placed<JwtText>>,
-    /// Requests allowed per second: 1000/s. Default where only the name is given: more than any gateway carries.
+    /// Allowed requests, such as 1000/s. Default: 1000000/s, which no gateway reaches.
     pub(crate) rate_limit: Option<Placed<SteadyRate>>,
-    /// Routes, 1 to 10000.
+    /// Number of routes, 1 to 10000.
     pub(crate) routes: Option<Placed<u32>>,
-    /// Which of the routes is asked for. Default: middle.
+    /// Which of the routes is requested. Default: middle.
     pub(crate) ask: Option<Placed<AskText>>,
-    /// Consumers, 1 to 10000, each with credentials of its own; means `key-auth` where no other authentication is asked for.
+    /// Number of consumers, 1 to 10000, each with its own credentials. Adds `key-auth` if there is no other authentication.
     pub(crate) consumers: Option<Placed<u32>>,
-    /// Instances of the upstream that requests go to in turn, at least 2.
+    /// Number of upstream instances to use in turn, at least 2.
     pub(crate) round_robin: Option<Placed<u32>>,
-    /// How long the answer of a token review is remembered. Default where only the name is given: not at all.
+    /// How long token reviews are cached, in whole seconds. Default: not at all.
     pub(crate) token_review: Option<Placed<Time>>,
 }
 
-/// A known delay. At least one of `in` and `out`.
+/// A known delay: `in`, `out` or both.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(rename = "hop-delay")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawHopDelay {
-    /// How long a request is held back before it goes upstream. Default: 0ms.
+    /// Delay of requests before they are forwarded. Default: 0ms.
     #[serde(rename = "in")]
     pub(crate) inbound: Option<Placed<Time>>,
-    /// How long an answer is held back before it goes to the client. Default: 0ms.
+    /// Delay of responses before they are sent to the client. Default: 0ms.
     #[serde(rename = "out")]
     pub(crate) outbound: Option<Placed<Time>>,
-    /// Share of the requests to which both happen, drawn by the seed. Default: 100%.
+    /// Share of requests to delay, drawn by the seed. Default: 100%.
     pub(crate) share: Option<Placed<Share>>,
-    /// Sleep: on a timer. Spin: by a busy CPU, for which other requests wait. Default: sleep.
+    /// Sleep: wait on a timer. Spin: keep the CPU busy, so that other requests wait. Default: sleep.
     pub(crate) how: Option<HopDelayHow>,
 }
 
 /// Closed: each connection sends its next request when the previous response ends. Open: requests are due at scheduled
-/// times whatever the responses do.
+/// times, even if responses are late.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[schemars(rename = "loop")]
 #[serde(rename_all = "lowercase")]
@@ -245,7 +247,7 @@ pub(crate) enum RawLoop {
     Open,
 }
 
-/// One way of loading. A list is a sweep; several lists give every combination, the first typed changing slowest.
+/// A load point. A list is a sweep; several lists give all combinations, and the first list changes slowest.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "load")]
 #[serde(deny_unknown_fields)]
@@ -253,65 +255,65 @@ pub(crate) struct RawLoad {
     /// When requests are due.
     #[serde(rename = "loop")]
     pub(crate) loops: Sweep<RawLoop>,
-    /// Searches for the highest rate that each contender holds under an objective, instead of sending at one rate.
+    /// Search for the highest rate of each contender under an objective, instead of one rate.
     pub(crate) search: Option<Placed<RawSearch>>,
-    /// Connections.
+    /// Number of connections.
     pub(crate) connections: Sweep<ConnectionCount>,
-    /// Requests asked for per second, minute or hour over all connections: open loops need it, closed ones have none.
+    /// Scheduled requests per second, minute or hour, over all connections. Only for open loops, which need it.
     /// A list of stages (`100/s for 10s`, `ramp to 5000/s over 60s`) is one rate that changes; a list of such lists is a
     /// sweep.
     pub(crate) rate: Option<Sweep<Short<Vec<Placed<StageText>>, Rate>>>,
-    /// How the scheduled times of an open loop are spread. Default: constant.
+    /// Spacing of an open loop's scheduled requests. Default: constant.
     pub(crate) arrivals: Option<Sweep<ArrivalsText>>,
-    /// Measured time of one trial; with stages, theirs. Default: 10s.
+    /// Measured time of one trial. Default: 10s, or the length of the stages.
     pub(crate) duration: Option<Sweep<Time>>,
-    /// Stop after this many requests, if that comes before the duration, which must then be given.
+    /// Stop after this many requests. Needs a `duration` as limit.
     pub(crate) requests: Option<Sweep<RequestCount>>,
-    /// Whether connections are used again: on, off, or how many requests each carries. Default: on.
+    /// Whether connections are reused: on, off, or the number of requests per connection. Default: on.
     pub(crate) keepalive: Option<Sweep<KeepAliveText>>,
-    /// Version of HTTP: 1.0 or 1.1. Default: 1.1.
+    /// HTTP version: 1.0 or 1.1. Default: 1.1.
     pub(crate) http: Option<Sweep<HttpText>>,
 }
 
-/// A search for the highest rate that holds an objective, or of a frontier: the rates that hold several.
+/// A search for the highest rate under an objective, or under several (a frontier).
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "search")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawSearch {
-    /// What must hold: `p99 < 10ms and errors < 0.1%`. A list is searched at once. Excludes `bounds`.
+    /// Objective, such as `p99 < 10ms and errors < 0.1%`, or a list of objectives. Excludes `bounds`.
     pub(crate) slo: Option<Sweep<ObjectiveText>>,
-    /// The frontier: the highest rates at which p99 stays below each of these, with fewer errors than 0.1%. Default, where
-    /// there is no `slo`: 1ms, 5ms, 10ms, 50ms, 100ms.
+    /// Bounds on p99: finds the highest rate below each bound, with errors below 0.1%. Default, if there is no `slo`: 1ms,
+    /// 5ms, 10ms, 50ms, 100ms.
     pub(crate) bounds: Option<Sweep<Time>>,
     /// Lowest rate tried.
     pub(crate) from: Placed<SteadyRate>,
     /// Highest rate tried.
     pub(crate) to: Placed<SteadyRate>,
-    /// How well the rate is to be known: half of its interval over itself. Default: 5%.
+    /// Precision of the rate: half of its interval as a share of the rate. Default: 5%.
     pub(crate) precision: Option<Placed<Share>>,
-    /// Measured time of the longer trials that confirm. Default: twice the duration.
+    /// Measured time of the confirming trials. Default: twice the duration.
     pub(crate) confirm: Option<Placed<Time>>,
 }
 
-/// CPUs by role; a role that is left out is not pinned.
+/// CPUs of each role. A role without CPUs is not pinned.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(rename = "cpus")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawCpus {
-    /// The generator's.
+    /// CPUs of the generator.
     pub(crate) generator: Option<Placed<CpuList>>,
-    /// The gateways', all of them: only one is under load at a time.
+    /// CPUs of all gateways; only one is under load at a time.
     pub(crate) gateway: Option<Placed<CpuList>>,
-    /// The upstream's.
+    /// CPUs of the upstream.
     pub(crate) upstream: Option<Placed<CpuList>>,
 }
 
-/// Rounds go on until every headline tax is known well enough.
+/// Settings of `auto`: rounds continue until every headline tax is precise enough.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(rename = "trials")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawTrials {
-    /// Well enough: the half-width of the interval over the tax, or over direct's own figure where that is larger. Default: 5%.
+    /// Precision: half of the interval as a share of the tax, or of direct's figure if that is larger. Default: 5%.
     pub(crate) within: Option<Placed<Share>>,
     /// Longest time for all rounds. Default: 10m.
     pub(crate) at_most: Option<Placed<Time>>,
@@ -326,33 +328,33 @@ pub(crate) struct RawTrials {
 #[schemars(rename = "budget")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawBudget {
-    /// A gateway's label. Default: every gateway.
+    /// Label of the gateway. Default: every gateway.
     #[schemars(with = "Option<Text>")]
     pub(crate) gateway: Option<Placed<String>>,
-    /// What is limited.
+    /// The limited metric.
     pub(crate) metric: Placed<Metric>,
-    /// At which load points: `{ loop: open, connections: 16 }`. Default: at all of them.
+    /// Selects load points, such as `{ loop: open, connections: 16 }`. Default: all.
     pub(crate) load: Option<Placed<RawLoadSelector>>,
-    /// The label, or `direct`, that a change such as +10% is relative to.
+    /// Reference of a change such as +10%: a label, or `direct`.
     #[schemars(with = "Option<Text>")]
     pub(crate) against: Option<Placed<String>>,
-    /// Above this is a breach: a value, or with a sign a change, +10%.
+    /// Highest allowed value in the metric's unit, or a change with a sign, such as +10%.
     pub(crate) max: Option<Placed<Limit>>,
-    /// Below this is a breach: a value, or with a sign a change, -5%.
+    /// Lowest allowed value in the metric's unit, or a change with a sign, such as -5%.
     pub(crate) min: Option<Placed<Limit>>,
 }
 
-/// Selects load points: what is given must be so.
+/// Selects load points. All given keys must match.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "load_selector")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawLoadSelector {
-    /// The loop.
+    /// Kind of loop.
     #[serde(rename = "loop")]
     pub(crate) loops: Option<RawLoop>,
-    /// Connections.
+    /// Number of connections.
     pub(crate) connections: Option<ConnectionCount>,
-    /// Requests asked for per second, minute or hour; of stages their mean.
+    /// Rate; for stages their mean.
     pub(crate) rate: Option<Placed<Rate>>,
 }
 

@@ -1,10 +1,10 @@
-//! Text and numbers that have a form: newtypes whose schema gives the form to editors.
+//! Newtypes for text and numbers with a fixed form. Their schemas describe the form to editors.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use std::borrow::Cow;
 
-/// Declares text that has a form.
+/// Declares newtypes for text with a fixed form.
 macro_rules! texts {
     ($($(#[$doc:meta])* $name:ident { $($schema:tt)* })*) => {$(
         $(#[$doc])*
@@ -52,7 +52,7 @@ texts! {
     }
     ObjectiveText {
         "type": "string",
-        "description": "p99 < 10ms and errors < 0.1%: limits on p1 to p99.999, mean, max, errors and throughput."
+        "description": "Limits on p1 to p99.999, mean, max, errors or throughput, such as p99 < 10ms and errors < 0.1%."
     }
     StageText {
         "type": "string",
@@ -70,13 +70,13 @@ texts! {
         "type": ["string", "integer"],
         "pattern": r"^(on|off|[1-9][0-9]*( +requests?)?)$",
         "minimum": 1,
-        "description": "on, off, or how many requests a connection carries: 100."
+        "description": "on, off, or the number of requests per connection, such as 100."
     }
     TrialsText {
         "type": ["string", "integer"],
         "pattern": r"^(auto|[1-9][0-9]*)$",
         "minimum": 1,
-        "description": "How many rounds, or auto."
+        "description": "Number of rounds, or auto."
     }
     HttpText {
         "enum": ["1.0", "1.1", 1.0, 1.1],
@@ -84,23 +84,23 @@ texts! {
     }
     FeatureText {
         "type": "string",
-        "description": "A feature that the pack offers, such as key-auth; `hoptax gateways` lists them."
+        "description": "A feature of the pack, such as key-auth; `hoptax gateways` lists them."
     }
     FeaturesText {
         "enum": ["each", "all-pairs"],
-        "description": "each: bare, and every feature alone; all-pairs: every two together as well."
+        "description": "each: without features, and with each one alone; all-pairs: every two together as well."
     }
     JwtText {
         "enum": ["HS256", "RS256"],
-        "description": "How tokens are signed."
+        "description": "Signature of tokens."
     }
     AskText {
         "enum": ["first", "middle", "last"],
-        "description": "Which of the routes is asked for."
+        "description": "First, middle or last of the routes."
     }
     AddressText {
         "type": "string",
-        "description": "An address of this machine, such as 127.0.0.2."
+        "description": "An IP address of this machine, such as 127.0.0.2."
     }
     Text {
         "type": ["string", "number", "boolean"],
@@ -128,11 +128,11 @@ texts! {
     }
     Limit {
         "type": ["string", "number"],
-        "description": "In the metric's unit: 1ms, 0.9, 5%, 64MiB; with a sign a change: +10%."
+        "description": "A value in the metric's unit (1ms, 0.9, 5%, 64MiB), or a change with a sign (+10%)."
     }
 }
 
-/// Declares whole numbers within bounds.
+/// Declares newtypes for whole numbers with a minimum.
 macro_rules! counts {
     ($($(#[$doc:meta])* $name:ident($type:ident) $least:literal)*) => {$(
         $(#[$doc])*
@@ -155,13 +155,13 @@ macro_rules! counts {
 }
 
 counts! {
-    /// Connections.
+    /// Number of connections.
     ConnectionCount(u32) 1
-    /// Requests.
+    /// Number of requests.
     RequestCount(u64) 1
 }
 
-/// Patterns that are made of one another.
+/// Patterns with common parts.
 enum Form {
     /// One rate, or stages with commas between them.
     Pace,

@@ -1,4 +1,4 @@
-//! The systems under test.
+//! Conversions of gateways.
 
 use super::kept;
 use super::shared::UnknownWord;

@@ -1,4 +1,4 @@
-//! Load points with their searches, events and budgets.
+//! Conversions of load points, searches, events and budgets.
 
 use super::kept;
 use super::shared::to_disk_all;

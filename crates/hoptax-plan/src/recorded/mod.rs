@@ -1,6 +1,6 @@
-//! Between the plan and its form on disk (`record::plan`), both ways; and runs that are read with their plan understood.
+//! Conversions between plans and their form on disk (`record::plan`), and reading of runs.
 //!
-//! Reading can fail: features are words on disk, and a later hoptax may know more of them.
+//! Reading can fail: features are words on disk, and a newer hoptax may have written an unknown one.
 
 mod gateway;
 mod load;
@@ -15,25 +15,25 @@ use hoptax_record::{self as record, plan as kept};
 use shared::to_disk_all;
 use std::path::Path;
 
-/// `run.json` with its plan understood.
+/// `run.json` with a converted plan.
 pub type RunRecord = record::RunRecord<Plan, LoadPoint>;
-/// A run directory as it was read, with its plan understood.
+/// A run directory with a converted plan.
 pub type Run = dir::Run<Plan, LoadPoint>;
 
-/// Reads a run directory, also one of a run that was killed.
+/// Reads a run directory, also that of a killed run.
 ///
 /// # Errors
-/// If there is no `run.json`, or it is not ours, or of a later version.
+/// If there is no `run.json`, or it is not from hoptax, or from a newer version.
 pub fn read(path: &Path) -> Result<Run, DirError> {
     let dir::Run { path, record, trials, unreadable } = dir::Run::read(path)?;
     let record = understood(record, &path)?;
     Ok(Run { path, record, trials, unreadable })
 }
 
-/// Reads a run directory's `run.json` alone.
+/// Reads only the `run.json` of a run directory.
 ///
 /// # Errors
-/// If there is none, or it is not ours, or of a later version.
+/// If there is none, or it is not from hoptax, or from a newer version.
 pub fn read_run(path: &Path) -> Result<RunRecord, DirError> {
     understood(dir::read_run(path)?, path)
 }
@@ -44,7 +44,7 @@ fn understood(record: record::RunRecord, directory: &Path) -> Result<RunRecord, 
     Ok(record.with_plan(plan, load.into_iter().map(LoadPoint::from).collect()))
 }
 
-/// The record as it goes to disk.
+/// Converts a record to its form on disk.
 pub fn to_disk(record: &RunRecord) -> record::RunRecord {
     let load = record.load.iter().map(kept::LoadPoint::from).collect();
     record.clone().with_plan(kept::Plan::from(&record.plan), load)

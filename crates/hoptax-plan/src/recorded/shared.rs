@@ -1,11 +1,11 @@
-//! What the conversions share.
+//! Helpers of the conversions.
 
-/// A word in a record that this hoptax does not know.
+/// An unknown word in a record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct UnknownWord(pub(super) String);
 
-/// The form on disk of each.
+/// Converts all to their form on disk.
 pub(super) fn to_disk_all<'a, Ours: 'a, Kept: From<&'a Ours>>(all: &'a [Ours]) -> Vec<Kept> {
     all.iter().map(Kept::from).collect()
 }

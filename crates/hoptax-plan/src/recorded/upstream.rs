@@ -1,4 +1,4 @@
-//! The upstream, and what it is asked for.
+//! Conversions of upstreams and targets.
 
 use super::kept;
 use crate::{BuiltInUpstream, Delay, Target, Upstream};

@@ -46,7 +46,7 @@ fn stages_set_the_duration() {
     assert_eq!(
         plan.load[0].describe(),
         "open, ramp to 9/s over 7s constant, 8 connections",
-        "stages are shown in the form in which they are typed"
+        "stages are shown in plan syntax"
     );
 }
 
