@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn a_later_event_takes_over_and_a_failed_one_owns_no_window() {
         let mut made = via("nginx", 0).windows_us(&vec![vec![1000; 10]; 50]);
-        let mut route = event(2500, 10, Action::ChangeRoute { route: hoptax_plan::Ask::Last });
+        let mut route = event(2500, 10, Action::ChangeRoute { route: hoptax_plan::RoutePosition::Last });
         route.new_route = Some(NewRoute { after_ns: SECOND, questions: 9 });
         let never = EventRecord {
             at_ns: None,

@@ -99,13 +99,13 @@ impl<'a> NodeDeserializer<'a> {
     fn text(self) -> Result<&'a str, Error> {
         match &self.node.value {
             Value::Scalar { text, .. } if !self.node.is_null() => Ok(text),
-            _ => self.expected("a single value", ""),
+            _ => self.expected("a single value", "write one value, not a list or a mapping"),
         }
     }
 
     fn number<T: std::str::FromStr>(self, least: i128, most: i128) -> Result<T, Error> {
         let Value::Scalar { text, plain } = &self.node.value else {
-            return self.expected("a whole number", "");
+            return self.expected("a whole number", "write one number, such as 8");
         };
         if !plain {
             return self.expected("a whole number", "remove the quotes");
@@ -117,7 +117,7 @@ impl<'a> NodeDeserializer<'a> {
                 let help = format!("use {least} to {most}");
                 Err(Error(Fault::new(self.node.place, message, help)))
             }
-            (Err(_), Err(_)) => self.expected("a whole number", ""),
+            (Err(_), Err(_)) => self.expected("a whole number", "write only digits, such as 8"),
         }
     }
 
@@ -170,7 +170,7 @@ impl<'de> Deserializer<'de> for NodeDeserializer<'de> {
             "false" => visitor.visit_bool(false),
             "yes" | "on" => self.expected("true or false", "write true"),
             "no" | "off" => self.expected("true or false", "write false"),
-            _ => self.expected("true or false", ""),
+            _ => self.expected("true or false", "write true or false"),
         }
     }
 
@@ -187,7 +187,7 @@ impl<'de> Deserializer<'de> for NodeDeserializer<'de> {
     fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match self.text()?.parse::<f64>() {
             Ok(number) if number.is_finite() => visitor.visit_f64(number),
-            _ => self.expected("a number", ""),
+            _ => self.expected("a number", "write a number such as 0.5"),
         }
     }
 
@@ -239,7 +239,7 @@ impl<'de> Deserializer<'de> for NodeDeserializer<'de> {
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         let items = match &self.node.value {
             Value::Sequence(items) if self.sweep && items.is_empty() => {
-                return self.expected("at least one value", "");
+                return self.expected("at least one value", "write a value, or remove the key");
             }
             Value::Sequence(items) => items.as_slice(),
             _ if self.sweep => std::slice::from_ref(self.node),

@@ -1,6 +1,6 @@
 //! Events: reloads, restarts and route changes during trials.
 
-use super::Ask;
+use super::RoutePosition;
 use super::units::show_duration;
 use std::fmt;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub enum Action {
     /// The gateway gets a new route, which replaces the route of the previous such event.
     ChangeRoute {
         /// Position among the other routes.
-        route: Ask,
+        route: RoutePosition,
     },
     /// An instance of the upstream closes its listener and its connections, and listens again later.
     RestartUpstream {
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn actions_are_shown_with_their_settings() {
         let shown = |action: Action| action.to_string();
-        assert_eq!(shown(Action::ChangeRoute { route: Ask::Last }), "change-route (last)");
+        assert_eq!(shown(Action::ChangeRoute { route: RoutePosition::Last }), "change-route (last)");
         let restart = Action::RestartUpstream { instance: 1, down: USUAL_DOWN };
         assert_eq!(shown(restart), "restart-upstream (instance 1, away for 200ms)");
         assert_eq!(shown(Action::RestartGateway), "restart-gateway");

@@ -7,7 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// Default rate limit, in requests per second. No gateway reaches it, so a run measures the cost of counting.
-pub const LIMIT_THAT_NEVER_BITES: u32 = 1_000_000;
+pub const DEFAULT_RATE_LIMIT: u32 = 1_000_000;
 
 /// Most routes of a gateway.
 pub const MOST_ROUTES: u32 = 10_000;
@@ -54,7 +54,7 @@ pub enum Feature {
         /// Number of routes.
         count: u32,
         /// The route that requests use.
-        ask: Ask,
+        ask: RoutePosition,
     },
     /// Several consumers, each with its own key, password or token. Requests use them in turn.
     Consumers {
@@ -84,7 +84,7 @@ pub enum JwtAlgorithm {
 
 /// A position in the list of routes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Ask {
+pub enum RoutePosition {
     /// The first route.
     First,
     /// The route in the middle.
@@ -144,13 +144,13 @@ impl Feature {
     }
 
     /// The feature with this name and default settings, as `features: each` uses it.
-    pub fn plausible(name: &str) -> Option<Self> {
+    pub fn with_defaults(name: &str) -> Option<Self> {
         Some(match name {
             "key-auth" => Self::KeyAuth,
             "basic-auth" => Self::BasicAuth,
             "jwt-hs256" => Self::Jwt(JwtAlgorithm::Hs256),
             "jwt-rs256" => Self::Jwt(JwtAlgorithm::Rs256),
-            "rate-limit" => Self::RateLimit { per_second: LIMIT_THAT_NEVER_BITES },
+            "rate-limit" => Self::RateLimit { per_second: DEFAULT_RATE_LIMIT },
             "access-log" => Self::AccessLog,
             "tls" => Self::Tls,
             "mtls" => Self::Mtls,
@@ -161,7 +161,7 @@ impl Feature {
             "gzip" => Self::Gzip,
             "request-id" => Self::RequestId,
             "ip-allow" => Self::IpAllow,
-            "routes" => Self::Routes { count: 1000, ask: Ask::Middle },
+            "routes" => Self::Routes { count: 1000, ask: RoutePosition::Middle },
             "consumers" => Self::Consumers { count: 1000 },
             "round-robin" => Self::RoundRobin { instances: None },
             "token-review" => Self::TokenReview { cache_s: 0 },
@@ -189,8 +189,8 @@ impl Feature {
     }
 
     /// Whether this is a rate limit that requests can reach.
-    pub fn bites(self) -> bool {
-        matches!(self, Self::RateLimit { per_second } if per_second < LIMIT_THAT_NEVER_BITES)
+    pub fn is_reachable_limit(self) -> bool {
+        matches!(self, Self::RateLimit { per_second } if per_second < DEFAULT_RATE_LIMIT)
     }
 
     /// Whether the two features cannot be combined.
@@ -206,7 +206,7 @@ impl fmt::Display for Feature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())?;
         match self {
-            Self::RateLimit { per_second } if self.bites() => write!(f, "={per_second}/s"),
+            Self::RateLimit { per_second } if self.is_reachable_limit() => write!(f, "={per_second}/s"),
             Self::Routes { count, ask } => write!(f, "={count}:{ask}"),
             Self::Consumers { count } => write!(f, "={count}"),
             Self::RoundRobin { instances: Some(instances) } => write!(f, "={instances}"),
@@ -216,7 +216,7 @@ impl fmt::Display for Feature {
     }
 }
 
-impl fmt::Display for Ask {
+impl fmt::Display for RoutePosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::First => "first",
@@ -232,7 +232,7 @@ impl FromStr for Feature {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || format!("unknown feature `{text}`");
         let (name, setting) = text.split_once('=').map_or((text, None), |(name, set)| (name, Some(set)));
-        let plain = Self::plausible(name).ok_or_else(wrong)?;
+        let plain = Self::with_defaults(name).ok_or_else(wrong)?;
         let Some(setting) = setting else { return Ok(plain) };
         let number = |text: &str| text.parse::<u32>().map_err(|_| wrong());
         Ok(match plain {
@@ -242,9 +242,9 @@ impl FromStr for Feature {
             Self::Routes { .. } => {
                 let (count, ask) = setting.split_once(':').ok_or_else(wrong)?;
                 let ask = match ask {
-                    "first" => Ask::First,
-                    "middle" => Ask::Middle,
-                    "last" => Ask::Last,
+                    "first" => RoutePosition::First,
+                    "middle" => RoutePosition::Middle,
+                    "last" => RoutePosition::Last,
                     _ => return Err(wrong()),
                 };
                 Self::Routes { count: number(count)?, ask }
@@ -267,12 +267,12 @@ mod tests {
     fn words_of_features_can_be_parsed() {
         let others = [
             Feature::RateLimit { per_second: 100 },
-            Feature::Routes { count: 7, ask: Ask::Last },
+            Feature::Routes { count: 7, ask: RoutePosition::Last },
             Feature::Consumers { count: 3 },
             Feature::RoundRobin { instances: Some(2) },
             Feature::TokenReview { cache_s: 600 },
         ];
-        let all = Feature::NAMES.map(|name| Feature::plausible(name).expect("named"));
+        let all = Feature::NAMES.map(|name| Feature::with_defaults(name).expect("named"));
         for (name, feature) in Feature::NAMES.iter().zip(all) {
             assert_eq!(feature.name(), *name);
         }

@@ -29,7 +29,7 @@ mod upstream;
 pub use budget::{Budget, LoadSelector};
 pub use error::{PlanError, PlanErrors};
 pub use event::{Action, Event};
-pub use feature::{Ask, Feature, JwtAlgorithm, LIMIT_THAT_NEVER_BITES, MOST_CONSUMERS, MOST_ROUTES};
+pub use feature::{DEFAULT_RATE_LIMIT, Feature, JwtAlgorithm, MOST_CONSUMERS, MOST_ROUTES, RoutePosition};
 pub use gateway::{Gateway, GatewayKind, PackInfo, variant_name};
 pub use hop_delay::{HopDelay, HopDelayHow, LONGEST_HOP_DELAY};
 pub use hoptax_record::{Metric, Quantity};

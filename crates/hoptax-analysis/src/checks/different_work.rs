@@ -46,7 +46,8 @@ fn of_case(subject: &Subject<'_>, via: Measured<'_>, direct: Measured<'_>) -> Op
     let features = subject.gateway(&via.0.gateway);
     let features = features.map_or(&[][..], Gateway::features);
     // A rate limit rejects and gzip shortens bodies by design.
-    let statuses = statuses(via, direct).filter(|_| !features.iter().any(|feature| feature.bites()));
+    let statuses =
+        statuses(via, direct).filter(|_| !features.iter().any(|feature| feature.is_reachable_limit()));
     let alone = subject.run.plan.targets.len() == 1;
     let bodies = bodies(via.1, direct.1, alone).filter(|_| !features.contains(&Feature::Gzip));
     let worst = statuses.into_iter().chain(bodies.map(|bodies| bodies.2)).reduce(f64::max)?;

@@ -71,7 +71,7 @@ impl Change {
                     // The gateway removes the rewritten prefix before or with the route's, so it comes first.
                     change.prefix.push_str(&route_prefix(place_of(*ask, *count)));
                 }
-                Feature::RateLimit { .. } => change.expects_429 |= feature.bites(),
+                Feature::RateLimit { .. } => change.expects_429 |= feature.is_reachable_limit(),
                 Feature::AccessLog
                 | Feature::UpstreamTls
                 | Feature::RequestId

@@ -1,6 +1,6 @@
 //! Names that gateways, requests and verification share: headers, paths, prefixes.
 
-use hoptax_plan::{Ask, Feature};
+use hoptax_plan::{Feature, RoutePosition};
 
 /// Header that carries a consumer's key.
 pub const KEY_HEADER: &str = "x-api-key";
@@ -40,11 +40,11 @@ pub fn asked_route(features: &[Feature]) -> Option<String> {
 }
 
 /// Index, from 0, of the requested route among `count` routes.
-pub fn place_of(ask: Ask, count: u32) -> u32 {
+pub fn place_of(ask: RoutePosition, count: u32) -> u32 {
     match ask {
-        Ask::First => 0,
-        Ask::Middle => count.saturating_sub(1) / 2,
-        Ask::Last => count.saturating_sub(1),
+        RoutePosition::First => 0,
+        RoutePosition::Middle => count.saturating_sub(1) / 2,
+        RoutePosition::Last => count.saturating_sub(1),
     }
 }
 

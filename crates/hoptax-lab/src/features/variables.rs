@@ -77,7 +77,8 @@ impl FeatureVariables {
                 Feature::BasicAuth => all.basic_auth = Some(json!({ "file": file("passwords") })),
                 Feature::Jwt(algorithm) => all.jwt = Some(jwt(*algorithm, made, &file)),
                 Feature::RateLimit { per_second } => {
-                    all.rate_limit = Some(json!({ "per_second": per_second, "bites": feature.bites() }));
+                    all.rate_limit =
+                        Some(json!({ "per_second": per_second, "bites": feature.is_reachable_limit() }));
                 }
                 Feature::AccessLog => all.access_log = true,
                 Feature::Tls => {

@@ -98,7 +98,7 @@ fn check_variants(pack: &Pack) -> Result<(), PackError> {
 
 /// Each supported feature, with the features that it needs, for rendering.
 fn check_features(pack: &Pack) -> Result<Vec<Vec<Feature>>, PackError> {
-    let feature = |name: &String| match Feature::plausible(name) {
+    let feature = |name: &String| match Feature::with_defaults(name) {
         Some(Feature::Mtls) => Ok(vec![Feature::Tls, Feature::Mtls]),
         // Two consumers test as much as a thousand.
         Some(Feature::Consumers { .. }) => Ok(vec![Feature::KeyAuth, Feature::Consumers { count: 2 }]),

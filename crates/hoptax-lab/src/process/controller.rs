@@ -6,7 +6,7 @@ use crate::render::{self, Reload, Variables};
 use crate::{Controller, Effect};
 use hoptax_host::guarded::RestartHandle;
 use hoptax_host::ports::local;
-use hoptax_plan::{Action, Ask, Feature};
+use hoptax_plan::{Action, Feature, RoutePosition};
 use hoptax_servers::readiness::{self, NotReady, Probe};
 use hoptax_servers::upstream;
 use std::net::SocketAddr;
@@ -53,11 +53,11 @@ impl Tools {
     }
 
     /// Replaces the gateway's files by files with one more route than the plan's, under a new name.
-    fn add_route(&self, ask: Ask) -> Result<String, String> {
+    fn add_route(&self, ask: RoutePosition) -> Result<String, String> {
         let prefix = changed_prefix(self.given.fetch_add(1, Ordering::Relaxed) + 1);
         let mut variables = (*self.variables).clone();
         let index = match ask {
-            Ask::Last => self.routes as usize,
+            RoutePosition::Last => self.routes as usize,
             _ => place_of(ask, self.routes) as usize,
         };
         variables.features.routes.insert(index, prefix.clone());

@@ -141,7 +141,7 @@ fn refuse_duplicates(reader: &mut Reader<'_>, place: Place, budget: &Budget, see
         let key = format!("{gateway:?} {metric:?} {load:?} {against:?} {bound} {}", budget.is_relative());
         if given && !seen.insert(key) {
             let of = gateway.as_deref().map_or("every gateway".to_owned(), |label| format!("`{label}`"));
-            let message = format!("`{bound}` of this metric is set twice for {of}");
+            let message = format!("`{bound}` of `{}` is set twice for {of}", metric.name());
             reader.fault(place, message, "remove one of the entries");
         }
     }

@@ -5,7 +5,7 @@ use crate::error::Place;
 use crate::event::USUAL_DOWN;
 use crate::raw::{Placed, RawAction, RawEvent};
 use crate::units::show_duration;
-use crate::{Action, Ask, Event, Feature, Gateway, GatewayKind, LoadPoint, Upstream};
+use crate::{Action, Event, Feature, Gateway, GatewayKind, LoadPoint, RoutePosition, Upstream};
 use std::time::Duration;
 
 /// Longest downtime of a restarted upstream instance.
@@ -56,7 +56,7 @@ fn read_one(
         RawAction::Reload => Action::Reload,
         RawAction::RestartGateway => Action::RestartGateway,
         RawAction::ChangeRoute => Action::ChangeRoute {
-            route: typed.route.as_ref().map_or(Ask::Last, |route| position(reader, route)),
+            route: typed.route.as_ref().map_or(RoutePosition::Last, |route| position(reader, route)),
         },
         RawAction::RestartUpstream => restart_upstream(reader, place, &typed, upstream),
     };
@@ -83,18 +83,18 @@ fn read_one(
     event
 }
 
-fn position(reader: &mut Reader<'_>, typed: &Placed<crate::raw::AskText>) -> Ask {
+fn position(reader: &mut Reader<'_>, typed: &Placed<crate::raw::AskText>) -> RoutePosition {
     match typed.value.0.as_str() {
-        "first" => Ask::First,
-        "middle" => Ask::Middle,
-        "last" => Ask::Last,
+        "first" => RoutePosition::First,
+        "middle" => RoutePosition::Middle,
+        "last" => RoutePosition::Last,
         other => {
             reader.fault(
                 typed.place,
                 format!("unknown position `{other}` of a route"),
                 "write first, middle or last",
             );
-            Ask::Last
+            RoutePosition::Last
         }
     }
 }

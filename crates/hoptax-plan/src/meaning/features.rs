@@ -7,8 +7,8 @@ use crate::raw::{Placed, RawFeature, RawFeatures, RawGateway, Short};
 use crate::units;
 use crate::units::nearest;
 use crate::{
-    Ask, Feature, Gateway, GatewayKind, JwtAlgorithm, MOST_CONSUMERS, MOST_ROUTES, PackInfo, Running,
-    Upstream,
+    Feature, Gateway, GatewayKind, JwtAlgorithm, MOST_CONSUMERS, MOST_ROUTES, PackInfo, RoutePosition,
+    Running, Upstream,
 };
 
 /// Longest time that token reviews can be cached, in seconds: a day.
@@ -95,7 +95,7 @@ pub(super) fn read(
 
 /// The feature with this name and its default settings. `jwt` means `jwt-hs256`.
 fn by_name(name: &str) -> Option<Feature> {
-    if name == "jwt" { Some(Feature::Jwt(JwtAlgorithm::Hs256)) } else { Feature::plausible(name) }
+    if name == "jwt" { Some(Feature::Jwt(JwtAlgorithm::Hs256)) } else { Feature::with_defaults(name) }
 }
 
 fn offered(
@@ -173,9 +173,9 @@ fn with_settings(reader: &mut Reader<'_>, place: Place, raw: &RawFeature) -> Opt
     if let Some(routes) = &raw.routes {
         let count = reader.count(Some(routes), "routes", 1, MOST_ROUTES);
         let ask = match raw.ask.as_ref().map(|ask| ask.value.0.as_str()) {
-            Some("first") => Ask::First,
-            Some("last") => Ask::Last,
-            _ => Ask::Middle,
+            Some("first") => RoutePosition::First,
+            Some("last") => RoutePosition::Last,
+            _ => RoutePosition::Middle,
         };
         found.push((routes.place, Feature::Routes { count, ask }));
     }
@@ -254,7 +254,7 @@ fn check_running_upstream(
     let unsupported = pack.and_then(|pack| pack.unsupported.get(Feature::REVIEW_ELSEWHERE));
     let (message, help) = match (feature, unsupported) {
         (Feature::UpstreamTls, _) => (
-            "for a running upstream, the URL decides about TLS".to_owned(),
+            "for an upstream with `url`, the URL says whether to use TLS".to_owned(),
             "remove `upstream-tls` and write upstream: { url: https://… }",
         ),
         (Feature::TokenReview { .. }, _) if !with_token => (
@@ -347,7 +347,7 @@ pub(super) fn expand(
     let offered: Vec<Feature> = Feature::NAMES
         .iter()
         .filter(|name| known.is_some_and(|known| known.features.iter().any(|one| one == *name)))
-        .filter_map(|name| Feature::plausible(name))
+        .filter_map(|name| Feature::with_defaults(name))
         .filter(|feature| !matches!(feature, Feature::RoundRobin { .. }) || instances_of(upstream) > 1)
         .filter(|feature| is_measurable(*feature, upstream, known))
         .collect();

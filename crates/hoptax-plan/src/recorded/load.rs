@@ -2,7 +2,7 @@
 
 use super::kept;
 use super::shared::to_disk_all;
-use crate::{Action, Ask, Budget, Event, Figure, LoadPoint, LoadSelector, Objective, Search, Term};
+use crate::{Action, Budget, Event, Figure, LoadPoint, LoadSelector, Objective, RoutePosition, Search, Term};
 
 impl From<&LoadPoint> for kept::LoadPoint {
     fn from(point: &LoadPoint) -> Self {
@@ -111,9 +111,9 @@ impl From<Action> for kept::Action {
             Action::Reload => Self::Reload,
             Action::ChangeRoute { route } => Self::ChangeRoute {
                 route: match route {
-                    Ask::First => kept::Route::First,
-                    Ask::Middle => kept::Route::Middle,
-                    Ask::Last => kept::Route::Last,
+                    RoutePosition::First => kept::Route::First,
+                    RoutePosition::Middle => kept::Route::Middle,
+                    RoutePosition::Last => kept::Route::Last,
                 },
             },
             Action::RestartUpstream { instance, down } => Self::RestartUpstream { instance, down },
@@ -128,9 +128,9 @@ impl From<kept::Action> for Action {
             kept::Action::Reload => Self::Reload,
             kept::Action::ChangeRoute { route } => Self::ChangeRoute {
                 route: match route {
-                    kept::Route::First => Ask::First,
-                    kept::Route::Middle => Ask::Middle,
-                    kept::Route::Last => Ask::Last,
+                    kept::Route::First => RoutePosition::First,
+                    kept::Route::Middle => RoutePosition::Middle,
+                    kept::Route::Last => RoutePosition::Last,
                 },
             },
             kept::Action::RestartUpstream { instance, down } => Self::RestartUpstream { instance, down },

@@ -334,7 +334,7 @@ fn budgets() {
         ),
         (
             "{ metric: error_share, max: 1% }, { metric: error_share, max: 2% }",
-            "3:44 `max` of this metric is set twice for every gateway;",
+            "3:44 `max` of `error_share` is set twice for every gateway;",
         ),
         ("{ metric: added_p99 , maximum: 1ms }", "3:32 unknown key `maximum`;"),
         ("{ metric: p50, max: +10% }", "3:10 this limit is a change, but there is nothing to compare with;"),

@@ -126,7 +126,7 @@ fn wrong_access_is_refused() {
             "shy",
             "`shy` cannot send a client certificate to the upstream",
         ),
-        (SECURE, "{ name: envoy, features: [upstream-tls] }", "the URL decides about TLS"),
+        (SECURE, "{ name: envoy, features: [upstream-tls] }", "the URL says whether to use TLS"),
         (SECURE, "{ name: envoy, features: [token-review] }", "add token_file to `upstream`"),
         (
             &format!("{SECURE}, token_file: token"),

@@ -4,7 +4,7 @@
 use crate::support::{skip, yaml};
 use hoptax_lab::packs::{Pack, PackSet};
 use hoptax_lab::render::{self, Rendered, UpstreamAddress, Variables};
-use hoptax_plan::{Ask, Feature, Profile};
+use hoptax_plan::{Feature, Profile, RoutePosition};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -72,12 +72,12 @@ fn cases(name: &str) -> Vec<Case> {
     let pack = pack(name);
     let mut sets: Vec<Vec<Feature>> = vec![vec![]];
     let offered: Vec<Feature> =
-        pack.manifest().features.iter().filter_map(|name| Feature::plausible(name)).collect();
+        pack.manifest().features.iter().filter_map(|name| Feature::with_defaults(name)).collect();
     for feature in &offered {
         sets.push(match feature {
             Feature::Mtls => vec![Feature::Tls, Feature::Mtls],
             Feature::Consumers { .. } => vec![Feature::KeyAuth, Feature::Consumers { count: 3 }],
-            Feature::Routes { .. } => vec![Feature::Routes { count: 3, ask: Ask::Last }],
+            Feature::Routes { .. } => vec![Feature::Routes { count: 3, ask: RoutePosition::Last }],
             other => vec![*other],
         });
     }

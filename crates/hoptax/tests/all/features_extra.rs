@@ -11,7 +11,7 @@ mod world;
 use crate::support::{Scratch, skip};
 use crate::world::is_missing;
 use hoptax_lab::packs::binary;
-use hoptax_plan::{AccessLog, Ask, Feature, JwtAlgorithm, Profile};
+use hoptax_plan::{AccessLog, Feature, JwtAlgorithm, Profile, RoutePosition};
 use proofs::prove;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -23,7 +23,7 @@ fn sets() -> Vec<Vec<Feature>> {
     vec![
         vec![
             Feature::KeyAuth,
-            Feature::RateLimit { per_second: hoptax_plan::LIMIT_THAT_NEVER_BITES },
+            Feature::RateLimit { per_second: hoptax_plan::DEFAULT_RATE_LIMIT },
             Feature::AccessLog,
             Feature::HeaderRewrite,
             Feature::PathRewrite,
@@ -35,7 +35,7 @@ fn sets() -> Vec<Vec<Feature>> {
         ],
         vec![
             Feature::BasicAuth,
-            Feature::Routes { count: 5, ask: Ask::Middle },
+            Feature::Routes { count: 5, ask: RoutePosition::Middle },
             Feature::RoundRobin { instances: None },
         ],
         vec![Feature::Jwt(JwtAlgorithm::Rs256), Feature::Tls, Feature::Mtls],

@@ -12,7 +12,9 @@ use hoptax_lab::features::{REQUEST_REMOVED, REQUEST_SET, RESPONSE_REMOVED, RESPO
 use hoptax_lab::process::ProcessDriver;
 use hoptax_lab::{Driver as _, verify};
 use hoptax_load::spec::{ClientCertificate, TargetSpec, TlsSpec};
-use hoptax_plan::{Ask, Body, Feature, Gateway, GatewayKind, LIMIT_THAT_NEVER_BITES, Profile, Upstream};
+use hoptax_plan::{
+    Body, DEFAULT_RATE_LIMIT, Feature, Gateway, GatewayKind, Profile, RoutePosition, Upstream,
+};
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -118,7 +120,7 @@ impl RunningGateway {
 /// Proves that `feature` is on in `pack`.
 fn prove(pack: &str, profile: Profile, feature: &str) {
     let start = |features: &[Feature]| RunningGateway::start(pack, profile, features);
-    let plain = |name: &str| Feature::plausible(name).expect("a feature");
+    let plain = |name: &str| Feature::with_defaults(name).expect("a feature");
     match feature {
         "key-auth" => start(&[plain(feature)]).refuses_wrong_credentials(KEY_HEADER, &["no-such-key".into()]),
         "basic-auth" => {
@@ -132,7 +134,7 @@ fn prove(pack: &str, profile: Profile, feature: &str) {
         }
         "jwt-hs256" | "jwt-rs256" => tokens(&start(&[plain(feature)]), plain(feature)),
         "rate-limit" => {
-            let high = start(&[Feature::RateLimit { per_second: LIMIT_THAT_NEVER_BITES }]);
+            let high = start(&[Feature::RateLimit { per_second: DEFAULT_RATE_LIMIT }]);
             (0..30).for_each(|_| drop(high.lets_in(&GET)));
             let biting = start(&[Feature::RateLimit { per_second: 1 }]);
             biting.lets_in(&GET);
@@ -229,7 +231,7 @@ fn prove(pack: &str, profile: Profile, feature: &str) {
             gateway_under_test.refuses(403, &Request { from: Ipv4Addr::new(127, 0, 0, 2), ..GET });
         }
         "routes" => {
-            for ask in [Ask::First, Ask::Middle, Ask::Last] {
+            for ask in [RoutePosition::First, RoutePosition::Middle, RoutePosition::Last] {
                 let mut gateway_under_test = start(&[Feature::Routes { count: 50, ask }]);
                 gateway_under_test.lets_in(&GET);
                 gateway_under_test.change.prefix = "/route-00051".into();
@@ -335,7 +337,8 @@ fn prove_together(pack: &str) {
     let offered = &packs.get(pack).expect("a pack").manifest().features;
     let mut features: Vec<Feature> = Vec::new();
     // With one consumer: with several, each header would draw its own consumer.
-    for feature in offered.iter().filter(|name| *name != "consumers").map(|name| Feature::plausible(name)) {
+    for feature in offered.iter().filter(|name| *name != "consumers").map(|name| Feature::with_defaults(name))
+    {
         let feature = feature.expect("a feature");
         if !features.iter().any(|earlier| earlier.excludes(feature)) {
             features.push(feature);

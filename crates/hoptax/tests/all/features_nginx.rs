@@ -7,7 +7,7 @@ mod parties;
 use crate::world::is_missing;
 use hoptax_lab::features::KEY_HEADER;
 use hoptax_load::spec::TlsVersion;
-use hoptax_plan::{Ask, Feature, JwtAlgorithm, Profile};
+use hoptax_plan::{Feature, JwtAlgorithm, Profile, RoutePosition};
 use parties::{Origin, Started, driver, start, started};
 use std::io::Write as _;
 use std::net::Ipv4Addr;
@@ -108,7 +108,7 @@ fn tokens_are_verified() {
 
 #[test]
 fn a_high_limit_never_applies_and_a_low_one_does() {
-    let high = Feature::plausible("rate-limit").expect("named");
+    let high = Feature::with_defaults("rate-limit").expect("named");
     with_each(&[high], |started, _| {
         assert!(started.ask("/").statuses_of(500).iter().all(|status| *status == 200), "{}", started.what);
     });
@@ -318,7 +318,7 @@ fn only_allowed_addresses_are_accepted() {
 
 #[test]
 fn exactly_the_configured_routes_exist() {
-    let routes = Feature::Routes { count: 1000, ask: Ask::Middle };
+    let routes = Feature::Routes { count: 1000, ask: RoutePosition::Middle };
     with_each(&[routes], |started, origin| {
         let asked = started.ask("/x");
         for route in ["/route-00001", "/route-00500", "/route-01000"] {

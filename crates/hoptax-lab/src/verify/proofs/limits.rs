@@ -1,7 +1,7 @@
 //! Proofs of address lists, rate limits and access logs.
 
 use super::scene::{PAUSE, Proof, Request, Scene, not_on};
-use hoptax_plan::{Feature, LIMIT_THAT_NEVER_BITES};
+use hoptax_plan::{DEFAULT_RATE_LIMIT, Feature};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -39,7 +39,7 @@ pub(super) fn prove_addresses(scene: &Scene<'_>, feature: Feature) -> Proof {
 
 /// A limit within reach must reject requests; a higher one must let them through.
 pub(super) fn prove_rate(scene: &Scene<'_>, feature: Feature, per_second: u32) -> Proof {
-    if per_second >= LIMIT_THAT_NEVER_BITES {
+    if per_second >= DEFAULT_RATE_LIMIT {
         for _ in 0..LET_THROUGH {
             scene.let_through(feature, &scene.request("echo"))?;
         }

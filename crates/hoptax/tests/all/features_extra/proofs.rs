@@ -17,7 +17,7 @@ pub(super) fn prove(gateway: &Extra, feature: Feature) {
         Feature::KeyAuth => key_auth(gateway),
         Feature::BasicAuth => basic_auth(gateway),
         Feature::Jwt(_) => jwt(gateway),
-        Feature::RateLimit { .. } if feature.bites() => limit_bites(gateway),
+        Feature::RateLimit { .. } if feature.is_reachable_limit() => limit_bites(gateway),
         Feature::RateLimit { .. } => limit_never_bites(gateway),
         Feature::AccessLog => access_log(gateway),
         Feature::Tls => tls(gateway),

@@ -5,7 +5,7 @@ use crate::run::{run, run_directory, text, trials};
 use crate::support::{Json, Scratch};
 use crate::world::is_missing;
 use hoptax_lab::features::KEY_HEADER;
-use hoptax_plan::{Ask, Feature, Profile};
+use hoptax_plan::{Feature, Profile, RoutePosition};
 use std::collections::BTreeSet;
 
 /// All features of `pack`, except those that use the `authorization` header in place of `authorization`, and upstream
@@ -15,14 +15,14 @@ fn together(pack: &str, authorization: &str) -> Vec<Feature> {
     let offered = &packs.get(pack).expect("a pack").manifest().features;
     let mut features: Vec<_> = offered
         .iter()
-        .map(|name| match Feature::plausible(name).expect("a feature") {
-            Feature::Routes { .. } => Feature::Routes { count: 30, ask: Ask::Last },
+        .map(|name| match Feature::with_defaults(name).expect("a feature") {
+            Feature::Routes { .. } => Feature::Routes { count: 30, ask: RoutePosition::Last },
             Feature::Consumers { .. } => Feature::Consumers { count: 20 },
             other => other,
         })
         .filter(|feature| *feature != Feature::UpstreamTls)
         .filter(|feature| {
-            let wanted = Feature::plausible(authorization).expect("a feature");
+            let wanted = Feature::with_defaults(authorization).expect("a feature");
             feature.name() == authorization || !feature.excludes(wanted)
         })
         .collect();
