@@ -248,7 +248,7 @@ impl MadeTrial {
         self
     }
 
-    /// All responses carry timestamps, with these times before and after the upstream.
+    /// All responses carry timestamps, with these times on the request path and the response path.
     pub fn paths_us(mut self, request_us: u64, response_us: u64) -> Self {
         let all = |time_us| Some(encode(std::iter::repeat_n(time_us, REQUESTS as usize)));
         let histograms = &mut self.load().histograms;

@@ -16,16 +16,16 @@ pub(super) const IMPOSSIBLE: f64 = 0.001;
 /// times.
 pub(super) const MISSING: f64 = 0.01;
 
-/// Time before and after the upstream, µs. The upstream's own time is in neither.
+/// Time on the request path and on the response path, µs. The upstream's own time is in neither.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Path {
     /// Received by the upstream − sent, at the median.
     pub request_us_p50: Option<Estimate>,
     /// Completed − replied by the upstream, at the median.
     pub response_us_p50: Option<Estimate>,
-    /// What the gateway adds before the upstream, at the median; absent for direct.
+    /// Time that the gateway adds on the request path, at the median; absent for direct.
     pub added_request_us_p50: Option<Difference>,
-    /// What the gateway adds after the upstream, at the median; absent for direct.
+    /// Time that the gateway adds on the response path, at the median; absent for direct.
     pub added_response_us_p50: Option<Difference>,
     /// Number of responses with timestamps.
     pub responses: u64,
@@ -71,12 +71,12 @@ pub(super) fn refusal(trials: &[Trial<'_>]) -> Option<Refusal> {
     }
 }
 
-/// Selects the histogram of one direction.
-type Direction = for<'x> fn(&'x Trial<'_>) -> Option<&'x Histogram<u64>>;
+/// Selects the histogram of one path.
+type PathTimes = for<'x> fn(&'x Trial<'_>) -> Option<&'x Histogram<u64>>;
 
 /// Empty histograms are left out.
-const TO_UPSTREAM: Direction = |trial| trial.request_path.as_ref().filter(|times| !times.is_empty());
-const FROM_UPSTREAM: Direction = |trial| trial.response_path.as_ref().filter(|times| !times.is_empty());
+const REQUEST_PATH: PathTimes = |trial| trial.request_path.as_ref().filter(|times| !times.is_empty());
+const RESPONSE_PATH: PathTimes = |trial| trial.response_path.as_ref().filter(|times| !times.is_empty());
 
 impl Path {
     /// The split of a case, compared with the `direct` trials of the same load point; `None` if the plan does not ask
@@ -89,26 +89,26 @@ impl Path {
             trials.iter().filter_map(|trial| trial.load.stamps.as_ref()).map(|stamps| stamps.used).sum();
         let comparable = !is_direct && refusal(direct).is_none();
         let pairs = comparable.then(|| Pairs::new(trials, direct));
-        let added = |direction| added(pairs.as_ref()?, direct, direction);
+        let added = |times_of| added(pairs.as_ref()?, direct, times_of);
         (responses > 0).then(|| Self {
-            request_us_p50: own(trials, TO_UPSTREAM),
-            response_us_p50: own(trials, FROM_UPSTREAM),
-            added_request_us_p50: added(TO_UPSTREAM),
-            added_response_us_p50: added(FROM_UPSTREAM),
+            request_us_p50: own(trials, REQUEST_PATH),
+            response_us_p50: own(trials, RESPONSE_PATH),
+            added_request_us_p50: added(REQUEST_PATH),
+            added_response_us_p50: added(RESPONSE_PATH),
             responses,
         })
     }
 }
 
-fn own(trials: &[Trial<'_>], direction: Direction) -> Option<Estimate> {
-    let times = trials.iter().filter_map(|trial| Some((trial.round(), direction(trial)?)));
+fn own(trials: &[Trial<'_>], times_of: PathTimes) -> Option<Estimate> {
+    let times = trials.iter().filter_map(|trial| Some((trial.round(), times_of(trial)?)));
     Latency::of(&times.collect::<Vec<_>>()).p50
 }
 
 /// As the added times of the tax, with a noise floor of its own.
-fn added(pairs: &Pairs<'_, '_>, direct: &[Trial<'_>], direction: Direction) -> Option<Difference> {
-    let estimate = Added::new(pairs, direction).at(Statistic::P50)?;
-    let median = |trial| Statistic::P50.of(direction(trial)?);
+fn added(pairs: &Pairs<'_, '_>, direct: &[Trial<'_>], times_of: PathTimes) -> Option<Difference> {
+    let estimate = Added::new(pairs, times_of).at(Statistic::P50)?;
+    let median = |trial| Statistic::P50.of(times_of(trial)?);
     let drift = |(first, last)| Some(median(last)? - median(first)?);
     let floor = root_mean_square(&first_and_last(direct).into_iter().filter_map(drift).collect::<Vec<_>>());
     Some(Difference::new(estimate, 0.0, floor))
@@ -123,7 +123,7 @@ mod tests {
         run.analyse().case(gateway, 0).expect("measured").path.clone()
     }
 
-    /// Three rounds. Direct takes 20 µs before and 30 µs after the upstream; the gateway adds 45 and 10.
+    /// Three rounds. Direct takes 20 µs on the request path and 30 µs on the response path; the gateway adds 45 and 10.
     fn run() -> Run {
         let mut run = Run::closed(1);
         for round in 0..3 {
@@ -168,7 +168,8 @@ mod tests {
             run.push(via("nginx", round).paths_us(50, 40 + u64::from(round)));
         }
         let path = path(&run, "nginx").expect("stamped");
-        // 30 µs are added before the upstream, where the two direct trials differ by 40; after it they do not differ.
+        // 30 µs are added on the request path, where the two direct trials differ by 40; on the response path they do
+        // not differ.
         assert!(!path.added_request_us_p50.expect("three rounds").distinguishable);
         assert!(path.added_response_us_p50.expect("three rounds").distinguishable);
     }

@@ -41,7 +41,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
 }
 
 fn refused(case: &Case, refusal: &Refusal) -> Finding {
-    let no_split = "The time before and after the upstream cannot be separated.";
+    let no_split = "Request path and response path cannot be separated.";
     let (severity, evidence, message, advice) = match refusal {
         Refusal::OtherClock { generator, upstream } => (
             Severity::Warning,
