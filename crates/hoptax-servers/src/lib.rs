@@ -1,5 +1,5 @@
-//! HTTP servers that hoptax brings itself: the built-in upstream, which counts what it receives, and the reference hops,
-//! whose delays are known. They run on the load engine's event loop. [`http_client`] is the client that talks to them and to gateways.
+//! hoptax's own HTTP servers: the built-in upstream, which counts its requests, and the reference hops with known
+//! delays. They use the load engine's event loop. [`http_client`] is the client for them and for gateways.
 #![forbid(unsafe_code)]
 
 pub mod hop;

@@ -173,7 +173,7 @@ impl Controller for UpstreamController {
         let Action::RestartUpstream { instance, down } = action else {
             return Err("only a gateway can do that".into());
         };
-        let tell = |what| upstream::tell_instance(self.control, instance, what);
+        let tell = |what| upstream::send_order(self.control, instance, what);
         tell(upstream::Order::Close).map_err(|error| format!("{error:#}"))?;
         std::thread::sleep(down);
         tell(upstream::Order::Open).map_err(|error| format!("{error:#}"))?;

@@ -1,8 +1,8 @@
 //! `hop-l4`: forwards bytes without reading them.
 //!
-//! Every connection that is accepted gets one of its own to an upstream. Each way has its own end: when one side stops
-//! sending, the other is told so, and may go on sending; the pair is closed when both have ended and everything has
-//! left, or as soon as either breaks.
+//! Each accepted connection gets its own connection to an upstream. When one side stops sending, the hop passes that
+//! end on to the other side, which may continue to send. The pair is closed when both sides have ended and all bytes
+//! were sent, or when either connection fails.
 
 use super::turns::{HIGH_WATER, Turns};
 use crate::net::Tokens;
@@ -11,7 +11,7 @@ use hoptax_load::event_loop::{AfterEnd, Epoll, EventLoop, Handler, Token};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 
-/// Serves until told to stop.
+/// Serves until stopped.
 pub(super) fn serve(
     listener: TcpListener,
     upstreams: Vec<SocketAddr>,
@@ -34,11 +34,11 @@ struct Side {
     other: Token,
     /// False for an upstream's side until its connect has succeeded.
     connected: bool,
-    /// Its peer sends no more.
+    /// The peer has stopped sending.
     ended: bool,
-    /// Held back, as the other side is slow.
+    /// Reading is paused because the other side is slow.
     paused: bool,
-    /// What is to be sent to it once it is connected.
+    /// Bytes to send once it is connected.
     waiting: Vec<u8>,
 }
 
@@ -51,7 +51,7 @@ impl Side {
 struct Pairs {
     turns: Turns,
     tokens: Tokens,
-    /// By token; `None` is free, or a listener.
+    /// By token; `None`: free, or a listener.
     sides: Vec<Option<Side>>,
 }
 
@@ -67,7 +67,7 @@ impl Pairs {
         self.sides.get_mut(token.index())?.as_mut()
     }
 
-    /// Closes whatever is left of a pair.
+    /// Closes what remains of a pair.
     fn close_pair(&mut self, io: &mut impl EventLoop, token: Token) {
         let Some(side) = self.sides[token.index()].take() else { return };
         for token in [token, side.other] {
@@ -77,7 +77,7 @@ impl Pairs {
         }
     }
 
-    /// Sends on to `to`, or keeps it until that is connected; holds `from` back when `to` does not keep up.
+    /// Sends bytes to `to`, or keeps them until it is connected. Pauses `from` if `to` is slow.
     fn forward(&mut self, io: &mut impl EventLoop, from: Token, to: Token, bytes: &[u8]) {
         let Some(target) = self.side(to) else { return };
         let backlog = if target.connected {
@@ -97,7 +97,7 @@ impl Pairs {
         }
     }
 
-    /// Passes the end of `from` on to `to`, and closes the pair if that was all.
+    /// Passes the end of `from` on to `to`, and closes the pair if both have ended.
     fn pass_end(&mut self, io: &mut impl EventLoop, from: Token, to: Token) {
         if io.finish(to).is_err() {
             return self.close_pair(io, from);
@@ -160,7 +160,7 @@ impl<L: EventLoop> Handler<L> for Pairs {
         let other = side.other;
         match result {
             Err(_) => self.close_pair(io, token),
-            // One that is not connected yet is told once it is.
+            // If the other side is not connected yet, the end is passed on when it is.
             Ok(()) if self.side(other).is_some_and(|side| side.connected) => self.pass_end(io, token, other),
             Ok(()) => {}
         }

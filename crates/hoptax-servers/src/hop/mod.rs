@@ -1,4 +1,4 @@
-//! The hops: built-in reference proxies, the least that any hop can cost on this machine.
+//! The hops: built-in reference proxies, which show the least cost of any hop on this machine.
 
 mod l4;
 mod l7;
@@ -11,33 +11,33 @@ use hoptax_plan::{HopDelay, HopKind};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
-/// What `hoptax hop` prints when it is ready, as one line of JSON.
+/// Output of `hoptax hop` when it is ready: one line of JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HopReady {
-    /// Where it listens.
+    /// Its address.
     pub listen: SocketAddr,
 }
 
-/// How a hop runs.
+/// Settings of a hop.
 #[derive(Debug, Clone)]
 pub struct HopSettings {
-    /// Which of the two.
+    /// The kind of hop.
     pub kind: HopKind,
-    /// Where to listen; port 0 is the kernel's choice.
+    /// Address to listen on; port 0: the kernel chooses.
     pub listen: SocketAddr,
-    /// Where to forward, in turn; at least one.
+    /// Addresses to forward to, in turn; at least one.
     pub upstreams: Vec<SocketAddr>,
-    /// Threads, each with a listener of its own on the same port; at least one.
+    /// Threads, each with its own listener on the same port; at least one.
     pub workers: u32,
     /// Worker `i` is pinned to `cpus[i mod n]`; empty: not pinned.
     pub cpus: Vec<u32>,
-    /// What [`HopKind::L7`] adds on purpose.
+    /// Planted delay, for [`HopKind::L7`] only.
     pub delay: Option<HopDelay>,
-    /// Decides which requests are delayed.
+    /// Seed for the choice of delayed requests.
     pub seed: u64,
 }
 
-/// A hop that runs in this process until it is dropped.
+/// A hop in this process; dropping it stops it.
 #[derive(Debug)]
 pub struct RunningHop {
     ready: HopReady,
@@ -45,24 +45,24 @@ pub struct RunningHop {
 }
 
 impl RunningHop {
-    /// Starts it; it is ready when this returns. The upstreams need not be there yet.
+    /// Starts a hop; it is ready when this returns. The upstreams need not run yet.
     ///
     /// # Errors
-    /// If the address is in use, a CPU is not there, or there are no upstreams or workers.
+    /// If the address is in use, a CPU is not available, or there are no upstreams or workers.
     pub fn start(settings: &HopSettings) -> anyhow::Result<Self> {
         anyhow::ensure!(!settings.upstreams.is_empty(), "a hop needs at least one upstream");
         anyhow::ensure!(settings.workers > 0, "a hop needs at least one worker");
         let delayed = settings.delay.is_none() || settings.kind == HopKind::L7;
-        anyhow::ensure!(delayed, "only the hop that reads requests can delay them");
+        anyhow::ensure!(delayed, "only hop-l7 can delay requests");
         check_cpus(&settings.cpus)?;
         net::raise_descriptor_limit();
-        // Only several workers share the port: one alone shall be told when somebody else has it.
+        // Only several workers share the port: a single one must get an error if another process uses it.
         let shared = settings.workers > 1;
         let first = net::listener(settings.listen, shared).context("the hop's listener")?;
         let listen = first.local_addr()?;
         let mut listeners = vec![first];
         for _ in 1..settings.workers {
-            listeners.push(net::listener(listen, shared).context("a further worker of the hop")?);
+            listeners.push(net::listener(listen, shared).context("another worker's listener of the hop")?);
         }
         let mut threads = Threads::default();
         for (index, listener) in listeners.into_iter().enumerate() {
@@ -81,12 +81,12 @@ impl RunningHop {
         Ok(Self { ready: HopReady { listen }, threads })
     }
 
-    /// Where it listens.
+    /// Its address.
     pub fn ready(&self) -> &HopReady {
         &self.ready
     }
 
-    /// Its threads, to wait for.
+    /// Its threads.
     pub fn threads(&self) -> &Threads {
         &self.threads
     }

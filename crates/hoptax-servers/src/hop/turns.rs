@@ -1,11 +1,11 @@
-//! What both hops share: upstreams in turn, and how much may wait for a slow reader.
+//! Round robin over upstreams, and the limit of buffered bytes, for both hops.
 
 use std::net::SocketAddr;
 
-/// Bytes that may wait for one side's slow reader before the other side is held back.
+/// Bytes that may wait for a slow reader before the other side is paused.
 pub(super) const HIGH_WATER: usize = 256 * 1024;
 
-/// The upstreams in turn. Workers begin at different ones, so that few requests spread too.
+/// Round robin over the upstreams. Workers start at different ones, so that few requests are also distributed.
 #[derive(Debug)]
 pub(super) struct Turns {
     upstreams: Vec<SocketAddr>,
@@ -17,7 +17,7 @@ impl Turns {
         Self { next: worker % upstreams.len(), upstreams }
     }
 
-    /// The index of the next one.
+    /// Index of the next upstream.
     pub(super) fn next(&mut self) -> usize {
         let index = self.next;
         self.next = (index + 1) % self.upstreams.len();

@@ -1,5 +1,4 @@
-//! Every answer an instance can give, written once before anything starts: on the way of a request nothing is
-//! formatted or copied.
+//! All responses of an instance, built before it starts: during a request nothing is formatted or copied.
 
 use anyhow::Context as _;
 use hoptax_load::stamp::{self, Stamp};
@@ -8,19 +7,19 @@ use hoptax_record::bounded;
 use hoptax_wire::http1::{Version, response_head};
 use std::sync::Arc;
 
-/// Bodies up to this size are kept behind each head, so that an answer is one send; larger ones once for all.
+/// Bodies up to this size are stored with each head, so that a response is one send; larger ones are stored once.
 const INLINE_BODY: usize = 64 * 1024;
 
-/// Which answer a request gets.
+/// Properties that select a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct AnswerTo {
     /// Version of the request.
     pub(super) version: Version,
-    /// Whether the connection stays.
+    /// Whether the connection stays open.
     pub(super) keep_alive: bool,
     /// Whether the request was a HEAD.
     pub(super) head: bool,
-    /// Whether it is one of the failures that were asked for.
+    /// Whether it is a planted failure.
     pub(super) failed: bool,
 }
 
@@ -44,33 +43,33 @@ impl AnswerTo {
     }
 }
 
-/// All answers. A copy shares the large body.
+/// All responses. Clones share the large body.
 #[derive(Debug, Clone)]
 pub(super) struct Answers {
     /// Heads with inline bodies, by [`AnswerTo::index`].
     written: Vec<Vec<u8>>,
-    /// The configured body where it is too large to stand in each of `written`; else empty.
+    /// The configured body if it is larger than [`INLINE_BODY`]; else empty.
     large_body: Arc<Vec<u8>>,
-    /// Where each of `written` has room for stamps; empty where answers carry none.
+    /// Position of the stamps in each of `written`; empty without stamps.
     stamps: Vec<usize>,
 }
 
-/// Body of the failures that were asked for.
+/// Body of planted failures.
 const FAILURE_BODY: &[u8] = b"this request was chosen to fail\n";
 
-/// The answer to what is not a request.
+/// Response to a malformed request.
 pub(super) const BAD_REQUEST: &[u8] =
     b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\nconnection: close\r\ncontent-length: 12\r\n\r\nbad request\n";
 
-/// What a client is sent that waits for it before its body.
+/// Interim response for a client that waits before it sends its body.
 pub(super) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 impl Answers {
-    /// With `stamps`, answers have room for them.
+    /// With `stamps`, responses have space for them.
     pub(super) fn new(settings: &BuiltInUpstream, stamps: bool) -> anyhow::Result<Self> {
         anyhow::ensure!(
             (200..=599).contains(&settings.status),
-            "the upstream cannot answer with status {}: choose one from 200 to 599",
+            "the upstream cannot answer with status {}. Choose one from 200 to 599",
             settings.status
         );
         let body = bytes(&settings.body)?;
@@ -81,7 +80,7 @@ impl Answers {
                 if to.failed { (500, FAILURE_BODY) } else { (settings.status, body.as_slice()) };
             let mut answer = head(to, status, (&settings.headers, stamps), body.len())?;
             if stamps {
-                places.push(blank_in(&answer).context("an answer has no room for stamps")?);
+                places.push(blank_in(&answer).context("a response has no space for stamps")?);
             }
             if has_body(status) && !to.head && body.len() <= INLINE_BODY {
                 answer.extend_from_slice(body);
@@ -93,20 +92,19 @@ impl Answers {
         Ok(Self { written, large_body, stamps: places })
     }
 
-    /// Whether answers carry stamps.
+    /// Whether responses carry stamps.
     pub(super) fn are_stamped(&self) -> bool {
         !self.stamps.is_empty()
     }
 
-    /// Writes `stamp` into an answer, over that of the request before: nothing is put together anew. Only where
-    /// [`Answers::are_stamped`].
+    /// Overwrites the stamp in a response. Only if [`Answers::are_stamped`].
     pub(super) fn stamp(&mut self, to: AnswerTo, stamp: Stamp) {
         let (index, at) = (to.index(), self.stamps[to.index()]);
         let place = &mut self.written[index][at..at + stamp::LENGTH];
         stamp.write(place.try_into().expect("as long as a stamp"));
     }
 
-    /// The bytes of an answer: what was written for it, and the large body that follows (mostly empty).
+    /// The bytes of a response: the prepared part, and the large body after it (usually empty).
     pub(super) fn get(&self, to: AnswerTo) -> (&[u8], &[u8]) {
         let body = if to.head || to.failed { &[] } else { self.large_body.as_slice() };
         (&self.written[to.index()], body)
@@ -117,7 +115,7 @@ fn has_body(status: u16) -> bool {
     !matches!(status, 204 | 304)
 }
 
-/// Where the room for stamps begins in a head.
+/// Position of the stamps in a head.
 fn blank_in(head: &[u8]) -> Option<usize> {
     let line = format!("\r\n{}: {}\r\n", stamp::HEADER, stamp::BLANK);
     let at = head.windows(line.len()).position(|window| window == line.as_bytes())?;
@@ -132,13 +130,10 @@ fn head(
 ) -> anyhow::Result<Vec<u8>> {
     let mut headers: Vec<(&str, &str)> = Vec::new();
     let typed = |name: &str| extra.iter().any(|(typed, _)| typed.eq_ignore_ascii_case(name));
-    anyhow::ensure!(
-        !typed("connection"),
-        "header `connection` is written by hoptax itself, as each request asks for it; leave it out"
-    );
+    anyhow::ensure!(!typed("connection"), "hoptax writes the header `connection` itself. Remove it");
     anyhow::ensure!(
         !(stamps && typed(stamp::HEADER)),
-        "header `{}` is written by hoptax itself where stamps are asked for; leave it out",
+        "hoptax writes the header `{}` itself if stamps are on. Remove it",
         stamp::HEADER
     );
     if stamps {
@@ -154,14 +149,14 @@ fn head(
         (_, false) => headers.push(("connection", "close")),
     }
     let length = has_body(status).then_some(length as u64);
-    // A server answers in its own highest version whatever the request's was (RFC 9112 §2.3).
+    // A server answers in its own highest version, whatever the request's version (RFC 9112 §2.3).
     response_head(Version::Http11, status, headers, length).context("the upstream's headers")
 }
 
-/// The bytes of a body, of an answer or of a request.
+/// The bytes of a body, of a response or a request.
 ///
 /// # Errors
-/// If its file cannot be read, or it is larger than memory.
+/// If its file cannot be read, or it does not fit in memory.
 pub fn bytes(body: &Body) -> anyhow::Result<Vec<u8>> {
     Ok(match body {
         Body::Size(size) => pattern(usize::try_from(*size).context("the body does not fit into memory")?),
@@ -171,8 +166,8 @@ pub fn bytes(body: &Body) -> anyhow::Result<Vec<u8>> {
     })
 }
 
-/// Printable, the same every time, and without a period that is a power of two, so that a shifted or repeated block
-/// of a broken proxy is seen.
+/// Printable text, always the same. Its period is not a power of two, so that a block that a broken proxy shifts or
+/// repeats is noticed.
 pub(super) fn pattern(size: usize) -> Vec<u8> {
     const LINE: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ\n";
     LINE.iter().copied().cycle().take(size).collect()
@@ -213,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_each_request_needs_to_hear() {
+    fn each_request_gets_the_right_response() {
         let settings = settings(200, Body::Text("hi".into()));
         let head = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\nx-a: b\r\n";
         assert_eq!(text(&settings, PLAIN), format!("{head}content-length: 2\r\n\r\nhi"));
@@ -230,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_stand_where_they_may() {
+    fn bodies_are_sent_where_they_are_allowed() {
         assert_eq!(text(&settings(204, Body::Size(5)), PLAIN), "HTTP/1.1 204 No Content\r\nx-a: b\r\n\r\n");
         let large = text(&settings(200, Body::Size(1 << 20)), PLAIN);
         assert_eq!(large.len() - large.find("\r\n\r\n").expect("a head") - 4, 1 << 20);
@@ -238,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_cannot_be_answered() {
+    fn impossible_settings_are_refused() {
         let message =
             |settings: &BuiltInUpstream| format!("{:#}", Answers::new(settings, false).expect_err("refused"));
         assert!(message(&settings(101, Body::Size(0))).contains("101"));
@@ -247,7 +242,7 @@ mod tests {
         broken.headers = vec![("x".into(), "a\r\nb: c".into())];
         assert!(message(&broken).contains("control character"));
         broken.headers = vec![("Connection".into(), "close".into())];
-        assert!(message(&broken).contains("leave it out"));
+        assert!(message(&broken).contains("writes the header `connection` itself"));
     }
 
     #[test]
@@ -269,6 +264,11 @@ mod tests {
         let mut own = settings(200, Body::Size(0));
         own.headers = vec![("Hoptax-Stamp".into(), "1 2".into())];
         assert!(Answers::new(&own, false).is_ok());
-        assert!(Answers::new(&own, true).expect_err("refused").to_string().contains("leave it out"));
+        assert!(
+            Answers::new(&own, true)
+                .expect_err("refused")
+                .to_string()
+                .contains("if stamps are on. Remove it")
+        );
     }
 }

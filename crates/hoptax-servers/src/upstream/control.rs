@@ -14,7 +14,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
-/// Serves `counts`, those of each instance's listeners, until told to stop.
+/// Serves `counts`, those of each instance's listeners, until stopped.
 pub(super) fn serve(
     listener: TcpListener,
     counts: &[Vec<Arc<Counts>>],
@@ -80,7 +80,7 @@ impl Control<'_> {
         token
     }
 
-    /// Appends the answers to everything in the connection's input; `false`: it is to be closed after them.
+    /// Appends the responses to all requests in the connection's input; `false`: close it after them.
     fn answer(&mut self, token: Token, answers: &mut Vec<u8>) -> bool {
         let connection = &mut self.connections[token.index()];
         loop {
@@ -120,7 +120,7 @@ fn response(
     asked: Asked,
     keep_alive: bool,
 ) -> Vec<u8> {
-    const KNOWN: &str = "ask for GET /ledger, POST /instances/0/close or POST /instances/0/open\n";
+    const KNOWN: &str = "use GET /ledger, POST /instances/0/close or POST /instances/0/open\n";
     let (status, kind, body) = match asked {
         Asked::Ledger => {
             let instances = counts.iter().map(|listeners| Counts::read(listeners)).collect();
@@ -128,9 +128,9 @@ fn response(
             (200, "application/json", serde_json::to_vec(&ledger).expect("counts and names only"))
         }
         Asked::Instance(index, order) => {
-            match switches.get(index).map(|of| of.iter().all(|switch| switch.tell(order))) {
+            match switches.get(index).map(|of| of.iter().all(|switch| switch.send(order))) {
                 Some(true) => (200, "text/plain", b"done\n".to_vec()),
-                Some(false) => (503, "text/plain", b"the instance did not do so in time\n".to_vec()),
+                Some(false) => (503, "text/plain", b"the instance did not react in time\n".to_vec()),
                 None => (404, "text/plain", b"there is no such instance\n".to_vec()),
             }
         }
@@ -144,16 +144,19 @@ fn response(
     response
 }
 
-/// Tells an instance of the upstream whose control socket this is to go away or to come back, and returns when it has.
+/// Closes or opens an instance of the upstream with this control socket, and returns when it is done.
 ///
 /// # Errors
-/// If the upstream does not answer, has no such instance, or the instance did not do so in time.
-pub fn tell_instance(control: SocketAddr, instance: u32, order: Order) -> anyhow::Result<()> {
+/// If the upstream does not answer, has no such instance, or the instance does not react in time.
+pub fn send_order(control: SocketAddr, instance: u32, order: Order) -> anyhow::Result<()> {
     let path = format!("/instances/{instance}/{}", order.name());
-    let status = readiness::send(control, "POST", &path).with_context(|| {
-        format!("instance {instance} of the upstream could not be told to {}", order.name())
-    })?;
-    anyhow::ensure!(status == 200, "instance {instance} of the upstream did not {}: {status}", order.name());
+    let status = readiness::send(control, "POST", &path)
+        .with_context(|| format!("cannot {} instance {instance} of the upstream", order.name()))?;
+    anyhow::ensure!(
+        status == 200,
+        "cannot {} instance {instance} of the upstream: status {status}",
+        order.name()
+    );
     Ok(())
 }
 
@@ -168,7 +171,7 @@ impl<L: EventLoop> Handler<L> for Control<'_> {
         self.connections[token.index()].input.extend_from_slice(bytes);
         let mut answers = Vec::new();
         let stays = self.answer(token, &mut answers);
-        // The answers are far smaller than a socket's buffer, so closing right after them loses nothing.
+        // The responses are far smaller than a socket's buffer, so closing right after them loses nothing.
         if io.send(token, &answers).is_err() || !stays {
             self.close(io, token);
         }

@@ -1,11 +1,11 @@
-//! The counts of one listener: written by its thread alone, read by the control thread.
+//! The counts of one listener: its thread writes them, the control thread reads them.
 
 use crate::ledger::InstanceCounts;
 use hoptax_wire::http1::Version;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A count with one writer. So a load and a store do, where several writers would need a locked instruction.
+/// A counter with one writer. It needs only a load and a store; several writers would need a locked instruction.
 #[derive(Debug, Default)]
 pub(super) struct Count(AtomicU64);
 
@@ -23,7 +23,7 @@ impl Count {
     }
 }
 
-/// Counts since the instance started. On a cache line of their own: instances run on different CPUs.
+/// Counts since the instance started, on their own cache line, because instances run on different CPUs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Counts {
@@ -33,7 +33,7 @@ pub(super) struct Counts {
     pub(super) open: Count,
     pub(super) bytes_in: Count,
     pub(super) bytes_out: Count,
-    /// Token reviews, which are among the requests.
+    /// Token reviews, also counted as requests.
     pub(super) reviews: Count,
 }
 
@@ -45,7 +45,7 @@ impl Counts {
         }
     }
 
-    /// The counts of all listeners of one instance, as the ledger tells them.
+    /// The sum over all listeners of one instance, for the ledger.
     pub(super) fn read(listeners: &[Arc<Self>]) -> InstanceCounts {
         let sum = |count: fn(&Self) -> &Count| listeners.iter().map(|one| count(one).get()).sum::<u64>();
         let (http10, http11) = (sum(|one| &one.http10), sum(|one| &one.http11));

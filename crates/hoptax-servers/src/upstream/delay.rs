@@ -1,10 +1,10 @@
-//! What is drawn for each request: how long its answer is held back, and whether it fails.
+//! Random choices for each request: the delay of its response, and whether it fails.
 
 use hoptax_load::random::Random;
 use hoptax_plan::{BuiltInUpstream, Delay};
 use std::time::Duration;
 
-/// One instance's draws.
+/// The random choices of one instance.
 #[derive(Debug, Clone)]
 pub(super) struct Behaviour {
     delay: Delay,
@@ -13,7 +13,7 @@ pub(super) struct Behaviour {
 }
 
 impl Behaviour {
-    /// Instances draw from unrelated streams of one seed.
+    /// Instances use independent random streams of one seed.
     pub(super) fn new(settings: &BuiltInUpstream, seed: u64, instance: u64) -> Self {
         Self {
             delay: settings.delay.clone(),
@@ -22,7 +22,7 @@ impl Behaviour {
         }
     }
 
-    /// Nanoseconds that the next answer is held back.
+    /// Delay of the next response, nanoseconds.
     pub(super) fn delay_ns(&mut self) -> u64 {
         match &self.delay {
             Delay::Fixed(delay) => nanoseconds(*delay),
@@ -39,13 +39,13 @@ impl Behaviour {
                     }
                     left -= share;
                 }
-                // Shares add up to 1 but for rounding.
+                // The shares sum to 1, except for rounding.
                 choices.last().map_or(0, |(_, delay)| nanoseconds(*delay))
             }
         }
     }
 
-    /// Whether the next request is one of the failures.
+    /// Whether the next request fails.
     pub(super) fn fails(&mut self) -> bool {
         self.failures > 0.0 && self.random.unit() < self.failures
     }
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn draws_what_was_asked_for() {
+    fn draws_the_configured_delays() {
         assert!(draws(Delay::Fixed(milliseconds(2))).iter().all(|&ns| ns == 2 * MILLISECOND));
         let uniform = draws(Delay::Uniform { from: milliseconds(1), to: milliseconds(3) });
         assert!(uniform.iter().all(|ns| (MILLISECOND..=3 * MILLISECOND).contains(ns)));
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn fails_the_share_that_was_asked_for_and_repeats_by_seed() {
+    fn fails_the_configured_share_and_repeats_by_seed() {
         let failures = |seed| {
             let mut behaviour = behaviour(Delay::Fixed(Duration::ZERO), 0.1, seed);
             (0..100_000).map(|_| behaviour.fails()).collect::<Vec<_>>()

@@ -1,7 +1,7 @@
 //! The built-in upstream: answers every request as its settings say, and keeps a ledger.
 //!
-//! Each instance is one thread with a listener and an event loop of its own, and a second one where it answers over TLS as
-//! well; nothing is shared between them on the way of a request. A further thread serves the ledger on the control socket.
+//! Each instance is one thread with its own listener and event loop, and a second one for TLS if needed. They share
+//! nothing during a request. Another thread serves the ledger on the control socket.
 
 mod answer;
 mod control;
@@ -14,7 +14,7 @@ mod special;
 mod switch;
 
 pub use answer::bytes;
-pub use control::tell_instance;
+pub use control::send_order;
 pub use special::{LONG_HEADER, MARK, RESPONSE_REMOVED, TOKEN_REVIEW_PATH};
 pub use switch::Order;
 
@@ -26,47 +26,47 @@ use serde::{Deserialize, Serialize};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 
-/// What `hoptax upstream` prints when it is ready, as one line of JSON.
+/// Output of `hoptax upstream` when it is ready: one line of JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UpstreamReady {
-    /// Where the instances answer, in their order.
+    /// Addresses of the instances, in order.
     pub instances: Vec<SocketAddr>,
-    /// Where the same instances answer over TLS; empty where that was not asked for.
+    /// TLS addresses of the same instances; empty without TLS.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tls_instances: Vec<SocketAddr>,
-    /// Where the ledger is served.
+    /// Address of the control socket.
     pub control: SocketAddr,
 }
 
-/// Environment variable of `hoptax upstream` with certificate and key: other users can read a process's arguments, and not
-/// its environment.
+/// Environment variable of `hoptax upstream` with certificate and key: other users can read a process's arguments,
+/// but not its environment.
 pub const IDENTITY: &str = "HOPTAX_UPSTREAM_IDENTITY";
 
-/// Environment variable of `hoptax upstream` with what good tokens are signed with.
+/// Environment variable of `hoptax upstream` with the secret that signs valid tokens.
 pub const TOKEN_SECRET: &str = "HOPTAX_UPSTREAM_TOKEN_SECRET";
 
-/// How an upstream runs, apart from how it answers.
+/// Settings of an upstream that do not affect its responses.
 #[derive(Debug, Clone, Default)]
 pub struct Placement {
-    /// Port of the ledger; the kernel's choice when absent.
+    /// Port of the control socket; the kernel's choice if absent.
     pub control_port: Option<u16>,
     /// Instance `i` is pinned to `cpus[i mod n]`; empty: not pinned.
     pub cpus: Vec<u32>,
     /// Seed of delays and failures.
     pub seed: u64,
-    /// Where everything listens; 127.0.0.1 when absent.
+    /// Address to listen on; 127.0.0.1 if absent.
     pub address: Option<Ipv4Addr>,
-    /// Further ports of the first instance.
+    /// Additional ports of the first instance.
     pub also: Vec<u16>,
-    /// Whether answers carry stamps ([`hoptax_load::stamp`]).
+    /// Whether responses carry stamps ([`hoptax_load::stamp`]).
     pub stamps: bool,
-    /// Certificate chain and private key, PEM: then each instance has a second listener, which answers over TLS.
+    /// Certificate chain and private key, PEM. With them each instance has a second listener, for TLS.
     pub identity: Option<String>,
-    /// What good tokens are signed with (HS256), for token reviews; without it no token is good.
+    /// Secret of valid tokens (HS256), for token reviews; without it no token is valid.
     pub token_secret: Option<String>,
 }
 
-/// An upstream that runs in this process until it is dropped.
+/// An upstream in this process; dropping it stops it.
 #[derive(Debug)]
 pub struct RunningUpstream {
     ready: UpstreamReady,
@@ -74,10 +74,10 @@ pub struct RunningUpstream {
 }
 
 impl RunningUpstream {
-    /// Starts it; it is ready when this returns.
+    /// Starts an upstream; it is ready when this returns.
     ///
     /// # Errors
-    /// If a setting makes no sense, the body's file cannot be read, a port is in use or a CPU is not there.
+    /// If a setting is invalid, the body's file cannot be read, a port is in use or a CPU is not available.
     pub fn start(settings: &BuiltInUpstream, placement: &Placement) -> anyhow::Result<Self> {
         anyhow::ensure!(settings.instances > 0, "an upstream needs at least one instance");
         check_cpus(&placement.cpus)?;
@@ -104,7 +104,8 @@ impl RunningUpstream {
             .also
             .iter()
             .map(|&port| {
-                net::listener(SocketAddr::from((host, port)), false).context("a further port of the upstream")
+                net::listener(SocketAddr::from((host, port)), false)
+                    .context("an additional port of the upstream")
             })
             .collect::<anyhow::Result<Vec<_>>>()?;
         let control = SocketAddr::from((host, placement.control_port.unwrap_or(0)));
@@ -125,17 +126,17 @@ impl RunningUpstream {
         let secure =
             (0_u32..).zip(secure_listeners).map(|(instance, listener)| (instance, listener, tls.clone()));
         for ((instance, listener, tls), seen) in plain.chain(secure).zip(all.clone()) {
-            let everybody = all.clone();
+            let all_counts = all.clone();
             counts[instance as usize].push(Arc::clone(&seen));
             let behaviour = delay::Behaviour::new(settings, placement.seed, u64::from(instance));
             let switch = Arc::new(switch::Switch::new(listener.local_addr()?));
             switches[instance as usize].push(Arc::clone(&switch));
-            // Each its own, as stamps are written into them.
+            // Each instance has its own copy, because stamps are written into it.
             let answers = answers.clone();
             let token_secret = placement.token_secret.clone();
             let cpu = placement.cpus.get(instance as usize % placement.cpus.len().max(1)).copied();
             let name = format!("upstream-{}{instance}", if tls.is_some() { "tls-" } else { "" });
-            // The further ports are the first instance's.
+            // The additional ports belong to the first instance.
             let address = listener.local_addr()?;
             let listeners = std::iter::once(listener).chain(also.drain(..)).collect();
             threads.spawn(&name, address, cpu, move |stop| {
@@ -145,7 +146,7 @@ impl RunningUpstream {
                     answers,
                     behaviour,
                     counts: &seen,
-                    everybody: &everybody,
+                    all_counts: &all_counts,
                     room,
                     token_secret: token_secret.as_deref(),
                     switch: &switch,
@@ -159,30 +160,30 @@ impl RunningUpstream {
         Ok(Self { ready, threads })
     }
 
-    /// Where it answers.
+    /// Its addresses.
     pub fn ready(&self) -> &UpstreamReady {
         &self.ready
     }
 
-    /// Its threads, to wait for.
+    /// Its threads.
     pub fn threads(&self) -> &Threads {
         &self.threads
     }
 }
 
-/// Descriptors beside the connections: standard streams, listeners, event loops.
-const BESIDE: u64 = 32;
+/// Descriptors besides the connections: standard streams, listeners, event loops.
+const OVERHEAD: u64 = 32;
 
-/// Connections that one instance may hold: a tenth of the descriptors stays free, so that the ledger can be asked for
-/// whatever happens.
+/// Connections that one instance may hold: a tenth of the descriptors stays free, so that the ledger can always be
+/// read.
 fn room(descriptors: u64, instances: u32) -> u64 {
-    descriptors.saturating_sub(BESIDE) * 9 / 10 / u64::from(instances)
+    descriptors.saturating_sub(OVERHEAD) * 9 / 10 / u64::from(instances)
 }
 
 fn port(first: Option<u16>, instance: u32) -> anyhow::Result<u16> {
     let Some(first) = first else { return Ok(0) };
     u16::try_from(u32::from(first) + instance)
-        .with_context(|| format!("there is no port {first} + {instance}; choose a lower first port"))
+        .with_context(|| format!("there is no port {first} + {instance}. Choose a lower first port"))
 }
 
 #[cfg(test)]
@@ -215,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_cannot_be() {
+    fn impossible_settings_are_refused() {
         let start = |settings, placement| {
             format!("{:#}", RunningUpstream::start(&settings, &placement).expect_err("refused"))
         };

@@ -1,7 +1,7 @@
-//! TLS between the event loop and the server: a loop that takes and gives plain bytes.
+//! TLS between the event loop and the server: an event loop that accepts and delivers plain bytes.
 //!
-//! rustls's buffered connection, one per socket. What is received is decrypted before the server sees it, what the server sends
-//! is encrypted before the loop does, and each flush of the server stays one send.
+//! Uses rustls's buffered connection, one per socket. Received bytes are decrypted before the server sees them, and
+//! bytes from the server are encrypted before the loop sends them. Each flush of the server stays one send.
 
 use super::sockets::Sockets;
 use anyhow::Context as _;
@@ -14,19 +14,19 @@ use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::Arc;
 
-/// Plain bytes that are read at once: a few full records.
+/// Plain bytes to read at once: a few full records.
 const PIECE: usize = 64 * 1024;
 
-/// From certificate chain and key, PEM, in whichever order. TLS 1.3 and 1.2 with one cipher suite each: AES-128-GCM, as on
-/// the clients' side, so that gateways encrypt alike.
+/// Builds the configuration from certificate chain and key, PEM, in any order. TLS 1.3 and 1.2 have one cipher suite
+/// each, AES-128-GCM, as on the client side, so that all gateways use the same.
 ///
 /// # Errors
-/// If there is no certificate or no key, or they do not belong together.
+/// If the certificate or the key is missing, or they do not match.
 pub(super) fn config(identity: &str) -> anyhow::Result<Arc<ServerConfig>> {
     let chain = CertificateDer::pem_slice_iter(identity.as_bytes())
         .collect::<Result<Vec<_>, _>>()
         .context("the certificate for TLS")?;
-    anyhow::ensure!(!chain.is_empty(), "there is no certificate for TLS");
+    anyhow::ensure!(!chain.is_empty(), "the TLS certificate is missing");
     let key = PrivateKeyDer::from_pem_slice(identity.as_bytes()).context("the private key for TLS")?;
     let mut provider = rustls::crypto::ring::default_provider();
     provider.cipher_suites = vec![
@@ -49,9 +49,9 @@ pub(super) struct Sessions {
     config: Arc<ServerConfig>,
     /// By token.
     all: Vec<Option<Box<ServerConnection>>>,
-    /// Decrypted bytes on their way to the server.
+    /// Decrypted bytes for the server.
     plain: Vec<u8>,
-    /// Encrypted bytes on their way to the loop.
+    /// Encrypted bytes for the loop.
     sealed: Vec<u8>,
 }
 
@@ -60,7 +60,7 @@ impl Sessions {
         Self { config, all: Vec::new(), plain: vec![0; PIECE], sealed: Vec::new() }
     }
 
-    /// Stands between a loop and `server`.
+    /// Connects a loop with `server`.
     pub(super) fn serving<'a, H>(&'a mut self, server: &'a mut H) -> Between<'a, H> {
         Between { sessions: self, server }
     }
@@ -71,7 +71,7 @@ impl Sessions {
 
     fn begin(&mut self, token: Token) -> Result<(), rustls::Error> {
         let mut session = ServerConnection::new(Arc::clone(&self.config))?;
-        // How much may wait is the server's to say, by what the loop tells it is unsent.
+        // The server itself limits the unsent bytes, which the loop reports.
         session.set_buffer_limit(None);
         if self.all.len() <= token.index() {
             self.all.resize_with(token.index() + 1, || None);
@@ -87,7 +87,7 @@ impl Sessions {
     }
 }
 
-/// What the server takes for its event loop.
+/// The event loop as the server sees it.
 pub(super) struct SecureLoop<'a> {
     io: &'a mut Epoll,
     sessions: &'a mut Sessions,
@@ -98,7 +98,7 @@ impl<'a> SecureLoop<'a> {
         Self { io, sessions }
     }
 
-    /// Gives the loop what TLS has to say.
+    /// Passes TLS's pending bytes to the loop.
     fn flush(&mut self, token: Token) -> io::Result<()> {
         let mut sealed = std::mem::take(&mut self.sessions.sealed);
         let outcome = self.seal(token, &mut sealed);
@@ -115,7 +115,7 @@ impl<'a> SecureLoop<'a> {
         if sealed.is_empty() { Ok(()) } else { self.io.send(token, sealed) }
     }
 
-    /// Says that nothing more will come, so that the peer can tell an end from a cut.
+    /// Sends TLS's closing alert, so that the peer can distinguish an end from a broken connection.
     fn say_goodbye(&mut self, token: Token) -> io::Result<()> {
         if let Some(session) = self.sessions.of(token) {
             session.send_close_notify();
@@ -126,7 +126,7 @@ impl<'a> SecureLoop<'a> {
 
 impl EventLoop for SecureLoop<'_> {
     fn connect(&mut self, _: Token, _: &Address, _: Option<IpAddr>) -> io::Result<()> {
-        Err(io::Error::new(io::ErrorKind::Unsupported, "an upstream connects to nobody"))
+        Err(io::Error::new(io::ErrorKind::Unsupported, "an upstream opens no connections"))
     }
 
     fn listen(&mut self, token: Token, listener: TcpListener) -> io::Result<()> {
@@ -166,15 +166,15 @@ impl EventLoop for SecureLoop<'_> {
     }
 
     fn close(&mut self, token: Token) {
-        // Who is gone already need not hear it.
+        // If the peer has gone already, failure does not matter.
         let _ = self.say_goodbye(token);
         self.sessions.end(token);
         self.io.close(token);
     }
 
     fn turn(&mut self, _: &mut impl Handler<Self>, _: Option<u64>) -> io::Result<()> {
-        // The loop below delivers to `Between`, which makes one of these for each event.
-        Err(io::Error::new(io::ErrorKind::Unsupported, "turn the loop below instead"))
+        // The inner loop delivers to `Between`, which creates a `SecureLoop` for each event.
+        Err(io::Error::new(io::ErrorKind::Unsupported, "call `turn` on the inner loop"))
     }
 }
 
@@ -190,17 +190,17 @@ impl Sockets for SecureLoop<'_> {
     }
 }
 
-/// Takes the loop's events, and gives the server those that it is to see.
+/// Receives the loop's events and passes decrypted ones to the server.
 pub(super) struct Between<'a, H> {
     sessions: &'a mut Sessions,
     server: &'a mut H,
 }
 
 impl<H: for<'b> Handler<SecureLoop<'b>>> Between<'_, H> {
-    /// Decrypts and delivers; an error is one of TLS, after which nothing can be understood any more.
+    /// Decrypts and delivers. An error is one of TLS, and ends the connection.
     fn decrypt(&mut self, io: &mut Epoll, token: Token, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
-            // The server may have closed it because of the piece before.
+            // The server may have closed it after the previous piece.
             let Some(session) = self.sessions.of(token) else { return Ok(()) };
             session.read_tls(&mut bytes)?;
             let processed = session.process_new_packets();

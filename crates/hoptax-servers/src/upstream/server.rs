@@ -1,18 +1,18 @@
-//! One instance: requests in, answers out, in order, at their time.
+//! One instance: reads requests and sends responses, in order, when they are due.
 //!
-//! A connection is
+//! A connection is in one of these states:
 //! * *open*: requests are read and answered;
-//! * *blocked*: the peer takes answers more slowly than it asks; nothing is read until it has caught up;
-//! * *last*: the last answer has been decided; it closes once everything has left;
-//! * *deaf*: what came was not HTTP; 400 has been sent, and what still comes is thrown away, as closing at once would
-//!   let the peer's bytes reset the connection before it has read the answer.
+//! * *blocked*: the peer reads responses too slowly; nothing is read until it has caught up;
+//! * *last*: the last response has been decided; the connection closes once all bytes are sent;
+//! * *discarding*: the input was not HTTP and 400 has been sent; further input is discarded, because closing at once
+//!   could reset the connection before the peer has read the response.
 
 use super::answer::{AnswerTo, Answers, BAD_REQUEST, CONTINUE};
 use super::counts::Counts;
 use super::delay::Behaviour;
 use super::secure::{SecureLoop, Sessions};
 use super::sockets::Sockets;
-use super::special::{Special, Teller, is_special};
+use super::special::{InstanceFacts, Special, is_special};
 use super::switch::Switch;
 use crate::net::{self, Tokens};
 use hoptax_host::threads::Stop;
@@ -27,19 +27,20 @@ use std::mem;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
-/// Answer bytes that may wait for a slow reader before its further requests do.
+/// Unsent bytes of responses for a slow reader, above which reading stops.
 const HIGH_WATER: usize = 256 * 1024;
-/// How long a connection must have been silent to be closed for want of room.
+/// A connection that has been silent for this long may be closed if there are too many.
 const SILENT_NS: u64 = clock::SECOND / 10;
-/// How much longer one may be silent that has just been accepted: a generator opens all its connections before it uses
-/// the first.
+/// Additional time for a connection that was just accepted: a generator opens all its connections before it uses the
+/// first one.
 const FRESH_NS: u64 = 5 * clock::SECOND;
-/// How long a look for silent connections that found none is good for: each passes over all of them.
-const FRUITLESS_NS: u64 = clock::SECOND / 20;
-/// Delayed answers that one connection may have in line before its further requests wait.
-const LONGEST_LINE: usize = 1024;
+/// After a search for silent connections without result, how long to wait before the next: each search visits all
+/// connections.
+const SEARCH_PAUSE_NS: u64 = clock::SECOND / 20;
+/// Delayed responses of one connection, above which reading stops.
+const MOST_DELAYED: usize = 1024;
 
-/// What an instance needs to answer on some listeners.
+/// What an instance needs to serve its listeners.
 #[derive(Clone)]
 pub(super) struct Listening<'a> {
     /// Number of the instance, from 0.
@@ -48,18 +49,20 @@ pub(super) struct Listening<'a> {
     pub(super) behaviour: Behaviour,
     pub(super) counts: &'a Counts,
     /// The counts of all listeners of the upstream.
-    pub(super) everybody: &'a [Arc<Counts>],
-    /// Connections that it may hold. Of more the silent ones are closed; where all are busy, further ones are dropped at once.
+    pub(super) all_counts: &'a [Arc<Counts>],
+    /// Connections that it may hold. Above that the silent ones are closed; if all are busy, new ones are closed at
+    /// once.
     pub(super) room: u64,
-    /// What good tokens are signed with.
+    /// Secret of valid tokens.
     pub(super) token_secret: Option<&'a str>,
-    /// Sends it away and calls it back.
+    /// Closes and opens the instance.
     pub(super) switch: &'a Switch,
 }
 
-/// Serves, on all of the listeners alike, until told to stop; over TLS where there is a `config`.
+/// Serves all listeners until stopped; over TLS with a `config`.
 ///
-/// When its switch is turned off it closes its listeners and every connection, and begins anew when that is turned on.
+/// When its switch is turned off it closes its listeners and all connections. It listens again when the switch is
+/// turned on.
 pub(super) fn serve(
     mut listeners: Vec<TcpListener>,
     mut from: Listening<'_>,
@@ -85,8 +88,8 @@ pub(super) fn serve(
             }
             if server.next_timer().is_some() {
                 match &mut sessions {
-                    None => server.fire(&mut io, clock::now()),
-                    Some(sessions) => server.fire(&mut SecureLoop::new(&mut io, sessions), clock::now()),
+                    None => server.send_due(&mut io, clock::now()),
+                    Some(sessions) => server.send_due(&mut SecureLoop::new(&mut io, sessions), clock::now()),
                 }
             }
         }
@@ -95,7 +98,7 @@ pub(super) fn serve(
         }
         from.behaviour = server.behaviour;
         drop((io, listeners));
-        // Ports that the kernel chose would be anybody's now.
+        // Keep ports that the kernel chose, so that no other process gets them.
         listeners = addresses.iter().map(|address| net::hold(*address)).collect::<Result<_, _>>()?;
         counts.open.take_back(counts.open.get());
         switch.rest(stop);
@@ -108,7 +111,7 @@ pub(super) fn serve(
 
 #[derive(Debug, Clone, Copy)]
 enum Reply {
-    /// To a request that had been read at this moment; 0 where answers carry no stamps.
+    /// The response to a request that was read at this time; 0 without stamps.
     Answer(AnswerTo, u64),
     /// One of [`Server::prepared`].
     Prepared(u32),
@@ -120,30 +123,30 @@ enum Reply {
 enum State {
     Open,
     Last,
-    Deaf,
+    Discarding,
 }
 
 struct Connection {
-    /// Tells this connection from earlier ones of the same token, whose timers may still be in the heap.
+    /// Distinguishes this connection from earlier ones of the same token, whose timers may still be in the heap.
     generation: u32,
     state: State,
     blocked: bool,
     peer_ended: bool,
-    /// When something was last received, or 0 while there was room for twice as many, as the clock is not asked for
-    /// nothing. In the future for a fresh connection.
+    /// When bytes were last received. 0 while at most half of the connections are in use, which saves reading the
+    /// clock. In the future for a new connection.
     heard: u64,
     decoder: RequestDecoder,
-    /// The answer to the request that is being read.
+    /// The response to the request that is being read.
     answer: Option<AnswerTo>,
-    /// What is being read instead, where its path is one of those for verification.
+    /// The request that is being read, if its path is one for verification.
     special: Option<Box<Special>>,
-    /// Received, but not a whole step yet, or not read because blocked. Unallocated nearly always.
+    /// Received but incomplete, or not read because blocked. Almost always unallocated.
     kept: Vec<u8>,
-    /// Delayed answers, in the order of their requests, with the moment each is due.
+    /// Delayed responses, in the order of their requests, with the time when each is due.
     line: VecDeque<(u64, Reply)>,
 }
 
-/// Ordered by moment first.
+/// Ordered by time first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Timer {
     due: u64,
@@ -159,18 +162,18 @@ struct Server<'a> {
     tokens: Tokens,
     connections: Vec<Connection>,
     room: u64,
-    looked_in_vain: u64,
+    last_search: u64,
     timers: BinaryHeap<Reverse<Timer>>,
     cache: HeadCache<RequestHead>,
-    /// Replies of the connection at hand that leave together.
+    /// Responses of the current connection to send together.
     ready: Vec<Reply>,
     ready_bytes: usize,
-    /// Where several replies are put together.
+    /// Buffer for several responses.
     batch: Vec<u8>,
     instance: u32,
-    everybody: &'a [Arc<Counts>],
+    all_counts: &'a [Arc<Counts>],
     token_secret: Option<&'a str>,
-    /// Answers to paths for verification that have not left yet; empty ones are free.
+    /// Unsent responses to paths for verification; empty ones are free.
     prepared: Vec<Vec<u8>>,
 }
 
@@ -184,14 +187,14 @@ impl<'a> Server<'a> {
             tokens: Tokens::default(),
             connections: Vec::new(),
             room: from.room,
-            looked_in_vain: 0,
+            last_search: 0,
             timers: BinaryHeap::new(),
             cache: HeadCache::new(),
             ready: Vec::new(),
             ready_bytes: 0,
             batch: Vec::new(),
             instance: from.instance,
-            everybody: from.everybody,
+            all_counts: from.all_counts,
             token_secret: from.token_secret,
             prepared: Vec::new(),
         }
@@ -218,12 +221,11 @@ impl<'a> Server<'a> {
         token
     }
 
-    /// Closes connections that stand idle in the pool of a gateway whose turn is over, so that they do not take the
-    /// place of those of the gateway whose turn it is: gateways stay up for the whole run, and some pool thousands.
-    /// The longest silent go first, a tenth of the room at a time.
+    /// Closes idle connections from the pools of gateways that are not being measured: gateways stay up for the whole
+    /// run, and some pool thousands. The longest silent ones are closed first, a tenth of the limit at a time.
     fn make_room(&mut self, io: &mut impl Sockets) {
         let now = clock::now();
-        if now - self.looked_in_vain < FRUITLESS_NS {
+        if now - self.last_search < SEARCH_PAUSE_NS {
             return;
         }
         let silent = |(index, connection): (usize, &Connection)| {
@@ -240,7 +242,7 @@ impl<'a> Server<'a> {
         };
         let mut silent: Vec<(u64, Token)> = self.connections.iter().enumerate().filter_map(silent).collect();
         if silent.is_empty() {
-            self.looked_in_vain = now;
+            self.last_search = now;
             return;
         }
         silent.sort_unstable();
@@ -253,8 +255,8 @@ impl<'a> Server<'a> {
         self.timers.peek().map(|Reverse(timer)| timer.due)
     }
 
-    /// Reads requests from the front of `input`, decides their answers and sends those that are due; tells how much was
-    /// consumed.
+    /// Reads requests from the front of `input`, decides their responses and sends those that are due. Returns the
+    /// number of bytes consumed.
     fn read(&mut self, io: &mut impl Sockets, token: Token, input: &[u8]) -> usize {
         let mut at = 0;
         let now = if self.answers.are_stamped() { clock::now() } else { 0 };
@@ -267,7 +269,7 @@ impl<'a> Server<'a> {
                     if is_special(&input[at..][head.target.clone()]) {
                         let whole = &input[at..at + consumed];
                         connection.special = Some(Box::new(Special::new(&head, whole)));
-                        self.go_on(token, &head, body_is_missing);
+                        self.send_continue(token, &head, body_is_missing);
                     } else {
                         self.head(token, &head, body_is_missing);
                     }
@@ -285,7 +287,7 @@ impl<'a> Server<'a> {
                         connection.state = State::Last;
                     }
                     if let Some(answer) = connection.answer.take() {
-                        // On arrival: an answer held back, or given up on by whoever asked, was asked for all the same.
+                        // Counted on arrival: requests with a delayed response, or whose client gives up, count too.
                         self.counts.requests(answer.version).add(1);
                         let delay = self.behaviour.delay_ns();
                         self.reply(token, Reply::Answer(answer, now), delay);
@@ -295,7 +297,7 @@ impl<'a> Server<'a> {
                     }
                 }
                 Err(_) => {
-                    connection.state = State::Deaf;
+                    connection.state = State::Discarding;
                     self.reply(token, Reply::BadRequest, 0);
                 }
             }
@@ -303,7 +305,7 @@ impl<'a> Server<'a> {
                 return at;
             }
             let connection = &mut self.connections[token.index()];
-            if io.unsent(token) > HIGH_WATER || connection.line.len() >= LONGEST_LINE {
+            if io.unsent(token) > HIGH_WATER || connection.line.len() >= MOST_DELAYED {
                 connection.blocked = true;
                 io.pause(token);
                 break;
@@ -320,12 +322,12 @@ impl<'a> Server<'a> {
             head: head.is_head,
             failed: self.behaviour.fails(),
         });
-        self.go_on(token, head, body_is_missing);
+        self.send_continue(token, head, body_is_missing);
     }
 
-    /// Tells a client that waits for it to send the body.
-    fn go_on(&mut self, token: Token, head: &RequestHead, body_is_missing: bool) {
-        // Who has sent the body already does not wait for us (RFC 9110 §10.1.1).
+    /// Sends 100 Continue to a client that waits for it.
+    fn send_continue(&mut self, token: Token, head: &RequestHead, body_is_missing: bool) {
+        // A client that has already sent its body does not wait (RFC 9110 §10.1.1).
         if head.expect_continue && body_is_missing && head.framing != Framing::None {
             self.reply(token, Reply::Continue, 0);
         }
@@ -334,13 +336,13 @@ impl<'a> Server<'a> {
     fn answer_special(&mut self, token: Token, special: &Special, tls: Option<(String, String)>) {
         self.counts.requests(special.version()).add(1);
         self.counts.reviews.add(u64::from(special.is_review()));
-        let teller = Teller {
+        let facts = InstanceFacts {
             instance: self.instance,
             tls,
-            reviews: self.everybody.iter().map(|counts| counts.reviews.get()).sum(),
+            reviews: self.all_counts.iter().map(|counts| counts.reviews.get()).sum(),
             token_secret: self.token_secret,
         };
-        let outcome = special.answer(&teller);
+        let outcome = special.answer(&facts);
         if outcome.closes {
             self.connections[token.index()].state = State::Last;
         }
@@ -354,14 +356,14 @@ impl<'a> Server<'a> {
         }
     }
 
-    /// Forgets what was written for a reply that has left, or never will.
+    /// Frees the buffer of a response that was sent or never will be.
     fn free(&mut self, reply: Reply) {
         if let Reply::Prepared(place) = reply {
             self.prepared[place as usize] = Vec::new();
         }
     }
 
-    /// Puts a reply behind the connection's earlier ones.
+    /// Queues a response after the connection's earlier ones.
     fn reply(&mut self, token: Token, reply: Reply, delay: u64) {
         let connection = &mut self.connections[token.index()];
         if delay == 0 && connection.line.is_empty() {
@@ -375,8 +377,8 @@ impl<'a> Server<'a> {
         self.timers.push(Reverse(Timer { due, token, generation }));
     }
 
-    /// Sends every delayed answer that is due. An answer behind a later one leaves with that one.
-    fn fire(&mut self, io: &mut impl Sockets, now: u64) {
+    /// Sends every delayed response that is due. If an earlier one is due later, both are sent then.
+    fn send_due(&mut self, io: &mut impl Sockets, now: u64) {
         while let Some(&Reverse(Timer { due, token, generation })) = self.timers.peek() {
             if due > now {
                 break;
@@ -413,14 +415,14 @@ impl<'a> Server<'a> {
         head.len() + body.len()
     }
 
-    /// Sends what is ready, in as few sends as it takes. `false`: the connection broke and is gone.
+    /// Sends all ready responses in as few sends as possible. `false`: the connection failed and is gone.
     fn flush(&mut self, io: &mut impl Sockets, token: Token) -> bool {
         if self.ready.is_empty() {
             return true;
         }
         let ready = mem::take(&mut self.ready);
         let now = if self.answers.are_stamped() { clock::now() } else { 0 };
-        // Counted before they leave, so that whoever has an answer in hand finds its bytes in the ledger.
+        // Counted before sending, so that a client that has a response finds its bytes in the ledger.
         let length = self.ready_bytes as u64;
         self.counts.bytes_out.add(length);
         let mut batch = mem::take(&mut self.batch);
@@ -447,7 +449,7 @@ impl<'a> Server<'a> {
         sent.is_ok()
     }
 
-    /// Writes its stamps into an answer that leaves `now`.
+    /// Writes the stamps into a response that is sent `now`.
     fn stamp(&mut self, reply: Reply, now: u64) {
         if let Reply::Answer(to, received) = reply
             && self.answers.are_stamped()
@@ -475,10 +477,10 @@ impl<'a> Server<'a> {
         send_both(io, token, batch, &[])
     }
 
-    /// Reads what a blocked connection had sent, once its peer has caught up. `false`: it broke and is gone.
+    /// Reads pending input of a blocked connection, once its peer has caught up. `false`: it failed and is gone.
     fn unblock(&mut self, io: &mut impl Sockets, token: Token) -> bool {
         let connection = &mut self.connections[token.index()];
-        if !connection.blocked || io.unsent(token) > 0 || connection.line.len() > LONGEST_LINE / 2 {
+        if !connection.blocked || io.unsent(token) > 0 || connection.line.len() > MOST_DELAYED / 2 {
             return true;
         }
         connection.blocked = false;
@@ -496,14 +498,14 @@ impl<'a> Server<'a> {
         true
     }
 
-    /// Closes a connection on which nothing is left to be done.
+    /// Closes a connection with nothing left to do.
     fn settle(&mut self, io: &mut impl Sockets, token: Token) {
         let connection = &self.connections[token.index()];
         let reads_on = connection.state == State::Open && (!connection.peer_ended || connection.blocked);
         if reads_on || !connection.line.is_empty() || io.unsent(token) > 0 {
             return;
         }
-        let lingers = connection.state == State::Deaf && !connection.peer_ended;
+        let lingers = connection.state == State::Discarding && !connection.peer_ended;
         if !lingers || io.finish(token).is_err() {
             self.close(io, token);
         }
@@ -516,7 +518,7 @@ impl<'a> Server<'a> {
 
     fn forget(&mut self, token: Token) {
         let connection = &mut self.connections[token.index()];
-        // Timers of this connection are void from now on, and so is what a caller up the stack would keep.
+        // This invalidates the connection's timers, and input that a caller up the stack would keep.
         connection.generation = connection.generation.wrapping_add(1);
         connection.state = State::Last;
         connection.kept = Vec::new();
@@ -542,7 +544,8 @@ impl<L: Sockets> Handler<L> for Server<'_> {
     fn connected(&mut self, _: &mut L, _: Token, _: io::Result<()>) {}
 
     fn accepted(&mut self, io: &mut L, _: Token, _: SocketAddr) -> Option<Token> {
-        // Who is about to close takes nobody in; and the connection that said so is nobody's.
+        // An instance that is about to close accepts no connections. The wake-up connection of the switch has no
+        // other purpose.
         if self.switch.asked() {
             return None;
         }
@@ -597,7 +600,7 @@ impl<L: Sockets> Handler<L> for Server<'_> {
             return AfterEnd::Close;
         }
         self.connections[token.index()].peer_ended = true;
-        // Who has ended its side may still wait for answers: those in line, and those not read for being blocked.
+        // A peer that has ended its side may still wait for responses: delayed ones, and those to input not yet read.
         self.settle(io, token);
         AfterEnd::KeepSending
     }

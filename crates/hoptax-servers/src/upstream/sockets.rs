@@ -1,8 +1,8 @@
-//! Sockets of the upstream, plain or over TLS.
+//! The upstream's sockets, plain or over TLS.
 
 use hoptax_load::event_loop::{Epoll, EventLoop, Token};
 
-/// An event loop that knows what its connections are protected by.
+/// An event loop that knows the TLS parameters of its connections.
 pub(super) trait Sockets: EventLoop {
     /// Version and cipher suite of TLS; none on plain connections.
     fn tls(&self, token: Token) -> Option<(String, String)>;

@@ -1,7 +1,7 @@
-//! Paths for verification: answers that the settings do not give, and that show what arrived.
+//! Paths for verification: their responses show what the upstream received.
 //!
-//! A path with `/.hoptax/` in it, behind whatever prefix a gateway routes by, and the path of token reviews. They are asked
-//! before anything is timed; what other requests pay for them is one look for [`MARK`] in paths that are long enough.
+//! A path that contains `/.hoptax/`, after any routing prefix, or the path of token reviews. They are requested
+//! before any trial. For other requests they cost one search for [`MARK`] in paths that are long enough.
 
 use super::answer::pattern;
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
@@ -11,10 +11,10 @@ use hoptax_record::Digest;
 use hoptax_wire::http1::{RequestHead, Version, chunked, fields, response_head};
 use serde_json::json;
 
-/// What makes a path one of these.
+/// Part of a path that makes it one for verification.
 pub const MARK: &str = "/.hoptax/";
 
-/// A header of the answer to `header/N`, N bytes long.
+/// A header of the response to `header/N`, N bytes long.
 pub const LONG_HEADER: &str = "x-hoptax-long";
 
 /// Response header that the header-rewrite feature must remove. The upstream sends it on its own paths.
@@ -23,22 +23,22 @@ pub const RESPONSE_REMOVED: &str = "x-hoptax-internal";
 /// Path at which the upstream answers token reviews, as a Kubernetes API server does.
 pub const TOKEN_REVIEW_PATH: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 
-/// The largest body or header that is asked for by a path.
+/// Largest body or header that a path may request.
 const LARGEST: usize = 64 << 20;
 
-/// The longest that an answer is held back by a path.
+/// Longest delay that a path may request.
 const LONGEST_NS: u64 = 60 * clock::SECOND;
 
 /// Bytes of each chunk of `chunked/N`.
 const CHUNK: usize = 4000;
 
-/// Length that the answer to `close-midway` announces; half of it comes.
+/// Announced length of the response to `close-midway`; half of it is sent.
 const MIDWAY: usize = 1000;
 
-/// Most of a token review that is read.
+/// Most bytes of a token review to read.
 const LONGEST_REVIEW: usize = 64 * 1024;
 
-/// What a path asks for.
+/// What a path requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asked {
     Echo,
@@ -53,7 +53,7 @@ enum Asked {
     Unknown,
 }
 
-/// A request that is being read to its end.
+/// A request that is being read.
 #[derive(Debug)]
 pub(super) struct Special {
     asked: Asked,
@@ -65,40 +65,40 @@ pub(super) struct Special {
     headers: Vec<(String, String)>,
     body_bytes: u64,
     digest: Digest,
-    /// Of token reviews alone.
+    /// For token reviews only.
     body: Vec<u8>,
 }
 
-/// What an answer tells of the instance that gives it.
+/// Facts about the instance, for its responses.
 #[derive(Debug, Clone)]
-pub(super) struct Teller<'a> {
+pub(super) struct InstanceFacts<'a> {
     pub(super) instance: u32,
     /// Version and cipher suite of TLS; absent on plain connections.
     pub(super) tls: Option<(String, String)>,
-    /// Token reviews that the whole upstream has been asked for.
+    /// Token reviews that the whole upstream has received.
     pub(super) reviews: u64,
-    /// What good tokens are signed with; without one there are none.
+    /// Secret of valid tokens; without it no token is valid.
     pub(super) token_secret: Option<&'a str>,
 }
 
-/// What becomes of a request.
+/// What to do after a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Outcome {
-    /// All that is sent; mostly a whole answer.
+    /// Bytes to send; usually a whole response.
     pub(super) bytes: Vec<u8>,
-    /// Held back for so long.
+    /// How long to delay them.
     pub(super) delay_ns: u64,
-    /// The connection ends behind it.
+    /// Whether to close the connection afterwards.
     pub(super) closes: bool,
 }
 
-/// Whether a request's target is one of these.
+/// Whether a request's target is a path for verification.
 #[inline]
 pub(super) fn is_special(target: &[u8]) -> bool {
     target.len() > MARK.len() && (target.starts_with(TOKEN_REVIEW_PATH.as_bytes()) || mark(target).is_some())
 }
 
-/// Where [`MARK`] ends in the path of a target.
+/// End of [`MARK`] in the path of a target.
 fn mark(target: &[u8]) -> Option<usize> {
     let at = memchr::memmem::find(target, MARK.as_bytes())?;
     (!target[..at].contains(&b'?')).then_some(at + MARK.len())
@@ -131,12 +131,12 @@ fn asked(target: &str) -> Asked {
 }
 
 impl Special {
-    /// From a head whose bytes begin `input`.
+    /// Starts from a head at the beginning of `input`.
     pub(super) fn new(head: &RequestHead, input: &[u8]) -> Self {
         let text = |part: &std::ops::Range<usize>| String::from_utf8_lossy(&input[part.clone()]).into_owned();
         let target = text(&head.target);
         let mut headers = Vec::new();
-        // What the decoder took for a head has fields that can be told apart.
+        // The decoder has accepted the head, so its fields can be parsed.
         let _ = fields(input, |field| {
             let name = field.name.to_ascii_lowercase();
             headers.push((name, String::from_utf8_lossy(field.value).into_owned()));
@@ -163,7 +163,7 @@ impl Special {
         self.asked == Asked::TokenReview
     }
 
-    /// Takes in a part of the body.
+    /// Adds a part of the body.
     pub(super) fn body(&mut self, part: &[u8]) {
         self.body_bytes += part.len() as u64;
         self.digest.add(part);
@@ -173,13 +173,13 @@ impl Special {
         }
     }
 
-    /// The answer, once the request has been read.
-    pub(super) fn answer(&self, teller: &Teller<'_>) -> Outcome {
+    /// The response, once the request has been read.
+    pub(super) fn answer(&self, facts: &InstanceFacts<'_>) -> Outcome {
         let text =
             |status, body: String| self.whole(status, &[("content-type", "text/plain")], body.as_bytes());
         let plain = |bytes: Vec<u8>| Outcome { bytes, delay_ns: 0, closes: !self.keep_alive };
         match self.asked {
-            Asked::Echo => plain(self.json(200, &self.echo(teller))),
+            Asked::Echo => plain(self.json(200, &self.echo(facts))),
             Asked::Status(status) => plain(text(status, format!("status {status}\n"))),
             Asked::Bytes(size) => {
                 plain(self.whole(200, &[("content-type", "text/plain")], &pattern(size)))
@@ -197,18 +197,17 @@ impl Special {
                 bytes.truncate(bytes.len() - MIDWAY / 2);
                 Outcome { bytes, delay_ns: 0, closes: true }
             }
-            Asked::TokenReview => plain(self.review(teller.token_secret)),
+            Asked::TokenReview => plain(self.review(facts.token_secret)),
             Asked::Unknown => plain(text(
                 404,
-                "there are echo, status/N, bytes/N, chunked/N, header/N, slow/DURATION, close and close-midway\n"
+                "known paths are echo, status/N, bytes/N, chunked/N, header/N, slow/DURATION, close and close-midway\n"
                     .to_owned(),
             )),
         }
     }
 
-    fn echo(&self, teller: &Teller<'_>) -> serde_json::Value {
-        let tls =
-            teller.tls.as_ref().map(|(version, cipher)| json!({ "version": version, "cipher": cipher }));
+    fn echo(&self, facts: &InstanceFacts<'_>) -> serde_json::Value {
+        let tls = facts.tls.as_ref().map(|(version, cipher)| json!({ "version": version, "cipher": cipher }));
         json!({
             "hoptax": "echo",
             "method": self.method,
@@ -217,14 +216,14 @@ impl Special {
             "headers": self.headers,
             "body_bytes": self.body_bytes,
             "body_digest": self.digest.text(),
-            "instance": teller.instance,
+            "instance": facts.instance,
             "tls": tls,
-            "token_reviews": teller.reviews,
+            "token_reviews": facts.reviews,
         })
     }
 
-    /// As a Kubernetes API server answers: 201, and the verdict in the body. A gateway that cannot send one may ask with no body
-    /// and the token in `authorization`: it then finds the verdict in the status.
+    /// As a Kubernetes API server answers: status 201 and the result in the body. A gateway that cannot send a body
+    /// may send the token in `authorization` without a body: then the result is in the status.
     fn review(&self, secret: Option<&str>) -> Vec<u8> {
         let posted: serde_json::Value = serde_json::from_slice(&self.body).unwrap_or_default();
         let by_header = self.body_bytes == 0;
@@ -240,7 +239,7 @@ impl Special {
                 "authenticated": true,
                 "user": { "username": name, "uid": name, "groups": ["system:authenticated"] },
             }),
-            None => json!({ "authenticated": false, "error": "the token is not known" }),
+            None => json!({ "authenticated": false, "error": "unknown token" }),
         };
         let code = match (by_header, subject.is_some()) {
             (false, _) => 201,
@@ -251,7 +250,7 @@ impl Special {
             "kind": "TokenReview",
             "apiVersion": "authentication.k8s.io/v1",
             "metadata": { "creationTimestamp": null },
-            // The token itself is not told again, as it might be logged.
+            // The token is not repeated, because the response might be logged.
             "spec": {},
             "status": status,
         });
@@ -262,7 +261,7 @@ impl Special {
         self.whole(status, &[("content-type", "application/json")], value.to_string().as_bytes())
     }
 
-    /// An answer of known length.
+    /// A response of known length.
     fn whole(&self, status: u16, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
         let has_body = !matches!(status, 204 | 304);
         let headers: &[_] = if has_body { headers } else { &[] };
@@ -278,7 +277,7 @@ impl Special {
             return self.whole(200, &[("content-type", "text/plain")], body);
         }
         let mut bytes = self.head(200, &[("content-type", "text/plain")], None);
-        // The writer of heads leaves framing to whoever knows how the body will be framed.
+        // The head was written without framing; add it here.
         bytes.truncate(bytes.len() - 2);
         bytes.extend_from_slice(b"transfer-encoding: chunked\r\n\r\n");
         if !self.is_head {
@@ -299,7 +298,7 @@ impl Special {
     }
 }
 
-/// Who a token is for, where it was signed with `secret` (HS256).
+/// Subject of a token, if it was signed with `secret` (HS256).
 fn subject(token: &str, secret: &str) -> Option<String> {
     let (text, signature) = token.rsplit_once('.')?;
     let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;

@@ -1,5 +1,5 @@
-//! An instance that goes away and comes back: asked for on the control socket, done by the instance's own thread, which then
-//! has neither listener nor connections, as if it had been killed. Its port stays its own.
+//! Closes and opens an instance. The control socket requests it, and the instance's own thread does it. A closed
+//! instance has neither listener nor connections, as if it had been killed, but keeps its port.
 
 use hoptax_host::threads::Stop;
 use std::net::{SocketAddr, TcpStream};
@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Longest wait for the instance's thread to do as it was told: it does so after its next turn.
-const PATIENCE: Duration = Duration::from_secs(4);
-/// How often a thread that is away looks whether everything is being stopped.
-const LOOK: Duration = Duration::from_millis(20);
+/// Time limit for the instance's thread to react; it does so after its next turn.
+const TIMEOUT: Duration = Duration::from_secs(4);
+/// How often the thread of a closed instance checks whether the upstream is being stopped.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// What an instance is told.
+/// An order to an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// Close everything.
@@ -22,7 +22,7 @@ pub enum Order {
 }
 
 impl Order {
-    /// As paths on the control socket call it.
+    /// Its name in paths on the control socket.
     pub fn name(self) -> &'static str {
         match self {
             Self::Close => "close",
@@ -31,7 +31,7 @@ impl Order {
     }
 }
 
-/// Shared by the instance and who tells it.
+/// Shared by the instance and the control thread.
 #[derive(Debug)]
 pub(super) struct Switch {
     address: SocketAddr,
@@ -50,16 +50,16 @@ impl Switch {
         }
     }
 
-    /// Tells the instance, and returns whether it has done so in time.
-    pub(super) fn tell(&self, order: Order) -> bool {
+    /// Sends the order to the instance. Returns whether it was carried out in time.
+    pub(super) fn send(&self, order: Order) -> bool {
         let close = order == Order::Close;
         self.wanted_closed.store(close, Ordering::Relaxed);
         if close {
-            // It waits in its event loop; a connection wakes it.
-            let _ = TcpStream::connect_timeout(&self.address, PATIENCE);
+            // A connection wakes its event loop.
+            let _ = TcpStream::connect_timeout(&self.address, TIMEOUT);
         }
         self.changed.notify_all();
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let mut closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
         while *closed != close {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -71,18 +71,19 @@ impl Switch {
         true
     }
 
-    /// Whether the instance is to go away.
+    /// Whether the instance must close.
     pub(super) fn asked(&self) -> bool {
         self.wanted_closed.load(Ordering::Relaxed)
     }
 
-    /// For the instance's thread, once it has closed everything: returns when it is to listen again, or to stop.
+    /// For the instance's thread, once it has closed everything: returns when it must listen again, or stop.
     pub(super) fn rest(&self, stop: &Stop) {
         let mut closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
         *closed = true;
         self.changed.notify_all();
         while self.asked() && !stop.asked() {
-            closed = self.changed.wait_timeout(closed, LOOK).unwrap_or_else(PoisonError::into_inner).0;
+            closed =
+                self.changed.wait_timeout(closed, POLL_INTERVAL).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 

@@ -12,7 +12,7 @@ const GET: &str = "GET / HTTP/1.1\r\nhost: a\r\n\r\n";
 #[test]
 fn an_upstream_instance_restarts_without_affecting_the_other() {
     let server = Server::start(&["upstream", "--instances", "2", "--body", "10B"]);
-    let tell = |instance, order| upstream::tell_instance(server.control(), instance, order);
+    let tell = |instance, order| upstream::send_order(server.control(), instance, order);
     let mut of_first = Client::connect(server.instance(0));
     let mut of_second = Client::connect(server.instance(1));
     assert_eq!((of_first.send(GET).response().status, of_second.send(GET).response().status), (200, 200));

@@ -1,4 +1,4 @@
-//! Requests and answers that are held back: when the proxy decides it, and when it lets them go.
+//! Planted delays in the proxy: which requests and responses wait, and what happens when the wait is over.
 
 use super::holds::Timer;
 use super::proxy::Proxy;
@@ -10,7 +10,7 @@ use hoptax_wire::http1::RequestHead;
 use std::mem;
 
 impl Proxy {
-    /// Decides about a request whose head was read. `true`: it waits, and its head is kept.
+    /// Decides whether to delay a request after reading its head. `true`: it waits, and its head is kept.
     pub(super) fn hold_request(&mut self, token: Token, raw: &[u8], head: &RequestHead) -> bool {
         let delay = self.holds.draw();
         let Some(client) = self.slots.client(token) else { return false };
@@ -21,7 +21,7 @@ impl Proxy {
         true
     }
 
-    /// Decides about an answer when something of it has come. `true`: it waits.
+    /// Decides whether to delay a response when its first bytes arrive. `true`: it waits.
     pub(super) fn hold_answer(&mut self, io: &mut impl EventLoop, token: Token) -> bool {
         let Some(delay) = self.holds.delay else { return false };
         let Some(upstream) = self.slots.upstream(token) else { return false };
@@ -41,7 +41,8 @@ impl Proxy {
         true
     }
 
-    /// Passes on what has waited long enough. Whoever has gone meanwhile is not there any more under its timer's id.
+    /// Passes on requests and responses whose wait is over. If a connection has closed meanwhile, its timer's id no
+    /// longer matches.
     pub(super) fn let_go(&mut self, io: &mut impl EventLoop) {
         while let Some(Timer { id, token, .. }) = self.holds.over(clock::now()) {
             match self.slots.get(token) {

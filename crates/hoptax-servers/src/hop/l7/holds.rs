@@ -1,7 +1,7 @@
-//! Known delays: requests are held back before they go upstream, answers before they go to the client.
+//! Timers of planted delays: requests wait before they are forwarded, responses before they are sent to the client.
 //!
-//! A request waits from the end of its head, an answer from its first byte, each for exactly the time that was asked for.
-//! What comes of either meanwhile waits behind it.
+//! A request waits from the end of its head, a response from its first byte, each for exactly the given time. Later
+//! bytes of the same message wait behind it.
 
 use hoptax_load::clock;
 use hoptax_load::event_loop::Token;
@@ -11,22 +11,22 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-/// A worker that owns its CPU polls for so long before a hold ends: waking up from a sleep takes a few tens of µs where
-/// the CPU has gone idle. The generator does the same before a request is due.
+/// A worker with a CPU of its own polls for this long before a wait ends, because waking from sleep takes tens of µs
+/// on an idle CPU. The generator does the same before a request is due.
 const POLL_NS: u64 = 50_000;
 
-/// What is held back, and until when.
+/// The current waits.
 #[derive(Debug)]
 pub(in crate::hop) struct Holds {
     pub(super) delay: Option<HopDelay>,
     random: Random,
-    /// Whether this worker owns its CPU.
+    /// Whether this worker has a CPU of its own.
     polls: bool,
     timers: BinaryHeap<Reverse<Timer>>,
     next_id: u64,
 }
 
-/// Ordered by moment first. The id tells a hold from others of the same token.
+/// Ordered by time first. The id distinguishes it from other waits of the same token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Timer {
     due: u64,
@@ -35,7 +35,7 @@ pub(super) struct Timer {
 }
 
 impl Holds {
-    /// Workers draw from unrelated streams of one seed.
+    /// Workers use independent random streams of one seed.
     pub(in crate::hop) fn new(delay: Option<HopDelay>, seed: u64, worker: usize, polls: bool) -> Self {
         Self {
             delay,
@@ -46,18 +46,18 @@ impl Holds {
         }
     }
 
-    /// Whether any hold will be asked for.
+    /// Whether there is any delay.
     pub(super) fn any(&self) -> bool {
         self.delay.is_some()
     }
 
-    /// The delay, if the next request is one of those that have it.
+    /// The delay, if the next request is to be delayed.
     pub(super) fn draw(&mut self) -> Option<HopDelay> {
         let delay = self.delay?;
         (self.random.unit() < delay.share).then_some(delay)
     }
 
-    /// Spends a delay: now, by a busy CPU, and then there is nothing to wait for; or on a timer, whose id is told.
+    /// Applies a delay: a busy wait returns `None` when it is over; otherwise starts a timer and returns its id.
     pub(super) fn spend(&mut self, token: Token, how: HopDelayHow, time: Duration) -> Option<u64> {
         if time.is_zero() {
             return None;
@@ -74,13 +74,13 @@ impl Holds {
         Some(self.next_id)
     }
 
-    /// When the event loop is to return at the latest.
+    /// When the event loop must return at the latest.
     pub(super) fn next(&self) -> Option<u64> {
         let early = if self.polls { POLL_NS } else { 0 };
         self.timers.peek().map(|Reverse(timer)| timer.due.saturating_sub(early))
     }
 
-    /// Takes a hold that ends by `now`.
+    /// Takes a wait that ends by `now`.
     pub(super) fn over(&mut self, now: u64) -> Option<Timer> {
         let &Reverse(timer) = self.timers.peek()?;
         if timer.due > now {

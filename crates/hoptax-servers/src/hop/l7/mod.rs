@@ -1,17 +1,17 @@
-//! `hop-l7`: parses HTTP/1.1, takes each request to a pooled upstream connection, and streams the answer back.
+//! `hop-l7`: parses HTTP/1.1, forwards each request over a pooled upstream connection, and streams the response back.
 //!
-//! A client's requests are answered one after the other. An *exchange* is one request with its response:
+//! A client's requests are answered one after another. An *exchange* is one request with its response:
 //!
 //! ```text
 //!   no exchange ── head ──► request is passed on ── its end ──► waiting ── response's end ──► no exchange
-//!                                  └──── response's end first (or 502) ───► rest of the request is thrown away ──┘
+//!                                  └──── response's end first (or 502) ───► rest of the request is discarded ────┘
 //! ```
 //!
-//! An upstream connection serves one exchange at a time and is idle in the pool in between. Invariants:
-//! * a client with an exchange has at most one upstream connection, and they name each other;
-//! * a client whose request is held back has no exchange yet, and nothing behind that request is read;
-//! * nothing that the loop is asked to do calls back, so only the functions below move an exchange on, and those that
-//!   may end a client's or an upstream's connection look it up again afterwards.
+//! An upstream connection serves one exchange at a time and is in the pool otherwise. Invariants:
+//! * a client with an exchange has at most one upstream connection, and each refers to the other;
+//! * a client whose request is delayed has no exchange yet, and nothing after that request is read;
+//! * calls to the event loop never call back, so only the functions below advance an exchange. A function that may
+//!   close a connection looks it up again afterwards.
 
 mod held;
 mod holds;
@@ -34,7 +34,7 @@ use std::io;
 use std::mem;
 use std::net::{SocketAddr, TcpListener};
 
-/// Serves until told to stop.
+/// Serves until stopped.
 pub(super) fn serve(
     listener: TcpListener,
     upstreams: Vec<SocketAddr>,
@@ -92,7 +92,7 @@ impl<L: EventLoop> Handler<L> for Proxy {
 
     fn received(&mut self, io: &mut L, token: Token, bytes: &[u8]) {
         match self.slots.get(token) {
-            Slot::Client(client) if client.deaf => {}
+            Slot::Client(client) if client.discarding => {}
             Slot::Client(client) if client.kept.is_empty() => {
                 let consumed = self.read_requests(io, token, bytes);
                 if let Some(client) = self.slots.client(token) {
@@ -130,7 +130,7 @@ impl<L: EventLoop> Handler<L> for Proxy {
                 if result.is_err() {
                     self.drop_client(io, token);
                 } else {
-                    // It may still wait for the answers to what it has sent.
+                    // The client may still wait for responses.
                     self.read_on(io, token);
                 }
             }
@@ -151,7 +151,7 @@ impl<L: EventLoop> Handler<L> for Proxy {
             }
             Slot::Free => {}
         }
-        // Whatever is over was closed above.
+        // Finished connections were closed above.
         AfterEnd::KeepSending
     }
 

@@ -1,4 +1,4 @@
-//! The state of one worker of `hop-l7`, which the other files of this folder act on.
+//! The state of one worker of `hop-l7`.
 
 use super::holds::Holds;
 use super::rewrite::{self, Last};
@@ -12,14 +12,14 @@ pub(super) struct Proxy {
     pub(super) turns: Turns,
     pub(super) tokens: Tokens,
     pub(super) slots: Slots,
-    /// Idle connections by upstream; the one used last is taken first, so that superfluous ones grow old and close.
+    /// Idle connections by upstream. The last one used is taken first, so that surplus ones time out.
     pub(super) idle: Vec<Vec<Token>>,
     pub(super) request_heads: HeadCache<RequestHead>,
     pub(super) response_heads: HeadCache<ParsedResponse>,
-    /// By upstream: its address may stand in the head.
+    /// By upstream, because its address may be part of the head.
     pub(super) requests: Last<usize>,
     pub(super) responses: Last<(rewrite::Client, bool)>,
-    /// Where what is sent next is put together; empty in between.
+    /// Buffer for the next send; empty in between.
     pub(super) out: Vec<u8>,
     pub(super) holds: Holds,
 }

@@ -1,4 +1,4 @@
-//! From the client: requests are read, answered by ourselves or passed on.
+//! From the client: reads requests, and forwards or answers them.
 
 use super::proxy::Proxy;
 use super::rewrite;
@@ -9,11 +9,12 @@ use hoptax_wire::http1::{Framing, Malformed, RequestHead, RequestStep, Version, 
 use std::io;
 use std::mem;
 
-/// Bytes of requests that may wait behind the one that is being answered.
+/// Bytes of requests that may wait behind the current one.
 const LONGEST_QUEUE: usize = 64 * 1024;
 
 impl Proxy {
-    /// Passes on requests from the front of `input` until one has to be answered first; tells how much was consumed.
+    /// Forwards requests from the front of `input` until one must be answered first. Returns the number of bytes
+    /// consumed.
     pub(super) fn read_requests(&mut self, io: &mut impl EventLoop, token: Token, input: &[u8]) -> usize {
         let mut at = 0;
         loop {
@@ -61,10 +62,10 @@ impl Proxy {
         at
     }
 
-    /// Starts an exchange: its head stands in `self.out` afterwards.
+    /// Starts an exchange, and leaves its head in `self.out`.
     pub(super) fn begin(&mut self, io: &mut impl EventLoop, token: Token, raw: &[u8], head: &RequestHead) {
         if &raw[head.method.clone()] == b"CONNECT" {
-            return self.answer_and_close(io, token, 501, "this hop makes no tunnels\n");
+            return self.answer_and_close(io, token, 501, "this hop does not support CONNECT\n");
         }
         let index = self.turns.next();
         let address = self.turns.address(index);
@@ -79,7 +80,7 @@ impl Proxy {
             }
         };
         let Some(client) = self.slots.client(token) else { return };
-        // A request without a body can be sent again as it is, and these methods may be (RFC 9110 §9.2.2).
+        // A request without a body can be repeated if its method is idempotent (RFC 9110 §9.2.2).
         let idempotent = [&b"GET"[..], b"HEAD", b"PUT", b"DELETE", b"OPTIONS", b"TRACE"]
             .contains(&&raw[head.method.clone()]);
         client.head.clear();
@@ -128,7 +129,7 @@ impl Proxy {
         }
     }
 
-    /// Sends what stands in `self.out` to the client's upstream, or throws it away when there is none any more.
+    /// Sends `self.out` to the client's upstream, or discards it if there is none any more.
     fn send_upstream(&mut self, io: &mut impl EventLoop, token: Token) {
         if self.out.is_empty() {
             return;
@@ -149,8 +150,8 @@ impl Proxy {
         self.out.clear();
     }
 
-    /// Reads on in what a client had sent ahead, after an exchange is over, its answers have left, or a request was let
-    /// go, whose head stands in `self.out`.
+    /// Continues to read what a client has already sent, after an exchange has ended, responses were sent, or a
+    /// delayed request continues, whose head is in `self.out`.
     pub(super) fn read_on(&mut self, io: &mut impl EventLoop, token: Token) {
         let Some(client) = self.slots.client(token) else { return self.out.clear() };
         let kept = mem::take(&mut client.kept);
@@ -165,7 +166,7 @@ impl Proxy {
         self.close_if_done(io, token);
     }
 
-    /// Holds the client back while its upstream is slow or much of what it sent waits; lets it go on otherwise.
+    /// Pauses the client while its upstream is slow or many of its bytes wait; resumes it otherwise.
     pub(super) fn regulate(&mut self, io: &mut impl EventLoop, token: Token) {
         let upstream = self.slots.exchange(token).and_then(|exchange| exchange.upstream);
         let backlog = upstream.map_or(0, |upstream| {
@@ -181,7 +182,7 @@ impl Proxy {
         }
     }
 
-    /// Closes a client that has ended its side or had its last answer, once nothing is left to be sent to it.
+    /// Closes a client that has ended its side or received its last response, once all bytes are sent.
     pub(super) fn close_if_done(&mut self, io: &mut impl EventLoop, token: Token) {
         let Some(client) = self.slots.client(token) else { return };
         if client.ended && client.exchange.as_ref().is_some_and(|exchange| !exchange.request_done) {
@@ -191,13 +192,13 @@ impl Proxy {
         if !over || io.unsent(token) > 0 {
             return;
         }
-        let lingers = client.deaf && !client.ended;
+        let lingers = client.discarding && !client.ended;
         if !lingers || io.finish(token).is_err() {
             self.drop_client(io, token);
         }
     }
 
-    /// Closes a client, and the upstream connection of its exchange with it: nobody waits for that answer.
+    /// Closes a client, and the upstream connection of its exchange.
     pub(super) fn drop_client(&mut self, io: &mut impl EventLoop, token: Token) {
         io.close(token);
         let Slot::Client(client) = self.slots.take(token) else { return };
@@ -207,9 +208,10 @@ impl Proxy {
         }
     }
 
-    // ---- Answers of our own -----------------------------------------------------------------------------------------
+    // ---- Responses of the hop itself
+    // ----------------------------------------------------------------------------------
 
-    /// Answers what is not a request with 400.
+    /// Answers a malformed request with 400.
     fn refuse(&mut self, io: &mut impl EventLoop, token: Token, error: Malformed) {
         let started = self.slots.exchange(token).is_some_and(|exchange| exchange.to_client.is_some());
         if started {
@@ -221,7 +223,7 @@ impl Proxy {
     fn answer_and_close(&mut self, io: &mut impl EventLoop, token: Token, status: u16, text: &str) {
         let Some(client) = self.slots.client(token) else { return };
         let upstream = client.exchange.take().and_then(|exchange| exchange.upstream);
-        (client.last, client.deaf) = (true, true);
+        (client.last, client.discarding) = (true, true);
         if let Some(upstream) = upstream {
             self.drop_upstream(io, upstream);
         }
@@ -231,12 +233,12 @@ impl Proxy {
         self.close_if_done(io, token);
     }
 
-    /// Answers the exchange with 502; the client's connection lives on. The upstream is gone already.
+    /// Answers the exchange with 502 and keeps the client's connection. The upstream connection is already closed.
     pub(super) fn bad_gateway(&mut self, io: &mut impl EventLoop, token: Token) {
         let Some(exchange) = self.slots.exchange(token) else { return };
         exchange.upstream = None;
         exchange.response_done = true;
-        // To a 1.0 client it would have to be said that the connection stays; it is simpler not to.
+        // An HTTP/1.0 client would need a keep-alive header; closing is simpler.
         exchange.stays = exchange.keep_alive && exchange.version == Version::Http11;
         let (stays, is_head) = (exchange.stays, exchange.is_head);
         let answer = own_answer(502, "the upstream cannot be reached, or broke off\n", stays, is_head);
@@ -246,13 +248,13 @@ impl Proxy {
         self.end_if_over(io, token);
     }
 
-    /// Ends the client's exchange when both its request and its response are over.
+    /// Ends the client's exchange if its request and response are complete.
     pub(super) fn end_if_over(&mut self, io: &mut impl EventLoop, token: Token) {
         let Some(client) = self.slots.client(token) else { return };
         let Some(exchange) = &client.exchange else { return };
         if exchange.response_done && !exchange.stays {
-            // What is left of the request is not wanted, but must not reset the connection either.
-            client.deaf = !exchange.request_done;
+            // The rest of the request is discarded; closing now could reset the connection.
+            client.discarding = !exchange.request_done;
             client.last = true;
             client.exchange = None;
             self.close_if_done(io, token);

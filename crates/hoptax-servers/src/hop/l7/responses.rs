@@ -1,4 +1,4 @@
-//! From the upstream: responses are streamed to the client, and connections kept, dropped or replaced.
+//! From the upstream: streams responses to the client, and keeps, closes or replaces connections.
 
 use super::proxy::Proxy;
 use super::rewrite;
@@ -8,7 +8,7 @@ use hoptax_load::event_loop::{EventLoop, Token};
 use hoptax_wire::http1::{Malformed, Step, Version};
 use std::mem;
 
-/// What was passed on from the front of an upstream's input.
+/// Result of a step.
 enum Passed {
     NeedMore,
     Part { consumed: usize },
@@ -16,8 +16,8 @@ enum Passed {
 }
 
 impl Proxy {
-    /// Streams a response to its client. `input` holds everything that came and was not consumed; tells how much is
-    /// now: all of it when the response is over or the connection lost, as what follows is nobody's.
+    /// Streams a response to its client. `input` holds all bytes that were received and not consumed. Returns the
+    /// number of bytes consumed: all of them if the response is complete or the connection lost.
     pub(super) fn read_response(&mut self, io: &mut impl EventLoop, token: Token, input: &[u8]) -> usize {
         if self.hold_answer(io, token) {
             return 0;
@@ -31,13 +31,14 @@ impl Proxy {
                 }
                 Ok(Passed::Part { consumed }) => at += consumed,
                 Ok(Passed::End { consumed, keep_alive }) => {
-                    // Who sends more than was asked for is not to be trusted again.
+                    // An upstream that sends more than its response is not used again.
                     let reusable = keep_alive && at + consumed == input.len();
                     self.send_client(io, token, Some(reusable));
                     return input.len();
                 }
                 Err(_) => {
-                    // Not HTTP, or unasked. What came before it goes out, so that the client sees where it broke off.
+                    // Not HTTP, or without a request. The bytes before it are sent, so that the client sees where the
+                    // response ended.
                     let client = self.slots.upstream(token).and_then(|upstream| upstream.client);
                     self.send_client(io, token, None);
                     if self.slots.upstream(token).is_some_and(|upstream| upstream.client == client) {
@@ -50,7 +51,7 @@ impl Proxy {
         }
     }
 
-    /// One step of the response at the front of `input`: what the client gets of it stands in `self.out` afterwards.
+    /// Processes one step of the response at the front of `input`, and leaves the bytes for the client in `self.out`.
     fn pass_on(&mut self, token: Token, input: &[u8]) -> Result<Passed, Malformed> {
         let upstream = self.slots.upstream(token).ok_or(Malformed::UnexpectedBytes)?;
         let client = upstream.client.ok_or(Malformed::UnexpectedBytes)?;
@@ -61,7 +62,7 @@ impl Proxy {
         Ok(match step {
             Step::NeedMore => Passed::NeedMore,
             Step::Interim { consumed } => {
-                // A 1.0 client does not know interim responses.
+                // HTTP/1.0 has no interim responses.
                 if exchange.version == Version::Http11 {
                     rewrite::interim(out, &input[..consumed])?;
                 }
@@ -87,8 +88,8 @@ impl Proxy {
         })
     }
 
-    /// Sends what stands in `self.out` to the upstream's client; with `over`, the response has ended, and the
-    /// upstream's connection may be used again if that is true.
+    /// Sends `self.out` to the upstream's client. With `over`, the response has ended, and its value tells whether
+    /// the upstream connection may be used again.
     pub(super) fn send_client(&mut self, io: &mut impl EventLoop, upstream: Token, over: Option<bool>) {
         let Some(client) = self.slots.upstream(upstream).and_then(|upstream| upstream.client) else { return };
         let sent = if self.out.is_empty() { Ok(()) } else { io.send(client, &self.out) };
@@ -108,7 +109,8 @@ impl Proxy {
         let Some(exchange) = self.slots.exchange(client) else { return };
         exchange.upstream = None;
         exchange.response_done = true;
-        // A request that goes on after its response is thrown away, and so is the connection that had its first half.
+        // If the request continues after its response, its rest is discarded, and so is the connection that received
+        // its beginning.
         let whole = exchange.request_done;
         self.release(io, upstream, reusable && whole);
         self.end_if_over(io, client);
@@ -141,8 +143,9 @@ impl Proxy {
         }
     }
 
-    /// An upstream's connection has ended early. A kept one may have been closed before our request reached it, so a
-    /// request that may be repeated is, once, on a fresh one; otherwise the client is told as well as it still can be.
+    /// Handles an upstream connection that has ended early. A kept connection may have closed before the request
+    /// reached it, so a repeatable request is sent once more, on a new connection. Otherwise the client gets an error
+    /// if that is still possible.
     pub(super) fn upstream_lost(&mut self, io: &mut impl EventLoop, token: Token) {
         let Some(upstream) = self.slots.upstream(token) else { return };
         let (client, index) = (upstream.client, upstream.index);

@@ -1,13 +1,13 @@
-//! Heads as `hop-l7` passes them on: everything stays as it was but what belongs to one connection only.
+//! Rewrites heads: `hop-l7` changes only what belongs to one connection.
 
 use hoptax_wire::http1::{
     Field, Framing, Malformed, RequestHead, ResponseHead, Version, fields, has_token, start_line_length,
 };
 
-/// How a body is passed on.
+/// How to forward a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Coding {
-    /// As it is: its length was told, or the end of the connection ends it.
+    /// Unchanged: its length is known, or the end of the connection ends it.
     Raw,
     /// In chunks.
     Chunks,
@@ -17,7 +17,7 @@ impl Coding {
     /// Appends a part of a body.
     pub(super) fn write(self, out: &mut Vec<u8>, data: &[u8]) {
         match self {
-            // An empty chunk would be the end.
+            // An empty chunk would end the body.
             _ if data.is_empty() => {}
             Coding::Raw => out.extend_from_slice(data),
             Coding::Chunks => {
@@ -36,7 +36,7 @@ impl Coding {
     }
 }
 
-/// Appends the head that the upstream gets. `host` stands in where a 1.0 client sent none.
+/// Appends the head for the upstream. `host` is used if an HTTP/1.0 client sent none.
 pub(super) fn request(
     out: &mut Vec<u8>,
     raw: &[u8],
@@ -55,7 +55,7 @@ pub(super) fn request(
     Ok(coding)
 }
 
-/// What a client can take.
+/// Capabilities of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Client {
     pub(super) version: Version,
@@ -63,14 +63,14 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// Whether its connection stays after a response framed like this.
+    /// Whether its connection stays open after a response with this framing.
     pub(super) fn stays(self, framing: Framing) -> bool {
         let unframed = matches!(framing, Framing::Chunked | Framing::UntilClose);
         self.keep_alive && !(unframed && self.version == Version::Http10)
     }
 }
 
-/// Appends the head that the client gets, in our own version.
+/// Appends the head for the client, in HTTP/1.1.
 pub(super) fn response(
     out: &mut Vec<u8>,
     raw: &[u8],
@@ -80,10 +80,10 @@ pub(super) fn response(
     status_line(out, raw)?;
     end_to_end(out, raw)?;
     let coding = match (head.framing, client.version) {
-        // A 1.0 client knows no chunks; the end of the connection ends the body.
+        // HTTP/1.0 has no chunks; the end of the connection ends the body.
         (Framing::Chunked | Framing::UntilClose, Version::Http10) => Coding::Raw,
         (Framing::UntilClose, Version::Http11) => frame(out, Framing::Chunked),
-        // The length here is that of a body that another request would have got (HEAD, 304).
+        // This length describes the body of another request (HEAD, 304).
         (Framing::None, _) => {
             let mut length = None;
             fields(raw, |field| {
@@ -123,8 +123,8 @@ fn status_line(out: &mut Vec<u8>, raw: &[u8]) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// Appends the fields that are not of one connection only (RFC 9110 §7.6.1), and not about framing, which is written
-/// anew. Tells whether there was a host.
+/// Appends all fields except those of one connection (RFC 9110 §7.6.1) and those about framing, which are written
+/// separately. Returns whether there was a host.
 fn end_to_end(out: &mut Vec<u8>, raw: &[u8]) -> Result<bool, Malformed> {
     let mut named = Vec::new();
     fields(raw, |field| {
@@ -135,7 +135,7 @@ fn end_to_end(out: &mut Vec<u8>, raw: &[u8]) -> Result<bool, Malformed> {
     let mut host = false;
     fields(raw, |field| {
         let is_host = field.name.eq_ignore_ascii_case("host");
-        // What ends here by its nature, and what `connection` says does: but not the host, which routes the request.
+        // Hop-by-hop fields, and those listed in `connection`, except the host, which routes the request.
         let ends_here = of_one_connection(field.name)
             || (!is_host && named.iter().any(|list| has_token(list, field.name)));
         if !ends_here {
@@ -173,7 +173,7 @@ fn frame(out: &mut Vec<u8>, framing: Framing) -> Coding {
     }
 }
 
-/// Remembers the last head that was rewritten, for one kind of recipient: peers mostly repeat themselves.
+/// Caches the last rewritten head for one kind of recipient, because peers mostly repeat themselves.
 #[derive(Debug)]
 pub(super) struct Last<K> {
     raw: Vec<u8>,
@@ -187,7 +187,7 @@ impl<K> Default for Last<K> {
 }
 
 impl<K: PartialEq> Last<K> {
-    /// Appends what `raw` becomes for `kind`: what it became last time, or what `rewrite` makes of it.
+    /// Appends the rewritten `raw` for `kind`: from the cache, or from `rewrite`.
     pub(super) fn or_rewrite(
         &mut self,
         out: &mut Vec<u8>,
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn passes_on_what_is_end_to_end() {
+    fn passes_on_end_to_end_fields() {
         let (text, coding) = request_of(
             "GET /a HTTP/1.1\r\nHost: x\r\nAccept: */*\r\nConnection: keep-alive, X-Mine, host\r\nx-mine: 1\r\n\
              Keep-Alive: 5\r\nProxy-Connection: y\r\nTE: trailers\r\nUpgrade: h2c\r\nX-Other: 2\r\n\r\n",
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_requests_anew() {
+    fn writes_the_framing_of_requests() {
         let (text, coding) =
             request_of("POST / HTTP/1.1\r\nhost: x\r\nTransfer-Encoding: Chunked\r\nTrailer: a\r\n\r\n");
         assert_eq!(text, "POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n");
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_responses_as_the_client_can_take_them() {
+    fn writes_the_framing_that_the_client_supports() {
         use Version::{Http10, Http11};
         let chunked = "HTTP/1.1 200 Fine\r\na: b\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n";
         let until_close = "HTTP/1.0 200 Fine\r\na: b\r\n\r\n";
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn remembers_only_what_was_the_same() {
+    fn caches_only_identical_heads() {
         let mut last = Last::default();
         let mut make = |raw: &[u8], kind: u8, made: &str| {
             let mut out = b"before ".to_vec();

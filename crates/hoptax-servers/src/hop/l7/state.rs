@@ -1,28 +1,28 @@
-//! What `hop-l7` remembers of its connections.
+//! State of `hop-l7`'s connections.
 
 use super::rewrite::Coding;
 use hoptax_load::event_loop::Token;
 use hoptax_wire::http1::{RequestDecoder, RequestHead, ResponseDecoder, Version};
 
-/// A request with its response.
+/// A request and its response.
 #[derive(Debug)]
 pub(super) struct Exchange {
     pub(super) version: Version,
     pub(super) is_head: bool,
-    /// Whether the client lets its connection live on.
+    /// Whether the client keeps its connection open.
     pub(super) keep_alive: bool,
-    /// Whether the request may be sent a second time, and its head is all of it.
+    /// Whether the request may be sent again; then it consists of its head only.
     pub(super) repeatable: bool,
-    /// Absent once the response is over or the upstream is lost: what is left of the request is then thrown away.
+    /// Absent once the response is complete or the upstream is lost: then the rest of the request is discarded.
     pub(super) upstream: Option<Token>,
     pub(super) to_upstream: Coding,
-    /// The whole request was read.
+    /// The whole request has been read.
     pub(super) request_done: bool,
-    /// Set when the response's head was passed on.
+    /// Set when the response's head has been forwarded.
     pub(super) to_client: Option<Coding>,
-    /// Whether the client's connection lives on after this exchange.
+    /// Whether the client's connection stays open after this exchange.
     pub(super) stays: bool,
-    /// The whole response was passed on.
+    /// The whole response has been forwarded.
     pub(super) response_done: bool,
 }
 
@@ -40,10 +40,10 @@ impl Exchange {
     }
 }
 
-/// The head of a request that waits before it goes upstream.
+/// The head of a delayed request.
 #[derive(Debug)]
 pub(super) struct HeldRequest {
-    /// Of its timer.
+    /// Id of its timer.
     pub(super) id: u64,
     pub(super) raw: Vec<u8>,
     pub(super) head: RequestHead,
@@ -53,46 +53,46 @@ pub(super) struct HeldRequest {
 #[derive(Debug, Default)]
 pub(super) struct Client {
     pub(super) decoder: RequestDecoder,
-    /// Received and not read yet. Unallocated nearly always.
+    /// Received but not read yet. Almost always unallocated.
     pub(super) kept: Vec<u8>,
     pub(super) exchange: Option<Exchange>,
-    /// The current request's head as it was passed on, for sending it again.
+    /// The current request's head as it was forwarded, to send it again.
     pub(super) head: Vec<u8>,
-    /// A request that waits before its exchange begins.
+    /// A delayed request.
     pub(super) held: Option<Box<HeldRequest>>,
-    /// The answer of this exchange is to be held back when it comes.
+    /// The response of this exchange is to be delayed.
     pub(super) hold_answer: bool,
-    /// Held back.
+    /// Reading is paused.
     pub(super) paused: bool,
-    /// It sends no more.
+    /// The client has stopped sending.
     pub(super) ended: bool,
-    /// It has been sent its last answer.
+    /// It has received its last response.
     pub(super) last: bool,
-    /// What it still sends is thrown away, and it is left to close: closing first could reset the connection before it
-    /// has read the answer.
-    pub(super) deaf: bool,
+    /// Its further bytes are discarded until it closes: closing first could reset the connection before it has read
+    /// the response.
+    pub(super) discarding: bool,
 }
 
 /// A connection to an upstream.
 #[derive(Debug)]
 pub(super) struct Upstream {
-    /// Which upstream.
+    /// Index of the upstream.
     pub(super) index: usize,
     pub(super) decoder: ResponseDecoder,
-    /// Received and not read yet.
+    /// Received but not read yet.
     pub(super) kept: Vec<u8>,
-    /// Whose exchange it serves; idle in the pool if none's.
+    /// The client of its exchange; absent in the pool.
     pub(super) client: Option<Token>,
     pub(super) connected: bool,
-    /// What is sent once it is connected.
+    /// Bytes to send once it is connected.
     pub(super) waiting: Vec<u8>,
-    /// Held back.
+    /// Reading is paused.
     pub(super) paused: bool,
-    /// What has come of an answer waits for the timer of this id, and nothing more is read meanwhile.
+    /// Id of the timer of a delayed response; nothing more is read meanwhile.
     pub(super) held: Option<u64>,
     /// It has served an exchange before.
     pub(super) reused: bool,
-    /// It has sent something in this exchange.
+    /// It has sent bytes in this exchange.
     pub(super) heard: bool,
 }
 
@@ -113,7 +113,7 @@ impl Upstream {
     }
 }
 
-/// What a token stands for.
+/// What a token refers to.
 #[derive(Debug, Default)]
 pub(super) enum Slot {
     /// Nothing, or a listener.
@@ -135,7 +135,7 @@ impl Slots {
         self.0[token.index()] = slot;
     }
 
-    /// The token's slot; it must have been put before.
+    /// The token's slot; it must exist.
     pub(super) fn get(&mut self, token: Token) -> &mut Slot {
         &mut self.0[token.index()]
     }
