@@ -73,7 +73,7 @@ const CHARTS: &str = "[...document.querySelectorAll('figure.chart')].filter((one
 
 fn assert_no_errors(browser: &mut Browser) {
     assert_eq!(browser.complaints(), [""; 0]);
-    assert_eq!(browser.requests(), [""; 0], "the page asked for something");
+    assert_eq!(browser.requests(), [""; 0], "the page sent a request");
     assert_eq!(browser.ask("typeof hacked"), "undefined");
 }
 
@@ -129,13 +129,13 @@ fn the_script_formats_figures_like_the_rest_of_the_report() {
     );
     let rows = drawn.as_array().expect("rows");
     assert_eq!(rows.len(), 3, "{drawn}");
-    let told = browser.ask(
+    let reported = browser.ask(
         "Object.fromEntries([...document.querySelectorAll('[data-load=\"0\"] table')][0].querySelectorAll('tbody tr') \
          .values().map((row) => [row.dataset.gateway, [row.cells[5].firstChild.textContent, row.cells[5].querySelector('small')?.textContent]]))",
     );
     for row in rows {
         let who = row[0].as_str().expect("a label");
-        let (value, range) = (&told[who][0], &told[who][1]);
+        let (value, range) = (&reported[who][0], &reported[who][1]);
         assert_eq!(
             (row[1].as_str(), &row[2]),
             (value.as_str().map(|text| text.trim_start_matches('~')), range),
@@ -207,9 +207,9 @@ fn keys_and_mouse_show_values_with_units() {
     browser.ask(SCROLL);
     // Points again until the tooltip shows, because a chart may be redrawn or moved meanwhile.
     let begun = Instant::now();
-    let tells = "document.querySelector('figure[data-chart=curve] .tip')?.textContent.includes('µs')";
-    while browser.ask(tells) != true {
-        assert!(begun.elapsed() < PATIENCE, "the chart tells nothing");
+    let shows_value = "document.querySelector('figure[data-chart=curve] .tip')?.textContent.includes('µs')";
+    while browser.ask(shows_value) != true {
+        assert!(begun.elapsed() < PATIENCE, "the chart shows no value");
         let place = browser.ask(
             "(() => { const curve = document.querySelector('figure[data-chart=curve] .canvas'); \
              curve.scrollIntoView({block: 'center', behavior: 'instant'}); \
@@ -291,11 +291,11 @@ fn everything_can_be_read_in_light_and_in_dark() {
         browser.until(
             "[...document.querySelectorAll('figure.chart')].every((one) => one.hidden || one.querySelector('details table'))",
         );
-        let told = browser.ask(CONTRAST);
-        assert!(told["looked"].as_u64().expect("a count") > 300, "{told}");
-        assert_eq!(told["poor"], json!([]), "dark: {dark}");
+        let reported = browser.ask(CONTRAST);
+        assert!(reported["looked"].as_u64().expect("a count") > 300, "{reported}");
+        assert_eq!(reported["poor"], json!([]), "dark: {dark}");
         browser.ask("document.documentElement.style.setProperty('--quiet', '#777')");
-        assert_ne!(browser.ask(CONTRAST)["poor"], json!([]), "a grey between the two is too faint on either");
+        assert_ne!(browser.ask(CONTRAST)["poor"], json!([]), "the contrast check finds a mid grey");
     }
 }
 
@@ -371,7 +371,7 @@ fn a_page_with_many_cases_loads_within_a_second() {
     assert!(std::fs::metadata(&file).expect("there").len() < 2 << 20);
     let mut browser = open(&file, 1440, false);
     let ready = browser.ask("document.querySelector('figure[data-chart=tax]').dataset.drawn !== undefined");
-    assert_eq!(ready, true, "the first screen waits for nothing");
+    assert_eq!(ready, true, "the first screen is complete at once");
     let took = eventually(|| {
         browser.show(&file);
         let event = "performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd";

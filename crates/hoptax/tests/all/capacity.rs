@@ -58,11 +58,11 @@ warmup: 100ms
         assert!(rate("low") <= 206.0, "{}", one["rate"]);
         assert!(rate("estimate") <= 215.0, "{}", one["rate"]);
         // On a busy machine trials scatter by a half. Compared with the range of 1 : 32, this is still narrow.
-        assert!(is_narrow(one), "it was narrowed down: {}", one["rate"]);
+        assert!(is_narrow(one), "the interval is narrow: {}", one["rate"]);
         let mine = trials.iter().filter(|trial| trial["contender"] == one["gateway"]).count();
-        assert_eq!(one["steps"].as_array().unwrap().len(), mine, "its trials are told");
+        assert_eq!(one["steps"].as_array().unwrap().len(), mine, "all its trials are reported");
     }
-    assert_eq!(report["cases"], serde_json::json!([]), "what is searched has no cases");
+    assert_eq!(report["cases"], serde_json::json!([]), "searched load points have no cases");
     assert_eq!(report["trials_planned"].as_u64(), Some(trials.len() as u64));
     let table = text(&output.stdout);
     assert!(table.contains("Highest rate held: search, 50/s to 1,600/s"), "{table}");

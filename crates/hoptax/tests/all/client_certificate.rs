@@ -85,9 +85,9 @@ fn start(
     let directory = &directory.join(port.to_string());
     std::fs::create_dir(directory).expect("made");
     let dir = directory.to_string_lossy().into_owned();
-    let mut told = FeatureVariables::new(features, made, &dir);
+    let mut reported = FeatureVariables::new(features, made, &dir);
     let secure =
-        told.upstream_tls.as_mut().and_then(|value| value.as_object_mut()).expect("TLS to the upstream");
+        reported.upstream_tls.as_mut().and_then(|value| value.as_object_mut()).expect("TLS to the upstream");
     secure.insert("external".into(), true.into());
     if shows {
         let files = [
@@ -106,7 +106,7 @@ fn start(
         port,
         admin_port,
         upstreams: vec![UpstreamAddress { host: upstream.ip().to_string(), port: upstream.port() }],
-        features: told,
+        features: reported,
         asked: features.to_vec(),
         log_dir: dir.clone(),
         dir,
@@ -141,24 +141,25 @@ fn gateways_send_their_client_certificate() {
     for pack in PACKS.into_iter().filter(|pack| !is_missing(pack)) {
         let features = [Feature::UpstreamTls];
         let made = Credentials::make(&features).expect("made");
-        for (version, told, shown) in [(&TLS12, "TLSv1_2", &[true][..]), (&TLS13, "TLSv1_3", &[true, false])]
+        for (version, reported, shown) in
+            [(&TLS12, "TLSv1_2", &[true][..]), (&TLS13, "TLSv1_3", &[true, false])]
         {
             let upstream = upstream(strict(&made, version));
             for &shows in shown {
                 let directory = tempfile::tempdir().expect("a directory");
                 let gateway = start(pack, &features, &made, upstream.address, shows, directory.path());
                 let answer = get(gateway.address, "/some/path");
-                let what = format!("{pack} {told}, shows one: {shows}: {answer:?}");
+                let what = format!("{pack} {reported}, shows one: {shows}: {answer:?}");
                 assert_eq!(answer.status == 200, shows, "{what}");
-                assert_eq!(answer.body.contains(told), shows, "{what}");
+                assert_eq!(answer.body.contains(reported), shows, "{what}");
                 if shows {
                     assert_eq!(get(gateway.address, "/again").status, 200, "{what}");
                 }
             }
             let asked = upstream.requests();
             let paths: Vec<_> = asked.iter().map(|request| request.path.as_str()).collect();
-            assert_eq!(paths, ["/some/path", "/again"], "{pack} {told}");
-            assert_eq!(upstream.connections(), 1, "{pack} {told}: a connection is used again");
+            assert_eq!(paths, ["/some/path", "/again"], "{pack} {reported}");
+            assert_eq!(upstream.connections(), 1, "{pack} {reported}: a connection is reused");
         }
     }
 }
@@ -172,8 +173,8 @@ fn token_reviews_send_it_too_and_are_read() {
         let directory = tempfile::tempdir().expect("a directory");
         let gateway = start(pack, &features, &made, upstream.address, true, directory.path());
         for (token, status) in [("good", 200), ("bad", 401)] {
-            let told = ask(gateway.address, token);
-            assert!(told.starts_with(&format!("HTTP/1.1 {status} ")), "{pack} {token}: {told}");
+            let reported = ask(gateway.address, token);
+            assert!(reported.starts_with(&format!("HTTP/1.1 {status} ")), "{pack} {token}: {reported}");
         }
         let asked = upstream.requests();
         let paths: Vec<_> = asked.iter().map(|request| request.path.as_str()).collect();

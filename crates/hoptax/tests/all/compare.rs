@@ -34,9 +34,13 @@ fn nginx(us: u64, cpu_us: u64) -> Run {
 fn compares_two_runs_in_every_format() {
     let (_one, a) = on_disk(&nginx(200, 20));
     let (_two, b) = on_disk(&nginx(200, 30));
-    let told = compare(&[&a, &b]);
-    assert_eq!(told.status.code(), Some(0), "{}", text(&told.stderr));
-    assert!(text(&told.stdout).lines().next().unwrap().contains("is worse than"), "{}", text(&told.stdout));
+    let reported = compare(&[&a, &b]);
+    assert_eq!(reported.status.code(), Some(0), "{}", text(&reported.stderr));
+    assert!(
+        text(&reported.stdout).lines().next().unwrap().contains("is worse than"),
+        "{}",
+        text(&reported.stdout)
+    );
     let failed = compare(&[&a, &b, &"--fail-on", &"worse"]);
     assert_eq!(failed.status.code(), Some(3));
     let better = compare(&[&b, &a, &"--fail-on", &"worse", &"--format", &"markdown"]);
@@ -70,9 +74,9 @@ fn incomparable_runs_are_refused_with_a_fix() {
     let (_two, b) = on_disk(&other);
     let refused = compare(&[&a, &b]);
     assert_eq!(refused.status.code(), Some(2));
-    let told = text(&refused.stderr);
+    let reported = text(&refused.stderr);
     for expected in ["profile", "equalised", "stock", "--force"] {
-        assert!(told.contains(expected), "{told}");
+        assert!(reported.contains(expected), "{reported}");
     }
     let forced = compare(&[&a, &b, &"--force"]);
     assert_eq!(forced.status.code(), Some(0));
@@ -119,9 +123,9 @@ fn comparing_a_void_run_exits_with_4() {
         broken.push(via("nginx", round).errors(9000));
     }
     let ((_one, a), (_two, b)) = (on_disk(&nginx(200, 20)), on_disk(&broken));
-    let told = compare(&[&a, &b]);
-    assert_eq!(told.status.code(), Some(4), "{}", text(&told.stdout));
-    assert!(text(&told.stdout).contains("Void, do not use: "), "{}", text(&told.stdout));
+    let reported = compare(&[&a, &b]);
+    assert_eq!(reported.status.code(), Some(4), "{}", text(&reported.stdout));
+    assert!(text(&reported.stdout).contains("Void, do not use: "), "{}", text(&reported.stdout));
     assert_eq!(compare(&[&a, &b, &"--accept-void"]).status.code(), Some(0));
 }
 
@@ -133,9 +137,9 @@ fn gates_a_run_by_a_file_and_a_baseline() {
     let absolute =
         scratch.file("a.yaml", "- { metric: p99, max: 1ms }\n- { metric: cpu_us_per_request, max: 25us }\n");
     let junit = scratch.path().join("junit.xml");
-    let told = gate(&[&dir, &"--budget", &absolute, &"--junit", &junit]);
-    assert_eq!(told.status.code(), Some(3), "{}", text(&told.stderr));
-    let words = text(&told.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    let reported = gate(&[&dir, &"--budget", &absolute, &"--junit", &junit]);
+    assert_eq!(reported.status.code(), Some(3), "{}", text(&reported.stderr));
+    let words = text(&reported.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.starts_with("made-up: 1 of 2 budgets is breached."), "{words}");
     assert!(words.contains("cpu_us_per_request must be at most 25 µs"), "{words}");
     let xml = std::fs::read_to_string(&junit).expect("written");
@@ -145,9 +149,9 @@ fn gates_a_run_by_a_file_and_a_baseline() {
     assert_eq!(gate(&[&base, &"--budget", &absolute]).status.code(), Some(0));
 
     let relative = scratch.file("r.yaml", "- { gateway: nginx, metric: cpu_us_per_request, max: +10% }\n");
-    let told = gate(&[&dir, &"--budget", &relative, &"--baseline", &base, &"--format", &"markdown"]);
-    assert_eq!(told.status.code(), Some(3), "{}", text(&told.stderr));
-    assert!(text(&told.stdout).contains("+49.9 %"), "{}", text(&told.stdout));
+    let reported = gate(&[&dir, &"--budget", &relative, &"--baseline", &base, &"--format", &"markdown"]);
+    assert_eq!(reported.status.code(), Some(3), "{}", text(&reported.stderr));
+    assert!(text(&reported.stdout).contains("+49.9 %"), "{}", text(&reported.stdout));
     let same = gate(&[&dir, &"--budget", &relative, &"--baseline", &dir]);
     assert_eq!(same.status.code(), Some(0), "{}", text(&same.stdout));
     let report = json(
@@ -214,8 +218,8 @@ budget: [{{ gateway: pr, metric: cpu_us_per_request, against: main, max: +50% }}
             .args(["--labels", labels, "--format", "json", "--accept-void"])
             .output()
             .expect("runs");
-        let told: Json = serde_json::from_slice(&output.stdout).expect("JSON");
-        told["verdict"].as_str().expect("a verdict").to_owned()
+        let reported: Json = serde_json::from_slice(&output.stdout).expect("JSON");
+        reported["verdict"].as_str().expect("a verdict").to_owned()
     };
     // Bursts of steal can widen intervals in either run beyond any limit, so both are repeated.
     eventually(|| {
@@ -228,8 +232,10 @@ budget: [{{ gateway: pr, metric: cpu_us_per_request, against: main, max: +50% }}
         ];
         let codes = [&kept, &breached].map(|output| output.status.code());
         if codes != [Some(0), Some(3)] || verdicts != ["worse", "worse", "better"] {
-            let told = [kept.stdout, breached.stdout].map(|told| text(&told)).join("\n");
-            return Err(format!("the budgets' exit codes are {codes:?}, the verdicts {verdicts:?}\n{told}"));
+            let reported = [kept.stdout, breached.stdout].map(|reported| text(&reported)).join("\n");
+            return Err(format!(
+                "the budgets' exit codes are {codes:?}, the verdicts {verdicts:?}\n{reported}"
+            ));
         }
         assert!(text(&breached.stdout).contains("against main"), "{}", text(&breached.stdout));
         Ok(())

@@ -98,11 +98,11 @@ fn conform_reports_differences_with_their_reasons() {
         return;
     }
     let output = hoptax().args(["conform", "nginx"]).output().expect("it runs");
-    let told = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{told}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(told.starts_with("nginx 1.") && told.contains(": 22 cases, "), "{told}");
+    let reported = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{reported}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(reported.starts_with("nginx 1.") && reported.contains(": 22 cases, "), "{reported}");
     let output = hoptax().args(["conform", "ngnix"]).output().expect("it runs");
     assert_eq!(output.status.code(), Some(2));
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(told.contains("there is no pack `ngnix`"), "{told}");
+    let reported = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(reported.contains("there is no pack `ngnix`"), "{reported}");
 }

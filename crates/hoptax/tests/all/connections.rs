@@ -176,7 +176,7 @@ fn nginx_keeps_and_closes_connections_as_specified() {
         let firsts = seen.iter().filter(|line| line[3] == "1").count() as u64;
         let connections = &record["connections"];
         assert_eq!(connections["reused"], REQUESTS - firsts, "{connections}");
-        assert_eq!(connections["closed_by_peer"], 0, "it was asked to: {connections}");
+        assert_eq!(connections["closed_by_peer"], 0, "it was configured to: {connections}");
         // The side that closes first keeps the port in TIME_WAIT. This must be nginx, except for connections open at the end.
         let after = time_wait(nginx.port);
         let (by_nginx, by_us) = (after.0.saturating_sub(before.0), after.1.saturating_sub(before.1));

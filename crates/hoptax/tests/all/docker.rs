@@ -52,8 +52,8 @@ fn world() -> Option<Scratch> {
 /// Builds an image with nginx, its libraries, and a user database.
 fn build_image(context: &Path) {
     let ldd = Command::new("ldd").arg("/usr/sbin/nginx").output().expect("ldd runs");
-    let told = String::from_utf8(ldd.stdout).expect("text");
-    let libraries = told.split_whitespace().filter(|word| word.starts_with('/')).map(PathBuf::from);
+    let reported = String::from_utf8(ldd.stdout).expect("text");
+    let libraries = reported.split_whitespace().filter(|word| word.starts_with('/')).map(PathBuf::from);
     for file in libraries.chain(["/usr/sbin/nginx", "/etc/passwd", "/etc/group"].map(PathBuf::from)) {
         let to = context.join("root").join(file.strip_prefix("/").expect("absolute"));
         std::fs::create_dir_all(to.parent().expect("a folder")).expect("made");
@@ -100,7 +100,7 @@ fn a_gateway_runs_in_a_container_is_sampled_and_is_removed_afterwards() {
         .collect();
     assert_eq!(names, ["nginx", "nginx", "nginx"], "a master and two workers");
     let own = descendants(std::process::id());
-    assert!(inside.is_disjoint(&own), "they are the engine's and not ours");
+    assert!(inside.is_disjoint(&own), "they belong to the engine");
     let facts = service.0.facts();
     assert!(facts.version.as_deref().is_some_and(|version| version.starts_with('1')), "{facts:?}");
     assert!(
@@ -151,7 +151,7 @@ fn a_run_measures_a_container_and_its_ledger_agrees() {
          load: [{ loop: closed, connections: 2, duration: 1s }]\n",
     );
     let out = world.path().join("results");
-    let told = hoptax()
+    let reported = hoptax()
         .arg("run")
         .arg(plan)
         .arg("--packs")
@@ -161,7 +161,7 @@ fn a_run_measures_a_container_and_its_ledger_agrees() {
         .arg("--accept-void")
         .output()
         .expect("it runs");
-    assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
+    assert!(reported.status.success(), "{}", String::from_utf8_lossy(&reported.stderr));
     let directory = std::fs::read_dir(out).expect("results").flatten().next().expect("one run").path();
     let report = crate::support::json(hoptax().arg("report").arg(directory).args(["--format", "json"]));
     let cases = report["cases"].as_array().expect("cases");
@@ -199,7 +199,7 @@ fn a_missing_image_is_reported_before_anything_starts() {
 #[test]
 fn wrong_container_settings_are_refused_with_their_place() {
     let scratch = Scratch::new();
-    for (gateway, told) in [
+    for (gateway, reported) in [
         ("{ name: hop-l4, driver: docker }", "`driver` needs a pack, and `hop-l4` is not a pack"),
         ("{ name: krakend, image: x }", "`image` needs `driver: docker`"),
         ("{ name: krakend, driver: docker, image: \"--rm\" }", "`--rm` is not the name of an image"),
@@ -210,7 +210,7 @@ fn wrong_container_settings_are_refused_with_their_place() {
         let output = hoptax().arg("check").arg(plan).output().expect("it runs");
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{error}");
-        assert!(error.contains(told) && error.contains("plan.yaml:1:"), "`{told}` in {error}");
+        assert!(error.contains(reported) && error.contains("plan.yaml:1:"), "`{reported}` in {error}");
     }
 }
 
@@ -224,7 +224,7 @@ fn a_plan_says_what_its_gateways_run_in() {
     );
     let output = hoptax().args(["check", "--json"]).arg(&plan).output().expect("it runs");
     let outlook: crate::support::Json = serde_json::from_slice(&output.stdout).expect("JSON");
-    let what = |index: usize| outlook["contenders"][index]["what"].as_str().expect("told").to_owned();
+    let what = |index: usize| outlook["contenders"][index]["what"].as_str().expect("present").to_owned();
     assert_eq!(what(1), "pack kong, 1 worker, in a container of kong:3.8");
     assert_eq!(what(2), "pack kong, 1 worker");
     let shown = hoptax().arg("render").arg(&plan).args(["--gateway", "kong"]).output().expect("it runs");

@@ -22,7 +22,7 @@ fn an_upstream_instance_restarts_without_affecting_the_other() {
     let refused = std::net::TcpStream::connect(server.instance(0)).expect_err("nobody listens");
     assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
     assert_eq!(of_second.send(GET).response().status, 200);
-    let counts = ledger::fetch(server.control()).expect("the ledger is told all the while").instances;
+    let counts = ledger::fetch(server.control()).expect("the ledger is always readable").instances;
     assert_eq!((counts[0].requests, counts[0].open, counts[1].requests), (1, 0, 2));
 
     tell(0, upstream::Order::Open).expect("open");
@@ -35,9 +35,9 @@ fn an_upstream_instance_restarts_without_affecting_the_other() {
     );
 
     tell(0, upstream::Order::Close).expect("closed again");
-    let told = format!("{:#}", tell(2, upstream::Order::Close).expect_err("there is none"));
-    assert!(told.contains("instance 2"), "{told}");
-    assert_eq!(server.stop(), Some(0), "also while an instance is away");
+    let reported = format!("{:#}", tell(2, upstream::Order::Close).expect_err("there is none"));
+    assert!(reported.contains("instance 2"), "{reported}");
+    assert_eq!(server.stop(), Some(0), "also while an instance is down");
 }
 
 /// Adds routes to nginx's single location.
@@ -164,7 +164,7 @@ events:
     }
     let document = report(&directory);
     for case in document["cases"].as_array().expect("cases") {
-        let events = case["events"].as_array().expect("told with the case");
+        let events = case["events"].as_array().expect("events of the case");
         let expected = if case["gateway"] == "direct" {
             1
         } else {

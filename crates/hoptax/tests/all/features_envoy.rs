@@ -103,7 +103,7 @@ fn in_both_profiles(features: &[&str], look: impl Fn(&World)) {
     }
     for profile in [Profile::Stock, Profile::Equalised] {
         let world = World::start(profile, features);
-        assert_eq!(world.asked().status, 200, "{features:?} {profile:?}: what a run asks is answered");
+        assert_eq!(world.asked().status, 200, "{features:?} {profile:?}: a run's request succeeds");
         look(&world);
     }
 }
@@ -163,7 +163,7 @@ fn envoy_reviews_each_token_at_the_upstream() {
     assert_eq!(reviews() - before, 3, "none is remembered");
     assert_eq!(envoy.bare("/", &[]).status, 401);
     assert_eq!(envoy.bare("/", &[("authorization", "Bearer \"},{\"")]).status, 401);
-    assert_eq!(reviews() - before, 3, "what is no token is not asked about");
+    assert_eq!(reviews() - before, 3, "no review without a token");
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn remembered_reviews_are_refused_before_anything_starts() {
 #[test]
 fn envoy_refuses_requests_beyond_the_limit() {
     in_both_profiles(&["rate-limit"], |envoy| {
-        assert!((0..50).all(|_| envoy.asked().status == 200), "the usual limit never bites");
+        assert!((0..50).all(|_| envoy.asked().status == 200), "the usual limit never applies");
     });
     if is_missing("envoy") {
         return;
@@ -280,7 +280,7 @@ fn envoy_gives_each_request_an_identifier() {
         let ids: BTreeSet<_> = (0..3)
             .map(|_| {
                 let answer = envoy.asked();
-                let id = answer.header(features::REQUEST_ID_HEADER).expect("told to the client").to_owned();
+                let id = answer.header(features::REQUEST_ID_HEADER).expect("in the response").to_owned();
                 assert!(
                     answer.text().to_ascii_lowercase().contains(&id),
                     "and to the upstream: {}",

@@ -101,7 +101,7 @@ fn assert_bare_route_works(pack: &str) {
             assert_eq!(answer.header("x-hoptax-internal"), Some("internal"), "{what}: {answer:?}");
             seen.insert(answer.header("x-count").expect("counted").to_owned());
         }
-        assert_eq!(seen.len(), 4, "{what}: no answer is given twice: {seen:?}");
+        assert_eq!(seen.len(), 4, "{what}: responses are not cached: {seen:?}");
         if profile == Profile::Equalised {
             assert!(gateway.ask("/").text().contains("\nhost: echo.com\n"), "{what}: Host passes unchanged");
             // A connection returns to the pool shortly after its response was forwarded, so a few more connections may open.
@@ -221,15 +221,15 @@ fn the_script_rebuilds_changes_and_continues_after_failures() {
             .env("HOPTAX_HOME", &home)
             .output()
             .expect("it runs");
-        let told = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-        (output.status.code(), told.into_owned())
+        let reported = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        (output.status.code(), reported.into_owned())
     };
-    let (code, told) = run(&[]);
-    assert_eq!(code, Some(1), "{told}");
+    let (code, reported) = run(&[]);
+    assert_eq!(code, Some(1), "{reported}");
     for words in
         ["built good", "skipping missing: it needs no-such-program", "cannot build bad", "no such thing"]
     {
-        assert!(told.contains(words), "`{words}` in:\n{told}");
+        assert!(reported.contains(words), "`{words}` in:\n{reported}");
     }
     assert!(!packs.join("good/project/built-here").exists(), "it is built in a copy");
     let version = || {
@@ -238,10 +238,10 @@ fn the_script_rebuilds_changes_and_continues_after_failures() {
     };
     assert_eq!(version(), "version ONE\n");
 
-    let (code, told) = run(&["good"]);
-    assert_eq!((code, told.as_str()), (Some(0), "gateways-extra: good is up to date\n"));
+    let (code, reported) = run(&["good"]);
+    assert_eq!((code, reported.as_str()), (Some(0), "gateways-extra: good is up to date\n"));
     pack("good", "sh", &good.replace("ONE", "TWO"));
-    let (code, told) = run(&["good"]);
-    assert!(code == Some(0) && told.contains("built good"), "{told}");
+    let (code, reported) = run(&["good"]);
+    assert!(code == Some(0) && reported.contains("built good"), "{reported}");
     assert_eq!(version(), "version TWO\n");
 }

@@ -140,7 +140,7 @@ fn prove(pack: &str, profile: Profile, feature: &str) {
             biting.lets_in(&GET);
             // Even on a slow machine, two of these fall into the same second.
             let turned_away = (0..500).any(|_| biting.ask(&GET).status == 429);
-            assert!(turned_away, "{pack}: nothing is too much for it");
+            assert!(turned_away, "{pack}: the limit never applied");
         }
         "access-log" => {
             let gateway_under_test = start(&[plain(feature)]);
@@ -217,7 +217,7 @@ fn prove(pack: &str, profile: Profile, feature: &str) {
             let gateway_under_test = start(&[plain(feature)]);
             let ids = [0, 1].map(|_| {
                 let answer = gateway_under_test.lets_in(&GET);
-                let id = answer.header(REQUEST_ID_HEADER).expect("the client is told").to_ascii_lowercase();
+                let id = answer.header(REQUEST_ID_HEADER).expect("in the response").to_ascii_lowercase();
                 assert!(id.len() >= 16, "{pack}: {id}");
                 let seen = answer.text().to_ascii_lowercase();
                 assert!(seen.contains(&format!("\n{REQUEST_ID_HEADER}: {id}\r")), "{pack}: {id} in {seen}");

@@ -23,7 +23,7 @@ fn with_each(features: &[Feature], prove: impl Fn(&Started, &Origin)) {
         features.iter().all(|feature| offered.iter().any(|name| name == feature.name()))
     };
     let offering: Vec<_> = ["nginx", "nginx-lua"].into_iter().filter(|pack| offers(pack)).collect();
-    assert!(!offering.is_empty(), "nobody offers {features:?}");
+    assert!(!offering.is_empty(), "no pack offers {features:?}");
     for pack in offering {
         if is_missing(pack) {
             continue;
@@ -292,15 +292,15 @@ fn unpacked(bytes: &[u8]) -> Vec<u8> {
 #[test]
 fn each_request_has_an_identifier_of_its_own() {
     with_each(&[Feature::RequestId], |started, origin| {
-        let told: Vec<_> = (0..3)
+        let reported: Vec<_> = (0..3)
             .map(|_| started.ask("/").send().header("x-request-id").expect("an identifier").to_owned())
             .collect();
         let (seen, _) = origin.seen();
         let seen: Vec<_> = seen.iter().map(|seen| seen.header("x-request-id").expect("one")).collect();
-        assert_eq!(told, seen, "{}: client and upstream know the same", started.what);
+        assert_eq!(reported, seen, "{}: client and upstream know the same", started.what);
         assert!(
-            told[0] != told[1] && told[1] != told[2] && told[0].len() >= 16,
-            "{}: {told:?}",
+            reported[0] != reported[1] && reported[1] != reported[2] && reported[0].len() >= 16,
+            "{}: {reported:?}",
             started.what
         );
     });
@@ -390,7 +390,7 @@ fn tokens_are_reviewed_by_the_upstream_once_or_each_time() {
                 let asked_for: serde_json::Value = serde_json::from_str(&review.body).expect("JSON");
                 assert_eq!(asked_for["kind"], "TokenReview");
                 assert_eq!(asked_for["spec"]["token"], token.as_str());
-                assert_eq!(review.header("authorization"), None, "the client's headers stay here");
+                assert_eq!(review.header("authorization"), None, "the client's headers are not forwarded");
             } else {
                 assert_eq!(review.header("authorization"), Some(asked.header("authorization")));
             }

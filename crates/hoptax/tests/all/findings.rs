@@ -191,12 +191,15 @@ fn the_verb_explains_findings() {
     for code in PLANTED {
         assert!(codes.contains(&code), "{code}");
     }
-    let told = hoptax().args(["findings", "balance"]).output().expect("runs");
-    let told = text(&told.stdout);
-    assert!(told.starts_with("balance (warning)") && told.contains("What to do"), "{told}");
-    assert!(!told.contains("amplification"), "{told}");
+    let reported = hoptax().args(["findings", "balance"]).output().expect("runs");
+    let reported = text(&reported.stdout);
+    assert!(reported.starts_with("balance (warning)") && reported.contains("What to do"), "{reported}");
+    assert!(!reported.contains("amplification"), "{reported}");
     let wrong = hoptax().args(["findings", "keepalive"]).output().expect("runs");
     assert_eq!(wrong.status.code(), Some(2));
-    let told = text(&wrong.stderr);
-    assert!(told.contains("there is no finding `keepalive`") && told.contains("keepalive-lost"), "{told}");
+    let reported = text(&wrong.stderr);
+    assert!(
+        reported.contains("there is no finding `keepalive`") && reported.contains("keepalive-lost"),
+        "{reported}"
+    );
 }

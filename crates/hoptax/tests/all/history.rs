@@ -118,8 +118,8 @@ fn tags_and_notes_are_written_and_outlive_the_index() {
         (&["list", "--tag", "basline"], "did you mean `baseline`?"),
         (&["note", FIRST, &"x".repeat(10_001)], "at most 10000"),
     ] {
-        let told = refused(&root, arguments);
-        assert!(told.contains(expected), "{told}");
+        let reported = refused(&root, arguments);
+        assert!(reported.contains(expected), "{reported}");
     }
 }
 
@@ -148,8 +148,8 @@ fn a_trend_is_drawn_with_what_changed() {
         (&["trend", "nightly", "--gateway", "nginx", "--metric", "added_p55"], "did you mean `added_p5"),
         (&["trend", "nightly", "--gateway", "direct", "--metric", "added_p50"], "has no metric"),
     ] {
-        let told = refused(&root, arguments);
-        assert!(told.contains(expected), "{arguments:?}: {told}");
+        let reported = refused(&root, arguments);
+        assert!(reported.contains(expected), "{arguments:?}: {reported}");
     }
 }
 

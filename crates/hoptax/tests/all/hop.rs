@@ -65,7 +65,7 @@ fn answers_without_bodies_pass() {
         let not_modified = client.send(get("/304")).response();
         assert!(not_modified.head.contains("content-length: 99\r\n"), "{kind}: {}", not_modified.head);
         assert!(not_modified.head.contains("etag: x\r\n"), "{kind}");
-        assert_eq!(client.send(get("/bytes?5")).response().body, sample(5), "{kind}: still in step");
+        assert_eq!(client.send(get("/bytes?5")).response().body, sample(5), "{kind}: still synchronised");
     }
 }
 
@@ -154,7 +154,7 @@ fn l7_pools_upstream_connections() {
     // A connection is not reused after `connection: close`.
     let mut client = Client::connect(address);
     let response = client.send(get("/close")).response();
-    assert!(response.keep_alive, "the client's connection is another one");
+    assert!(response.keep_alive, "the client's connection is separate");
     assert!(!response.head.contains("keep-alive"), "{}", response.head);
     assert_eq!(client.send(get("/bytes?10")).response().status, 200);
     assert_eq!(origin.connections(), 2);
@@ -219,7 +219,7 @@ fn l7_retries_requests_lost_on_a_stale_connection() {
         assert_eq!(client.send(get("/once")).response().body, b"once", "request {count}");
     }
     assert_eq!(origin.connections(), 5);
-    assert_eq!(origin.heads().len(), 9, "each but the first was sent twice");
+    assert_eq!(origin.heads().len(), 9, "all but the first were sent twice");
     // A request with side effects must not be repeated.
     assert_eq!(client.send(post("/once", b"x")).response().status, 502);
     // A failure on a fresh connection is the upstream's fault, so it is not retried.

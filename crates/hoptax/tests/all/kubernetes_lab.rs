@@ -150,8 +150,8 @@ fn mistakes_are_reported_before_anything_starts() {
     let Some(lab) = Lab::new() else { return };
     let refused = |command: &mut Command, words: &str| {
         let output = command.output().expect("it runs");
-        let told = text(&output.stderr);
-        assert!(output.status.code() == Some(1) && told.contains(words), "`{words}` in: {told}");
+        let reported = text(&output.stderr);
+        assert!(output.status.code() == Some(1) && reported.contains(words), "`{words}` in: {reported}");
         assert!(lab.leaves_no_files() && !lab.path("pids/etcd").exists(), "{words}");
     };
     refused(&mut lab.command(&["run"]), "give the command to run");
@@ -173,12 +173,12 @@ fn mistakes_are_reported_before_anything_starts() {
 fn a_server_that_does_not_start_is_reported_with_its_last_log_line() {
     let Some(lab) = Lab::new() else { return };
     let output = lab.command(&["run", "true"]).env("FAKE_APISERVER", "broken").output().expect("it runs");
-    let told = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{told}");
+    let reported = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{reported}");
     for words in
         ["the last lines of kube-apiserver", "--no-such-flag is unknown", "kube-apiserver ended by itself"]
     {
-        assert!(told.contains(words), "`{words}` in: {told}");
+        assert!(reported.contains(words), "`{words}` in: {reported}");
     }
     assert!(lab.path("pids/etcd").exists() && lab.is_gone() && lab.leaves_no_files());
 }

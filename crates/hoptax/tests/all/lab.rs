@@ -124,8 +124,8 @@ fn a_command_that_cannot_be_started_is_reported() {
     let output = guard.wait_with_output().expect("ours");
     drop(lifeline);
     assert_eq!(output.status.code(), Some(127));
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(told.starts_with("error: cannot start `/nowhere/at-all`: No such file"), "{told}");
+    let reported = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(reported.starts_with("error: cannot start `/nowhere/at-all`: No such file"), "{reported}");
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn a_command_that_ignores_the_signal_is_killed_after_the_grace() {
     let asked = Instant::now();
     guarded.say("stop");
     assert_eq!(guarded.end().0, Some(0));
-    assert!(asked.elapsed() >= Duration::from_millis(100), "not before the grace is over");
+    assert!(asked.elapsed() >= Duration::from_millis(100), "not before the grace period ends");
 }
 
 #[test]
@@ -220,31 +220,31 @@ fn a_guard_is_named_after_its_command_and_gives_it_a_session() {
         "echo $$; cat /proc/$PPID/comm; cut -d' ' -f5,6 /proc/$$/stat; exec sleep 1000",
     );
     let command = guarded.watched[0].pid;
-    let mut told = [String::new(), String::new()];
-    for line in &mut told {
+    let mut reported = [String::new(), String::new()];
+    for line in &mut reported {
         guarded.output.read_line(line).expect("text");
     }
     guarded.say("kill");
     guarded.end();
-    assert_eq!(told, ["guard:sh\n".to_owned(), format!("{command} {command}\n")], "group and session");
+    assert_eq!(reported, ["guard:sh\n".to_owned(), format!("{command} {command}\n")], "group and session");
 }
 
 #[test]
 fn the_command_gets_the_hard_descriptor_limit_and_its_cpus() {
-    let cpu = hoptax_host::cpus::allowed().expect("told")[0];
+    let cpu = hoptax_host::cpus::allowed().expect("present")[0];
     let script = "ulimit -Sn; ulimit -Hn; grep Cpus_allowed_list /proc/self/status";
     let limited = "ulimit -Sn 500; exec \"$0\" guard --cpus \"$1\" -- sh -c \"$2\"";
     let mut guard = Command::new("sh");
     guard.args(["-c", limited]).arg(exe()).args([&cpu.to_string(), script]);
     let mut guard = guard.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
-    let mut told = String::new();
+    let mut reported = String::new();
     // The guard's standard input stays open meanwhile.
-    guard.stdout.take().expect("piped").read_to_string(&mut told).expect("text");
+    guard.stdout.take().expect("piped").read_to_string(&mut reported).expect("text");
     guard.wait().expect("ours");
-    let lines: Vec<&str> = told.lines().collect();
-    assert_eq!(lines[0], lines[1], "soft as hard: {told}");
-    assert_ne!(lines[0], "500", "{told}");
-    assert_eq!(lines[2].split_whitespace().last(), Some(cpu.to_string().as_str()), "{told}");
+    let lines: Vec<&str> = reported.lines().collect();
+    assert_eq!(lines[0], lines[1], "soft limit = hard limit: {reported}");
+    assert_ne!(lines[0], "500", "{reported}");
+    assert_eq!(lines[2].split_whitespace().last(), Some(cpu.to_string().as_str()), "{reported}");
 }
 
 /// Environment variable with the pack for [`helper_starts_a_gateway_until_killed`]; set only by the test below.
@@ -353,7 +353,7 @@ fn a_killed_gateway_is_reported_with_its_last_log_line() {
     let own = WatchedProcess::new(guard);
     kill(pid.trim().parse().expect("a pid"), Signal::KILL);
     assert_all_end(&all);
-    assert!(own.ends_within(PATIENCE), "the guard ends with what it guards");
+    assert!(own.ends_within(PATIENCE), "the guard exits with its command");
     let failure = service.0.check().expect_err("it is gone");
     assert_eq!(failure.message, "killed was ended by signal 9 in the middle of the run");
 }

@@ -48,10 +48,10 @@ fn assert_equalised(pack: &str) {
         return;
     }
     let output = hoptax().args(["lint", pack]).output().expect("it runs");
-    let told = String::from_utf8_lossy(&output.stdout);
-    assert_eq!(output.status.code(), Some(0), "{told}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(told.starts_with(pack) && told.contains(": equalised"), "{told}");
-    assert!(!told.contains("help:"), "{told}");
+    let reported = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{reported}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(reported.starts_with(pack) && reported.contains(": equalised"), "{reported}");
+    assert!(!reported.contains("help:"), "{reported}");
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn a_pack_that_runs_more_workers_is_found() {
     if is_missing("nginx") {
         return;
     }
-    // Three more workers, so that it wants several CPUs even on a busy machine.
+    // Three more workers, so that it uses several CPUs even on a busy machine.
     let more = [("worker_processes {{ workers }}", "worker_processes {{ workers + 3 }}")];
     let (code, report) = eventually(|| conclusive(&more));
     assert_reported(code, &report, &["workers"]);

@@ -110,10 +110,10 @@ fn spec(upstream: &Upstream, duration: Duration) -> Value {
 }
 
 fn generator(spec: &Value) -> KilledOnDrop {
-    told(spec, "--spec")
+    start_generator(spec, "--spec")
 }
 
-fn told(spec: &Value, flag: &str) -> KilledOnDrop {
+fn start_generator(spec: &Value, flag: &str) -> KilledOnDrop {
     let mut command = hoptax();
     command.args(["load", flag, "-"]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -222,7 +222,7 @@ fn a_spec_gives_phases_and_one_record_and_the_ledger_agrees() {
 #[test]
 fn a_watched_spec_also_reports_seconds() {
     let upstream = Upstream::start(&[]);
-    let mut generator = told(&spec(&upstream, Duration::from_millis(1250)), "--watched-spec");
+    let mut generator = start_generator(&spec(&upstream, Duration::from_millis(1250)), "--watched-spec");
     let mut lines = String::new();
     generator.0.stderr.take().expect("piped").read_to_string(&mut lines).expect("text");
     let record: Value = serde_json::from_str(&line(&mut generator)).expect("a load record");
@@ -294,10 +294,10 @@ fn the_reference_page_is_right() {
         words.filter(|word| word.starts_with("--") && word.len() > 4).map(str::to_owned).collect()
     };
     let table = page.split("## ").find(|section| section.starts_with("Flags")).expect("a section on flags");
-    let mut told = flags(&help);
-    told.remove("--help");
-    told.remove("--version");
-    assert_eq!(flags(table), told, "the flags on the page and those of --help");
+    let mut reported = flags(&help);
+    reported.remove("--help");
+    reported.remove("--version");
+    assert_eq!(flags(table), reported, "the flags on the page and those of --help");
 
     let example = page.split("```json").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
     let example: hoptax_load::spec::LoadSpec =
@@ -362,7 +362,7 @@ fn one_process_holds_fifteen_thousand_connections() {
     let case = case(&[&[upstream.url().as_str(), "-c", &count, "-n", &total], &patience[..]].concat());
     assert_eq!(case["connections"]["established"], connections);
     assert_eq!(case["counts"]["completed"], requests);
-    assert_eq!(case["connections"]["opened"], 0, "none had to be opened again");
+    assert_eq!(case["connections"]["opened"], 0, "no connection was reopened");
     assert_eq!(upstream.requests(), requests);
     // 2 KiB per connection, plus histograms, buffers and the program.
     let memory = case["memory"]["generator_rss_bytes_max"].as_u64().expect("a number");

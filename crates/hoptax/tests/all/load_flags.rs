@@ -110,7 +110,7 @@ fn unix_sockets_and_sources_are_used_and_reported() {
 
 #[test]
 fn the_ledger_agrees_on_how_long_connections_last() {
-    for (flags, told, least, most) in [
+    for (flags, reported, least, most) in [
         (&[][..], "epoll\n", 4, 4),
         (&["--no-keepalive"], "no keep-alive", 200, 204),
         (&["--requests-per-connection", "10"], "10 requests per connection", 20, 24),
@@ -118,7 +118,7 @@ fn the_ledger_agrees_on_how_long_connections_last() {
         let upstream = Upstream::start(&[]);
         let url = upstream.url();
         let text = summary(&[&[url.as_str(), "-n", "200", "-c", "4"], flags].concat());
-        assert!(text.contains(told) && text.contains("200: 200"), "{text}");
+        assert!(text.contains(reported) && text.contains("200: 200"), "{text}");
         assert_eq!(upstream.requests(), 200);
         let connections = upstream.ledger("connections");
         assert!((least..=most).contains(&connections), "{flags:?}: {connections}");
@@ -153,7 +153,7 @@ fn the_server_sees_each_line_and_each_number() {
 fn unmet_expectations_are_reported() {
     let upstream = Upstream::start(&["--body", "64B"]);
     let url = upstream.url();
-    for (flags, told) in [
+    for (flags, reported) in [
         (["--expect-status", "201,4xx"], "status 200 is not 201, 400 to 499"),
         (["--expect-body", "absent"], "body does not contain \"absent\""),
         (["--expect-body-equals", "ok"], "body is not \"ok\""),
@@ -162,10 +162,10 @@ fn unmet_expectations_are_reported() {
     ] {
         let args = [&[url.as_str(), "-n", "30", "-c", "2"], &flags[..]].concat();
         let text = summary(&args);
-        assert!(text.contains("Not a success  30") && text.contains(&format!("30 × {told}")), "{text}");
+        assert!(text.contains("Not a success  30") && text.contains(&format!("30 × {reported}")), "{text}");
         let counts = case(&args)["counts"].clone();
         assert_eq!((&counts["completed"], &counts["ok"]), (&30.into(), &0.into()));
-        assert_eq!(counts["failed_checks"], serde_json::json!({ told: 30 }));
+        assert_eq!(counts["failed_checks"], serde_json::json!({ reported: 30 }));
     }
     let text = summary(&[&url, "-n", "30", "--expect-status", "2xx", "--expect-length", "64B"]);
     assert!(!text.contains("Not a success"), "{text}");

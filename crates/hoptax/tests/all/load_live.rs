@@ -16,8 +16,8 @@ fn the_view_is_shown_and_the_summary_is_on_the_normal_screen() {
     terminal.resize(30, 6);
     let (status, seen) = terminal.after(&mut process);
     assert!(status.success(), "{seen}");
-    let (before, rest) = seen.split_once(ENTERED).expect("the other screen is entered");
-    assert!(before.trim().is_empty(), "nothing stands before it: {before:?}");
+    let (before, rest) = seen.split_once(ENTERED).expect("the alternate screen is entered");
+    assert!(before.trim().is_empty(), "nothing comes before it: {before:?}");
     let (view, summary) = rest.split_once(LEFT).expect("and left");
     assert!(view.contains("last second") && view.contains("p99"), "{view}");
     assert!(summary.contains("Throughput") && summary.contains("200: "), "{summary}");

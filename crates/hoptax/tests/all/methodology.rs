@@ -1,5 +1,5 @@
-//! METHODOLOGY.md, BIAS.md and docs/concepts/simulations.md state the constants of the code. Each row pairs a constant, as it is
-//! written in the source, with the page's words for it, so that neither changes alone.
+//! METHODOLOGY.md, BIAS.md and docs/concepts/simulations.md state the constants of the code. Each row pairs a constant,
+//! as it is written in the source, with the page's words for it, so that neither changes alone.
 
 use std::fs::read_to_string;
 use std::path::Path;
@@ -10,7 +10,7 @@ const SIMULATIONS: &str = "docs/concepts/simulations.md";
 
 /// Source below `crates/`, the end of the constant's line, the page, the page's words.
 const STATED: &[(&str, &str, &str, &str)] = &[
-    // What is recorded.
+    // Recording.
     (
         "hoptax-load/src/record.rs",
         "WINDOW_NS: u64 = 100 * crate::clock::MILLISECOND",

@@ -164,13 +164,13 @@ fn nginx_counts_its_own_requests_on_the_admin_port() {
     for _ in 0..5 {
         get(service.0.addresses()[0], "/");
     }
-    assert_eq!(count() - before, 5 + 1, "five, and the question itself");
+    assert_eq!(count() - before, 5 + 1, "five, and the request itself");
 
     let before = count();
     let url = format!("http://{}/", service.0.addresses()[0]);
     let case = json(hoptax().args(["load", &url, "-c", "8", "-n", "2000", "--json"]));
     assert_eq!(case["counts"]["completed"], 2000, "{case}");
-    assert_eq!(count() - before, 2000 + 1, "the generator and nginx count alike");
+    assert_eq!(count() - before, 2000 + 1, "the generator and nginx agree");
 }
 
 /// A directory with one pack, `wrong`, of these files.
@@ -239,13 +239,13 @@ fn a_gateway_that_is_never_ready_fails() {
     for timeout in IN_VAIN {
         let packs = scripted("echo waiting for nothing\nexec sleep 60\n", timeout);
         let failure = start_failure(packs.path());
-        let told = format!("wrong-under-test was not ready within {timeout}: nothing listens on");
-        assert!(failure.message.starts_with(&told), "{failure:?}");
+        let reported = format!("wrong-under-test was not ready within {timeout}: nothing listens on");
+        assert!(failure.message.starts_with(&reported), "{failure:?}");
         if failure.detail.contains("waiting for nothing") {
             return;
         }
     }
-    panic!("what it said is not told");
+    panic!("its output is not reported");
 }
 
 #[test]
@@ -273,7 +273,7 @@ fn a_gateway_that_answers_on_the_wrong_port_is_not_ready() {
         }
         assert!(failure.message.contains("was not ready within"), "{failure:?}");
     }
-    panic!("that it answers on another port is not told");
+    panic!("the other port is not reported");
 }
 
 #[test]
@@ -346,10 +346,10 @@ fn wrong_values_are_refused_with_their_line() {
     for (files, expected) in table {
         let packs = pack_of(files);
         let output = hoptax().args(["gateways", "--packs"]).arg(packs.path()).output().expect("it runs");
-        let told = String::from_utf8(output.stderr).expect("text");
-        assert_eq!(output.status.code(), Some(2), "{told}");
+        let reported = String::from_utf8(output.stderr).expect("text");
+        assert_eq!(output.status.code(), Some(2), "{reported}");
         for words in expected {
-            assert!(told.contains(words), "`{words}` in:\n{told}");
+            assert!(reported.contains(words), "`{words}` in:\n{reported}");
         }
     }
 }
@@ -462,12 +462,12 @@ fn a_run_reports_bad_packs_with_file_and_line() {
                     trials: 1\nwarmup: 0s\n";
         let path = packs.path().to_str().expect("text");
         let output = crate::run::run(&scratch, plan, &["--packs", path]);
-        let told = [output.stdout, output.stderr].map(|bytes| crate::run::text(&bytes)).concat();
+        let reported = [output.stdout, output.stderr].map(|bytes| crate::run::text(&bytes)).concat();
         // The report wraps lines at blanks, never within a path.
-        let in_one_line = told.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert_eq!(output.status.code(), Some(code), "{what}: {told}");
+        let in_one_line = reported.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(output.status.code(), Some(code), "{what}: {reported}");
         for words in expected {
-            assert!(in_one_line.contains(words), "{what}: `{words}` in:\n{told}");
+            assert!(in_one_line.contains(words), "{what}: `{words}` in:\n{reported}");
         }
         if code == 2 {
             let begun = std::fs::read_dir(scratch.path()).expect("there").flatten().count();

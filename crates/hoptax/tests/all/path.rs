@@ -55,27 +55,27 @@ warmup: 100ms
         // Within the precision of the histogram.
         let delayed = |way: &Times| way.least >= DELAY - DELAY / 500;
         let prompt = |way: &Times| way.median < DELAY / 2;
-        let told = format!(
+        let reported = format!(
             "{who}: there {} to {}, back {} to {}",
             there.least, there.median, back.least, back.median
         );
         let quick = match who {
             "slow-there" => {
-                assert!(delayed(&there), "{told}");
+                assert!(delayed(&there), "{reported}");
                 prompt(&back)
             }
             "slow-back" => {
-                assert!(delayed(&back), "{told}");
+                assert!(delayed(&back), "{reported}");
                 prompt(&there)
             }
             _ => prompt(&there) && prompt(&back),
         };
         if !quick {
-            return Err(told);
+            return Err(reported);
         }
         // The rest is the upstream's own time: its delay and its work.
         let own = times(&trial, "service_time").mean - there.mean - back.mean;
-        assert!(own >= 0.99 * DELAY as f64, "{who}: {own} ns are the upstream's own");
+        assert!(own >= 0.99 * DELAY as f64, "{who}: the upstream's own time is {own} ns");
         let stamps = &trial["load_record"]["stamps"];
         assert_eq!(stamps["used"], trial["load_record"]["counts"]["completed"], "{who}: {stamps}");
         assert_eq!((&stamps["missing"], &stamps["impossible"]), (&0.into(), &0.into()), "{who}");

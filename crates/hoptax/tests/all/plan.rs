@@ -105,8 +105,8 @@ fn endless_files_are_refused() {
     let refused = |arguments: &[&str], stdin: Stdio, part: &str| {
         let begun = Instant::now();
         let output = hoptax().args(arguments).current_dir(directory.path()).stdin(stdin).output().unwrap();
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(!output.status.success() && told.contains(part), "{arguments:?}: {told}");
+        let reported = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && reported.contains(part), "{arguments:?}: {reported}");
         assert!(begun.elapsed() < Duration::from_secs(5), "{arguments:?} took {:?}", begun.elapsed());
     };
     let load = ["load", "http://127.0.0.1:9"];

@@ -23,8 +23,8 @@ fn a_matrix_is_measured_and_priced() {
     }
     let (scratch, packs) = (Scratch::new(), offering("key-auth, header-rewrite", &[]));
     let output = run(&scratch, PLAN, &["--accept-void", "--packs", argument(&packs)]);
-    let told = text(&output.stdout);
-    assert!(output.status.success(), "{told}\n{}", text(&output.stderr));
+    let reported = text(&output.stdout);
+    assert!(output.status.success(), "{reported}\n{}", text(&output.stderr));
     let directory = run_directory(&scratch);
     for trial in trials(&directory) {
         let (who, counts) = (&trial["contender"], &trial["load_record"]["counts"]);
@@ -53,7 +53,7 @@ fn a_matrix_is_measured_and_priced() {
     let price = rows[0]["cpu_us_per_request"]["estimate"].as_f64().expect("a number");
     assert!((price - (cpu("planted.key-auth") - cpu("planted"))).abs() < 1e-6, "{price}");
 
-    assert!(told.contains("Price of each feature: planted, closed loop"), "{told}");
+    assert!(reported.contains("Price of each feature: planted, closed loop"), "{reported}");
     let markdown = std::fs::read_to_string(directory.join("report.md")).expect("written");
     assert!(markdown.contains("<summary>Price of each feature"), "{markdown}");
     assert!(markdown.contains("worker\\_processes 1: the same for every gateway"), "{markdown}");
@@ -81,10 +81,11 @@ fn check_counts_the_cases_of_a_matrix_and_only_selects_some() {
     assert_eq!(two["cases"], 3, "{two}");
     let unknown = check(&["--only", "planted.keyauth"]).output().expect("it runs");
     assert_eq!(unknown.status.code(), Some(2));
-    let told = text(&unknown.stderr);
+    let reported = text(&unknown.stderr);
     assert!(
-        told.contains("no gateway `planted.keyauth`") && told.contains("did you mean `planted.key-auth`?"),
-        "{told}"
+        reported.contains("no gateway `planted.keyauth`")
+            && reported.contains("did you mean `planted.key-auth`?"),
+        "{reported}"
     );
 }
 

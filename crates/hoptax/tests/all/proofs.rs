@@ -107,7 +107,7 @@ fn claimed_features_without_effect_are_refused_by_name() {
     if is_missing("nginx") {
         return;
     }
-    for (words, named, told) in [
+    for (words, named, reported) in [
         (&["key-auth"][..], "key-auth", "without `x-api-key`, instead of 401"),
         (&["basic-auth"], "basic-auth", "without `authorization`, instead of 401"),
         (&["jwt-hs256"], "jwt-hs256", "without `authorization`, instead of 401"),
@@ -131,6 +131,6 @@ fn claimed_features_without_effect_are_refused_by_name() {
         let failure = proved.expect_err(named);
         let begins = format!("feature `{named}` is not on: ");
         assert!(failure.message.starts_with(&begins), "{words:?}: {failure:?}");
-        assert!(failure.message.contains(told), "{words:?}: {failure:?}");
+        assert!(failure.message.contains(reported), "{words:?}: {failure:?}");
     }
 }

@@ -173,7 +173,7 @@ fn every_format_is_made_and_written_to_a_file() {
         let file = below.path().join(format);
         let output = report(&dir, &["--format", format, "-o", file.to_str().expect("UTF-8")]);
         assert!(output.status.success(), "{format}: {}", String::from_utf8_lossy(&output.stderr));
-        assert!(output.stdout.is_empty(), "{format} was asked into a file");
+        assert!(output.stdout.is_empty(), "{format} must be printed, not written to a file");
         let text = fs::read_to_string(file).expect("written");
         assert!(text.contains(part), "{format} lacks `{part}`");
     }
@@ -255,7 +255,7 @@ fn windows_with_steal_are_left_out_and_older_records_have_no_steal() {
         let cases = report["cases"].as_array().expect("a list").clone();
         cases.into_iter().find(|case| case["gateway"] == "nginx").expect("measured")["quiet"].clone()
     };
-    assert_eq!(quiet(&dir), Value::Null, "nothing tells what was stolen");
+    assert_eq!(quiet(&dir), Value::Null, "steal is unknown");
 
     let trials = dir.join("trials.jsonl");
     let text = fs::read_to_string(&trials).expect("written");
@@ -270,12 +270,15 @@ fn windows_with_steal_are_left_out_and_older_records_have_no_steal() {
         })
         .collect();
     fs::write(&trials, stolen).expect("writable");
-    let told = quiet(&dir);
-    assert_eq!((&told["windows"], &told["left_out"], &told["trials"]), (&30.into(), &9.into(), &3.into()));
-    let p99 = told["response_time"]["p99"]["estimate"].as_f64().expect("told");
-    assert!((p99 / 909.0 - 1.0).abs() < 0.008, "{told}");
-    let added = told["tax"]["added_p50"]["estimate"].as_f64().expect("told");
-    assert!((added - 500.0).abs() < 0.016 * 900.0, "{told}");
+    let reported = quiet(&dir);
+    assert_eq!(
+        (&reported["windows"], &reported["left_out"], &reported["trials"]),
+        (&30.into(), &9.into(), &3.into())
+    );
+    let p99 = reported["response_time"]["p99"]["estimate"].as_f64().expect("present");
+    assert!((p99 / 909.0 - 1.0).abs() < 0.008, "{reported}");
+    let added = reported["tax"]["added_p50"]["estimate"].as_f64().expect("present");
+    assert!((added - 500.0).abs() < 0.016 * 900.0, "{reported}");
     assert!(report_of(&dir, "terminal").contains("· quiet: leaves out windows"));
 }
 

@@ -48,9 +48,10 @@ fn fortio_and_hgrm_have_a_file_for_each_case() {
         assert_eq!(alone, nginx, "one case is the same on standard output");
         let samples = &report_json["cases"][1]["response_time"]["samples"];
         if format == "fortio" {
-            let told: Value = serde_json::from_str(&nginx).expect("JSON");
-            assert_eq!(&told["DurationHistogram"]["Count"], samples);
-            let (qps, throughput) = (&told["ActualQPS"], &report_json["cases"][1]["throughput"]["estimate"]);
+            let reported: Value = serde_json::from_str(&nginx).expect("JSON");
+            assert_eq!(&reported["DurationHistogram"]["Count"], samples);
+            let (qps, throughput) =
+                (&reported["ActualQPS"], &report_json["cases"][1]["throughput"]["estimate"]);
             assert!(
                 (qps.as_f64().expect("a number") / throughput.as_f64().expect("a number") - 1.0).abs() < 1e-9
             );
@@ -66,21 +67,24 @@ fn fortio_and_hgrm_have_a_file_for_each_case() {
 #[test]
 fn kong_has_one_document() {
     let (_below, dir) = on_disk(&Run::steady(3, 100, &[("nginx", 150)]));
-    let told: Value = serde_json::from_str(&text(&report(&dir, &["--format", "kong"]))).expect("JSON");
-    let rows = told["data"].as_array().expect("rows");
+    let reported: Value = serde_json::from_str(&text(&report(&dir, &["--format", "kong"]))).expect("JSON");
+    let rows = reported["data"].as_array().expect("rows");
     assert_eq!((&rows[0]["version"], &rows[1]["version"]), (&"direct".into(), &"nginx".into()));
     for name in ["suite", "rpss", "rps", "latencies_p90", "latencies_p99", "latency_avg", "latency_max"] {
-        assert!(!rows[1][name].is_null(), "`{name}` is missing: {told}");
+        assert!(!rows[1][name].is_null(), "`{name}` is missing: {reported}");
     }
     let p90 = rows[1]["latencies_p90"].as_array().expect("one per trial");
-    assert!(p90.len() == 3 && p90.iter().all(|ms| (ms.as_f64().expect("ms") - 0.15).abs() < 0.002), "{told}");
+    assert!(
+        p90.len() == 3 && p90.iter().all(|ms| (ms.as_f64().expect("ms") - 0.15).abs() < 0.002),
+        "{reported}"
+    );
 }
 
 #[test]
 fn ambiguous_arguments_are_refused_with_the_choices() {
     let (_below, dir) = on_disk(&Run::steady(2, 100, &[("nginx", 150)]));
     let file = dir.join("run.json");
-    for (arguments, told) in [
+    for (arguments, reported) in [
         (
             &["--format", "fortio"][..],
             "name a directory with --output, or one case with --case: `direct, closed",
@@ -94,7 +98,7 @@ fn ambiguous_arguments_are_refused_with_the_choices() {
         (&["--format", "csv", "--case", "nginx"], "--case works only with --format fortio or hgrm"),
     ] {
         let error = refused(&report(&dir, arguments));
-        assert!(error.contains(told), "{arguments:?}: {error}");
+        assert!(error.contains(reported), "{arguments:?}: {error}");
     }
     let (_below, empty) = on_disk(&Run::closed(4));
     assert!(refused(&report(&empty, &["--format", "kong"])).contains("no measured case"));
@@ -170,8 +174,8 @@ fn wrong_chart_arguments_are_reported_with_a_fix() {
         (&["--format", "png"], "--chart NAME"),
         (&["--theme", "dark"], "--chart"),
     ] {
-        let told = refused(&report(&dir, arguments));
-        assert!(told.contains(expected), "{expected}: {told}");
+        let reported = refused(&report(&dir, arguments));
+        assert!(reported.contains(expected), "{expected}: {reported}");
     }
     assert!(!Path::new("tax.gif").exists());
 }

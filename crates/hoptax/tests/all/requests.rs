@@ -146,7 +146,7 @@ fn nginx_sees_each_number_once_and_every_line() {
     let of = |index: usize, member: &str| record["targets"][index][member].clone();
     assert_eq!((of(0, "name"), of(0, "completed")), ("order".into(), json!(orders)));
     assert_eq!((of(1, "name"), of(1, "completed")), ("item".into(), json!(seen_items)));
-    assert!((500..700).contains(&orders), "{orders} of {REQUESTS} are about two thirds");
+    assert!((500..700).contains(&orders), "{orders} of {REQUESTS} should be about two thirds");
 }
 
 #[test]
@@ -173,7 +173,10 @@ fn nginxs_answers_are_checked() {
     let of = |index: usize, member: &str| record["targets"][index][member].as_u64().expect("a number");
     assert_eq!(of(0, "ok"), of(0, "completed"));
     assert_eq!(of(2, "ok"), 0);
-    assert!(of(1, "ok") > 0 && of(1, "ok") < of(1, "completed"), "some had the other token: {record}");
+    assert!(
+        of(1, "ok") > 0 && of(1, "ok") < of(1, "completed"),
+        "some requests had the other token: {record}"
+    );
     assert_eq!(
         counts["failed_checks"],
         json!({
@@ -224,8 +227,9 @@ fn the_example_on_the_reference_page_works() {
     let targets: Vec<TargetSpec> = serde_json::from_value(example["targets"].take()).expect("targets");
     hoptax_load::target::check(&targets, &files).expect("can be requested");
     assert_eq!(targets[0].body, b"{\"id\":\"{{uuid}}\"}");
-    let told = page.split("| check | passes if |").nth(1).and_then(|rest| rest.split("\n\n").next());
-    let rows: Vec<&str> = told.expect("a table").lines().filter(|line| line.starts_with("| `{")).collect();
+    let reported = page.split("| check | passes if |").nth(1).and_then(|rest| rest.split("\n\n").next());
+    let rows: Vec<&str> =
+        reported.expect("a table").lines().filter(|line| line.starts_with("| `{")).collect();
     assert_eq!(rows.len(), 6);
     for row in rows {
         let json = row.split('`').nth(1).expect("a check in code");

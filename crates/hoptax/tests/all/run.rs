@@ -58,9 +58,9 @@ pub(crate) fn repeat_if_stalled(mut attempt: impl FnMut() -> (Output, PathBuf)) 
 /// Number of trials that ended without a response and without a failure.
 pub(crate) fn trials_without_response(trials: &[Json]) -> usize {
     let nothing = |trial: &&Json| {
-        let told = trial["failed"]["message"].as_str().unwrap_or_default();
-        told.starts_with("none of ")
-            && told.ends_with(": 0 timeouts, 0 connect errors, 0 resets, 0 bad responses")
+        let printed = trial["failed"]["message"].as_str().unwrap_or_default();
+        printed.starts_with("none of ")
+            && printed.ends_with(": 0 timeouts, 0 connect errors, 0 resets, 0 bad responses")
     };
     trials.iter().filter(nothing).count()
 }
@@ -133,7 +133,7 @@ upstream: { instances: 2, body: 1KiB }
     for name in ["report.html", "report.md"] {
         assert!(directory.join(name).metadata().expect(name).len() > 500, "{name}");
     }
-    assert!(text(&output.stdout).contains("report.html"), "the report's path is told");
+    assert!(text(&output.stdout).contains("report.html"), "the report's path is printed");
     let report = report(&directory);
     assert_eq!(report["cases"].as_array().unwrap().len(), 2 * 6);
     let nginx = report["contenders"].as_array().unwrap().iter().find(|it| it["label"] == "nginx").unwrap();
@@ -336,9 +336,12 @@ upstream: {{ delay: {delay} }}
         let output = run(&scratch, &plan, &["--accept-void"]);
         assert!(output.status.success(), "{}", text(&output.stderr));
         let directory = run_directory(&scratch);
-        let told = report(&directory)["cases"][0]["service_time"]["p50"]["estimate"].as_f64();
+        let printed = report(&directory)["cases"][0]["service_time"]["p50"]["estimate"].as_f64();
         let quietest = quietest_median_us(&directory);
-        assert!(told >= Some(0.98 * quietest), "{told:?} µs in all and {quietest} µs in its quietest part");
+        assert!(
+            printed >= Some(0.98 * quietest),
+            "{printed:?} µs in all and {quietest} µs in its quietest part"
+        );
         quietest
     };
     eventually(|| {
@@ -391,7 +394,7 @@ warmup: 50ms
         child.wait().expect("ours");
     }
     assert!(output.status.success(), "{}", text(&output.stderr));
-    assert!(upstream_alive && hop_alive, "what already ran is left running");
+    assert!(upstream_alive && hop_alive, "running services are not stopped");
     let report = report(&run_directory(&scratch));
     let mine = report["cases"].as_array().unwrap().iter().find(|case| case["gateway"] == "mine").unwrap();
     assert!(
@@ -402,7 +405,7 @@ warmup: 50ms
             > 0.0,
         "{mine}"
     );
-    assert!(mine["ledger"].is_null(), "a foreign upstream keeps no ledger of ours");
+    assert!(mine["ledger"].is_null(), "an external upstream has no ledger");
 }
 
 #[test]
@@ -479,7 +482,7 @@ warmup: 0s
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("nothing answers at") && said.contains("no gateway could be measured"), "{said}");
-    assert!(run_directory(&scratch).join("report.html").is_file(), "direct is reported all the same");
+    assert!(run_directory(&scratch).join("report.html").is_file(), "direct is still reported");
 }
 
 /// A pack whose binary does not exist.
@@ -583,7 +586,7 @@ load: [{ loop: closed, connections: 1, duration: 200ms }]
     send("-INT", child.id());
     let asked = Instant::now();
     let output = child.wait_with_output().expect("it ends");
-    assert!(asked.elapsed() < PATIENCE, "it waited for the gateway all the same");
+    assert!(asked.elapsed() < PATIENCE, "it did wait for the gateway");
     assert_eq!(output.status.code(), Some(1), "nothing was measured: {}", text(&output.stderr));
     assert!(text(&output.stderr).contains("nothing was measured"), "{}", text(&output.stderr));
     wait_until_gone(&started);

@@ -41,7 +41,7 @@ fn the_screen_shows_the_run_and_the_report_is_on_the_normal_screen() {
     terminal.resize(40, 12);
     let (status, seen) = terminal.after(&mut process);
     assert!(status.success(), "{seen}");
-    let (before, rest) = seen.split_once(ENTERED).expect("the other screen is entered");
+    let (before, rest) = seen.split_once(ENTERED).expect("the alternate screen is entered");
     assert!(!before.contains("measuring"), "{before:?}");
     let (view, report) = rest.split_once(LEFT).expect("and left");
     for part in [
@@ -196,7 +196,7 @@ fn a_run_in_progress_is_served() {
     kill_process(Pid::from_child(&process.0), Signal::INT).expect("it runs");
     said.read_to_string(&mut first).expect("text");
     process.0.wait().expect("ends");
-    assert!(TcpStream::connect(&address).is_err(), "nobody listens any more");
+    assert!(TcpStream::connect(&address).is_err(), "nothing listens any more");
 }
 
 #[test]

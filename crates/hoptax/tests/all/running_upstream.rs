@@ -52,7 +52,7 @@ impl World {
         );
         let mut line = String::new();
         let stdout = upstream.0.stdout.as_mut().expect("piped");
-        BufReader::new(stdout).read_line(&mut line).expect("told");
+        BufReader::new(stdout).read_line(&mut line).expect("present");
         let ready: Json = serde_json::from_str(&line).expect("JSON");
         let behind = ready["instances"][0].as_str().expect("an address");
         let port = TcpListener::bind((ADDRESS, 0)).and_then(|one| one.local_addr()).expect("a port").port();
@@ -230,8 +230,8 @@ fn refused_credentials_are_reported_before_measuring() {
     let world = World::start("TLSv1.3");
     let says = |plan: &str, part: &str| {
         let output = run(&world.scratch, plan, &[]);
-        let told = text(&output.stderr) + &text(&output.stdout);
-        assert!(!output.status.success() && told.contains(part), "{told}");
+        let reported = text(&output.stderr) + &text(&output.stdout);
+        assert!(!output.status.success() && reported.contains(part), "{reported}");
     };
     says(
         &world.plan("", "  - hop-l4\n").replace("authority: ca.pem", "authority: client.pem"),

@@ -62,8 +62,8 @@ warmup: 0s
 /// The secrets that the gateway received.
 fn secrets(copy: &Path) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
-    let told = std::fs::read_to_string(copy.join("secrets.txt")).expect("told");
-    for line in told.lines().skip(1).filter(|line| !line.is_empty()) {
+    let reported = std::fs::read_to_string(copy.join("secrets.txt")).expect("present");
+    for line in reported.lines().skip(1).filter(|line| !line.is_empty()) {
         all.insert(line.rsplit("{SHA}").next().expect("one").to_owned());
     }
     for key in ["tls/key.pem", "tls/bundle.pem"] {
@@ -80,7 +80,7 @@ fn secrets(copy: &Path) -> BTreeSet<String> {
 fn files(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(directory).expect("there").flatten() {
-        match entry.file_type().expect("told").is_dir() {
+        match entry.file_type().expect("present").is_dir() {
             true => found.extend(files(&entry.path())),
             false => found.push(entry.path()),
         }
@@ -99,8 +99,8 @@ fn a_run_keeps_and_prints_nothing_secret() {
     }
     let scratch = Scratch::new();
     let output = start(&scratch, "300ms").wait_with_output().expect("it ends");
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{told}{}", String::from_utf8_lossy(&output.stdout));
+    let reported = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{reported}{}", String::from_utf8_lossy(&output.stdout));
 
     let secrets = secrets(&scratch.path().join("copy"));
     let out = scratch.path().join("out");
@@ -139,8 +139,8 @@ fn secret_files_are_private_and_nothing_remains_after_a_kill() {
     let mut run = start(&scratch, "60s");
     let copy = scratch.path().join("copy");
     wait_until("the gateway has begun to start", PATIENCE, || copy.join("secrets.txt").exists());
-    let told = std::fs::read_to_string(copy.join("secrets.txt")).expect("told");
-    let private = PathBuf::from(told.lines().next().expect("its directory"));
+    let reported = std::fs::read_to_string(copy.join("secrets.txt")).expect("present");
+    let private = PathBuf::from(reported.lines().next().expect("its directory"));
     let outer = private.parent().expect("it lies in one").to_owned();
     assert_eq!(outer.parent(), Some(&*scratch.path().join("tmp")));
     let mode = std::fs::metadata(&outer).expect("there").permissions().mode();
@@ -148,13 +148,14 @@ fn secret_files_are_private_and_nothing_remains_after_a_kill() {
     let upstream_arguments = Command::new("ps").args(["-eo", "args"]).output().expect("ps runs").stdout;
     let secrets = secrets(&copy);
     for secret in &secrets {
-        assert!(!holds(&upstream_arguments, secret), "a secret stands in somebody's arguments");
+        assert!(!holds(&upstream_arguments, secret), "a process has a secret in its arguments");
     }
     let out = scratch.path().join("out");
     let logs = || files(&out).into_iter().filter(|file| file.ends_with("access.log"));
-    let told = |secret: &str| logs().any(|log| std::fs::read(log).is_ok_and(|bytes| holds(&bytes, secret)));
+    let contains =
+        |secret: &str| logs().any(|log| std::fs::read(log).is_ok_and(|bytes| holds(&bytes, secret)));
     wait_until("the gateway has logged what it was sent", PATIENCE, || {
-        secrets.iter().any(|secret| told(secret))
+        secrets.iter().any(|secret| contains(secret))
     });
 
     run.kill().expect("killed");
@@ -162,7 +163,7 @@ fn secret_files_are_private_and_nothing_remains_after_a_kill() {
 
     wait_until("the guard removes what is secret", PATIENCE, || !outer.exists());
     assert_eq!(std::fs::read_dir(scratch.path().join("tmp")).expect("there").count(), 0);
-    assert!(told("[secret]"), "the log is kept");
+    assert!(contains("[secret]"), "the log is kept");
     for file in files(&out) {
         let bytes = std::fs::read(&file).expect("readable");
         let kept = secrets.iter().find(|secret| holds(&bytes, secret));

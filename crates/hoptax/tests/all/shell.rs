@@ -69,7 +69,7 @@ fn bash_completes_verbs_formats_and_files() {
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     };
     assert_eq!(complete("hoptax rep", 1), "report");
-    assert_eq!(complete("hoptax guar", 1), "", "what only hoptax calls is not offered");
+    assert_eq!(complete("hoptax guar", 1), "", "internal commands are not offered");
     assert_eq!(complete("hoptax report --format fo", 3), "fortio");
     assert!(complete("hoptax report --", 2).contains("--output"));
 }

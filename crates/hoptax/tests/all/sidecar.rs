@@ -90,7 +90,7 @@ fn traffic_for_the_application_passes_its_sidecar_and_direct_does_not() {
     let direct = upstream.0.addresses()[0];
     let request =
         || TargetSpec::only("GET", "/some/path?query=1", vec![("host".into(), "echo.com".into())], vec![]);
-    let requests = || upstream.0.ledger().expect("kept").expect("told").instances[0].requests;
+    let requests = || upstream.0.ledger().expect("kept").expect("present").instances[0].requests;
 
     let mut sidecars = Vec::new();
     for gateway in &plan.gateways {
@@ -103,18 +103,19 @@ fn traffic_for_the_application_passes_its_sidecar_and_direct_does_not() {
         assert_eq!(same, Ok(()), "{label}");
 
         let inside = sidecar_below(service.0.process().expect("watched").pid).expect("it stands inside");
-        let told = |service: &mut Running| service.0.observe().counters["intercepted_requests"];
-        let (packets, seen, served) = (redirected(inside, via.port()), told(&mut service), requests());
+        let requests_seen = |service: &mut Running| service.0.observe().counters["intercepted_requests"];
+        let (packets, seen, served) =
+            (redirected(inside, via.port()), requests_seen(&mut service), requests());
         for _ in 0..3 {
             assert_eq!(get(via, "/").status, 200, "{label}");
         }
         assert_eq!(redirected(inside, via.port()) - packets, 3, "{label}: each connection was redirected");
-        assert_eq!(told(&mut service) - seen, 3.0, "{label}: the sidecar saw each");
+        assert_eq!(requests_seen(&mut service) - seen, 3.0, "{label}: the sidecar saw each request");
         assert_eq!(requests() - served, 3, "{label}: and so did the upstream");
         for _ in 0..3 {
             assert_eq!(get(direct, "/").status, 200);
         }
-        assert_eq!(told(&mut service) - seen, 3.0, "{label}: nothing of direct came by");
+        assert_eq!(requests_seen(&mut service) - seen, 3.0, "{label}: direct bypasses the sidecar");
         sidecars.push((via, service));
     }
 
@@ -186,7 +187,7 @@ fn a_killed_run_leaves_no_namespace_link_or_rule() {
     let links = output("ip", &["-o", "link"]);
     let link = links.lines().find(|line| line.starts_with(&format!("{number}: "))).expect(&links);
     let interface = link.split([' ', '@', ':']).find(|word| word.starts_with("hoptax")).expect(link);
-    assert!(!traces(interface).is_empty(), "it is seen while it is there");
+    assert!(!traces(interface).is_empty(), "it exists during the run");
     let all = descendants(killed.0.id());
     killed.0.kill().and_then(|()| killed.0.wait()).expect("killed");
     crate::run::wait_until_gone(&all);
@@ -277,7 +278,7 @@ fn both_variants_are_rendered_with_their_differences() {
     for words in ["use_original_dst: true", "type: ORIGINAL_DST", "127.0.0.6", "0.0.0.0, port_value: 15006"] {
         assert!(usual.contains(words), "`{words}` in: {usual}");
     }
-    assert!(tuned.contains("port_value: 15106"), "the second one has ports of its own: {tuned}");
+    assert!(tuned.contains("port_value: 15106"), "the second one has other ports: {tuned}");
     for words in ["envoy.tracers.zipkin", "envoy.access_loggers.http_grpc", "envoy.access_loggers.file"] {
         assert!(usual.contains(words) && !tuned.contains(words), "{words}");
     }

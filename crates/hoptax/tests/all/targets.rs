@@ -63,7 +63,7 @@ fn nginx_sees_the_mix_of_a_file() {
             assert!(["Bearer red", "Bearer blue"].contains(&authorization.as_str()), "its own: {line:?}");
             assert_eq!(length, "45", "of the braces, the name and a UUID");
         } else {
-            assert_eq!(authorization, "typed", "it has none of its own: {line:?}");
+            assert_eq!(authorization, "typed", "it has no own value: {line:?}");
         }
     }
     for target in case["targets"].as_array().expect("one by one") {
@@ -90,9 +90,9 @@ fn json_works_too_and_one_target_needs_no_list() {
         let file = scratch.file("targets.json", &text).display().to_string();
         let output = load(&[&upstream.url(), "--targets", &file, "-n", "100"]);
         assert!(output.status.success(), "{text}: {}", String::from_utf8_lossy(&output.stderr));
-        let told = String::from_utf8(output.stdout).expect("text");
-        assert!(told.contains("200: 100"), "{told}");
-        assert!(rows.iter().all(|row| told.lines().any(|line| line.starts_with(row))), "{told}");
+        let reported = String::from_utf8(output.stdout).expect("text");
+        assert!(reported.contains("200: 100"), "{reported}");
+        assert!(rows.iter().all(|row| reported.lines().any(|line| line.starts_with(row))), "{reported}");
     }
 }
 
@@ -131,9 +131,12 @@ fn wrong_files_are_reported_with_place_and_fix() {
     ] {
         let file = scratch.file("t.yaml", text).display().to_string();
         let output = load(&["http://127.0.0.1:9", "--targets", &file]);
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{text}: {told}");
-        assert!(told.contains(&format!("{file}{place}")) && told.contains(said), "{text}: {told}");
+        let reported = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{text}: {reported}");
+        assert!(
+            reported.contains(&format!("{file}{place}")) && reported.contains(said),
+            "{text}: {reported}"
+        );
     }
 }
 
@@ -149,11 +152,11 @@ fn options_that_contradict_the_file_are_refused() {
         (&["http://127.0.0.1:9", "-H", "x: {{sek}}"], "-H x: there is no template `sek`"),
     ] {
         let output = load(&[args, &["--targets", &file]].concat());
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{args:?}: {told}");
-        assert!(told.contains(part), "{args:?}: {told}");
+        let reported = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {reported}");
+        assert!(reported.contains(part), "{args:?}: {reported}");
     }
     let output = load(&["http://127.0.0.1:9", "--targets", "/nowhere/t.yaml"]);
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(2) && told.contains("check the path"), "{told}");
+    let reported = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && reported.contains("check the path"), "{reported}");
 }

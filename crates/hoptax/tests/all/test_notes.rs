@@ -30,38 +30,38 @@ fn skips_are_listed_and_fail_unless_allowed() {
     for (notes, ci, code) in
         [(LISTED, true, 0), (LISTED, false, 0), (UNLISTED, false, 0), (UNLISTED, true, 1)]
     {
-        let (seen, told) = run_tests(notes, 0, ci);
-        assert_eq!(seen, Some(code), "{told}");
-        assert!(told.contains("Skipped: 1:\n") && told.contains("_test: n"), "{told}");
+        let (seen, reported) = run_tests(notes, 0, ci);
+        assert_eq!(seen, Some(code), "{reported}");
+        assert!(reported.contains("Skipped: 1:\n") && reported.contains("_test: n"), "{reported}");
         assert_eq!(
-            told.contains("FAILED: run::a_test was skipped (nginx is not installed)"),
+            reported.contains("FAILED: run::a_test was skipped (nginx is not installed)"),
             code == 1,
-            "{told}"
+            "{reported}"
         );
     }
-    let (code, told) = run_tests("", 0, true);
-    assert!(code == Some(0) && told.contains("Skipped: 0\nRetries: 0 "), "{told}");
+    let (code, reported) = run_tests("", 0, true);
+    assert!(code == Some(0) && reported.contains("Skipped: 0\nRetries: 0 "), "{reported}");
 }
 
 #[test]
 fn retries_are_counted_and_limited() {
     let six: String = (0..6).map(|test| retries(&format!("a::b{test}"), 2)).collect();
-    let (code, told) = run_tests(&six, 0, false);
-    assert!(code == Some(0) && told.contains("Retries: 12 (at most 12):\n  a::b0: 2 "), "{told}");
-    assert!(told.contains("    3 became 4\n"), "{told}");
-    let (code, told) = run_tests(&(six + &retries("a::c", 1)), 0, false);
-    assert!(code == Some(1) && told.contains("FAILED: there were 13 retries"), "{told}");
-    let (code, told) = run_tests(&retries("a::b", 3), 0, false);
-    assert!(code == Some(1) && told.contains("FAILED: a::b was retried 3 times"), "{told}");
+    let (code, reported) = run_tests(&six, 0, false);
+    assert!(code == Some(0) && reported.contains("Retries: 12 (at most 12):\n  a::b0: 2 "), "{reported}");
+    assert!(reported.contains("    3 became 4\n"), "{reported}");
+    let (code, reported) = run_tests(&(six + &retries("a::c", 1)), 0, false);
+    assert!(code == Some(1) && reported.contains("FAILED: there were 13 retries"), "{reported}");
+    let (code, reported) = run_tests(&retries("a::b", 3), 0, false);
+    assert!(code == Some(1) && reported.contains("FAILED: a::b was retried 3 times"), "{reported}");
 }
 
 #[test]
 fn a_failed_test_fails_the_run_and_notes_are_still_printed() {
-    let (code, told) = run_tests(LISTED, 101, false);
-    assert_eq!(code, Some(1), "{told}");
+    let (code, reported) = run_tests(LISTED, 101, false);
+    assert_eq!(code, Some(1), "{reported}");
     assert!(
-        told.contains("docker::a_test: no docker engine answers") && told.contains("FAILED: sh "),
-        "{told}"
+        reported.contains("docker::a_test: no docker engine answers") && reported.contains("FAILED: sh "),
+        "{reported}"
     );
 }
 

@@ -135,7 +135,7 @@ fn refuses_what_is_not_a_request_and_closes() {
         assert!(client.is_closed(), "{malformed:?}");
     }
     let counts = &ledger::fetch(upstream.control()).expect("a ledger").instances[0];
-    assert_eq!(counts.requests, 4, "what is not a request is not counted as one");
+    assert_eq!(counts.requests, 4, "only requests are counted");
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn counts_requests_of_clients_that_disconnect() {
     };
     let mut client = Client::connect(upstream.instance(0));
     client.send(GET).send(GET);
-    assert_eq!(counts(&|counts| counts.requests == 2).bytes_out, 0, "both answers are held back");
+    assert_eq!(counts(&|counts| counts.requests == 2).bytes_out, 0, "both responses are delayed");
     drop(client);
     let mut next = Client::connect(upstream.instance(0));
     next.send(GET);
@@ -312,7 +312,7 @@ fn idle_connections_are_closed_when_descriptors_run_out() {
         }
     }
     for client in &mut fresh {
-        assert_eq!(client.send(GET).response().status, 200, "who is busy keeps its connection");
+        assert_eq!(client.send(GET).response().status, 200, "a busy client keeps its connection");
     }
     drop(pooled);
 }
@@ -322,9 +322,9 @@ fn tls_takes_its_identity_from_the_environment() {
     let output = hoptax().args(["upstream", "--tls"]).env_remove("HOPTAX_UPSTREAM_IDENTITY").output();
     let output = output.expect("it runs");
     assert_eq!(output.status.code(), Some(2));
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(told.contains("the environment variable HOPTAX_UPSTREAM_IDENTITY is not set"), "{told}");
+    let reported = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(reported.contains("the environment variable HOPTAX_UPSTREAM_IDENTITY is not set"), "{reported}");
     let output = hoptax().args(["upstream", "--tls"]).env("HOPTAX_UPSTREAM_IDENTITY", "nothing").output();
-    let told = String::from_utf8_lossy(&output.expect("it runs").stderr).into_owned();
-    assert!(told.contains("there is no certificate for TLS"), "{told}");
+    let reported = String::from_utf8_lossy(&output.expect("it runs").stderr).into_owned();
+    assert!(reported.contains("there is no certificate for TLS"), "{reported}");
 }

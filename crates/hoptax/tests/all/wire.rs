@@ -100,7 +100,7 @@ impl UnusedAddress {
         use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
         let bound = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
         bind(&bound, &SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port");
-        let address = getsockname(&bound).expect("told").try_into().expect("an address of IP");
+        let address = getsockname(&bound).expect("present").try_into().expect("an address of IP");
         Self { address, _bound: bound }
     }
 }

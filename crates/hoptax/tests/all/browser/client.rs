@@ -95,15 +95,15 @@ impl Browser {
 
     /// Opens an address and waits until its script has run.
     pub(crate) fn visit(&mut self, address: &str) {
-        let told = self.call("Page.navigate", json!({ "url": address }));
-        assert!(told.get("errorText").is_none(), "{address}: {told}");
+        let reported = self.call("Page.navigate", json!({ "url": address }));
+        assert!(reported.get("errorText").is_none(), "{address}: {reported}");
         self.until("document.documentElement?.dataset.ready !== undefined");
     }
 
     /// Saves a screenshot.
     pub(crate) fn picture(&mut self, file: &Path) {
-        let told = self.call("Page.captureScreenshot", json!({ "format": "png" }));
-        let text = told["data"].as_str().expect("a picture");
+        let reported = self.call("Page.captureScreenshot", json!({ "format": "png" }));
+        let text = reported["data"].as_str().expect("a picture");
         let bytes = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, text).expect("base64");
         std::fs::write(file, bytes).expect("written");
     }
@@ -192,14 +192,15 @@ impl Browser {
         bytes.push(0);
         self.to.write_all(&bytes).expect("the browser lives");
         loop {
-            let told = self.from.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("no answer to {method}"));
-            if told["id"] == self.last {
-                return match told.get("error") {
+            let reported =
+                self.from.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("no answer to {method}"));
+            if reported["id"] == self.last {
+                return match reported.get("error") {
                     Some(error) => Err(error.clone()),
-                    None => Ok(told["result"].clone()),
+                    None => Ok(reported["result"].clone()),
                 };
             }
-            self.events.push(told);
+            self.events.push(reported);
         }
     }
 }

@@ -1,8 +1,8 @@
-// Texts that are seen and stand out too little from what is behind them: at least 4.5 to 1, or 3 to 1 where letters are large, is what
-// WCAG 2.2 asks for (success criterion 1.4.3, level AA).
+// Finds visible texts with too little contrast. WCAG 2.2 (success criterion 1.4.3, level AA) requires 4.5 to 1, or 3 to 1 for large
+// letters.
 (() => {
   const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
-  // Any colour that CSS knows, upon white, as [red, green, blue, alpha].
+  // Any CSS colour, drawn on white, as [red, green, blue, alpha].
   const parts = (colour) => {
     canvas.clearRect(0, 0, 1, 1);
     canvas.fillStyle = colour;

@@ -174,9 +174,9 @@ fn gzip(gateway: &Extra) {
 
 fn request_id(gateway: &Extra) {
     let ids = [readable(gateway, "/x"), readable(gateway, "/x")].map(|answer| {
-        let id = answer.header(REQUEST_ID_HEADER).expect("the client is told").to_owned();
-        let told = format!("\n{REQUEST_ID_HEADER}: {id}\n");
-        assert!(answer.text().contains(&told), "the upstream is told the same: {}", answer.text());
+        let id = answer.header(REQUEST_ID_HEADER).expect("in the response").to_owned();
+        let reported = format!("\n{REQUEST_ID_HEADER}: {id}\n");
+        assert!(answer.text().contains(&reported), "the upstream receives the same: {}", answer.text());
         id
     });
     assert!(!ids[0].is_empty());
@@ -212,6 +212,6 @@ fn consumers(gateway: &Extra, count: u32) {
 
 fn round_robin(gateway: &Extra) {
     let instances: Vec<_> =
-        (0..6).map(|_| gateway.ask("/x").header("x-instance").expect("told").to_owned()).collect();
+        (0..6).map(|_| gateway.ask("/x").header("x-instance").expect("present").to_owned()).collect();
     assert_eq!(instances.iter().filter(|one| *one == "0").count(), 3, "in turn: {instances:?}");
 }

@@ -66,7 +66,7 @@ impl Extra {
         let mut service =
             Running(service.unwrap_or_else(|failure| panic!("{pack} {features:?}: {failure:#?}")));
         assert_eq!(service.0.check(), Ok(()), "{pack}");
-        assert!(service.0.facts().version.is_some(), "{pack} tells its version");
+        assert!(service.0.facts().version.is_some(), "{pack} reports its version");
         Self { change: service.0.facts().change.clone(), service, run, upstreams, _driver: driver }
     }
 
@@ -141,7 +141,7 @@ impl Extra {
             |entry: &&TcpNetEntry| entry.state == TcpState::Listen && inodes.contains(&entry.inode);
         let found: Vec<_> =
             tables.iter().flatten().filter(listening).map(|entry| entry.local_address).collect();
-        assert!(found.len() >= 2, "traffic and readiness: {found:?}");
+        assert!(found.len() >= 2, "ports for traffic and readiness: {found:?}");
         let tables = [procfs::net::udp(), procfs::net::udp6()].map(|table| table.expect("procfs"));
         let datagrams = tables.iter().flatten().filter(|entry| inodes.contains(&entry.inode));
         for address in found.into_iter().chain(datagrams.map(|entry| entry.local_address)) {

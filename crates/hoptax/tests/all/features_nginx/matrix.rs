@@ -101,16 +101,19 @@ fn all_features_work_together() {
 fn every_feature_records_its_settings() {
     let packs = crate::world::packs();
     for pack in ["nginx", "nginx-lua"].into_iter().filter(|pack| !is_missing(pack)) {
-        let told = &packs.get(pack).expect("a pack").manifest().settings.features;
+        let reported = &packs.get(pack).expect("a pack").manifest().settings.features;
         let origin = Origin::start("one");
         let bare = start(pack, Profile::Equalised, &[], &[&origin]).service.0.facts().settings.len();
         for name in &packs.get(pack).expect("a pack").manifest().features {
             // Consumers only add lines to what an authentication feature needs.
-            assert!(name == "consumers" || told.contains_key(name), "{pack} tells nothing of {name}");
+            assert!(
+                name == "consumers" || reported.contains_key(name),
+                "{pack} records no setting for {name}"
+            );
         }
         let with_key = start(pack, Profile::Equalised, &[Feature::KeyAuth], &[&origin]);
         let settings = with_key.service.0.facts().settings.clone();
-        assert_eq!(settings.len(), bare + told["key-auth"].len(), "{settings:?}");
+        assert_eq!(settings.len(), bare + reported["key-auth"].len(), "{settings:?}");
         let review = |cache_s| {
             let features = [Feature::TokenReview { cache_s }];
             let settings =
@@ -121,7 +124,7 @@ fn every_feature_records_its_settings() {
             );
             settings.len()
         };
-        assert!(review(0) < review(600), "{pack}: what remembers is told where something is remembered");
+        assert!(review(0) < review(600), "{pack}: the cache setting is recorded only with a cache");
     }
 }
 

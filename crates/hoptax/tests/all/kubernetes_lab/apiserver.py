@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Stands in for kube-apiserver: takes its flags, asks for certificates as it does, and keeps the names it was given."""
+"""Fake kube-apiserver: accepts its flags, requires client certificates as it does, and stores the names it received."""
 
 import http.server
 import os

@@ -232,7 +232,7 @@ impl Modules {
 
 /// The file of `mod name;` in `file`.
 fn child_file(file: &Path, name: &str) -> PathBuf {
-    let folder = file.parent().expect("a file lies somewhere");
+    let folder = file.parent().expect("a file is in a directory");
     let stem = file.file_stem().and_then(|stem| stem.to_str()).expect("a name");
     let folder = match stem {
         "mod" | "lib" | "main" => folder.to_path_buf(),

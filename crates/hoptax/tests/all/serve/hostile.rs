@@ -88,7 +88,7 @@ fn pages_of_other_sites_change_nothing() {
     ];
     let preflight = request(to, "OPTIONS", RUN, &asked, "");
     assert_eq!((preflight.status, preflight.header("access-control-allow-origin")), (405, None));
-    assert_eq!(get(to, RUN).json()["tags"], serde_json::json!([]), "something was changed");
+    assert_eq!(get(to, RUN).json()["tags"], serde_json::json!([]), "the replacement changed something");
     assert_eq!(tag(to, &[JSON, ("Origin", &own), ("Sec-Fetch-Site", "same-origin")]).status, 200);
     assert_eq!(tag(to, &[JSON, ("X-Hoptax", "1")]).json()["tags"][0], "planted");
 }
@@ -166,7 +166,7 @@ fn every_answer_has_the_isolating_headers() {
         );
     }
     let page = get(to, "/").text();
-    assert!(!page.contains("<script>") && !page.contains(" onclick"), "a script stands in the page");
+    assert!(!page.contains("<script>") && !page.contains(" onclick"), "the page contains a script");
     assert!(page.contains("&lt;b&gt;other&lt;") && !page.contains("<b>other"), "{page}");
 }
 

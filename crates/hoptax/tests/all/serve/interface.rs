@@ -116,8 +116,8 @@ fn the_current_run_is_reported() {
     let history = history();
     let board = Board::new(current_state());
     let server = served(history.path(), Some(board.clone()), None);
-    let told = get(server.address(), "/api/v1/live").json();
-    assert_eq!(told, serde_json::to_value(current_state()).expect("plain"));
+    let reported = get(server.address(), "/api/v1/live").json();
+    assert_eq!(reported, serde_json::to_value(current_state()).expect("plain"));
     board.change(|state| state.trials_done = 4);
     assert_eq!(get(server.address(), "/api/v1/live").json()["trials_done"], 4);
 }

@@ -50,7 +50,7 @@ impl Page {
         assert_eq!(self.browser.complaints(), [""; 0]);
         let other_origin: Vec<String> =
             self.browser.requests().into_iter().filter(|url| !url.starts_with(&self.origin)).collect();
-        assert_eq!(other_origin, [""; 0], "the page asked somebody else");
+        assert_eq!(other_origin, [""; 0], "the page requested another server");
         assert_eq!(
             self.ask("document.documentElement.scrollWidth <= innerWidth"),
             true,
@@ -144,9 +144,9 @@ const DRAWN: &str = include_str!("drawn.js");
 
 /// Rows of the comparison from the JSON interface, in the order of the chart: all of them, or those shown by default.
 fn rows_of(server: &Server, query: &str, all: bool) -> Vec<Json> {
-    let told = get(server.address(), &format!("/api/v1/compare?{query}")).json();
+    let reported = get(server.address(), &format!("/api/v1/compare?{query}")).json();
     let called = |row: &Json| row["verdict"] != "not distinguishable";
-    let mut rows = told["rows"].as_array().expect("rows").clone();
+    let mut rows = reported["rows"].as_array().expect("rows").clone();
     rows.retain(|row| all || row["headline"] == true || called(row));
     rows.sort_by_key(|row| (!is_significant(row), !called(row)));
     rows
@@ -161,7 +161,7 @@ fn chart_matches_rows(drawn: &Json, rows: &[Json], colours: &Json) {
     let list = |name: &str| drawn[name].as_array().unwrap_or_else(|| panic!("{name}: {drawn}")).clone();
     let number = |value: &Json| value.as_f64().expect("a number");
     let (axis, names, marks) = (list("axis"), list("names"), list("marks"));
-    let told: Vec<(String, bool)> = rows
+    let reported: Vec<(String, bool)> = rows
         .iter()
         .map(|row| (format!("{} {}", row["label_b"], row["metric"]).replace('"', ""), is_significant(row)))
         .collect();
@@ -169,7 +169,7 @@ fn chart_matches_rows(drawn: &Json, rows: &[Json], colours: &Json) {
         .iter()
         .map(|name| (name["text"].as_str().expect("text").to_owned(), name["bold"] == true))
         .collect();
-    assert_eq!(shown, told);
+    assert_eq!(shown, reported);
     let (first, last) = (&axis[0], &axis[axis.len() - 1]);
     assert!(axis.len() >= 3, "{axis:?}");
     let scale = (number(&last[1]) - number(&first[1])) / (number(&last[0]) - number(&first[0]));
@@ -244,13 +244,13 @@ fn a_row_of_the_chart_shows_the_values_of_its_table_row() {
     let mut page = Page::open(&server, 1440, false);
     page.visit(&format!("/compare?{CHANGED}"));
     page.ask("document.getElementById('changes').scrollIntoView({ behavior: 'instant' })");
-    let told = page.ask(
+    let reported = page.ask(
         "(() => { const row = [...document.querySelectorAll('#compared tbody tr')].find((row) => row.innerText.includes('added_p50')); \
          const [before, after, change] = [...row.cells].slice(2, 5).map((cell) => \
          `${cell.firstChild.textContent} (${cell.querySelector('small').textContent})`); \
          return ['nginx, closed loop, 32 connections', 'added_p50', `before ${before}`, `after ${after}`, `change ${change}`, 'worse']; })()",
     );
-    let lines: Vec<&str> = told.as_array().expect("lines").iter().filter_map(Json::as_str).collect();
+    let lines: Vec<&str> = reported.as_array().expect("lines").iter().filter_map(Json::as_str).collect();
     assert!(lines[2].contains(" µs (") && lines[4].starts_with("change +80.2 % ("), "{lines:?}");
     // Anywhere in the row, here far from its mark.
     let place = page.ask(&format!("(() => {{ const drawn = {DRAWN}; const all = document.querySelector('#changes svg').getBoundingClientRect(); return [all.x + 30, \
@@ -258,7 +258,7 @@ fn a_row_of_the_chart_shows_the_values_of_its_table_row() {
     page.browser.point_at(place[0].as_f64().expect("x"), place[1].as_f64().expect("y"));
     let tip = "document.querySelector('#changes .tip')?.innerText.trim().split('\\n')";
     page.browser.until(&format!("Boolean({tip}?.includes('added_p50'))"));
-    assert_eq!(page.ask(tip), told);
+    assert_eq!(page.ask(tip), reported);
     page.browser.point_at(1.0, 1.0);
     page.ask("document.querySelector('#changes .canvas').focus()");
     let said = "document.querySelector('#changes [aria-live]').textContent";
@@ -320,7 +320,7 @@ fn outliers_are_arrows_and_do_not_stretch_the_axis() {
     page.visit(&format!("/compare?{PAIR}"));
     let drawn = page.ask(DRAWN);
     let names = drawn["names"].as_array().expect("names");
-    let wild = names.iter().find(|name| name["text"] == "haproxy cpu_us_per_request").expect("it is told");
+    let wild = names.iter().find(|name| name["text"] == "haproxy cpu_us_per_request").expect("a row");
     let arrows = drawn["arrows"].as_array().expect("arrows");
     let near = |arrow: &Json| (arrow["y"].as_f64().expect("y") - wild["y"].as_f64().expect("y")).abs() < 20.0;
     // At either end of the axis, instead of a mark.
@@ -383,8 +383,8 @@ fn a_verdict_that_its_percentage_does_not_show_is_explained() {
     let query = "a=20261101T000000Z-a&label_a=haproxy&label_b=nginx";
     let mut page = Page::open(&server, 1440, false);
     page.visit(&format!("/compare?{query}"));
-    let told = rows_of(&server, "a=20261101T000000Z-a&labels=haproxy,nginx", false);
-    let cpu = told.iter().find(|row| row["metric"] == "cpu_us_per_request").expect("it is told");
+    let reported = rows_of(&server, "a=20261101T000000Z-a&labels=haproxy,nginx", false);
+    let cpu = reported.iter().find(|row| row["metric"] == "cpu_us_per_request").expect("a row");
     assert_eq!(cpu["verdict"], "better");
     assert!(cpu["change"]["low"].as_f64() < Some(0.0) && cpu["change"]["high"].as_f64() > Some(0.0), "{cpu}");
     assert_eq!(page.ask("document.getElementById('across-zero').hidden"), false);
@@ -519,7 +519,7 @@ fn a_current_run_is_followed_to_its_end() {
     board.change(|state| {
         state.trials_done = 4;
         let second = Second { rate: 12_345.0, failed: 3.0, p50_us: None, p99_us: Some(2_000.0) };
-        state.trial.as_mut().expect("under way").seconds.push(second);
+        state.trial.as_mut().expect("a current trial").seconds.push(second);
     });
     page.browser.until("document.getElementById('progress-words').textContent.startsWith('4 of 20')");
     let tiles = page.ask("document.getElementById('tiles').innerText");
@@ -621,5 +621,5 @@ fn pages_of_other_origins_read_and_change_nothing() {
     assert_eq!(ends, json!(vec!["refused"; 7]));
     let shown = [("Authorization", "Bearer 0123456789abcdef")];
     let run = request(server.address(), "GET", "/api/v1/runs/20261101T000000Z-nightly", &shown, "");
-    assert_eq!((run.status, &run.json()["tags"]), (200, &json!([])), "something was changed");
+    assert_eq!((run.status, &run.json()["tags"]), (200, &json!([])), "the replacement changed something");
 }

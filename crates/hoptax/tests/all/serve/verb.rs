@@ -100,8 +100,8 @@ fn a_wrong_command_line_is_an_error_before_serving() {
         (&["--root", root, "--listen", "nowhere"], 2, "--listen"),
     ] {
         let output = hoptax().arg("serve").args(arguments).output().expect("the binary runs");
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(status), "{arguments:?}: {told}");
-        assert!(told.contains(said), "{arguments:?}: {told}");
+        let reported = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(status), "{arguments:?}: {reported}");
+        assert!(reported.contains(said), "{arguments:?}: {reported}");
     }
 }

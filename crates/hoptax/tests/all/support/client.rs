@@ -113,12 +113,12 @@ fn read(stream: &mut impl Read, is_head: bool, count: usize) -> io::Result<Vec<A
                 consumed
             }
             Step::Body { consumed, data } => {
-                let body = &mut answer.as_mut().expect("its head came before").body;
+                let body = &mut answer.as_mut().expect("the head was read before").body;
                 body.extend_from_slice(&input[data]);
                 consumed
             }
             Step::End { consumed, .. } => {
-                answers.push(answer.take().expect("its head came before"));
+                answers.push(answer.take().expect("the head was read before"));
                 decoder.begin(is_head);
                 consumed
             }

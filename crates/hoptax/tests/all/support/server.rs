@@ -209,7 +209,7 @@ impl Shared {
                     consumed
                 }
                 RequestStep::End { consumed, keep_alive } => {
-                    let mut request = request.take().expect("its head came before");
+                    let mut request = request.take().expect("the head was read before");
                     request.body = String::from_utf8(std::mem::take(&mut body)).map_err(io::Error::other)?;
                     let response = self.answer(request);
                     stream.write_all(&response.bytes(is_head))?;

@@ -66,7 +66,7 @@ fn own_sockets_are_found_with_their_addresses() {
     let udp = std::net::UdpSocket::bind("127.0.0.2:0").expect("a port");
     let found = listening([std::process::id()]);
     for address in [tcp.local_addr(), udp.local_addr()] {
-        let address = address.expect("told").to_string();
+        let address = address.expect("present").to_string();
         assert!(found.contains(&address), "{address}: {found:?}");
     }
 }

@@ -78,7 +78,7 @@ impl Terminal {
     pub(crate) fn after(mut self, process: &mut KilledOnDrop) -> (ExitStatus, String) {
         let status = process.0.wait().expect("ends");
         let echoes = tcgetattr(&self.slave).expect("a terminal").local_modes.contains(LocalModes::ECHO);
-        assert!(echoes, "what is typed is echoed again");
+        assert!(echoes, "the terminal echoes again");
         // Closing the last descriptor ends the reader.
         let (slave, reader) = (self.slave, self.reader.take());
         drop(slave);
