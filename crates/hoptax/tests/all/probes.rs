@@ -150,7 +150,7 @@ impl Drop for LimitedCgroup {
 }
 
 #[test]
-fn a_cpu_limit_that_holds_back_is_found() {
+fn a_cpu_limit_that_throttles_is_found() {
     let cgroup = match LimitedCgroup::make() {
         Ok(cgroup) => cgroup,
         Err(error) => {
