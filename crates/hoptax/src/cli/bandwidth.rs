@@ -50,7 +50,7 @@ impl Args {
 
     fn measure(&self) -> anyhow::Result<Exit> {
         let asked = self.asked()?;
-        let address = self.address.as_deref().map(|typed| resolve("HOST:PORT", typed)).transpose()?;
+        let address = self.address.as_deref().map(|typed| resolve("the address", typed)).transpose()?;
         let once = || match address {
             Some(address) => measure(address, &asked).with_context(|| {
                 format!(

@@ -23,7 +23,7 @@ pub(super) struct Args {
     #[arg(value_name = "B")]
     b: Option<PathBuf>,
 
-    /// Compare gateway X of A with gateway Y of B (or of A): main,pr [default: every gateway that both runs have]
+    /// Compare gateway X of A with gateway Y of B (or of A), such as main,pr [default: every gateway that both runs have]
     #[arg(long, value_name = "X,Y", value_parser = labels)]
     labels: Option<(String, String)>,
 
@@ -37,7 +37,7 @@ pub(super) struct Args {
     #[arg(long, help = help::COMPARE_ANYWAY)]
     force: bool,
 
-    /// Smallest change to report, as a share of the value in A: 0.01 or 1%
+    /// Smallest change to report, as a share of the value in A, such as 0.01 or 1%
     #[arg(long, value_name = "SHARE", default_value_t = LEAST_CHANGE, value_parser = share)]
     least: f64,
 

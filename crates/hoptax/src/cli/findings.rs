@@ -49,11 +49,12 @@ fn unknown(code: &str) -> String {
     let words: Vec<&str> = code.split(['-', '_', ' ']).filter(|word| word.len() > 2).collect();
     let rules = rules();
     let near = |rule: &&Rule| words.iter().any(|word| rule.code.contains(*word));
-    let mut codes: Vec<&str> = rules.iter().filter(near).map(|rule| rule.code).collect();
-    if codes.is_empty() {
-        codes = rules.iter().map(|rule| rule.code).collect();
+    let similar: Vec<&str> = rules.iter().filter(near).map(|rule| rule.code).collect();
+    if !similar.is_empty() {
+        return format!("there is no finding `{code}`; similar codes are: {}", similar.join(", "));
     }
-    format!("there is no finding `{code}`; choose one of {}", codes.join(", "))
+    let codes: Vec<&str> = rules.iter().map(|rule| rule.code).collect();
+    format!("there is no finding `{code}`; the codes are {}", codes.join(", "))
 }
 
 fn in_short(rule: &Rule) -> String {

@@ -1,7 +1,8 @@
 //! Help sentences of options that several verbs have, so that the same option reads the same everywhere.
 
 pub(super) const PLAN: &str = "Plan, a YAML file; `hoptax init` writes one to start from";
-pub(super) const SET: &str = "Override a key of the plan: trials=1 or load.0.duration=2s; can be repeated";
+pub(super) const SET: &str =
+    "Override a key of the plan, such as trials=1 or load.0.duration=2s; can be repeated";
 pub(super) const PACKS: &str =
     "Also use the gateway packs in this directory; they replace built-in packs of the same name";
 pub(super) const JSON: &str = "Print JSON instead of text";
@@ -18,5 +19,5 @@ pub(super) const TOKEN_FILE: &str = "File with the token that clients must send:
      the address is not loopback]";
 pub(super) const NO_LIVE: &str = "Do not show the live view on the terminal";
 pub(super) const CPUS: &str =
-    "Pin the threads to these CPUs, in this order: 0, 0,2 or 2-3 [default: not pinned]";
+    "CPUs to pin the threads to, in this order, such as 2-3 or 0,2 [default: not pinned]";
 pub(super) const COMPARE_ANYWAY: &str = "Compare even if the runs measured different things";

@@ -85,7 +85,7 @@ struct Tag {
     #[arg(value_name = "ID", help = help::RUN_ID)]
     id: String,
 
-    /// Tags to add: baseline or +baseline
+    /// Tags to add, such as baseline or +baseline
     #[arg(value_name = "TAG")]
     add: Vec<String>,
 

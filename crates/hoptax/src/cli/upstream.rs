@@ -24,7 +24,7 @@ pub(super) struct Args {
     /// Add this header to each response; can be repeated
     #[arg(long = "header", value_name = "NAME: VALUE", value_parser = header)]
     headers: Vec<(String, String)>,
-    /// Body of this size in each response: 0B, 64KiB, 1MB [default: 1KiB]
+    /// Body of this size in each response, such as 0B, 64KiB or 1MB [default: 1KiB]
     #[arg(long = "body-size", alias = "body", value_name = "SIZE", value_parser = units::size, group = "content")]
     body: Option<u64>,
     /// This text as the body of each response
@@ -33,10 +33,10 @@ pub(super) struct Args {
     /// Content of this file as the body of each response; the file is read once, at the start
     #[arg(long, value_name = "FILE", group = "content")]
     body_file: Option<PathBuf>,
-    /// Delay each response by this long: 2ms, "uniform(1ms, 5ms)", "exponential(2ms)" or "choice(99% 0ms, 1% 50ms)"
+    /// Delay each response by this time, such as 2ms, "uniform(1ms, 5ms)", "exponential(2ms)" or "choice(99% 0ms, 1% 50ms)"
     #[arg(long, value_name = "DELAY", default_value = "0ms")]
     delay: Delay,
-    /// Answer this share of the requests with status 500, chosen at random: 0.01 or 1%
+    /// Answer this share of the requests with status 500, chosen at random, such as 0.01 or 1%
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = units::share)]
     failures: f64,
     /// Port of the first instance; the other instances use the next ports [default: free ports]
@@ -45,7 +45,7 @@ pub(super) struct Args {
     /// Address to listen on, for all ports
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     address: std::net::Ipv4Addr,
-    /// More ports for the first instance to listen on: 8080 or 8080,8081
+    /// More ports for the first instance to listen on, such as 8080 or 8080,8081
     #[arg(long, value_name = "PORT,…", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..))]
     also: Vec<u16>,
     /// Port of the control socket [default: a free port]

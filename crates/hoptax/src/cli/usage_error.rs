@@ -24,8 +24,13 @@ fn text(error: &Error, mut program: Command, typed: &[String], is_coloured: bool
     let styled = error.render();
     let message = if is_coloured { styled.ansi().to_string() } else { styled.to_string() };
     let message = message.split("For more information, try").next().unwrap_or_default().trim_end();
-    let advice = advice(error, verb, &name).map(|advice| format!("help: {advice}\n")).unwrap_or_default();
-    format!("{message}\n\n{advice}`{name} --help` lists every option.\n")
+    match (advice(error, verb, &name), error.kind()) {
+        (Some(commands), ErrorKind::InvalidSubcommand) => format!("{message}\n\nhelp: {commands}\n"),
+        (Some(advice), _) => {
+            format!("{message}\n\nhelp: {advice}; `{name} --help` lists all options\n")
+        }
+        (None, _) => format!("{message}\n\nhelp: `{name} --help` lists all options\n"),
+    }
 }
 
 /// The verb (or verb of a verb) that was typed, and its full name: `hoptax history list`.
@@ -59,7 +64,7 @@ fn advice(error: &Error, verb: &Command, name: &str) -> Option<String> {
         | ErrorKind::NoEquals => {
             let ContextValue::String(typed) = argument(error)? else { return None };
             let arg = verb.get_arguments().find(|arg| arg.to_string() == *typed)?;
-            Some(format!("for example: {}", example(arg)?))
+            Some(format!("for example, {}", example(arg)?))
         }
         _ => None,
     }
@@ -71,7 +76,7 @@ fn argument(error: &Error) -> Option<&ContextValue> {
 
 fn commands(verb: &Command, name: &str) -> String {
     let shown = verb.get_subcommands().filter(|verb| !verb.is_hide_set()).map(Command::get_name);
-    let shown: Vec<&str> = shown.collect();
+    let shown: Vec<&str> = shown.filter(|name| *name != "help").collect();
     let explains = if name == "hoptax" { "hoptax help".to_owned() } else { format!("{name} --help") };
     format!("the commands are {}; `{explains}` says what each does", shown.join(", "))
 }
@@ -85,7 +90,7 @@ fn missing(error: &Error, verb: &Command, name: &str) -> Option<String> {
         return Some(format!("add {}", examples.join(" ")));
     }
     let (_, words) = COMMANDS.iter().find(|(command, _)| format!("hoptax {command}") == name)?;
-    Some(format!("for example: {name} {words}"))
+    Some(format!("for example, {name} {words}"))
 }
 
 const RUN: &str = "results/20260101T000000Z-quickstart";
@@ -202,20 +207,20 @@ mod tests {
         for (line, parts) in [
             ("rum p.yaml", &["tip: ", "'run'", "help: the commands are run, load,"][..]),
             ("frobnicate", &["completions, man", "`hoptax help` says what each does"]),
-            ("run", &["<PLAN>", "help: for example: hoptax run plan.yaml"]),
-            ("load --duration", &["--duration <TIME>", "for example: --duration 10s"]),
-            ("load http://a/ --duration 5", &["for example: --duration 10s", "`hoptax load --help`"]),
-            ("load http://a/ --frob", &["'--frob'", "`hoptax load --help` lists every option"]),
+            ("run", &["<PLAN>", "help: for example, hoptax run plan.yaml; `hoptax run --help`"]),
+            ("load --duration", &["--duration <TIME>", "for example, --duration 10s"]),
+            ("load http://a/ --duration 5", &["for example, --duration 10s", "`hoptax load --help`"]),
+            ("load http://a/ --frob", &["'--frob'", "help: `hoptax load --help` lists all options"]),
             ("load http://a/ --json --csv", &["'--csv'", "help: leave one of them out"]),
             ("load http://a/ --json --json", &["multiple times", "help: give it only once"]),
             ("load http://a/ --json=yes", &["help: leave out the value"]),
-            ("compare a --format pdf", &["possible values: terminal", "for example: --format terminal"]),
+            ("compare a --format pdf", &["possible values: terminal", "for example, --format terminal"]),
             ("report a --load 2", &["--chart <NAME>", "help: add --chart tax"]),
-            ("run p --serve=nowhere", &["for example: --serve=127.0.0.1:7300"]),
-            ("history list --limit 0", &["for example: --limit 4", "`hoptax history list --help`"]),
-            ("history show", &["for example: hoptax history show 2026"]),
+            ("run p --serve=nowhere", &["for example, --serve=127.0.0.1:7300"]),
+            ("history list --limit 0", &["for example, --limit 4", "`hoptax history list --help`"]),
+            ("history show", &["for example, hoptax history show 2026"]),
             ("hop l7", &["help: add --upstream 127.0.0.1:8080"]),
-            ("render", &["for example: hoptax render plan.yaml --gateway nginx"]),
+            ("render", &["for example, hoptax render plan.yaml --gateway nginx"]),
         ] {
             let printed = printed(line);
             for part in parts {

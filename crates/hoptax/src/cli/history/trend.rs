@@ -143,7 +143,10 @@ fn unknown<'n>(what: &str, typed: &str, known: impl Iterator<Item = &'n str>) ->
         None => {
             known.sort_unstable();
             known.dedup();
-            format!("choose one of {}", plain(&known.join(", ")))
+            match known[..] {
+                [] => "there are no runs yet; to create one: hoptax run PLAN".to_owned(),
+                _ => format!("choose one of {}", plain(&known.join(", "))),
+            }
         }
     };
     BadInput(format!("{what} `{}`; {help}", plain(typed)))

@@ -46,13 +46,13 @@ pub(super) struct LoadArgs {
     /// Number of connections, divided among the workers
     #[arg(short, long, default_value = "10", value_parser = values::count32, value_name = "N")]
     pub(super) connections: u32,
-    /// Measure for this long: 10s or 500ms [default: 10s; with --requests until they are done; with stages their total]
+    /// Measure for this long, such as 10s or 500ms [default: 10s; with --requests: until they are done; with stages: their total]
     #[arg(short, long, value_parser = units::duration, value_name = "TIME")]
     pub(super) duration: Option<Duration>,
-    /// Stop after this many requests: 100000 or 100k
+    /// Stop after this many requests, such as 100000 or 100k
     #[arg(short = 'n', long, value_parser = values::count, value_name = "N")]
     pub(super) requests: Option<u64>,
-    /// Open loop with this many requests per second: 1000/s, or stages: '100/s for 10s, ramp to 5000/s over 1m'
+    /// Open loop with this rate, such as 1000/s, or with stages, such as '100/s for 10s, ramp to 5000/s over 1m'
     #[arg(short, long, value_parser = units::pace, value_name = "RATE")]
     pub(super) rate: Option<Rate>,
     /// Spacing of due times: constant, jitter, jitter(20%) or poisson [default: constant]
@@ -88,7 +88,7 @@ pub(super) struct RequestArgs {
     /// Request body: a text, @FILE for the content of a file, or @- for standard input; can contain templates
     #[arg(short, long, value_name = "TEXT|@FILE|@-")]
     pub(super) body: Option<String>,
-    /// Request body of this size: 64KiB
+    /// Request body of this size, such as 64KiB
     #[arg(long, value_parser = units::size, value_name = "SIZE", conflicts_with = "body")]
     pub(super) body_size: Option<u64>,
     /// Do not expand templates: send {{ unchanged in path, headers and body
@@ -137,7 +137,7 @@ pub(super) struct ConnectionArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "TLS (https URLs)")]
 pub(super) struct TlsArgs {
-    /// Accept any certificate
+    /// Accept any server certificate
     #[arg(short = 'k', long, conflicts_with = "ca")]
     pub(super) insecure: bool,
     /// Trust the certificate authorities in this file (PEM) instead of those of the system
