@@ -124,7 +124,7 @@ mod tests {
     fn without_stamps_there_is_no_section() {
         let model = Run::steady(3, 100, &[("nginx", 150)]).model();
         for text in [terminal(&model, 80, false), markdown(&model), words(&model)] {
-            assert!(!text.contains("esponse path"), "{text}");
+            assert!(!text.contains("response path"), "{text}");
         }
     }
 }
