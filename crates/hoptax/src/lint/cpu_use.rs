@@ -13,8 +13,9 @@ use hoptax_lab::packs::{Pack, PackSet};
 use hoptax_record::{Failure, Stage};
 use std::path::Path;
 
-/// A gateway that wanted more CPUs per worker than this would use more CPUs than it has workers if there were room. This holds
-/// only while it compresses, with few system calls: during those, the scheduler of a language such as Go runs other threads.
+/// Above this many CPUs wanted per worker, the gateway would use more CPUs than it has workers if they were idle. This
+/// applies only while it compresses, because then it makes few system calls. (While one thread is in a system call, the
+/// scheduler of a language such as Go runs another thread, which can wait for a CPU too.)
 const WANTED: f64 = 1.4;
 
 /// Below this many CPUs per worker the gateway was not the bottleneck.

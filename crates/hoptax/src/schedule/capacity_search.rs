@@ -115,7 +115,7 @@ impl CapacitySearch {
         }
     }
 
-    /// What is known of each objective.
+    /// The threshold of each objective, as estimated so far.
     pub fn objectives(&self) -> &[Threshold] {
         &self.objectives
     }

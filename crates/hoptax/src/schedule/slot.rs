@@ -10,7 +10,7 @@ pub struct Slot {
     pub round: u32,
     /// Index of the load point in the plan.
     pub load: usize,
-    /// Who is measured.
+    /// The contender.
     pub contender: Contender,
     /// The step of a search; absent in rounds.
     pub step: Option<SearchStep>,
@@ -35,7 +35,7 @@ pub trait Director {
     }
 }
 
-/// Who is measured in a slot.
+/// The contender that is measured in a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Contender {
     /// The baseline, before or after the gateways of its load point.

@@ -45,7 +45,7 @@ fn the_upstream_answers_as_the_plan_says_and_keeps_a_ledger() {
         assert_eq!((answer.status, answer.body.as_slice()), (203, &b"it was me"[..]));
         assert_eq!(answer.headers["x-own"], "yes");
     }
-    let ledger = upstream.0.ledger().expect("it keeps one").expect("it tells it");
+    let ledger = upstream.0.ledger().expect("the upstream has one").expect("readable");
     let requests: Vec<_> = ledger.instances.iter().map(|instance| instance.requests).collect();
     assert_eq!(requests, [1, 1]);
     assert_eq!(upstream.0.check(), Ok(()));

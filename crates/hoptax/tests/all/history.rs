@@ -54,7 +54,7 @@ fn said(root: &Scratch, arguments: &[&str]) -> String {
     text(&output.stdout).to_owned()
 }
 
-/// What is printed about a wrong command line.
+/// The error message for a wrong command line.
 fn refused(root: &Scratch, arguments: &[&str]) -> String {
     let Output { status, stdout, stderr } = history(root, arguments).output().expect("runs");
     assert_eq!(status.code(), Some(2), "{arguments:?}: {}", text(&stdout));

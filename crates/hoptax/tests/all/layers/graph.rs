@@ -186,7 +186,7 @@ impl Modules {
         index
     }
 
-    /// The file that defines what `path` names, as seen from the module `from`; absent for what is not of this crate.
+    /// The file that defines what `path` names, as seen from the module `from`; absent for items of other crates.
     fn file_of(&self, from: usize, path: &[String], depth: usize) -> Option<String> {
         // Limits globs that refer to each other. Chains of aliases are shorter than this.
         if depth > 12 {
