@@ -25,7 +25,7 @@ const LUCK: f64 = 0.01;
 /// Grid cells per requested precision, so that rounding to a cell is an eighth of it.
 const CELLS_PER_PRECISION: f64 = 8.0;
 
-/// Factor by which the grid extends beyond the rates tried: the threshold may lie above the highest.
+/// The grid extends beyond the rates tried by this factor: the threshold may lie above the highest.
 const BEYOND: f64 = 2.0;
 
 /// The posterior of a threshold: weights on a grid of rates, for every spread and lapse.

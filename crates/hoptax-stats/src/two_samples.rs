@@ -172,7 +172,7 @@ fn paired_ratios(first: &[f64], second: &[f64]) -> Option<Contrast> {
 }
 
 /// Adjusts p-values for multiple comparisons: rejecting those at most α gives a probability of at most α for any false
-/// rejection, whatever their dependence. Results are in the order of the input (S. Holm, "A simple sequentially
+/// rejection, even if they depend on each other. Results are in the order of the input (S. Holm, "A simple sequentially
 /// rejective multiple test procedure", Scandinavian Journal of Statistics 6, 1979).
 pub fn holm(p_values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();

@@ -192,9 +192,10 @@ fn littles_law((case, trials): Measured<'_>) -> Option<Finding> {
     ))
 }
 
-/// Factor by which the requests in flight may seem more than the connections. On each connection, requests that were
-/// due in the measured time fill it and reach beyond its end by at most one request: `connections × (1 + longest ÷
-/// measured)` in all. And as many requests as there are connections may be counted in only one of the two factors.
+/// The largest ratio of requests in flight to connections that the edges of the measured time explain. On each
+/// connection, requests that were due in the measured time fill it and reach beyond its end by at most one request:
+/// `connections × (1 + longest ÷ measured)` in all. And as many requests as there are connections may be counted in
+/// only one of the two factors.
 fn edges(trial: &Trial<'_>, connections: f64) -> f64 {
     let longest = trial.response_time_us(Statistic::Max).unwrap_or(0.0) / 1e6;
     (1.0 + longest / trial.seconds()) * (1.0 + connections / (trial.completed as f64).max(1.0))

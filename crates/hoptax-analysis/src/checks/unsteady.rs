@@ -2,8 +2,8 @@
 //!
 //! Within a trial a closed loop is judged by the throughput of its windows, and an open loop by their median response
 //! times. Rates that change by design are not judged. Windows are grouped into blocks, so that a short disturbance
-//! counts once, and compared by ranks (Mann and Whitney's test), so that a stall counts as one value whatever its size.
-//! A change in most trials in the same direction comes from the contender or a short warm-up; a single jump has to be
+//! counts once, and compared by ranks (Mann and Whitney's test), so that a stall of any size counts as one value. A
+//! change in most trials in the same direction comes from the contender or a short warm-up; a single jump has to be
 //! large.
 
 use super::{Finding, Measured, Rule, Severity, Subject, evidence, percent};

@@ -138,7 +138,7 @@ fn unlike(gateways: &[Workers<'_>]) -> Option<Finding> {
     })
 }
 
-/// Checks for more CPUs used at once than workers, whatever the number of threads.
+/// Checks for more CPUs used at once than workers; the number of threads does not matter.
 fn beyond(gateway: &Workers<'_>) -> Option<Finding> {
     let (declared, used) = (gateway.declared?, gateway.used?);
     (used > f64::from(declared) * BEYOND).then(|| Finding {

@@ -61,7 +61,7 @@ fn noisy(seed: u64, machine: f64, gateways: &[(&str, f64, f64)]) -> Run {
             run.push(trial);
         }
     }
-    // The fixture gives direct a throughput of 1,000 requests/s whatever its response times.
+    // The fixture gives direct a throughput of 1,000 requests/s, independent of its response times.
     run
 }
 

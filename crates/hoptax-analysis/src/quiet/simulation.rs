@@ -250,7 +250,7 @@ impl Outcomes {
             let truth = tax(whole(&calm));
             let trials = whole(&disturbed);
             for trial in &trials {
-                let quiet = Quiet::of(trial.record).expect("told");
+                let quiet = Quiet::of(trial.record).expect("steal is recorded");
                 let side = usize::from(trial.record.contender != DIRECT);
                 outcomes.left_out[side] += quiet.left_out();
                 outcomes.windows[side] += quiet.windows();
@@ -358,7 +358,7 @@ fn crossings(rule: &Rule) -> (f64, f64) {
     let (mut late, mut late_kept, mut kept, mut missing) = (0, 0, 0, 0);
     for seed in 0..RUNS {
         let simulated = simulate("gateway", 0, Steal::Random, seed, 1, 1.0);
-        let quiet = Quiet::by(rule, &simulated.trial.0).expect("told");
+        let quiet = Quiet::by(rule, &simulated.trial.0).expect("steal is recorded");
         for (due, completed, took) in simulated.requests {
             let late_one = took >= 10_000.0;
             late += usize::from(late_one);

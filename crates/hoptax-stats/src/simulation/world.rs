@@ -106,7 +106,7 @@ impl World {
         Round { direct, via, throughput: [1.0, 1.0] }
     }
 
-    /// Factor by which all trials of a round are slower.
+    /// How many times slower all trials of a round are.
     fn of_round(self, random: &mut Random) -> f64 {
         match self {
             Self::BadRounds if random.unit() < 0.3 => 1.5,
@@ -115,7 +115,7 @@ impl World {
         }
     }
 
-    /// Factor by which one trial is slower.
+    /// How many times slower one trial is.
     fn of_trial(self, random: &mut Random, via: bool) -> f64 {
         match self {
             Self::Drift => (0.03 * normal(random)).exp(),
