@@ -45,7 +45,7 @@ fn read_one(
         reader.fault(
             at_place,
             format!(
-                "{} is after the end of the shortest trial, which takes {}",
+                "{} is not within the shortest trial, which takes {}",
                 show_duration(at),
                 show_duration(short)
             ),

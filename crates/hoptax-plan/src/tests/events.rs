@@ -35,7 +35,7 @@ fn errors_have_places() {
     for (event, expected) in [
         (
             "{ at: 5s, do: reload, gateway: nginx }",
-            "5:11: 5s is after the end of the shortest trial, which takes 5s",
+            "5:11: 5s is not within the shortest trial, which takes 5s",
         ),
         ("{ at: 1s, do: relode, gateway: nginx }", "did you mean `reload`?"),
         ("{ at: 1s }", "missing key `do`"),
