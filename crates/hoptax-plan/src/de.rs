@@ -21,7 +21,6 @@ pub(crate) const SWEEP: &str = "$sweep";
 /// Name of the enum whose variants are a bare word (`word`) and anything else (`full`).
 pub(crate) const SHORT: &str = "$short";
 
-/// Deserialises the tree.
 pub(crate) fn from_node<T: de::DeserializeOwned>(node: &Node) -> Result<T, Vec<Fault>> {
     let unknown_keys = RefCell::default();
     let outcome = T::deserialize(NodeDeserializer { node, unknown_keys: &unknown_keys, sweep: false });
@@ -37,7 +36,6 @@ pub(crate) fn from_node<T: de::DeserializeOwned>(node: &Node) -> Result<T, Vec<F
     }
 }
 
-/// A [`Fault`] that serde can make.
 #[derive(Debug)]
 struct Error(Fault);
 

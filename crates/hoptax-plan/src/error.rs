@@ -3,7 +3,6 @@
 use serde::Deserialize;
 use std::fmt;
 
-/// A range of characters in the user's input.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub(crate) struct Place {
     /// 0 for the plan's text, `n` for the n-th `--set`.
@@ -34,7 +33,6 @@ impl Fault {
         Self { place: None, message: message.into(), help: help.into() }
     }
 
-    /// Sets the place, unless there is one already.
     pub(crate) fn at(mut self, place: Place) -> Self {
         self.place.get_or_insert(place);
         self

@@ -14,25 +14,24 @@ const MOST_NODES: usize = 100_000;
 const TEMPLATE_HELP: &str =
     "a key must be a word; put quotes around a value with `{{…}}`: \"/items/{{seq}}\"";
 
-/// A value and its place.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Node {
     pub(crate) place: Place,
     pub(crate) value: Value,
 }
 
-/// A YAML value.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Value {
     /// Text without its quotes; `plain` if it had none.
-    Scalar { text: String, plain: bool },
-    /// A list.
+    Scalar {
+        text: String,
+        plain: bool,
+    },
     Sequence(Vec<Node>),
     /// Keys in the order typed, without duplicates.
     Mapping(Vec<(Key, Node)>),
 }
 
-/// A key of a mapping.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Key {
     pub(crate) place: Place,
@@ -45,7 +44,6 @@ impl Node {
         matches!(&self.value, Value::Scalar { text, plain: true } if matches!(text.as_str(), "" | "~" | "null"))
     }
 
-    /// Describes the value in messages.
     pub(crate) fn describe(&self) -> String {
         match &self.value {
             _ if self.is_null() => "nothing".to_owned(),
@@ -65,9 +63,8 @@ impl Node {
     }
 }
 
-/// Reads one YAML document.
-///
-/// `source` and `column` locate `text` in the user's input: a `--set` value begins in the middle of its argument.
+/// Reads one YAML document. `source` and `column` locate `text` in the user's input: a `--set` value begins in the middle
+/// of its argument.
 pub(crate) fn read(text: &str, source: u32, column: u32) -> Result<Node, Fault> {
     let mut reader = Reader {
         parser: Parser::new_from_str(text),
@@ -252,7 +249,6 @@ fn key(node: &Node) -> Result<Key, Fault> {
     }
 }
 
-/// Applies `--set` arguments to the tree, in order.
 pub(crate) fn apply_sets(root: &mut Node, sets: &[String]) -> Vec<Fault> {
     let mut faults = Vec::new();
     for (index, argument) in sets.iter().enumerate() {

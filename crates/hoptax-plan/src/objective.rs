@@ -160,7 +160,6 @@ fn split_at_and(text: &str) -> Vec<&str> {
 
 const FORM: &str = "write p99 < 10ms; join several limits with `and`: p99 < 10ms and errors < 0.1%";
 
-/// Parses one limit.
 fn term(part: &str) -> Result<Term, (&str, UnitError)> {
     let Some(at) = part.find(['<', '>', '=']) else {
         let message = match part {

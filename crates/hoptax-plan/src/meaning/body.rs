@@ -13,7 +13,6 @@ use std::path::PathBuf;
 /// Largest body. A larger one measures memory and not the hop, and both ends keep bodies in memory.
 const LARGEST_BODY: u64 = bounded::BODY;
 
-/// The body of a response.
 pub(super) fn of_response(reader: &mut Reader<'_>, typed: Placed<Short<RawBody, Bytes>>) -> Body {
     let place = typed.place;
     match typed.value {

@@ -19,16 +19,14 @@ pub(super) struct Setting<'a> {
     pub(super) baseline: bool,
 }
 
-/// A parsed limit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Bound {
-    /// In the metric's own unit.
+    /// In the metric's unit.
     Value(f64),
     /// Relative to the reference.
     Change(f64),
 }
 
-/// Checks and converts a list of budgets.
 pub(super) fn read(
     reader: &mut Reader<'_>,
     typed: Vec<Placed<RawBudget>>,

@@ -8,7 +8,6 @@ use crate::{Gateway, GatewayKind, Timeouts, Upstream};
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Default timeout of a request.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(3);
 
 pub(super) fn timeouts(

@@ -8,7 +8,6 @@ use crate::units::show_duration;
 use crate::{Action, Event, Feature, Gateway, GatewayKind, LoadPoint, RoutePosition, Upstream};
 use std::time::Duration;
 
-/// Longest downtime of a restarted upstream instance.
 const LONGEST_DOWN: Duration = Duration::from_secs(600);
 
 /// Checks and converts the events, and sorts them by time.

@@ -36,7 +36,6 @@ pub(super) fn read(
     checks
 }
 
-/// Adds a check if the engine accepts it.
 fn push(reader: &mut Reader<'_>, checks: &mut Vec<Check>, place: Place, check: Check) {
     match checks::check(&check) {
         Ok(()) => checks.push(check),
@@ -61,7 +60,7 @@ fn statuses(reader: &mut Reader<'_>, typed: &Sweep<StatusText>, upstream: &Upstr
     Check::Status(ranges)
 }
 
-/// `200`, `2xx` or `200-204`.
+/// Parses `200`, `2xx` or `200-204`.
 fn status(text: &str) -> Result<(u16, u16), UnitError> {
     let refuse = |help: &str| Err(UnitError::new(format!("`{text}` is not a status"), help));
     let text = text.trim();

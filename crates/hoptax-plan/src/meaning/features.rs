@@ -32,7 +32,6 @@ pub(super) fn matrix(typed: &Placed<RawFeatures>) -> Option<Matrix> {
     }
 }
 
-/// Place of the first feature.
 pub(super) fn first_place(typed: &RawGateway) -> Option<Place> {
     let features = typed.features.as_ref()?;
     match &features.value {
@@ -277,7 +276,6 @@ fn check_running_upstream(
     reader.fault(place, message, help);
 }
 
-/// Whether a feature can be measured with `upstream`.
 fn is_measurable(feature: Feature, upstream: &Upstream, pack: Option<&PackInfo>) -> bool {
     let Upstream::Running(running) = upstream else { return true };
     match feature {

@@ -15,7 +15,6 @@ use hoptax_record::DIRECT;
 /// The `name` of a gateway that already runs.
 const EXTERNAL: &str = "external";
 
-/// Most workers of a gateway.
 const MOST_WORKERS: u32 = 1024;
 
 pub(super) fn read(
@@ -181,7 +180,6 @@ fn external(reader: &mut Reader<'_>, typed: &RawGateway) -> GatewayKind {
     GatewayKind::External { url, pid, access: Access { tls, token_file: None } }
 }
 
-/// The keys for TLS access to a gateway that already runs.
 fn access_keys(typed: &RawGateway) -> Typed<'_> {
     Typed {
         server_name: typed.server_name.as_ref(),
@@ -214,7 +212,6 @@ fn pack(reader: &mut Reader<'_>, typed: &RawGateway, upstream: &Upstream) -> Gat
     }
 }
 
-/// The pack's name with the chosen variant.
 fn pack_name(reader: &mut Reader<'_>, typed: &RawGateway, known: Option<&PackInfo>) -> String {
     let name = &typed.name.value;
     let (Some(variant), Some(known)) = (&typed.variant, known) else { return name.clone() };

@@ -73,14 +73,12 @@ struct Axes {
     /// `None` if not in the plan: then stages have their own length, and other rates use the default.
     duration: Vec<Placed<Option<Duration>>>,
     requests: Vec<Placed<Option<u64>>>,
-    /// Requests per connection.
     keepalive: Vec<Placed<Option<u32>>>,
     http: Vec<Placed<HttpVersion>>,
     /// Not an axis: applies to every point.
     search: Option<Placed<Search>>,
 }
 
-/// Number of axes.
 const AXES: usize = 8;
 
 /// An axis that is not in the plan: one value without a place.
@@ -362,7 +360,6 @@ fn keepalive(text: &str) -> Result<Option<u32>, UnitError> {
     }
 }
 
-/// Parses `1.0` or `1.1`.
 fn http(text: &str) -> Result<HttpVersion, UnitError> {
     match text.trim() {
         "1.0" => Ok(HttpVersion::Http10),

@@ -93,7 +93,6 @@ pub(crate) fn understand_targets(
     }
 }
 
-/// Checks and converts a list of budgets for a finished run.
 pub(crate) fn understand_budget(
     raw: Vec<Placed<RawBudget>>,
     context: &BudgetContext<'_>,

@@ -88,7 +88,6 @@ fn read_one(reader: &mut Reader<'_>, word: &Placed<&str>) -> Option<Placed<Rate>
     Some(Placed { place: word.place, value: rate })
 }
 
-/// Reads one rate with several stages.
 fn several(reader: &mut Reader<'_>, place: Place, words: &[Placed<&str>]) -> Option<Rate> {
     let mut understood: Vec<Stage> = Vec::new();
     for word in words {

@@ -9,7 +9,6 @@ use crate::units::{self, Origin};
 use crate::{Access, CertificateFiles, LedgerSource, Running, TlsAccess};
 use hoptax_record::bounded;
 
-/// Keys for TLS access.
 pub(super) struct Typed<'a> {
     pub(super) server_name: Option<&'a Placed<String>>,
     pub(super) authority: Option<&'a Placed<String>>,
@@ -26,7 +25,6 @@ impl Typed<'_> {
     }
 }
 
-/// An upstream that already runs.
 pub(super) fn upstream(reader: &mut Reader<'_>, url: &Placed<String>, typed: &RawUpstream) -> Running {
     let keys = Typed {
         server_name: typed.server_name.as_ref(),
@@ -121,7 +119,6 @@ fn pem(reader: &mut Reader<'_>, file: &Placed<String>, holds: &str) -> std::path
     path
 }
 
-/// The process whose CPU and memory are measured.
 pub(super) fn pid(reader: &mut Reader<'_>, typed: Option<&Placed<u32>>) -> Option<u32> {
     if let Some(pid) = typed.filter(|pid| pid.value == 0) {
         reader.fault(pid.place, "`pid` is 0, which is not a process", "remove `pid` if you do not know it");

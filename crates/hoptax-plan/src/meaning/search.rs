@@ -14,7 +14,6 @@ const BOUNDS_MS: [u64; 5] = [1, 5, 10, 50, 100];
 /// Most objectives of a search. Each needs trials of its own.
 const MOST_OBJECTIVES: usize = 10;
 
-/// Default precision of the rate found.
 const PRECISION: f64 = 0.05;
 
 /// Precisions accepted. Trials vary by more than 1 %; a result known only to 50 % is not useful.
@@ -86,7 +85,6 @@ pub(super) fn first_rate(search: Option<&Placed<Search>>) -> Vec<Placed<Option<R
     vec![Placed { place, value: search.map(|search| Rate::Fixed(search.value.from)) }]
 }
 
-/// The search for a load point of this duration.
 pub(super) fn at(search: &Search, duration: Duration) -> Search {
     let confirm = if search.confirm.is_zero() { duration.saturating_mul(CONFIRM) } else { search.confirm };
     Search { confirm, ..search.clone() }

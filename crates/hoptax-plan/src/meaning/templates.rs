@@ -8,12 +8,10 @@ use hoptax_record::bounded;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// A template and its place.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Template<'a> {
     /// Place of the value in the plan: the template itself, or the name of the file that holds it.
     pub(super) place: Place,
-    /// The template.
     pub(super) text: &'a str,
     /// Part of the request that contains the template.
     pub(super) part: template::Place,
@@ -44,7 +42,6 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads a file of lines and records its path.
     fn lines(&mut self, name: &str, place: Place) -> Option<String> {
         let faults_before = self.faults.len();
         let path = body::existing(self, place, name, bounded::LINES);

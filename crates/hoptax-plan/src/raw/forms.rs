@@ -8,7 +8,6 @@ use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// A value and its place in the user's input.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename = "$placed")]
 pub(crate) struct Placed<T> {

@@ -5,7 +5,6 @@
 #[error("{0}")]
 pub struct UnknownWord(pub(super) String);
 
-/// Converts all to their form on disk.
 pub(super) fn to_disk_all<'a, Ours: 'a, Kept: From<&'a Ours>>(all: &'a [Ours]) -> Vec<Kept> {
     all.iter().map(Kept::from).collect()
 }
