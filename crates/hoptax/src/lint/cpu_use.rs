@@ -1,10 +1,10 @@
 //! How many CPUs a gateway uses at once under full load.
 //!
 //! Packs set the number of workers so that no gateway can use more CPUs at once than another. The number of threads
-//! does not show this: a gateway can move work between threads of which only one runs at a time, or use a thread per
-//! connection. CPU time does show it, but only if CPUs are left idle that the gateway could have used. When a gateway
-//! only proxies, the generator and the upstream need as much CPU as the gateway. Therefore, if its pack has the feature
-//! `gzip`, the gateway also compresses large responses, and nearly all of the work is its own.
+//! does not show this: a gateway can have many threads and run only one at a time, or use a thread per connection. CPU
+//! time does show it, but only if CPUs are left idle that the gateway could have used. When a gateway only proxies, the
+//! generator and the upstream need as much CPU as the gateway. Therefore, if its pack has the feature `gzip`, the
+//! gateway also compresses large responses, and nearly all of the work is its own.
 
 use super::observe::{RunningGateway, plan};
 use crate::run::Loaded;

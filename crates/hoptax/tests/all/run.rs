@@ -217,7 +217,9 @@ fn begin_long_run(scratch: &Scratch) -> (Child, PathBuf) {
 
 /// Waits until none of these processes exists.
 pub(crate) fn wait_until_gone(pids: &BTreeSet<u32>) {
-    wait_until(&format!("none is left of {pids:?}"), PATIENCE, || !pids.iter().any(|pid| is_alive(*pid)));
+    wait_until(&format!("processes {pids:?} have exited"), PATIENCE, || {
+        !pids.iter().any(|pid| is_alive(*pid))
+    });
 }
 
 fn send(signal: &str, pid: u32) {

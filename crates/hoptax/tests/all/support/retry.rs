@@ -195,7 +195,7 @@ mod tests {
     use std::cell::RefCell;
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
-    /// Makes attempts, of which the first `complaints` fail. Returns the panic message, the number of attempts and the notes.
+    /// Makes attempts; the first `complaints` attempts fail. Returns the panic message, the number of attempts and the notes.
     fn attempts(excused: bool, complaints: usize) -> (Option<String>, usize, Vec<String>) {
         let (mut count, noted) = (0, RefCell::new(Vec::new()));
         let attempt = || {
