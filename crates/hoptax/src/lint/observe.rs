@@ -186,7 +186,6 @@ impl<'a> RunningGateway<'a> {
         self.gateway.0.process().map(|watched| tree::descendants(watched.pid)).unwrap_or_default()
     }
 
-    /// All files that the gateway may write to.
     fn files(&self, processes: &BTreeSet<u32>) -> Writing {
         let mut files = open::writing(processes);
         files.extend(self.in_logs());

@@ -11,7 +11,6 @@ fn pack(more: &str) -> Pack {
     hoptax_lab::packs::parse("packs/mine", text, BTreeMap::new()).expect("a pack")
 }
 
-/// Observation of a gateway without faults.
 fn observation(workers: u32, access_log: bool) -> Observation {
     let listening = ["127.0.0.1:4000", "127.0.0.1:4001"].map(|text| text.parse().expect("an address"));
     Observation {
@@ -60,7 +59,6 @@ fn cpu_uses() -> Vec<CpuUse> {
     vec![cpu_use(1), cpu_use(2)]
 }
 
-/// The checks that found something.
 fn found(observations: &[Observation]) -> Vec<(&'static str, Verdict)> {
     found_with(observations, &cpu_uses())
 }
@@ -70,7 +68,6 @@ fn found_with(observations: &[Observation], cpu_uses: &[CpuUse]) -> Vec<(&'stati
     items.iter().filter(|item| item.verdict != Verdict::Ok).map(|item| (item.check, item.verdict)).collect()
 }
 
-/// Applies a change to every observation.
 fn with(change: impl Fn(&mut Observation)) -> Vec<Observation> {
     let mut observations = all();
     observations.iter_mut().for_each(change);

@@ -3,7 +3,6 @@
 use super::*;
 use hoptax_load::random::Random;
 
-/// A simulated contender.
 struct Contender {
     /// Capacity by objective, requests/s.
     capacity: Vec<f64>,

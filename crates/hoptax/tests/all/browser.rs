@@ -43,7 +43,6 @@ fn run() -> Run {
     run
 }
 
-/// The page of a run, and its JSON report.
 fn page(run: &Run, scratch: &Scratch) -> (PathBuf, Value) {
     let (_below, dir) = on_disk(run);
     let file = scratch.path().join("report.html");

@@ -9,10 +9,8 @@ use properties::{chunked, histogram, plan, request, response, spec, template};
 use std::fs;
 use std::path::Path;
 
-/// Panics if a property does not hold for the input.
 type Property = fn(&[u8]);
 
-/// Every fuzz target with its property.
 const TARGETS: [(&str, Property); 7] = [
     ("chunked", chunked::holds),
     ("histogram", histogram::holds),
@@ -27,7 +25,6 @@ fn fuzz() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz"))
 }
 
-/// Sorted names in a directory.
 fn names(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
     let mut names: Vec<String> =

@@ -41,13 +41,10 @@ pub(crate) struct Request<'a> {
     pub(crate) headers: &'a [(&'a str, &'a str)],
     /// A header to omit although a feature requires it.
     pub(crate) without: Option<&'a str>,
-    /// Index of the consumer that sends the request.
     pub(crate) consumer: usize,
-    /// Source address.
     pub(crate) from: Ipv4Addr,
 }
 
-/// A plain GET request.
 pub(crate) const GET: Request<'static> = Request {
     method: "GET",
     path: "/some/path?query=1",

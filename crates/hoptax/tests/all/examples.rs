@@ -56,7 +56,6 @@ warmup: 100ms
     assert_eq!((&staged["stages"][1]["to"], &staged["duration_s"]), (&600.0.into(), &0.8.into()), "{staged}");
 }
 
-/// Runs each example plan, shortened, to its report.
 #[test]
 fn every_example_plan_runs() {
     let plans = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plans");

@@ -81,7 +81,6 @@ impl World {
         self.service.0.addresses()[0]
     }
 
-    /// Sends a request with exactly these headers and this path.
     fn bare(&self, path: &str, headers: &[(&str, &str)]) -> Answer {
         let lines: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         let text = format!("GET {path} HTTP/1.1\r\nhost: echo.com\r\nconnection: close\r\n{lines}\r\n");

@@ -44,7 +44,6 @@ fn sets() -> Vec<Vec<Feature>> {
     ]
 }
 
-/// Whether a gateway of `make gateways-extra` is built.
 fn is_built(pack: &str) -> bool {
     let packs = crate::world::packs();
     binary::find(packs.get(pack).expect("a pack")).is_some()
@@ -64,7 +63,6 @@ fn offered(pack: &str) -> Vec<String> {
     packs.get(pack).expect("a pack").manifest().features.clone()
 }
 
-/// Proves every feature that the pack offers, together with others.
 fn prove_every_feature(pack: &str) {
     let offered = offered(pack);
     let mut proved = BTreeSet::new();

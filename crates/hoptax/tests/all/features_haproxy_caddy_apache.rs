@@ -117,7 +117,6 @@ impl RunningGateway {
     }
 }
 
-/// Proves that `feature` is on in `pack`.
 fn prove(pack: &str, profile: Profile, feature: &str) {
     let start = |features: &[Feature]| RunningGateway::start(pack, profile, features);
     let plain = |name: &str| Feature::with_defaults(name).expect("a feature");
@@ -299,7 +298,6 @@ fn cors(gateway_under_test: &RunningGateway) {
     assert_eq!(answer.header(allowed), None, "{what}: {answer:?}");
 }
 
-/// The decompressed body.
 fn unpacked(body: &[u8]) -> String {
     let mut gzip = Command::new("gzip");
     let mut child = gzip.arg("-dc").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
@@ -309,10 +307,8 @@ fn unpacked(body: &[u8]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// Features whose configuration depends on the profile.
 const DIFFER_BY_PROFILE: [&str; 5] = ["access-log", "path-rewrite", "round-robin", "routes", "upstream-tls"];
 
-/// Proves every feature that the pack offers.
 fn prove_all(pack: &str) {
     if is_missing(pack) {
         return;
@@ -360,7 +356,6 @@ fn prove_together(pack: &str) {
         .refuses(204, &Request { method: "OPTIONS", headers: &asks, without: Some(KEY_HEADER), ..GET });
 }
 
-/// Without features it answers like direct.
 fn verify_bare(pack: &str) {
     if is_missing(pack) {
         return;

@@ -405,7 +405,6 @@ fn tokens_are_reviewed_by_the_upstream_once_or_each_time() {
     }
 }
 
-/// A POST with a body is forwarded completely after a review.
 #[test]
 fn bodies_are_forwarded_after_a_review() {
     with_each(&[Feature::TokenReview { cache_s: 0 }], |started, origin| {

@@ -9,12 +9,9 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// One step of a page.
 #[derive(Debug, PartialEq)]
 enum Step {
-    /// Write this file.
     File { name: String, text: String },
-    /// Run these lines.
     Type(String),
 }
 

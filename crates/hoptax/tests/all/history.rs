@@ -11,7 +11,6 @@ const FIRST: &str = "20260101T000000Z-nightly";
 const SECOND: &str = "20260102T000000Z-nightly";
 const THIRD: &str = "20260103T000000Z-nightly";
 
-/// Writes a run into a directory.
 fn put(root: &Path, id: &str, run: &Run) {
     let dir = root.join(id);
     fs::create_dir_all(&dir).expect("made");
@@ -54,7 +53,6 @@ fn said(root: &Scratch, arguments: &[&str]) -> String {
     text(&output.stdout).to_owned()
 }
 
-/// The error message for a wrong command line.
 fn refused(root: &Scratch, arguments: &[&str]) -> String {
     let Output { status, stdout, stderr } = history(root, arguments).output().expect("runs");
     assert_eq!(status.code(), Some(2), "{arguments:?}: {}", text(&stdout));

@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 /// Minimum number of runs, so that the test cannot pass without comparing any.
 const LEAST_RUNS: usize = 11;
 
-/// Formats of `hoptax report`, and the file with each.
 const FORMATS: [(&str, &str); 6] = [
     ("json", "report.json"),
     ("markdown", "report.md"),
@@ -56,7 +55,6 @@ fn printed(arguments: &[&str], directories: &[&Path]) -> String {
     }
 }
 
-/// The first line that differs.
 fn difference(now: &str, before: &str) -> String {
     let (mut now, mut before) = (now.lines(), before.lines());
     for line in 1.. {

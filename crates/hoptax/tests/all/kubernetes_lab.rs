@@ -68,7 +68,6 @@ impl Lab {
         self.command(arguments).output().expect("it runs")
     }
 
-    /// Starts a lab and waits until its command sleeps.
     fn started(&self) -> Child {
         let script = "echo $$ > pids/command; exec sleep 600";
         let lab =

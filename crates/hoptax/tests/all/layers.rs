@@ -112,7 +112,6 @@ fn no_module_or_file_is_part_of_a_cycle() {
     );
 }
 
-/// Planted cycles are found, also through re-exports, `super` and macros.
 #[test]
 fn planted_cycles_are_found() {
     let scratch = tempfile::tempdir().expect("a directory");

@@ -14,7 +14,6 @@ fn lint(plants: &[(&str, &str)]) -> (Option<i32>, Json) {
     (output.status.code(), reports[0].clone())
 }
 
-/// Names of the checks that failed.
 fn found(report: &Json) -> Vec<&str> {
     let checks = report["checks"].as_array().expect("a list");
     let bad = checks

@@ -39,7 +39,6 @@ impl Upstream {
         format!("http://{}/", self.address)
     }
 
-    /// Number of requests that it answered.
     pub(crate) fn requests(&self) -> u64 {
         self.ledger("requests")
     }

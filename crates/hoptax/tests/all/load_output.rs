@@ -4,7 +4,6 @@ use crate::load::{Upstream, load};
 use crate::support::{Scratch, eventually};
 use serde_json::Value;
 
-/// Standard output of a successful load.
 fn output_of_load(args: &[&str]) -> String {
     let output = load(args);
     assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));

@@ -27,7 +27,6 @@ impl World {
         Client::connect(self.proxy.address)
     }
 
-    /// Bodies of this many responses on one connection.
     fn bodies(&self, count: usize) -> Vec<String> {
         let mut client = self.client();
         (0..count).map(|_| String::from_utf8(client.send(GET).response().body).expect("text")).collect()

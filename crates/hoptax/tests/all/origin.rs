@@ -8,7 +8,6 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Runs until it is dropped.
 pub(crate) struct Origin {
     pub(crate) address: SocketAddr,
     shared: Arc<Shared>,
@@ -41,12 +40,10 @@ impl Origin {
         Self { address, shared }
     }
 
-    /// Connections accepted so far.
     pub(crate) fn connections(&self) -> u64 {
         self.shared.connections.load(Ordering::SeqCst)
     }
 
-    /// The heads of all requests so far.
     pub(crate) fn heads(&self) -> Vec<String> {
         self.shared.heads.lock().expect("not poisoned").clone()
     }

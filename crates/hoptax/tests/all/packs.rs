@@ -173,7 +173,6 @@ fn nginx_counts_its_own_requests_on_the_admin_port() {
     assert_eq!(count() - before, 2000 + 1, "the generator and nginx agree");
 }
 
-/// A directory with one pack, `wrong`, of these files.
 fn pack_of(files: &[(&str, &str)]) -> tempfile::TempDir {
     let packs = tempfile::tempdir().expect("a directory");
     let folder = packs.path().join("wrong");

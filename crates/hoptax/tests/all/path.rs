@@ -108,7 +108,6 @@ fn clock_findings(report: &Json) -> Vec<&Json> {
     findings.filter(|finding| finding["code"] == "clock").collect()
 }
 
-/// Runs hop-l7 with stamps in front of a running upstream.
 fn in_front_of(upstream: SocketAddr) -> Json {
     let scratch = Scratch::new();
     let plan = format!(

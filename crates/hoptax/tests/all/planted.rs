@@ -33,7 +33,6 @@ fn plan(gateways: &[(&str, Misbehaviour)], upstream: &str, rest: &str) -> (Strin
     (plan, proxies)
 }
 
-/// Runs such a plan and returns its report.
 fn run_and_report(gateways: &[(&str, Misbehaviour)], upstream: &str, rest: &str) -> Json {
     let (plan, _proxies) = plan(gateways, upstream, rest);
     let scratch = Scratch::new();
@@ -46,7 +45,6 @@ fn measured(scratch: &Scratch, plan: &str) -> Json {
     report(&run_directory(scratch))
 }
 
-/// The finding with this code for a case of the gateway.
 fn finding<'a>(report: &'a Json, code: &str, gateway: &str) -> Option<&'a Json> {
     let of = |finding: &&Json| {
         let case = finding["case"].as_str().unwrap_or_default();
@@ -181,7 +179,6 @@ fn a_coarse_timer_is_found() {
     assert_eq!(clock["evidence"]["step_us"], 10_000.0, "{clock}");
 }
 
-/// Timer steps in a record of a machine with exact timers.
 #[test]
 fn timer_steps_are_found_in_an_edited_record() {
     let (plan, _proxies) = plan(&[("plain", Misbehaviour::default())], SPREAD, OF_SPREAD);
@@ -338,7 +335,6 @@ fn run_beside_other_load() -> Result<(), String> {
     Ok(())
 }
 
-/// Number of trials on disk so far.
 fn lines_below(directory: &Path) -> usize {
     let runs = std::fs::read_dir(directory).expect("there").flatten();
     let texts = runs.filter_map(|run| std::fs::read_to_string(run.path().join("trials.jsonl")).ok());
@@ -369,7 +365,6 @@ warmup: 0s
     }
 }
 
-/// Where a finding is planted.
 enum Where {
     /// In a real run, in this file of the integration tests. The file contains the code.
     Real(&'static str),

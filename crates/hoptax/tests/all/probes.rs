@@ -7,7 +7,6 @@ use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The findings with this code.
 fn findings(document: &Json, code: &str) -> Vec<Json> {
     let all = document["findings"].as_array().expect("a list");
     all.iter().filter(|finding| finding["code"] == code).cloned().collect()

@@ -12,7 +12,6 @@ use hoptax_plan::{Feature, Gateway, GatewayKind, Upstream};
 use hoptax_record::Failure;
 use std::path::Path;
 
-/// Directory of packs for these tests.
 pub(crate) fn feature_packs() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/feature-packs")
 }

@@ -116,7 +116,6 @@ fn json_has_targets_handshakes_and_causes() {
     assert_eq!(nginx["counts"]["failed_checks"], serde_json::json!({ "status 503": 4 }));
 }
 
-/// The reference must describe every member of a case.
 #[test]
 fn the_reference_names_every_member_of_a_case() {
     let reference = include_str!("../../../../docs/reference/json.md");

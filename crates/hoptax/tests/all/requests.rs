@@ -48,7 +48,6 @@ impl Nginx {
         self.scratch.path().join("socket").display().to_string()
     }
 
-    /// Runs `spec` with these targets and returns its record.
     fn load(&self, targets: &Value, files: &Value) -> Value {
         let limit = 60_000_000_000_u64;
         let spec = json!({

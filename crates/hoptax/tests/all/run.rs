@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// Writes a plan and runs it.
 pub(crate) fn run(scratch: &Scratch, plan: &str, arguments: &[&str]) -> Output {
     let path = scratch.file("plan.yaml", plan);
     hoptax()
@@ -65,7 +64,6 @@ pub(crate) fn trials_without_response(trials: &[Json]) -> usize {
     trials.iter().filter(nothing).count()
 }
 
-/// The newest run directory below `scratch`.
 pub(crate) fn run_directory(scratch: &Scratch) -> PathBuf {
     let is_run = |path: &PathBuf| path.join("run.json").is_file();
     let directories = std::fs::read_dir(scratch.path()).expect("there").flatten().map(|entry| entry.path());
@@ -140,7 +138,6 @@ upstream: { instances: 2, body: 1KiB }
     assert!(nginx["version"].as_str().unwrap().starts_with(char::is_numeric), "{nginx}");
 }
 
-/// nginx's log and the generator's counts agree.
 #[test]
 fn nginx_logs_every_request() {
     let scratch = Scratch::new();

@@ -19,12 +19,10 @@ fn said(program: &str, arguments: &[&str], file: &Path) -> Option<Output> {
     said
 }
 
-/// The commands that the help lists.
 fn verbs() -> Vec<String> {
     verbs_of(&[])
 }
 
-/// The subcommands that the help of a command lists.
 fn verbs_of(verb: &[&str]) -> Vec<String> {
     let help = printed(&[verb, &["--help"]].concat());
     let list = help.split("Commands:\n").nth(1).expect("a list");

@@ -65,7 +65,6 @@ fn a_failed_test_fails_the_run_and_notes_are_still_printed() {
     );
 }
 
-/// Each line of the hand-written list must give a reason.
 #[test]
 fn every_allowed_skip_has_a_reason() {
     let list = include_str!("../allowed-skips.txt");

@@ -40,7 +40,6 @@ pub(crate) fn identity(name: &str, authority: Option<&Authority>, expired: bool)
     (certificate.expect("a certificate").pem(), key.serialize_pem())
 }
 
-/// An nginx process that is killed when dropped.
 pub(crate) struct Nginx {
     process: Child,
     pub(crate) address: SocketAddr,
@@ -103,7 +102,6 @@ impl Nginx {
     }
 }
 
-/// TLS settings of a client that trusts `authority`.
 fn tls(authority: &Authority) -> Value {
     json!({
         "server_name": NAME,
@@ -153,7 +151,6 @@ fn generator(spec: &Value) -> Output {
     process.wait_with_output().expect("ends")
 }
 
-/// The record of a load that succeeded.
 fn load(nginx: &Nginx, tls: &Value, headers: Value) -> Value {
     let output = generator(&spec(&[nginx.address], tls, headers));
     let said = String::from_utf8_lossy(&output.stderr);
@@ -167,7 +164,6 @@ fn completes(nginx: &Nginx, tls: &Value) -> Value {
     record
 }
 
-/// The error message of a load that could not connect.
 fn refused(nginx: &Nginx, tls: &Value) -> String {
     let output = generator(&spec(&[nginx.address], tls, json!([["host", "x"]])));
     assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stdout));

@@ -6,7 +6,6 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
 
-/// A `hoptax upstream` or `hoptax hop` that is killed when dropped.
 pub(crate) struct Server {
     child: Child,
     pub(crate) ready: serde_json::Value,
@@ -50,7 +49,6 @@ impl Server {
         address(&self.ready["control"])
     }
 
-    /// Resident memory, bytes.
     pub(crate) fn memory(&self) -> u64 {
         let statm = std::fs::read_to_string(format!("/proc/{}/statm", self.child.id())).expect("it runs");
         let pages: u64 = statm.split(' ').nth(1).expect("a second field").parse().expect("a number");
@@ -76,11 +74,9 @@ fn address(value: &serde_json::Value) -> SocketAddr {
     value.as_str().and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("not an address: {value}"))
 }
 
-/// A complete response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Response {
     pub(crate) status: u16,
-    /// The head as received.
     pub(crate) head: String,
     pub(crate) framing: Framing,
     pub(crate) version: Version,
@@ -105,7 +101,6 @@ impl UnusedAddress {
     }
 }
 
-/// A client that writes raw bytes.
 pub(crate) struct Client {
     pub(crate) stream: TcpStream,
     input: Vec<u8>,
@@ -130,12 +125,10 @@ impl Client {
         self
     }
 
-    /// The next response.
     pub(crate) fn response(&mut self) -> Response {
         self.read(false).expect("a whole response")
     }
 
-    /// The next response, to a HEAD request.
     pub(crate) fn response_to_head(&mut self) -> Response {
         self.read(true).expect("a whole response")
     }
@@ -198,7 +191,6 @@ impl Client {
         Ok(count)
     }
 
-    /// Whether the server closes without sending anything else.
     pub(crate) fn is_closed(&mut self) -> bool {
         self.input.is_empty() && matches!(self.more(), Ok(0))
     }

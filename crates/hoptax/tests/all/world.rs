@@ -11,7 +11,6 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::LazyLock;
 
-/// The binary under test.
 pub(crate) fn exe() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_hoptax"))
 }
@@ -37,7 +36,6 @@ pub(crate) fn is_missing(pack: &str) -> bool {
     missing
 }
 
-/// A plan with one load point and these gateways.
 pub(crate) fn running_plan(gateways: Vec<Gateway>) -> Plan {
     fake::plan(gateways, 50)
 }
@@ -51,12 +49,10 @@ impl Drop for Running {
     }
 }
 
-/// Starts an upstream that answers every request with `body`.
 pub(crate) fn http_upstream(body: &'static str) -> Server {
     Server::start(move |_| Response::text(body))
 }
 
-/// A response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,

@@ -31,7 +31,6 @@ pub(crate) struct Browser {
     from: Receiver<Value>,
     session: Option<String>,
     last: u64,
-    /// Events that the browser sent.
     events: Vec<Value>,
     home: TempDir,
 }
@@ -82,7 +81,6 @@ impl Browser {
         self.call("Emulation.setEmulatedMedia", json!({ "features": features }));
     }
 
-    /// Sets the width of the page in pixels.
     pub(crate) fn resize(&mut self, width: u32) {
         let metrics = json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600 });
         self.call("Emulation.setDeviceMetricsOverride", metrics);
@@ -100,7 +98,6 @@ impl Browser {
         self.until("document.documentElement?.dataset.ready !== undefined");
     }
 
-    /// Saves a screenshot.
     pub(crate) fn picture(&mut self, file: &Path) {
         let reported = self.call("Page.captureScreenshot", json!({ "format": "png" }));
         let text = reported["data"].as_str().expect("a picture");
@@ -113,7 +110,6 @@ impl Browser {
         self.evaluate(expression).unwrap_or_else(|error| panic!("{expression}: {error}"))
     }
 
-    /// The value of an expression, or the browser's error.
     fn evaluate(&mut self, expression: &str) -> Result<Value, Value> {
         let asked = json!({ "expression": expression, "awaitPromise": true, "returnByValue": true, "userGesture": true });
         let answer = self.answer("Runtime.evaluate", asked)?;
@@ -126,14 +122,12 @@ impl Browser {
         wait_until(expression, PATIENCE, || self.evaluate(expression) == Ok(true.into()));
     }
 
-    /// Presses and releases a key.
     pub(crate) fn press(&mut self, key: &str) {
         for kind in ["keyDown", "keyUp"] {
             self.call("Input.dispatchKeyEvent", json!({ "type": kind, "key": key, "code": key }));
         }
     }
 
-    /// Moves the mouse.
     pub(crate) fn point_at(&mut self, x: f64, y: f64) {
         self.call("Input.dispatchMouseEvent", json!({ "type": "mouseMoved", "x": x, "y": y }));
     }
@@ -181,7 +175,6 @@ impl Browser {
         self.answer(method, parameters).unwrap_or_else(|error| panic!("{method}: {error}"))
     }
 
-    /// The result of a call, or its error.
     fn answer(&mut self, method: &str, parameters: Value) -> Result<Value, Value> {
         self.last += 1;
         let mut message = json!({ "id": self.last, "method": method, "params": parameters });

@@ -42,7 +42,6 @@ fn status_with(gateway: &Extra, name: &str, value: Option<&str>) -> u16 {
     gateway.send(&request).expect("answered").status
 }
 
-/// A response without compression.
 fn readable(gateway: &Extra, path: &str) -> Answer {
     gateway.send(&Request { path, without: "accept-encoding", ..Request::default() }).expect("answered")
 }

@@ -102,7 +102,6 @@ impl Extra {
         exchange(request.from, self.service.0.addresses()[0], tls, &text)
     }
 
-    /// Credentials of all consumers.
     pub(super) fn lines(&self) -> Vec<String> {
         self.change.files.values().flat_map(|text| text.lines().map(str::to_owned)).collect()
     }

@@ -96,7 +96,6 @@ fn all_features_work_together() {
     }
 }
 
-/// Every setting of a feature is recorded with its reason.
 #[test]
 fn every_feature_records_its_settings() {
     let packs = crate::world::packs();

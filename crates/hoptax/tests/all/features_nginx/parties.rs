@@ -13,7 +13,6 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-/// Headers by lower-case name.
 type Headers = Vec<(String, String)>;
 
 fn value<'a>(headers: &'a Headers, name: &str) -> Option<&'a str> {
@@ -29,7 +28,6 @@ pub(super) struct Origin {
 }
 
 impl Origin {
-    /// An upstream whose answers begin with `name`.
     pub(super) fn start(name: &'static str) -> Self {
         let good_token = Arc::<Mutex<String>>::default();
         let good = Arc::clone(&good_token);
@@ -67,14 +65,11 @@ fn answer(seen: &server::Request, name: &str, good_token: &str) -> Response {
     uncached(Response::new(status, body).with("content-type", "application/json"))
 }
 
-/// A running gateway.
 pub(super) struct Started {
     pub(super) service: Running,
     pub(super) address: SocketAddr,
-    /// Changes that requests need.
     pub(super) change: Change,
     pub(super) run: tempfile::TempDir,
-    /// Its name in assertions.
     pub(super) what: String,
     // Last, because dropping it deletes the gateway's files.
     _driver: ProcessDriver,

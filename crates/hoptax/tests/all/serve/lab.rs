@@ -119,7 +119,6 @@ pub(super) fn current_state() -> State {
     }
 }
 
-/// A response.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: u16,
@@ -156,7 +155,6 @@ pub(super) fn exchange(to: SocketAddr, bytes: &[u8]) -> Answer {
     Answer { status, head, body: answer[end..].to_vec() }
 }
 
-/// Sends a request with these headers and this body.
 pub(super) fn request(
     to: SocketAddr,
     method: &str,

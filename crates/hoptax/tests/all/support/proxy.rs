@@ -97,17 +97,14 @@ impl Proxy {
         Self { address, shared, accepting: Some(accepting) }
     }
 
-    /// Its URL for a plan.
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Number of requests from clients.
     pub(crate) fn requests(&self) -> u64 {
         self.shared.requests.load(Ordering::SeqCst)
     }
 
-    /// Number of leaked bytes.
     pub(crate) fn leaked(&self) -> usize {
         self.shared.leak.lock().expect("not poisoned").iter().map(Vec::len).sum()
     }
@@ -152,7 +149,6 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
     }
 }
 
-/// Serves one client connection until it ends.
 fn serve(mut client: TcpStream, shared: &Shared) -> std::io::Result<()> {
     client.set_nodelay(true)?;
     let (mut decoder, mut cache) = (RequestDecoder::new(), HeadCache::new());
@@ -279,7 +275,6 @@ impl Shared {
         Ok(Answer { bytes })
     }
 
-    /// Index of the upstream for a request.
     fn turn(&self, number: u64) -> usize {
         let count = self.upstreams.len() as u64;
         let turn = match self.wrong.favour_first {

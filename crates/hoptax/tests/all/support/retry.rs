@@ -64,7 +64,6 @@ fn retry_until_success<T>(
     }
 }
 
-/// One line per attempt.
 fn listed(seen: &[String]) -> String {
     seen.iter().zip(1..).map(|(seen, number)| format!("\nlook {number}: {seen}")).collect()
 }
@@ -89,7 +88,6 @@ pub(crate) fn wait_for<T>(what: &str, bound: Duration, mut ask: impl FnMut() -> 
     }
 }
 
-/// Disturbance of the machine during an attempt.
 #[derive(Debug, Clone, Copy)]
 struct Disturbance {
     /// Share of all CPU time that the hypervisor took.

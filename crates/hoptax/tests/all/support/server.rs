@@ -7,7 +7,6 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// A request as the server received it.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     /// Number of earlier requests.
@@ -32,7 +31,6 @@ impl Request {
     }
 }
 
-/// A response.
 pub(crate) struct Response {
     status: u16,
     headers: String,
@@ -45,7 +43,6 @@ impl Response {
         Self { status, headers: String::new(), body: body.into(), is_last: false }
     }
 
-    /// Status 200 with a text body.
     pub(crate) fn text(body: impl Into<String>) -> Self {
         Self::new(200, body).with("content-type", "text/plain")
     }
@@ -55,7 +52,6 @@ impl Response {
         self
     }
 
-    /// Closes the connection after this response.
     pub(crate) fn last(mut self) -> Self {
         self.is_last = true;
         self.with("connection", "close")
@@ -118,12 +114,10 @@ impl Server {
         server
     }
 
-    /// All requests so far.
     pub(crate) fn requests(&self) -> Vec<Request> {
         self.shared.requests.lock().expect("not poisoned").clone()
     }
 
-    /// The requests since the last call.
     pub(crate) fn take_requests(&self) -> Vec<Request> {
         std::mem::take(&mut *self.shared.requests.lock().expect("not poisoned"))
     }
@@ -142,7 +136,6 @@ impl Drop for Server {
     }
 }
 
-/// A plain or TLS connection.
 trait Stream: Read + Write {
     fn version(&self) -> Option<rustls::ProtocolVersion>;
 }

@@ -16,7 +16,6 @@ pub(crate) const ENTERED: &str = "\x1b[?1049h";
 /// Escape sequence that leaves it.
 pub(crate) const LEFT: &str = "\x1b[?1049l";
 
-/// A terminal, and everything that was written to it.
 pub(crate) struct Terminal {
     /// Kept open, so that the terminal stays and its modes can be read.
     slave: File,
@@ -44,14 +43,12 @@ impl Terminal {
         tcsetwinsize(&self.slave, size).expect("resized");
     }
 
-    /// Starts `hoptax` with these arguments on this terminal.
     pub(crate) fn start(&mut self, args: &[&str]) -> KilledOnDrop {
         let mut command = hoptax();
         command.args(args);
         self.spawn(command)
     }
 
-    /// Starts a command on this terminal.
     pub(crate) fn spawn(&mut self, mut command: Command) -> KilledOnDrop {
         if !command.get_envs().any(|(name, _)| name == "TERM") {
             command.env("TERM", "xterm-256color");
