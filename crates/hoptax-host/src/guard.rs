@@ -44,7 +44,6 @@ const KILL_BOUND: Duration = Duration::from_secs(10);
 /// Time limit for the final command: a busy Docker engine takes seconds to remove a container.
 pub const FINISH_BOUND: Duration = Duration::from_secs(30);
 
-/// Pause between two scans for remaining processes.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// File in a service's directory that lists secrets, one a line. None of them may remain in the logs.
@@ -149,7 +148,6 @@ impl GuardError {
     }
 }
 
-/// Event that woke the guard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Event {
     /// Asked to stop.
@@ -278,12 +276,10 @@ fn watched(command: Pid) -> Result<OwnedFd, GuardError> {
 struct Watch {
     signals: UnixStream,
     pidfd: OwnedFd,
-    /// True while standard input is open.
     lifeline: bool,
 }
 
 impl Watch {
-    /// Waits for the next event, at most until `deadline` if there is one.
     fn next(&mut self, deadline: Option<Instant>) -> Result<Event, GuardError> {
         loop {
             let stdin = std::io::stdin();

@@ -20,7 +20,6 @@ const GUARD_BOUND: Duration = Duration::from_secs(40);
 /// Time limit for taking secrets out of the logs: a gigabyte takes some seconds.
 const SCRUB_BOUND: Duration = Duration::from_secs(600);
 
-/// Pause between two scans for processes that a killed guard left.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// What to start, and how to stop it.

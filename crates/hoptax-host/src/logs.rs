@@ -17,7 +17,6 @@ pub const ACCESS_LOG: &str = "access.log";
 /// Replacement for a secret.
 pub const REDACTED: &str = "[secret]";
 
-/// Bytes searched for secrets at a time.
 const PIECE_BYTES: usize = 1 << 20;
 
 /// The last lines of every log file in `directory`, each under its path; empty if all logs are empty.
@@ -151,7 +150,6 @@ impl<'a> Finder<'a> {
         Self { starts, by_start }
     }
 
-    /// The longest secret at the beginning of `text`.
     fn at(&self, text: &[u8]) -> Option<&'a [u8]> {
         if !self.starts[place(*text.first_chunk()?)] {
             return None;

@@ -28,7 +28,6 @@ pub const DIRECT_PORT: u16 = 9080;
 /// The application's port that clients of the first sidecar use; further sidecars use the ports after it.
 const APPLICATION_PORT: u16 = 8080;
 
-/// Distance between the ports of two sidecars.
 const PORTS_APART: u16 = 100;
 
 /// Addresses reserved for measuring network devices (RFC 2544, appendix C.2.2): no network routes them.
@@ -37,13 +36,11 @@ const NETWORK: u32 = u32::from_be_bytes([198, 18, 0, 0]);
 /// Networks of four addresses (two of them usable) in 198.18.0.0/15.
 const NETWORKS: u32 = 1 << 15;
 
-/// Networks to try before giving up.
 const TRIES: u32 = 16;
 
 /// Time limit for creating the namespace. It takes milliseconds; the limit is for busy machines.
 const BOUND: Duration = Duration::from_secs(60);
 
-/// Pause between two checks.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Bits of `CapEff`, from linux/capability.h.
@@ -81,7 +78,6 @@ pub struct Namespace {
     pid: u32,
     /// This end of the veth pair.
     interface: String,
-    /// The address inside the namespace.
     inside: Ipv4Addr,
     nsenter: PathBuf,
     ip: PathBuf,
@@ -204,7 +200,6 @@ impl Namespace {
         Ok(())
     }
 
-    /// A command that runs inside the namespace.
     fn within(&self) -> Command {
         let mut command = Command::new(&self.nsenter);
         command.args(self.nsenter_arguments());
@@ -221,7 +216,6 @@ impl Drop for Namespace {
     }
 }
 
-/// Input for nftables.
 fn ruleset(interceptions: &[Interception]) -> String {
     let mut rules = String::from(
         "table ip hoptax {\n  chain prerouting {\n    type nat hook prerouting priority dstnat; policy accept;\n",
@@ -310,7 +304,6 @@ fn refused(what: String, log_directory: &Path) -> Failure {
     }
 }
 
-/// Runs a command and returns its standard output.
 fn output_of(command: &mut Command) -> Result<String, String> {
     let output = command.stdin(Stdio::null()).output().map_err(|error| format!("{command:?}: {error}"))?;
     if output.status.success() {
@@ -349,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn rights_are_told_from_what_is_effective() {
+    fn missing_rights_are_read_from_effective_capabilities() {
         let status = |bits: &str| format!("CapPrm:\t000001ffffffffff\nCapEff:\t{bits}\n");
         assert!(missing_rights(&status("000001ffffffffff")).is_empty());
         assert_eq!(missing_rights(&status("0000000000001000")), ["CAP_SYS_ADMIN"]);

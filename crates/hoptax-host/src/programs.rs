@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn output_is_heard_from_both_streams_and_waiting_is_bounded() {
+    fn output_of_both_streams_is_read_within_the_time_limit() {
         let shell = |script: &str| ["sh", "-c", script].map(str::to_owned).to_vec();
         let bound = Duration::from_secs(20);
         assert_eq!(output_of(&shell("echo one; echo two >&2; exit 3"), bound).as_deref(), Some("one\ntwo\n"));

@@ -15,10 +15,8 @@ use std::time::Duration;
 
 /// Most bytes of a log searched per reading. A gateway that writes more in a trial repeats the same message.
 const MOST_OF_A_LOG: u64 = 64 << 20;
-/// Most bytes of a response.
 const MOST_OF_AN_ANSWER: usize = 4 << 20;
 
-/// Time limit for reading a gateway's counters.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The counters of one running gateway.
@@ -112,7 +110,6 @@ impl Counters {
     }
 }
 
-/// The body of the gateway's response to a GET; `None` if it cannot be read.
 fn answered(admin: SocketAddr, path: &str) -> Option<String> {
     let body = HttpClient::plain(admin, TIMEOUT).get(path, MOST_OF_AN_ANSWER).ok()?;
     String::from_utf8(body).ok()

@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_plan_pins_is_kept() {
+    fn the_plans_pinning_is_kept() {
         let sets = CpuSets { generator: vec![1], gateway: vec![], upstream: vec![0] };
         assert_eq!(resolve(&CpuPlan::Pinned(sets.clone()), &[0, 1, 2, 3]), sets);
     }

@@ -76,12 +76,10 @@ fn need_of(gateway: &Gateway, packs: &PackSet) -> Option<Need> {
     }
 }
 
-/// Descriptors that a process needs.
 struct Need {
     process: String,
     per_connection: u64,
     overhead: u64,
-    /// Number of processes that share the connections.
     share: u64,
 }
 

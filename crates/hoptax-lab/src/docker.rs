@@ -27,7 +27,6 @@ const VERSION_BOUND: Duration = Duration::from_secs(60);
 /// A gateway's program in an image that is on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Container {
-    /// The docker client.
     docker: PathBuf,
     /// The image's name in the plan or the pack.
     pub image: String,
@@ -203,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_container_is_on_the_hosts_network_and_sees_its_directories_where_they_are() {
+    fn a_container_uses_the_hosts_network_and_paths() {
         let container = Container {
             docker: "/usr/bin/docker".into(),
             image: "nginx:1.27".into(),
@@ -237,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn names_differ_and_are_names() {
+    fn container_names_are_unique_and_valid() {
         let (one, other) = (new_name("front"), new_name("front"));
         assert_ne!(one, other);
         assert!(one.starts_with("hoptax-front-") && one.len() == 29, "{one}");

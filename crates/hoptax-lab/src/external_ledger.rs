@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_selected_is_added_up_and_what_is_not_there_yet_is_none() {
+    fn selected_counters_are_added_and_missing_ones_are_zero() {
         const TEXT: &str =
             "# TYPE requests counter\nrequests{verb=\"GET\"} 7\nrequests{verb=\"POST\"} 5\nother 100\n";
         assert_eq!(count(TEXT, &["requests{verb=\"GET\"}", "requests{verb=\"PUT\"}"], "abc"), Ok(7));

@@ -375,7 +375,6 @@ fn bcrypt(password: &str) -> Result<String, minijinja::Error> {
     })
 }
 
-/// A template and its position.
 struct Template<'a> {
     file: String,
     source: &'a str,

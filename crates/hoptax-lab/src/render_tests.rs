@@ -42,7 +42,7 @@ fn files_arguments_environment_and_settings_are_rendered() {
 }
 
 #[test]
-fn a_feature_brings_its_settings_in_both_profiles() {
+fn a_feature_adds_its_settings_in_both_profiles() {
     let more = "start: [a]\nfeatures: [key-auth, tls]\n\
                 settings:\n  equalised: [{ setting: workers, reason: alike }]\n  features:\n    \
                 key-auth: [{ setting: \"keys of {{ features.key_auth.header }}\", reason: asked for }]\n    \
@@ -163,7 +163,7 @@ fn the_embedded_packs_keep_every_path_inside_the_run_directory() {
 }
 
 #[test]
-fn connections_of_the_plan_are_bounded_by_descriptors() {
+fn connections_are_limited_by_descriptors() {
     let packs = PackSet::load(None).expect("nothing wrong");
     let text = |name: &str, connections| {
         let variables = Variables { connections, ..sample() };

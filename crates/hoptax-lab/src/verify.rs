@@ -41,7 +41,6 @@ pub const HOP_BY_HOP: [&str; 13] = [
 /// A difference must occur this often: an upstream that fails sometimes also differs from itself.
 const ATTEMPTS: u32 = 3;
 
-/// Pause before a repeated request, if a rate limit is on.
 const LIMIT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Seed for random values in templates: both sides receive the same request.
@@ -182,12 +181,10 @@ fn once(
     }
 }
 
-/// A request of a target, with expanded templates.
 struct Asked<'a> {
     target: &'a TargetSpec,
     bytes: Vec<u8>,
     tls: Option<&'a TlsSpec>,
-    /// Whether bodies differ between answers.
     varies: bool,
 }
 

@@ -10,7 +10,6 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// Most bytes of a body to show.
 const SHOWN: usize = 300;
 
 /// A response.
@@ -46,7 +45,6 @@ pub struct HttpClient<'a> {
     pub timeout: Duration,
 }
 
-/// A plain or TLS connection.
 trait Stream: std::io::Read + std::io::Write {
     fn agreed(&self) -> Option<Agreed>;
 }

@@ -17,7 +17,6 @@ use std::time::{Duration, Instant};
 const MAGIC: [u8; 8] = *b"hoptaxB1";
 /// Largest message that a receiver accepts.
 pub const LARGEST: u64 = 64 << 20;
-/// Time limit for connecting, reading and writing.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Parameters of a measurement.
@@ -171,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_arrives_in_whole_messages_one_way_and_back() {
+    fn messages_arrive_whole_one_way_and_with_echo() {
         for echo in [false, true] {
             let measured = measure_loopback(&asked(100_000, echo)).expect("measured");
             assert!(measured.bytes > 0 && measured.bytes.is_multiple_of(100_000), "{measured:?}");

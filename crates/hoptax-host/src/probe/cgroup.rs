@@ -74,7 +74,7 @@ impl Mount {
             .collect()
     }
 
-    /// Directory of the process's own cgroup. Lines of `/proc/<pid>/cgroup` are `number:controllers:path`.
+    /// Lines of `/proc/<pid>/cgroup` are `number:controllers:path`.
     fn folder(&self, cgroups: &str) -> Option<PathBuf> {
         let mine = |line: &str| {
             let mut parts = line.splitn(3, ':');
@@ -125,7 +125,7 @@ mod tests {
                        33 31 0:30 / /cg/memory rw,relatime - cgroup cgroup rw,memory\n";
 
     #[test]
-    fn only_the_cpu_controller_is_looked_at() {
+    fn only_the_cpu_controller_is_read() {
         let mounts = Mounts::parse(ONE);
         assert_eq!(mounts.list.len(), 1);
         let cgroups = "4:memory:/other\n1:cpu,cpuacct:/docker/abc\n0::/unified\n";
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_count_wherever_they_stand_above_a_process() {
+    fn limits_of_parent_groups_count() {
         let directory = tempfile::tempdir().expect("a directory");
         let write = |name: &str, text: &str| {
             let path = directory.path().join(name);
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn both_units_are_nanoseconds_in_the_end() {
+    fn both_units_are_converted_to_nanoseconds() {
         assert_eq!(throttled_in("nr_throttled 15\nthrottled_time 1154188420\n"), Some(1_154_188_420));
         assert_eq!(throttled_in("throttled_usec 7\n"), Some(7_000));
         assert_eq!(throttled_in("usage_usec 7\n"), None);

@@ -59,7 +59,6 @@ pub fn local_ports() -> u64 {
     fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").map_or(0, |text| ports_in(&text))
 }
 
-/// A counter of `group` by its name.
 fn counter(text: &str, group: &str, name: &str) -> Option<u64> {
     let mut of_group = text.lines().filter_map(|line| line.strip_prefix(group)?.strip_prefix(':'));
     let (names, values) = (of_group.next()?, of_group.next()?);
@@ -110,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_older_kernel_does_not_count_is_zero() {
+    fn counters_that_an_older_kernel_lacks_are_zero() {
         let counters = NetworkCounters::parse("TcpExt: ListenDrops\nTcpExt: 4\n", "");
         assert_eq!(counters, NetworkCounters { listen_drops: 4, ..NetworkCounters::default() });
         assert_eq!(NetworkCounters::parse("TcpExt: ListenDrops\n", "nothing"), NetworkCounters::default());

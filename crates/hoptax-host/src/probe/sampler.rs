@@ -14,7 +14,6 @@ use std::time::Duration;
 
 /// Samples between two searches for new members of the watched trees: a search reads every process of the host.
 const SAMPLES_PER_SCAN: u32 = 10;
-/// Samples between two messages to the live view.
 const SAMPLES_PER_REPORT: u32 = 5;
 
 /// Samples process trees and the host until [`Sampler::finish`].

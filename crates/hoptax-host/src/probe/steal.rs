@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn each_cpu_has_its_own_list_and_those_left_alone_have_none() {
+    fn each_cpu_with_steal_has_its_own_list() {
         let timeline = timeline(&[
             (2000, [0, 70]),
             (2100, [0, 70]),
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_that_steps_back_and_a_cpu_that_goes_away_are_no_steal() {
+    fn decreasing_counts_and_vanished_cpus_give_no_steal() {
         let mut timeline = timeline(&[(0, [90, 5]), (100, [20, 5]), (200, [20, 95])]);
         timeline.samples[2].steal_by_cpu.truncate(1);
         assert_eq!(stolen(&timeline, 0, 200 * MS).ns_by_cpu, BTreeMap::new());

@@ -33,7 +33,6 @@ struct Times {
     waiting: u64,
 }
 
-/// Times by thread at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ThreadTimes {
     at_ns: u64,
@@ -41,7 +40,6 @@ pub(super) struct ThreadTimes {
 }
 
 impl ThreadTimes {
-    /// The times of these processes' threads now.
     pub(super) fn now(at_ns: u64, processes: &BTreeSet<i32>) -> Self {
         let threads = processes.iter().flat_map(|&pid| threads_of(pid));
         Self { at_ns, by_thread: threads.filter_map(|(pid, tid)| Some((tid, times_of(pid, tid)?))).collect() }
@@ -58,7 +56,6 @@ impl ThreadTimes {
         self.by_thread.extend(later.by_thread);
     }
 
-    /// CPUs that each thread may use now.
     pub(super) fn affinities(&self) -> BTreeMap<i32, Vec<u32>> {
         self.by_thread.keys().map(|&tid| (tid, affinity(tid))).collect()
     }
@@ -139,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_have_ended_keep_what_they_had() {
+    fn threads_that_have_ended_keep_their_times() {
         let mut latest = times(0, &[(1, 0), (2, 0)]);
         latest.update(times(5_000, &[(1, 100), (2, 4_000)]));
         latest.update(times(10_000, &[(1, 200)]));

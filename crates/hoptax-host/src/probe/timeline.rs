@@ -84,7 +84,6 @@ impl Timeline {
         .collect()
     }
 
-    /// The sample nearest to a moment.
     fn nearest(&self, at: u64) -> &Sample {
         let next = self.samples.partition_point(|sample| sample.at_ns < at).min(self.samples.len() - 1);
         let before = next.saturating_sub(1);
@@ -190,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_is_what_is_busy_but_not_ours() {
+    fn foreign_time_is_busy_time_of_other_processes() {
         let timeline =
             Timeline { samples: vec![sample(0, 0, 0, 0), sample(100, 40, 60, 0), sample(200, 60, 90, 20)] };
         let host = timeline.host(0, 200 * MS);
@@ -202,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_that_step_back_are_no_time() {
+    fn decreasing_counts_give_no_time() {
         let timeline =
             Timeline { samples: vec![sample(0, 0, 0, 20), sample(100, 40, 60, 10), sample(200, 30, 90, 10)] };
         let host = timeline.host(0, 200 * MS);

@@ -55,7 +55,6 @@ impl Tree {
         self.limits.extend(self.alive.iter().flat_map(|&pid| self.mounts.limits_of(pid)));
     }
 
-    /// CPU time by thread now.
     pub(super) fn threads(&self, at_ns: u64) -> ThreadTimes {
         ThreadTimes::now(at_ns, &self.alive)
     }
@@ -123,13 +122,13 @@ mod tests {
     use std::process::{Command, Stdio};
 
     #[test]
-    fn descendants_leave_out_the_root_and_strangers() {
+    fn descendants_exclude_the_root_and_other_processes() {
         let children = BTreeMap::from([(1, vec![2, 9]), (2, vec![3, 4]), (4, vec![5])]);
         assert_eq!(descendants(2, &children), BTreeSet::from([3, 4, 5]));
     }
 
     #[test]
-    fn a_busy_child_costs_what_its_own_clock_says() {
+    fn a_busy_childs_cpu_time_is_counted() {
         // Loops until its standard input closes, so that the test decides when it ends.
         let mut child = Command::new("sh")
             .args(["-c", "while :; do :; done & busy=$!; read line; kill $busy; wait"])

@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seen_and_listed_must_agree_both_ways() {
+    fn unlisted_and_unseen_differences_are_reported() {
         let seen = [
             Seen { case: "get", difference: None },
             Seen { case: "close", difference: Some("status 502 where direct breaks off".into()) },

@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_hashes_are_taken_out_of_texts_and_nothing_else() {
+    fn only_whole_hashes_are_redacted() {
         let (one, two) = (bcrypt("one").expect("hashed"), bcrypt("two").expect("hashed"));
         let text = format!("a {one}\nb \"{two}\" end");
         assert_eq!(redact_bcrypt(&text, "[secret]"), "a [secret]\nb \"[secret]\" end");

@@ -164,7 +164,6 @@ fn files_for(tls: &TlsSpec) -> Vec<(&'static str, String)> {
     all
 }
 
-/// Number of consumers that these features need.
 pub(super) fn consumers(features: &[Feature]) -> usize {
     let asked = features.iter().find_map(|feature| match feature {
         Feature::Consumers { count } => Some(*count as usize),
@@ -173,7 +172,6 @@ pub(super) fn consumers(features: &[Feature]) -> usize {
     asked.unwrap_or(1)
 }
 
-/// The files that `features` need, by path in the gateway's directory.
 pub(super) fn files(features: &[Feature], made: &Credentials) -> Vec<(String, String)> {
     let mut all = Vec::new();
     let mut add = |name: &str, text: String| {

@@ -71,7 +71,6 @@ pub(super) fn check(pack: &Pack) -> Result<(), PackError> {
     Ok(())
 }
 
-/// Possible values of the variable `variant`.
 fn variants(pack: &Pack) -> Vec<Option<String>> {
     match pack.manifest().variants.as_slice() {
         [] => vec![None],

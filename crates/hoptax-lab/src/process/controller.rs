@@ -19,7 +19,6 @@ use std::time::{Duration, Instant};
 /// Time limit for a command that reloads a gateway: the slowest gateways check thousands of routes first.
 const COMMAND_BOUND: Duration = Duration::from_secs(30);
 
-/// Pause between two checks whether it has ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// What is needed to change a running gateway of a pack.
@@ -69,7 +68,6 @@ impl Tools {
     }
 }
 
-/// Performs events on a gateway of a pack.
 pub(super) struct GatewayController {
     pub(super) tools: Tools,
     pub(super) handle: RestartHandle,
@@ -163,7 +161,6 @@ fn run(command: &[String], directory: &Path) -> Result<(), String> {
     }
 }
 
-/// Performs events on the built-in upstream.
 pub(super) struct UpstreamController {
     pub(super) control: SocketAddr,
 }

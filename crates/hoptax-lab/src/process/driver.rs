@@ -24,7 +24,6 @@ pub struct ProcessDriver {
     /// The `hoptax` binary: guard, upstream and hops.
     pub(super) exe: PathBuf,
     pub(super) packs: PackSet,
-    /// The run directory, absolute.
     pub(super) run_directory: PathBuf,
     pub(super) upstream: Upstream,
     /// Path for checking that a service that already runs answers.
@@ -33,21 +32,14 @@ pub struct ProcessDriver {
     pub(super) access_log: AccessLog,
     pub(super) path_split: PathSplit,
     pub(super) cpus: CpuSets,
-    /// CPUs that this process may use.
     pub(super) allowed: Vec<u32>,
-    /// Largest number of connections of the plan.
     pub(super) connections: u32,
-    /// Events during trials.
     pub(super) events: Vec<Event>,
     pub(super) seed: Option<u64>,
     pub(super) interrupted: Arc<AtomicBool>,
-    /// The features of all gateways.
     pub(super) features: Vec<Feature>,
-    /// Keys, tokens and certificates of this run.
     pub(super) credentials: Credentials,
-    /// Credentials for an upstream that already runs.
     pub(super) upstream_login: Login,
-    /// Credentials for gateways that already run, by label.
     pub(super) gateway_logins: BTreeMap<String, Login>,
     /// Directories of gateways that receive credentials; removed with the driver.
     pub(super) private_directory: PathBuf,
@@ -143,7 +135,6 @@ impl ProcessDriver {
         self.namespace = Some(Namespace::make(&self.exe, &interceptions, &self.log_directory("namespace")));
     }
 
-    /// The namespace, if it exists.
     pub(super) fn namespace(&self) -> Option<&Namespace> {
         self.namespace.as_ref()?.as_ref().ok()
     }

@@ -28,7 +28,6 @@ struct Attached {
     addresses: Vec<SocketAddr>,
     facts: Facts,
     process: Option<Identity>,
-    /// Its request counter.
     count: Option<ExternalLedger>,
 }
 
@@ -79,7 +78,6 @@ pub(super) fn attach(
     Ok(Box::new(Attached { url: url.to_owned(), addresses: vec![address], facts, process, count }))
 }
 
-/// Sends one request; any response will do.
 fn answers(address: SocketAddr, path: &str, change: &Change) -> anyhow::Result<()> {
     let Some(tls) = &change.tls else { return Ok(readiness::ask(address, path, TIMEOUT).map(drop)?) };
     let mut headers = vec![("host".to_owned(), address.to_string())];
@@ -106,7 +104,6 @@ fn open_ledger(
     Ok(count)
 }
 
-/// The first address of an origin.
 fn resolve(url: &str) -> Result<SocketAddr, String> {
     let origin = origin(url).map_err(|error| format!("{} ({})", error.message, error.help))?;
     let mut addresses = (origin.host.as_str(), origin.port)

@@ -54,16 +54,12 @@ struct Attempt<'a> {
     log_directory: PathBuf,
 }
 
-/// Location of a gateway's program.
 enum Program {
-    /// A file on this machine.
     Here(PathBuf),
-    /// A program in an image.
     In(Container),
 }
 
 impl Program {
-    /// The variable `binary`.
     fn path(&self) -> String {
         match self {
             Self::Here(path) => path.to_string_lossy().into_owned(),
@@ -83,7 +79,6 @@ impl Program {
 }
 
 impl ProcessDriver {
-    /// Starts the pack called `pack` as `label`.
     pub(super) fn start_pack(
         &self,
         label: &str,
@@ -319,7 +314,6 @@ impl Attempt<'_> {
         Ok((Some(ports), port, admin_port))
     }
 
-    /// Address of one of its ports.
     fn at(&self, port: u16) -> SocketAddr {
         match self.sidecar {
             Some((_, Some(namespace))) => namespace.at(port),

@@ -16,7 +16,6 @@ use std::process::{ChildStdout, ExitStatus};
 /// A service that this run started.
 #[derive(Debug)]
 pub(super) struct Started {
-    /// Name in failures.
     pub(super) name: String,
     pub(super) addresses: Vec<SocketAddr>,
     pub(super) facts: Facts,
@@ -37,7 +36,6 @@ pub(super) struct Started {
 }
 
 impl Started {
-    /// The last lines of its logs.
     fn log_tails(&self) -> String {
         let tails = logs::tails(&self.log_directory);
         self.secrets.as_ref().map_or_else(|| tails.clone(), |secrets| secrets.redact(&tails))

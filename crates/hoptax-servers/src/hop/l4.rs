@@ -34,11 +34,9 @@ struct Side {
     other: Token,
     /// False for an upstream's side until its connect has succeeded.
     connected: bool,
-    /// The peer has stopped sending.
     ended: bool,
     /// Reading is paused because the other side is slow.
     paused: bool,
-    /// Bytes to send once it is connected.
     waiting: Vec<u8>,
 }
 
@@ -67,7 +65,6 @@ impl Pairs {
         self.sides.get_mut(token.index())?.as_mut()
     }
 
-    /// Closes what remains of a pair.
     fn close_pair(&mut self, io: &mut impl EventLoop, token: Token) {
         let Some(side) = self.sides[token.index()].take() else { return };
         for token in [token, side.other] {

@@ -17,7 +17,6 @@ impl Turns {
         Self { next: worker % upstreams.len(), upstreams }
     }
 
-    /// Index of the next upstream.
     pub(super) fn next(&mut self) -> usize {
         let index = self.next;
         self.next = (index + 1) % self.upstreams.len();

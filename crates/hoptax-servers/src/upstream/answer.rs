@@ -13,13 +13,9 @@ const INLINE_BODY: usize = 64 * 1024;
 /// Properties that select a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct AnswerTo {
-    /// Version of the request.
     pub(super) version: Version,
-    /// Whether the connection stays open.
     pub(super) keep_alive: bool,
-    /// Whether the request was a HEAD.
     pub(super) head: bool,
-    /// Whether it is a planted failure.
     pub(super) failed: bool,
 }
 
@@ -54,10 +50,8 @@ pub(super) struct Answers {
     stamps: Vec<usize>,
 }
 
-/// Body of planted failures.
 const FAILURE_BODY: &[u8] = b"this request was chosen to fail\n";
 
-/// Response to a malformed request.
 pub(super) const BAD_REQUEST: &[u8] =
     b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\nconnection: close\r\ncontent-length: 12\r\n\r\nbad request\n";
 
@@ -92,7 +86,6 @@ impl Answers {
         Ok(Self { written, large_body, stamps: places })
     }
 
-    /// Whether responses carry stamps.
     pub(super) fn are_stamped(&self) -> bool {
         !self.stamps.is_empty()
     }
@@ -115,7 +108,6 @@ fn has_body(status: u16) -> bool {
     !matches!(status, 204 | 304)
 }
 
-/// Position of the stamps in a head.
 fn blank_in(head: &[u8]) -> Option<usize> {
     let line = format!("\r\n{}: {}\r\n", stamp::HEADER, stamp::BLANK);
     let at = head.windows(line.len()).position(|window| window == line.as_bytes())?;

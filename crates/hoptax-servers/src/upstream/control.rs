@@ -38,7 +38,6 @@ struct Connection {
     asked: Asked,
 }
 
-/// What a request is for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Asked {
     Ledger,

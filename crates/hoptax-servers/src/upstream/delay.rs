@@ -4,7 +4,6 @@ use hoptax_load::random::Random;
 use hoptax_plan::{BuiltInUpstream, Delay};
 use std::time::Duration;
 
-/// The random choices of one instance.
 #[derive(Debug, Clone)]
 pub(super) struct Behaviour {
     delay: Delay,
@@ -22,7 +21,6 @@ impl Behaviour {
         }
     }
 
-    /// Delay of the next response, nanoseconds.
     pub(super) fn delay_ns(&mut self) -> u64 {
         match &self.delay {
             Delay::Fixed(delay) => nanoseconds(*delay),
@@ -45,7 +43,6 @@ impl Behaviour {
         }
     }
 
-    /// Whether the next request fails.
     pub(super) fn fails(&mut self) -> bool {
         self.failures > 0.0 && self.random.unit() < self.failures
     }

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn is_gone_when_it_is_dropped() {
+    fn stops_when_dropped() {
         let upstream = RunningUpstream::start(&settings(3, None), &Placement::default()).expect("starts");
         let ready = upstream.ready().clone();
         assert_eq!(crate::ledger::fetch(ready.control).expect("a ledger").instances.len(), 3);

@@ -47,11 +47,8 @@ pub(super) fn config(identity: &str) -> anyhow::Result<Arc<ServerConfig>> {
 /// The TLS side of all connections of one thread.
 pub(super) struct Sessions {
     config: Arc<ServerConfig>,
-    /// By token.
     all: Vec<Option<Box<ServerConnection>>>,
-    /// Decrypted bytes for the server.
     plain: Vec<u8>,
-    /// Encrypted bytes for the loop.
     sealed: Vec<u8>,
 }
 

@@ -43,19 +43,15 @@ const MOST_DELAYED: usize = 1024;
 /// What an instance needs to serve its listeners.
 #[derive(Clone)]
 pub(super) struct Listening<'a> {
-    /// Number of the instance, from 0.
     pub(super) instance: u32,
     pub(super) answers: Answers,
     pub(super) behaviour: Behaviour,
     pub(super) counts: &'a Counts,
-    /// The counts of all listeners of the upstream.
     pub(super) all_counts: &'a [Arc<Counts>],
     /// Connections that it may hold. Above that the silent ones are closed; if all are busy, new ones are closed at
     /// once.
     pub(super) room: u64,
-    /// Secret of valid tokens.
     pub(super) token_secret: Option<&'a str>,
-    /// Closes and opens the instance.
     pub(super) switch: &'a Switch,
 }
 
@@ -136,7 +132,6 @@ struct Connection {
     /// clock. In the future for a new connection.
     heard: u64,
     decoder: RequestDecoder,
-    /// The response to the request that is being read.
     answer: Option<AnswerTo>,
     /// The request that is being read, if its path is one for verification.
     special: Option<Box<Special>>,
@@ -168,7 +163,6 @@ struct Server<'a> {
     /// Responses of the current connection to send together.
     ready: Vec<Reply>,
     ready_bytes: usize,
-    /// Buffer for several responses.
     batch: Vec<u8>,
     instance: u32,
     all_counts: &'a [Arc<Counts>],
@@ -356,7 +350,6 @@ impl<'a> Server<'a> {
         }
     }
 
-    /// Frees the buffer of a response that was sent or never will be.
     fn free(&mut self, reply: Reply) {
         if let Reply::Prepared(place) = reply {
             self.prepared[place as usize] = Vec::new();
@@ -449,7 +442,6 @@ impl<'a> Server<'a> {
         sent.is_ok()
     }
 
-    /// Writes the stamps into a response that is sent `now`.
     fn stamp(&mut self, reply: Reply, now: u64) {
         if let Reply::Answer(to, received) = reply
             && self.answers.are_stamped()
@@ -498,7 +490,6 @@ impl<'a> Server<'a> {
         true
     }
 
-    /// Closes a connection with nothing left to do.
     fn settle(&mut self, io: &mut impl Sockets, token: Token) {
         let connection = &self.connections[token.index()];
         let reads_on = connection.state == State::Open && (!connection.peer_ended || connection.blocked);

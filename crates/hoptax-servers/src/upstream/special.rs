@@ -23,13 +23,10 @@ pub const RESPONSE_REMOVED: &str = "x-hoptax-internal";
 /// Path at which the upstream answers token reviews, as a Kubernetes API server does.
 pub const TOKEN_REVIEW_PATH: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 
-/// Largest body or header that a path may request.
 const LARGEST: usize = 64 << 20;
 
-/// Longest delay that a path may request.
 const LONGEST_NS: u64 = 60 * clock::SECOND;
 
-/// Bytes of each chunk of `chunked/N`.
 const CHUNK: usize = 4000;
 
 /// Announced length of the response to `close-midway`; half of it is sent.
@@ -38,7 +35,6 @@ const MIDWAY: usize = 1000;
 /// Most bytes of a token review to read.
 const LONGEST_REVIEW: usize = 64 * 1024;
 
-/// What a path requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asked {
     Echo,
@@ -65,7 +61,6 @@ pub(super) struct Special {
     headers: Vec<(String, String)>,
     body_bytes: u64,
     digest: Digest,
-    /// For token reviews only.
     body: Vec<u8>,
 }
 
@@ -73,7 +68,6 @@ pub(super) struct Special {
 #[derive(Debug, Clone)]
 pub(super) struct InstanceFacts<'a> {
     pub(super) instance: u32,
-    /// Version and cipher suite of TLS; absent on plain connections.
     pub(super) tls: Option<(String, String)>,
     /// Token reviews that the whole upstream has received.
     pub(super) reviews: u64,
@@ -86,19 +80,15 @@ pub(super) struct InstanceFacts<'a> {
 pub(super) struct Outcome {
     /// Bytes to send; usually a whole response.
     pub(super) bytes: Vec<u8>,
-    /// How long to delay them.
     pub(super) delay_ns: u64,
-    /// Whether to close the connection afterwards.
     pub(super) closes: bool,
 }
 
-/// Whether a request's target is a path for verification.
 #[inline]
 pub(super) fn is_special(target: &[u8]) -> bool {
     target.len() > MARK.len() && (target.starts_with(TOKEN_REVIEW_PATH.as_bytes()) || mark(target).is_some())
 }
 
-/// End of [`MARK`] in the path of a target.
 fn mark(target: &[u8]) -> Option<usize> {
     let at = memchr::memmem::find(target, MARK.as_bytes())?;
     (!target[..at].contains(&b'?')).then_some(at + MARK.len())
@@ -163,7 +153,6 @@ impl Special {
         self.asked == Asked::TokenReview
     }
 
-    /// Adds a part of the body.
     pub(super) fn body(&mut self, part: &[u8]) {
         self.body_bytes += part.len() as u64;
         self.digest.add(part);
@@ -261,7 +250,6 @@ impl Special {
         self.whole(status, &[("content-type", "application/json")], value.to_string().as_bytes())
     }
 
-    /// A response of known length.
     fn whole(&self, status: u16, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
         let has_body = !matches!(status, 204 | 304);
         let headers: &[_] = if has_body { headers } else { &[] };

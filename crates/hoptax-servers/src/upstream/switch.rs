@@ -71,7 +71,6 @@ impl Switch {
         true
     }
 
-    /// Whether the instance must close.
     pub(super) fn asked(&self) -> bool {
         self.wanted_closed.load(Ordering::Relaxed)
     }
@@ -87,7 +86,6 @@ impl Switch {
         }
     }
 
-    /// For the instance's thread, once it listens again.
     pub(super) fn back(&self) {
         *self.closed.lock().unwrap_or_else(PoisonError::into_inner) = false;
         self.changed.notify_all();

@@ -16,7 +16,6 @@ const WAITING: (f64, f64) = (0.25, 0.75);
 /// connections at once.
 const LINE: u64 = 1_024;
 
-/// The kernel's own default.
 const DEVICE_BACKLOG: u64 = 1_000;
 
 /// Shares of the connection table in use. A full table drops packets of new connections.

@@ -23,7 +23,6 @@ pub struct Snapshot {
     busy: u64,
     idle: u64,
     steal: u64,
-    /// Name and CPU time by process.
     processes: BTreeMap<u32, (String, u64)>,
 }
 
@@ -73,7 +72,6 @@ pub(super) fn hypervisor(host: &Host) -> Fitness {
     )
 }
 
-/// Steal and foreign load between two snapshots.
 pub(super) fn between(snapshots: Option<(&Snapshot, &Snapshot)>) -> [Fitness; 2] {
     let span = snapshots.map(|(before, after)| (before, after, after.total().saturating_sub(before.total())));
     let Some((before, after, ticks)) = span.filter(|(_, _, ticks)| *ticks > 0) else {

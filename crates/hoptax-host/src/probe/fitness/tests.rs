@@ -69,7 +69,6 @@ impl Laid {
         fs::write(path, content).expect("written");
     }
 
-    /// The item of that name among all checks.
     fn item(&self, name: &str) -> Fitness {
         let snapshot = Snapshot::take(&self.host.root);
         let look = whole(&self.host, snapshot.as_ref().map(|one| (one, one)));
@@ -104,7 +103,7 @@ fn a_host_in_order_is_good_throughout() {
 }
 
 #[test]
-fn what_cannot_be_read_is_unknown_and_no_panic() {
+fn unreadable_files_give_unknown() {
     let mut laid = Laid::new();
     laid.host.root = laid.host.root.join("nowhere");
     laid.host.disk_free = None;
@@ -313,7 +312,7 @@ fn memory_and_disk() {
 }
 
 #[test]
-fn this_host_can_be_looked_at() {
+fn this_host_can_be_checked() {
     let scratch = tempfile::tempdir().expect("a directory");
     let host = here(&scratch.path().join("not/there/yet"));
     assert!(!host.allowed.is_empty() && host.disk_free.is_some() && host.clock_ns > 0, "{host:?}");

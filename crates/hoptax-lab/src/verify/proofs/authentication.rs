@@ -12,9 +12,9 @@ const REVIEWED: u64 = 3;
 pub(super) fn prove(scene: &Scene<'_>, feature: Feature) -> Proof {
     let header = header(feature);
     let good = scene.request("echo");
-    scene.turned_away(feature, &good.clone().without(header), 401, &format!("without `{header}`"))?;
+    scene.must_refuse(feature, &good.clone().without(header), 401, &format!("without `{header}`"))?;
     let (wrong, what) = wrong(scene, feature);
-    scene.turned_away(feature, &good.with(header, &wrong), 401, &format!("with a wrong {what}"))
+    scene.must_refuse(feature, &good.with(header, &wrong), 401, &format!("with a wrong {what}"))
 }
 
 /// The first, the middle and the last consumer must be accepted.
@@ -22,7 +22,7 @@ pub(super) fn prove_consumers(scene: &Scene<'_>, feature: Feature, count: u32) -
     let count = count as usize;
     for index in [0, count / 2, count - 1] {
         let request = scene.as_consumer(scene.request("echo"), index);
-        scene.let_through(feature, &request).map_err(|mut failure| {
+        scene.must_accept(feature, &request).map_err(|mut failure| {
             failure.message += &format!(" (consumer {} of {count})", index + 1);
             failure
         })?;
@@ -38,7 +38,7 @@ pub(super) fn prove_review(scene: &Scene<'_>, feature: Feature, cache_s: u32) ->
     }
     let before = reviews(scene, feature)?;
     for _ in 0..REVIEWED {
-        scene.let_through(feature, &scene.request("echo"))?;
+        scene.must_accept(feature, &scene.request("echo"))?;
     }
     let after = reviews(scene, feature)?;
     let grew = after - before;
@@ -66,7 +66,6 @@ fn header(feature: Feature) -> &'static str {
     if feature == Feature::KeyAuth { KEY_HEADER } else { "authorization" }
 }
 
-/// A well-formed but invalid credential.
 fn wrong(scene: &Scene<'_>, feature: Feature) -> (String, &'static str) {
     let first = &scene.made.consumers[0];
     match feature {
@@ -99,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wrong_credentials_differ_from_good_ones_in_what_they_claim_to_be_wrong_in() {
+    fn wrong_credentials_differ_from_valid_ones_in_one_part() {
         assert_eq!(with_bad_signature("a.b.Axyz"), "a.b.Bxyz");
         assert_eq!(with_bad_signature("a.b.xyz"), "a.b.Ayz");
         let key = "0123abcd";

@@ -16,13 +16,11 @@ const LET_THROUGH: u32 = 20;
 /// evidence.
 const REACHABLE: u32 = 500;
 
-/// Time limit for exceeding a limit.
 const TRIED: Duration = Duration::from_secs(20);
 
 /// Requests beyond the limit, including any burst that it allows, before the test gives up.
 const BEYOND: u64 = 300;
 
-/// Connections that send requests at the same time.
 const ASKERS: usize = 8;
 
 /// Time without a new log line before another request is sent.
@@ -34,14 +32,14 @@ const LOG_BOUND: Duration = Duration::from_secs(15);
 /// A request from another address must be refused.
 pub(super) fn prove_addresses(scene: &Scene<'_>, feature: Feature) -> Proof {
     let request = Request { from: Some(STRANGER), ..scene.request("echo") };
-    scene.turned_away(feature, &request, 403, &format!("to {STRANGER}"))
+    scene.must_refuse(feature, &request, 403, &format!("to {STRANGER}"))
 }
 
 /// A limit within reach must reject requests; a higher one must let them through.
 pub(super) fn prove_rate(scene: &Scene<'_>, feature: Feature, per_second: u32) -> Proof {
     if per_second >= DEFAULT_RATE_LIMIT {
         for _ in 0..LET_THROUGH {
-            scene.let_through(feature, &scene.request("echo"))?;
+            scene.must_accept(feature, &scene.request("echo"))?;
         }
         return Ok(());
     }
@@ -53,8 +51,8 @@ pub(super) fn prove_rate(scene: &Scene<'_>, feature: Feature, per_second: u32) -
     let worth_trying = || {
         let (asked, tried) = (asked.load(Ordering::Relaxed), begun.elapsed());
         // Each second allows the same number again. Three times that covers a limiter that counts only roughly.
-        let let_through = 3.0 * f64::from(per_second) * tried.as_secs_f64().max(1.0);
-        tried < TRIED && (asked as f64) < let_through + BEYOND as f64
+        let must_accept = 3.0 * f64::from(per_second) * tried.as_secs_f64().max(1.0);
+        tried < TRIED && (asked as f64) < must_accept + BEYOND as f64
     };
     std::thread::scope(|scope| {
         for _ in 0..ASKERS {
@@ -89,7 +87,7 @@ pub(super) fn prove_access_log(scene: &Scene<'_>, feature: Feature) -> Proof {
     let bytes = || std::fs::metadata(path).map_or(0, |file| file.len());
     let before = bytes();
     let mut asked = Instant::now();
-    scene.let_through(feature, &scene.request("echo"))?;
+    scene.must_accept(feature, &scene.request("echo"))?;
     let until = Instant::now() + LOG_BOUND;
     while bytes() <= before {
         if Instant::now() > until {
@@ -100,7 +98,7 @@ pub(super) fn prove_access_log(scene: &Scene<'_>, feature: Feature) -> Proof {
         // A log written by another process, such as Varnish's, starts only once that process has found the gateway.
         if asked.elapsed() > ASK_AGAIN {
             asked = Instant::now();
-            scene.let_through(feature, &scene.request("echo"))?;
+            scene.must_accept(feature, &scene.request("echo"))?;
         }
     }
     Ok(())

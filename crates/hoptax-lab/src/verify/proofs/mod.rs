@@ -47,7 +47,6 @@ pub fn prove(
     Ok(())
 }
 
-/// Proves one feature.
 fn prove_one(scene: &Scene<'_>, feature: Feature) -> Proof {
     match feature {
         Feature::KeyAuth | Feature::BasicAuth | Feature::Jwt(_) => authentication::prove(scene, feature),

@@ -10,7 +10,6 @@ use hoptax_plan::Feature;
 use hoptax_servers::http_client::Answer;
 use hoptax_servers::upstream::MARK;
 
-/// An origin that is not allowed.
 const OTHER_ORIGIN: &str = "https://other.example";
 
 /// A body that is large enough to compress.
@@ -21,7 +20,7 @@ const ALLOWED: &str = "access-control-allow-origin";
 /// One header must be set and one removed, on requests and on responses.
 pub(super) fn prove_headers(scene: &Scene<'_>, feature: Feature) -> Proof {
     let request = scene.request("echo");
-    let answer = scene.let_through(feature, &request)?;
+    let answer = scene.must_accept(feature, &request)?;
     let shown = [("it answered", &answer)];
     let value = answer.headers.get(RESPONSE_SET.0).map(String::as_str);
     let what = format!("the response has no `{}: {}`", RESPONSE_SET.0, RESPONSE_SET.1);
@@ -57,14 +56,14 @@ pub(super) fn prove_path(scene: &Scene<'_>, feature: Feature) -> Proof {
 /// The allowed origin must get the header, also in the answer to a preflight; another origin must not.
 pub(super) fn prove_cors(scene: &Scene<'_>, feature: Feature) -> Proof {
     let request = scene.request("echo").with("origin", CORS_ORIGIN);
-    let answer = scene.let_through(feature, &request)?;
+    let answer = scene.must_accept(feature, &request)?;
     let allowed = |answer: &Answer| answer.headers.get(ALLOWED).cloned();
     let what = format!("`{ALLOWED}` is {:?} for {CORS_ORIGIN}", allowed(&answer));
     is(feature, allowed(&answer).as_deref() == Some(CORS_ORIGIN), &what, &[("it answered", &answer)])?;
 
     let mut preflight = request.clone().with("access-control-request-method", "GET");
     preflight.method = "OPTIONS";
-    let answer = scene.let_through(feature, &preflight)?;
+    let answer = scene.must_accept(feature, &preflight)?;
     let what = format!("`{ALLOWED}` is {:?} in the answer to a preflight", allowed(&answer));
     is(feature, allowed(&answer).as_deref() == Some(CORS_ORIGIN), &what, &[("it answered", &answer)])?;
     let methods = answer.headers.get("access-control-allow-methods").cloned().unwrap_or_default();
@@ -82,8 +81,8 @@ pub(super) fn prove_cors(scene: &Scene<'_>, feature: Feature) -> Proof {
 /// Compresses for clients that accept it, with the same body when decompressed; not for other clients.
 pub(super) fn prove_gzip(scene: &Scene<'_>, feature: Feature) -> Proof {
     let request = scene.request(LARGE);
-    let packed = scene.let_through(feature, &request)?;
-    let plain = scene.let_through(feature, &request.without("accept-encoding"))?;
+    let packed = scene.must_accept(feature, &request)?;
+    let plain = scene.must_accept(feature, &request.without("accept-encoding"))?;
     let shown = [("with `accept-encoding: gzip`", &packed), ("without", &plain)];
     let encoding = packed.headers.get("content-encoding").map(String::as_str);
     is(feature, encoding == Some("gzip"), "it does not compress", &shown)?;
@@ -98,7 +97,7 @@ pub(super) fn prove_request_id(scene: &Scene<'_>, feature: Feature) -> Proof {
     let request = scene.request("echo").without(REQUEST_ID_HEADER);
     let mut earlier = None;
     for _ in 0..2 {
-        let answer = scene.let_through(feature, &request)?;
+        let answer = scene.must_accept(feature, &request)?;
         let id = answer.headers.get(REQUEST_ID_HEADER).cloned().unwrap_or_default();
         let shown = [("it answered", &answer)];
         is(feature, !id.is_empty(), &format!("the response has no `{REQUEST_ID_HEADER}`"), &shown)?;
@@ -116,7 +115,6 @@ pub(super) fn prove_request_id(scene: &Scene<'_>, feature: Feature) -> Proof {
     Ok(())
 }
 
-/// A prefix without a route.
 pub(super) fn unknown_prefix(prefix: &str, count: u32) -> String {
     let known = (0..count).map(route_prefix).find(|route| prefix.ends_with(route.as_str()));
     known.map_or_else(|| prefix.to_owned(), |route| prefix.replace(&route, "/no-such-route"))

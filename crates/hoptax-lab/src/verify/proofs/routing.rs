@@ -18,13 +18,13 @@ pub(super) fn prove_routes(scene: &Scene<'_>, feature: Feature, count: u32) -> P
     for index in [0, count / 2, count - 1] {
         let prefix = none.replace("/no-such-route", &route_prefix(index));
         let request = Request { path: prefix + &rest, ..asked.clone() };
-        scene.let_through(feature, &request).map_err(|mut failure| {
+        scene.must_accept(feature, &request).map_err(|mut failure| {
             failure.message += &format!(" (route {} of {count})", index + 1);
             failure
         })?;
     }
     let request = Request { path: none + &rest, ..asked };
-    scene.turned_away(feature, &request, 404, "on a path without a route")
+    scene.must_refuse(feature, &request, 404, "on a path without a route")
 }
 
 /// Every instance must receive requests.

@@ -13,7 +13,6 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
-/// Pause before a repeated request, if a rate limit is on.
 pub(super) const PAUSE: Duration = Duration::from_millis(20);
 
 /// A gateway under test, its upstream, and its requests.
@@ -28,7 +27,6 @@ pub(super) struct Scene<'a> {
     pub(super) echoes: bool,
 }
 
-/// A request through the gateway.
 #[derive(Debug, Clone)]
 pub(super) struct Request {
     pub(super) method: &'static str,
@@ -39,14 +37,12 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// The same request with another value in a header.
     pub(super) fn with(mut self, name: &str, value: &str) -> Self {
         self = self.without(name);
         self.headers.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// The same request without a header.
     pub(super) fn without(mut self, name: &str) -> Self {
         self.headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
         self
@@ -57,7 +53,6 @@ impl Request {
 pub(super) struct Echo(pub(super) serde_json::Value);
 
 impl Echo {
-    /// A header's value, if the upstream received it.
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         let fields = self.0["headers"].as_array()?;
         fields.iter().find(|field| field[0] == name)?[1].as_str()
@@ -123,7 +118,7 @@ impl Scene<'_> {
     }
 
     /// The answer to a request that the gateway must let through.
-    pub(super) fn let_through(&self, feature: Feature, request: &Request) -> Result<Answer, Failure> {
+    pub(super) fn must_accept(&self, feature: Feature, request: &Request) -> Result<Answer, Failure> {
         let answer = self.answer(request).map_err(|error| {
             not_on(
                 feature,
@@ -140,7 +135,7 @@ impl Scene<'_> {
 
     /// What the upstream received of a request that the gateway must let through, and the answer.
     pub(super) fn echo(&self, feature: Feature, request: &Request) -> Result<(Echo, Answer), Failure> {
-        let answer = self.let_through(feature, request)?;
+        let answer = self.must_accept(feature, request)?;
         match parsed(&answer) {
             Some(echo) => Ok((echo, answer)),
             None => Err(not_on(feature, "the upstream's echo is incomplete", &[("it answered", &answer)])),
@@ -148,8 +143,8 @@ impl Scene<'_> {
     }
 
     /// The gateway must answer `status` to a request; `how` describes the request.
-    pub(super) fn turned_away(&self, feature: Feature, request: &Request, status: u16, how: &str) -> Proof {
-        let good = self.let_through(feature, &self.request("echo"))?;
+    pub(super) fn must_refuse(&self, feature: Feature, request: &Request, status: u16, how: &str) -> Proof {
+        let good = self.must_accept(feature, &self.request("echo"))?;
         let answer = self.answer(request).map_err(|error| {
             not_on(feature, &format!("it does not answer {how}, instead of {status}: {error:#}"), &[])
         })?;
@@ -160,7 +155,6 @@ impl Scene<'_> {
         Err(not_on(feature, &what, &[("a correct request", &good), ("this request", &answer)]))
     }
 
-    /// Sends a request to an upstream directly.
     pub(super) fn direct(&self, address: SocketAddr, path: &str) -> anyhow::Result<Answer> {
         let direct = &self.requests.direct;
         let mut headers = vec![("host".to_owned(), address.to_string())];

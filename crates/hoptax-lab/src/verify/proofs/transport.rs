@@ -38,7 +38,7 @@ pub(super) fn prove_tls(scene: &Scene<'_>, feature: Feature) -> Proof {
 /// Requests without a certificate must be refused.
 pub(super) fn prove_mtls(scene: &Scene<'_>, feature: Feature) -> Proof {
     let mut request = scene.request("echo");
-    let good = scene.let_through(feature, &request)?;
+    let good = scene.must_accept(feature, &request)?;
     if let Some(tls) = &mut request.tls {
         tls.client_certificate = None;
         tls.resumption = false;

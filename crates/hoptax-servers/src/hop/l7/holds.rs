@@ -15,12 +15,10 @@ use std::time::Duration;
 /// on an idle CPU. The generator does the same before a request is due.
 const POLL_NS: u64 = 50_000;
 
-/// The current waits.
 #[derive(Debug)]
 pub(in crate::hop) struct Holds {
     pub(super) delay: Option<HopDelay>,
     random: Random,
-    /// Whether this worker has a CPU of its own.
     polls: bool,
     timers: BinaryHeap<Reverse<Timer>>,
     next_id: u64,
@@ -46,7 +44,6 @@ impl Holds {
         }
     }
 
-    /// Whether there is any delay.
     pub(super) fn any(&self) -> bool {
         self.delay.is_some()
     }
@@ -74,13 +71,11 @@ impl Holds {
         Some(self.next_id)
     }
 
-    /// When the event loop must return at the latest.
     pub(super) fn next(&self) -> Option<u64> {
         let early = if self.polls { POLL_NS } else { 0 };
         self.timers.peek().map(|Reverse(timer)| timer.due.saturating_sub(early))
     }
 
-    /// Takes a wait that ends by `now`.
     pub(super) fn over(&mut self, now: u64) -> Option<Timer> {
         let &Reverse(timer) = self.timers.peek()?;
         if timer.due > now {
@@ -139,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn spinning_lasts_as_long_as_was_asked() {
+    fn a_busy_wait_has_the_given_length() {
         let before = clock::now();
         let time = Duration::from_millis(2);
         assert_eq!(holds(1.0, 1).spend(Token(0), HopDelayHow::Spin, time), None);

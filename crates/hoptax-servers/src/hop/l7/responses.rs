@@ -8,7 +8,6 @@ use hoptax_load::event_loop::{EventLoop, Token};
 use hoptax_wire::http1::{Malformed, Step, Version};
 use std::mem;
 
-/// Result of a step.
 enum Passed {
     NeedMore,
     Part { consumed: usize },
@@ -88,7 +87,7 @@ impl Proxy {
         })
     }
 
-    /// Sends `self.out` to the upstream's client. With `over`, the response has ended, and its value tells whether
+    /// Sends `self.out` to the upstream's client. With `over`, the response has ended, and its value says whether
     /// the upstream connection may be used again.
     pub(super) fn send_client(&mut self, io: &mut impl EventLoop, upstream: Token, over: Option<bool>) {
         let Some(client) = self.slots.upstream(upstream).and_then(|upstream| upstream.client) else { return };

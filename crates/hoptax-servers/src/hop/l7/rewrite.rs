@@ -4,7 +4,6 @@ use hoptax_wire::http1::{
     Field, Framing, Malformed, RequestHead, ResponseHead, Version, fields, has_token, start_line_length,
 };
 
-/// How to forward a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Coding {
     /// Unchanged: its length is known, or the end of the connection ends it.
@@ -14,7 +13,6 @@ pub(super) enum Coding {
 }
 
 impl Coding {
-    /// Appends a part of a body.
     pub(super) fn write(self, out: &mut Vec<u8>, data: &[u8]) {
         match self {
             // An empty chunk would end the body.
@@ -28,7 +26,6 @@ impl Coding {
         }
     }
 
-    /// Appends the end of a body.
     pub(super) fn end(self, out: &mut Vec<u8>) {
         if self == Coding::Chunks {
             out.extend_from_slice(b"0\r\n\r\n");
@@ -55,7 +52,6 @@ pub(super) fn request(
     Ok(coding)
 }
 
-/// Capabilities of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Client {
     pub(super) version: Version,

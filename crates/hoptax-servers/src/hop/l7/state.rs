@@ -16,13 +16,11 @@ pub(super) struct Exchange {
     /// Absent once the response is complete or the upstream is lost: then the rest of the request is discarded.
     pub(super) upstream: Option<Token>,
     pub(super) to_upstream: Coding,
-    /// The whole request has been read.
     pub(super) request_done: bool,
     /// Set when the response's head has been forwarded.
     pub(super) to_client: Option<Coding>,
     /// Whether the client's connection stays open after this exchange.
     pub(super) stays: bool,
-    /// The whole response has been forwarded.
     pub(super) response_done: bool,
 }
 
@@ -43,7 +41,6 @@ impl Exchange {
 /// The head of a delayed request.
 #[derive(Debug)]
 pub(super) struct HeldRequest {
-    /// Id of its timer.
     pub(super) id: u64,
     pub(super) raw: Vec<u8>,
     pub(super) head: RequestHead,
@@ -58,41 +55,30 @@ pub(super) struct Client {
     pub(super) exchange: Option<Exchange>,
     /// The current request's head as it was forwarded, to send it again.
     pub(super) head: Vec<u8>,
-    /// A delayed request.
     pub(super) held: Option<Box<HeldRequest>>,
     /// The response of this exchange is to be delayed.
     pub(super) hold_answer: bool,
-    /// Reading is paused.
     pub(super) paused: bool,
-    /// The client has stopped sending.
     pub(super) ended: bool,
-    /// It has received its last response.
     pub(super) last: bool,
     /// Its further bytes are discarded until it closes: closing first could reset the connection before it has read
     /// the response.
     pub(super) discarding: bool,
 }
 
-/// A connection to an upstream.
 #[derive(Debug)]
 pub(super) struct Upstream {
-    /// Index of the upstream.
     pub(super) index: usize,
     pub(super) decoder: ResponseDecoder,
-    /// Received but not read yet.
     pub(super) kept: Vec<u8>,
     /// The client of its exchange; absent in the pool.
     pub(super) client: Option<Token>,
     pub(super) connected: bool,
-    /// Bytes to send once it is connected.
     pub(super) waiting: Vec<u8>,
-    /// Reading is paused.
     pub(super) paused: bool,
     /// Id of the timer of a delayed response; nothing more is read meanwhile.
     pub(super) held: Option<u64>,
-    /// It has served an exchange before.
     pub(super) reused: bool,
-    /// It has sent bytes in this exchange.
     pub(super) heard: bool,
 }
 
@@ -113,7 +99,6 @@ impl Upstream {
     }
 }
 
-/// What a token refers to.
 #[derive(Debug, Default)]
 pub(super) enum Slot {
     /// Nothing, or a listener.
@@ -123,7 +108,6 @@ pub(super) enum Slot {
     Upstream(Box<Upstream>),
 }
 
-/// Slots by token.
 #[derive(Debug, Default)]
 pub(super) struct Slots(Vec<Slot>);
 
