@@ -94,7 +94,7 @@ impl LiveState {
         self.state.trials_planned = number(trials);
     }
 
-    /// A service is being started or verified.
+    /// A service is being started or verified; `what` is the text to show.
     pub fn preparing(&mut self, what: &str) {
         what.clone_into(&mut self.state.doing);
     }

@@ -115,7 +115,7 @@ fn gateways_with_a_thread_per_connection_are_limited_to_cpus() {
     }
 }
 
-/// Three faults that have nothing to do with each other, in one pack.
+/// Three independent faults in one pack.
 #[test]
 fn a_pack_without_a_pool_that_always_logs_and_closes_clients_connections_is_found() {
     let always =
@@ -128,7 +128,7 @@ fn a_pack_without_a_pool_that_always_logs_and_closes_clients_connections_is_foun
     assert_found(&plants, &["upstream connections", "client connections", "access log off"]);
 }
 
-/// nginx keeps no connection on which it speaks HTTP/1.0.
+/// nginx does not reuse HTTP/1.0 connections.
 #[test]
 fn a_pack_that_never_logs_and_speaks_http_1_0_to_the_upstream_is_found() {
     let plants = [

@@ -1,4 +1,4 @@
-//! The one integration binary: the real `hoptax` binary against real gateways.
+//! Integration tests of the `hoptax` binary, many of them with real gateways.
 
 mod browser;
 mod capacity;
