@@ -34,8 +34,7 @@ const SILENT_NS: u64 = clock::SECOND / 10;
 /// Additional time for a connection that was just accepted: a generator opens all its connections before it uses the
 /// first one.
 const FRESH_NS: u64 = 5 * clock::SECOND;
-/// After a search for silent connections without result, how long to wait before the next: each search visits all
-/// connections.
+/// Pause after a search for silent connections that found none: each search visits all connections.
 const SEARCH_PAUSE_NS: u64 = clock::SECOND / 20;
 /// Delayed responses of one connection, above which reading stops.
 const MOST_DELAYED: usize = 1024;

@@ -162,7 +162,7 @@ fn render_prints_every_file_the_command_and_the_settings() {
         "==> command\n",
         "rendered/front/nginx.conf",
         "==> settings that differ from the gateway's defaults\n",
-        "    as many workers as the plan says",
+        "    the plan's number of workers",
     ] {
         assert!(text.contains(words), "`{words}` in:\n{text}");
     }

@@ -266,7 +266,7 @@ fn a_gateway_that_answers_on_the_wrong_port_is_not_ready() {
         let manifest = manifest.replace("TIMEOUT", timeout);
         let packs = pack_of(&[("gateway.yaml", &manifest), ("nginx.conf.j2", configuration)]);
         let failure = start_failure(packs.path());
-        if failure.message.contains("it says it is ready, but 127.0.0.1:") {
+        if failure.message.contains("its readiness check succeeds, but 127.0.0.1:") {
             assert!(failure.message.contains("does not accept connections"), "{failure:?}");
             return;
         }

@@ -239,13 +239,10 @@ fn refused_credentials_are_reported_before_measuring() {
     );
     says(
         &world.plan("", "  - hop-l4\n").replace("/instances/0/requests", "/no/such"),
-        "nothing is selected by `/no/such`",
+        "nothing selected by `/no/such`",
     );
     world.scratch.file("token", "two words");
-    says(
-        &world.plan("  token_file: token\n", "  - hop-l4\n"),
-        "is not a file of one line with a bearer token",
-    );
+    says(&world.plan("  token_file: token\n", "  - hop-l4\n"), "must contain one line with a bearer token");
     says(
         &world.plan("  client_certificate: { certificate: ca.pem, key: client.key }\n", "  - hop-l4\n"),
         "cannot be used",

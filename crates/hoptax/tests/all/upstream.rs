@@ -326,5 +326,5 @@ fn tls_takes_its_identity_from_the_environment() {
     assert!(reported.contains("the environment variable HOPTAX_UPSTREAM_IDENTITY is not set"), "{reported}");
     let output = hoptax().args(["upstream", "--tls"]).env("HOPTAX_UPSTREAM_IDENTITY", "nothing").output();
     let reported = String::from_utf8_lossy(&output.expect("it runs").stderr).into_owned();
-    assert!(reported.contains("there is no certificate for TLS"), "{reported}");
+    assert!(reported.contains("the TLS certificate is missing"), "{reported}");
 }

@@ -51,8 +51,8 @@ pub(super) fn prove_rate(scene: &Scene<'_>, feature: Feature, per_second: u32) -
     let worth_trying = || {
         let (asked, tried) = (asked.load(Ordering::Relaxed), begun.elapsed());
         // Each second allows the same number again. Three times that covers a limiter that counts only roughly.
-        let must_accept = 3.0 * f64::from(per_second) * tried.as_secs_f64().max(1.0);
-        tried < TRIED && (asked as f64) < must_accept + BEYOND as f64
+        let accepted = 3.0 * f64::from(per_second) * tried.as_secs_f64().max(1.0);
+        tried < TRIED && (asked as f64) < accepted + BEYOND as f64
     };
     std::thread::scope(|scope| {
         for _ in 0..ASKERS {

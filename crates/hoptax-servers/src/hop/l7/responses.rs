@@ -36,7 +36,7 @@ impl Proxy {
                     return input.len();
                 }
                 Err(_) => {
-                    // Not HTTP, or without a request. The bytes before it are sent, so that the client sees where the
+                    // Malformed, or a response without a request. The bytes before it are sent, so that the client sees where the
                     // response ended.
                     let client = self.slots.upstream(token).and_then(|upstream| upstream.client);
                     self.send_client(io, token, None);
