@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_childs_cpu_time_is_counted() {
+    fn cpu_time_of_a_busy_child_is_counted() {
         // Loops until its standard input closes, so that the test decides when it ends.
         let mut child = Command::new("sh")
             .args(["-c", "while :; do :; done & busy=$!; read line; kill $busy; wait"])
