@@ -301,7 +301,7 @@ mod tests {
             for line in text.lines() {
                 assert!(line.chars().count() <= 80, "{} columns: {line}", line.chars().count());
             }
-            assert!(text.contains("cpu_us_per_request") && text.contains("by chance"), "{text}");
+            assert!(text.contains("cpu_us_per_request") && text.contains("would show"), "{text}");
             assert_eq!(text.contains("--all"), !all, "{text}");
         }
     }

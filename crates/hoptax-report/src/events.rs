@@ -8,7 +8,7 @@ use hoptax_stats::Estimate;
 use minijinja::HtmlEscape;
 use std::fmt::Write as _;
 
-pub(super) const HEADING: &str = "Around the plan's events";
+pub(super) const HEADING: &str = "Around the events";
 
 /// What the figures cover.
 const NOTE: &str = "Around: from the start of an event until 1 s after it was done, over all trials. Quiet: the rest of the \
@@ -201,7 +201,7 @@ mod tests {
         let texts = [terminal(&model, 80, false), markdown(&model), html(&model).expect("a page")];
         for text in texts.map(one_line) {
             for word in [
-                "Around the plan's events",
+                "Around the events",
                 "change-route (last)",
                 "6 of 3,306 requests failed (6 were reset before the answer)",
                 "30 ms",
@@ -232,7 +232,7 @@ mod tests {
     fn without_events_there_is_no_section() {
         let model = Run::steady(3, 100, &[("nginx", 150)]).model();
         for text in [terminal(&model, 80, false), markdown(&model), html(&model).expect("a page")] {
-            assert!(!text.contains("plan's events"), "{text}");
+            assert!(!text.contains("the events"), "{text}");
         }
     }
 }

@@ -41,7 +41,7 @@ fn mistakes_are_reported_with_their_line_and_the_fix() {
         ("binary: mine\n", "", &["packs/mine/gateway.yaml", "missing key `binary`"]),
         ("name: mine", "name: yours", &["gateway.yaml:1: the name is `yours`, the folder is `mine`"]),
         ("name: mine", "name: direct", &["gateway.yaml:1: a pack cannot be named `direct`"]),
-        ("'v(.+)'", "'v.+'", &["gateway.yaml:4: `version.pattern` has no group", "in parentheses"]),
+        ("'v(.+)'", "'v.+'", &["gateway.yaml:4: `version.pattern` has no group", "put parentheses"]),
         ("'v(.+)'", "'v(.+'", &["gateway.yaml:4: `version.pattern` is not a valid regular expression"]),
         ("start: [\"{{ binary }}\"]", "start: []", &["gateway.yaml:5: `start` is empty"]),
         ("path: /", "path: ready", &["gateway.yaml:6: `ready.path: ready` does not begin with `/`"]),

@@ -179,7 +179,7 @@ events:
         assert!(!codes.iter().any(|code| code == "errors" || code == "event-failed"), "{codes:?}");
     }
     let page = std::fs::read_to_string(directory.join("report.html")).expect("a page");
-    assert!(page.contains("Around the plan's events") && page.contains("restart-gateway"));
+    assert!(page.contains("Around the events") && page.contains("restart-gateway"));
 }
 
 #[test]

@@ -175,7 +175,7 @@ mod tests {
             "| `docker` | a docker engine and the image `kong:3.9` | `docker pull kong:3.9` |",
             "| `key-auth` | yes |",
             "| `token-review` | no: no plugin",
-            "| nginx_worker_processes = workers | as many",
+            "| nginx_worker_processes = workers | the plan's number of workers",
             "## Notes",
             "### Known traps",
         ] {
