@@ -72,5 +72,5 @@ fn assert_begins(all: &[Event], front: &[Event], how: &str) {
         },
         _ => all.starts_with(front),
     };
-    assert!(begins, "{how}: {front:?} does not begin {all:?}");
+    assert!(begins, "{how}: {all:?} does not start with {front:?}");
 }

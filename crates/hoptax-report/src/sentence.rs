@@ -124,7 +124,10 @@ fn in_words(ranking: &Ranking<'_>) -> String {
     }
     if !ranking.unranked.is_empty() {
         let unranked: Vec<String> = ranking.unranked.iter().map(ToString::to_string).collect();
-        answer.push_str(&format!(" Not ranked, for lack of trials there: {}.", listed(&unranked)));
+        answer.push_str(&format!(
+            " Not ranked, because they have too few trials at this load: {}.",
+            listed(&unranked)
+        ));
     }
     answer
 }
@@ -329,7 +332,10 @@ mod tests {
         }
         let between = answer(&between);
         assert!(between.contains(" overlap. fast beats kong (4"), "{between}");
-        assert!(between.ends_with(" Not ranked, for lack of trials there: late."), "{between}");
+        assert!(
+            between.ends_with(" Not ranked, because they have too few trials at this load: late."),
+            "{between}"
+        );
         let alone = Run::steady(3, 100, &[("nginx", 150)]);
         assert_eq!(super::answer(&alone.record, &alone.analyse()), None, "nothing to choose from");
     }

@@ -17,8 +17,8 @@ pub(super) fn rule() -> Rule {
         severity: "warning; a note if stamps are missing".into(),
         when: "response times come in steps, as from a 1 ms timer; or the plan has `path_split` and the upstream's \
                timestamps are missing, contradict the generator's clock, or come from another clock".into(),
-        seen: "A scheduler or timer that rounds waits up to the next millisecond hides the real figures. One \
-               publication showed 1.0 and 2.0 ms for 0.2 and 1.1 ms.",
+        seen: "If a scheduler or a timer rounds each waiting time up to the next millisecond, the real figures are \
+               hidden. One publication showed 1.0 and 2.0 ms for 0.2 and 1.1 ms.",
         advice: "Look for a coarse timer in the gateway, and check the clock source with `hoptax doctor`. For the path \
                  split, run generator and upstream on one host.",
     }

@@ -25,9 +25,10 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: format!("warning; void above {}", percent(OTHER_WORK)),
         when: format!(
-            "in trials more than {0} of the answers have another status than direct's, or the mean body length differs \
-             by more than {0}, each by more than {ERRORS} standard errors. Heads may differ, as gateways add headers. \
-             The purpose of a feature is left out: shorter bodies with `gzip`, rejections by `rate-limit`",
+            "in trials more than {0} of the answers have another status than direct's, or the mean body length \
+             differs by more than {0}, and the difference exceeds {ERRORS} standard errors. Heads may differ, as \
+             gateways add headers. Differences that a feature is meant to cause do not count: shorter bodies with \
+             `gzip`, rejections by `rate-limit`",
             percent(DIFFERENT)
         ),
         seen: "A gateway that does less work looks better. One control plane looked best with a tenth of its routes \

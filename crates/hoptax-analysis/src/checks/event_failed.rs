@@ -8,8 +8,8 @@ pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "warning".into(),
-        when: "in a trial an event of the plan failed, was due after the end of the trial, or the route that it gave \
-               the gateway never answered"
+        when: "in a trial an event of the plan failed, an event was due after the end of the trial, or the route \
+               that an event added never answered"
             .into(),
         seen: "A failed event looks like one without cost: a gateway that refuses a reload continues with its old \
                configuration.",

@@ -23,9 +23,10 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "an open loop with constant arrivals on {MANY} connections or more has a p99 above {LONGER} times that of \
-             the same load with jitter (in every round, and the intervals do not overlap), or sends half of its \
-             requests only when the next one is due, so that they leave together"
+            "one of these holds for an open loop with constant arrivals on {MANY} connections or more. In every \
+             round its p99 is above {LONGER} times the p99 of the same load with jitter, and the intervals do not \
+             overlap. Or half of its requests are sent so late that the following request is already due, so that \
+             both leave together"
         ),
         seen: "Requests that arrive together wait for each other, which real users do not do. With jitter switched on, \
                tests showed a fraction of the latency that had been published without it.",

@@ -21,13 +21,13 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: format!("warning; void above {} if another contender kept its connections", percent(MOST)),
         when: format!(
-            "extra connections were opened for more than {} of the requests: more than the load requires, not counting \
-             replacements of failed ones",
+            "more connections were opened than the load requires, and the extra ones exceed {} of the requests. \
+             Connections that replace failed ones do not count",
             percent(LOST)
         ),
-        seen: "The figures then compare connections, not gateways. One test with ab, which speaks HTTP/1.0, showed 722 \
-               requests/s for Kong and 2,760 for nginx: Kong closed each connection and nginx did not, and the author \
-               withdrew it.",
+        seen: "The figures then compare connections, not gateways. One test with ab, which speaks HTTP/1.0, showed \
+               722 requests/s for Kong and 2,760 for nginx: Kong closed each connection and nginx did not. The \
+               author withdrew the test.",
         advice: "Switch keep-alive on where it is off (the gateway's settings, or HTTP/1.0). Or set `keepalive: off`, \
                  so that direct and gateways do the same.",
     }

@@ -23,7 +23,8 @@ pub(super) fn rule() -> Rule {
         severity: "warning".into(),
         when: format!(
             "a gateway's resident memory grew by more than {0} (and 1 MiB) over the second half of its last trial, \
-             rising throughout (Mann–Kendall test), or over the last {ROUNDS} rounds of a load point, in each of them",
+             rising throughout (Mann–Kendall test), or over the last {ROUNDS} rounds of a load point, rising in each \
+             round",
             percent(GROWTH)
         ),
         seen: "The memory figure of a process that still grows is a lower bound. Trials last seconds, and leaks take \

@@ -12,7 +12,7 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "note".into(),
         when: "a tax at p50 or p99, or (closed loop) on throughput, is not distinguishable from noise: its interval \
-               includes no tax, or the two direct trials of a round differ by as much".into(),
+               includes zero (for throughput, a ratio of 1), or the two direct trials of a round differ by as much".into(),
         seen: "Rankings based on such a tax can reverse in the next run.",
         advice: "Draw no conclusion from it. More or longer trials, or a quieter machine, may show a difference.",
     }
@@ -59,8 +59,8 @@ fn of_case(subject: &Subject<'_>, case: &Case) -> Option<Finding> {
         severity: Severity::Note,
         case: Some(case.case.clone()),
         message: format!(
-            "Not distinguishable from noise: {}. The interval includes no tax, or the two direct trials of a round \
-             differ by as much.",
+            "Not distinguishable from noise: {}. The interval includes zero (for throughput, a ratio of 1), or the \
+             two direct trials of a round differ by as much.",
             names.join(", ")
         ),
         evidence: evidence([("metrics", Value::Object(seen))]),

@@ -20,8 +20,9 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "connects failed because every local port was in use, or the case's connections of the last minute took \
-             more than {} of the port range (at most as many as the kernel counts in TIME_WAIT)",
+            "connects failed because every local port was in use, or the connections that the case opened in the \
+             last minute took more than {} of the port range. Of these connections, at most the number of sockets \
+             that the kernel has in TIME_WAIT counts",
             percent(NEAR)
         ),
         seen: "The figures then show how fast ports become free. With one source address and a new connection per \

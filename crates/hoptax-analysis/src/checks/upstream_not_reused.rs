@@ -20,7 +20,7 @@ pub(super) fn rule() -> Rule {
         severity: "warning".into(),
         when: format!(
             "clients keep their connections, and the ledger counts more than {NOT_REUSED} upstream connections per \
-             upstream request, beyond one for each client connection"
+             upstream request, after one for each client connection is subtracted"
         ),
         seen: "The figures then show how fast two kernels connect. One proxy without a pool of upstream connections \
                looked 30 to 60 times slower than it is.",

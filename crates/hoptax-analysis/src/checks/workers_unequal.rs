@@ -39,9 +39,10 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning; a note in the profile `stock`".into(),
         when: format!(
-            "gateways ran with different numbers of workers, one used more than {BEYOND} times as many CPUs at once as \
-             it has workers (median of its rounds, over half a second), or one has more workers than CPUs. In the \
-             profile `stock`, when one used more than {UNLIKE} times as many CPUs at once as another in closed loops"
+            "gateways ran with different numbers of workers, a gateway with N workers kept more than {BEYOND} × N \
+             CPUs busy (over half a second; median of its rounds), or a gateway has more workers than CPUs. In the \
+             profile `stock` it is raised only if one gateway kept more than {UNLIKE} times as many CPUs busy as \
+             another in closed loops"
         ),
         seen: "The figures then compare settings, not gateways. One published comparison gave one gateway 32 threads \
                and another 16 workers.",

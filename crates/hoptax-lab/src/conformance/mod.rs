@@ -96,7 +96,7 @@ fn one(
         (Ok(there), Ok(here)) => seen_upstream(&sent, there, here).unwrap_or_else(|| difference(there, here)),
         (Err(_), Err(_)) => None,
         (Ok(_), Err(_)) => Some("no whole answer".to_owned()),
-        (Err(_), Ok(here)) => Some(format!("status {} where direct breaks off", here.status)),
+        (Err(_), Ok(here)) => Some(format!("status {} where direct ends the connection early", here.status)),
     };
     Ok(Seen { case: case.name, difference })
 }
@@ -154,7 +154,10 @@ mod tests {
     fn unlisted_and_unseen_differences_are_reported() {
         let seen = [
             Seen { case: "get", difference: None },
-            Seen { case: "close", difference: Some("status 502 where direct breaks off".into()) },
+            Seen {
+                case: "close",
+                difference: Some("status 502 where direct ends the connection early".into()),
+            },
         ];
         let list = |case: &str, what: &str| Difference {
             case: case.into(),
@@ -162,17 +165,21 @@ mod tests {
             reason: "as its documentation says".into(),
             sometimes: false,
         };
-        assert_eq!(mismatches(&seen, &[list("close", "status 502 where direct breaks off")]), []);
+        assert_eq!(
+            mismatches(&seen, &[list("close", "status 502 where direct ends the connection early")]),
+            []
+        );
         let error_of = |listed: &[Difference]| {
             mismatches(&seen, listed).iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
         };
         assert!(error_of(&[]).ends_with("the pack does not list it under `differences`"));
         assert!(error_of(&[list("close", "status 503")]).ends_with("the pack lists `status 503`"));
-        let both = [list("close", "status 502 where direct breaks off"), list("get", "status 404")];
+        let both =
+            [list("close", "status 502 where direct ends the connection early"), list("get", "status 404")];
         assert_eq!(error_of(&both), "get: as direct; the pack lists `status 404`, which did not occur");
 
         let sometimes = Difference { sometimes: true, ..list("get", "status 404") };
-        let close = || list("close", "status 502 where direct breaks off");
+        let close = || list("close", "status 502 where direct ends the connection early");
         assert_eq!(mismatches(&seen, &[close(), sometimes.clone()]), [], "it need not be seen");
         let other = [Seen { case: "get", difference: Some("status 500".into()) }];
         assert_eq!(mismatches(&other, &[sometimes]).len(), 1, "but nothing else may be");

@@ -18,7 +18,7 @@ pub(super) fn check(addresses: &[Address], sources: &[IpAddr]) -> Result<(), Str
             }
             Address::Unix(_) if !sources.is_empty() => {
                 return Err(format!(
-                    "sources: connections to a Unix socket ({address}) have none; leave them out"
+                    "sources: a connection to a Unix socket ({address}) has no source address; remove `sources`"
                 ));
             }
             Address::Tcp(to) => {

@@ -124,7 +124,7 @@ impl<'t> Parser<'t> {
             return Err(TemplateError::new(
                 self.at + nested,
                 format!("`{word}` cannot contain other templates"),
-                "only `base64` can; close this one with `}}` first",
+                "only `base64` can contain another template; close this template with `}}` first",
             ));
         }
         self.at += arguments.len() + 2;

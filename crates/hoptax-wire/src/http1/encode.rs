@@ -15,7 +15,9 @@ pub enum BadField {
     #[error("{0:?} is not a header name; use letters, digits and !#$%&'*+-.^_`|~")]
     Name(String),
     /// Has control characters, or spaces or tabs at its ends.
-    #[error("the value {value:?} of header {name:?} has a control character, or a space or tab at an end")]
+    #[error(
+        "the value {value:?} of header {name:?} contains a control character, or begins or ends with a space or tab"
+    )]
     Value {
         /// The header's name.
         name: String,

@@ -98,7 +98,7 @@ pub enum Malformed {
     #[error("the message has both transfer-encoding and content-length, so the end of the body is ambiguous")]
     TwoFramings,
     /// A transfer coding other than a single `chunked`, or one in HTTP/1.0, which has none.
-    #[error("the transfer-encoding is not a single `chunked` in HTTP/1.1")]
+    #[error("the transfer-encoding is not supported: only a single `chunked`, in HTTP/1.1, is accepted")]
     TransferCoding,
     /// An HTTP/1.1 request without exactly one `host` (RFC 9112 §3.2).
     #[error("the request has no host header, or several")]

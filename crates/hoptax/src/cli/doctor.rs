@@ -15,7 +15,7 @@ use hoptax_record::{Fitness, FitnessStatus};
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-/// Check whether this machine is fit for measurements, and say how to fix what is not
+/// Check whether this machine is fit for measurements, and say how to fix each problem
 ///
 /// Checks CPUs, clocks, limits, memory, the network, and the free disk space of --out. This takes about two seconds and changes nothing. With a plan, it also
 /// checks that this machine can run the plan.

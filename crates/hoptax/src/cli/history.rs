@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 
 /// List, search, tag, annotate and remove runs, and show how a metric changed from run to run
 ///
-/// Without a command it lists the runs. The results directory goes before the command (`hoptax history runs show ID`), or after
-/// --root. ID is the name or the path of a run directory. A small index in the results directory (`.hoptax-history.sqlite`)
+/// Without a command it lists the runs. Give the results directory before the command, as in
+/// `hoptax history ./results show ID`, or with --root DIR. ID is the name or the path of a run directory. A small index in the results directory (`.hoptax-history.sqlite`)
 /// speeds this up; hoptax creates it again if it is missing or damaged.
 #[derive(Debug, clap::Args)]
 #[command(disable_help_subcommand = true)]

@@ -91,7 +91,7 @@ fn generate(spec: &LoadSpec, interrupt: &AtomicBool, is_watched: bool) -> anyhow
     anyhow::ensure!(rustix::process::getppid() == parent, "the process that started this one has ended");
     let record = if is_watched {
         let seconds = report_progress::SecondReporter::start(spec)
-            .context("cannot start the thread that reports seconds")?;
+            .context("cannot start the thread that reports the figures of each second")?;
         hoptax_load::run(spec, interrupt, Watch::Windows, seconds.observer())
     } else {
         hoptax_load::run(spec, interrupt, Watch::Phases, |progress| report_progress::phase(&progress))

@@ -15,7 +15,7 @@ use std::path::Path;
 pub(super) struct Args {
     #[command(flatten)]
     source: PlanSource,
-    /// Label of the gateway in the plan [default in plans: the name of the pack]
+    /// Label of the gateway in the plan; without a `label` it is the name of the pack
     #[arg(long, value_name = "LABEL")]
     gateway: String,
 }

@@ -79,7 +79,7 @@ fn line(host: &Host, name: &str, path: &str, key: &str, least: u64) -> Fitness {
         return good(name, length.to_string());
     }
     let message = format!(
-        "If more than {length} arrive at once ({key}), the rest are dropped and retried a second later."
+        "If more than {length} connections arrive at once ({key}), the kernel drops the rest, and clients retry a second later."
     );
     doubt(name, FitnessStatus::Warning, length.to_string(), message, format!("sudo sysctl {key}=4096"))
 }
