@@ -451,9 +451,9 @@ pub struct HostUsage {
 /// it. The lists therefore begin before the measured time and end after it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stolen {
-    /// Number of windows before the measured time at the start of each list.
+    /// Number of windows at the start of each list that lie before the measured time.
     pub before: u32,
-    /// Number of windows after the measured time at the end of each list.
+    /// Number of windows at the end of each list that lie after the measured time.
     pub after: u32,
     /// CPU time taken in each window, ns, by CPU (position among the online CPUs in `/proc/stat`, from 0). CPUs
     /// that lost none are left out.
