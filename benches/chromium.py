@@ -16,13 +16,14 @@ class Browser:
         self.telling, tell_end = os.pipe()
 
         def join_pipe():
-            # Duplicate first: an end may already have the number that the other end needs.
+            # Duplicate both ends first, because one end may already have the descriptor number that the other end
+            # needs.
             ends = [os.dup(end) for end in (ask_end, tell_end)]
             for place, end in zip((3, 4), ends):
                 os.dup2(end, place)
 
         command = [os.environ.get("CHROMIUM", "chromium"), *FLAGS, f"--user-data-dir={profile}", "about:blank"]
-        # Its temporary files are removed with its profile.
+        # Chromium's temporary files go into its profile directory and are removed with it.
         places = {"HOME": profile, "TMPDIR": profile}
         self.process = subprocess.Popen(command, preexec_fn=join_pipe, close_fds=False, env={**os.environ, **places},
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

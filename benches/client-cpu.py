@@ -24,11 +24,12 @@ from peers import CLOSED, HOPTAX_TOOL, Hoptax, present, understood
 from servers import nginx
 
 BODIES = {"64B": 64, "1KiB": 1024, "64KiB": 65536, "1MiB": 1 << 20}
-# 1 MiB only on request: it measures mostly the kernel and the server, and a round of all peers takes long.
+# Bodies of 1 MiB are measured only on request. They mostly measure the kernel and the server, and a round of all
+# peers takes long.
 USUAL_BODIES = ("64B", "1KiB", "64KiB")
 CONNECTIONS = (1, 100, 1000)
 SCHEMES = ("http", "https")
-# A tool's own count may differ from the server's by this share before a remark says so.
+# A tool's own count of requests may differ from the server's by this share before the results mention it.
 CLAIM = 0.01
 
 
@@ -104,13 +105,13 @@ def ratios(rounds, over, under):
 
 
 def point(record, tools, server, scheme, body, connections, arguments):
-    # Opening a thousand connections takes long, even more with TLS.
+    # Opening a thousand connections takes long, and with TLS even longer.
     seconds = arguments.seconds + (0 if connections < 1000 else 2 if scheme == "https" else 1)
     rounds, failures, begun = [], {}, time.monotonic()
     for _ in range(arguments.rounds):
         turns = {}
         for tool in record.shuffled(tools):
-            # One failure can be noise; a tool that failed twice is skipped.
+            # One failure can be noise. A tool that has failed twice is skipped.
             if len(failures.get(tool.name, ())) >= 2:
                 continue
             try:

@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 HOPTAX = Path(os.environ.get("HOPTAX", ROOT / "target" / "release" / "hoptax"))
 CPUS = sorted(os.sched_getaffinity(0))
 CLIENT_CPU, SERVER_CPU = CPUS[0], CPUS[-1]
-# Other work on the client's CPU is reported above this share, %.
+# Other work on the client's CPU is reported if it takes more than this share, %.
 OTHERS = 5
 PLACES = ("/usr/sbin", "/sbin", os.environ.get("GOBIN"), str(Path.home() / "go/bin"), str(Path.home() / ".cargo/bin"))
 
@@ -132,7 +132,7 @@ class Disturbance:
         lines = {line.split()[0]: [int(field) for field in line.split()[1:9]] for line in open("/proc/stat")
                  if line.startswith("cpu")}
         ours = lines[f"cpu{CLIENT_CPU}"]
-        # user, nice, system, idle, iowait, irq, softirq, steal
+        # The fields of each line are: user, nice, system, idle, iowait, irq, softirq, steal.
         return lines["cpu"][7], sum(lines["cpu"]), sum(ours) - ours[3] - ours[4] - ours[7], sum(ours)
 
     def shares(self, cpu):

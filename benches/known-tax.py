@@ -17,7 +17,8 @@ from servers import free_port
 
 BARE, TWIN, SAME = "bare", "bare-again", "same"
 PERCENTILES = ("p50", "p99")
-# label: (delay as in a plan, µs added at p50, µs added at p99; None if the percentile is at the edge of the share)
+# label: (delay as in a plan, µs added at p50, µs added at p99). None: the percentile lies at the edge of the delayed
+# share, so no exact value is expected.
 KNOWN = {
     "in-0.1ms-spin": ("{ in: 100us, how: spin }", 100, 100),
     "out-0.1ms-spin": ("{ out: 100us, how: spin }", 100, 100),
@@ -130,7 +131,7 @@ def main():
     parser.add_argument("--known", type=int, default=3, help="runs with known delays (default %(default)s)")
     arguments = parser.parse_args()
     record = Record("known-tax", "Known taxes: what hoptax reports", arguments)
-    # Undo our pinning: hoptax chooses CPUs, as in an ordinary run.
+    # Undo our pinning, because hoptax chooses CPUs itself, as in an ordinary run.
     os.sched_setaffinity(0, CPUS)
     if arguments.zero:
         nothing(record, arguments)

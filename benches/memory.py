@@ -49,7 +49,7 @@ def closed(tool, url, connections, seconds):
     """The usual command, with settings that suit a tool better here."""
     command, environment = tool.closed(url, connections, seconds)
     if isinstance(tool, Fortio):
-        # Responses have 1 KiB, so it does not need 128 KiB per connection.
+        # fortio does not need 128 KiB per connection, because responses have only 1 KiB.
         command[2:2] = ["-httpbufferkb", 2, "-timeout", "30s"]
     return command, environment
 
@@ -69,7 +69,7 @@ def turn(tool, connections, seconds):
         ran = client(command, environment, limit=60 + 3 * seconds, watch=watch)
         disturbed = disturbance.shares(ran.cpu)
         accepted = server.count()[1] - before[1]
-    # Tolerate a few missing ones: hey closes connections beyond 500 and opens others.
+    # Tolerate a few missing connections: hey closes connections beyond 500 and opens others.
     connected = [sample for sample in ran.samples if sample[3] >= 0.99 * connections and sample[2] >= connections]
     most, asked = (max((sample[field] for sample in ran.samples), default=0) for field in (3, 2))
     if not connected:
@@ -89,7 +89,7 @@ def predicted(found, name, connections):
 
 
 def point(record, tools, arguments, connections, found):
-    # Slow tools need time to connect.
+    # Some tools need a long time to connect.
     seconds, begun = arguments.seconds + (6 if connections >= 10_000 else 0), time.monotonic()
     failures = {}
     for tool in tools:
@@ -99,7 +99,7 @@ def point(record, tools, arguments, connections, found):
     skipped = set(failures)
     for _ in range(arguments.rounds):
         for tool in record.shuffled(tools):
-            # One failure can be noise; a tool that failed twice is skipped.
+            # One failure can be noise. A tool that has failed twice is skipped.
             if tool.name in skipped or len(failures.get(tool.name, ())) >= 2:
                 continue
             try:
@@ -135,7 +135,7 @@ def together(tool, processes, each, seconds):
             command, environment = tool.closed(server.url, each, seconds)
             if "--source" in tool.help:
                 command += ["--source", f"127.0.0.{2 + index}"]
-            # A response takes as long as the default timeout.
+            # A response takes as long as the default timeout, so the timeout must be longer here.
             command += ["--timeout", f"{15 * DELAY_S}s"]
             outputs.append(stack.enter_context(tempfile.TemporaryFile("w+")))
             generators.append(subprocess.Popen([str(part) for part in command], preexec_fn=pinned(CLIENT_CPU),

@@ -41,10 +41,11 @@ class Tool:
         """True if it supports this scheme."""
         return scheme in ("http", "https")
 
-    # closed(url, connections, seconds) -> (command, environment): closed loop, as fast as it goes.
-    # claimed(ran) -> number of requests that it reports.
-    # mean(ran) -> mean response time that it reports, µs; None if it reports none.
-    # open(url, rate, connections, seconds) -> (command, environment): open loop.
+    # Each tool also defines:
+    # closed(url, connections, seconds) -> (command, environment) for a closed loop that sends as fast as possible.
+    # claimed(ran) -> number of requests that the tool reports.
+    # mean(ran) -> mean response time that the tool reports, µs; None if it reports none.
+    # open(url, rate, connections, seconds) -> (command, environment) for an open loop.
     # times(ran) -> {"rate": achieved per second, "p50": µs, …, "mean": µs, "count": n}
 
 
@@ -70,7 +71,7 @@ class Hoptax(Tool):
         return [self.path, "load", url, "-c", connections, "-d", f"{seconds}s", "--json", *insecure], {}
 
     def open(self, url, rate, connections, seconds):
-        # Like every tool it has a CPU of its own, and this option says so.
+        # Every tool is pinned to the client's CPU. With --cpus, hoptax knows that it has this CPU to itself.
         return [self.path, "load", url, "-c", connections, "-d", f"{seconds}s", "-r", f"{rate}/s", "--json",
                 "--cpus", CLIENT_CPU], {}
 
@@ -117,14 +118,15 @@ class Ab(Tool):
     name, program, get, version_arguments = "ab", "ab", "apt install apache2-utils", ("-V",)
 
     def closed(self, url, connections, seconds):
-        # -t alone means at most 50,000 requests. -d and -S leave out statistics.
+        # With -t alone, ab sends at most 50,000 requests. -d and -S leave out statistics.
         return [self.path, "-k", "-q", "-d", "-S", "-r", "-t", seconds, "-n", 5_000_000, "-c", connections, url], {}
 
     def claimed(self, ran):
         return int(re.search(r"Complete requests:\s+(\d+)", ran.text).group(1))
 
     def mean(self, ran):
-        # Without -S and -d it prints one in whole milliseconds; "Time per request" is connections divided by throughput.
+        # Without -S and -d, ab prints a mean in whole milliseconds only. Its "Time per request" is connections
+        # divided by throughput.
         return None
 
 
@@ -132,7 +134,7 @@ class Hey(Tool):
     name, program, get = "hey", "hey", "apt install hey"
 
     def version(self):
-        # It has no option for this.
+        # hey has no option that prints its version.
         return first_line(["dpkg-query", "-W", "-f", "${Version}", "hey"]) if self.path else "-"
 
     def closed(self, url, connections, seconds):
@@ -159,7 +161,7 @@ class Fortio(Tool):
         return [*self.common(connections, seconds), "-qps", 0, url], {}
 
     def open(self, url, rate, connections, seconds):
-        # Start the connections evenly spaced instead of all at once.
+        # Start the connections at evenly spaced times instead of all at once.
         return [*self.common(connections, seconds), "-qps", rate, "-uniform", "-r", self.resolution,
                 "-p", "50,90,99,99.9", url], {}
 

@@ -30,14 +30,16 @@ from peers import OPEN, Fortio, HOPTAX_TOOL, Tool, present, understood
 from servers import upstream
 
 RATES = (1_000, 5_000, 20_000)
-# Name: options of the upstream, [(percentile of the tool, its delay in µs, percentile of the ping to add)].
+# name: options of the upstream, [(percentile of the tool, its delay in µs, percentile of the ping to add to the
+# delay)].
 DELAYS = {
     "none": ((), (("p50", 0, "p50"), ("p99", 0, "p99"))),
     "2ms": (("--delay", "2ms"), (("p50", 2_000, "p50"), ("p99", 2_000, "p99"))),
     "1%50ms": (("--delay", "choice(99% 0ms, 1% 50ms)"), (("p50", 0, "p50"), ("p99.9", 50_000, "p90"))),
 }
 CONNECTIONS = 100
-# The stall: rate, seconds of load, seconds stopped; requests, then seconds of traffic, before it.
+# The stall. In order: rate; seconds of load; seconds for which the server is stopped; requests before the stall;
+# seconds of traffic between these requests and the stall.
 STALL_RATE, STALL_LOAD, STALL, STALL_AFTER, STALL_WAIT = 1_000, 8, 1.0, 500, 1.0
 
 
@@ -160,7 +162,7 @@ class Stall(threading.Thread):
 
     def __init__(self, server, connections):
         super().__init__(daemon=True)
-        # A tool may send one request per connection as a warm-up.
+        # A tool may first send one request per connection as a warm-up, which does not count here.
         self.server, self.wanted, self.lasted = server, server.count()[0] + connections + STALL_AFTER, None
 
     def run(self):
@@ -180,7 +182,7 @@ class Stall(threading.Thread):
 def stalled(tool, server, rate, seconds, connections):
     """One turn with a stall: the tool's results and the expected ones, µs."""
     stall = Stall(server, connections)
-    # From here on, only the thread reads the ledger, until it ends.
+    # From here on, only the thread of the stall reads the ledger, until that thread ends.
     command, environment = tool.open(server.url, rate, connections, seconds)
     disturbance = Disturbance()
     stall.start()
@@ -195,7 +197,8 @@ def stalled(tool, server, rate, seconds, connections):
         raise Failed("was not stalled: the upstream did not report its count")
     due = {at: max(0.0, length - (1 - share) * seconds) * 1e6 for at, share in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))}
     due["mean"] = length ** 2 / 2 / seconds * 1e6
-    # Late requests wait half the stall on average, so the mean gives their number, independent of histogram buckets.
+    # On average, late requests wait for half the stall. So their number follows from the mean, without histogram
+    # buckets.
     late = said["mean"] * said["count"] / (length / 2 * 1e6)
     return {**said, "stall_s": length, "due": due, "late": late, **disturbed}
 
@@ -240,7 +243,7 @@ def main():
                 point(record, arguments, tools, bare, rate, delay)
         if arguments.long:
             long_run(record, arguments, bare)
-    # For times up to a second, fortio's buckets that start at 10 µs are coarser than those that start at 1 ms.
+    # For times up to a second, fortio's buckets are coarser if they start at 10 µs than if they start at 1 ms.
     tools = [Fortio("0.001") if isinstance(tool, Fortio) else tool for tool in tools]
     for connections in numbers(arguments.stalls):
         stall_point(record, arguments, tools, connections)

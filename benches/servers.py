@@ -13,7 +13,7 @@ from pathlib import Path
 
 from common import HOPTAX, SERVER_CPU, Failed, find, pinned, stop
 
-# One version, one cipher, one group, no tickets: all clients do the same cryptography.
+# One version, one cipher, one group and no tickets, so that all clients use the same cryptography.
 TLS = """ssl_certificate {0}/cert.pem; ssl_certificate_key {0}/key.pem; ssl_protocols TLSv1.3; ssl_ecdh_curve X25519;
         ssl_conf_command Ciphersuites TLS_AES_128_GCM_SHA256; ssl_session_tickets off; ssl_session_cache off;"""
 
@@ -57,7 +57,8 @@ class Nginx:
         """(requests, connections accepted, connections open) from stub_status, without our own requests."""
         self.asked += 1
         fields = ask(self.status, "/").split()
-        # Active connections: A / server accepts handled requests / ACCEPTS HANDLED REQUESTS / …; one connection is ours.
+        # The text is: Active connections: A / server accepts handled requests / ACCEPTS HANDLED REQUESTS / …. One
+        # connection is ours.
         return int(fields[9]) - self.asked, int(fields[7]) - 1, int(fields[2]) - 1
 
 

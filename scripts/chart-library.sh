@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds the chart library of reports, crates/hoptax-report/assets/vendor/echarts.min.js: the parts of Apache ECharts
-# listed in scripts/chart-library/library.js, in the versions of its package-lock.json. Needs node and npm. The result
-# is committed, so that building hoptax needs neither.
+# Builds the chart library of reports, crates/hoptax-report/assets/vendor/echarts.min.js. It contains the parts of
+# Apache ECharts that scripts/chart-library/library.js lists, in the versions of its package-lock.json. Needs node and
+# npm. The library is committed, so that building hoptax needs neither of them.
 set -euo pipefail
 cd "$(dirname "$0")/chart-library"
 vendor=../../crates/hoptax-report/assets/vendor

@@ -6,8 +6,8 @@
 #   scripts/gateways-extra.sh NAME …       these packs
 #   scripts/gateways-extra.sh --list       list the projects: pack, folder, program, requirements
 #
-# Can be repeated: a gateway is rebuilt only if its project changed. A gateway whose requirements are missing is
-# skipped with a message; the exit status is 1 only if a build failed.
+# Can be run again: a gateway is rebuilt only if its project has changed. A gateway whose requirements are missing is
+# skipped with a message. The exit status is 1 only if a build failed.
 set -u
 
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -15,7 +15,8 @@ home=${HOPTAX_HOME:-${XDG_DATA_HOME:-$HOME/.local/share}/hoptax}
 tools=$home/tools
 packs=${HOPTAX_PACKS:-$here/gateways}
 
-# value KEY FILE: the value of a key on its own line, at any depth, without the brackets of a list.
+# value KEY FILE: prints the value of a key. The key is on its own line, at any depth. The brackets of a list are left
+# out.
 value() { sed -n "s/^ *$1: *\[\{0,1\}\([^]#]*\)\]\{0,1\}.*/\1/p" "$2" | head -n 1 | tr -d ','; }
 
 # Prints the block `build:` of a manifest.
@@ -46,7 +47,7 @@ while read -r name folder binary needs; do
         continue 2
     done
     project=$packs/$name/$folder
-    # Digest of the project and of the tools directory, because the launcher contains its path.
+    # Digest of the project and of the tools directory. The latter is included because the launcher contains its path.
     state=$({ cd "$project" && find . -type f | LC_ALL=C sort | xargs -d '\n' sha256sum; echo "$tools"; } | sha256sum)
     if [ -x "$tools/bin/$binary" ] && [ "$(cat "$tools/$name/.built-from" 2>/dev/null)" = "$state" ]; then
         echo "gateways-extra: $name is up to date"
@@ -55,7 +56,7 @@ while read -r name folder binary needs; do
     echo "gateways-extra: building $name; this takes minutes"
     rm -rf "${tools:?}/$name"
     mkdir -p "$tools/$name" "$tools/bin"
-    # Build in a copy, so that the pack stays clean.
+    # Build in a copy, so that no build results end up in the pack.
     copy=$(mktemp -d)
     cp -R "$project/." "$copy"
     if (cd "$copy" && sh ./build.sh "$tools/$name") </dev/null >"$home/$name.log" 2>&1 &&

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Writes the reports that tests/all/kept_runs.rs expects next to each kept run, with the given hoptax.
-# Usage: scripts/keep-run.sh HOPTAX [RUN_DIRECTORY…]; without directories: all below records/runs.
+# Writes the reports that tests/all/kept_runs.rs expects into the directory of each kept run, using the given hoptax.
+# Usage: scripts/keep-run.sh HOPTAX [RUN_DIRECTORY…]; without directories: all runs in records/runs.
 set -eu
 hoptax=$1
 shift
@@ -9,10 +9,10 @@ cd "$(dirname "$0")/.."
 export COLUMNS=100 NO_COLOR=1
 for run; do
     for pair in json:json markdown:md csv:csv terminal:txt kong:data.json; do
-        # If a format cannot show a run, the file is empty; the test checks that too.
+        # If a run cannot be shown in a format, the file is empty. The test checks this case too.
         { "$hoptax" report "$run" --format "${pair%%:*}" 2>/dev/null || :; } | gzip -9n >"$run/report.${pair#*:}.gz"
     done
-    # Of the page, keep only the document from which its script draws.
+    # From the HTML page, keep only the JSON document that its script displays.
     "$hoptax" report "$run" --format html 2>/dev/null |
         python3 -c 'import sys; print(sys.stdin.read().split(" id=\"hoptax-data\">", 1)[1].split("</script>", 1)[0], end="")' |
         gzip -9n >"$run/report.page.json.gz"

@@ -14,7 +14,7 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 home=${HOPTAX_HOME:-${XDG_DATA_HOME:-$HOME/.local/share}/hoptax}
 tools=$home/tools
 version=1.36.3
-# Modules within Kubernetes' repository have their own version numbers for the same release.
+# The modules within Kubernetes' repository have version numbers of their own: v0.X.Y in release v1.X.Y.
 staging=v0.${version#1.}
 
 say() { echo "kubernetes-lab: $*"; }
@@ -24,11 +24,11 @@ install_etcd() {
     command -v etcd >/dev/null 2>&1 && return
     [ "$(id -u)" = 0 ] || fail "etcd is not installed, and installing it needs root. Run: apt-get install etcd-server"
     say "installing etcd"
-    # Debian's package would start a service; the lab needs only the program.
+    # Debian's package would also start a service, but the lab needs only the program.
     apt-get update -qq >/dev/null 2>&1 || true
     RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends etcd-server >/dev/null 2>&1 ||
         fail "cannot install etcd. Run: apt-get install etcd-server"
-    # Some init systems ignore the runlevel.
+    # Some init systems ignore the runlevel and start the service anyway.
     [ ! -d /run/systemd/system ] || systemctl disable --quiet --now etcd ||
         say "the etcd service is now running; the lab does not need it"
 }
@@ -45,7 +45,8 @@ build_apiserver() {
     trap 'rm -rf "$project"' EXIT
     cd "$project"
     export GOFLAGS=-mod=mod
-    # Kubernetes' go.mod gives modules within its repository a version that does not exist; this module replaces it.
+    # Kubernetes' go.mod requires the modules of its own repository in a version that does not exist. The new module
+    # replaces this version.
     source=$(go mod download -json "k8s.io/kubernetes@v$version" | sed -n 's/^\t"Dir": "\(.*\)",*$/\1/p')
     [ -d "$source" ] || fail "cannot download k8s.io/kubernetes@v$version"
     {
@@ -84,7 +85,7 @@ url=https://127.0.0.1:$port
 configmaps=1000
 patience=60 # seconds for a server to be ready
 
-# Pids, if running.
+# Process ids; empty if the process is not running.
 etcd='' apiserver='' command=''
 
 need() { # need PROGRAM WHERE-FROM
@@ -102,7 +103,7 @@ look() {
     [ -x "$tools/bin/kube-apiserver" ] || fail "$tools/bin/kube-apiserver is missing. Run: make kubernetes-lab"
     [[ $port =~ ^[1-9][0-9]{0,4}$ ]] && [ "$port" -le 65535 ] ||
         fail "HOPTAX_KUBERNETES_PORT is $port; it must be a port from 1 to 65535"
-    # The servers inherit the lock, so it is free only after they have ended.
+    # The servers inherit the lock. So it is released only when they have ended.
     exec 9<"$here"
     flock -n 9 || fail "another lab of this project is running. Wait until it ends"
     ! (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null ||
@@ -116,7 +117,7 @@ certificate() {
         -extfile <(printf '%s\n' "$3") -out "$1.pem"
 }
 
-# Creates certificates and a token, for each run, readable by this user only.
+# Creates new certificates and a new token for each run. Only this user can read them.
 make_credentials() {
     rm -rf "$lab"
     mkdir -m 700 "$lab" "$lab/private"
@@ -137,8 +138,8 @@ make_credentials() {
     echo "$(cat token),measurer,measurer,system:masters" >private/tokens.csv
 }
 
-# start NAME PROGRAM …: starts a server in its own session, so that a terminal's Ctrl-C stops the command before the
-# servers. The kernel kills it if this script is killed. Its pid is then in $!.
+# start NAME PROGRAM …: starts a server in its own session. So Ctrl-C in a terminal does not stop the servers before the
+# command ends. If this script is killed, the kernel kills the server. Afterwards $! is the server's pid.
 start() {
     local name=$1
     shift
@@ -146,7 +147,7 @@ start() {
     setsid setpriv --pdeathsig KILL "$@" </dev/null >>"$lab/private/$name.log" 2>&1 &
 }
 
-# wait_for NAME PID PROBE: waits until the probe succeeds; otherwise prints the end of the server's log and exits.
+# wait_for NAME PID PROBE: waits until the probe succeeds. If it does not, prints the end of the server's log and exits.
 wait_for() {
     local end=$((SECONDS + patience))
     until $3; do
@@ -162,15 +163,15 @@ give_up() { # give_up NAME WHAT
     fail "$1 $2"
 }
 
-# The log line depends on etcd's version and log format, but always ends with the address.
+# The format of the log line depends on etcd's version and log format, but the line always ends with the address.
 etcd_port() { sed -n '/serving.*client/{/insecure/s/.*127\.0\.0\.1:\([0-9]*\).*/\1/p}' "$lab/private/etcd.log" | grep -m 1 .; }
 etcd_ready() { etcd_port >/dev/null; }
 ask() { curl --silent --fail --max-time 10 --cacert "$lab/ca.pem" --cert "$lab/client.pem" --key "$lab/client.key" "$@"; }
 apiserver_ready() { ask --output /dev/null "$url/readyz"; }
 
 start_etcd() {
-    # Port 0: the kernel chooses a port, which the log reports. Writes are not flushed, because the data is deleted at
-    # the end and the disk's pauses would slow every CREATE.
+    # Port 0 means that the kernel chooses a port, which the log reports. Writes are not flushed: the data is deleted at
+    # the end anyway, and the disk's pauses would slow every CREATE.
     start etcd etcd --name lab --data-dir "$lab/private/etcd" --unsafe-no-fsync --quota-backend-bytes 8589934592 \
         --listen-client-urls http://127.0.0.1:0 --advertise-client-urls http://127.0.0.1:0 \
         --listen-peer-urls http://127.0.0.1:0 --initial-advertise-peer-urls http://127.0.0.1:0 \
@@ -183,23 +184,24 @@ start_apiserver() {
     local private=$lab/private
     local flags=(
         --etcd-servers "http://127.0.0.1:$(etcd_port)"
-        # Created objects never change, so compacting would free nothing and take time during trials.
+        # Created objects never change. So compacting would free nothing, and would take time during trials.
         --etcd-compaction-interval 0
         --bind-address 127.0.0.1 --advertise-address 127.0.0.1 --secure-port "$port"
-        # Otherwise it complains about a loopback address.
+        # Without this option the API server complains about a loopback address.
         --endpoint-reconciler-type none
         --service-cluster-ip-range 10.0.0.0/24
         --tls-cert-file "$private/server.pem" --tls-private-key-file "$private/server.key"
         --client-ca-file "$lab/ca.pem" --token-auth-file "$private/tokens.csv" --anonymous-auth=false
         --authorization-mode RBAC
-        # Required, although no request uses such a token. The plugin would wait for accounts that a controller
-        # creates.
+        # The key options are required, although no request uses such a token. The plugin is disabled because it would
+        # wait for accounts that a controller creates.
         --service-account-issuer https://kubernetes --service-account-key-file "$private/server.pem"
         --service-account-signing-key-file "$private/server.key" --disable-admission-plugins ServiceAccount
-        # No limit on concurrent requests: otherwise requests would be queued or answered with 429, and the limit
-        # would be measured.
+        # Disables the limits on concurrent requests. Otherwise requests would be queued or answered with 429, and the
+        # result would show the limit.
         --enable-priority-and-fairness=false --max-requests-inflight 0 --max-mutating-requests-inflight 0
-        # Otherwise it lists every kind of object once a minute, which times out with an etcd as old as Debian's.
+        # Without this option the API server lists every kind of object once a minute. This times out with an etcd as
+        # old as Debian's.
         --feature-gates SizeBasedListCostEstimate=false
     )
     start kube-apiserver "$tools/bin/kube-apiserver" "${flags[@]}"
@@ -207,8 +209,8 @@ start_apiserver() {
     wait_for kube-apiserver "$apiserver" apiserver_ready
 }
 
-# Creates the namespace, and settings-0000 … settings-0999 of about 1 KiB, with one curl: a section of its
-# configuration for each.
+# Creates the namespace and the ConfigMaps settings-0000 … settings-0999 of about 1 KiB each. One curl creates all
+# ConfigMaps; its configuration has a section for each.
 make_configmaps() {
     local made filling
     ask --output /dev/null -H 'content-type: application/yaml' --data '{metadata: {name: hoptax}}' "$url/api/v1/namespaces" ||
@@ -222,13 +224,14 @@ make_configmaps() {
     done | sed '$d' >"$lab/private/configmaps"
     made=$(curl --silent --max-time 60 --config "$lab/private/configmaps" | grep -cx 201) || true
     [ "$made" = "$configmaps" ] || fail "only $made of $configmaps ConfigMaps were created"
-    # Wait until the cache has the last one. This read also makes the API server report its counter of reads.
+    # Wait until the API server's cache contains the last ConfigMap. This read also makes the API server report its
+    # counter of reads.
     ask --output /dev/null --retry 20 --retry-delay 1 --retry-all-errors \
         "$url/api/v1/namespaces/hoptax/configmaps/settings-$(printf %04d $((configmaps - 1)))?resourceVersion=0" ||
         fail "cannot read the ConfigMaps"
 }
 
-# stop PID: kills the process, because none of its data is kept.
+# stop PID: kills the process at once, because none of its data is kept.
 stop() {
     [ -n "$1" ] || return 0
     kill -KILL "$1" 2>/dev/null || true
@@ -243,7 +246,7 @@ take_down() {
     rm -rf "$lab"
 }
 
-# gone PID SECONDS: succeeds if the process ends within that time.
+# gone PID SECONDS: succeeds if the process ends within this number of seconds.
 gone() {
     local end=$((SECONDS + $2))
     while kill -0 "$1" 2>/dev/null; do
@@ -252,8 +255,8 @@ gone() {
     done
 }
 
-# A terminal sends INT to all its processes, so the command gets it too; TERM is passed on here. If the command does
-# not end, it is killed. A second signal ends the lab at once.
+# A terminal sends INT to all its processes, so the command receives INT too. TERM is forwarded to the command here. If
+# the command does not end, it is killed. A second signal ends the lab at once.
 end_command() { # end_command SIGNAL STATUS
     trap "exit $2" INT TERM HUP
     [ "$1" = INT ] && gone "$command" 15 || kill -TERM "$command" 2>/dev/null || true
@@ -272,7 +275,7 @@ run() {
     start_apiserver
     make_configmaps
     say "$url is ready with $configmaps ConfigMaps, after $((SECONDS - began)) s" >&2
-    # Bash would otherwise close a background command's input and make it ignore INT.
+    # Without this, bash would close the input of a background command and make the command ignore INT.
     KUBE_APISERVER_PID=$apiserver setpriv --pdeathsig TERM env --default-signal=INT,QUIT "$@" <&0 9<&- &
     command=$!
     trap 'end_command INT 130' INT

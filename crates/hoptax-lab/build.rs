@@ -1,4 +1,4 @@
-//! Rebuilds when a pack is added, changed or removed: packs are embedded in the binary.
+//! Rebuilds hoptax when a pack is added, changed or removed, because packs are embedded in the binary.
 
 fn main() {
     println!("cargo:rerun-if-changed=../../gateways");

@@ -1,10 +1,11 @@
-//! The chunked coding: encoding and decoding round-trip, and a simple reference decoder agrees with ours.
+//! The chunked coding: encoding followed by decoding gives the same data, and a simple reference decoder agrees with
+//! ours.
 
 use hoptax_wire::http1::{MAX_CHUNK_LINE, ResponseDecoder, Step, chunk_size_line};
 
 const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
 
-/// `input` is used twice: as a chunked body, and as data to encode.
+/// Uses `input` twice: as a chunked body, and as data to encode.
 pub fn holds(input: &[u8]) {
     if let Some((body, consumed)) = decode(input) {
         assert_eq!(plainly(input), Some((body, consumed)), "the reference decoder disagrees");
@@ -13,7 +14,7 @@ pub fn holds(input: &[u8]) {
     assert_eq!(decode(&encoded), Some((data, encoded.len())), "encoding does not round-trip");
 }
 
-/// The body and its length in the input; `None` if it is incomplete or malformed.
+/// The body and its length in the input; `None` if the body is incomplete or malformed.
 fn decode(input: &[u8]) -> Option<(Vec<u8>, usize)> {
     let mut decoder = ResponseDecoder::new();
     decoder.begin(false);
@@ -32,7 +33,8 @@ fn decode(input: &[u8]) -> Option<(Vec<u8>, usize)> {
     }
 }
 
-/// Reference decoder for complete input: the grammar of RFC 9112 §7.1, except inside extensions and trailers.
+/// Reference decoder for complete input. It follows the grammar of RFC 9112 §7.1, but does not check extensions and
+/// trailers.
 fn plainly(input: &[u8]) -> Option<(Vec<u8>, usize)> {
     let line_end = |at: usize| input[at..].windows(2).position(|pair| pair == b"\r\n").map(|end| at + end);
     let (mut at, mut body) = (0, Vec::new());
@@ -54,7 +56,8 @@ fn plainly(input: &[u8]) -> Option<(Vec<u8>, usize)> {
     trailers_end(input, at).map(|end| (body, end))
 }
 
-/// Offset after the empty line that ends the trailers. Their lines can end with a lone LF (RFC 9112 §2.2 allows it).
+/// Offset after the empty line that ends the trailers. A line of the trailers can end with a lone LF (RFC 9112 §2.2
+/// allows it).
 fn trailers_end(input: &[u8], mut at: usize) -> Option<usize> {
     loop {
         let length = input[at..].iter().position(|&byte| byte == b'\n')? + 1;

@@ -1,12 +1,13 @@
-//! Encoded histograms from another process or a file: decoding is bounded and never panics, decoded histograms can be
-//! summed and queried, and encoding them again gives the same histogram.
+//! Encoded histograms from another process or a file. Decoding never panics and its memory is bounded. Decoded
+//! histograms can be summed and queried, and encoding them again gives the same histogram.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hoptax_load::histogram::{Encoded, TRIAL_DIGITS, empty};
 use hoptax_stats::{Statistic, merge};
 
-/// First byte even: the rest is base64 text, as in a record. Odd: the rest is the bytes that the text would encode.
+/// If the first byte is even, the rest is base64 text, as in a record. If it is odd, the rest is the decoded form of
+/// such text.
 pub fn holds(input: &[u8]) {
     let Some((kind, input)) = input.split_first() else { return };
     let text =

@@ -4,7 +4,7 @@ use hoptax_plan::{Context, PackInfo, Plan, PlanError, parse};
 use hoptax_record::plan as kept;
 use std::path::PathBuf;
 
-/// The text of a plan; the text after each NUL is a `--set`.
+/// `input` is the text of a plan, followed by a NUL and a `--set` any number of times.
 pub fn holds(input: &[u8]) {
     let Ok(typed) = std::str::from_utf8(input) else { return };
     let mut parts = typed.split('\0');

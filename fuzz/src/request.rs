@@ -1,4 +1,4 @@
-//! Requests: the same events on every split, and framing that agrees with a simple reading of the header fields.
+//! Requests: every split gives the same events, and the framing agrees with a simple reading of the header fields.
 
 use super::split::{self, Event, Step, same_however_cut};
 use hoptax_wire::http1::{self, Framing, HeadCache, RequestDecoder, RequestHead, RequestStep, Version};
@@ -57,7 +57,7 @@ fn describe(input: &[u8], head: &RequestHead) -> String {
     assert!(http1::is_token(&method), "{method:?}");
     assert!(!target.is_empty());
     assert_eq!(head.is_head, method == "HEAD");
-    // Empty lines before a request are consumed with it if they arrive with it.
+    // If empty lines arrive together with the request that follows them, they are consumed with it.
     format!(
         "{method} {target} {:?} {:?} {} {}",
         head.version, head.framing, head.keep_alive, head.expect_continue

@@ -1,12 +1,12 @@
-//! Responses: the same events on every split, with and without a cache of heads, and framing that agrees with a simple
-//! reading of the header fields.
+//! Responses: every split gives the same events, with and without a cache of heads, and the framing agrees with a
+//! simple reading of the header fields.
 
 use super::split::{self, Event, Step, same_however_cut};
 use hoptax_wire::http1::{
     self, Framing, HeadCache, Malformed, ParsedResponse, ResponseDecoder, ResponseHead, Step as Found,
 };
 
-/// The first byte determines whether the request was HEAD and whether the connection ends; the rest is the response.
+/// The first byte determines whether the request was HEAD and whether the connection ends. The rest is the response.
 pub fn holds(input: &[u8]) {
     let Some((options, input)) = input.split_first() else { return };
     let (to_head, twice) = (options & 1 == 1, options & 2 == 2);
@@ -96,7 +96,7 @@ fn confirm(head: &[u8], parsed: ResponseHead, to_head: bool) {
     assert!(!(parsed.keep_alive && parsed.framing == Framing::UntilClose));
 }
 
-/// Checks the end of the connection: it completes a body without framing, cuts off any other response, and has no
+/// Checks the end of the connection. It completes a body without framing, cuts off any other response, and has no
 /// effect between responses.
 fn ends(input: &[u8], to_head: bool) {
     let mut decoder = ResponseDecoder::new();

@@ -1,5 +1,5 @@
-//! Load specs: any JSON is a spec or an error, a serialized spec is parsed back unchanged, and validation never
-//! panics.
+//! Load specs: any JSON is either a spec or an error, a serialized spec is parsed back unchanged, and validation
+//! never panics.
 
 use hoptax_load::spec::LoadSpec;
 use serde_json::Value;
@@ -16,7 +16,8 @@ pub fn holds(input: &[u8]) {
     }
 }
 
-/// True if equal, except for the last digit of fractional numbers, whose parsing is not exact by default.
+/// True if both are equal. The last digit of fractional numbers may differ, because parsing them is not exact by
+/// default.
 fn alike(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Array(left), Value::Array(right)) => {

@@ -1,9 +1,10 @@
-//! Input in pieces: the split must not affect the events.
+//! Input in pieces: the events must not depend on where the input is split.
 
-/// Number of places at which input is cut in two: short input is cut everywhere, long input at evenly spaced places.
+/// Number of places at which input is cut in two. Short input is cut everywhere, and long input at evenly spaced
+/// places.
 const CUTS: usize = 64;
 
-/// An event of a decoder; the parts of one body are joined.
+/// An event of a decoder. The parts of one body are joined.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Event {
     Head(String),
@@ -12,10 +13,11 @@ pub(crate) enum Event {
     Malformed(String),
 }
 
-/// Result of one step of a decoder: the bytes consumed, and the event; `None` if it needs more input.
+/// Result of one step of a decoder: the bytes consumed and the event. `None` if the decoder needs more input.
 pub(crate) type Step = Option<(usize, Option<Event>)>;
 
-/// Feeds `pieces` to a decoder as a connection does: unconsumed bytes are kept and precede the next piece.
+/// Feeds `pieces` to a decoder as a connection does: bytes that were not consumed are kept and precede the next
+/// piece.
 pub(crate) fn events(pieces: &[&[u8]], mut step: impl FnMut(&[u8]) -> Step) -> Vec<Event> {
     let mut events: Vec<Event> = Vec::new();
     let mut kept: Vec<u8> = Vec::new();
@@ -46,8 +48,8 @@ fn add(events: &mut Vec<Event>, event: Option<Event>) {
     }
 }
 
-/// Asserts that `read` returns the same events for the whole `input`, byte by byte, and cut in two, and that bytes
-/// after it only add events. Returns the events.
+/// Asserts that `read` returns the same events for the whole `input`, for single bytes, and for `input` cut in two.
+/// Also asserts that more bytes after `input` only add events. Returns the events.
 pub(crate) fn same_however_cut(input: &[u8], read: impl Fn(&[&[u8]]) -> Vec<Event>) -> Vec<Event> {
     let whole = read(&[input]);
     let bytes: Vec<&[u8]> = input.chunks(1).collect();
@@ -63,7 +65,7 @@ pub(crate) fn same_however_cut(input: &[u8], read: impl Fn(&[&[u8]]) -> Vec<Even
     whole
 }
 
-/// Asserts that `all` begins with `front`, whose last body may be longer in `all`.
+/// Asserts that the events `all` start with the events `front`, whose last body may be longer in `all`.
 fn assert_begins(all: &[Event], front: &[Event], how: &str) {
     let begins = match front.split_last() {
         Some((Event::Body(part), before)) => match all.get(before.len()) {

@@ -1,4 +1,4 @@
-// The parts of Apache ECharts that the report's charts use.
+// The parts of Apache ECharts that the charts of reports use.
 export { init } from "echarts/core";
 import { use } from "echarts/core";
 import { BarChart, CustomChart, LineChart, ScatterChart } from "echarts/charts";

@@ -1,7 +1,7 @@
-//! Budgets: limits compared with measured figures.
+//! Budgets: compares measured figures with limits.
 //!
-//! A budget is breached only if the *whole* interval is beyond the limit. Without an interval (one trial), the value
-//! decides.
+//! A budget is breached only if the *whole* interval is beyond the limit. If there is no interval (one trial only), the
+//! value itself is compared.
 
 use super::case::Case;
 use super::merged;
@@ -15,11 +15,11 @@ use hoptax_stats::{Contrast, Estimate, change, change_of_figures};
 /// The result of one budget for one case.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BudgetResult {
-    /// The case.
+    /// Name of the case.
     pub case: String,
-    /// The case's gateway.
+    /// Label of the case's gateway.
     pub gateway: String,
-    /// The limited metric.
+    /// The metric that the budget limits.
     pub metric: Metric,
     /// Upper limit.
     pub max: Option<f64>,
@@ -27,18 +27,18 @@ pub struct BudgetResult {
     pub min: Option<f64>,
     /// The measured figure.
     pub measured: Option<Estimate>,
-    /// The change and its limits; absent for a budget in the metric's own unit.
+    /// The change and its limits. Absent if the budget is in the metric's own unit.
     pub change: Option<ChangeResult>,
     /// Kept, breached or not measured.
     pub outcome: Outcome,
-    /// Why the metric was not measured; absent if it was.
+    /// Why the metric was not measured. Absent if it was.
     pub reason: Option<String>,
 }
 
-/// A change and its limits, all as shares of the reference: 0.1 is a tenth more.
+/// A change and its limits, all as shares of the reference: 0.1 means an increase by one tenth.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChangeResult {
-    /// Name of the reference.
+    /// Name of the reference that the change is relative to.
     pub against: String,
     /// Upper limit.
     pub max: Option<f64>,
@@ -46,21 +46,21 @@ pub struct ChangeResult {
     pub min: Option<f64>,
     /// The figure of the reference.
     pub reference: Option<Estimate>,
-    /// The change; without an interval if the reference's interval contains zero.
+    /// The change. It has no interval if the reference's interval contains zero.
     pub measured: Option<Estimate>,
-    /// How much direct changed from the baseline run to this one. The limits are widened by it, because the machine
-    /// changed and not the gateway. Zero within one run.
+    /// How much direct changed from the baseline run to this one. Both limits are widened by this much, because it is a
+    /// change of the machine and not of the gateway. Zero if the reference is in the same run.
     pub drift: f64,
 }
 
 /// The run that changes are relative to.
 #[derive(Debug, Clone, Copy)]
 pub struct Baseline<'a> {
-    /// Its name in messages.
+    /// The run's name in messages.
     pub name: &'a str,
-    /// Its trials.
+    /// The run's trials.
     pub side: &'a Side<'a>,
-    /// Its cases.
+    /// The run's cases.
     pub cases: &'a [Case],
 }
 
@@ -189,7 +189,7 @@ impl Judge<'_> {
 
 impl ChangeResult {
     fn breached(&self, value: &Estimate) -> bool {
-        // Several trials without an interval: the reference may be zero, so a share of it means nothing.
+        // There are several trials but no interval. The reference may then be zero, and a share of zero means nothing.
         if value.trials > 1 && value.interval().is_none() {
             return false;
         }
@@ -197,7 +197,7 @@ impl ChangeResult {
     }
 }
 
-/// The values of two contenders in the rounds that both have.
+/// The values of two contenders, in the rounds that have values for both.
 pub(super) fn pairs(
     first: (&Side<'_>, &str, usize),
     second: (&Side<'_>, &str, usize),
@@ -248,7 +248,8 @@ mod tests {
             run.direct(round as u32, 100, 100);
             run.push(via("nginx", round as u32).all_at_us(via_us));
         }
-        // Added: 50 µs. Of 27 draws 7 have the median 140 and 7 have 160: s*² = 100 · 14/27, and t(2)·√1.5·s* = 37.9.
+        // 50 µs are added. Of 27 draws, 7 have the median 140 and 7 have 160: s*² = 100 · 14/27, and t(2)·√1.5·s* =
+        // 37.9.
         assert_eq!(outcome(&mut run, Metric::AddedP50, Some(10.0), None), Outcome::Breached);
         assert_eq!(outcome(&mut run, Metric::AddedP50, Some(15.0), None), Outcome::Kept);
         assert_eq!(outcome(&mut run, Metric::AddedP50, None, Some(90.0)), Outcome::Breached);
@@ -308,7 +309,8 @@ mod tests {
 
     #[test]
     fn changes_within_a_run_are_paired() {
-        // The machine is three times as slow in the last round; pr always takes 20 % more than main.
+        // The machine is three times as slow in the last round. The gateway `pr` always takes 20 % more time than
+        // `main`.
         let mut run = Run::closed(1);
         for (round, speed) in [1, 2, 3].into_iter().enumerate() {
             let round = round as u32;
@@ -337,7 +339,7 @@ mod tests {
         let worse = Run::steady(5, 100, &[("nginx", 180)]);
         let result = against_baseline(&base, &worse, Metric::P50);
         assert_eq!((result.outcome, &*result.change.expect("relative").against), (Outcome::Breached, "base"));
-        // Everything takes 20 % longer, including direct: the machine is slower.
+        // Everything takes 20 % longer, including direct, so the machine is slower and not the gateway.
         let slower = Run::steady(5, 120, &[("nginx", 180)]);
         let result = against_baseline(&base, &slower, Metric::P50);
         assert_eq!(result.outcome, Outcome::Kept, "{result:?}");

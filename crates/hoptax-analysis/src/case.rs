@@ -1,4 +1,4 @@
-//! One case: all valid trials of a contender at a load point.
+//! A case: all valid trials of a contender at a load point.
 
 use super::counts::{failures, sum_counts};
 use super::events::{self, EventFigures};
@@ -17,12 +17,12 @@ use hoptax_record::{DIRECT, Failure};
 use hoptax_stats::share;
 use std::collections::BTreeMap;
 
-/// TLS handshakes of all trials, including warm-up.
+/// TLS handshakes of all trials, including the warm-up.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tls {
-    /// Counts by kind.
+    /// Numbers of handshakes by kind.
     pub tally: TlsTally,
-    /// Handshake done − connection established.
+    /// Time from the established connection to the completed handshake.
     pub handshake: Latency,
 }
 
@@ -46,7 +46,7 @@ impl Tls {
     }
 }
 
-/// One case, computed from its valid trials. Unmeasured members are absent.
+/// A case, computed from its valid trials. Figures that were not measured are absent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Case {
     /// Name of the case in findings.
@@ -57,27 +57,27 @@ pub struct Case {
     pub load: Load,
     /// Number of valid trials.
     pub trials: u32,
-    /// Why there is no valid trial; absent if there is one, or if none was started.
+    /// Why there is no valid trial. Absent if there is a valid trial, or if no trial was started.
     pub failed: Option<Failure>,
     /// Trials that failed.
     pub failed_trials: Vec<FailedTrial>,
     /// Throughput.
     pub throughput: Option<Throughput>,
-    /// Completed − scheduled.
+    /// Distribution of completed − scheduled.
     pub response_time: Option<Latency>,
-    /// Completed − sent.
+    /// Distribution of completed − sent.
     pub service_time: Option<Latency>,
-    /// Sent − scheduled.
+    /// Distribution of sent − scheduled.
     pub send_lag: Option<Latency>,
-    /// First byte of the answer − sent.
+    /// Distribution of first byte of the answer − sent.
     pub first_byte: Option<Latency>,
-    /// Duration of each connect, including warm-up.
+    /// Time to establish each connection, including the warm-up.
     pub connect: Option<Latency>,
-    /// TLS handshakes, including warm-up; absent without TLS.
+    /// TLS handshakes, including the warm-up. Absent without TLS.
     pub tls: Option<Tls>,
-    /// The targets of a mix, in the plan's order; empty if there is only one.
+    /// Figures of each target of a mix, in the plan's order. Empty if the plan has only one target.
     pub targets: Vec<TargetFigures>,
-    /// Outcomes, summed.
+    /// Numbers of requests by outcome, summed over all trials.
     pub counts: Option<Counts>,
     /// Connections.
     pub connections: Option<Connections>,
@@ -93,7 +93,7 @@ pub struct Case {
     pub tax: Option<Tax>,
     /// Figures of quiet windows only; absent if steal was not recorded.
     pub quiet: Option<QuietFigures>,
-    /// The path split; absent without usable timestamps of the upstream.
+    /// The path split. Absent if the upstream sent no usable timestamps.
     pub path: Option<Path>,
     /// What clients saw around each event of the plan.
     pub events: Vec<EventFigures>,
@@ -101,7 +101,7 @@ pub struct Case {
     pub findings: Vec<&'static str>,
     /// Each trial over time, for charts.
     pub series: Vec<Series>,
-    /// Distribution for charts: (1 ÷ share of samples beyond, response time in µs).
+    /// Distribution of the response times, for charts, as points (1 ÷ share of slower samples, response time in µs).
     pub curve: Vec<(f64, f64)>,
 }
 
@@ -138,7 +138,7 @@ impl Case {
         }
     }
 
-    /// A case from its valid trials; tax and findings need other cases and are added later.
+    /// Computes a case from its valid trials. Tax and findings need other cases, so they are added later.
     pub(super) fn new(gateway: &str, load: &Load, trials: &[Trial<'_>]) -> Self {
         if trials.is_empty() {
             return Self::unmeasured(gateway, load);
@@ -171,7 +171,7 @@ impl Case {
         self.gateway == DIRECT
     }
 
-    /// Errors and timeouts ÷ scheduled requests; absent if nothing was scheduled.
+    /// Errors and timeouts ÷ scheduled requests. Absent if no request was scheduled.
     pub fn error_share(&self) -> Option<f64> {
         let counts = self.counts.as_ref()?;
         share(failures(counts) as f64, counts.scheduled as f64)
@@ -262,7 +262,8 @@ mod tests {
     fn percentiles_come_from_merged_histograms() {
         let mut run = Run::closed(1);
         run.direct(0, 100, 100);
-        // 1,000 samples at 100 µs and 1,000 at 300 µs: the merged p90 is 300 µs, the mean of the two p90 would be 200.
+        // 1,000 samples at 100 µs and 1,000 samples at 300 µs. The merged p90 is 300 µs, and the mean of the two p90s
+        // would be 200 µs.
         run.push(via("nginx", 0).all_at_us(100)).push(via("nginx", 1).all_at_us(300));
         let analysis = run.analyse();
         let response = analysis.case("nginx", 0).expect("measured").response_time.clone().expect("measured");

@@ -1,8 +1,8 @@
-//! Why requests failed, in words.
+//! Describes in words why requests failed.
 
 use hoptax_load::record::Cause;
 
-/// A cause as the predicate of "requests": `3 were refused a connection`.
+/// A cause, as the predicate of a sentence about requests: `3 were refused a connection`.
 pub fn words(cause: Cause) -> &'static str {
     match cause {
         Cause::ConnectRefused => "were refused a connection",

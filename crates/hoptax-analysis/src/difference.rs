@@ -2,9 +2,9 @@
 
 use hoptax_stats::Estimate;
 
-/// Changes below this share of the first figure are never reported as differences: the placement of a process in memory
-/// moves figures as much (T. Mytkowicz and others, "Producing wrong data without doing anything obviously wrong!",
-/// ASPLOS 2009).
+/// Changes below this share of the first figure are never reported as differences. The place of a process in memory
+/// alone can change figures by as much (T. Mytkowicz and others, "Producing wrong data without doing anything obviously
+/// wrong!", ASPLOS 2009).
 pub const LEAST_CHANGE: f64 = 0.01;
 
 /// An estimated difference, and whether it is distinguishable from noise.
@@ -12,12 +12,13 @@ pub const LEAST_CHANGE: f64 = 0.01;
 pub struct Difference {
     /// The value with its interval over rounds.
     pub estimate: Estimate,
-    /// True if the interval excludes "no tax" and the estimate exceeds the noise floor.
+    /// True if the interval excludes the value for "no tax" and the estimate exceeds the noise floor.
     pub distinguishable: bool,
 }
 
 impl Difference {
-    /// Distinguishable if the interval excludes `neutral` and the estimate is farther from it than the floor.
+    /// The difference is distinguishable if the interval excludes `neutral` and the estimate differs from `neutral` by
+    /// more than `floor`.
     pub(super) fn new(estimate: Estimate, neutral: f64, floor: Option<f64>) -> Self {
         let distance = (estimate.estimate - neutral).abs();
         let above_floor = floor.is_some_and(|floor| distance > floor);

@@ -1,7 +1,8 @@
-//! What clients saw around the plan's events, compared with the rest of the same trials.
+//! Compares what clients saw around the plan's events with the rest of the same trials.
 //!
-//! A window belongs to the latest event that has begun, until [`AFTER_NS`] after that event is done. Windows of no
-//! event are the quiet stretch of the trial. All trials of a case count together, and intervals are over rounds.
+//! Each window belongs to the latest event that has begun, until [`AFTER_NS`] after the end of that event. Windows that
+//! belong to no event form the quiet stretch of the trial. All trials of a case are taken together, and intervals are
+//! over rounds.
 
 use super::counts::failures as failures_of;
 use super::trial::Trial;
@@ -13,47 +14,49 @@ use hoptax_record::EventRecord;
 use hoptax_stats::{Estimate, Rounds, Statistic, Units, merge, of_mean, of_merged};
 use std::collections::BTreeMap;
 
-/// How long after its end an event still owns windows: old workers exit, pools fill, routes settle.
+/// Windows up to this long after the end of an event still belong to it. In this time, old workers exit, connection
+/// pools fill, and routes settle.
 const AFTER_NS: u64 = SECOND;
 
-/// Largest share of unsuccessful answers outside of all events at which the others count as effects of the events.
+/// Largest share of unsuccessful answers outside of all events for which the other unsuccessful answers count as
+/// effects of the events.
 const FEW: f64 = 0.001;
 
-/// One event of a case.
+/// The figures of one event of a case.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EventFigures {
     /// The action, with its settings.
     pub event: String,
-    /// Planned time, s from the beginning of the measured time.
+    /// Planned time of the event, in seconds after the beginning of the measured time.
     pub at_s: f64,
-    /// Trials in which it succeeded.
+    /// Number of trials in which the event succeeded.
     pub trials: u32,
-    /// Why it failed in the others; each reason once.
+    /// Reasons why the event failed in other trials, without repetitions.
     pub failed: Vec<String>,
-    /// How long it took, µs.
+    /// How long the event took, µs.
     pub took_us: Option<Estimate>,
-    /// Of `change-route`: time until the new route answered, µs.
+    /// For `change-route` only: time until the new route answered, µs.
     pub new_route_after_us: Option<Estimate>,
-    /// Figures of its windows.
+    /// Figures of the windows that belong to the event.
     pub around: Stretch,
-    /// Figures of the same trials' windows that belong to no event.
+    /// Figures of the windows of the same trials that belong to no event.
     pub quiet: Stretch,
 }
 
 /// What clients saw in a set of windows.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Stretch {
-    /// Total time of all trials, s.
+    /// Total time over all trials, s.
     pub seconds: f64,
-    /// Requests answered.
+    /// Number of requests with a complete answer.
     pub completed: u64,
-    /// Unsuccessful answers among them, for example for an upstream that is down.
+    /// Number of these answers that were unsuccessful, for example because the upstream was down.
     pub not_ok: u64,
-    /// Requests without a complete answer.
+    /// Number of requests without a complete answer.
     pub failed: u64,
-    /// Causes of the failures.
+    /// Number of failed requests by cause.
     pub causes: BTreeMap<Cause, u64>,
-    /// Connections opened to replace others. With keep-alive this is the number of dropped connections.
+    /// Connections opened to replace others. With keep-alive, this is the number of connections that were dropped.
     pub connections_opened: u64,
     /// 99th percentile of the response times, µs, with two significant digits.
     pub p99_us: Option<Estimate>,
@@ -61,7 +64,7 @@ pub struct Stretch {
     pub slowest_us: Option<Estimate>,
 }
 
-/// The events of a case, in the order of the plan.
+/// The figures of each event of a case, in the plan's order.
 pub(super) fn figures(trials: &[Trial<'_>]) -> Vec<EventFigures> {
     let most = trials.iter().map(|trial| trial.record.events.len()).max().unwrap_or(0);
     (0..most).filter_map(|index| of_event(trials, index)).collect()
@@ -126,14 +129,15 @@ fn failures(window: &Window) -> u64 {
     window.timeouts + window.errors
 }
 
-/// The event that each window of a trial belongs to. Events own windows until `after_ns` after they are done.
+/// For each window of a trial, the index of the event that it belongs to. Windows up to `after_ns` after the end of an
+/// event belong to it.
 fn owners(trial: &Trial<'_>, after_ns: u64) -> Vec<Option<usize>> {
     let mut owners = vec![None; trial.load.windows.len()];
     for (index, event) in trial.record.events.iter().enumerate() {
         let Some(at) = event.at_ns else { continue };
         let answered = event.new_route.map_or(at, |new| at + new.after_ns);
         let end = event.done_ns.unwrap_or(at).max(answered).saturating_add(after_ns);
-        // A later event takes over from its beginning on.
+        // From the beginning of a later event on, windows belong to that event.
         let first = (at / WINDOW_NS) as usize;
         for (number, owner) in owners.iter_mut().enumerate().skip(first) {
             let earlier = if number as u64 * WINDOW_NS < end { Some(index) } else { None };
@@ -144,7 +148,7 @@ fn owners(trial: &Trial<'_>, after_ns: u64) -> Vec<Option<usize>> {
 }
 
 impl Trial<'_> {
-    /// True if an event of the plan happened in this trial.
+    /// True if an event of the plan took place in this trial.
     pub(super) fn has_events(&self) -> bool {
         self.record.events.iter().any(|event| event.at_ns.is_some())
     }
@@ -154,7 +158,7 @@ impl Trial<'_> {
         owners(self, AFTER_NS).iter().map(Option::is_some).collect()
     }
 
-    /// True if the unsuccessful answers are effects of the plan's events: outside of them there are hardly any.
+    /// True if the plan's events caused the unsuccessful answers: almost none occurred outside of the events.
     pub(super) fn rejects_by_events_only(&self, timeout_ns: u64) -> bool {
         let owners = owners(self, AFTER_NS.saturating_add(timeout_ns));
         let beside = self.load.windows.iter().zip(&owners).filter(|(_, owner)| owner.is_none());
@@ -164,13 +168,13 @@ impl Trial<'_> {
         self.has_events() && rejected as f64 <= all as f64 * FEW
     }
 
-    /// Failed requests caused by the plan's events.
+    /// Number of failed requests that the plan's events caused.
     pub(super) fn failures_of_events(&self, timeout_ns: u64) -> u64 {
         failures_of(&self.load.counts).saturating_sub(self.failures_beside_events(timeout_ns))
     }
 
-    /// Failed requests outside of all events. A request that an event delays fails only after `timeout_ns`, so events
-    /// own windows that much longer.
+    /// Number of failed requests outside of all events. A request that an event delays fails only after `timeout_ns`,
+    /// so windows belong to an event for that much longer.
     pub(super) fn failures_beside_events(&self, timeout_ns: u64) -> u64 {
         let all = failures_of(&self.load.counts);
         if !self.has_events() {
@@ -185,7 +189,7 @@ impl Trial<'_> {
             .map(|(window, _)| failures(window))
             .sum();
         let seen: u64 = windows.iter().map(failures).sum();
-        // Requests that failed after the last window were sent before it ended.
+        // Requests that failed after the last window were sent before the end of that window.
         let after = if owners.last().is_some_and(Option::is_none) { all.saturating_sub(seen) } else { 0 };
         beside + after
     }
@@ -209,8 +213,8 @@ mod tests {
         }
     }
 
-    /// Five seconds of 1 ms responses with a restart at 2 s. After it two windows take 80 ms, one has thirty failures,
-    /// and six are empty.
+    /// Five seconds of 1 ms responses, with a restart at 2 s. It changes eight windows: in the first two, responses
+    /// take 80 ms, and the first has thirty failures. The other six are empty.
     fn run() -> Run {
         let mut run = Run::with_load(vec![closed_point(4, 5)]);
         for round in 0..3 {
@@ -247,7 +251,7 @@ mod tests {
         let around = &restart.around;
         assert_eq!((around.failed, around.connections_opened), (90, 12));
         assert_eq!(around.causes, [(Cause::ConnectRefused, 90)].into());
-        // 2.0 to 3.1 s (3.11 and 3.12 s in later rounds): eleven or twelve windows.
+        // The event lasts from 2.0 to 3.1 s (3.11 and 3.12 s in later rounds), which is eleven or twelve windows.
         assert!((around.seconds - 3.5).abs() < 0.11, "{}", around.seconds);
         let p99 = around.p99_us.expect("samples").estimate;
         assert!((80_000.0..=83_000.0).contains(&p99), "{p99}");
@@ -272,7 +276,7 @@ mod tests {
         let trial = Trial::read(&made.0).expect("good");
         let owners = owners(&trial, AFTER_NS);
         let of = |event| owners.iter().filter(|owner| **owner == event).count();
-        // The route answered at 3.5 s, so the event owns windows until 4.5 s.
+        // The route answered at 3.5 s, so windows until 4.5 s belong to the event.
         assert_eq!((of(Some(0)), of(Some(1)), of(Some(2)), of(None)), (5, 20, 0, 25));
         let figures = figures(std::slice::from_ref(&trial));
         assert_eq!(figures[1].new_route_after_us.map(|after| after.estimate), Some(1e6));

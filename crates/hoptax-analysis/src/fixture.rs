@@ -1,4 +1,5 @@
-//! Generated runs for tests, with known histograms. A trial has 1,000 requests in one second unless stated otherwise.
+//! Generated runs for tests, with known histograms. A trial has 1,000 requests in one second unless the test says
+//! otherwise.
 #![allow(missing_docs, clippy::must_use_candidate, reason = "for tests alone")]
 
 pub mod features;
@@ -41,7 +42,7 @@ pub fn open_point(rate: f64, connections: u32, seconds: u64) -> LoadPoint {
     LoadPoint { shape, ..closed_point(connections, seconds) }
 }
 
-/// A load point with stages, written as in a plan.
+/// A load point with stages, given in the notation of plans.
 pub fn staged_point(stages: &str, connections: u32) -> LoadPoint {
     let rate = hoptax_plan::stages::pace(stages).expect("stages");
     let Rate::Stages(stages) = &rate else { panic!("they change") };
@@ -69,7 +70,7 @@ pub fn failure(stage: Stage, message: &str) -> Failure {
 }
 
 impl Run {
-    /// A run with one closed-loop load point; direct is the only contender.
+    /// A run with one load point, a closed loop, and no contender except direct.
     pub fn closed(connections: u32) -> Self {
         Self::with_load(vec![closed_point(connections, 1)])
     }
@@ -80,7 +81,7 @@ impl Run {
         run
     }
 
-    /// A run with one closed-loop load point and several targets, given by name and weight.
+    /// A run with one load point, a closed loop, and several targets. Each target is given by name and weight.
     pub fn mix(targets: &[(&str, u32)]) -> Self {
         let mut run = Self::closed(8);
         let target = |(name, weight): &(&str, u32)| Target {
@@ -92,14 +93,14 @@ impl Run {
         run
     }
 
-    /// Rounds that are all alike: direct has one response time, and each gateway has its own.
+    /// A run whose rounds are all alike. Direct has one response time in µs, and each gateway has its own.
     pub fn steady(rounds: u32, direct_us: u64, gateways: &[(&str, u64)]) -> Self {
         let mut run = Self::closed(32);
         for (label, _) in gateways {
             run.contender(label, None);
         }
         for round in 0..rounds {
-            // Rounds differ slightly, as on a quiet machine.
+            // Rounds differ a little, as they do on a quiet machine.
             let jitter = u64::from(round % 2);
             run.direct(round, direct_us, direct_us + jitter);
             for (label, response_us) in gateways {
@@ -125,7 +126,7 @@ impl Run {
         self
     }
 
-    /// Adds a trial, and its contender if it is new.
+    /// Adds a trial. Also adds its contender if the run does not have it yet.
     pub fn push(&mut self, mut trial: MadeTrial) -> &mut Self {
         self.contender(&trial.0.contender, None);
         trial.0.sequence = self.trials.len() as u32;
@@ -147,7 +148,7 @@ impl Run {
 /// A trial under construction.
 pub struct MadeTrial(pub TrialRecord);
 
-/// A trial of a contender in a round, at load point 0.
+/// A trial of `contender` in `round`, at load point 0.
 pub fn via(contender: &str, round: u32) -> MadeTrial {
     let gateway = (contender != DIRECT).then(|| RoleUsage {
         cpu_ns: 15_000_000,
@@ -201,7 +202,7 @@ impl MadeTrial {
         self
     }
 
-    /// All requests have this response time.
+    /// Gives all requests the same response time.
     pub fn all_at_us(self, response_us: u64) -> Self {
         self.response_times_us(std::iter::repeat_n(response_us, REQUESTS as usize))
     }
@@ -213,7 +214,7 @@ impl MadeTrial {
         self
     }
 
-    /// Adds a target of a mix with this many requests of this response time.
+    /// Adds a target of a mix with `requests` requests, all with the same response time.
     pub fn target(mut self, name: &str, requests: u64, response_us: u64) -> Self {
         let times = encode(std::iter::repeat_n(response_us, requests as usize));
         self.load().targets.push(TargetRecord {
@@ -235,7 +236,7 @@ impl MadeTrial {
         self
     }
 
-    /// Adds TLS handshakes of this duration; `resumed` of them are resumed.
+    /// Adds `handshakes` TLS handshakes that each take `handshake_us`. Of these, `resumed` are resumed sessions.
     pub fn tls(mut self, handshakes: u64, resumed: u64, handshake_us: u64) -> Self {
         let load = self.load();
         load.histograms.tls_handshake = Some(encode(std::iter::repeat_n(handshake_us, handshakes as usize)));
@@ -248,7 +249,7 @@ impl MadeTrial {
         self
     }
 
-    /// All responses carry timestamps, with these times on the request path and the response path.
+    /// Adds timestamps to all responses, with these times on the request path and on the response path.
     pub fn paths_us(mut self, request_us: u64, response_us: u64) -> Self {
         let all = |time_us| Some(encode(std::iter::repeat_n(time_us, REQUESTS as usize)));
         let histograms = &mut self.load().histograms;
@@ -261,7 +262,7 @@ impl MadeTrial {
         self
     }
 
-    /// The clocks of generator and upstream, for responses with timestamps.
+    /// Sets the clocks of generator and upstream. They matter only for responses with timestamps.
     pub fn clocks(mut self, generator: ClockId, upstream: ClockId) -> Self {
         self.load().stamps.as_mut().expect("stamped").clock = Some(generator);
         self.0.upstream_clock = Some(upstream);
@@ -279,7 +280,7 @@ impl MadeTrial {
         self
     }
 
-    /// Requests completed in the one second.
+    /// Sets the number of requests completed in the trial's one second.
     pub fn throughput(mut self, completed: u64) -> Self {
         let load = self.load();
         load.completed_in_time = completed;
@@ -287,7 +288,7 @@ impl MadeTrial {
         self
     }
 
-    /// Requests that were due; those not completed count as unsent.
+    /// Sets the number of requests that were due. Those that were not completed count as unsent.
     pub fn scheduled(mut self, scheduled: u64) -> Self {
         let load = self.load();
         load.counts.scheduled = scheduled;
@@ -300,7 +301,7 @@ impl MadeTrial {
         self
     }
 
-    /// The busiest worker's share of the measured time, per cent.
+    /// Sets the busiest worker's share of the measured time, in per cent.
     pub fn generator_busy(mut self, percent: u64) -> Self {
         self.load().cpu.busiest_worker_ns = SECOND / 100 * percent;
         self
@@ -311,7 +312,7 @@ impl MadeTrial {
         self
     }
 
-    /// Removes CPU and memory figures and the ledger.
+    /// Removes the CPU and memory figures and the upstream's ledger.
     pub fn unwatched(mut self) -> Self {
         self.0.gateway = None;
         self.0.upstream = None;
@@ -329,7 +330,7 @@ impl MadeTrial {
         self
     }
 
-    /// Gives this many responses another status than 200.
+    /// Changes the status of `count` responses from 200 to `status`.
     pub fn status(mut self, status: u16, count: u64) -> Self {
         let counts = &mut self.load().counts;
         *counts.status.get_mut(&200).expect("made with 200") -= count;
@@ -351,7 +352,7 @@ impl MadeTrial {
         self
     }
 
-    /// CPU time that the hypervisor took from one CPU in each window, ms.
+    /// Sets the CPU time that the hypervisor took from one CPU in each window, ms.
     pub fn stolen_ms(mut self, by_window: &[u64]) -> Self {
         let taken: Vec<u64> = by_window.iter().map(|ms| ms * MILLISECOND).collect();
         let ns_by_cpu =
@@ -360,7 +361,7 @@ impl MadeTrial {
         self
     }
 
-    /// Sets the windows and the whole trial from the response times in each window, ns.
+    /// Sets the windows, and the figures of the whole trial, from the response times in each window, ns.
     pub fn windows_ns(mut self, windows: &[Vec<u64>]) -> Self {
         let histogram = |digits: u8, times: &mut dyn Iterator<Item = u64>| {
             let mut histogram = empty(digits);
@@ -383,7 +384,7 @@ impl MadeTrial {
         self
     }
 
-    /// As [`Self::windows_ns`], in µs.
+    /// Like [`Self::windows_ns`], with times in µs.
     pub fn windows_us(self, windows: &[Vec<u64>]) -> Self {
         let ns: Vec<Vec<u64>> =
             windows.iter().map(|times| times.iter().map(|time| time * 1000).collect()).collect();
@@ -395,7 +396,7 @@ impl MadeTrial {
         self
     }
 
-    /// No request was answered.
+    /// Makes the trial one without answers: 50 requests were sent, and all connections were reset.
     pub fn nothing_completed(mut self) -> Self {
         let load = self.load();
         load.counts = Counts { scheduled: 50, sent: 50, resets: 50, ..Counts::default() };
@@ -407,7 +408,7 @@ impl MadeTrial {
     }
 }
 
-/// The clock of a boot, with an offset.
+/// The identity of the clock of a boot, with an offset.
 pub fn clock_id(boot_id: &str, offset_ns: i64) -> ClockId {
     ClockId { boot_id: boot_id.into(), offset_ns }
 }
@@ -551,7 +552,7 @@ fn record(load: Vec<LoadPoint>) -> RunRecord {
     }
 }
 
-/// A typical run: three load points, gateways with scatter, one gateway that did not start, one finding.
+/// A typical run: three load points, gateways whose figures scatter, one gateway that did not start, and one finding.
 pub fn sample() -> Run {
     use hoptax_record::Setting;
     let mut run = Run::with_load(vec![closed_point(1, 5), closed_point(32, 5), open_point(1000.0, 8, 5)]);

@@ -1,10 +1,10 @@
-//! The headline tax of a gateway: which metric, at which load point, a report states first. Sentences, comparisons and
-//! `trials: auto` use this choice.
+//! Selects the headline tax of a gateway: the metric and the load point that a report states first. Sentences,
+//! comparisons and `trials: auto` use this selection.
 //!
-//! Latency comes from the load point where it says most. That is a steady rate if there is one. Otherwise it is the
-//! closed loop with the fewest connections, because in a saturated loop response times only mirror throughput.
-//! Otherwise it is a rate in stages, whose percentiles mix all its rates. Throughput comes from the closed loop with
-//! the most connections, because in an open loop the rate decides throughput.
+//! The latency headline comes from a load point with a steady rate, if there is one. Otherwise it comes from the closed
+//! loop with the fewest connections, because in a saturated loop response times only mirror throughput. If there is no
+//! closed loop either, it comes from a rate in stages, whose percentiles mix all rates. The throughput headline comes
+//! from the closed loop with the most connections, because in an open loop the rate decides throughput.
 
 use super::analyse::Analysis;
 use super::case::Case;
@@ -20,11 +20,11 @@ use hoptax_stats::Precision;
 /// One headline of a gateway.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Headline<'a> {
-    /// The case that it belongs to.
+    /// The case that the headline is taken from.
     pub case: &'a Case,
-    /// The metric.
+    /// The metric of the headline.
     pub metric: Metric,
-    /// Its value.
+    /// The value of the headline.
     pub tax: &'a Difference,
 }
 
@@ -33,30 +33,31 @@ pub struct Headline<'a> {
 pub struct Ranked<'a> {
     /// The gateway's label.
     pub gateway: &'a str,
-    /// Its added latency at the median. It has an interval.
+    /// The gateway's added latency at the median. It always has an interval.
     pub tax: &'a Difference,
 }
 
 /// Gateways ranked by added latency at the median, at one load point.
 ///
-/// One gateway beats another only if its 95 % interval ends below the start of the other's. This is stricter than a
-/// test of the difference. All lists are in order of the estimate, the lowest first.
+/// One gateway beats another only if its 95 % interval ends below the start of the other gateway's interval. This is
+/// stricter than a test of the difference. All lists are sorted by the estimate, lowest first.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ranking<'a> {
     /// The load point.
     pub load: &'a Load,
-    /// The gateway with the lowest estimate, and all gateways that it does not beat. A single leader is the winner.
+    /// The gateway with the lowest estimate, and all gateways that it does not beat. If there is only one leader, it is
+    /// the winner.
     pub leaders: Vec<Ranked<'a>>,
     /// Gateways that every leader beats.
     pub beaten: Vec<Ranked<'a>>,
-    /// Gateways that the first leader beats, but another leader does not.
+    /// Gateways that the first leader beats, but that another leader does not beat.
     pub between: Vec<Ranked<'a>>,
-    /// Gateways that were measured, but have no interval at this load point.
+    /// Labels of gateways that were measured but have no interval at this load point.
     pub unranked: Vec<&'a str>,
 }
 
 impl<'a> Ranking<'a> {
-    /// `None` with fewer than two gateways that have an interval.
+    /// Ranks the gateways. `None` if fewer than two gateways have an interval.
     fn new(load: &'a Load, mut ranked: Vec<Ranked<'a>>, unranked: Vec<&'a str>) -> Option<Self> {
         ranked.sort_by(|one, other| one.tax.estimate.estimate.total_cmp(&other.tax.estimate.estimate));
         let beats = |one: &Ranked<'_>, other: &Ranked<'_>| one.tax.estimate.high < other.tax.estimate.low;
@@ -67,14 +68,15 @@ impl<'a> Ranking<'a> {
         Some(Self { load, leaders, beaten, between, unranked })
     }
 
-    /// True if no leader's tax is distinguishable from noise.
+    /// True if none of the leaders' taxes can be distinguished from noise.
     pub fn is_in_the_noise(&self) -> bool {
         self.leaders.iter().all(|leader| !leader.tax.distinguishable)
     }
 }
 
 impl Analysis {
-    /// Ranks these gateways at the load point of their latency headline; `None` unless two of them have an interval there.
+    /// Ranks these gateways at the load point of the latency headline. `None` if fewer than two of them have an
+    /// interval there.
     pub fn ranking(&self, gateways: &[&str]) -> Option<Ranking<'_>> {
         let measured =
             || self.cases.iter().filter(|case| case.trials > 0 && gateways.contains(&case.gateway.as_str()));
@@ -108,7 +110,7 @@ impl Analysis {
     }
 }
 
-/// The load point for the latency headline.
+/// The load point that the latency headline is taken from.
 pub fn for_latency<'a>(loads: &mut dyn Iterator<Item = &'a Load>) -> Option<&'a Load> {
     let loads: Vec<&Load> = loads.collect();
     let steady = loads.iter().find(|load| load.is_steady());
@@ -116,12 +118,12 @@ pub fn for_latency<'a>(loads: &mut dyn Iterator<Item = &'a Load>) -> Option<&'a 
     steady.or_else(|| closed.min_by_key(|load| load.connections)).or(loads.first()).copied()
 }
 
-/// The load point for the throughput headline.
+/// The load point that the throughput headline is taken from.
 pub fn for_throughput<'a>(loads: &mut dyn Iterator<Item = &'a Load>) -> Option<&'a Load> {
     loads.filter(|load| !load.is_open()).max_by_key(|load| load.connections)
 }
 
-/// The precision of each gateway's headlines, for every gateway with trials among `records`. Searches are left out.
+/// The precision of each headline, for every gateway with trials in `records`. Searches are left out.
 pub fn precisions(points: &[LoadPoint], records: &[TrialRecord]) -> Vec<Precision> {
     let loads: Vec<Load> =
         Load::all(points).into_iter().filter(|load| points[load.index].search.is_none()).collect();
@@ -181,8 +183,8 @@ mod tests {
         assert_eq!(Run::closed(1).analyse().headlines("nginx"), []);
     }
 
-    /// The labels of leaders, beaten, between and unranked gateways. Each gateway is given by its response times in µs,
-    /// one per round; direct takes 100 µs.
+    /// Labels of the leaders and of the beaten, between and unranked gateways. Each gateway is given with its response
+    /// time in each round, µs. Direct takes 100 µs.
     fn ranking(gateways: &[(&str, &[u64])]) -> Option<[Vec<String>; 4]> {
         let mut run = Run::closed(1);
         for round in 0..4 {
@@ -202,7 +204,8 @@ mod tests {
     }
 
     const FAST: &[u64] = &[140, 141, 142, 143];
-    /// Overlaps with both its neighbours, which do not overlap.
+    /// This gateway's interval overlaps with those of both neighbours. The intervals of the neighbours do not overlap
+    /// with each other.
     const SCATTERED: &[u64] = &[130, 150, 170, 190];
     const MIDDLE: &[u64] = &[180, 181, 182, 183];
     const SLOW: &[u64] = &[400, 401, 402, 403];

@@ -4,7 +4,7 @@ use super::trial::Trial;
 use hdrhistogram::Histogram;
 use hoptax_stats::{Estimate, Rounds, Statistic, Units, of_merged};
 
-/// A distribution of times, µs. Members are absent without samples.
+/// A distribution of times, µs. All members are absent if there are no samples.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Latency {
     /// Median.
@@ -17,7 +17,7 @@ pub struct Latency {
     pub p99: Option<Estimate>,
     /// 99.9th percentile.
     pub p999: Option<Estimate>,
-    /// Largest.
+    /// Largest value.
     pub max: Option<Estimate>,
     /// Mean.
     pub mean: Option<Estimate>,
@@ -26,8 +26,8 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// The figures of merged histograms, given with their rounds, and intervals over rounds. The maximum has no
-    /// interval: see [`Rounds::reader`].
+    /// Figures of merged histograms, with intervals over rounds. Each histogram is given with its round. The maximum
+    /// has no interval, as [`Rounds::reader`] explains.
     pub(super) fn of(trials: &[(u32, &Histogram<u64>)]) -> Self {
         let held: Vec<(u32, &Histogram<u64>)> =
             trials.iter().copied().filter(|(_, histogram)| !histogram.is_empty()).collect();

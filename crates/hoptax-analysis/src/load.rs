@@ -9,34 +9,34 @@ use hoptax_record::report::{LoadSearch, LoadStage};
 /// A load point, as shown in reports.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Load {
-    /// Index in the plan's expanded list.
+    /// Index in the plan's list of load points, after the plan was expanded.
     pub index: usize,
-    /// In words; distinct within a run.
+    /// Description in words. No two load points of a run have the same label.
     pub label: String,
-    /// `closed` or `open`.
+    /// Kind of load: `closed` or `open`.
     pub kind: &'static str,
-    /// Connections.
+    /// Number of connections.
     pub connections: u32,
-    /// Requested rate, requests/s, or the mean rate of stages; absent in a closed loop.
+    /// Requested rate, requests/s. For a rate in stages, the mean rate. Absent in a closed loop.
     pub rate: Option<f64>,
-    /// The stages of a changing rate; absent for a steady one.
+    /// The stages of a changing rate. Absent for a steady rate.
     pub stages: Option<Vec<LoadStage>>,
-    /// `constant`, `jitter` or `poisson`; absent in a closed loop.
+    /// Kind of arrivals: `constant`, `jitter` or `poisson`. Absent in a closed loop.
     pub arrivals: Option<&'static str>,
     /// Requested measured time of a trial, s.
     pub duration_s: f64,
-    /// Requests after which a trial ends early, if limited.
+    /// Number of requests after which a trial ends early. Absent if there is no limit.
     pub requests: Option<u64>,
-    /// Requests per connection, 1 without keep-alive; absent if unlimited.
+    /// Number of requests per connection, or 1 without keep-alive. Absent if there is no limit.
     pub requests_per_connection: Option<u32>,
     /// HTTP version.
     pub http: HttpVersion,
-    /// The search, if the load point is one.
+    /// The search. Absent if the load point is not a search.
     pub search: Option<LoadSearch>,
 }
 
 impl Load {
-    /// Every load point of a run. Labels contain only as much as is needed to be distinct.
+    /// Every load point of a run. A label contains only the settings that are needed to distinguish it from the others.
     pub fn all(points: &[LoadPoint]) -> Vec<Self> {
         let mut loads: Vec<Self> =
             points.iter().enumerate().map(|(index, point)| Self::new(index, point)).collect();
@@ -116,7 +116,7 @@ impl Load {
     }
 }
 
-/// A rate with thousands separators, or its stages.
+/// A rate with thousands separators, or the stages of a changing rate.
 fn pace(rate: &Rate) -> String {
     match rate {
         Rate::Fixed(rate) => format!("{}/s", grouped(*rate)),
@@ -134,7 +134,7 @@ fn stages(rate: &Rate) -> Option<Vec<LoadStage>> {
     Some(stages.iter().map(converted).collect())
 }
 
-/// A number with thousands separators, and with its fraction if it has one.
+/// A number with thousands separators. A fraction is kept.
 pub(super) fn grouped(rate: f64) -> String {
     let text = rate.to_string();
     let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));

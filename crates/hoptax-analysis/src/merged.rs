@@ -1,32 +1,32 @@
-//! Differences and ratios of two cases' percentiles, always from merged histograms: the mean of the rounds' own p99 is
-//! not a p99 of anything.
+//! Differences and ratios of the percentiles of two cases. Percentiles always come from merged histograms, because the
+//! mean of the p99 of each round is not a p99.
 
 use super::metric::percentile;
 use super::trial::Trial;
 use hoptax_plan::Metric;
 use hoptax_stats::{Contrast, Estimate, Rounds, Statistic, Units, merge, resampled};
 
-/// The percentile of all these trials merged, µs.
+/// The percentile of the merged histograms of all these trials, µs.
 pub(super) fn of_all(trials: &[Trial<'_>], statistic: Statistic) -> Option<f64> {
     statistic.of(&merge(trials.iter().map(|trial| &trial.response_time)))
 }
 
-/// Two contenders of one run, in the rounds that both have. An added time is relative to direct in the same rounds.
+/// Two contenders of one run, in the rounds that both have. Added times are relative to direct in the same rounds.
 pub(super) struct Pair<'t, 'a> {
     pub(super) first: &'t [Trial<'a>],
     pub(super) second: &'t [Trial<'a>],
-    /// Direct trials of the same load point.
+    /// Trials of direct at the same load point.
     pub(super) direct: &'t [Trial<'a>],
 }
 
 impl Pair<'_, '_> {
-    /// Second − first, µs. For added times direct's percentile cancels; only rounds with direct count.
+    /// Second − first, µs. For added times, direct's percentile cancels out, and only rounds with direct count.
     pub(super) fn difference(&self, metric: Metric) -> Option<Contrast> {
         self.drawn(metric, |first, second, _| Some(second - first)).map(|estimate| Contrast::of(&estimate))
     }
 
-    /// Second ÷ first − 1. Absent unless both figures are above zero; without an interval unless that holds for every
-    /// draw. Logarithms are drawn, so that twice as much and half as much are equally far from no change.
+    /// Second ÷ first − 1. Absent if one of the figures is not above zero. The interval is absent if this happens in
+    /// any draw. The draws use logarithms, so that doubling and halving are equally far from no change.
     pub(super) fn change(&self, metric: Metric) -> Option<Contrast> {
         let logarithm = self.drawn(metric, |first, second, direct| {
             let (first, second) = (first - direct, second - direct);
@@ -35,8 +35,8 @@ impl Pair<'_, '_> {
         Some(Contrast::of(&logarithm).as_change())
     }
 
-    /// A figure computed from the merged percentiles of first, second and direct (zero unless the metric is an added
-    /// time), over draws of rounds.
+    /// A figure with its interval over draws of rounds. `figure` receives the merged percentiles of the first
+    /// contender, the second, and direct. Direct's is zero unless the metric is an added time.
     fn drawn(&self, metric: Metric, figure: impl Fn(f64, f64, f64) -> Option<f64>) -> Option<Estimate> {
         let statistic = percentile(metric)?;
         let direct: Option<&[Trial<'_>]> = metric.is_tax().then_some(self.direct);
@@ -75,7 +75,7 @@ mod tests {
     use crate::Side;
     use crate::fixture::{Run, via};
 
-    /// Five rounds. `b` is 10 µs slower than `a`, and about 10 ms slower in the last round.
+    /// Five rounds. Contender `b` is 10 µs slower than `a`, but about 10 ms slower in the last round.
     fn run() -> Run {
         let mut run = Run::closed(1);
         for round in 0..5 {
@@ -86,7 +86,7 @@ mod tests {
         run
     }
 
-    /// Difference and change of a metric from `a` to `b`.
+    /// Difference and change of a metric from contender `a` to `b`.
     fn compared(run: &Run, metric: Metric) -> (Option<Contrast>, Option<Contrast>) {
         let side = Side::read(&run.record, &run.trials);
         let trials = |label| side.trials(label, 0);

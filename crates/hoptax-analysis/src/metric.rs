@@ -5,13 +5,14 @@ use super::trial::Trial;
 use hoptax_plan::Metric;
 use hoptax_stats::{Statistic, share};
 
-/// The percentile of response time that a metric is computed from; absent for any other metric.
+/// The percentile of response time that a metric is computed from. Absent for metrics that are not percentiles.
 pub(super) fn percentile(metric: Metric) -> Option<Statistic> {
     let quantile = metric.quantile()?;
     Statistic::ALL.into_iter().find(|statistic| statistic.quantile() == Some(quantile))
 }
 
-/// The value of a metric in one trial. For a metric relative to direct, the figure to compare with direct's.
+/// The value of a metric in one trial. For a metric relative to direct, this is the trial's own figure, before the
+/// comparison with direct.
 pub(super) fn of_trial(metric: Metric, trial: &Trial<'_>) -> Option<f64> {
     match metric {
         Metric::Throughput | Metric::ThroughputRatio => Some(trial.throughput()),

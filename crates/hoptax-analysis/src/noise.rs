@@ -7,32 +7,32 @@ use super::trial::Trial;
 use hoptax_plan::Metric;
 use hoptax_stats::root_mean_square;
 
-/// The noise floor of one load point: for each metric of the tax, the root mean square over rounds of (direct last −
-/// direct first). Absent if no round has both.
+/// The noise floor of a load point: for each metric of the tax, the difference between direct's last and first trial of
+/// a round, as the root mean square over rounds. A value is absent if no round has both trials.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NoiseFloor {
     /// The load point.
     pub load: Load,
-    /// Rounds with both direct trials.
+    /// Number of rounds that have both direct trials.
     pub rounds: u32,
-    /// µs.
+    /// Noise floor of the added time at the median, µs.
     pub added_p50: Option<f64>,
-    /// µs.
+    /// Noise floor of the added time at the 90th percentile, µs.
     pub added_p90: Option<f64>,
-    /// µs.
+    /// Noise floor of the added time at the 95th percentile, µs.
     pub added_p95: Option<f64>,
-    /// µs.
+    /// Noise floor of the added time at the 99th percentile, µs.
     pub added_p99: Option<f64>,
-    /// Distance from 1.
+    /// Noise floor of the throughput ratio, as the distance from 1.
     pub throughput_ratio: Option<f64>,
-    /// µs; zero, because direct has no gateway.
+    /// Noise floor of the gateway's CPU time, µs. It is zero, because direct has no gateway.
     pub cpu_us_per_request: f64,
-    /// Requests per request.
+    /// Noise floor of the extra upstream requests per request.
     pub extra_upstream_requests: Option<f64>,
 }
 
 impl NoiseFloor {
-    /// Computed from `direct`, all direct trials of `load`.
+    /// Computes the noise floor of `load` from all its direct trials.
     pub fn new(load: Load, direct: &[Trial<'_>]) -> Self {
         let pairs = first_and_last(direct);
         let of = |metric: Metric| {
@@ -53,7 +53,7 @@ impl NoiseFloor {
         }
     }
 
-    /// The floor of one metric; absent for a metric that is not a tax.
+    /// The noise floor of one metric. Absent for a metric that is not a tax.
     pub fn get(&self, metric: Metric) -> Option<f64> {
         match metric {
             Metric::AddedP50 => self.added_p50,
@@ -68,8 +68,8 @@ impl NoiseFloor {
     }
 }
 
-/// Difference between the direct trials `first` and `last` of a round in a metric of the tax; absent if either has no
-/// value.
+/// Difference between the direct trials `first` and `last` of a round, in a metric of the tax. `None` if one of them
+/// has no value.
 fn drift(metric: Metric, first: &Trial<'_>, last: &Trial<'_>) -> Option<f64> {
     let (first, last) = (of_trial(metric, first)?, of_trial(metric, last)?);
     match metric {
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn is_the_root_mean_square_of_differences_of_direct() {
-        // 30 and −40 µs apart: √((900 + 1600) / 2) = 35.36.
+        // The two direct trials differ by 30 and −40 µs: √((900 + 1600) / 2) = 35.36.
         let mut run = Run::closed(1);
         run.direct(0, 100, 130).direct(1, 140, 100);
         let floor = &run.analyse().noise_floor[0];

@@ -1,4 +1,4 @@
-//! Pairs a gateway's trials with the direct trials of the same rounds, and the first direct trial of a round with the
+//! Pairs of trials from the same round: a gateway's trial with the direct trials, and the first direct trial with the
 //! last.
 
 use super::trial::Trial;
@@ -12,7 +12,7 @@ use hoptax_stats::{Estimate, Rounds, Statistic, Sums, Units, resampled, share};
 pub(super) struct Pairs<'t, 'a> {
     via: Vec<&'t Trial<'a>>,
     direct: Vec<&'t Trial<'a>>,
-    /// The rounds that have both.
+    /// The rounds that have trials of both.
     units: Units,
 }
 
@@ -31,13 +31,13 @@ impl<'t, 'a> Pairs<'t, 'a> {
         Self { via, direct, units }
     }
 
-    /// Keeps the trials that `has` accepts, and again only rounds that have both kinds.
+    /// Keeps the trials for which `has` returns true. Rounds that then lack the gateway or direct are removed.
     fn where_both(&self, has: impl Fn(&Trial<'_>) -> bool) -> Self {
         let of = |trials: &[&'t Trial<'a>]| trials.iter().copied().filter(|trial| has(trial)).collect();
         Self::of(of(&self.via), of(&self.direct))
     }
 
-    /// A tax that is a ratio of sums; absent for added times.
+    /// A tax that is a ratio of sums. `None` for added times.
     pub(super) fn of_sums(&self, metric: Metric) -> Option<Estimate> {
         match metric {
             Metric::ThroughputRatio => self.throughput_ratio(),
@@ -52,9 +52,9 @@ impl<'t, 'a> Pairs<'t, 'a> {
         }
     }
 
-    /// Throughput via the gateway ÷ direct throughput, each as the requests of all rounds ÷ the time of all rounds. A
-    /// mean of the rounds' ratios would be too large by the scatter of direct, and would count a slow round as much as
-    /// a fast one.
+    /// Throughput via the gateway ÷ direct throughput. Each throughput is the requests of all rounds ÷ the time of all
+    /// rounds. The mean of the ratio of each round would be too large, because direct scatters, and would give slow
+    /// rounds the same weight as fast ones.
     fn throughput_ratio(&self) -> Option<Estimate> {
         let rate = |trials: &[&Trial<'_>]| {
             let of = |trial: &&Trial<'_>| (trial.round(), trial.completed as f64, trial.seconds());
@@ -64,7 +64,7 @@ impl<'t, 'a> Pairs<'t, 'a> {
         resampled(&self.units, |drawn| share(via.share(drawn)?, direct.share(drawn)?))
     }
 
-    /// A ratio of sums over the gateway's trials only, as direct has no such figure.
+    /// A ratio of sums over the gateway's trials only, because direct has no such figure.
     fn own(&self, of: impl Fn(&Trial<'_>) -> Option<(f64, f64)>) -> Option<Estimate> {
         let parts: Vec<(u32, f64, f64)> = self
             .via
@@ -77,7 +77,7 @@ impl<'t, 'a> Pairs<'t, 'a> {
     }
 }
 
-/// Response times via a gateway and direct, by round.
+/// Response times via a gateway and of direct, by round.
 #[derive(Debug)]
 pub(super) struct Added {
     via: Rounds,
@@ -86,7 +86,7 @@ pub(super) struct Added {
 }
 
 impl Added {
-    /// From the histograms that `of` selects; rounds without samples of both kinds are left out.
+    /// Uses the histograms that `of` selects. Rounds without samples of both gateway and direct are left out.
     pub(super) fn new<'t>(
         pairs: &Pairs<'t, '_>,
         of: impl for<'x> Fn(&'x Trial<'_>) -> Option<&'x Histogram<u64>>,
@@ -99,14 +99,14 @@ impl Added {
         Self { via: rounds(&pairs.via), direct: rounds(&pairs.direct), units: pairs.units.clone() }
     }
 
-    /// pNN(merged via) − pNN(merged direct), µs.
+    /// pNN of the gateway's merged trials − pNN of direct's merged trials, µs.
     pub(super) fn at(&self, statistic: Statistic) -> Option<Estimate> {
         let (via, direct) = (self.via.reader(statistic)?, self.direct.reader(statistic)?);
         resampled(&self.units, |drawn| Some(via.of(drawn)? - direct.of(drawn)?))
     }
 }
 
-/// The first and last direct trial of each round that has both.
+/// The first and the last direct trial of each round that has both.
 pub(super) fn first_and_last<'t, 'a>(direct: &'t [Trial<'a>]) -> Vec<(&'t Trial<'a>, &'t Trial<'a>)> {
     let end =
         |round, which| direct.iter().find(|trial| trial.round() == round && trial.direct() == Some(which));

@@ -1,4 +1,4 @@
-//! The path split. From the upstream's timestamps: how long requests take to reach the upstream, how long its answers
+//! The path split. The upstream's timestamps show how long requests take to reach the upstream, how long its answers
 //! take to return, and how much a gateway adds to each.
 
 use super::difference::Difference;
@@ -9,29 +9,30 @@ use hdrhistogram::Histogram;
 use hoptax_load::stamp::ClockId;
 use hoptax_stats::{Estimate, Statistic, root_mean_square, share};
 
-/// Share of timestamps that contradict the generator's clock above which the clocks are different. One clock gives
-/// none, as nothing arrives before it is sent; the allowance is for CPUs whose counters differ slightly.
+/// Largest share of timestamps that may contradict the generator's clock before the clocks count as different. With a
+/// single clock there is no contradiction, because nothing arrives before it is sent. The allowance is for CPUs whose
+/// counters differ slightly.
 pub(super) const IMPOSSIBLE: f64 = 0.001;
-/// Share of responses without timestamps above which the path split would describe other requests than the response
-/// times.
+/// Largest share of responses that may lack timestamps. Above it, the path split would describe other requests than the
+/// response times do.
 pub(super) const MISSING: f64 = 0.01;
 
-/// Time on the request path and on the response path, µs. The upstream's own time is in neither.
+/// Time on the request path and on the response path, µs. The time that the upstream itself takes is in neither.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Path {
-    /// Received by the upstream − sent, at the median.
+    /// Median time from sending a request to receiving it at the upstream.
     pub request_us_p50: Option<Estimate>,
-    /// Completed − replied by the upstream, at the median.
+    /// Median time from the upstream's reply to the completed response.
     pub response_us_p50: Option<Estimate>,
-    /// Time that the gateway adds on the request path, at the median; absent for direct.
+    /// Median time that the gateway adds on the request path. Absent for direct.
     pub added_request_us_p50: Option<Difference>,
-    /// Time that the gateway adds on the response path, at the median; absent for direct.
+    /// Median time that the gateway adds on the response path. Absent for direct.
     pub added_response_us_p50: Option<Difference>,
     /// Number of responses with timestamps.
     pub responses: u64,
 }
 
-/// Why there is no split although the plan asks for one.
+/// Why there is no path split although the plan enables it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Refusal {
     OtherClock {
@@ -48,8 +49,7 @@ pub(super) enum Refusal {
     },
 }
 
-/// Why a case's trials cannot be split; `None` if they can, if the plan does not ask for it, or if nothing was
-/// answered.
+/// Why a case has no path split. `None` if it has one, if the plan does not enable it, or if no request was answered.
 pub(super) fn refusal(trials: &[Trial<'_>]) -> Option<Refusal> {
     let (mut used, mut missing, mut impossible) = (0, 0, 0);
     for trial in trials {
@@ -74,13 +74,13 @@ pub(super) fn refusal(trials: &[Trial<'_>]) -> Option<Refusal> {
 /// Selects the histogram of one path.
 type PathTimes = for<'x> fn(&'x Trial<'_>) -> Option<&'x Histogram<u64>>;
 
-/// Empty histograms are left out.
+/// The times on the request path. `None` if the histogram is empty.
 const REQUEST_PATH: PathTimes = |trial| trial.request_path.as_ref().filter(|times| !times.is_empty());
 const RESPONSE_PATH: PathTimes = |trial| trial.response_path.as_ref().filter(|times| !times.is_empty());
 
 impl Path {
-    /// The split of a case, compared with the `direct` trials of the same load point; `None` if the plan does not ask
-    /// for it or the timestamps cannot be used.
+    /// The path split of a case, compared with the `direct` trials of the same load point. `None` if the plan does not
+    /// enable it, or if the timestamps cannot be used.
     pub(super) fn new(trials: &[Trial<'_>], direct: &[Trial<'_>], is_direct: bool) -> Option<Self> {
         if refusal(trials).is_some() {
             return None;
@@ -105,7 +105,7 @@ fn own(trials: &[Trial<'_>], times_of: PathTimes) -> Option<Estimate> {
     Latency::of(&times.collect::<Vec<_>>()).p50
 }
 
-/// As the added times of the tax, with a noise floor of its own.
+/// Computes an added time like those of the tax, with its own noise floor.
 fn added(pairs: &Pairs<'_, '_>, direct: &[Trial<'_>], times_of: PathTimes) -> Option<Difference> {
     let estimate = Added::new(pairs, times_of).at(Statistic::P50)?;
     let median = |trial| Statistic::P50.of(times_of(trial)?);
@@ -123,7 +123,8 @@ mod tests {
         run.analyse().case(gateway, 0).expect("measured").path.clone()
     }
 
-    /// Three rounds. Direct takes 20 µs on the request path and 30 µs on the response path; the gateway adds 45 and 10.
+    /// Three rounds. Direct takes 20 µs on the request path and 30 µs on the response path. The gateway adds 45 µs and
+    /// 10 µs.
     fn run() -> Run {
         let mut run = Run::closed(1);
         for round in 0..3 {
@@ -142,7 +143,7 @@ mod tests {
             |value: f64, expected: f64| assert!((value - expected).abs() < 0.1, "{value} for {expected}");
         let there = path.added_request_us_p50.expect("three rounds");
         near(there.estimate.estimate, 45.0);
-        // Direct and the gateway drift by 1 µs per round: draws keep the pairs.
+        // Direct and the gateway both drift by 1 µs per round. Each draw keeps the pairs, so the drift cancels.
         let (low, high) = there.estimate.interval().expect("three rounds");
         assert!(high - low < 10.0, "{there:?}");
         assert!(there.distinguishable);
@@ -168,8 +169,8 @@ mod tests {
             run.push(via("nginx", round).paths_us(50, 40 + u64::from(round)));
         }
         let path = path(&run, "nginx").expect("stamped");
-        // 30 µs are added on the request path, where the two direct trials differ by 40; on the response path they do
-        // not differ.
+        // On the request path 30 µs are added, but the two direct trials differ by 40 µs. On the response path the
+        // direct trials do not differ.
         assert!(!path.added_request_us_p50.expect("three rounds").distinguishable);
         assert!(path.added_response_us_p50.expect("three rounds").distinguishable);
     }

@@ -1,4 +1,4 @@
-//! A case's valid trials merged, for export formats that hold a whole distribution.
+//! Merges a case's valid trials, for export formats that contain a whole distribution.
 
 use super::counts::sum_counts;
 use super::load::Load;
@@ -9,12 +9,12 @@ use hoptax_plan::recorded::RunRecord;
 use hoptax_record::TrialRecord;
 use hoptax_stats::{Statistic, merge};
 
-/// All valid trials of one case; there is at least one.
+/// All valid trials of a case. There is at least one.
 #[derive(Debug, Clone)]
 pub struct Pooled {
-    /// Name of the case, as in findings.
+    /// Name of the case, the same as in findings.
     pub case: String,
-    /// `direct` or the gateway's label.
+    /// `direct`, or the gateway's label.
     pub gateway: String,
     /// The load point.
     pub load: Load,
@@ -22,17 +22,17 @@ pub struct Pooled {
     pub trials: Vec<TrialFigures>,
     /// Start of the first trial's measured time, Unix nanoseconds.
     pub started_unix_ns: u64,
-    /// Total measured time, ns; never zero.
+    /// Total measured time, ns. It is never zero.
     pub measured_ns: u64,
-    /// Requests completed in that time.
+    /// Requests completed in the measured time.
     pub completed: u64,
-    /// Outcomes, summed.
+    /// Numbers of requests by outcome, summed over all trials.
     pub counts: Counts,
-    /// Connections opened, including warm-up.
+    /// Number of connections opened, including warm-up.
     pub opened: u64,
     /// Completed − scheduled, ns.
     pub response_time: Histogram<u64>,
-    /// Duration of each connect, ns.
+    /// Time to establish each connection, ns.
     pub connect: Histogram<u64>,
 }
 
@@ -48,7 +48,7 @@ pub struct TrialFigures {
 }
 
 impl Pooled {
-    /// Every case with a valid trial, in the order of [`super::Analysis::cases`], without searches.
+    /// Merges every case that has a valid trial, in the order of [`super::Analysis::cases`]. Searches are left out.
     pub fn all(run: &RunRecord, records: &[TrialRecord]) -> Vec<Self> {
         let mut pooled = Vec::new();
         for load in Load::all(&run.load) {

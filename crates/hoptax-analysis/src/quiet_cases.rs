@@ -1,4 +1,4 @@
-//! Computes the figures of quiet windows, with the same code as those of all windows.
+//! Computes the figures of quiet windows, with the same code as the figures of all windows.
 
 use crate::case::Case;
 use crate::difference::Difference;
@@ -12,17 +12,17 @@ use crate::trial::Trial;
 use hoptax_plan::Metric;
 use hoptax_stats::share;
 
-/// The quiet windows of one contender's trials at a load point.
+/// The quiet windows of a contender's trials at a load point.
 struct QuietTrials<'a> {
     windows: u64,
     left_out: u64,
     trials_left_out: u32,
-    /// The trials with enough quiet windows, restricted to these; empty until read.
+    /// The trials with enough quiet windows, restricted to these windows. Empty until [`Self::read`] is called.
     quiet: Vec<Trial<'a>>,
 }
 
 impl<'a> QuietTrials<'a> {
-    /// `None` if no trial recorded steal.
+    /// `None` if steal was recorded in none of the trials.
     fn new(trials: &[Trial<'a>]) -> Option<Self> {
         let known: Vec<(&Trial<'a>, Quiet)> =
             trials.iter().filter_map(|trial| Some((trial, Quiet::of(trial.record)?))).collect();
@@ -38,7 +38,7 @@ impl<'a> QuietTrials<'a> {
         })
     }
 
-    /// Reads the windows. Done only if some are left out, as it takes long.
+    /// Reads the histograms of the windows. This takes long, so it is done only if some windows are left out.
     fn read(&mut self, trials: &[Trial<'a>]) {
         let enough = |trial: &Trial<'a>| {
             let quiet = Quiet::of(trial.record).filter(Quiet::is_enough)?;
@@ -48,7 +48,7 @@ impl<'a> QuietTrials<'a> {
     }
 }
 
-/// Fills in the quiet figures of a load point's cases.
+/// Adds the quiet figures to the cases of a load point.
 pub(crate) fn fill_in(load: &Load, cases: &mut [(Case, Vec<Trial<'_>>)]) {
     let mut of_cases: Vec<Option<QuietTrials<'_>>> =
         cases.iter().map(|(_, trials)| QuietTrials::new(trials)).collect();
@@ -58,7 +58,7 @@ pub(crate) fn fill_in(load: &Load, cases: &mut [(Case, Vec<Trial<'_>>)]) {
         }
         return;
     }
-    // Both sides of a tax must come from windows, even if only one of them was disturbed.
+    // Both sides of a tax must be computed from windows, even if only one side was disturbed.
     for ((_, trials), quiet) in cases.iter().zip(&mut of_cases) {
         if let Some(quiet) = quiet {
             quiet.read(trials);
@@ -73,7 +73,7 @@ pub(crate) fn fill_in(load: &Load, cases: &mut [(Case, Vec<Trial<'_>>)]) {
     }
 }
 
-/// Without a window left out, the figures are those of all windows.
+/// The quiet figures if no window was left out: the figures of all windows.
 fn undisturbed(case: &Case, quiet: &QuietTrials<'_>) -> QuietFigures {
     QuietFigures {
         throughput: case.throughput.clone(),
@@ -107,7 +107,7 @@ fn restricted(
     }
 }
 
-/// The counts of windows, without figures.
+/// The numbers of windows and trials, without any figures.
 fn shares(quiet: &QuietTrials<'_>) -> QuietFigures {
     QuietFigures {
         windows: quiet.windows,
@@ -122,19 +122,20 @@ fn shares(quiet: &QuietTrials<'_>) -> QuietFigures {
     }
 }
 
-/// A metric whose figures from all windows and from quiet ones disagree.
+/// A metric for which all windows and quiet windows give different results.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Disagreement<'a> {
     /// The metric.
     pub metric: Metric,
-    /// The figure of all windows: the headline.
+    /// The figure of all windows, which is the headline.
     pub all: &'a Difference,
     /// The figure of quiet windows.
     pub quiet: &'a Difference,
 }
 
-/// The metrics whose tax is distinguishable in all windows but not in quiet ones or the reverse, or lies on the other
-/// side of "no tax". Both need an interval. Throughput is left out in an open loop, where the rate decides it.
+/// The metrics whose tax is distinguishable in all windows but not in quiet windows, or the reverse. Also the metrics
+/// whose tax lies on different sides of "no tax". Both figures need an interval. Throughput is left out in an open
+/// loop, because the rate decides it.
 pub(crate) fn disagreements(case: &Case) -> Vec<Disagreement<'_>> {
     let Some((tax, quiet)) = case.tax.as_ref().zip(case.quiet.as_ref().and_then(|quiet| quiet.tax.as_ref()))
     else {

@@ -8,30 +8,31 @@ use hoptax_load::record::{WINDOW_NS, Window};
 use hoptax_record::DirectTrial;
 use hoptax_stats::{Statistic, merge};
 
-/// Most points per trial, as more cannot be seen in a chart. Neighbouring windows are combined.
+/// Largest number of points per trial. A chart cannot show more, so neighbouring windows are combined.
 const MOST_POINTS: usize = 120;
-/// Points of a distribution per factor of ten of rarity.
+/// Number of points of a distribution for each factor of ten in rarity.
 const PER_DECADE: i32 = 10;
 
-/// One trial over time: points every `step_s`, starting with the measured time.
+/// A trial over time, with a point every `step_s`. The first point starts with the measured time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
     /// Round, from 0.
     pub round: u32,
-    /// Which of the round's two direct trials this is; absent for gateways.
+    /// The first or the last direct trial of the round. Absent for gateways.
     pub direct: Option<DirectTrial>,
-    /// Duration of a point, s.
+    /// Time between two points, s.
     pub step_s: f64,
-    /// Requests/s.
+    /// Throughput at each point, requests/s.
     pub throughput: Vec<f64>,
-    /// Median response time of requests completed or timed out at each point, µs; absent if there were none.
+    /// Median response time of the requests that completed or timed out during each point, µs. Absent if there were
+    /// none.
     pub p50_us: Vec<Option<f64>>,
-    /// 99th percentile, likewise.
+    /// 99th percentile of the same response times, µs.
     pub p99_us: Vec<Option<f64>>,
 }
 
 impl Series {
-    /// A trial over time, without an incomplete last window.
+    /// Computes the points of a trial. An incomplete last window is left out.
     pub(super) fn new(trial: &Trial<'_>) -> Self {
         let whole = (trial.load.measured_ns / WINDOW_NS) as usize;
         let windows = &trial.load.windows[..whole.min(trial.load.windows.len())];
@@ -53,18 +54,18 @@ impl Series {
     }
 }
 
-/// Response times in these windows; unreadable histograms are left out.
+/// Response times in these windows. Histograms that cannot be read are left out.
 fn response_times(windows: &[Window]) -> Histogram<u64> {
     let mut sum = empty(WINDOW_DIGITS);
     for times in windows.iter().filter_map(|window| window.response_time.as_ref()?.decode().ok()) {
-        // Fails only for a histogram of another range, which is not ours.
+        // This fails only for a histogram with another range, which hoptax did not write.
         let _ = sum.add(times);
     }
     sum
 }
 
-/// A distribution as a curve of (rarity, response time in µs). Rarity 2 is the median and 100 the 99th percentile. The
-/// curve ends with the largest sample, whose rarity is the number of samples; it is empty without samples.
+/// A distribution as a curve of points (rarity, response time in µs). Rarity 2 is the median, and rarity 100 the 99th
+/// percentile. The curve ends with the largest sample, whose rarity is the number of samples. Empty without samples.
 pub(super) fn curve(trials: &[Trial<'_>]) -> Vec<(f64, f64)> {
     let all = merge(trials.iter().map(|trial| &trial.response_time));
     let samples = all.len() as f64;
@@ -95,7 +96,7 @@ mod tests {
         assert_eq!((series.round, series.direct, series.throughput.len()), (1, None, 100));
         assert!((series.step_s - 0.3).abs() < 1e-9);
         assert!(series.throughput.iter().all(|rate| (rate - 100.0).abs() < 1e-9), "{:?}", series.throughput);
-        // Windows of 100, 101 and 102 µs: the median, with two digits.
+        // The first point combines windows of 100, 101 and 102 µs. Its median has only two significant digits.
         let first = series.p50_us[0].expect("completed");
         assert!((first - 101.0).abs() < 1.0, "{first}");
     }

@@ -13,12 +13,12 @@ use hoptax_record::{DIRECT, TrialRecord};
 use hoptax_stats::{Estimate, mean, of_mean, of_share, share};
 use std::collections::BTreeMap;
 
-/// The valid trials of a run by contender and load point.
+/// The valid trials of a run, by contender and load point.
 #[derive(Debug)]
 pub struct Side<'a> {
     /// The run.
     pub run: &'a RunRecord,
-    /// By load point, then by contender in the run's order.
+    /// Trials by load point, then by contender in the run's order.
     trials: Vec<Vec<Vec<Trial<'a>>>>,
     floors: Vec<NoiseFloor>,
 }
@@ -48,8 +48,8 @@ impl<'a> Side<'a> {
         contender.and_then(|at| Some(self.trials.get(load)?.get(at)?.as_slice())).unwrap_or_default()
     }
 
-    /// The value of a metric in each round that has one. Direct's two trials of a round count as one value, their mean,
-    /// and taxes are relative to it.
+    /// The value of a metric in each round that has one. Direct's two trials of a round count as one value, their mean.
+    /// Taxes are relative to this mean.
     pub fn by_round(&self, metric: Metric, label: &str, load: usize) -> BTreeMap<u32, f64> {
         if label == DIRECT && metric.is_tax() {
             return BTreeMap::new();
@@ -68,7 +68,7 @@ impl<'a> Side<'a> {
             .collect()
     }
 
-    /// For each round, the mean of a single-trial metric over its trials.
+    /// For each round, the mean of the metric over the trials of the round.
     fn means(&self, metric: Metric, label: &str, load: usize) -> BTreeMap<u32, f64> {
         let mut rounds: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
         for trial in self.trials(label, load) {
@@ -77,12 +77,12 @@ impl<'a> Side<'a> {
         rounds.into_iter().filter_map(|(round, values)| Some((round, mean(&values)?))).collect()
     }
 
-    /// As [`Self::by_round`], without the rounds.
+    /// Like [`Self::by_round`], but returns only the values.
     pub fn values(&self, metric: Metric, label: &str, load: usize) -> Vec<f64> {
         self.by_round(metric, label, load).into_values().collect()
     }
 
-    /// The noise floor of a metric, in its own unit; zero if direct has none.
+    /// The noise floor of a metric, in the metric's own unit. Zero if direct does not have this metric.
     pub fn floor(&self, metric: Metric, label: &str, load: usize) -> f64 {
         let Some(floors) = self.floors.get(load) else { return 0.0 };
         let of = |tax| floors.get(tax).unwrap_or(0.0);
@@ -95,8 +95,8 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// CPU time of generator and upstream per completed direct request, µs, by round: the cost of the same work on this
-    /// machine at that time. Empty if the upstream was not watched.
+    /// CPU time of generator and upstream per completed direct request, µs, for each round. It shows how much the same
+    /// work costs on this machine at that time. Empty if the upstream's CPU time was not recorded.
     fn yardstick(&self, load: usize) -> Vec<f64> {
         let used = |trial: &Trial<'_>| {
             let upstream = trial.record.upstream.as_ref()?.cpu_ns;
@@ -106,7 +106,7 @@ impl<'a> Side<'a> {
     }
 }
 
-/// The figure of a metric for a case, as in the report, with its interval.
+/// The figure of a metric for a case with its interval, as in the report.
 pub fn measured(metric: Metric, case: &Case, side: &Side<'_>) -> Option<Estimate> {
     if metric.is_tax() {
         return Some(case.tax.as_ref()?.get(metric)?.estimate);
@@ -126,7 +126,7 @@ pub fn measured(metric: Metric, case: &Case, side: &Side<'_>) -> Option<Estimate
     }
 }
 
-/// The index of the load point in `of` that sends the same traffic as `point`, at any position and with any duration.
+/// The index of the load point in `of` that sends the same traffic as `point`. Its position and duration may differ.
 pub(super) fn counterpart(point: &LoadPoint, of: &RunRecord) -> Option<usize> {
     let same = |other: &LoadPoint| {
         LoadPoint { duration: point.duration, ..other.clone() } == *point
@@ -137,9 +137,9 @@ pub(super) fn counterpart(point: &LoadPoint, of: &RunRecord) -> Option<usize> {
     exact.or_else(|| of.load.iter().position(same))
 }
 
-/// How much direct changed from one run to another in the figure that `metric` is computed from, as a share. No gateway
-/// affects direct, so this is the machine's change. Zero for metrics that do not depend on the machine's speed, and if
-/// it is unknown.
+/// How much direct changed from one run to the other, as a share, in the figure that `metric` is computed from. A
+/// gateway does not affect direct, so this is a change of the machine. Zero if the change is unknown, and for metrics
+/// that do not depend on the machine's speed.
 pub(super) fn drift(metric: Metric, first: (&Side<'_>, usize), second: (&Side<'_>, usize)) -> f64 {
     let of = |(side, load): (&Side<'_>, usize)| match (percentile(metric), metric) {
         (Some(statistic), _) => merged::of_all(side.trials(DIRECT, load), statistic),

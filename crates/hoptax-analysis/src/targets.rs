@@ -11,29 +11,30 @@ use hoptax_stats::{Statistic, root_mean_square};
 /// Figures of one target, over all valid trials of a case.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TargetFigures {
-    /// Its name.
+    /// The target's name.
     pub name: String,
     /// The target's share of the requests in the plan, 0 to 1.
     pub share: f64,
-    /// Requests that were due and assigned to a connection.
+    /// Number of requests that were due and that were assigned to a connection.
     pub scheduled: u64,
-    /// Complete answers.
+    /// Number of complete answers.
     pub completed: u64,
-    /// Successful answers.
+    /// Number of successful answers.
     pub ok: u64,
-    /// Failures of every kind.
+    /// Number of failures of every kind.
     pub failed: u64,
-    /// Completed − scheduled.
+    /// Distribution of completed − scheduled.
     pub response_time: Latency,
-    /// Completed − sent.
+    /// Distribution of completed − sent.
     pub service_time: Latency,
-    /// Added response time at the median, relative to direct's for the same target, µs; absent for direct.
+    /// Added response time at the median, compared with direct for the same target, µs. Absent for direct.
     pub added_p50: Option<Difference>,
-    /// Added response time at the 99th percentile, µs.
+    /// Added response time at the 99th percentile, compared with direct for the same target, µs. Absent for direct.
     pub added_p99: Option<Difference>,
 }
 
-/// The targets of a case, in the plan's order; empty if the plan has only one, or no record lists them.
+/// The figures of each target of a case, in the plan's order. Empty if the plan has only one target, or if the records
+/// do not list targets.
 pub(super) fn figures(
     targets: &[Target],
     trials: &[Trial<'_>],
@@ -77,7 +78,7 @@ fn one(
     }
 }
 
-/// As the tax of the whole case: paired with direct by round, with a noise floor of its own.
+/// Computes an added time like the tax of the whole case: paired with direct by round, with its own noise floor.
 fn added(times: &Added, statistic: Statistic, name: &str, direct: &[Trial<'_>]) -> Option<Difference> {
     let of = |trial: &Trial<'_>| statistic.of(&trial.target(name)?.response_time);
     let drifts: Vec<f64> =

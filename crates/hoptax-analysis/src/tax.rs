@@ -1,8 +1,8 @@
 //! The tax: a gateway's trials compared with the direct trials of the same rounds and load point.
 //!
-//! A tax is one figure over all rounds: the percentile of the gateway's merged trials minus that of the merged direct
-//! trials, or a ratio of sums. For its interval, rounds are drawn with all their trials. This keeps the pairs, so a
-//! disturbance that a round's trials share cancels in each draw.
+//! A tax is one figure over all rounds: the percentile of the gateway's merged trials minus the percentile of direct's
+//! merged trials, or a ratio of sums. For the interval, rounds are drawn together with all their trials. If a
+//! disturbance affects all trials of a round, it therefore cancels in each draw.
 
 use super::difference::Difference;
 use super::metric::percentile;
@@ -11,7 +11,7 @@ use super::pairs::{Added, Pairs};
 use super::trial::Trial;
 use hoptax_plan::Metric;
 
-/// The tax of one gateway at one load point. Unmeasured figures are absent.
+/// The tax of a gateway at a load point. Figures that were not measured are absent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tax {
     /// Added response time at the median, µs.
@@ -26,12 +26,12 @@ pub struct Tax {
     pub throughput_ratio: Option<Difference>,
     /// CPU time of the gateway per completed request, µs.
     pub cpu_us_per_request: Option<Difference>,
-    /// Upstream requests per client request − 1.
+    /// Upstream requests ÷ client requests − 1.
     pub extra_upstream_requests: Option<Difference>,
 }
 
 impl Tax {
-    /// The tax of the trials `via` a gateway, relative to the `direct` trials of the same load point.
+    /// Compares the trials `via` a gateway with the `direct` trials of the same load point.
     pub fn new(via: &[Trial<'_>], direct: &[Trial<'_>], floor: &NoiseFloor) -> Self {
         let pairs = Pairs::new(via, direct);
         let times = Added::new(&pairs, |trial| Some(&trial.response_time));
@@ -53,7 +53,7 @@ impl Tax {
         }
     }
 
-    /// The figure of a metric; absent for a metric that is not a tax.
+    /// The figure of a metric. Absent for metrics that are not taxes.
     pub fn get(&self, metric: Metric) -> Option<&Difference> {
         match metric {
             Metric::AddedP50 => self.added_p50.as_ref(),
@@ -79,9 +79,10 @@ mod tests {
 
     #[test]
     fn by_hand() {
-        // Two rounds: direct 100 and 110 µs, then 100 and 130; via 150, then 175. Merged medians are 100 and 150, so 50
-        // are added. Drawing the first round twice gives 50, the second twice 75, and both 50 (twice as likely). Mean
-        // 56.25, s*² = 0.75 · 6.25² + 0.25 · 18.75².
+        // Two rounds. Direct's trials take 100 and 110 µs, then 100 and 130 µs. The gateway's trials take 150 µs, then
+        // 175 µs. The merged medians are 100 and 150 µs, so 50 µs are added. Drawing the first round twice gives 50,
+        // drawing the second twice gives 75, and drawing both, which is twice as likely, gives 50. The mean is 56.25,
+        // and s*² = 0.75 · 6.25² + 0.25 · 18.75².
         let mut run = Run::closed(1);
         run.direct(0, 100, 110).direct(1, 100, 130);
         run.push(via("nginx", 0).all_at_us(150)).push(via("nginx", 1).all_at_us(175));
@@ -95,8 +96,8 @@ mod tests {
 
     #[test]
     fn percentiles_are_merged_and_not_averaged() {
-        // One round in ten is slow: a tenth of all times, and the p95 is among them. Averaging the rounds' own p95
-        // would give a tenth of 900 µs.
+        // One round in ten is slow. It contains a tenth of all times, so the p95 is one of its times. Averaging the p95
+        // of each round would give only a tenth of 900 µs.
         let mut run = Run::closed(1);
         for round in 0..10 {
             run.direct(round, 100, 100);
@@ -111,7 +112,7 @@ mod tests {
 
     #[test]
     fn shared_disturbances_of_a_round_cancel() {
-        // Rounds differ ninefold, and the gateway always halves the throughput.
+        // Throughput differs ninefold between rounds, but the gateway always halves it.
         let mut run = Run::closed(1);
         for round in 0..5 {
             let direct = 1000 * (1 + 2 * u64::from(round));
@@ -133,7 +134,7 @@ mod tests {
         run.push(via("direct", 0).first().throughput(1000)).push(via("direct", 0).last().throughput(3000));
         run.push(via("direct", 1).first().throughput(8000)).push(via("direct", 1).last().throughput(8000));
         run.push(via("nginx", 0).throughput(1000)).push(via("nginx", 1).throughput(4000));
-        // 5,000 in 2 s against 20,000 in 4 s.
+        // The gateway completes 5,000 requests in 2 s, and direct 20,000 in 4 s.
         let ratio = tax(&run, "nginx").throughput_ratio.expect("both rounds");
         assert!((ratio.estimate.estimate - 0.5).abs() < 1e-9, "{ratio:?}");
     }
@@ -153,7 +154,7 @@ mod tests {
         let clear = Run::steady(5, 100, &[("nginx", 150)]);
         assert!(tax(&clear, "nginx").added_p50.expect("measured").distinguishable);
 
-        // The same tax, but the two direct trials of a round differ by more.
+        // The tax is the same as before, but the two direct trials of a round differ by more than the tax.
         let mut noisy = Run::closed(1);
         for round in 0..5 {
             noisy.direct(round, 100, 180);
@@ -172,7 +173,7 @@ mod tests {
         let mut run = Run::closed(1);
         for round in 0..3 {
             run.direct(round, 100, 100);
-            // 1,000 requests, 18 ms of CPU, and twice as many upstream requests.
+            // 1,000 requests cost 18 ms of CPU time and cause twice as many upstream requests.
             run.push(via("nginx", round).all_at_us(150).gateway_cpu_us(18_000).ledger_requests(2000));
         }
         let tax = tax(&run, "nginx");

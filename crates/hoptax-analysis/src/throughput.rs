@@ -6,7 +6,7 @@ use hoptax_stats::{Estimate, Sums, Units, resampled};
 /// Throughput, requests/s.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Throughput {
-    /// Completed requests ÷ measured time, all trials together.
+    /// Completed requests ÷ measured time, over all trials.
     pub estimate: Estimate,
 }
 

@@ -1,7 +1,7 @@
-//! A valid trial: its record with the histograms decoded.
+//! A valid trial, with the histograms of its record decoded.
 //!
-//! The inputs of a tax (requests completed, measured time, response times, gateway CPU time) are fields of their own,
-//! so that the same arithmetic serves whole trials and quiet windows.
+//! The values that a tax is computed from (requests completed, measured time, response times, gateway CPU time) are
+//! separate fields, so that the same code works for whole trials and for quiet windows.
 
 use hdrhistogram::Histogram;
 use hoptax_load::clock::SECOND;
@@ -13,15 +13,15 @@ use hoptax_stats::{Statistic, share};
 /// A trial that did not fail.
 #[derive(Debug)]
 pub struct Trial<'a> {
-    /// The record it was read from.
+    /// The record that the trial was read from.
     pub record: &'a TrialRecord,
     /// The generator's record.
     pub load: &'a LoadRecord,
-    /// Requests completed in the covered time.
+    /// Number of requests completed in the covered time.
     pub completed: u64,
-    /// The covered time, ns, never zero: the whole measured time, or its quiet windows.
+    /// The covered time, ns: the whole measured time, or only its quiet windows. It is never zero.
     pub measured_ns: u64,
-    /// CPU time of the gateway in the covered time, ns; absent if its processes were not watched.
+    /// CPU time of the gateway in the covered time, ns. Absent if it was not recorded.
     pub gateway_cpu_ns: Option<u64>,
     /// Completed − scheduled, ns.
     pub response_time: Histogram<u64>,
@@ -31,22 +31,22 @@ pub struct Trial<'a> {
     pub send_lag: Histogram<u64>,
     /// First byte of the answer − sent, ns.
     pub first_byte: Histogram<u64>,
-    /// Duration of each connect, ns.
+    /// Time to establish each connection, ns.
     pub connect: Histogram<u64>,
-    /// Duration of each TLS handshake, ns; absent without TLS.
+    /// Duration of each TLS handshake, ns. Absent without TLS.
     pub tls_handshake: Option<Histogram<u64>>,
-    /// Received by the upstream − sent, ns; absent without timestamps, or if unreadable.
+    /// Received by the upstream − sent, ns. Absent without timestamps, or if the histogram cannot be read.
     pub request_path: Option<Histogram<u64>>,
-    /// Completed − replied by the upstream, ns; absent without timestamps, or if unreadable.
+    /// Completed − replied by the upstream, ns. Absent without timestamps, or if the histogram cannot be read.
     pub response_path: Option<Histogram<u64>>,
     /// The targets of a mix.
     pub targets: Vec<TargetTrial<'a>>,
 }
 
-/// One target of a mix in a trial.
+/// A target of a mix in one trial.
 #[derive(Debug)]
 pub struct TargetTrial<'a> {
-    /// The record it was read from.
+    /// The record that the figures were read from.
     pub record: &'a TargetRecord,
     /// Completed − scheduled, ns.
     pub response_time: Histogram<u64>,
@@ -58,7 +58,7 @@ impl<'a> Trial<'a> {
     /// Reads a record.
     ///
     /// # Errors
-    /// The trial's own failure, or what is missing from its record.
+    /// The trial's own failure, or an error that says what is missing from its record.
     pub fn read(record: &'a TrialRecord) -> Result<Self, Failure> {
         if let Some(failure) = &record.failed {
             return Err(failure.clone());
@@ -100,22 +100,22 @@ impl<'a> Trial<'a> {
         })
     }
 
-    /// One target of a mix.
+    /// The figures of one target of a mix.
     pub fn target(&self, name: &str) -> Option<&TargetTrial<'a>> {
         self.targets.iter().find(|target| target.record.name == name)
     }
 
-    /// The round, from 0.
+    /// The round, counted from 0.
     pub fn round(&self) -> u32 {
         self.record.round
     }
 
-    /// Which of the round's two direct trials this is; absent for gateways.
+    /// The first or the last direct trial of the round. Absent for gateways.
     pub fn direct(&self) -> Option<DirectTrial> {
         self.record.direct
     }
 
-    /// The covered time, s; never zero.
+    /// The covered time, s. It is never zero.
     pub fn seconds(&self) -> f64 {
         self.measured_ns as f64 / SECOND as f64
     }
@@ -130,24 +130,24 @@ impl<'a> Trial<'a> {
         statistic.of(&self.response_time)
     }
 
-    /// CPU time of the gateway per completed request, µs; absent if its processes were not watched.
+    /// CPU time of the gateway per completed request, µs. Absent if it was not recorded.
     pub fn gateway_us_per_request(&self) -> Option<f64> {
         share(self.gateway_cpu_ns? as f64 / 1e3, self.completed as f64)
     }
 
-    /// Upstream requests ÷ requests sent − 1, including warm-up. Requests sent count, not completed ones, as a request
-    /// that timed out reached the upstream too.
+    /// Upstream requests ÷ requests sent − 1, including warm-up. It counts requests sent instead of completed ones,
+    /// because a request that timed out may have reached the upstream too.
     pub fn extra_upstream_requests(&self) -> Option<f64> {
         let ledger = self.record.ledger.as_ref()?;
         Some(share(ledger.requests as f64, self.load.lifetime.sent as f64)? - 1.0)
     }
 
-    /// Share of the time that the generator's busiest worker was on a CPU.
+    /// Share of the measured time that the generator's busiest worker spent on a CPU.
     pub fn generator_utilisation(&self) -> f64 {
         self.load.cpu.busiest_worker_ns as f64 / self.load.measured_ns as f64
     }
 
-    /// Throughput of each window, requests/s, without an incomplete last window.
+    /// Throughput of each window, requests/s. An incomplete last window is left out.
     pub fn throughput_by_window(&self) -> Vec<f64> {
         let whole = (self.load.measured_ns / WINDOW_NS) as usize;
         let per_second = SECOND as f64 / WINDOW_NS as f64;
@@ -155,7 +155,7 @@ impl<'a> Trial<'a> {
     }
 }
 
-/// The records of a case, without those of searches.
+/// The records of a case. Records of searches are left out.
 pub(super) fn of_case<'a>(
     records: &'a [TrialRecord],
     contender: &str,

@@ -96,7 +96,7 @@ impl Remedy {
 /// Opens the index of the directory `root`, replacing an unusable one.
 ///
 /// # Errors
-/// If another process holds it for too long.
+/// If another process locks the index for too long.
 pub(super) fn open(root: &Path) -> Result<Connection, Error> {
     let path = root.join(FILE);
     match on_disk(&path) {
@@ -105,10 +105,10 @@ pub(super) fn open(root: &Path) -> Result<Connection, Error> {
     }
 }
 
-/// An empty index that replaces the one that failed with `error`.
+/// Creates an empty index to replace the index that failed with `error`.
 ///
 /// # Errors
-/// The same error if another process holds the index.
+/// Returns `error` itself if the reason is that another process locks the index.
 pub(super) fn in_place_of(root: &Path, error: Error) -> Result<Connection, Error> {
     match Remedy::of(&error) {
         Remedy::Wait => Err(error),
@@ -134,8 +134,8 @@ fn on_disk(path: &Path) -> Result<Connection, Error> {
     if connection.is_readonly("main")? {
         return in_memory();
     }
-    // Not a write-ahead log: with it, a damaged index could not be emptied while another process has it open.
-    // Writes are short enough for readers to wait.
+    // No write-ahead log, because with it a damaged index could not be emptied while another process has it open.
+    // Writes are short, so readers can wait for them.
     connection.query_row("PRAGMA journal_mode = TRUNCATE", [], |_| Ok(()))?;
     connection.execute_batch("PRAGMA synchronous = NORMAL")?;
     prepare(&mut connection)?;
@@ -157,7 +157,7 @@ pub(super) fn is_sound(index: &Connection) -> bool {
 /// An empty index of the directory `root`.
 ///
 /// # Errors
-/// If another process holds the existing one for too long.
+/// If another process locks the existing index for too long.
 pub(super) fn empty(root: &Path) -> Result<Connection, Error> {
     recreated(&root.join(FILE)).or_else(|error| match Remedy::of(&error) {
         Remedy::Wait => Err(error),
@@ -192,14 +192,14 @@ fn emptied(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Creates the tables unless this version of hoptax created them already: another version may read and compute
-/// differently.
+/// Creates the tables, unless this version of hoptax has created them already. Tables of another version are replaced,
+/// because that version may read and compute differently.
 fn prepare(connection: &mut Connection) -> Result<(), Error> {
     if is_ours(connection)? {
         return Ok(());
     }
     let change = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // Another process may have created them meanwhile.
+    // Another process may have created the tables meanwhile.
     if !is_ours(&change)? {
         for table in tables(&change)? {
             change.execute_batch(&format!("DROP TABLE \"{}\"", table.replace('"', "\"\"")))?;

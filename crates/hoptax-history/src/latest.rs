@@ -38,7 +38,7 @@ impl Store {
     /// The last figures of each plan, gateway and load point.
     ///
     /// # Errors
-    /// If another process holds the index for too long.
+    /// If another process locks the index for too long.
     pub fn latest(&self) -> Result<Vec<Latest>, HistoryError> {
         self.attempt(|index| Ok(latest(index)?))
     }

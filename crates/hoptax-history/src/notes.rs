@@ -9,13 +9,13 @@ use std::path::Path;
 pub(super) const FILE: &str = "notes.json";
 /// Version of the file.
 const SCHEMA: u32 = 1;
-/// Most tags of a run.
+/// Maximum number of tags of a run.
 const MOST_TAGS: usize = 20;
-/// Most characters of a tag.
+/// Maximum length of a tag, in characters.
 const LONGEST_TAG: usize = 40;
-/// Most characters of a note.
+/// Maximum length of a note, in characters.
 const LONGEST_NOTE: usize = 10_000;
-/// Most bytes to read: the longest note with every character escaped is shorter.
+/// Maximum size of the file, in bytes. The longest note is smaller, even if every character is escaped.
 const MOST_BYTES: u64 = 1 << 20;
 
 /// Tags and note of a run.
@@ -68,7 +68,7 @@ impl Notes {
     /// # Errors
     /// If they cannot be written; earlier notes are then unchanged.
     pub(super) fn write(&self, dir: &Path) -> Result<(), HistoryError> {
-        // Two processes that write at once each have their own partial file.
+        // Each process has its own partial file, because two processes may write at the same time.
         let (path, partial) = (dir.join(FILE), dir.join(format!(".{FILE}.{}.partial", std::process::id())));
         let mut text = serde_json::to_string_pretty(self).expect("notes are plain");
         text.push('\n');

@@ -15,9 +15,9 @@ use std::io::{self, Read as _};
 use std::path::Path;
 use std::time::Duration;
 
-/// How long after its last write a run counts as in progress, beyond the duration of its longest trial.
+/// A run counts as in progress for this long after its last write, plus the duration of its longest trial.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Longest record that is read, bytes. Ours are shorter.
+/// Maximum size of a record, in bytes. Records that hoptax writes are smaller.
 const LONGEST_RECORD: u64 = 64 << 20;
 
 /// A run in the index.
@@ -25,7 +25,7 @@ const LONGEST_RECORD: u64 = 64 << 20;
 pub(super) struct Row {
     /// The run in the list, without verdict and answer.
     pub(super) entry: Entry,
-    /// Until when the run counts as in progress, Unix seconds; absent if it does not.
+    /// When the run stops counting as in progress, Unix seconds; absent if it does not count as in progress.
     pub(super) until: Option<i64>,
     /// Sort key, Unix seconds: the start, or the best guess at it.
     pub(super) sorted: i64,
@@ -49,8 +49,8 @@ pub(super) struct Basis {
     pub(super) gateways: BTreeMap<String, String>,
 }
 
-/// Reads a directory. `now_ns` is the time, Unix nanoseconds; it separates a run in progress from one that was
-/// killed.
+/// Reads a directory. `now_ns` is the current time, Unix nanoseconds. It decides whether an unfinished run is in
+/// progress or was killed.
 pub(super) fn row(found: &Found, now_ns: i64) -> Row {
     let mut row = match (found.shut, found.run) {
         (Some(why), _) => without_record(found, State::Foreign, why.into()),
@@ -111,7 +111,7 @@ fn without_record(found: &Found, state: State, problem: String) -> Row {
     }
 }
 
-/// A directory without `run.json`: the run is just starting, or lost it.
+/// A directory without `run.json`: either the run is just starting, or the file was deleted.
 fn unrecorded(found: &Found, now_ns: i64) -> Row {
     let until = found.trials.written_ns().and_then(|written| running_until(written, now_ns, PATIENCE));
     let (state, problem) = match found.trials {
@@ -148,7 +148,7 @@ fn unreadable(found: &Found, error: &DirError) -> Row {
     without_record(found, state, problem)
 }
 
-/// Whether it is JSON that names the version of hoptax.
+/// Whether `run.json` is JSON that names a version of hoptax.
 fn claims_to_be_ours(path: &Path) -> bool {
     #[derive(Deserialize)]
     struct Claim {
@@ -240,8 +240,8 @@ fn longest_trial(plan: &Plan) -> Duration {
     around.iter().fold(measured.max().unwrap_or_default(), |sum, part| sum.saturating_add(*part))
 }
 
-/// Until when a run with its last write at `written_ns` counts as in progress, Unix seconds; absent if that is
-/// over. A write in the future means a wrong clock, and counts as over.
+/// When a run with its last write at `written_ns` stops counting as in progress, Unix seconds; absent if that time has
+/// passed. It is also absent if the write is far in the future, because then a clock is wrong.
 fn running_until(written_ns: i64, now_ns: i64, patience: Duration) -> Option<i64> {
     let patience = i64::try_from(patience.as_nanos()).unwrap_or(i64::MAX);
     let is_recent = now_ns.saturating_sub(written_ns).saturating_abs() <= patience;
@@ -255,7 +255,7 @@ fn seconds(ns: i64) -> i64 {
 /// Number of lines in a file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Lines {
-    /// Lines with a line end.
+    /// Number of lines with a line end.
     whole: u32,
     /// Whether the last line has no end.
     is_cut: bool,
@@ -301,8 +301,8 @@ impl Basis {
     }
 }
 
-/// The parts of a plan that all cases share. Gateways and load points belong to single cases; process ids change in
-/// every run.
+/// The parts of a plan that all cases share, as text. Gateways and load points are left out because they belong to
+/// single cases, and process ids because they change in every run.
 fn digest_input(plan: &Plan) -> String {
     let mut plan = serde_json::to_value(kept::Plan::from(plan)).unwrap_or_default();
     if let Some(members) = plan.as_object_mut() {

@@ -15,7 +15,7 @@ pub(super) struct Found {
     /// Its name; with replacement characters if it is not UTF-8.
     pub(super) id: String,
     pub(super) path: PathBuf,
-    /// Why the directory is not looked into; absent if it is.
+    /// Why the directory is not read; absent if it is read.
     pub(super) shut: Option<&'static str>,
     /// Mark of `run.json`.
     pub(super) run: Mark,
@@ -30,7 +30,7 @@ pub(super) struct Found {
 pub(super) enum Mark {
     /// There is no such file.
     Absent,
-    /// The system refused to show it, with this error number.
+    /// The metadata cannot be read; the number is that of the system's error.
     Hidden(i32),
     /// It exists.
     There {
@@ -56,7 +56,7 @@ impl Mark {
         }
     }
 
-    /// Whether something has this name, readable or not.
+    /// Whether anything has this name, readable or not.
     pub(super) fn is_there(self) -> bool {
         matches!(self, Self::There { .. })
     }
@@ -123,7 +123,7 @@ impl Found {
     }
 }
 
-/// Every directory below `root` that has a run or is named like one, in no order.
+/// Every directory below `root` that has a run or is named like a run directory, in no particular order.
 ///
 /// # Errors
 /// If `root` cannot be read.
@@ -182,7 +182,7 @@ pub(super) fn started_by_name(name: &str) -> Option<i64> {
     i64::try_from(at.duration_since(std::time::UNIX_EPOCH).ok()?.as_secs()).ok()
 }
 
-/// Whether `id` names something directly below a directory, and so cannot lead elsewhere.
+/// Whether `id` is a plain file name. A path with any other id could lead out of the history's directory.
 pub(super) fn is_name(id: &str) -> bool {
     !id.is_empty() && !id.starts_with('.') && !id.contains(['/', '\0'])
 }

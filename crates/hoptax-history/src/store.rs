@@ -14,23 +14,23 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Directories that are read before they are written to the index in one transaction.
+/// Number of directories to read before writing them to the index in one transaction.
 const AT_ONCE: usize = 200;
 
 /// The history of the runs below one directory.
 #[derive(Debug)]
 pub struct Store {
     root: PathBuf,
-    /// In a `RefCell` because reading may replace an unusable index too.
+    /// A `RefCell`, because even a query may replace an unusable index.
     index: RefCell<Connection>,
 }
 
 impl Store {
-    /// Opens the history of a directory. An unusable index is replaced; it is in memory if the directory cannot
-    /// be written. A new index is empty until [`Self::refresh`].
+    /// Opens the history of a directory. An unusable index is replaced. If the directory cannot be written, the index
+    /// is kept in memory. A new index is empty until [`Self::refresh`].
     ///
     /// # Errors
-    /// If there is no such directory, or another process holds the index for too long.
+    /// If there is no such directory, or another process locks the index for too long.
     pub fn open(root: &Path) -> Result<Self, HistoryError> {
         let failed = |source| HistoryError::Root { path: root.to_path_buf(), source };
         let root = root.canonicalize().map_err(failed)?;
@@ -41,13 +41,13 @@ impl Store {
     /// Looks for new, changed and removed directories.
     ///
     /// # Errors
-    /// If the directory cannot be read, or another process holds the index for too long.
+    /// If the directory cannot be read, or another process locks the index for too long.
     pub fn refresh(&mut self) -> Result<(), HistoryError> {
         self.attempt(|index| refresh(index, &self.root, now_ns()))
     }
 
-    /// Builds the index again; all runs have to be analysed again. Others see the old index until the new one
-    /// is complete.
+    /// Builds the index again, so that all runs have to be analysed again. Other processes see the old index until the
+    /// new one is complete.
     ///
     /// # Errors
     /// As [`Self::refresh`].
@@ -64,7 +64,7 @@ impl Store {
     /// Analyses the newest pending run; false if none is pending.
     ///
     /// # Errors
-    /// If another process holds the index for too long.
+    /// If another process locks the index for too long.
     pub fn analyse_next(&mut self) -> Result<bool, HistoryError> {
         match self.attempt(|index| Ok(table::next_pending(index)?))? {
             Some(id) => self.analyse(&id).map(|()| true),
@@ -75,7 +75,7 @@ impl Store {
     /// Analyses a run, if it is pending.
     ///
     /// # Errors
-    /// If another process holds the index for too long.
+    /// If another process locks the index for too long.
     pub fn analyse(&mut self, id: &str) -> Result<(), HistoryError> {
         // Count the attempt first. A record that crashes the process, perhaps on purpose, must not do so
         // forever.
@@ -87,7 +87,7 @@ impl Store {
     /// The runs that match a query, newest first.
     ///
     /// # Errors
-    /// If another process holds the index for too long.
+    /// If another process locks the index for too long.
     pub fn list(&self, query: &Query) -> Result<Listing, HistoryError> {
         self.attempt(|index| Ok(table::list(index, query)?))
     }
@@ -95,7 +95,7 @@ impl Store {
     /// One run; absent if the index does not have it.
     ///
     /// # Errors
-    /// If another process holds the index for too long.
+    /// If another process locks the index for too long.
     pub fn get(&self, id: &str) -> Result<Option<Entry>, HistoryError> {
         self.attempt(|index| Ok(table::get(index, id)?))
     }
@@ -115,7 +115,7 @@ impl Store {
     /// Every tag in use, sorted.
     ///
     /// # Errors
-    /// If another process holds the index for too long.
+    /// If another process locks the index for too long.
     pub fn tags(&self) -> Result<Vec<String>, HistoryError> {
         self.attempt(|index| Ok(table::tags(index)?))
     }
@@ -123,15 +123,15 @@ impl Store {
     /// The cases with trends.
     ///
     /// # Errors
-    /// If another process holds the index for too long.
+    /// If another process locks the index for too long.
     pub fn trend_choices(&self) -> Result<Vec<TrendChoice>, HistoryError> {
         self.attempt(|index| Ok(trend::choices(index)?))
     }
 
-    /// A metric over the analysed runs; without points if there is no such case.
+    /// The trend of a metric over the analysed runs. It has no points if there is no such case.
     ///
     /// # Errors
-    /// If another process holds the index for too long.
+    /// If another process locks the index for too long.
     pub fn trend(&self, query: &TrendQuery) -> Result<Trend, HistoryError> {
         self.attempt(|index| Ok(trend::trend(index, query)?))
     }
@@ -139,7 +139,7 @@ impl Store {
     /// Replaces a run's tags, its note or both, and returns the run.
     ///
     /// # Errors
-    /// If there is no such run, tags or note are not valid, the notes cannot be read, or the directory cannot
+    /// If there is no such run, if tags or note are not valid, if the notes cannot be read, or if the directory cannot
     /// be written.
     pub fn annotate(
         &mut self,
@@ -165,7 +165,7 @@ impl Store {
     /// Removes a run's directory with everything in it.
     ///
     /// # Errors
-    /// If there is no such run, it is in progress, the directory has no run, or it cannot be removed.
+    /// If there is no such run, if it is in progress, if the directory has no run, or if it cannot be removed.
     pub fn delete(&mut self, id: &str) -> Result<(), HistoryError> {
         let found = self.find(id)?;
         if read::row(&found, now_ns()).entry.state == State::Running {
@@ -183,7 +183,7 @@ impl Store {
         removed
     }
 
-    /// A directory below the history's that has a run and may be changed.
+    /// Finds the directory of a run that is to be changed, and checks that it has a run.
     fn find(&self, id: &str) -> Result<Found, HistoryError> {
         let path = self.root.join(id);
         if !scan::is_name(id) || fs::symlink_metadata(&path).is_err() {
@@ -203,13 +203,14 @@ impl Store {
     /// The error for an unknown run, with the run that was most likely meant.
     pub fn unknown(&self, id: &str) -> HistoryError {
         let ids = self.attempt(|index| Ok(table::ids(index)?)).unwrap_or_default();
-        // A name without its time means the newest run of that name.
+        // An id without the time at its start means the newest run of that name.
         let named = ids.iter().find(|known| !id.is_empty() && known.contains(id)).map(String::as_str);
         let nearest = named.or_else(|| nearest(id, ids.iter().map(String::as_str))).map(str::to_owned);
         HistoryError::NoRun { id: id.into(), nearest }
     }
 
-    /// Uses the index. An unusable index is replaced and filled, and the operation is tried once more.
+    /// Runs an operation on the index. If the index is unusable, it is replaced and filled again, and the operation is
+    /// retried once.
     pub(super) fn attempt<T>(
         &self,
         work: impl Fn(&mut Connection) -> Result<T, HistoryError>,
@@ -273,7 +274,7 @@ fn rebuild(index: &mut Connection, root: &Path, now_ns: i64) -> Result<(), Histo
     Ok(change.commit()?)
 }
 
-/// Two names that are not UTF-8 can look the same; only one of them is listed.
+/// Two names that are not UTF-8 can look the same. Only one of these directories is then listed.
 fn by_id(found: Vec<Found>) -> impl Iterator<Item = Found> {
     let by_id: HashMap<String, Found> = found.into_iter().map(|found| (found.id.clone(), found)).collect();
     by_id.into_values()

@@ -15,7 +15,7 @@ use std::collections::HashMap;
 const PAGE: u32 = 100;
 /// How many times an analysis is attempted.
 const TRIES: i64 = 3;
-/// Problem of a run during its last attempt. It remains if the attempt does not finish.
+/// Problem that a run has during the last attempt to analyse it. It remains if the attempt never finishes.
 const GIVEN_UP: &str = "its analysis was started three times and never finished; \
     `hoptax history rebuild` tries again";
 const ENTRY: &str = "id, state, problem, name, started, took, hoptax, contenders, loads, trials, planned, verdict, \
@@ -177,7 +177,7 @@ pub(super) fn next_pending(index: &Connection) -> Result<Option<String>, Error> 
     index.prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()
 }
 
-/// Records an attempt to analyse a run; absent if the run is not pending.
+/// Records an attempt to analyse a run; `None` if the run is not pending.
 pub(super) fn begin_analysis(index: &Connection, id: &str) -> Result<Option<Begun>, Error> {
     let sql = "SELECT run, name, mark, problem, tries FROM runs WHERE id = ?1 AND tries > 0";
     let of_row = |row: &rusqlite::Row<'_>| {
@@ -245,8 +245,7 @@ fn entry(row: &rusqlite::Row<'_>) -> Result<Entry, Error> {
     })
 }
 
-/// The text to search, in lower case. Line breaks separate the parts, so that no word matches across two of
-/// them.
+/// The text to search, in lower case. Line breaks separate its parts, so that no search matches across two parts.
 fn words(entry: &Entry) -> String {
     let contenders = entry.contenders.iter().flat_map(|one| {
         [Some(&one.label), Some(&one.kind), one.version.as_ref()].into_iter().flatten().map(String::as_str)

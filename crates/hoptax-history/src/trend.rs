@@ -116,7 +116,8 @@ impl Setting {
                 changed.push(format!("{what} {} → {}", known(before), known(now)));
             }
         };
-        // Direct's version is the upstream's. The built-in upstream has hoptax's version, which is compared below.
+        // For direct, the version is that of the upstream. A built-in upstream has hoptax's version, which is compared
+        // below.
         let gateway = if self.gateway == DIRECT { "upstream" } else { &*self.gateway };
         let version = |one: &Self| {
             one.version.clone().filter(|version| gateway != "upstream" || *version != one.hoptax)
@@ -124,7 +125,7 @@ impl Setting {
         compare(gateway, &version(before).unwrap_or_default(), &version(self).unwrap_or_default());
         compare("hoptax", &before.hoptax, &self.hoptax);
         compare("host", &before.basis.host, &self.basis.host);
-        // Between different hosts, differences of the machine are expected.
+        // If the host differs, the machine is expected to differ too, so only the host is listed.
         if before.basis.host == self.basis.host {
             for (name, now) in &self.basis.machine {
                 compare(name, before.basis.machine.get(name).map_or("", String::as_str), now);

@@ -2,18 +2,18 @@
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// CPUs this process may use, in order.
+/// CPUs that this process may use, in order.
 ///
 /// # Errors
-/// If the kernel does not report them.
+/// If the kernel does not report the CPUs.
 pub fn allowed() -> std::io::Result<Vec<u32>> {
     let set = sched_getaffinity(None)?;
     let all = 0..u32::try_from(CpuSet::MAX_CPU).unwrap_or(u32::MAX);
     Ok(all.filter(|&cpu| set.is_set(cpu as usize)).collect())
 }
 
-/// Keeps the calling thread off the CPUs that the generator's workers are pinned to, if there are others. Failure is
-/// ignored: the workers then lose a little CPU time.
+/// Keeps the calling thread off the CPUs that the generator's workers are pinned to, if there are other CPUs. A failure
+/// is ignored, because it only costs the workers a little CPU time.
 pub fn keep_off(workers: &[u32]) {
     if workers.is_empty() {
         return;

@@ -1,13 +1,14 @@
-//! The guard: a process between hoptax and one service, so that nothing outlives the run.
+//! The guard: a process between hoptax and one service. It ensures that no process of the service outlives the run.
 //!
-//! A killed hoptax (`kill -9`) cannot stop anything. So the guard holds a *lifeline*: its standard input is a pipe,
-//! and hoptax holds the other end. The kernel closes that end however hoptax dies. The guard is also the subreaper of
-//! its descendants: a service that becomes a daemon, or outlives its master, is reparented to the guard instead of to
-//! process 1. The guard finds it by walking `/proc`.
+//! A killed hoptax (`kill -9`) cannot stop anything. So the guard holds a *lifeline*: its standard input is a pipe, and
+//! hoptax holds the other end. However hoptax dies, the kernel closes hoptax's end, and the guard notices. The guard is
+//! also the subreaper of its descendants. So a service that becomes a daemon, or that outlives its parent, is
+//! reparented to the guard instead of to process 1. The guard finds such a service by walking `/proc`.
 //!
-//! The guard itself may be killed. So it does not start the command directly. It starts this program once more, which
-//! asks the kernel to be killed when the guard dies, and then executes the command ([`exec_command`]). The command
-//! leads a session of its own. hoptax uses the session to find what a killed guard left running (`guarded`).
+//! The guard itself may be killed. So it does not start the command directly, but starts this program once more. That
+//! process asks the kernel to kill it when the guard dies, and then executes the command ([`exec_command`]). The
+//! command leads a session of its own. hoptax uses the session to find processes that a killed guard left running
+//! (`guarded`).
 //!
 //! | event | the guard |
 //! | --- | --- |
@@ -17,7 +18,8 @@
 //! | the lifeline ends | as for `stop`, with a grace period of at most [`ORPHAN_GRACE`] |
 //! | the command exits | kills the command's remaining processes and exits with the command's code |
 //!
-//! At the end the guard always removes secrets from the service's logs and deletes the directory that held them.
+//! At the end the guard always removes secrets from the service's logs, and deletes the directory that held the
+//! secrets.
 
 use super::logs;
 use super::tree::descendants;
@@ -34,39 +36,40 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// Longest grace period when hoptax itself is gone: nobody waits for a graceful end any more.
+/// Longest grace period when hoptax itself is gone, because nobody waits for a graceful end any more.
 pub const ORPHAN_GRACE: Duration = Duration::from_secs(1);
 
-/// Time for processes to end after SIGKILL. Only a process stuck in the kernel takes longer, and nothing can stop
-/// that one.
+/// Time for processes to end after SIGKILL. Only a process stuck in the kernel takes longer, and nothing can stop such
+/// a process.
 const KILL_BOUND: Duration = Duration::from_secs(10);
 
-/// Time limit for the final command: a busy Docker engine takes seconds to remove a container.
+/// Time limit for the final command. A busy Docker engine takes seconds to remove a container.
 pub const FINISH_BOUND: Duration = Duration::from_secs(30);
 
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// File in a service's directory that lists secrets, one a line. None of them may remain in the logs.
+/// Name of the file in a service's directory that lists secrets, one per line. None of these secrets may remain in the
+/// logs.
 pub const SECRETS: &str = ".hoptax-secrets";
 
-/// The guard's command line.
+/// Arguments of the guard's command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Guard {
-    /// CPUs for the command and its descendants; empty: not pinned.
+    /// CPUs to pin the command and its descendants to; empty means that they are not pinned.
     pub cpus: Vec<u32>,
     /// Signal that asks the command to end.
     pub stop_signal: StopSignal,
     /// Time between the stop signal and SIGKILL.
     pub grace: Duration,
-    /// A directory with secrets. The guard removes it once no process of the command is left, however the command
-    /// ended, and then its parent directory if that is empty.
+    /// A directory with secrets, to be removed. The guard removes it when all processes of the command have ended. It
+    /// then removes the parent directory if that is empty.
     pub remove: Option<PathBuf>,
-    /// A directory with logs. The guard takes out the secrets listed in the directory to be removed.
+    /// A directory with logs. From these logs the guard removes all secrets that are listed in the directory `remove`.
     pub scrub: Option<PathBuf>,
     /// The command and its arguments; never empty.
     pub command: Vec<String>,
-    /// Command to run at the end, when no process of the command is left; empty: none. It removes a container, which
-    /// is no descendant of the guard.
+    /// Command to run when all processes of the command have ended; empty means none. It removes a container, because
+    /// the container is not a descendant of the guard.
     pub finally: Vec<String>,
 }
 
@@ -89,7 +92,7 @@ impl StopSignal {
     /// SIGTERM.
     pub const TERM: Self = Self(Signal::TERM);
 
-    /// Sends it.
+    /// Sends the signal to process `pid`.
     ///
     /// # Errors
     /// If there is no such process, or it belongs to another user.
@@ -98,7 +101,7 @@ impl StopSignal {
         Ok(rustix::process::kill_process(pid, self.0)?)
     }
 
-    /// Its name without `SIG`.
+    /// The signal's name without `SIG`.
     pub fn name(self) -> &'static str {
         Self::NAMES.iter().find(|(_, signal)| *signal == self.0).map_or("TERM", |(name, _)| *name)
     }
@@ -117,32 +120,32 @@ impl std::str::FromStr for StopSignal {
     }
 }
 
-/// Why the guard failed.
+/// Reason why the guard failed.
 #[derive(Debug, thiserror::Error)]
 pub enum GuardError {
     /// The command could not be started.
     #[error("cannot start `{command}`: {error}")]
     Spawn {
-        /// Program.
+        /// The program.
         command: String,
-        /// Cause.
+        /// The cause.
         error: std::io::Error,
     },
     /// A system call failed.
     #[error("{doing}: {error}")]
     System {
-        /// Operation that failed.
+        /// The operation that failed.
         doing: &'static str,
-        /// Cause.
+        /// The cause.
         error: std::io::Error,
     },
-    /// Some processes survived SIGKILL.
+    /// Some processes survived SIGKILL; their ids.
     #[error("processes {0:?} could not be killed within {KILL_BOUND:?}")]
     Unkillable(Vec<u32>),
 }
 
 impl GuardError {
-    /// Maps an error of a system call.
+    /// Converts an error of a system call. `doing` is the operation that failed.
     fn at<E: Into<std::io::Error>>(doing: &'static str) -> impl FnOnce(E) -> Self {
         move |error| Self::System { doing, error: error.into() }
     }
@@ -150,23 +153,24 @@ impl GuardError {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Event {
-    /// Asked to stop.
+    /// hoptax or a signal asked the guard to stop the command.
     Stop,
-    /// Asked to kill at once.
+    /// hoptax asked the guard to kill the command at once.
     Kill,
-    /// Asked to stop, and to start again.
+    /// hoptax asked the guard to stop the command and start it again.
     Restart,
     /// hoptax is gone.
     LifelineEnded,
     /// The command has exited.
     Exited,
-    /// The grace is over.
+    /// The grace period has ended.
     GraceOver,
 }
 
 impl Guard {
-    /// Runs the command until it exits or must stop. Returns the guard's exit code: the command's own if it exited by
-    /// itself (128 + signal if a signal ended it), 0 if the guard was asked to stop it.
+    /// Runs the command until it exits or must stop. Returns the guard's exit code. If the command exited by itself,
+    /// this is the command's own code (128 + signal if a signal ended it). If the guard was asked to stop the command,
+    /// it is 0.
     ///
     /// # Errors
     /// If the command cannot be started, or one of its processes cannot be killed.
@@ -199,8 +203,8 @@ impl Guard {
                 (stop_by, again) = (None, false);
                 continue;
             }
-            // Once the command is being stopped, a restart is ignored. Any other event during a restart ends the
-            // command for good.
+            // A restart is ignored if the command is already being stopped. If any other event arrives during a
+            // restart, the command is not started again.
             again = event == Event::Restart && (again || stop_by.is_none());
             match event {
                 Event::Restart if stop_by.is_some() => {}
@@ -212,7 +216,7 @@ impl Guard {
                         _ => self.grace,
                     };
                     if stop_by.is_none() {
-                        // The command may have just exited. The next event says so.
+                        // This fails if the command has just exited. The next event then reports the exit.
                         let _ = rustix::process::kill_process(command, self.stop_signal.0);
                     }
                     let by = Instant::now() + grace;
@@ -227,7 +231,7 @@ impl Guard {
     }
 
     fn start(&self) -> Result<Pid, GuardError> {
-        // This path is the running program even if its file was replaced meanwhile.
+        // This path is the running program, even if its file has been replaced since it started.
         let child = Command::new("/proc/self/exe")
             .arg0("hoptax")
             .args(["guard", "--under", &std::process::id().to_string(), "--"])
@@ -235,13 +239,13 @@ impl Guard {
             .stdin(Stdio::null())
             .spawn()
             .map_err(GuardError::at("starting the command"))?;
-        // `kill_everything` reaps it, together with all processes that are reparented to the guard.
+        // `kill_everything` reaps this child, together with all processes that are reparented to the guard.
         Ok(Pid::from_child(&child))
     }
 }
 
-/// Runs the final command, for at most [`FINISH_BOUND`]. Its output and exit code are ignored: usually there is
-/// nothing left to remove.
+/// Runs the final command, for at most [`FINISH_BOUND`]. Its output and exit code are ignored, because it fails when
+/// nothing is left to remove, which is the usual case.
 pub fn finish(command: &[String]) {
     let Some((program, arguments)) = command.split_first() else { return };
     let quiet = || Stdio::null();
@@ -255,8 +259,8 @@ pub fn finish(command: &[String]) {
     let _ = child.wait();
 }
 
-/// Waits until a process has ended, for `bound` at most. A signal to this process does not end the wait: otherwise a
-/// container could remain, or a guard be killed before it has taken secrets out of logs.
+/// Waits until a process has ended, for at most `bound`. A signal to this process does not end the wait. Otherwise a
+/// container could remain, or a guard could be killed before it has removed secrets from logs.
 pub fn wait_for_end(pidfd: &OwnedFd, bound: Duration) {
     let deadline = Instant::now() + bound;
     while Instant::now() < deadline {
@@ -272,7 +276,7 @@ fn watched(command: Pid) -> Result<OwnedFd, GuardError> {
     rustix::process::pidfd_open(command, PidfdFlags::empty()).map_err(GuardError::at("watching the command"))
 }
 
-/// The guard's sources of events.
+/// The sources of the guard's events.
 struct Watch {
     signals: UnixStream,
     pidfd: OwnedFd,
@@ -316,7 +320,7 @@ impl Watch {
         }
     }
 
-    /// Reads hoptax's commands. Each is one small write into a pipe, so it arrives whole.
+    /// Reads hoptax's commands. Each command is one small write into a pipe, so it arrives in one piece.
     fn read_lifeline(&mut self) -> Result<Option<Event>, GuardError> {
         let mut buffer = [0; 64];
         let read = match rustix::io::read(std::io::stdin(), &mut buffer) {
@@ -324,7 +328,7 @@ impl Watch {
             Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {
                 return Ok(None);
             }
-            // A terminal or socket that fails counts as a lifeline that ended.
+            // If reading from a terminal or socket fails, it counts as a lifeline that has ended.
             Err(_) => 0,
         };
         let words = String::from_utf8_lossy(&buffer[..read]);
@@ -343,8 +347,8 @@ impl Watch {
     }
 }
 
-/// Takes the secrets listed in a file out of all logs. If the list cannot be read, the logs are removed: they may
-/// hold secrets.
+/// Removes the secrets listed in a file from all logs. If the list cannot be read, the logs themselves are deleted,
+/// because they may contain secrets.
 fn scrub(directory: &Path, secrets: &Path) {
     match std::fs::read_to_string(secrets) {
         Ok(text) => logs::scrub(directory, &text.lines().map(str::to_owned).collect::<Vec<_>>()),
@@ -354,8 +358,8 @@ fn scrub(directory: &Path, secrets: &Path) {
     }
 }
 
-/// Removes a directory and everything in it, then its parent if that is empty. Errors are ignored: hoptax tries again
-/// if it is still running.
+/// Removes a directory and everything in it, and then its parent directory if that is empty. Errors are ignored,
+/// because hoptax tries again if it is still running.
 fn remove(directory: &Path) {
     let _ = std::fs::remove_dir_all(directory);
     if let Some(parent) = directory.parent() {
@@ -363,13 +367,14 @@ fn remove(directory: &Path) {
     }
 }
 
-/// Replaces this process, a child of the guard `guard`, with `command`, in a session of its own. The kernel kills it
-/// when the guard dies. That holds until the command changes its user or runs a set-uid program, and does not cover
-/// the command's own children.
+/// Replaces this process, a child of the guard `guard`, with `command`, in a session of its own. The kernel kills the
+/// process when the guard dies, until the command changes its user or runs a set-uid program. The command's own
+/// children are not killed in this way.
 ///
-/// The kernel watches the *thread* that started this process: the guard's first, which lives as long as the guard.
+/// The kernel watches the *thread* that started this process. That is the guard's first thread, which lives as long as
+/// the guard.
 ///
-/// Returns only on failure.
+/// Returns only if it fails.
 ///
 /// # Panics
 /// If `command` is empty.
@@ -378,11 +383,11 @@ pub fn exec_command(guard: u32, command: &[String]) -> GuardError {
     if let Err(error) = rustix::process::set_parent_process_death_signal(Some(Signal::KILL)) {
         return GuardError::at("asking to die with the guard")(error);
     }
-    // If the guard died before the call above, no signal will come.
+    // If the guard died before the call above, the kernel sends no signal.
     if rustix::process::getppid().is_none_or(|parent| parent.as_raw_pid().cast_unsigned() != guard) {
         return GuardError::at("starting the command")(std::io::Error::other("its guard is gone"));
     }
-    // Fails only if this process already leads a process group, and then it has a group of its own.
+    // This fails only if the process already leads a process group. In that case it needs no new one.
     let _ = rustix::process::setsid();
     if let Err(error) = unignore_signals() {
         return GuardError::at("resetting signals")(error);
@@ -391,9 +396,9 @@ pub fn exec_command(guard: u32, command: &[String]) -> GuardError {
     GuardError::Spawn { command: program.clone(), error }
 }
 
-/// Stops ignoring signals. A script's background job and `nohup` ignore some signals, and children inherit that: a
-/// shell could not trap them and would be killed after the grace period. `exec` resets a signal with a handler to its
-/// default; until then the handler does the same as the default.
+/// Stops ignoring signals. A script's background job and `nohup` ignore some signals, and their children inherit this.
+/// A shell could then not trap these signals and would be killed after the grace period. `exec` resets a signal that
+/// has a handler to its default. So a handler is installed, which until then does the same as the default.
 fn unignore_signals() -> std::io::Result<()> {
     for (_, signal) in StopSignal::NAMES.iter().filter(|(_, signal)| *signal != Signal::KILL) {
         let always = Arc::new(AtomicBool::new(true));
@@ -402,7 +407,7 @@ fn unignore_signals() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Names the guard after its command, for `ps`. So `pkill hoptax` does not kill guards, and they can clean up.
+/// Names the guard after its command, as `ps` shows it. So `pkill hoptax` does not kill guards, and they can clean up.
 fn take_name(command: &[String]) {
     let program = command.first().map_or("", |program| program.rsplit('/').next().unwrap_or(program));
     if let Ok(name) = CString::new(format!("guard:{program}")) {
@@ -410,9 +415,9 @@ fn take_name(command: &[String]) {
     }
 }
 
-/// Sets up what the command and its descendants inherit.
+/// Sets up the properties that the command and its descendants inherit.
 fn prepare(cpus: &[u32]) -> Result<(), GuardError> {
-    // Any pid turns it on for this process; rustix uses the argument as a boolean.
+    // Any process id enables the subreaper for this process, because rustix uses the argument as a boolean.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(GuardError::at("becoming the reaper of descendants"))?;
     let mut files = rustix::process::getrlimit(rustix::process::Resource::Nofile);
@@ -441,14 +446,14 @@ fn signal_pipe() -> Result<UnixStream, GuardError> {
     Ok(read)
 }
 
-/// Kills and reaps until the guard has no descendant left; returns the command's exit code.
+/// Kills and reaps processes until the guard has no descendants left. Returns the command's exit code.
 fn kill_everything(command: Pid) -> Result<u8, GuardError> {
     let own = std::process::id();
     let deadline = Instant::now() + KILL_BOUND;
     let mut code = 0;
     loop {
-        // A process that loses its parent becomes a child of the guard. So no child and no descendant left means that
-        // all are gone.
+        // A process that loses its parent becomes a child of the guard. So if the guard has neither children nor other
+        // descendants, all processes have ended.
         let children_left = loop {
             match rustix::process::wait(WaitOptions::NOHANG) {
                 Ok(Some((pid, status))) if pid == command => code = exit_code(status),

@@ -1,4 +1,4 @@
-//! A service under its guard, seen from hoptax: how hoptax starts it, checks that it runs, and stops it.
+//! A service that runs under a guard, as hoptax sees it: how to start it, check that it runs, and stop it.
 
 use super::guard::{FINISH_BOUND, StopSignal, finish, wait_for_end};
 use super::tree::{descendants, of_session, session_below};
@@ -14,40 +14,40 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Longer than the guard needs to kill what remains after the grace period.
+/// Time limit for the guard to kill the remaining processes after the grace period. The guard needs less than this.
 const GUARD_BOUND: Duration = Duration::from_secs(40);
 
-/// Time limit for taking secrets out of the logs: a gigabyte takes some seconds.
+/// Time limit for removing secrets from the logs. A gigabyte of logs takes some seconds.
 const SCRUB_BOUND: Duration = Duration::from_secs(600);
 
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// What to start, and how to stop it.
+/// The program to start, its environment, and how to stop it.
 #[derive(Debug, Clone)]
 pub struct Launch {
     /// The program.
     pub program: OsString,
-    /// Its arguments.
+    /// The program's arguments.
     pub arguments: Vec<OsString>,
-    /// Variables added to hoptax's own.
+    /// Environment variables, in addition to hoptax's own.
     pub environment: BTreeMap<String, String>,
-    /// Working directory; hoptax's own if absent.
+    /// Working directory; absent means hoptax's own.
     pub directory: Option<PathBuf>,
-    /// CPUs; empty: not pinned.
+    /// CPUs to pin the service to; empty means that it is not pinned.
     pub cpus: Vec<u32>,
-    /// Signal that asks it to end.
+    /// Signal that asks the service to end.
     pub stop_signal: StopSignal,
     /// Time between that signal and SIGKILL.
     pub grace: Duration,
-    /// A directory with secrets, removed at the end; see [`super::guard::Guard::remove`].
+    /// A directory with secrets, which is removed at the end; see [`super::guard::Guard::remove`].
     pub remove: Option<PathBuf>,
-    /// A directory with its logs; see [`super::guard::Guard::scrub`].
+    /// A directory with the service's logs; see [`super::guard::Guard::scrub`].
     pub scrub: Option<PathBuf>,
-    /// Command to run when all processes have ended; empty: none.
+    /// Command to run when all processes have ended; empty means none.
     pub finally: Vec<String>,
-    /// File for its standard output; a pipe to hoptax if absent.
+    /// File for the service's standard output; absent means a pipe to hoptax.
     pub stdout: Option<PathBuf>,
-    /// File for its standard error.
+    /// File for the service's standard error.
     pub stderr: PathBuf,
 }
 
@@ -57,23 +57,23 @@ pub struct Guarded {
     guard: Child,
     lifeline: Option<ChildStdin>,
     grace: Duration,
-    /// Time limit for the guard's own work after that.
+    /// Time limit for the guard's own work after the grace period.
     bound: Duration,
     ended: Option<ExitStatus>,
-    /// The session that the command leads, once it has been seen.
+    /// The session that the command leads, if it is known already.
     session: Option<u32>,
-    /// The guard's final command. hoptax runs it if the guard cannot.
+    /// The guard's final command. hoptax runs this command if the guard was killed.
     finally: Vec<String>,
 }
 
 impl Guarded {
-    /// Starts `launch` under a guard; `exe` is the `hoptax` binary, which acts as the guard.
+    /// Starts `launch` under a guard. `exe` is the `hoptax` binary, which acts as the guard.
     ///
     /// # Errors
-    /// If a log file cannot be created or the guard cannot be started. If the command cannot be started, the guard
-    /// exits with code 127 and writes the reason to the standard error file.
+    /// If a log file cannot be created, or the guard cannot be started. If only the command cannot be started, this is
+    /// not an error here: the guard exits with code 127 and writes the reason to the standard error file.
     pub fn start(exe: &Path, launch: &Launch) -> std::io::Result<Self> {
-        // Processes that a killed guard leaves are reparented to this process instead of to process 1.
+        // Processes that a killed guard leaves behind are reparented to this process instead of to process 1.
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
         let mut command = Command::new(exe);
         command.arg("guard").arg("--stop-signal").arg(launch.stop_signal.name());
@@ -97,7 +97,8 @@ impl Guarded {
             Some(path) => Stdio::from(log_file(path)?),
             None => Stdio::piped(),
         };
-        // A process group of its own: at Ctrl-C in the terminal hoptax decides what happens.
+        // The guard gets a process group of its own, so that Ctrl-C in the terminal reaches only hoptax, which then
+        // decides what to stop.
         command.stdin(Stdio::piped()).stdout(stdout).stderr(log_file(&launch.stderr)?).process_group(0);
         let mut guard = command.spawn()?;
         Ok(Self {
@@ -119,7 +120,7 @@ impl Guarded {
         self.guard.id()
     }
 
-    /// A handle that restarts the service from any thread; `None` once the service was stopped.
+    /// A handle that restarts the service from any thread; `None` if the service was stopped.
     pub fn restart_handle(&self) -> Option<RestartHandle> {
         let lifeline = self.lifeline.as_ref()?.as_fd().try_clone_to_owned().ok()?;
         Some(RestartHandle { guard: self.guard.id(), lifeline: lifeline.into(), grace: self.grace })
@@ -130,12 +131,12 @@ impl Guarded {
         self.guard.stdout.take()
     }
 
-    /// The service's exit status, once it has ended.
+    /// The exit status of the guard, which is the service's; `None` while the service runs.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         if self.ended.is_none() {
-            // After a restart the command leads another session.
+            // After a restart the command leads a new session.
             self.session = session_below(self.guard.id()).or(self.session);
-            // An error means that another thread reaped the guard: it has ended, with an unknown status.
+            // An error means that another thread has reaped the guard. So the guard has ended, with an unknown status.
             self.ended = self.guard.try_wait().unwrap_or(Some(ExitStatus::default()));
             if self.ended.is_some_and(|status| status.signal().is_some()) {
                 self.kill_orphans();
@@ -145,13 +146,13 @@ impl Guarded {
         self.ended
     }
 
-    /// Whether the guard finished its final work: false while it runs, and false if it was killed.
+    /// Whether the guard finished its final work. False while the guard runs, and false if it was killed.
     pub fn ended_by_itself(&mut self) -> bool {
         self.ended().is_some_and(|status| status.code().is_some())
     }
 
-    /// Stops the service, kills what remains after the grace period, and returns when all processes have ended. Can
-    /// be called twice.
+    /// Stops the service and kills the remaining processes after the grace period. Returns when all processes have
+    /// ended. Can be called twice.
     pub fn stop(&mut self) {
         self.end("stop\n", self.grace);
     }
@@ -166,9 +167,9 @@ impl Guarded {
             return;
         }
         if let Some(mut lifeline) = self.lifeline.take() {
-            // Writing to a guard that is ending fails, which does no harm.
+            // Writing fails if the guard is already ending, which does no harm.
             let _ = lifeline.write_all(word.as_bytes());
-            // The lifeline stays open until the guard has ended: closing it would cut the grace period short.
+            // The lifeline stays open until the guard has ended, because closing it would shorten the grace period.
             self.await_guard(grace + self.bound);
         }
         if self.ended().is_none() {
@@ -183,7 +184,7 @@ impl Guarded {
         self.ended();
     }
 
-    /// Kills a guard that does not end in time, and its descendants.
+    /// Kills a guard that does not end in time, and kills its descendants.
     fn end_without_guard(&mut self) {
         let below = descendants(self.guard.id());
         for pid in below.into_iter().filter_map(|pid| Pid::from_raw(pid.cast_signed())) {
@@ -195,8 +196,8 @@ impl Guarded {
         finish(&self.finally);
     }
 
-    /// Kills and reaps what a killed guard left. These processes are this process's descendants by now; the session
-    /// of the command identifies them. The kernel has already killed the command itself.
+    /// Kills and reaps the processes that a killed guard left running. By now they are descendants of this process, and
+    /// the command's session identifies them. The kernel has already killed the command itself.
     fn kill_orphans(&self) {
         let Some(session) = self.session else { return };
         let deadline = Instant::now() + GUARD_BOUND;
@@ -204,7 +205,7 @@ impl Guarded {
             let orphans = of_session(session, std::process::id());
             for pid in orphans.iter().filter_map(|&pid| Pid::from_raw(pid.cast_signed())) {
                 let _ = rustix::process::kill_process(pid, Signal::KILL);
-                // A process that is not our child yet becomes one when its parent ends.
+                // A process that is not yet a child of this process becomes one when its parent ends.
                 let _ = rustix::process::waitpid(Some(pid), WaitOptions::NOHANG);
             }
             if orphans.is_empty() || Instant::now() > deadline {
@@ -216,8 +217,8 @@ impl Guarded {
     }
 }
 
-/// Restarts a service. It holds the lifeline open, so drop it at the end of a trial: the guard sees the end of hoptax
-/// only when all such handles are gone.
+/// Restarts a service from any thread. The handle keeps the lifeline open. Drop the handle at the end of a trial: if
+/// hoptax is killed, the guard notices only when no handle keeps the lifeline open.
 #[derive(Debug)]
 pub struct RestartHandle {
     guard: u32,
@@ -226,13 +227,13 @@ pub struct RestartHandle {
 }
 
 impl RestartHandle {
-    /// The process that the guard has started; `None` during a restart and after the end.
+    /// Process id of the command that the guard has started; `None` during a restart and after the end.
     pub fn command(&self) -> Option<u32> {
         session_below(self.guard)
     }
 
-    /// Stops the service as [`Guarded::stop`] does, starts it again, and returns once it runs; it may not be ready
-    /// yet.
+    /// Stops the service as [`Guarded::stop`] does and starts it again. Returns once the service runs; it may not be
+    /// ready yet.
     ///
     /// # Errors
     /// If the service has ended, or did not stop in time.
@@ -261,6 +262,6 @@ fn log_file(path: &Path) -> std::io::Result<File> {
     if let Some(directory) = path.parent() {
         std::fs::create_dir_all(directory)?;
     }
-    // Append: a service that is restarted for every trial keeps its earlier logs.
+    // Append to the file, so that a service that is restarted for every trial keeps its earlier logs.
     File::options().create(true).append(true).open(path)
 }

@@ -1,4 +1,4 @@
-//! Everything that touches this machine: processes and their guards, threads, ports, CPUs, namespaces.
+//! All code that touches this machine: processes and their guards, threads, ports, CPUs, namespaces.
 #![forbid(unsafe_code)]
 
 pub mod cpus;

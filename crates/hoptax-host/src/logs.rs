@@ -1,27 +1,28 @@
-//! A service's logs: their last lines for failures to quote, and removal of secrets.
+//! A service's logs: quoting their last lines in failures, and removing secrets.
 
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
-/// Lines that a failure quotes of each log.
+/// Number of lines of each log that a failure quotes.
 pub const LINES: usize = 20;
 
-/// Enough for [`LINES`] lines of any log worth quoting.
+/// Number of bytes at the end of a log in which to look for its last [`LINES`] lines. It is enough for any log worth
+/// quoting.
 const TAIL_BYTES: u64 = 16 * 1024;
 
-/// Name of a gateway's access log in its directory of logs.
+/// Name of a gateway's access log in the directory of its logs.
 pub const ACCESS_LOG: &str = "access.log";
 
-/// Replacement for a secret.
+/// Text that replaces each secret.
 pub const REDACTED: &str = "[secret]";
 
 const PIECE_BYTES: usize = 1 << 20;
 
-/// The last lines of every log file in `directory`, each under its path; empty if all logs are empty.
+/// The last lines of every log file in `directory`, each file under its path; empty if all logs are empty.
 ///
-/// Access logs are left out: they show requests, not errors.
+/// Access logs are left out, because they show requests and not errors.
 pub fn tails(directory: &Path) -> String {
     let mut files: Vec<PathBuf> = std::fs::read_dir(directory)
         .into_iter()
@@ -63,27 +64,27 @@ pub fn tail(path: &Path, lines: usize) -> Vec<String> {
     all[all.len().saturating_sub(lines)..].iter().map(ToString::to_string).collect()
 }
 
-/// Total size of all files in `directory`, access logs included; 0 if it cannot be read.
+/// Total size of all files in `directory`, including access logs; 0 if the directory cannot be read.
 pub fn bytes(directory: &Path) -> u64 {
     let files = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let sizes = files.filter_map(|entry| entry.metadata().ok()).filter(std::fs::Metadata::is_file);
     sizes.map(|metadata| metadata.len()).sum()
 }
 
-/// Takes `secrets` out of the log files of a service that has ended. A file that cannot be rewritten is removed: no
-/// log is better than a log with a key in it.
+/// Removes `secrets` from the log files of a service that has ended. A file that cannot be rewritten is deleted,
+/// because no log is better than a log that contains a key.
 pub fn scrub(directory: &Path, secrets: &[String]) {
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
-        // A link may lead to a file that is not the service's.
+        // A link may lead to a file that does not belong to the service.
         if entry.file_type().is_ok_and(|kind| kind.is_file()) && scrub_file(&path, secrets).is_err() {
             let _ = std::fs::remove_file(&path);
         }
     }
 }
 
-/// Rewrites a file if it contains one of `secrets`. Works piece by piece, because access logs may be larger than
-/// memory. Pieces end at line ends, and no secret spans lines.
+/// Rewrites a file if it contains one of `secrets`. The file is processed in pieces, because access logs may be larger
+/// than memory. Pieces end at line ends, and no secret spans several lines.
 fn scrub_file(path: &Path, secrets: &[String]) -> std::io::Result<()> {
     let mut lines = BufReader::with_capacity(PIECE_BYTES, File::open(path)?);
     let finder = Finder::new(secrets);
@@ -96,7 +97,7 @@ fn scrub_file(path: &Path, secrets: &[String]) -> std::io::Result<()> {
         return Ok(());
     }
     let beside = path.with_extension("scrubbed");
-    // A temporary file may remain from a process that was killed while it wrote.
+    // A temporary file may be left from a process that was killed while it wrote the file.
     let _ = std::fs::remove_file(&beside);
     let mut lines = BufReader::with_capacity(PIECE_BYTES, File::open(path)?);
     let mut clean = BufWriter::new(File::options().write(true).create_new(true).open(&beside)?);
@@ -107,7 +108,8 @@ fn scrub_file(path: &Path, secrets: &[String]) -> std::io::Result<()> {
     std::fs::rename(&beside, path)
 }
 
-/// Reads whole lines, at least one and about [`PIECE_BYTES`]; `false` at the end.
+/// Reads whole lines until there are about [`PIECE_BYTES`], but at least one line. Returns `false` at the end of the
+/// file.
 fn next_piece(lines: &mut impl BufRead, piece: &mut Vec<u8>) -> std::io::Result<bool> {
     piece.clear();
     while piece.len() < PIECE_BYTES {
@@ -118,26 +120,27 @@ fn next_piece(lines: &mut impl BufRead, piece: &mut Vec<u8>) -> std::io::Result<
     Ok(!piece.is_empty())
 }
 
-/// Searches for many secrets at once by their first bytes: there may be 60,000 secrets and a gigabyte to search.
+/// Searches for many secrets at once, using their first bytes. There may be 60,000 secrets and a gigabyte to search.
 pub struct Finder<'a> {
-    /// Which first four bytes occur, indexed by [`place`]: one lookup skips most bytes of a log.
+    /// Whether some secret starts with these four bytes, indexed by [`place`]. One lookup is enough to skip most bytes
+    /// of a log.
     starts: Vec<bool>,
     by_start: HashMap<[u8; START], Vec<&'a [u8]>>,
 }
 
-/// Length of the prefix that secrets are looked up by; no secret is shorter.
+/// Secrets are looked up by a prefix of this length. No secret is shorter than this.
 const START: usize = 8;
 
-/// Bits of an index into [`Finder::starts`].
+/// Number of bits of an index into [`Finder::starts`].
 const PLACE_BITS: u32 = 20;
 
-/// Index of four bytes in [`Finder::starts`] (multiplicative hashing, Knuth's constant).
+/// Index of four bytes in [`Finder::starts`]: multiplicative hashing with Knuth's constant.
 fn place(start: [u8; 4]) -> usize {
     (u32::from_le_bytes(start).wrapping_mul(2_654_435_769) >> (32 - PLACE_BITS)) as usize
 }
 
 impl<'a> Finder<'a> {
-    /// Prepares a search for these secrets.
+    /// Creates a finder of these secrets.
     pub fn new(secrets: &'a [String]) -> Self {
         let mut starts = vec![false; 1 << PLACE_BITS];
         let mut by_start: HashMap<[u8; START], Vec<&[u8]>> = HashMap::new();
@@ -182,7 +185,7 @@ impl<'a> Finder<'a> {
     }
 }
 
-/// Whether a service reported that its port is taken: then other ports are worth a try.
+/// Whether a service's logs report that its port is taken. In that case other ports are worth a try.
 pub fn reports_taken_port(tails: &str) -> bool {
     let tails = tails.to_ascii_lowercase();
     ["address already in use", "address in use", "eaddrinuse", "cannot bind socket"]

@@ -1,5 +1,5 @@
-//! A network namespace for a run with sidecars. The application runs inside: the kernel redirects traffic for the
-//! application's port to the sidecar. A second port leads past the sidecar, for direct.
+//! A network namespace for a run with sidecars. The application runs inside the namespace, and the kernel redirects
+//! traffic for the application's port to the sidecar. A second port bypasses the sidecar, for direct.
 //!
 //! ```text
 //! this namespace │ the run's namespace
@@ -7,9 +7,9 @@
 //!                │      └───────────────────────────► direct port ─────────┴─ upstream
 //! ```
 //!
-//! The namespace has no name: it lives as long as a process in it, and each of those runs under a guard. So
-//! namespace, rules and both ends of the veth pair disappear with the processes, however hoptax ends. The host's
-//! tables are never changed.
+//! The namespace has no name: it exists as long as one of its processes does, and each of them runs under a guard. So
+//! the namespace, its rules and both ends of the veth pair disappear with these processes, however hoptax ends. The
+//! host's own tables are never changed.
 
 use super::guard::StopSignal;
 use super::guarded::{Guarded, Launch};
@@ -25,40 +25,42 @@ use std::time::{Duration, Instant};
 /// The upstream's port that no sidecar intercepts.
 pub const DIRECT_PORT: u16 = 9080;
 
-/// The application's port that clients of the first sidecar use; further sidecars use the ports after it.
+/// The application's port for clients of the first sidecar. Further sidecars use the ports after this one.
 const APPLICATION_PORT: u16 = 8080;
 
 const PORTS_APART: u16 = 100;
 
-/// Addresses reserved for measuring network devices (RFC 2544, appendix C.2.2): no network routes them.
+/// First address of the network that is reserved for measuring network devices (RFC 2544, appendix C.2.2). The internet
+/// does not route these addresses.
 const NETWORK: u32 = u32::from_be_bytes([198, 18, 0, 0]);
 
-/// Networks of four addresses (two of them usable) in 198.18.0.0/15.
+/// Number of small networks in 198.18.0.0/15. Each has four addresses, two of them usable.
 const NETWORKS: u32 = 1 << 15;
 
 const TRIES: u32 = 16;
 
-/// Time limit for creating the namespace. It takes milliseconds; the limit is for busy machines.
+/// Time limit for creating the namespace. This usually takes milliseconds; the limit is for busy machines.
 const BOUND: Duration = Duration::from_secs(60);
 
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Bits of `CapEff`, from linux/capability.h.
+/// Capabilities that are needed, with their bits in `CapEff` (linux/capability.h).
 const CAPABILITIES: [(&str, u32); 2] = [("CAP_NET_ADMIN", 12), ("CAP_SYS_ADMIN", 21)];
 
-/// Ports of one sidecar and its application.
+/// The ports of one sidecar and of its application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interception {
     /// The application's own port.
     pub application: u16,
-    /// The sidecar's port that receives the redirected traffic.
+    /// The sidecar's port to which traffic is redirected.
     pub inbound: u16,
     /// The sidecar's port for readiness and statistics.
     pub admin: u16,
 }
 
 impl Interception {
-    /// Ports of sidecar number `index` (from 0) of a run, if its pack gives the first sidecar these ports.
+    /// Ports of the sidecar with number `index` (from 0) in a run. `inbound` and `admin` are the ports of the first
+    /// sidecar, from its pack.
     pub fn new(index: usize, inbound: u16, admin: u16) -> Self {
         let index = u16::try_from(index).unwrap_or(u16::MAX);
         let apart = index.saturating_mul(PORTS_APART);
@@ -70,13 +72,13 @@ impl Interception {
     }
 }
 
-/// A namespace that lives until it is dropped.
+/// A network namespace. It exists until this value is dropped.
 #[derive(Debug)]
 pub struct Namespace {
     holder: Guarded,
     /// The process that keeps the namespace alive.
     pid: u32,
-    /// This end of the veth pair.
+    /// Name of the end of the veth pair that is outside the namespace.
     interface: String,
     inside: Ipv4Addr,
     nsenter: PathBuf,
@@ -84,17 +86,17 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Creates a namespace with these redirections; `exe` is the `hoptax` binary.
+    /// Creates a namespace with these redirections. `exe` is the `hoptax` binary.
     ///
     /// # Errors
-    /// If a capability or a program is missing, or the kernel refuses; says which.
+    /// If a capability or a program is missing, or the kernel refuses. The error says which.
     pub fn make(exe: &Path, interceptions: &[Interception], log_directory: &Path) -> Result<Self, Failure> {
         check_rights()?;
         let [unshare, nsenter, ip] = ["unshare", "nsenter", "ip"].map(program);
         let (unshare, nsenter, ip) = (unshare?, nsenter?, ip?);
         let launch = Launch {
             program: unshare.into(),
-            // The holder only has to exist.
+            // The only purpose of this process is to keep the namespace alive.
             arguments: ["--net", "--", "sleep", "infinity"].map(OsString::from).to_vec(),
             environment: std::collections::BTreeMap::new(),
             directory: None,
@@ -124,7 +126,7 @@ impl Namespace {
         Ok(made)
     }
 
-    /// `port` on the namespace's address.
+    /// The address of `port` in the namespace.
     pub fn at(&self, port: u16) -> SocketAddr {
         SocketAddr::from((self.inside, port))
     }
@@ -134,18 +136,18 @@ impl Namespace {
         self.inside
     }
 
-    /// The process that keeps the namespace alive: `/proc/<pid>/ns/net` is the namespace.
+    /// Id of the process that keeps the namespace alive. `/proc/<pid>/ns/net` is the namespace.
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// Changes `launch` to run inside the namespace.
+    /// Changes `launch` so that it runs inside the namespace.
     #[must_use]
     pub fn enter(&self, launch: Launch) -> Launch {
         let mut arguments = self.nsenter_arguments();
         arguments.push(launch.program);
         arguments.extend(launch.arguments);
-        // nsenter executes the program, so the guard's child is the service itself.
+        // nsenter replaces itself with the program. So the guard's child is the service itself.
         Launch { program: self.nsenter.clone().into(), arguments, ..launch }
     }
 
@@ -153,7 +155,7 @@ impl Namespace {
         vec![format!("--net=/proc/{}/ns/net", self.pid).into(), "--".into()]
     }
 
-    /// Creates the veth pair, with an address at each end.
+    /// Creates the veth pair and gives each end an address.
     fn connect(&mut self) -> Result<(), String> {
         let (outside, inside) = self.free_network()?;
         self.inside = inside;
@@ -167,10 +169,10 @@ impl Namespace {
         run_with_input(self.within().arg(&self.ip).args(["-batch", "-"]), &there)
     }
 
-    /// Two addresses of a network to which this host has no route except the default route.
+    /// Two addresses of a small network that this host has no route to, apart from the default route.
     fn free_network(&self) -> Result<(Ipv4Addr, Ipv4Addr), String> {
         for attempt in 0..TRIES {
-            // Process ids differ, so parallel runs mostly start with different networks.
+            // Process ids differ, so parallel runs usually start with different networks.
             let first = NETWORK + 4 * ((self.pid + attempt * 257) % NETWORKS);
             let network = format!("{}/30", Ipv4Addr::from(first));
             let narrower = ["-4", "route", "show", "table", "all", "root", &network];
@@ -184,8 +186,8 @@ impl Namespace {
         ))
     }
 
-    /// Redirects traffic for each application's port to its sidecar, but only if it arrives through eth0: the sidecar
-    /// itself must reach the application.
+    /// Redirects traffic for each application's port to the application's sidecar. Only traffic that arrives through
+    /// eth0 is redirected, because the sidecar itself must reach the application.
     fn redirect(&self, interceptions: &[Interception]) -> Result<(), String> {
         if let Ok(nft) = program("nft") {
             return run_with_input(self.within().arg(nft).args(["-f", "-"]), &ruleset(interceptions));
@@ -209,8 +211,8 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        // The kernel removes both ends some time after the last process inside has ended; do not wait for
-        // that.
+        // Without this command the kernel removes both ends some time after the last process in the namespace has
+        // ended.
         let _ = output_of(Command::new(&self.ip).args(["link", "delete", &self.interface]));
         self.holder.stop();
     }
@@ -266,7 +268,7 @@ fn check_rights() -> Result<(), Failure> {
     }
 }
 
-/// The needed capabilities that `/proc/<pid>/status` does not list as effective.
+/// The needed capabilities that the text of `/proc/<pid>/status` does not list as effective.
 fn missing_rights(status: &str) -> Vec<&'static str> {
     let effective = status
         .lines()
@@ -277,7 +279,7 @@ fn missing_rights(status: &str) -> Vec<&'static str> {
     CAPABILITIES.iter().filter(lacks).map(|(name, _)| *name).collect()
 }
 
-/// Path of a system program: on PATH, or in a directory that only root's PATH has.
+/// Path of a system program. Searches PATH, and then directories that usually only root has on PATH.
 fn program(name: &str) -> Result<PathBuf, Failure> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let system = ["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(PathBuf::from);
@@ -312,11 +314,11 @@ fn output_of(command: &mut Command) -> Result<String, String> {
     Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim()))
 }
 
-/// Runs a command with `input` as its standard input, which must be shorter than a pipe's buffer.
+/// Runs a command with `input` as its standard input. `input` must be shorter than a pipe's buffer.
 fn run_with_input(command: &mut Command, input: &str) -> Result<(), String> {
     let run = |command: &mut Command| {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
-        // A command that exits at once reports the reason on its standard error.
+        // Writing fails if the command exits at once. It then reports the reason on its standard error.
         let _ = child.stdin.take().expect("piped").write_all(input.as_bytes());
         child.wait_with_output()
     };

@@ -2,14 +2,14 @@
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
-/// Ports of 127.0.0.1 that this process holds. It lets go of them just before a gateway takes them.
+/// Ports of 127.0.0.1 that this process keeps reserved. It releases them just before a gateway opens them.
 #[derive(Debug)]
 pub struct Ports {
     held: Vec<TcpListener>,
 }
 
 impl Ports {
-    /// Takes `count` different free ports.
+    /// Reserves `count` different free ports.
     ///
     /// # Errors
     /// If no port is free.
@@ -19,7 +19,7 @@ impl Ports {
         Ok(Self { held })
     }
 
-    /// The ports, in the order taken.
+    /// The numbers of the ports, in the order in which they were reserved.
     ///
     /// # Errors
     /// If the kernel does not report a port.
@@ -28,7 +28,7 @@ impl Ports {
     }
 }
 
-/// `port` on 127.0.0.1.
+/// The address of `port` on 127.0.0.1.
 pub fn local(port: u16) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, port))
 }

@@ -1,4 +1,4 @@
-//! Programs on this machine: how to find them and read their output.
+//! Finds programs on this machine and reads their output.
 
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Directories of daemons, which are not on every user's PATH.
+/// Directories for daemons. They are not on every user's PATH.
 const SYSTEM: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
-/// Directories to search for gateways, in order: PATH, the tools directory, the system's directories of daemons.
+/// Directories to search for gateways, in this order: PATH, the tools directory, the system's directories for daemons.
 pub fn search_path() -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut directories: Vec<PathBuf> = std::env::split_paths(&path).collect();
@@ -18,7 +18,8 @@ pub fn search_path() -> Vec<PathBuf> {
     directories
 }
 
-/// `$HOPTAX_HOME/tools/bin`; HOPTAX_HOME defaults to `$XDG_DATA_HOME/hoptax` or `~/.local/share/hoptax`.
+/// Directory of tools: `$HOPTAX_HOME/tools/bin`. HOPTAX_HOME defaults to `$XDG_DATA_HOME/hoptax` or
+/// `~/.local/share/hoptax`.
 pub fn tools_directory() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let home = set("HOPTAX_HOME")
@@ -27,7 +28,7 @@ pub fn tools_directory() -> Option<PathBuf> {
     Some(home.join("tools/bin"))
 }
 
-/// Absolute path of a program. A name is searched in these directories, in order; a path is used as it is.
+/// Absolute path of a program. A name is looked up in these directories, in order. A path is used as it is.
 pub fn find_in(binary: &str, directories: &[PathBuf]) -> Option<PathBuf> {
     if binary.contains('/') {
         let path = std::path::absolute(binary).ok()?;
@@ -41,7 +42,8 @@ fn is_program(path: &Path) -> bool {
     path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
-/// A command's output on both streams, with any exit code; `None` if it takes longer than `bound`.
+/// A command's output on both standard output and standard error, with any exit code. `None` if the command takes
+/// longer than `bound`.
 pub fn output_of(command: &[String], bound: Duration) -> Option<String> {
     let (program, arguments) = command.split_first()?;
     let (mut read, write) = std::io::pipe().ok()?;
@@ -53,7 +55,7 @@ pub fn output_of(command: &[String], bound: Duration) -> Option<String> {
         .spawn()
         .ok()?;
     let (said, heard) = std::sync::mpsc::channel();
-    // The thread ends when the command does: the command has the only write end.
+    // This thread ends when the command ends, because only the command has the write end of the pipe.
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
         let _ = read.read_to_end(&mut bytes);

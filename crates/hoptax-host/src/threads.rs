@@ -13,28 +13,28 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-/// Threads, each behind a listener. They are stopped and joined on drop.
+/// Threads, each with a listener. When this value is dropped, all threads are stopped and joined.
 #[derive(Debug)]
 pub struct Threads {
     running: Vec<(SocketAddr, JoinHandle<()>)>,
     stop: Stop,
-    /// A thread's error, or `None` for a signal.
+    /// Messages that end the wait: a thread's error, or `None` for a signal.
     news: (Sender<Option<io::Error>>, Receiver<Option<io::Error>>),
 }
 
-/// Flag that asks a thread to stop. A connection to its listener wakes the thread, so that it looks at the flag.
+/// Flag that asks a thread to stop. A connection to the thread's listener wakes the thread, so that it checks the flag.
 #[derive(Debug, Clone, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// Whether it should stop.
+    /// Whether the thread should stop.
     pub fn asked(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// Connections made to wake one thread before giving up: if `n` threads share a listener, each connection reaches the
-/// right one with probability `1/n`.
+/// Number of connections that try to wake one thread. If `n` threads share a listener, each connection reaches the
+/// right thread with probability `1/n`.
 const WAKE_ATTEMPTS: u32 = 2000;
 
 impl Default for Threads {
@@ -44,8 +44,8 @@ impl Default for Threads {
 }
 
 impl Threads {
-    /// Runs `work` on a new thread that listens on `address`, pinned to `cpu`. `work` must check [`Stop::asked`]
-    /// whenever it has accepted a connection.
+    /// Runs `work` on a new thread that is pinned to `cpu` and listens on `address`. `work` must check [`Stop::asked`]
+    /// after each connection that it accepts.
     pub fn spawn(
         &mut self,
         name: &str,
@@ -56,7 +56,7 @@ impl Threads {
         let (stop, news) = (self.stop.clone(), self.news.0.clone());
         let body = move || {
             if let Err(error) = cpu.map_or(Ok(()), pin).and_then(|()| work(&stop)) {
-                // Nobody receives errors while all threads are being stopped.
+                // Sending fails while all threads are being stopped, because nobody receives errors then.
                 let _ = news.send(Some(error));
             }
         };
@@ -95,7 +95,7 @@ impl Drop for Threads {
                     break;
                 }
                 let _ = TcpStream::connect_timeout(&address, Duration::from_millis(100));
-                // Give the woken thread the CPU.
+                // Let the woken thread use the CPU.
                 std::thread::sleep(Duration::from_micros(u64::from(attempt.min(20)) * 50));
             }
             if thread.is_finished() {
@@ -105,7 +105,7 @@ impl Drop for Threads {
     }
 }
 
-/// SIGTERM and SIGINT, caught from the moment this is made.
+/// Catches SIGTERM and SIGINT from the moment when this value is created.
 #[derive(Debug)]
 pub struct StopSignals(Signals);
 
@@ -118,7 +118,7 @@ impl StopSignals {
         Ok(Self(Signals::new([SIGTERM, SIGINT]).context("cannot catch signals")?))
     }
 
-    /// Waits for one of them.
+    /// Waits for one of the signals.
     pub fn wait(self) {
         let Self(mut signals) = self;
         signals.forever().next();
@@ -147,9 +147,9 @@ fn pin(cpu: u32) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// Makes the calling thread's sleeps end on time. By default the kernel adds up to 50 µs to each
-/// (`PR_SET_TIMERSLACK`), which would be part of planted delays.
+/// Makes the calling thread's sleeps end on time. By default the kernel adds up to 50 µs to each sleep
+/// (`PR_SET_TIMERSLACK`), which would lengthen planted delays.
 pub fn sleep_precisely() {
-    // On failure delays are longer by the slack.
+    // If this fails, delays are longer by the timer slack.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
 }

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Every living descendant of `root`, without `root` itself. Zombies are left out.
 ///
-/// Reading `/proc` is not atomic: a process that forks meanwhile may show its child only in the next call. To be
-/// sure, repeat the call until nothing is left.
+/// Reading `/proc` is not atomic: if a process forks meanwhile, its child may only appear in the next call. To stop all
+/// descendants, repeat the call until none is left.
 pub fn descendants(root: u32) -> BTreeSet<u32> {
-    // A process whose first thread has ended while others run looks like a zombie.
+    // A process whose first thread has ended while other threads still run looks like a zombie.
     let alive = |stat: &Stat| !matches!(stat.state, 'Z' | 'X') || stat.num_threads > 1;
     below(root).iter().filter(|stat| alive(stat)).map(|stat| stat.pid.cast_unsigned()).collect()
 }
@@ -19,7 +19,7 @@ pub fn is_alive(pid: u32) -> bool {
     stat.is_ok_and(|stat| !matches!(stat.state, 'Z' | 'X') || stat.num_threads > 1)
 }
 
-/// The session that the oldest child of `parent` leads, if it leads one.
+/// The session that the oldest child of `parent` leads; `None` if it leads none.
 pub fn session_below(parent: u32) -> Option<u32> {
     let below = below(parent);
     let children = below.iter().filter(|stat| stat.ppid.cast_unsigned() == parent);
@@ -27,7 +27,7 @@ pub fn session_below(parent: u32) -> Option<u32> {
     (oldest.session == oldest.pid).then_some(oldest.pid.cast_unsigned())
 }
 
-/// The descendants of `root` that belong to a session, zombies included.
+/// The descendants of `root` that belong to `session`, including zombies.
 pub fn of_session(session: u32, root: u32) -> BTreeSet<u32> {
     let below = below(root);
     let members = below.iter().filter(|stat| stat.session.cast_unsigned() == session);

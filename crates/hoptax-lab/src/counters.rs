@@ -1,6 +1,6 @@
-//! A gateway's own counters, as its pack describes them: read before and after each trial.
+//! A gateway's own counters, as defined in its pack. They are read before and after each trial.
 //!
-//! Counters that cannot be read are left out: a gateway whose admin port does not answer can still be measured.
+//! A counter that cannot be read is left out. So a gateway whose admin port does not answer can still be measured.
 
 use super::packs::manifest::{CounterFrom, CounterSpec};
 use hoptax_plan::selector::{Selector, SelectorKind, pattern};
@@ -13,7 +13,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Most bytes of a log searched per reading. A gateway that writes more in a trial repeats the same message.
+/// Most bytes of a log that one reading searches. A gateway that writes more than this in a trial repeats the same
+/// message.
 const MOST_OF_A_LOG: u64 = 64 << 20;
 const MOST_OF_AN_ANSWER: usize = 4 << 20;
 
@@ -40,17 +41,17 @@ enum Source {
     Log { pattern: Regex, seen: Seen },
 }
 
-/// How far a log was searched, and the matches so far.
+/// The position up to which a log was searched, and the number of matches so far.
 #[derive(Debug, Default, Clone, Copy)]
 struct Seen {
     offset: u64,
     matches: u64,
 }
 
-/// Checks that a counter can be read as its pack says.
+/// Checks that the pack's definition of a counter is valid.
 ///
 /// # Errors
-/// What is wrong with its `select` or `minus`, and how to fix it.
+/// What is wrong with the counter's `select` or `minus`, and how to fix it.
 pub fn check(spec: &CounterSpec) -> Result<(), String> {
     source(spec).map(drop)
 }
@@ -71,8 +72,8 @@ fn source(spec: &CounterSpec) -> Result<Source, String> {
 }
 
 impl Counters {
-    /// The counters of a pack, for a gateway with this admin port and these logs. Invalid ones are left out; packs
-    /// are checked when they are loaded.
+    /// The counters of a pack, for a gateway with this admin port and these logs. Invalid counters are left out,
+    /// because packs are checked when they are loaded.
     pub fn new(specs: &[CounterSpec], admin: SocketAddr, log_directory: &Path) -> Self {
         let counter = |spec: &CounterSpec| {
             Some(Counter { name: spec.name.clone(), path: spec.path.clone(), source: source(spec).ok()? })
@@ -115,7 +116,8 @@ fn answered(admin: SocketAddr, path: &str) -> Option<String> {
     String::from_utf8(body).ok()
 }
 
-/// Continues the search where it stopped. A log that has shrunk is searched from its beginning.
+/// Continues the search of a log where the previous search stopped. A log that has shrunk is searched from its
+/// beginning.
 fn count(path: &Path, pattern: &Regex, seen: Seen) -> Seen {
     let Ok(mut file) = File::open(path) else { return seen };
     let length = file.metadata().map_or(0, |metadata| metadata.len());
@@ -132,8 +134,8 @@ fn count(path: &Path, pattern: &Regex, seen: Seen) -> Seen {
     Seen { offset: length, matches }
 }
 
-/// Growth of each counter. A counter that is missing at one end is left out. One that decreased, because the gateway
-/// restarted, counts as 0.
+/// How much each counter grew between two readings. A counter that is missing in one of them is left out. A counter
+/// that decreased, because the gateway restarted, counts as 0.
 pub fn growth(before: &BTreeMap<String, f64>, after: &BTreeMap<String, f64>) -> BTreeMap<String, f64> {
     let grown = |(name, after): (&String, &f64)| Some((name.clone(), (after - before.get(name)?).max(0.0)));
     after.iter().filter_map(grown).collect()

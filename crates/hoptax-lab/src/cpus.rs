@@ -2,14 +2,16 @@
 
 use hoptax_plan::{CpuPlan, CpuSets};
 
-/// With fewer CPUs a split would leave a role too few: then nothing is pinned.
+/// Fewest CPUs that are split between the roles. With fewer CPUs than this some role would have too few, so nothing is
+/// pinned.
 const LEAST_TO_SPLIT: usize = 4;
 
-/// The CPU sets of `plan` on a machine whose CPUs `allowed` this process may use.
+/// The CPU sets of `plan` on a machine where this process may use the CPUs `allowed`.
 ///
-/// `auto` gives the generator a quarter, the gateway a half and the upstream the rest. The gateway is what is
-/// measured, and it handles both sides of each request. A generator needs about half as much as the built-in upstream
-/// and a light gateway together. Each role gets neighboring CPUs, which share caches.
+/// `auto` gives the generator a quarter of the CPUs, the gateway a half and the upstream the rest. The gateway gets the
+/// most because it is the measured part and handles both sides of each request. A generator needs about half as much
+/// CPU as the built-in upstream and a light gateway together. Each role gets neighboring CPUs, because these share
+/// caches.
 pub fn resolve(plan: &CpuPlan, allowed: &[u32]) -> CpuSets {
     match plan {
         CpuPlan::Pinned(sets) => sets.clone(),
@@ -22,8 +24,8 @@ pub fn resolve(plan: &CpuPlan, allowed: &[u32]) -> CpuSets {
     }
 }
 
-/// CPUs for a gateway that is limited to `workers` CPUs: from its own `set`, or from all `allowed` if it has none.
-/// Takes the last ones, because the first CPU usually handles interrupts.
+/// CPUs for a gateway that is limited to `workers` CPUs. They are taken from the gateway's `set`, or from all `allowed`
+/// CPUs if the set is empty. The last CPUs are used, because the first CPU usually handles interrupts.
 pub fn limit_to(set: &[u32], allowed: &[u32], workers: u32) -> Vec<u32> {
     let from = if set.is_empty() { allowed } else { set };
     from[from.len().saturating_sub(workers as usize)..].to_vec()

@@ -1,46 +1,47 @@
-//! Checks that a plan's connections fit the descriptor limits.
+//! Checks that the limits on file descriptors allow the plan's connections.
 
 use super::packs::PackSet;
 use super::packs::manifest::LimitPer;
 use hoptax_plan::{Gateway, GatewayKind, HopKind, Plan, Upstream};
 use rustix::process::{Resource, getrlimit};
 
-/// Descriptors of a hoptax process besides its connections: listeners, logs, event loops, the runtime.
+/// Descriptors that a hoptax process needs besides its connections: listeners, logs, event loops, the runtime.
 const OVERHEAD: u64 = 64;
 
-/// Descriptors of a gateway besides its connections; generous, because gateways differ.
+/// Descriptors that a gateway needs besides its connections. The number is generous, because gateways differ.
 const GATEWAY_OVERHEAD: u64 = 200;
 
-/// If the kernel sets no limit: the default of `fs.nr_open`.
+/// Limit to assume if the kernel sets none: the default of `fs.nr_open`.
 const UNLIMITED: u64 = 1 << 20;
 
-/// Most descriptors of a process: the hard limit, to which guards and hoptax raise their own.
+/// Most descriptors that a process can open: the hard limit. hoptax and its guards raise their soft limit to the hard
+/// limit.
 pub fn limit() -> u64 {
     getrlimit(Resource::Nofile).maximum.unwrap_or(UNLIMITED)
 }
 
-/// A plan has more connections than can be opened.
+/// The plan has more connections than a process can open.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{connections} connections do not fit: {process} would need {needed} descriptors, but its limit is {limit}. At most \
          {fits} connections fit. Use fewer connections, or raise the limit (`ulimit -Hn`)"
 )]
 pub struct TooMany {
-    /// Connections of the plan.
+    /// Largest number of connections in the plan.
     pub connections: u32,
-    /// Process that would run out.
+    /// The process that would run out of descriptors.
     pub process: String,
-    /// Descriptors that it would need.
+    /// Descriptors that the process would need.
     pub needed: u64,
-    /// Its limit.
+    /// Descriptor limit of the process.
     pub limit: u64,
-    /// Connections that fit.
+    /// Largest number of connections that the limit allows.
     pub fits: u64,
 }
 
-/// Checks the plan's largest load point. If the generator or the built-in upstream cannot hold the connections,
-/// nothing can be measured: that is an error. If a gateway cannot, it will refuse or queue them, and the run measures
-/// that: returns one note for each such gateway.
+/// Checks the plan's load point with the most connections. If the generator or the built-in upstream cannot open that
+/// many, nothing can be measured, so this is an error. If a gateway cannot, it will refuse or queue connections, which
+/// the run measures. For each such gateway the result has one note.
 ///
 /// # Errors
 /// If the generator or the built-in upstream would run out of descriptors.

@@ -1,12 +1,12 @@
 //! Driver `docker`: a gateway in a container, on the host's network.
 //!
 //! `docker run` stays in the foreground under a guard, like any other gateway, and forwards the stop signal. But the
-//! container is a child of the Docker engine, and survives a killed `docker run`. So the guard ends with `docker rm
-//! --force`, however hoptax ended. If the guard was killed, hoptax removes the container. If both were killed at the
-//! same moment, the next run that uses containers finds it by its label and removes it.
+//! container is a child of the Docker engine, so it survives if `docker run` is killed. Therefore the guard always runs
+//! `docker rm --force` at the end, however hoptax ended. If the guard was killed, hoptax removes the container. If both
+//! were killed at the same moment, the next run that uses containers finds the container by its label and removes it.
 //!
-//! The gateway's directories are mounted at the same paths as on the host, and it uses the host's ports: the same
-//! configuration serves both drivers.
+//! The gateway's directories are mounted at the same paths as on the host, and the gateway uses the host's ports. So
+//! both drivers use the same configuration.
 
 use super::packs::Pack;
 use hoptax_host::programs::{output_of, search_path};
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Label of hoptax's containers; its value is the process id of the hoptax that created them.
+/// Label of hoptax's containers. Its value is the process id of the hoptax that created the container.
 const LABEL: &str = "hoptax.pid";
 
 /// Time limit for a query to the engine.
@@ -30,7 +30,7 @@ pub struct Container {
     docker: PathBuf,
     /// The image's name in the plan or the pack.
     pub image: String,
-    /// The digest of its configuration, which identifies the image.
+    /// The digest of the image's configuration, which identifies the image.
     pub id: String,
     /// The gateway's program in the image.
     pub program: String,
@@ -41,9 +41,9 @@ pub struct Container {
 pub struct Run<'a> {
     /// Name of the container.
     pub name: &'a str,
-    /// Directories of the host, mounted at the same paths; the first is the working directory.
+    /// Directories of the host, mounted at the same paths in the container; the first is the working directory.
     pub directories: [&'a Path; 2],
-    /// CPUs; empty: all.
+    /// CPUs that the container may use; empty means all.
     pub cpus: &'a [u32],
     /// Descriptor limit of each process.
     pub descriptors: u64,
@@ -54,7 +54,7 @@ pub struct Run<'a> {
 }
 
 impl Container {
-    /// Finds `image`, or the image of `pack`.
+    /// Finds the image on this machine. `image` overrides the image of `pack`.
     ///
     /// # Errors
     /// If docker is not installed, its engine does not answer, or the image is missing. The message says what to do.
@@ -92,7 +92,8 @@ impl Container {
         ))
     }
 
-    /// `image`, or the image of `pack`, even if it is not on this machine: for showing a configuration.
+    /// The container for `image`, or for the image of `pack`, even if the image is not on this machine. Used to show a
+    /// configuration.
     pub fn preview(pack: &Pack, image: Option<&str>) -> Self {
         let start = pack.manifest().docker.as_ref();
         let program = start.and_then(|start| start.program.as_ref()).unwrap_or(&pack.manifest().binary);
@@ -105,7 +106,8 @@ impl Container {
         }
     }
 
-    /// The program's version; `None` if it does not start, takes too long or prints something else.
+    /// The program's version. `None` if the program does not start, takes too long, or prints something that `pattern`
+    /// does not match.
     pub fn version(&self, command: &[String], pattern: &str) -> Option<String> {
         let (program, arguments) = command.split_first()?;
         let name = new_name("version");
@@ -123,7 +125,8 @@ impl Container {
     /// The command that runs a container in the foreground until it ends.
     pub fn run(&self, run: &Run<'_>) -> Vec<String> {
         let mut words = self.words(&["run", "--rm", "--init", "--pull", "never", "--network", "host"]);
-        // Its output is attached and goes to hoptax's files; a second copy would cost the engine time.
+        // The gateway's output goes to hoptax's files already. A second copy in Docker's log would cost the engine
+        // time.
         words.extend(["--log-driver", "none", "--name", run.name].map(str::to_owned));
         words.push(format!("--label={LABEL}={}", std::process::id()));
         words.push(format!("--ulimit=nofile={0}:{0}", run.descriptors));
@@ -149,11 +152,11 @@ impl Container {
         self.words(&["rm", "--force", "--volumes", name])
     }
 
-    /// The first process of a running container: docker's init, the ancestor of the gateway.
+    /// Process id of the first process of a running container: docker's init, the ancestor of the gateway.
     pub fn process(&self, name: &str) -> Option<u32> {
         let words = self.words(&["inspect", "--format", "{{.State.Pid}}", name]);
         let pid = output_of(&words, ANSWER_BOUND)?.trim().parse().ok()?;
-        // A remote engine reports a process id of its own machine.
+        // A remote engine reports a process id of its own machine, which may not exist here.
         let here = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).is_ok();
         (pid > 0 && here).then_some(pid)
     }
@@ -178,7 +181,7 @@ impl Container {
     }
 }
 
-/// How to get an image of a pack.
+/// Explains how to get an image of a pack.
 pub fn how_to_get(pack: &Pack, image: &str) -> String {
     let start = pack.manifest().docker.as_ref();
     match start.filter(|start| start.image == image).and_then(|start| start.dockerfile.as_ref()) {

@@ -19,18 +19,19 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct ExternalLedger {
     address: SocketAddr,
-    /// Credentials of the requests.
+    /// Credentials to send with each request for the counters.
     change: Change,
     request: Vec<u8>,
     /// URL, for messages.
     place: String,
-    /// Each selects a counter; their sum is the count.
+    /// Each selector finds one counter. The sum of all counters is the count of requests.
     selectors: Vec<Selector>,
     typed: Vec<String>,
 }
 
 impl ExternalLedger {
-    /// A reader for the counters that `ledger` describes, at `address`, with requests changed by `change`.
+    /// Creates a reader for the counters that `ledger` describes, at `address`. `change` adds credentials to its
+    /// requests.
     ///
     /// # Errors
     /// If the request cannot be built, or a selector is invalid.
@@ -49,8 +50,8 @@ impl ExternalLedger {
         })
     }
 
-    /// The current count. A selector that matches nothing counts as 0 if another one matches: many servers report a
-    /// series only after its first event.
+    /// The current count of requests. A selector that matches nothing counts as 0 if another selector matches, because
+    /// many servers report a series only after its first event.
     ///
     /// # Errors
     /// If there is no response, or no selector matches.

@@ -1,4 +1,4 @@
-//! Scripted services for tests of the flow, with a log of all calls.
+//! Scripted services for tests of a run's flow. All calls are logged.
 
 use super::{Driver, Facts, Observed, Service};
 use hoptax_host::Watched;
@@ -17,19 +17,20 @@ use std::time::Duration;
 /// Behavior of a fake service.
 #[derive(Debug, Clone, Default)]
 pub struct Script {
-    /// Fails to start with this message.
+    /// If present, the service fails to start with this message.
     pub start_fails: Option<String>,
-    /// `check` reports it dead from this call on, counted from 1.
+    /// `check` reports the service as dead from this call on, counted from 1.
     pub dies_at_check: Option<usize>,
-    /// Its addresses; empty: an address where nothing listens.
+    /// Addresses of the service; if empty, an address where nothing listens.
     pub addresses: Vec<SocketAddr>,
-    /// Facts that it reports.
+    /// Facts that the service reports.
     pub facts: Facts,
-    /// The process to watch.
+    /// The service's process to watch.
     pub process: Option<Watched>,
-    /// Successive values of its ledger; the last one repeats. `Err`: reading fails. Empty: it has no ledger.
+    /// Successive values of the service's ledger; the last value repeats. `Err` means that reading fails. Empty means
+    /// that the service has no ledger.
     pub ledgers: Vec<Result<Ledger, String>>,
-    /// Successive results of `observe`; default values after the last.
+    /// Successive results of `observe`. After the last one, `observe` returns default values.
     pub observed: Vec<Observed>,
 }
 
@@ -38,20 +39,20 @@ pub struct Script {
 pub struct FakeDriver {
     /// The upstream's script.
     pub upstream: Script,
-    /// Scripts by label; a gateway without a script starts and keeps running.
+    /// Scripts of the gateways, by label. A gateway without a script starts and keeps running.
     pub gateways: BTreeMap<String, Script>,
     log: Rc<RefCell<Vec<String>>>,
 }
 
 impl FakeDriver {
-    /// A driver whose gateways follow `scripts`.
+    /// Creates a driver whose gateways follow `scripts`.
     pub fn new<'a>(scripts: impl IntoIterator<Item = (&'a str, Script)>) -> Self {
         let gateways = scripts.into_iter().map(|(label, script)| (label.to_owned(), script)).collect();
         Self { gateways, ..Self::default() }
     }
 
-    /// All calls so far, as `start nginx`, `check nginx`, `ledger upstream`, `stop nginx` (also when dropped without
-    /// `stop`). The handle still works after the driver was moved.
+    /// All calls so far, such as `start nginx`, `check nginx`, `ledger upstream`, `stop nginx`. A service that is
+    /// dropped without `stop` also logs `stop`. The log can still be read after the driver was moved.
     pub fn log(&self) -> Rc<RefCell<Vec<String>>> {
         Rc::clone(&self.log)
     }
@@ -162,7 +163,7 @@ impl Drop for FakeService {
     }
 }
 
-/// A plan of one closed-loop point with these gateways, for tests of the lab and the flow.
+/// A plan with these gateways and one load point, a closed loop, for tests of the lab and the flow.
 pub fn plan(gateways: Vec<Gateway>, connections: u32) -> Plan {
     Plan {
         name: "test".into(),

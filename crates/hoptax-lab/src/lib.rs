@@ -1,7 +1,7 @@
-//! The lab: everything that is started for a run and must be gone after it.
+//! The lab starts everything that a run needs, and stops all of it at the end.
 //!
-//! A [`Driver`] starts services, which report their addresses and processes. The flow of a run knows only the traits
-//! of `service`; its tests use a fake driver.
+//! A [`Driver`] starts services, which report their addresses and processes. The flow of a run uses only the traits of
+//! `service`, and its tests use a fake driver.
 #![forbid(unsafe_code)]
 
 pub mod conformance;

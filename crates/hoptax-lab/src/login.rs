@@ -6,11 +6,11 @@ use hoptax_plan::{Access, TlsAccess};
 use hoptax_record::bounded;
 use std::path::Path;
 
-/// Longest token, bytes: a longer file is not a token.
+/// Longest token in bytes. A longer file does not contain a token.
 const LONGEST_TOKEN: usize = 16 * 1024;
 
-/// In the order in which gateways prefer them: direct must use the same cipher as a gateway does to the same
-/// upstream.
+/// Cipher suites in the order in which gateways prefer them. Direct must use the same cipher as a gateway uses to the
+/// same upstream.
 const CIPHER_SUITES: [&str; 9] = [
     "TLS_AES_128_GCM_SHA256",
     "TLS_AES_256_GCM_SHA384",
@@ -26,9 +26,9 @@ const CIPHER_SUITES: [&str; 9] = [
 /// Credentials for a service.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Login {
-    /// TLS, with the client certificate; absent for plain connections.
+    /// TLS settings, with the client certificate; absent for plain connections.
     pub tls: Option<TlsSpec>,
-    /// A bearer token.
+    /// A bearer token, if the service requires one.
     pub token: Option<String>,
 }
 
@@ -39,7 +39,7 @@ impl std::fmt::Debug for Login {
 }
 
 impl Login {
-    /// Reads the files that `access` names.
+    /// Reads the credentials from the files that `access` names.
     ///
     /// # Errors
     /// If a file cannot be read, a certificate or key is invalid, or the token is not one line of printable text.
@@ -104,7 +104,7 @@ fn text(path: &Path, most: u64) -> anyhow::Result<String> {
 fn token(path: &Path) -> anyhow::Result<String> {
     let token = text(path, bounded::TOKEN)?.trim().to_owned();
     anyhow::ensure!(!token.is_empty(), "{} is empty; it must contain a bearer token", path.display());
-    // RFC 6750, 2.1: characters that need no quoting, neither in a header nor in JSON.
+    // Characters that need no quoting, neither in a header nor in JSON (RFC 6750, section 2.1).
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
     anyhow::ensure!(
         token.len() <= LONGEST_TOKEN && token.bytes().all(fits),

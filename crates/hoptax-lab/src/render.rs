@@ -1,8 +1,8 @@
 //! Renders a pack's templates to the files and the command that start a gateway.
 //!
-//! Templates are minijinja; an undefined variable is an error. Each file has a digest: FNV-1a, 64 bits, as 16
-//! hexadecimal digits. It covers the text rendered with *placeholders for values that change with each run* (ports,
-//! directories): equal digests mean equal configurations.
+//! The template engine is minijinja; an undefined variable is an error. Each file has a digest: FNV-1a, 64 bits, as 16
+//! hexadecimal digits. The digest is not of the file itself. In the digested text, *placeholders replace values that
+//! change with each run* (ports, directories). So equal digests mean equal configurations.
 
 use super::features::{Credentials, FeatureVariables, passwords};
 use super::packs::manifest::Manifest;
@@ -23,55 +23,56 @@ use std::path::{Component, Path};
 pub struct Variables {
     /// Absolute path of the gateway's program.
     pub binary: String,
-    /// Port of 127.0.0.1 for traffic.
+    /// Port on 127.0.0.1 for traffic.
     pub port: u16,
     /// A second port, for readiness and statistics.
     pub admin_port: u16,
-    /// Addresses of the upstream, used in turn.
+    /// Addresses of the upstream's instances, which receive requests in turn.
     pub upstreams: Vec<UpstreamAddress>,
-    /// Worker threads or processes of the plan.
+    /// Number of worker threads or processes that the plan sets.
     pub workers: u32,
-    /// `stock` or `equalised`.
+    /// Profile: `stock` or `equalised`.
     pub profile: Profile,
-    /// Selected variant of the pack; none if the pack has none.
+    /// Selected variant of the pack; absent if the pack has no variants.
     pub variant: Option<String>,
-    /// Addresses of an intercepting gateway; none for other gateways.
+    /// Addresses of an intercepting gateway; absent for other gateways.
     pub intercept: Option<InterceptVariables>,
-    /// Path of the access log; none if it is off.
+    /// Path of the access log; absent if the gateway writes none.
     pub access_log: Option<String>,
-    /// The gateway's working directory, where its rendered files are.
+    /// The gateway's working directory, which contains its rendered files.
     pub dir: String,
-    /// Directory for its own logs.
+    /// Directory for the gateway's own logs.
     pub log_dir: String,
-    /// Largest number of connections of the plan.
+    /// Largest number of connections in the plan.
     pub connections: u32,
-    /// CPUs that it is pinned to; empty if it is not pinned.
+    /// CPUs that the gateway is pinned to; empty if it is not pinned.
     pub cpus: Vec<u32>,
-    /// Features of the plan, each with the values needed to render it; none or empty if off.
+    /// The plan's features, each with the values needed to render it. A feature that is off has no value or an empty
+    /// one.
     pub features: FeatureVariables,
-    /// The same features, as in the plan.
+    /// The enabled features, as in the plan.
     #[serde(skip)]
     pub asked: Vec<Feature>,
     /// Descriptor limit of a process.
     pub descriptors: u64,
-    /// Whether it runs as root.
+    /// Whether the gateway runs as root.
     pub root: bool,
-    /// Whether it runs in a container.
+    /// Whether the gateway runs in a container.
     pub container: bool,
-    /// Whether the plan makes a running gateway reload its configuration.
+    /// Whether the plan has events that make the running gateway reload its configuration.
     pub reloadable: bool,
 }
 
 /// Variables of an intercepting gateway.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct InterceptVariables {
-    /// Address of the run's network namespace, for the application and `admin_port`.
+    /// Address in the run's network namespace, for the application and for `admin_port`.
     pub address: String,
-    /// The application's own port; its connections are redirected to `port`.
+    /// The application's own port. Connections to it are redirected to `port`.
     pub application_port: u16,
 }
 
-/// Sample address of a namespace.
+/// Sample address in a namespace.
 const NAMESPACE: &str = "198.18.0.2";
 
 /// Address of an upstream instance.
@@ -117,7 +118,7 @@ impl Variables {
         }
     }
 
-    /// The same variables, with the parts that depend on this manifest.
+    /// These variables, completed with values from this manifest.
     #[must_use]
     pub fn of(self, manifest: &Manifest) -> Self {
         let Some(ports) = manifest.intercept else { return self };
@@ -131,7 +132,7 @@ impl Variables {
         }
     }
 
-    /// The same variables with `features`, and with placeholders as credentials.
+    /// These variables, with `features` enabled and with placeholders as credentials.
     #[must_use]
     pub fn with_sample_features(self, features: Vec<Feature>) -> Self {
         let made = Credentials::placeholders(
@@ -147,7 +148,7 @@ impl Variables {
         Self { features: FeatureVariables::new(&features, &made, &self.dir), asked: features, ..self }
     }
 
-    /// The same variables with placeholders for values that change with each run.
+    /// These variables, with placeholders for values that change with each run.
     fn canonical(&self) -> Self {
         let sample =
             Self::sample(self.profile, self.access_log.as_ref().map(|_| format!("/logs/{ACCESS_LOG}")));
@@ -189,7 +190,7 @@ struct Known<'a> {
     needs: BTreeMap<String, String>,
 }
 
-/// What is needed to start a gateway.
+/// The files and the command that start a gateway.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rendered {
     /// Files to write below the gateway's working directory.
@@ -198,7 +199,7 @@ pub struct Rendered {
     pub start: Vec<String>,
     /// Environment variables.
     pub environment: BTreeMap<String, String>,
-    /// Settings that differ from the shipped ones.
+    /// Settings that differ from the gateway's shipped ones.
     pub settings: Vec<Setting>,
     /// Path of the readiness request.
     pub ready_path: String,
@@ -216,7 +217,7 @@ pub struct RenderedFile {
 }
 
 impl Rendered {
-    /// Writes the files below `directory`, which it creates.
+    /// Writes the files to `directory`, which is created if needed.
     ///
     /// # Errors
     /// If the directory or a file cannot be written.
@@ -232,7 +233,7 @@ impl Rendered {
         Ok(())
     }
 
-    /// Replaces the files below `directory` atomically: a reader sees the old or the new file.
+    /// Replaces each file in `directory` atomically: a reader sees either the old or the new content.
     ///
     /// # Errors
     /// If a file cannot be written.
@@ -254,7 +255,7 @@ impl Rendered {
         Self { files: self.files.iter().map(file).collect(), ..self.clone() }
     }
 
-    /// Digest of each file by its name.
+    /// The digest of each file, by the file's name.
     pub fn digests(&self) -> BTreeMap<String, String> {
         self.files.iter().map(|file| (file.name.clone(), file.digest.clone())).collect()
     }
@@ -263,7 +264,7 @@ impl Rendered {
 /// Renders all templates of `pack`.
 ///
 /// # Errors
-/// If a template is wrong or uses an unknown variable; says where.
+/// If a template is wrong or uses an unknown variable. The error contains the position.
 pub fn render(pack: &Pack, variables: &Variables) -> Result<Rendered, PackError> {
     let manifest = pack.manifest();
     let (profile, asked) = (variables.profile, variables.asked.as_slice());
@@ -276,7 +277,7 @@ pub fn render(pack: &Pack, variables: &Variables) -> Result<Rendered, PackError>
         let source = pack.template(&file.template)?;
         let template = Template { file: pack.path_of(&file.template), source, first_line: 1 };
         let text = template.render(variables)?;
-        // A file that only some features need renders to nothing without them.
+        // A file that only some features need renders to an empty text without these features.
         if text.trim().is_empty() {
             continue;
         }
@@ -311,20 +312,20 @@ pub fn render(pack: &Pack, variables: &Variables) -> Result<Rendered, PackError>
 /// How to make a gateway reload its configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reload {
-    /// Send its process this signal.
+    /// Send this signal to the gateway's process.
     Signal(StopSignal),
     /// Run this command.
     Command(Vec<String>),
     /// Send a request with this method and path to the admin port.
     Request(String, String),
-    /// Nothing to do: it watches its files.
+    /// Do nothing more, because the gateway watches its files.
     Watched,
 }
 
-/// Renders how to reload the gateway of `pack`; `None` if the pack has no key `reload`.
+/// Renders the way to reload the gateway of `pack`; `None` if the pack has no key `reload`.
 ///
 /// # Errors
-/// If a template is wrong or uses an unknown variable; says where.
+/// If a template is wrong or uses an unknown variable. The error contains the position.
 pub fn reload(pack: &Pack, variables: &Variables) -> Result<Option<Reload>, PackError> {
     let Some(way) = &pack.manifest().reload else { return Ok(None) };
     Ok(Some(match (&way.signal, &way.command, &way.request) {
@@ -357,7 +358,7 @@ fn render_all<V: Serialize>(
     templates.iter().map(|template| render_inline(pack, template, variables)).collect()
 }
 
-/// Renders a template in `gateway.yaml` itself.
+/// Renders a template that is part of `gateway.yaml` itself.
 fn render_inline<V: Serialize>(pack: &Pack, source: &str, variables: &V) -> Result<String, PackError> {
     if !source.contains('{') {
         return Ok(source.to_owned());
@@ -366,8 +367,8 @@ fn render_inline<V: Serialize>(pack: &Pack, source: &str, variables: &V) -> Resu
     Template { file, source, first_line: pack.line_of(source) }.render(variables)
 }
 
-/// The filter `bcrypt`. It is no member of consumers, because hashing 10,000 passwords takes seconds and few gateways
-/// need it.
+/// The filter `bcrypt`. The hash is not a field of each consumer, because hashing 10,000 passwords takes seconds and
+/// few gateways need the hashes.
 fn bcrypt(password: &str) -> Result<String, minijinja::Error> {
     passwords::bcrypt(password).map_err(|error| {
         minijinja::Error::new(minijinja::ErrorKind::InvalidOperation, "cannot hash this password")
@@ -378,7 +379,7 @@ fn bcrypt(password: &str) -> Result<String, minijinja::Error> {
 struct Template<'a> {
     file: String,
     source: &'a str,
-    /// Line of `file` where `source` begins.
+    /// Line of `file` on which the template begins.
     first_line: usize,
 }
 
@@ -410,7 +411,7 @@ impl Template<'_> {
     }
 }
 
-/// Suggests the most similar variable, and lists all.
+/// Suggests the variable with the most similar name, and lists all variables.
 fn did_you_mean(used: Option<&str>) -> String {
     let names = Variables::names();
     let word = used.map(|used| used.split(['.', '[', '|', ' ']).next().unwrap_or(used));
@@ -422,7 +423,7 @@ fn did_you_mean(used: Option<&str>) -> String {
     }
 }
 
-/// Whether a path stays below its base directory.
+/// Whether a relative path stays within its base directory.
 pub(crate) fn stays_below(path: &str) -> bool {
     !path.is_empty() && Path::new(path).components().all(|part| matches!(part, Component::Normal(_)))
 }

@@ -10,17 +10,17 @@ use std::net::SocketAddr;
 
 /// Starts services.
 pub trait Driver {
-    /// Starts the upstream (or attaches to one that already runs) and waits until it is ready.
+    /// Starts the upstream, or attaches to one that already runs, and waits until it is ready.
     ///
     /// # Errors
-    /// If it did not start, or nothing answers at its URL.
+    /// If the upstream did not start, or nothing responds at its URL.
     fn start_upstream(&mut self) -> Result<Box<dyn Service>, Failure>;
 
     /// Starts `gateway` in front of `upstreams` and waits, within a time limit, until it is ready.
     ///
     /// # Errors
-    /// If it is not installed, its configuration is wrong, it exited, or it did not become ready; with its last log
-    /// lines.
+    /// If the gateway is not installed, its configuration is wrong, it exited, or it did not become ready. The error
+    /// contains its last log lines.
     fn start_gateway(
         &mut self,
         gateway: &Gateway,
@@ -30,13 +30,13 @@ pub trait Driver {
 
 /// A running service.
 pub trait Service {
-    /// Its addresses; several for an upstream with instances.
+    /// The service's addresses. Only an upstream with instances has several.
     fn addresses(&self) -> &[SocketAddr];
 
-    /// Facts recorded at its start.
+    /// Facts about the service, recorded when it started.
     fn facts(&self) -> &Facts;
 
-    /// Root of the process tree to watch; absent if unknown.
+    /// Root of the service's process tree, which is watched; absent if unknown.
     fn process(&self) -> Option<Watched>;
 
     /// The upstream's counts so far; absent for services without a ledger.
@@ -47,32 +47,32 @@ pub trait Service {
         None
     }
 
-    /// Its log size and counters; called before and after a trial.
+    /// The current size of the service's logs and the values of its counters. Called before and after a trial.
     fn observe(&mut self) -> Observed {
         Observed::default()
     }
 
-    /// A controller that performs events on the service; `None` if it supports none.
+    /// A controller that performs a plan's events on the service; `None` if the service supports no events.
     fn controller(&self) -> Option<Box<dyn Controller>> {
         None
     }
 
-    /// Checks that it still runs.
+    /// Checks that the service still runs.
     ///
     /// # Errors
-    /// If it has exited, with its last log lines.
+    /// If the service has exited. The error contains its last log lines.
     fn check(&mut self) -> Result<(), Failure>;
 
-    /// Stops it gracefully, then by force, and returns when all its processes have ended. Can be called twice.
-    /// Dropping a service stops it too.
+    /// Stops the service, by force if the grace period is not enough. Returns when all its processes have ended. Can be
+    /// called twice. Dropping a service stops it too.
     fn stop(&mut self);
 }
 
-/// Performs a plan's events on a service, from a thread of its own during a trial. It is dropped at the end of the
-/// trial.
+/// Performs a plan's events on a service. It runs on a thread of its own during a trial and is dropped at the end of
+/// the trial.
 pub trait Controller: Send {
-    /// Performs the action and returns when it is complete: a signal was sent, a command has ended, an instance
-    /// listens again, a gateway is ready.
+    /// Performs the action and returns when it is complete: the signal was sent, the command has ended, the instance
+    /// listens again, or the gateway is ready.
     ///
     /// # Errors
     /// Why the action failed, as text.
@@ -86,28 +86,28 @@ pub struct Effect {
     pub new_route: Option<String>,
 }
 
-/// Facts about a service, recorded at its start.
+/// Facts about a service, recorded when it started.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// Version that it reports.
+    /// Version that the service reports.
     pub version: Option<String>,
-    /// Its worker threads or processes.
+    /// Number of the service's worker threads or processes.
     pub workers: Option<u32>,
-    /// Settings that differ from the shipped ones.
+    /// Settings that differ from the service's shipped ones.
     pub settings: Vec<Setting>,
     /// The counters that [`Service::observe`] reads.
     pub counters: Vec<Counter>,
-    /// Digest of each rendered file, by its name.
+    /// Digest of each rendered file, by the file's name.
     pub rendered: BTreeMap<String, String>,
-    /// Changes that requests to it need.
+    /// The changes that requests to the service need.
     pub change: Change,
 }
 
-/// Log size and counters at one moment.
+/// Size of a service's logs and values of its counters at one moment.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Observed {
-    /// Size of its logs, bytes; absent if the logs are not in the run directory.
+    /// Size of the service's logs in bytes; absent if the logs are not in the run directory.
     pub log_bytes: Option<u64>,
-    /// Its own counters that could be read.
+    /// Those of the service's own counters that could be read.
     pub counters: BTreeMap<String, f64>,
 }

@@ -1,9 +1,9 @@
-//! Verification before any trial: does a gateway answer as direct does?
+//! Verification before the first trial: does a gateway respond as direct does?
 //!
-//! Sends one real request of each target, in each HTTP version of the load, to both, with templates expanded once for
-//! the two. Status, body and the relevant headers must be equal. A gateway may add headers, but no content encoding.
-//! Headers that a hop may change are not compared: see [`HOP_BY_HOP`]. Both answers must also meet the target's
-//! `expect`.
+//! For each target, and each HTTP version of the load, one real request is sent to direct and to the gateway. Templates
+//! are expanded once, so both receive the same request. Status, body and the relevant headers must be equal. A gateway
+//! may add headers, except for a content encoding. Headers that a hop may change are not compared: see [`HOP_BY_HOP`].
+//! Both responses must also meet the target's `expect`.
 
 mod expected;
 pub mod proofs;
@@ -20,8 +20,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// Headers that a hop may remove, add or change: those of one connection (RFC 9110 §7.6.1), message framing (RFC 9112
-/// §6), and those that name the sender or the time, such as the built-in upstream's stamps.
+/// Headers that a hop may remove, add or change. They belong to one connection (RFC 9110 §7.6.1), frame the message
+/// (RFC 9112 §6), or name the sender or the time, as the built-in upstream's stamps do.
 pub const HOP_BY_HOP: [&str; 13] = [
     "connection",
     "content-length",
@@ -38,26 +38,27 @@ pub const HOP_BY_HOP: [&str; 13] = [
     "x-powered-by",
 ];
 
-/// A difference must occur this often: an upstream that fails sometimes also differs from itself.
+/// Number of attempts. A difference counts only if every attempt shows one: with an upstream that fails sometimes, two
+/// responses of direct can differ as well.
 const ATTEMPTS: u32 = 3;
 
 const LIMIT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Seed for random values in templates: both sides receive the same request.
+/// Seed for random values in templates, so that both sides receive the same request.
 const SEED: u64 = 1;
 
-/// Requests for both sides.
+/// The requests that verification sends to both sides.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Requests {
     /// The targets; each is requested once.
     pub targets: Vec<TargetSpec>,
-    /// Files whose lines their templates use, by name.
+    /// Contents of the files whose lines the targets' templates use, by name.
     pub files: BTreeMap<String, String>,
     /// HTTP versions to test.
     pub versions: Vec<HttpVersion>,
-    /// By target: whether bodies differ between answers. Missing entries mean no.
+    /// For each target, whether bodies differ between responses. A missing entry means no.
     pub varies: Vec<bool>,
-    /// Change of requests to direct.
+    /// Changes that requests to direct need.
     pub direct: Change,
 }
 
@@ -73,11 +74,11 @@ impl From<TargetSpec> for Requests {
     }
 }
 
-/// Sends one request of each target, in each version of HTTP, to both and compares the answers; `timeout` is per
-/// answer.
+/// Sends one request for each target and HTTP version to both sides and compares the responses. `timeout` is the time
+/// limit for each response.
 ///
 /// # Errors
-/// If either does not answer, the answers differ, or they do not meet `expect`; with both answers.
+/// If one side does not respond, the responses differ, or they do not meet `expect`. The error contains both responses.
 pub fn verify(
     direct: SocketAddr,
     gateway: SocketAddr,
@@ -117,7 +118,7 @@ pub fn verify(
     Ok(())
 }
 
-/// Prefix of messages that names the request, if there are several.
+/// Start of a message, which names the request if there are several.
 fn which(requests: &Requests, target: &TargetSpec, version: HttpVersion) -> String {
     let version = if version == HttpVersion::Http10 { "over HTTP/1.0: " } else { "" };
     match requests.targets.len() {
@@ -189,23 +190,23 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Sends it once and reads the whole answer.
+    /// Sends the request once and reads the whole response.
     fn of(&self, address: SocketAddr, timeout: Duration) -> anyhow::Result<Answer> {
         let client = HttpClient { address, tls: self.tls, from: None, timeout };
         client.send(&self.bytes, self.target.method == "HEAD")
     }
 }
 
-/// Sends one request of `target`, which must use no files, and reads the whole answer.
+/// Sends one request for `target` and reads the whole response. The templates of `target` must not use files.
 ///
 /// # Errors
-/// If connecting fails, there is no complete answer within `timeout`, or it is not HTTP/1.x.
+/// If connecting fails, there is no complete response within `timeout`, or the response is not HTTP/1.x.
 pub fn ask(address: SocketAddr, target: &TargetSpec, timeout: Duration) -> anyhow::Result<Answer> {
     let bytes = target::first_request(target, &BTreeMap::new(), SEED, HttpVersion::Http11)?;
     Asked { target, bytes, tls: None, varies: false }.of(address, timeout)
 }
 
-/// Sends one request of the first target over HTTP/1.1, with `change` applied, and reads the whole answer.
+/// Sends one request for the first target over HTTP/1.1, with `change` applied, and reads the whole response.
 ///
 /// # Errors
 /// As [`ask`].
@@ -222,8 +223,8 @@ pub fn ask_changed(
     Asked { target, bytes, tls: change.tls.as_ref(), varies: false }.of(address, timeout)
 }
 
-/// The first difference that direct does not show between two of its own answers: a header that changes each time,
-/// such as a request identifier, does not come from the gateway. Bodies are ignored if the plan says that they vary.
+/// The first difference that is not caused by the upstream: a difference that two responses of direct also show is left
+/// out. For example, a request identifier changes each time. Bodies are ignored if the plan says that they vary.
 fn lasting_difference(
     there: &Answer,
     here: &Answer,
@@ -256,7 +257,7 @@ fn lasting_difference(
     })
 }
 
-/// The first relevant difference, in words.
+/// Describes the first relevant difference.
 pub fn difference(direct: &Answer, gateway: &Answer) -> Option<String> {
     if direct.status != gateway.status {
         return Some(format!("status {} instead of {}", gateway.status, direct.status));

@@ -1,4 +1,4 @@
-//! The upstream's special requests (echo, token review, TLS), asked over real connections.
+//! Tests of the upstream's special requests (echo, token review, TLS) over real connections.
 
 use hoptax_lab::features::{Change, Credentials};
 use hoptax_plan::{Body, BuiltInUpstream, Delay, Feature};
@@ -52,7 +52,7 @@ fn echo_tells_what_arrived_behind_any_prefix() {
     let digest = hoptax_record::digest("abcde");
     assert_eq!((echo["body_digest"].as_str(), echo["protocol"].as_str()), (Some(&*digest), Some("HTTP/1.1")));
     assert!(echo["tls"].is_null());
-    // In a query it is no path, and what is not asked for is answered as the settings say.
+    // A special path within a query is not special. All other requests are answered as the upstream's settings say.
     assert_eq!(get(upstream.ready().instances[0], "/?x=/.hoptax/echo").status, 500);
     assert_eq!(get(upstream.ready().instances[0], "/.hoptax").status, 500);
     let ledger = ledger::fetch(upstream.ready().control).expect("a ledger");
@@ -82,7 +82,7 @@ fn each_path_answers_as_it_says() {
         let request = format!("GET {MARK}{path} HTTP/1.1\r\nhost: a\r\n\r\n");
         assert!(ask(address, &request).is_err(), "{path}");
     }
-    // In line with what stands before and behind, held back or not.
+    // Responses come in the order of the requests, even if the first one is delayed.
     let both = "GET /.hoptax/slow/5ms HTTP/1.1\r\nhost: a\r\n\r\nGET /.hoptax/status/201 HTTP/1.1\r\nhost: a\r\n\r\n";
     assert_eq!(ask(address, both).expect("answered").body, b"slow\n");
 }
@@ -145,7 +145,7 @@ fn the_same_instance_answers_over_tls_and_counts_it() {
     let body = "x".repeat(1_000_000);
     let request = format!("POST /.hoptax/echo HTTP/1.1\r\nhost: a\r\ncontent-length: 1000000\r\n\r\n{body}");
     assert_eq!(json(&asked(&request))["body_bytes"], 1_000_000);
-    // Not TLS: closed with an alert, and nothing is counted as a request.
+    // A plain request to the TLS port is answered with an alert and not counted.
     let plain = HttpClient { tls: None, ..client };
     assert!(plain.send(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n", false).is_err());
     let ledger = ledger::fetch(ready.control).expect("a ledger");

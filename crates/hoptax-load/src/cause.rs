@@ -4,10 +4,10 @@ use crate::record::Cause;
 use rustix::io::Errno;
 use std::io;
 
-/// Cause of a failed connect, and its description.
+/// Cause of a failed connect, and a description.
 pub(crate) fn of_connect(error: &io::Error) -> (Cause, String) {
     let cause = match Errno::from_io_error(error) {
-        // ENOENT: the Unix socket's file is missing.
+        // ENOENT means that the Unix socket's file is missing.
         Some(Errno::CONNREFUSED | Errno::NOENT) => Cause::ConnectRefused,
         Some(Errno::TIMEDOUT) => Cause::ConnectTimeout,
         Some(Errno::CONNRESET | Errno::CONNABORTED | Errno::PIPE) => Cause::ConnectReset,
@@ -25,15 +25,15 @@ pub(crate) fn of_connect(error: &io::Error) -> (Cause, String) {
         _ => Cause::ConnectFailed,
     };
     let text = match cause {
-        // The kernel's text, "Cannot assign requested address", is misleading.
+        // The kernel's text for this error, "Cannot assign requested address", is misleading.
         Cause::PortsExhausted => "connect: every port from this source to this address is in use".to_owned(),
         _ => format!("connect: {error}"),
     };
     (cause, text)
 }
 
-/// Cause of a connection that ended before its response did, and its description. `begun`: at least one byte of the
-/// response had arrived.
+/// Cause and description of a request whose connection ended before its response was complete. `begun` is true if at
+/// least one byte of the response had arrived.
 pub(crate) fn of_end(ended: io::Result<()>, begun: bool) -> (Cause, String) {
     match (ended, begun) {
         (Ok(()), false) => {

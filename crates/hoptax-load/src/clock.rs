@@ -27,12 +27,12 @@ thread_local! {
     static STOPPED: std::cell::Cell<Option<u64>> = const { std::cell::Cell::new(None) };
 }
 
-/// Time that passes with each reading of a stopped clock.
+/// Time that each reading adds to a stopped clock.
 #[cfg(test)]
 const LOOK: u64 = 10_000;
 
-/// Stops this thread's clock: only [`skip`] and, a little, each reading advance it. A slow or busy machine then has no
-/// effect on a test.
+/// Stops this thread's clock. From then on, only [`skip`] advances it, and each reading advances it a little. A slow
+/// or busy machine then has no effect on a test.
 #[cfg(test)]
 pub(crate) fn stop() {
     STOPPED.set(Some(nanoseconds(ClockId::Monotonic)));

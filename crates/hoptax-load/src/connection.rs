@@ -15,11 +15,12 @@
 //! ```
 //!
 //! A request can be assigned to a slot that is Down or Idle, and remains there until it has an outcome. If the peer's
-//! backlog is full, the connect is put off: back to Queued, with its timeout still running, which leads to Resting. If
-//! connecting is hopeless before traffic begins, Queued slots go Down.
+//! backlog is full, the connect is put off: the slot goes back to Queued while its timeout continues to run. When the
+//! timeout expires, the slot goes to Resting. If connecting turns out to be hopeless before traffic begins, Queued
+//! slots go Down.
 //!
-//! A slot has two tokens. A connection that has carried its last response is retired and left to the peer to close
-//! (see `Worker::retire`), while the slot continues under its other token.
+//! A slot has two tokens. When a connection has carried its last response, it is retired: the peer should close it
+//! (see `Worker::retire`), and the slot continues under its other token.
 
 use crate::recorder::{Response, Times};
 use crate::scratch::Scratch;
@@ -49,15 +50,15 @@ pub(crate) enum Event {
     Wanted,
     /// The connect may start now.
     Permitted,
-    /// The peer's backlog is full: retry soon.
+    /// The peer's backlog is full. The connect is retried soon.
     PutOff,
-    /// TCP is connected; TLS is next.
+    /// TCP is connected. TLS is next.
     Reached,
     /// The connection can carry requests.
     Established,
     /// A request was handed to the kernel.
     Sent,
-    /// The response is complete, and the connection stays open.
+    /// The response is complete, and the connection remains open.
     Ended,
     /// The connection is over, or no longer needed, without a failure.
     Closed,
@@ -66,7 +67,7 @@ pub(crate) enum Event {
 }
 
 impl State {
-    /// The table of transitions; `None` if the event is impossible in this state.
+    /// The table of transitions. Returns `None` if the event is impossible in this state.
     fn after(self, event: Event) -> Option<State> {
         Some(match (self, event) {
             (State::Down, Event::Wanted) => State::Queued,
@@ -90,22 +91,22 @@ impl State {
 #[derive(Debug)]
 pub(crate) struct Slot {
     state: State,
-    /// The request that it carries, or will carry once connected.
+    /// The request that the slot carries, or will carry once it is connected.
     pub(crate) request: Option<Times>,
     pub(crate) connect_started: u64,
-    /// Requests on the current connection, including the one in progress.
+    /// Number of requests on the current connection, including the one in progress.
     pub(crate) carried: u32,
     /// True if the current connection has the slot's second token.
     pub(crate) second: bool,
     /// True while a retired connection, under the other token, waits for the peer to close it.
     pub(crate) leaving: bool,
-    /// Failures in a row; each doubles the wait.
+    /// Failures in a row. Each doubles the next wait.
     pub(crate) failures: u8,
     pub(crate) session: Option<Box<Session>>,
     reader: Reader,
 }
 
-/// Reading state of a response. Between responses it owns no memory except the counters of checks.
+/// State of reading a response. Between responses it owns no memory except the counters of checks.
 #[derive(Debug)]
 struct Reader {
     decoder: ResponseDecoder,
@@ -114,7 +115,7 @@ struct Reader {
     body: u64,
     /// Input that the decoder could not use yet: part of a head or of a chunk size.
     spill: Vec<u8>,
-    /// Counters of the target's checks; empty if no check needs any.
+    /// Counters of the target's checks; empty if the checks need none.
     progress: Box<[u32]>,
     stamped: Stamped,
 }
@@ -122,7 +123,7 @@ struct Reader {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Read {
     More,
-    /// The response is complete. `keep_alive`: the connection can carry another request.
+    /// The response is complete. `keep_alive` is true if the connection can carry another request.
     Whole {
         response: Response,
         keep_alive: bool,
@@ -130,7 +131,7 @@ pub(crate) enum Read {
 }
 
 impl Slot {
-    /// `room_for_checks` is the largest number of counters that the checks of any target need.
+    /// `room_for_checks` is the number of counters for the target whose checks need most.
     pub(crate) fn new(room_for_checks: usize) -> Self {
         Self {
             state: State::Down,
@@ -193,7 +194,7 @@ impl Slot {
     /// Reads the next bytes of the response from `target`.
     ///
     /// # Errors
-    /// If they are not a valid response.
+    /// If the bytes are not a valid response.
     pub(crate) fn read(
         &mut self,
         scratch: &mut Scratch,
@@ -254,8 +255,8 @@ impl Reader {
                         consumed
                     }
                     Step::End { consumed, keep_alive } => {
-                        // A wrong length, an unexpected body, or a second response: which it is cannot be determined,
-                        // and so the response is not valid (RFC 9112 §6.3).
+                        // These bytes mean a wrong length, an unexpected body, or a second response. It is impossible
+                        // to know which, so the response is not valid (RFC 9112 §6.3).
                         if input.len() > consumed {
                             return Err(Malformed::UnexpectedBytes);
                         }

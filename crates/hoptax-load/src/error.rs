@@ -16,7 +16,7 @@ pub enum LoadError {
     Descriptors {
         /// Connections requested.
         asked: u32,
-        /// Connections that fit.
+        /// Number of connections that fit.
         fits: u64,
     },
     /// No connection could be opened.

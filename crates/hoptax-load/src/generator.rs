@@ -1,4 +1,5 @@
-//! The generator: starts the workers, agrees on the times with them, and merges their results into one record.
+//! The generator: starts the workers, sets the times of the trial for all of them, and merges their results into one
+//! record.
 
 use crate::clock::{self, MILLISECOND};
 use crate::error::LoadError;
@@ -23,31 +24,34 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
-/// Time between the agreement on the times and the first request: enough for every worker to see the times.
+/// Time between setting the times of the trial and the first request: enough for every worker to see the times.
 const LEAD: u64 = 5 * MILLISECOND;
 /// How often the starting thread checks that its workers are alive.
 const LOOK: u64 = 50 * MILLISECOND;
 /// How long after the end of a window the starting thread collects it from the workers.
 const AFTER_WINDOW: u64 = 10 * MILLISECOND;
 
-/// Progress reported during a trial.
+/// Selects the progress that is reported during a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Watch {
-    /// Each phase, when it begins.
+    /// Reports each phase when it begins.
     Phases,
-    /// Phases, and each worker's windows as they end: each window once, in order, between [`Phase::Measuring`] and
-    /// [`Phase::Draining`], including the last one, which may be short. A window arrives about 10 ms after its end, or
-    /// 60 ms if a worker is late. If the spec records no windows, they are reported all the same and then dropped.
+    /// Reports phases, and each worker's windows as they end.
+    ///
+    /// Each window is reported once, in order, between [`Phase::Measuring`] and [`Phase::Draining`]. This includes
+    /// the last window, which may be short. A window arrives about 10 ms after its end, or 60 ms if a worker is late.
+    /// If the spec records no windows, they are reported too, but not kept.
     Windows,
 }
 
-/// Runs `spec` and reports to `observe` what `watch` selects. A trial without warm-up has no [`Phase::Warmup`].
+/// Runs `spec` and reports to `observe` the progress that `watch` selects. A trial without warm-up has no
+/// [`Phase::Warmup`].
 ///
-/// Setting `interrupt` ends the trial within 50 ms, without waiting for requests in flight; the record is marked as
-/// interrupted.
+/// Setting `interrupt` ends the trial within 50 ms, without waiting for requests in flight. The record is then marked
+/// as interrupted.
 ///
 /// # Errors
-/// If the spec is invalid, the machine lacks what it needs, or no connection can be opened.
+/// If the spec is invalid, the machine lacks a resource that the load needs, or no connection can be opened.
 pub fn run(
     spec: &LoadSpec,
     interrupt: &AtomicBool,
@@ -91,7 +95,7 @@ pub fn run(
         }
         let conducted =
             Conductor { shared: &shared, messages, windows, handles: &handles }.conduct(&mut observe);
-        // Release workers that still wait for the times.
+        // Release the workers that still wait for the times.
         let _ = shared.times.set(None);
         let mut outcomes = Vec::new();
         for handle in handles {
@@ -111,7 +115,7 @@ fn work(index: u32, setup: &Setup<'_>, shared: &Shared<'_>, reports: &Reports) -
         trial::run(worker, &mut io, index, shared, reports).map_err(LoadError::EventLoop)
     });
     if outcome.is_err() {
-        // Sending fails only if another worker has failed first.
+        // Sending fails only if another worker has already failed.
         let _ = reports.messages.send(Message::Failed);
     }
     outcome
@@ -168,7 +172,7 @@ impl Conductor<'_, '_> {
         let start = traffic.saturating_add(spec.warmup_ns);
         let times = TrialTimes { traffic, start, end: start.saturating_add(spec.duration_ns) };
         let started_unix = unix.saturating_add(start - now);
-        // Already set only if a worker failed; the workers' results then contain the error.
+        // The times are already set only if a worker failed. The workers' results then contain the error.
         let _ = self.shared.times.set(Some(times));
         if spec.warmup_ns > 0 {
             observe(phase(Phase::Warmup, traffic));
@@ -197,8 +201,8 @@ impl Conductor<'_, '_> {
         Ok(Conducted { times, started_unix, cpu })
     }
 
-    /// Waits for the next message; `None` at `until`, or when more workers have ended than the `over` expected ones.
-    /// Reports windows while it waits.
+    /// Waits for the next message and reports windows while it waits. Returns `None` at the time `until`, or when
+    /// more workers have ended than expected; `over` is the expected number.
     fn wait(&self, until: u64, over: usize, mut observe: impl FnMut(Progress)) -> Option<Message> {
         loop {
             let now = clock::now();
@@ -220,8 +224,8 @@ impl Conductor<'_, '_> {
         }
     }
 
-    /// How long to sleep. If windows are reported, until shortly after the end of a window or halfway to the next:
-    /// this wakes no more often than without windows.
+    /// How long to sleep. If windows are reported, the thread wakes shortly after the end of each window, and halfway
+    /// to the next. That is as often as without windows.
     fn look(&self, now: u64) -> u64 {
         match (&self.windows, self.shared.times.get()) {
             (Some(_), Some(Some(times))) => {
@@ -243,7 +247,7 @@ fn phase(phase: Phase, at_ns: u64) -> Progress {
     Progress::Phase(PhaseLine { phase, at_ns })
 }
 
-/// Checks `spec` without looking at the machine, except for source addresses. [`run`] does this first.
+/// Checks `spec` without looking at the machine, except for its source addresses. [`run`] does this first.
 ///
 /// # Errors
 /// [`LoadError::Spec`] with the reason.

@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 use serde::{Deserialize, Serialize};
 
-/// The smallest value distinguished from zero: 100 ns. Nothing that uses a socket is faster.
+/// The smallest value that is distinguished from zero: 100 ns. Nothing that uses a socket is faster.
 pub const LOWEST: u64 = 100;
 /// The largest value: one hour. Larger values count as one hour.
 pub const HIGHEST: u64 = 3600 * crate::clock::SECOND;
@@ -23,8 +23,8 @@ pub fn empty(digits: u8) -> Histogram<u64> {
         .expect("the bounds are constants that the crate accepts")
 }
 
-/// True if one of the variable-length numbers (7 bits per byte, 8 in the ninth) is the minimum of `i64`. It would mean
-/// a gap of 2^63 values, and the decoder would overflow when negating it.
+/// True if one of the variable-length numbers (7 bits per byte, 8 in the ninth) is the minimum of `i64`. This number
+/// would mean a gap of 2^63 values, and the decoder would overflow when it negates the number.
 fn has_least_number(mut numbers: &[u8]) -> bool {
     while !numbers.is_empty() {
         let more = numbers.iter().take(8).take_while(|&&byte| byte & 0x80 != 0).count();
@@ -61,11 +61,12 @@ pub enum DecodeError {
 const HEAD: usize = 40;
 /// Magic number of the encoding without compression.
 const COOKIE: u32 = 0x1c84_9313;
-/// Most significant digits accepted. Each further digit needs ten times the memory: with five, a few bytes request 50 MiB.
+/// Most significant digits accepted. Each further digit needs ten times the memory: with five digits, a few bytes of
+/// input would allocate 50 MiB.
 const MOST_DIGITS: u32 = 4;
 
-/// Most values accepted in one histogram: nine hundred years at ten thousand per second. Sums of many such counts
-/// still fit in 64 bits.
+/// Most values accepted in one histogram: nine hundred years at ten thousand values per second. Sums of many such
+/// histograms still fit in 64 bits.
 const MOST_VALUES: u64 = 1 << 48;
 
 /// Refuses input that would make the decoder allocate much memory or overflow.
@@ -89,7 +90,7 @@ fn check_head(bytes: &[u8]) -> Result<(), DecodeError> {
     }
 }
 
-/// Encodes histograms. Only the result is allocated each time.
+/// Encodes histograms and reuses its buffers. Only the result is allocated each time.
 pub(crate) struct Encoder {
     serializer: V2Serializer,
     bytes: Vec<u8>,
@@ -153,7 +154,7 @@ mod tests {
         }
     }
 
-    /// Each of these made the decoder request gigabytes, or panic.
+    /// Each of these headers made the decoder request gigabytes, or panic.
     #[test]
     fn refuses_inconsistent_headers() {
         let good = Encoded::new(&empty(TRIAL_DIGITS));

@@ -1,7 +1,7 @@
-//! The load engine: its input ([`spec`]), its output ([`record`]), and the event loop that the generator, the built-in
-//! upstream and the hops run on ([`event_loop`]).
+//! The load engine: its input ([`spec`]), its output ([`record`]), and the event loop ([`event_loop`]), which the
+//! generator, the built-in upstream and the hops use.
 //!
-//! Depends on `hoptax-wire` alone and knows nothing of gateways, plans or reports.
+//! Depends only on `hoptax-wire`, and knows nothing about gateways, plans or reports.
 #![forbid(unsafe_code)]
 
 mod address;

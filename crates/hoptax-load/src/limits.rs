@@ -6,14 +6,14 @@ use rustix::thread::{CpuSet, sched_setaffinity, set_current_timer_slack};
 use std::io;
 use std::num::NonZeroU64;
 
-/// Descriptors reserved for everything that is not a connection: event loops, files, files that libraries open.
+/// Descriptors reserved for everything except connections: event loops, files, and files that libraries open.
 const SPARE_DESCRIPTORS: u64 = 32;
 
 /// Raises the soft limit on descriptors to the hard limit if `2 × connections` need it. Returns how many connections
-/// beyond `connections` fit.
+/// fit in addition to `connections`.
 ///
 /// # Errors
-/// If even the hard limit is too low; the error contains the number of connections that fit.
+/// If even the hard limit is too low. The error contains the number of connections that fit.
 pub(crate) fn make_room_for(connections: u32) -> Result<u64, LoadError> {
     let taken = open_descriptors() + SPARE_DESCRIPTORS;
     let needed = u64::from(connections) + taken;
@@ -30,7 +30,7 @@ pub(crate) fn make_room_for(connections: u32) -> Result<u64, LoadError> {
 }
 
 fn open_descriptors() -> u64 {
-    // Without /proc, only the three standard descriptors are certain.
+    // Without /proc, only the three standard descriptors are known.
     std::fs::read_dir("/proc/self/fd").map_or(3, |entries| entries.count() as u64)
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn pin_to(cpu: u32) -> io::Result<()> {
 /// Sets the timer slack of the calling thread to 1 ns, so that sleeps end on time. By default the kernel may add 50 µs
 /// to save power (`PR_SET_TIMERSLACK`, prctl(2)).
 pub(crate) fn minimize_timer_slack() {
-    // It cannot fail for a value above zero; if it did, send lag would show it.
+    // This cannot fail for a value above zero. If it did, the send lag would show it.
     let _ = set_current_timer_slack(NonZeroU64::new(1));
 }
 

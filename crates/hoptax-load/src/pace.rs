@@ -1,37 +1,39 @@
 //! Limits how fast a worker connects while its connections fail.
 //!
-//! Each slot waits after a failure, with exponential backoff ([`crate::worker`]), but a thousand waiting slots still
-//! make a thousand attempts at once. While connections are refused, closed at once, reset instead of answered, or lack
-//! ports, the whole worker therefore connects at a limited rate. Failed attempts may take at most a tenth of its time:
-//! a vain search for a free port keeps the kernel busy for milliseconds, during which no response is read.
+//! After a failure, each slot waits with exponential backoff ([`crate::worker`]). But a thousand waiting slots can
+//! still make a thousand attempts at once. Therefore the whole worker connects at a limited rate while connections
+//! fail: while they are refused, closed at once, reset instead of answered, or lack ports. Failed attempts may take
+//! at most a tenth of the worker's time, because an unsuccessful search for a free port keeps the kernel busy for
+//! milliseconds, during which no response is read.
 
 use crate::clock::MILLISECOND;
 
-/// Least time between two connects while they fail: at most 1,000 per second and worker.
+/// Shortest time between two connects while connects fail. It allows at most 1,000 connects per second and worker.
 const LEAST_GAP: u64 = MILLISECOND;
-/// Gap per nanosecond that a failed attempt blocked the thread.
+/// Gap after a failed attempt, per nanosecond that the attempt blocked the thread.
 const GAP_PER_COST: u64 = 9;
 const LONGEST_GAP: u64 = 100 * MILLISECOND;
-/// Failures in a row after which connecting is hopeless if ports or descriptors are exhausted…
+/// If ports or descriptors are exhausted, connecting is hopeless after this many failures in a row.
 const HOPELESS_FAILURES: u32 = 5;
-/// …or, for other failures, after this long: the sum of the first four waits of a slot, 10, 20, 40 and 80 ms.
+/// For other failures, connecting is hopeless only after this time as well. It is the sum of the first four waits of
+/// a slot: 10, 20, 40 and 80 ms.
 const HOPELESS_AFTER: u64 = 150 * MILLISECOND;
 
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     trouble: Option<Trouble>,
     not_before: u64,
-    /// True once a connection was useful: established before traffic, or answered during traffic.
+    /// True once a connection was useful. Before traffic, that means established; during traffic, it means answered.
     proven: bool,
 }
 
-/// Connections are failing.
+/// Present while connections are failing.
 #[derive(Debug, Clone, Copy)]
 struct Trouble {
     since: u64,
-    /// Failures since then, all in a row.
+    /// Failures since then, without a success in between.
     failures: u32,
-    /// True if the last failure was a lack of ports or descriptors.
+    /// True if the last failure was due to a lack of ports or descriptors.
     exhausted: bool,
 }
 
@@ -40,8 +42,8 @@ impl Pace {
         self.not_before
     }
 
-    /// Records at `now` a failed connect, or a connection that failed before it was useful. `exhausted`: no ports or
-    /// descriptors were left.
+    /// Records a failure at `now`: a connect failed, or a connection failed before it was useful. `exhausted` is true
+    /// if no ports or descriptors were left.
     pub(crate) fn failed(&mut self, now: u64, exhausted: bool) {
         let Trouble { since, failures, .. } =
             self.trouble.unwrap_or(Trouble { since: now, failures: 0, exhausted });
@@ -54,7 +56,7 @@ impl Pace {
         self.put_off(now, cost.saturating_mul(GAP_PER_COST).min(LONGEST_GAP));
     }
 
-    /// Records that the peer's backlog was full and refused the connect at once.
+    /// Records that the peer refused a connect at once because its backlog was full.
     pub(crate) fn full(&mut self, now: u64) {
         self.put_off(now, LEAST_GAP);
     }
@@ -63,7 +65,7 @@ impl Pace {
         self.not_before = self.not_before.max(from.saturating_add(gap));
     }
 
-    /// Records a connect that starts at `now`. While connections fail, the next one must keep its distance.
+    /// Records a connect that starts at `now`. While connections fail, the next connect must wait for the gap.
     pub(crate) fn connecting(&mut self, now: u64) {
         if self.trouble.is_some() {
             self.put_off(now, LEAST_GAP);
@@ -75,15 +77,15 @@ impl Pace {
         self.trouble.is_some()
     }
 
-    /// Records a successful connect: a port and a descriptor were available. Whether the connection is useful is not
-    /// known yet.
+    /// Records a successful connect: a port and a descriptor were available. It is not known yet whether the
+    /// connection is useful.
     pub(crate) fn connected(&mut self) {
         if self.trouble.is_some_and(|trouble| trouble.exhausted) {
             self.end();
         }
     }
 
-    /// Records that a connection was useful. This does not mean that there are ports for more connections.
+    /// Records that a connection was useful. This does not mean that ports are available for more connections.
     pub(crate) fn proved(&mut self) {
         self.proven = true;
         if self.trouble.is_some_and(|trouble| !trouble.exhausted) {
@@ -96,8 +98,9 @@ impl Pace {
         self.not_before = 0;
     }
 
-    /// Called while connections are opened before traffic: true if no more can be expected. That is after several
-    /// failures in a row, either for lack of ports or descriptors, or over some time and with no success before them.
+    /// Called while connections are opened before traffic. Returns true if no more connections can be expected. This
+    /// needs several failures in a row. In addition, either ports or descriptors are exhausted, or the failures have
+    /// lasted for some time and no connection was useful before.
     pub(crate) fn is_hopeless(&self, now: u64) -> bool {
         self.trouble.is_some_and(|trouble| {
             trouble.failures >= HOPELESS_FAILURES
@@ -110,7 +113,7 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// Number of connects possible in `time` if each fails at once and costs `cost`.
+    /// Number of connects in `time` if each connect fails and takes `cost`.
     fn attempts(pace: &mut Pace, time: u64, cost: u64) -> u64 {
         let (mut now, mut attempts) = (0, 0);
         while now < time {
@@ -128,9 +131,10 @@ mod tests {
     fn failing_connects_are_bounded_in_number_and_in_time() {
         let second = 1000 * MILLISECOND;
         assert!((900..=1001).contains(&attempts(&mut Pace::default(), second, 1000)));
-        // A vain search for a free port takes 1.5 ms: a tenth of the time, and no more.
+        // An unsuccessful search for a free port takes 1.5 ms. All searches together may take a tenth of the time,
+        // and no more.
         assert!((60..=68).contains(&attempts(&mut Pace::default(), second, 1_500_000)));
-        // Even after a long attempt the next one comes eventually.
+        // Even after a long attempt, the next attempt comes eventually.
         assert!(attempts(&mut Pace::default(), second, 50 * MILLISECOND) >= 6);
     }
 

@@ -1,5 +1,5 @@
-//! Schedule of open-loop requests: pure arithmetic on (worker, index), so that workers share nothing and errors do not
-//! accumulate.
+//! Schedule of open-loop requests. It is pure arithmetic on (worker, index), so workers share nothing and errors do
+//! not accumulate.
 //!
 //! Worker `w` of `n` owns the global indexes `w, w + n, w + 2n, …`. The queue of requests that are due but not sent
 //! needs no memory: it is the distance between the pacer's next scheduled time and the clock.
@@ -19,13 +19,14 @@ pub(crate) use refusal::refusal;
 pub const HIGHEST_RATE: f64 = 1e7;
 /// Lowest rate accepted above zero, requests per second: one request in a thousand seconds.
 pub const LOWEST_RATE: f64 = 1e-3;
-/// Largest jitter accepted: a whole interval either way. Then neighbors can swap places, but no other requests.
+/// Largest jitter accepted: a whole interval in each direction. With it, neighbors can swap places, but no other
+/// requests can.
 pub const LARGEST_JITTER: f64 = 1.0;
 
 /// Scheduled times of one worker, in order, for the warm-up or the measured time.
 ///
-/// Request `k` has position `k` on the axis of requests due, shifted by jitter; Poisson arrivals have positions that
-/// are sums of exponential gaps with mean 1. The schedule maps a position to a time.
+/// Request `k` has position `k` on the axis of requests due. Jitter shifts this position. With Poisson arrivals,
+/// positions are sums of exponential gaps with mean 1. The schedule maps a position to a time.
 #[derive(Debug, Clone)]
 pub(crate) struct Pacer {
     schedule: Schedule,
@@ -34,16 +35,17 @@ pub(crate) struct Pacer {
     /// Index of the next request, counted over all workers.
     index: u64,
     stride: u64,
-    /// First index beyond the limit of requests.
+    /// First index that is not scheduled, because it exceeds the limit of requests.
     limit: u64,
     origin: u64,
     poisson: Poisson,
     next: Option<u64>,
-    /// Jitter only: the later of two computed times, so that neighbors are returned in order.
+    /// Used only with jitter: the later of two computed times, which is held back so that neighbors are returned in
+    /// order.
     held: Option<u64>,
 }
 
-/// State of the Poisson process, the only arrivals without a closed form.
+/// State of the Poisson process. Unlike the other arrivals, it has no closed form.
 #[derive(Debug, Clone)]
 struct Poisson {
     random: Random,
@@ -58,8 +60,8 @@ pub(crate) struct Share {
 }
 
 impl Pacer {
-    /// Scheduled times from `origin` on: to `end`, exclusive, with a fixed rate, otherwise to the end of the last
-    /// stage; at most `limit` over all workers.
+    /// Creates the scheduled times from `origin` on. With a fixed rate they end before `end`; otherwise they end with
+    /// the last stage. There are at most `limit` of them over all workers.
     pub(crate) fn new(
         (rate, arrivals): (&Rate, Arrivals),
         share: Share,
@@ -87,14 +89,14 @@ impl Pacer {
         self.next
     }
 
-    /// Takes the next scheduled time if it is not after `now`.
+    /// Takes the next scheduled time if it is not later than `now`.
     pub(crate) fn take_due(&mut self, now: u64) -> Option<u64> {
         let due = self.next.filter(|due| *due <= now)?;
         self.next = self.compute();
         Some(due)
     }
 
-    /// Number of scheduled times before `until` that were not taken: requests that are due but not sent.
+    /// Number of scheduled times before `until` that were not taken. These requests are due but not sent.
     pub(crate) fn due_unsent(&self, until: u64) -> u64 {
         if self.next.is_none_or(|next| next >= until) {
             return 0;
@@ -103,8 +105,8 @@ impl Pacer {
             let mut rest = self.clone();
             return std::iter::from_fn(|| rest.take_due(until - 1)).count() as u64;
         }
-        // Constant arrivals are in order, so a binary search finds the first time at or after `until`. `index` is the
-        // one after `next`.
+        // Constant arrivals are in order, so a binary search finds the first time at or after `until`. `index`
+        // belongs to the request after `next`.
         let is_due = |step: u64| {
             let index = u128::from(self.index) + u128::from(step) * u128::from(self.stride);
             u64::try_from(index).ok().and_then(|index| self.at(index)).is_some_and(|moment| moment < until)
@@ -134,9 +136,9 @@ impl Pacer {
             Arrivals::Poisson => {
                 self.index = self.index.saturating_add(self.stride);
                 // The superposition of n independent Poisson processes of rate r/n is a Poisson process of rate r, so
-                // workers need not coordinate. The image of a Poisson process under a monotone function is another
-                // one, whose rate is the growth of the inverse function (Kingman, "Poisson Processes", 1993, sections
-                // 2.2 and 2.3). So a process of unit rate on the axis of requests due produces any rate profile.
+                // workers need not coordinate. A monotone function maps a Poisson process to another Poisson process,
+                // whose rate is the slope of the inverse function (Kingman, "Poisson Processes", 1993, sections 2.2
+                // and 2.3). So a process of rate 1 on the axis of requests due can produce any rate profile.
                 let gap = self.poisson.random.exponential() * self.stride as f64;
                 self.poisson.position += (gap * REQUEST as f64) as u128;
                 self.moment(self.poisson.position)
@@ -150,8 +152,9 @@ impl Pacer {
         moment
     }
 
-    /// Scheduled time of `index`, for constant and jittered arrivals. Jitter shifts a position by at most its share of
-    /// one request, but never out of the schedule, so that the number of requests equals that of constant arrivals.
+    /// Scheduled time of `index`, for constant and jittered arrivals. Jitter shifts a position by at most its share
+    /// of one request, but never out of the schedule. The number of requests is therefore the same as for constant
+    /// arrivals.
     fn at(&self, index: u64) -> Option<u64> {
         let position = u128::from(index) * REQUEST;
         if index >= self.limit || position >= self.schedule.total() {

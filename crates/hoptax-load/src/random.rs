@@ -1,8 +1,8 @@
 //! Reproducible random numbers: SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators",
 //! 2014).
 //!
-//! Implemented here because a recorded seed must give the same order and the same arrivals in every future version,
-//! which general libraries do not promise.
+//! The generator is implemented here because a recorded seed must give the same order and the same arrivals in every
+//! future version. General libraries do not promise this.
 
 /// A stream of 64-bit numbers, determined by its seed.
 #[derive(Debug, Clone)]
@@ -13,12 +13,12 @@ pub struct Random {
 const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Random {
-    /// The stream of `seed`.
+    /// The stream for `seed`.
     pub fn new(seed: u64) -> Self {
         Self { state: seed }
     }
 
-    /// The stream of `seed` for `index`. Streams of different indexes are unrelated.
+    /// The stream for `seed` and `index`. Streams of different indexes are unrelated.
     pub fn stream(seed: u64, index: u64) -> Self {
         Self { state: mix(seed ^ mix(index.wrapping_add(GOLDEN_GAMMA))) }
     }
@@ -56,7 +56,7 @@ impl Random {
     }
 }
 
-/// A number in `[0, 1)` determined by `(seed, index)`, for computations without state.
+/// A number in `[0, 1)` determined by `(seed, index)`, for computations that keep no state.
 pub fn unit_at(seed: u64, index: u64) -> f64 {
     to_unit(mix(seed ^ mix(index.wrapping_mul(GOLDEN_GAMMA))))
 }

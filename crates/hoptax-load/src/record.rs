@@ -26,9 +26,9 @@ pub struct LoadRecord {
     pub event_loop: String,
     /// Threads used.
     pub workers: u32,
-    /// Start of the measured time, Unix nanoseconds: for people.
+    /// Start of the measured time, Unix nanoseconds, to be shown to people.
     pub started_unix_ns: u64,
-    /// Start of the measured time on [`crate::clock::now`]: to align windows with samples of other processes.
+    /// Start of the measured time on [`crate::clock::now`], used to align windows with samples of other processes.
     pub started_ns: u64,
     /// Length of the measured time, nanoseconds; shorter than requested if interrupted.
     pub measured_ns: u64,
@@ -36,12 +36,13 @@ pub struct LoadRecord {
     pub interrupted: bool,
     /// Outcomes of the requests scheduled in the measured time.
     pub counts: Counts,
-    /// Requests that completed inside the measured time, whenever they were scheduled: throughput is this divided by
-    /// `measured_ns`.
+    /// Requests that completed inside the measured time, no matter when they were scheduled. Throughput is this
+    /// number divided by `measured_ns`.
     pub completed_in_time: u64,
-    /// Totals over the whole life of the generator, with warm-up and drain: compared with the upstream's ledger.
+    /// Totals over the whole life of the generator, including warm-up and drain. They are compared with the
+    /// upstream's ledger.
     pub lifetime: Lifetime,
-    /// Connections.
+    /// Counts of connections.
     pub connections: Connections,
     /// Bytes of the requests completed inside the measured time.
     pub bytes: Bytes,
@@ -73,15 +74,16 @@ pub struct Counts {
     pub sent: u64,
     /// Complete, well-formed responses with any status.
     pub completed: u64,
-    /// Completed responses that pass the target's checks; without checks, those with status 200 to 399.
+    /// Completed responses that pass the target's checks. Without checks, responses with status 200 to 399 count.
     pub ok: u64,
     /// Completed responses by status code.
     pub status: BTreeMap<u16, u64>,
     /// Completed responses that failed a check, by a description of the first failed check. The sum is `completed` −
-    /// `ok`: if no check is about the status, status 200 to 399 is a check too. At most nine descriptions per check.
+    /// `ok`. If no check is about the status, this includes statuses outside 200 to 399. At most nine descriptions
+    /// per check.
     #[serde(default)]
     pub failed_checks: BTreeMap<String, u64>,
-    /// Requests given up after a timeout: while connecting, waiting or reading.
+    /// Requests that were given up after a timeout, while connecting, waiting or reading.
     pub timeouts: u64,
     /// Requests for which no connection could be opened.
     pub connect_errors: u64,
@@ -89,11 +91,12 @@ pub struct Counts {
     pub resets: u64,
     /// Requests whose response was not valid HTTP.
     pub bad_responses: u64,
-    /// Requests that were due, but not sent when the trial ended.
+    /// Requests that were due, but had not been sent when the trial ended.
     pub unsent: u64,
-    /// Requests sent, but without an outcome when the trial ended (an interrupted trial does not wait for them).
+    /// Requests that were sent, but had no outcome when the trial ended (an interrupted trial does not wait for
+    /// them).
     pub in_flight: u64,
-    /// Causes of failures: each of `timeouts`, `connect_errors`, `resets` and `bad_responses` has one cause.
+    /// Causes of failures. Each failure in `timeouts`, `connect_errors`, `resets` and `bad_responses` has one cause.
     #[serde(default)]
     pub causes: BTreeMap<Cause, u64>,
     /// The first distinct error messages, with their counts.
@@ -122,15 +125,15 @@ pub struct Connections {
     pub opened: u64,
     /// Requests of the measured time sent on a connection that had already carried one.
     pub reused: u64,
-    /// Connections that the peer closed, or announced to close, inside the measured time without being asked to.
+    /// Connections that the peer closed inside the measured time, or announced to close, without being asked to.
     pub closed_by_peer: u64,
-    /// Connections that we closed, over the whole life, because bytes arrived on them without a request. A server that
-    /// sends unrequested data may also have answered requests before it received them.
+    /// Connections that we closed, over the whole life, because bytes arrived on them without a request. A server
+    /// that sends such data may also have answered requests before it received them.
     #[serde(default)]
     pub unasked: u64,
 }
 
-/// HTTP bytes, with heads; under TLS, before encryption and after decryption.
+/// HTTP bytes, including heads. With TLS, they are counted before encryption and after decryption.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bytes {
     /// Bytes of requests.
@@ -141,10 +144,11 @@ pub struct Bytes {
     pub body: u64,
 }
 
-/// The trial's histograms. A timeout counts in `response_time` and `service_time` with the time until it was given up.
+/// The trial's histograms. A timeout counts in `response_time` and `service_time`, with the time until the request
+/// was given up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Histograms {
-    /// Completed − scheduled: what a user feels.
+    /// Completed − scheduled: the time that a user waits.
     pub response_time: Encoded,
     /// Completed − actually sent.
     pub service_time: Encoded,
@@ -152,9 +156,9 @@ pub struct Histograms {
     pub send_lag: Encoded,
     /// First response byte − actually sent.
     pub first_byte: Encoded,
-    /// Connection established − connect started, without TLS; all connections of the generator's life.
+    /// Connection established − connect started, without TLS, for all connections of the generator's life.
     pub connect: Encoded,
-    /// TLS handshake done − connection established; all connections of the generator's life; absent without TLS.
+    /// TLS handshake done − connection established, for all connections of the generator's life; absent without TLS.
     #[serde(default)]
     pub tls_handshake: Option<Encoded>,
     /// Received by the upstream − sent, for responses with the upstream's timestamps; absent if they were not requested.
@@ -172,8 +176,8 @@ pub struct StampTally {
     pub used: u64,
     /// Responses without timestamps.
     pub missing: u64,
-    /// Responses whose timestamps are not numbers or contradict the generator's clock: received before the request was
-    /// sent, or replied after the response was complete.
+    /// Responses whose timestamps are not numbers or contradict the generator's clock: the request was received
+    /// before it was sent, or the response was sent after it was complete.
     pub impossible: u64,
     /// The generator's clock; absent if the kernel does not report it.
     #[serde(default)]
@@ -208,9 +212,9 @@ pub struct TargetRecord {
     pub ok: u64,
     /// Failures of all kinds.
     pub failed: u64,
-    /// As in [`Histograms`].
+    /// Response times, as in [`Histograms`].
     pub response_time: Encoded,
-    /// As in [`Histograms`].
+    /// Service times, as in [`Histograms`].
     pub service_time: Encoded,
 }
 
@@ -320,10 +324,10 @@ pub struct Window {
     pub timeouts: u64,
     /// Failures of all other kinds.
     pub errors: u64,
-    /// Causes: each of `timeouts` and `errors` has one.
+    /// Causes of failures. Each failure in `timeouts` and `errors` has one cause.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub causes: BTreeMap<Cause, u64>,
-    /// Connections established; with keep-alive, these replace others.
+    /// Connections established. With keep-alive, they replace connections that ended.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub opened: u64,
     /// Response times of responses and timeouts in the window (two significant digits); absent if there were none.
@@ -340,12 +344,12 @@ fn is_zero(count: &u64) -> bool {
 pub enum Progress {
     /// A phase begins.
     Phase(PhaseLine),
-    /// One worker's window `index` (from 0) of the measured time has ended. Reported only with
-    /// [`crate::Watch::Windows`]; the receiver sums over workers.
+    /// Window `index` (from 0) of the measured time has ended in one worker. Reported only with
+    /// [`crate::Watch::Windows`]; the receiver sums over the workers.
     Window {
         /// Index of the window.
         index: u64,
-        /// One worker's part of it.
+        /// This worker's part of the window.
         window: Window,
     },
 }
@@ -359,8 +363,8 @@ pub struct PhaseLine {
     pub at_ns: u64,
 }
 
-/// A line on the generator's standard error for each second of the measured time, all workers together, if someone
-/// watches. For display only: the record contains the exact figures.
+/// A line on the generator's standard error for each second of the measured time, over all workers. It is written
+/// only if progress is being watched, and only for display: the record contains the exact figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SecondLine {
     /// Number of the second, from 0.
@@ -391,6 +395,6 @@ pub enum Phase {
     Warmup,
     /// The measured time.
     Measuring,
-    /// No new requests; outstanding ones are waited for, at most for the timeout.
+    /// No new requests are sent. Outstanding requests are waited for, at most until their timeouts.
     Draining,
 }

@@ -1,8 +1,9 @@
-//! Results of one worker, and how the workers' results are merged.
+//! Results of one worker, and the merging of all workers' results.
 //!
-//! There are two populations. *Counts* and trial histograms cover the requests scheduled in the measured time,
-//! whenever they ended. *Throughput* (`completed_in_time`, bytes, windows) covers what happened in the measured time,
-//! whenever it was scheduled: a request across an edge is still work done in that time.
+//! There are two populations. *Counts* and trial histograms cover the requests that were scheduled in the measured
+//! time, no matter when they ended. *Throughput* (`completed_in_time`, bytes, windows) covers everything that
+//! happened in the measured time, no matter when it was scheduled: a request that crosses the start of the measured
+//! time is still work done in that time.
 
 mod paths;
 mod tally;
@@ -28,15 +29,15 @@ const STATUSES: usize = 1000;
 
 #[derive(Debug)]
 pub(crate) struct Recorder {
-    /// Start and end of the measured time; at infinity until the times are agreed.
+    /// Start and end of the measured time; `u64::MAX` until the times are agreed.
     start: u64,
     end: u64,
     tally: Tally,
     status: Box<[u64; STATUSES]>,
     /// Requests sent exactly at their scheduled time, whose send lag is zero.
     on_time: u64,
-    /// Values that are response time, service time and first byte at once, as nearly all are in a closed loop with
-    /// small responses: recorded once here, and added to all three histograms at the end.
+    /// Values that are response time, service time and first byte at once. In a closed loop with small responses,
+    /// nearly all values are. They are recorded once here, and added to all three histograms at the end.
     alike: Histogram<u64>,
     windows: Option<Windows>,
 }
@@ -64,7 +65,7 @@ impl Recorder {
         (self.start, self.end) = (start, end);
     }
 
-    /// Shortens the measured time to `ended`, if that is before its end.
+    /// Shortens the measured time so that it ends at `ended`, if that is earlier.
     pub(crate) fn measured_until(&mut self, ended: u64) {
         self.end = self.end.min(ended);
     }
@@ -83,8 +84,8 @@ impl Recorder {
         Some(windows)
     }
 
-    /// Reports the windows before number `index` that were not reported yet, with their numbers. `keep`: the tally
-    /// keeps them too.
+    /// Reports the windows before number `index` that were not reported yet, with their numbers. If `keep` is true,
+    /// the tally keeps them too.
     pub(crate) fn report_windows(&mut self, index: u64, keep: bool, report: impl FnMut(u64, Window)) {
         if let Some(windows) = &mut self.windows {
             windows.report_until(index, keep, report);
@@ -98,14 +99,14 @@ impl Recorder {
         }
     }
 
-    /// Records requests that were due in the measured time but had no connection when it ended.
+    /// Records requests that were due in the measured time, but had no connection when it ended.
     pub(crate) fn left_unsent(&mut self, requests: u64) {
         self.tally.counts.scheduled += requests;
         self.tally.counts.unsent += requests;
     }
 
-    /// Records that the first byte of a request went to the kernel at `sent`. `reused`: the connection had carried a
-    /// request before.
+    /// Records that the first byte of a request went to the kernel at `sent`. `reused` is true if the connection had
+    /// carried a request before.
     pub(crate) fn sent(&mut self, scheduled: u64, sent: u64, reused: bool) {
         self.tally.lifetime.sent += 1;
         if let Some(windows) = self.window(sent) {
@@ -165,8 +166,8 @@ impl Recorder {
 
     /// Records a failed request; `text` describes the failure.
     ///
-    /// A timeout counts in the response time and, if the request was sent, in the service time: percentiles without
-    /// the requests that were given up would look too good. Other failures are only counted, because the time until a
+    /// A timeout counts in the response time and, if the request was sent, in the service time, because percentiles
+    /// without these requests would look too good. Other failures are only counted, because the time until a
     /// connection fails says nothing about how long a response takes.
     pub(crate) fn failed(&mut self, times: Times, now: u64, cause: Cause, text: &str) {
         let timeout = cause.kind() == FailureKind::Timeout;
@@ -227,7 +228,7 @@ impl Recorder {
         self.tally.counts.scheduled
     }
 
-    /// Time of the last outcome of a request of the measured time; zero before.
+    /// Time of the last outcome of a request of the measured time; zero before the first outcome.
     pub(crate) fn last_outcome(&self) -> u64 {
         self.tally.last_outcome
     }
@@ -257,7 +258,7 @@ impl Recorder {
         }
     }
 
-    /// Records that the peer closed a connection, or announced it, without being asked to.
+    /// Records that the peer closed a connection without being asked to, or announced to close it.
     pub(crate) fn closed_by_peer(&mut self, now: u64) {
         self.tally.connections.closed_by_peer += u64::from(self.start <= now && now < self.end);
     }

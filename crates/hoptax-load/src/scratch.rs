@@ -4,22 +4,23 @@ use crate::spares::Spares;
 use crate::stamp::Place;
 use hoptax_wire::http1::{HeadCache, ParsedResponse};
 
-/// Most bytes of memory kept for incomplete input, over all of a worker's slots.
+/// Most bytes of memory kept for incomplete input, for all slots of a worker together.
 const KEPT: usize = 1 << 20;
 
-/// Shared by the slots of one worker. An idle slot therefore holds no memory of its own, and a response in pieces
-/// allocates none.
+/// Memory shared by the slots of one worker. Because of it, an idle slot holds no memory of its own, and a response
+/// that arrives in pieces allocates none.
 #[derive(Debug)]
 pub(crate) struct Scratch {
-    /// One cache per target, because heads differ between targets but rarely within one.
+    /// One cache per target, because different targets have different heads, but one target mostly repeats the same
+    /// head.
     pub(crate) heads: Vec<HeadCache<ParsedResponse>>,
     pub(crate) pieces: Spares,
-    /// Per target, where its heads contain the upstream's timestamps; empty if these are not read.
+    /// For each target, the place of the upstream's timestamps in its heads. Empty if timestamps are not read.
     pub(crate) stamps: Vec<Place>,
 }
 
 impl Scratch {
-    /// For this many targets. `stamps`: their responses carry the upstream's timestamps.
+    /// Creates the memory for this many targets. `stamps` is true if responses carry the upstream's timestamps.
     pub(crate) fn new(targets: usize, stamps: bool) -> Self {
         let stamps = vec![Place::default(); if stamps { targets } else { 0 }];
         Self { heads: vec![HeadCache::new(); targets], pieces: Spares::new(KEPT), stamps }

@@ -1,4 +1,4 @@
-//! Sums the windows of all workers per second, for live views. Pure.
+//! Sums the windows of all workers per second, for live views. This module does no I/O and reads no clock.
 
 use crate::clock::SECOND;
 use crate::histogram::{Encoded, WINDOW_DIGITS, empty};
@@ -7,7 +7,8 @@ use hdrhistogram::Histogram;
 use std::collections::VecDeque;
 
 const WINDOWS: u64 = SECOND / WINDOW_NS;
-/// Most incomplete seconds kept, to bound memory. A worker that lags further behind, or has ended early, is not waited for.
+/// Most incomplete seconds kept, which bounds the memory. A worker that is further behind, or has ended early, is not
+/// waited for.
 const PENDING: usize = 2;
 
 /// Seconds that are still incomplete.
@@ -30,7 +31,7 @@ struct Second {
 }
 
 impl Seconds {
-    /// For a load with this many workers.
+    /// Creates the sums for a load with this many workers.
     pub fn new(workers: u32) -> Self {
         Self { workers: u64::from(workers.max(1)), next: 0, pending: VecDeque::new() }
     }
@@ -40,7 +41,7 @@ impl Seconds {
     pub fn add(&mut self, index: u64, window: &Window) -> Option<SecondLine> {
         let place = usize::try_from((index / WINDOWS).checked_sub(self.next)?).ok()?;
         if place > PENDING {
-            // Workers report windows in order, so a jump this large is not a real window.
+            // Workers report windows in order, so a window this far ahead cannot be real.
             return None;
         }
         while self.pending.len() <= place {
@@ -90,7 +91,7 @@ impl Second {
         self.completed += window.completed;
         self.ok += window.ok;
         self.failed += window.timeouts + window.errors + window.completed.saturating_sub(window.ok);
-        // An unreadable histogram is missing only here; reading the record reports it as an error.
+        // If a histogram cannot be decoded, only these times lack it. Reading the record reports the error.
         if let Some(Ok(times)) = window.response_time.as_ref().map(Encoded::decode) {
             let _ = self.response_time.add(&times);
         }
@@ -147,7 +148,7 @@ mod tests {
         let lines: Vec<_> = (0..10).filter_map(|index| seconds.add(index, &Window::default())).collect();
         assert_eq!(lines.len(), 1);
         assert_eq!((lines[0].sent, lines[0].p50_ns, lines[0].p99_ns), (0, None, None));
-        // An unreadable histogram does not affect the counts.
+        // A histogram that cannot be decoded does not affect the counts.
         let broken = Window { response_time: Some(Encoded("no".into())), ..window(100) };
         seconds.add(10, &broken);
         let rest = seconds.end(SECOND + WINDOW_NS);

@@ -1,6 +1,6 @@
-//! A pool of reusable buffers, bounded in bytes.
+//! A pool of reusable buffers, with a limit on its bytes.
 
-/// Unused buffers, reused in the order last in, first out.
+/// Unused buffers. The buffer returned last is reused first.
 #[derive(Debug)]
 pub(crate) struct Spares {
     buffers: Vec<Vec<u8>>,
@@ -14,7 +14,7 @@ impl Spares {
         Self { buffers: Vec::new(), kept: 0, most }
     }
 
-    /// Returns an empty buffer, with the capacity of an earlier one if the pool has one.
+    /// Returns an empty buffer. If the pool has an unused buffer, its capacity is reused.
     pub(crate) fn take(&mut self) -> Vec<u8> {
         let bytes = self.buffers.pop().unwrap_or_default();
         self.kept -= bytes.capacity();

@@ -19,16 +19,17 @@ pub struct LoadSpec {
     pub schema: u32,
     /// Addresses to connect to: connection `i` goes to address `i mod n`.
     pub addresses: Vec<Address>,
-    /// Local addresses to connect from; connection `i` uses `i / addresses mod n`. Empty: the kernel chooses.
+    /// Local addresses to connect from: connection `i` uses source `i / addresses mod n`. If empty, the kernel
+    /// chooses.
     #[serde(default)]
     pub sources: Vec<IpAddr>,
-    /// TLS on every connection; absent: plain text.
+    /// TLS settings for every connection. Absent for plain text.
     #[serde(default)]
     pub tls: Option<TlsSpec>,
     /// HTTP version of the requests.
     #[serde(default)]
     pub http: HttpVersion,
-    /// Requests per connection before it is replaced; 1 disables keep-alive, absent means no limit.
+    /// Number of requests per connection before it is replaced. 1 disables keep-alive; absent means no limit.
     #[serde(default)]
     pub requests_per_connection: Option<u32>,
     /// Targets to request; at least one.
@@ -44,20 +45,20 @@ pub struct LoadSpec {
     pub warmup_ns: u64,
     /// Measured time, nanoseconds, after the warm-up; with stages, the sum of their durations.
     pub duration_ns: u64,
-    /// Stop after this many scheduled requests, if that comes before `duration_ns`.
+    /// Stops the load after this many scheduled requests, if that is earlier than `duration_ns`.
     pub requests: Option<u64>,
     /// Timeouts of connects and responses.
     pub timeouts: Timeouts,
     /// Threads, each with its own connections, histograms and event loop; at least one.
     pub workers: u32,
-    /// CPUs to pin the workers to: worker `i` to `cpus[i mod n]`; empty: not pinned.
+    /// CPUs to pin the workers to: worker `i` runs on `cpus[i mod n]`. If empty, workers are not pinned.
     pub cpus: Vec<u32>,
     /// Seed of all random numbers.
     pub seed: u64,
     /// True to record windows of [`crate::record::WINDOW_NS`].
     pub windows: bool,
-    /// True if responses carry the upstream's timestamps ([`crate::stamp`]), which split response times into request
-    /// path and response path.
+    /// True if responses carry the upstream's timestamps ([`crate::stamp`]), which split service times into request
+    /// path, the upstream's own time, and response path.
     #[serde(default)]
     pub stamps: bool,
     /// Ignored: there is only one event loop. Accepted because older specs could choose between two.
@@ -79,16 +80,17 @@ pub enum EventLoopName {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Timeouts {
-    /// For each connect, and again for each TLS handshake.
+    /// Timeout of each connect, and again of each TLS handshake.
     pub connect_ns: u64,
-    /// From sending the request to the first byte of its response. No effect if at or above `total_ns`.
+    /// Time from sending the request to the first byte of its response. Has no effect if it is not shorter than
+    /// `total_ns`.
     pub first_byte_ns: u64,
-    /// From sending the request to the end of its response.
+    /// Time from sending the request to the end of its response.
     pub total_ns: u64,
 }
 
 impl Timeouts {
-    /// The same timeout for all three.
+    /// Uses the same timeout for all three.
     pub fn all(ns: u64) -> Self {
         Self { connect_ns: ns, first_byte_ns: ns, total_ns: ns }
     }
@@ -110,20 +112,20 @@ pub enum HttpVersion {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TlsSpec {
-    /// Host name (or IP address) that the certificate must match; a name is also sent as SNI.
+    /// Host name (or IP address) that the certificate must match. A host name is also sent as SNI.
     pub server_name: String,
     /// How the server's certificate is verified.
     pub verify: Verify,
-    /// Certificate for servers that request one.
+    /// Client certificate, for servers that request one.
     pub client_certificate: Option<ClientCertificate>,
     /// True if connections resume earlier sessions.
     pub resumption: bool,
-    /// Protocols offered by ALPN, in order of preference; empty: the extension is not sent.
+    /// Protocols offered by ALPN, in order of preference. If empty, the extension is not sent.
     pub alpn: Vec<String>,
     /// Versions offered; at least one.
     pub versions: Vec<TlsVersion>,
-    /// Cipher suites offered, in order of preference, by their registered names (`TLS_AES_128_GCM_SHA256`); empty:
-    /// all.
+    /// Cipher suites offered, in order of preference, by their registered names (`TLS_AES_128_GCM_SHA256`). If empty,
+    /// all are offered.
     #[serde(default)]
     pub cipher_suites: Vec<String>,
 }
@@ -188,8 +190,8 @@ pub enum Shape {
 pub enum Rate {
     /// A constant rate above zero.
     Fixed(f64),
-    /// Stages in sequence; at least one, and at least one with a rate above zero. A stage of rate zero is a pause. The
-    /// warm-up has the mean rate of the first stage, so nothing is sent before an initial pause.
+    /// Stages in sequence; at least one, and at least one with a rate above zero. A stage of rate zero is a pause.
+    /// The warm-up has the mean rate of the first stage, so if the first stage is a pause, the warm-up sends nothing.
     Stages(Vec<Stage>),
 }
 
@@ -227,7 +229,8 @@ impl Rate {
         }
     }
 
-    /// Rate at this many nanoseconds after the start of the measured time; after the last stage, its final rate.
+    /// Rate at this many nanoseconds after the start of the measured time. After the last stage, this is its final
+    /// rate.
     pub fn at(&self, passed_ns: u64) -> f64 {
         let stages = match self {
             Self::Fixed(rate) => return *rate,
@@ -244,7 +247,7 @@ impl Rate {
         stages.last().map_or(0.0, |stage| stage.to)
     }
 
-    /// The highest rate that is reached.
+    /// The highest rate of all stages.
     pub fn highest(&self) -> f64 {
         match self {
             Self::Fixed(rate) => *rate,
@@ -259,7 +262,8 @@ impl Rate {
 pub enum Arrivals {
     /// One request every `1 / rate` seconds.
     Constant,
-    /// As constant, each moved by a uniformly distributed share of the interval, at most this much either way (0.1 is ±10 %).
+    /// Like `Constant`, but each request is moved by a random share of the interval, uniformly distributed, at most
+    /// this much in each direction (0.1 is ±10 %).
     Jitter(f64),
     /// Exponentially distributed gaps with mean `1 / rate`: independent users.
     Poisson,
@@ -282,7 +286,7 @@ pub struct TargetSpec {
     pub path: String,
     /// Headers in order. `host` must be included; `content-length` is added if there is a body.
     pub headers: Vec<(String, String)>,
-    /// Body, in base64 in JSON; empty: no body.
+    /// Body, written in base64 in JSON. If empty, there is no body.
     #[serde(with = "base64_bytes")]
     pub body: Vec<u8>,
     /// True to expand templates in the body.
@@ -294,7 +298,7 @@ pub struct TargetSpec {
 }
 
 impl TargetSpec {
-    /// A target that is the only one of its spec, without templates in the body and without checks.
+    /// A target that is the only one of its spec, with no checks and no templates in the body.
     pub fn only(method: &str, path: &str, headers: Vec<(String, String)>, body: Vec<u8>) -> Self {
         Self {
             name: format!("{method} {path}"),

@@ -1,5 +1,6 @@
-//! The upstream's timestamps: when it had read a request and when it replied, in a response header. On one host they
-//! split a response time into request path and response path.
+//! The upstream's timestamps in a response header: when the upstream had read the request, and when it replied. If
+//! both processes run on one host, the timestamps split a service time into request path, the upstream's own time,
+//! and response path.
 //!
 //! ```text
 //!   sent ──────────► received ─────────────► replied ──────────► completed
@@ -14,12 +15,12 @@ pub use clock_id::ClockId;
 
 use hoptax_wire::http1::fields;
 
-/// The header: `<received> <replied>`, both nanoseconds on [`crate::clock::now`] (CLOCK_MONOTONIC) of the upstream's
-/// host, in decimal.
+/// The name of the header. Its value is `<received> <replied>`: both are nanoseconds on [`crate::clock::now`]
+/// (CLOCK_MONOTONIC) of the upstream's host, in decimal.
 pub const HEADER: &str = "hoptax-stamp";
 
-/// Digits of each number as the upstream writes them, with leading zeros. The kernel counts time in 63 bits
-/// (`ktime_t`), which is 19 digits, so the value has a fixed length and can be overwritten in place.
+/// Number of digits of each number as the upstream writes it, with leading zeros. The kernel counts time in 63 bits
+/// (`ktime_t`), which fits into 19 digits. The value therefore has a fixed length and can be overwritten in place.
 pub const DIGITS: usize = 19;
 
 /// Length of the header's value as the upstream writes it.
@@ -28,15 +29,15 @@ pub const LENGTH: usize = 2 * DIGITS + 1;
 /// A placeholder value of that length.
 pub const BLANK: &str = "0000000000000000000 0000000000000000000";
 
-/// Most digits accepted when reading a number: the most that 64 bits can have.
+/// Most digits accepted when a number is read: a 64-bit number has no more.
 const MOST_DIGITS: usize = 20;
 
 /// The upstream's timestamps for one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
-    /// When it had read the whole request.
+    /// When the upstream had read the whole request.
     pub received: u64,
-    /// When it handed the first byte of its response to the kernel.
+    /// When the upstream handed the first byte of its response to the kernel.
     pub replied: u64,
 }
 
@@ -63,8 +64,9 @@ impl Stamp {
         Some(Self { received: number(&value[..blank])?, replied: number(&value[blank + 1..])? })
     }
 
-    /// Splits the service time of a request, given the generator's times. `None` if the timestamps contradict them: a
-    /// request is not received before it was sent, and a response is not complete before it was sent.
+    /// Splits the service time of a request, given the generator's times. Returns `None` if the timestamps contradict
+    /// these times: a request cannot be received before it was sent, and a response cannot be complete before the
+    /// upstream sent it.
     pub fn split(self, sent: u64, completed: u64) -> Option<Paths> {
         if self.replied < self.received {
             return None;
@@ -76,7 +78,7 @@ impl Stamp {
     }
 }
 
-/// Writes `value` with leading zeros, two digits at a time. If it has more digits, only the last ones are written.
+/// Writes `value` with leading zeros, two digits at a time. If `value` is too long, only its last digits are written.
 fn write_digits(place: &mut [u8], mut value: u64) {
     for pair in place.rchunks_mut(2) {
         let two = (value % 100) as u8;
@@ -108,7 +110,7 @@ pub(crate) enum Stamped {
     With(Stamp),
 }
 
-/// Offset of the header in the last head: the heads of one target mostly have it at the same offset.
+/// Offset of the header in the last head. In the heads of one target, the header mostly has the same offset.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Place(usize);
 
@@ -121,8 +123,8 @@ impl Place {
         }
     }
 
-    /// Tries the remembered offset. If a line there begins with the header's name, it is the header, because no header
-    /// value contains a line feed.
+    /// Looks at the remembered offset. If a line there begins with the header's name, the line is the header, because
+    /// no header value contains a line feed.
     fn look(self, head: &[u8]) -> Option<Stamp> {
         const COLON: &[u8] = b": ";
         let before = self.0.checked_sub(1)?;

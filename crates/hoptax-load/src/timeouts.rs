@@ -1,26 +1,27 @@
-//! Timeouts of connects, requests and retired connections: for each kind, a linked list in an array indexed by slot.
+//! Timeouts of connects, requests and retired connections. Each kind of timeout has a linked list in an array indexed
+//! by slot.
 //!
 //! All timeouts of one kind have the same length, so they expire in the order in which they were armed. A first in,
-//! first out queue therefore works as a priority queue, and arming and disarming cost a few stores.
+//! first out queue therefore works as a priority queue, and arming and disarming cost only a few stores.
 
 use crate::clock::SECOND;
 use crate::spec;
 
 const NONE: u32 = u32::MAX;
 
-/// How long the peer gets to close a retired connection. Servers do it at once or within a second (Envoy's
+/// Time limit for the peer to close a retired connection. Servers close it at once or within a second (Envoy's
 /// `delayed_close_timeout`).
 const LEAVING: u64 = 2 * SECOND;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// The connection is not established.
+    /// The connection is not established in time.
     Connect,
-    /// No byte of the response has arrived.
+    /// The first byte of the response has not arrived in time.
     FirstByte,
-    /// The response is not complete.
+    /// The response is not complete in time.
     Total,
-    /// The peer has not closed a retired connection.
+    /// The peer has not closed a retired connection in time.
     Leaving,
 }
 
@@ -29,7 +30,7 @@ pub(crate) enum Kind {
 pub(crate) struct Timeouts {
     connect: Queue,
     first_byte: Queue,
-    /// False if the total timeout always expires first.
+    /// False if the first-byte timeout can never expire before the total timeout.
     watches_first_byte: bool,
     total: Queue,
     leaving: Queue,
@@ -117,20 +118,20 @@ struct Link {
     armed_at: u64,
 }
 
-/// `before` of a slot that is not armed; the first slot in the queue has [`NONE`] there.
+/// Value of `before` for a slot that is not armed. The first slot in the queue has [`NONE`] instead.
 const DISARMED: u32 = u32::MAX - 1;
 
 #[derive(Debug)]
 struct Queue {
     timeout: u64,
-    /// Grows to the highest slot that was ever armed: a kind that does not occur uses no memory.
+    /// This array grows up to the highest slot that was ever armed, so a kind that does not occur uses no memory.
     links: Vec<Link>,
     first: u32,
     last: u32,
 }
 
 impl Queue {
-    /// No slot armed; each timeout is `timeout` long, nanoseconds.
+    /// Creates a queue in which no slot is armed. Each timeout is `timeout` nanoseconds long.
     fn new(timeout: u64) -> Self {
         Self { timeout, links: Vec::new(), first: NONE, last: NONE }
     }
@@ -171,7 +172,7 @@ impl Queue {
     }
 
     fn next(&self) -> u64 {
-        // NONE is beyond every valid slot.
+        // NONE is larger than every valid slot.
         self.links
             .get(self.first as usize)
             .map_or(u64::MAX, |link| link.armed_at.saturating_add(self.timeout))

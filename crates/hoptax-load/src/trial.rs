@@ -12,11 +12,11 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 
-/// Longest sleep: an interrupt is seen within this time.
+/// Longest sleep of a worker, so that it sees an interrupt within this time.
 const LONGEST_SLEEP: u64 = 50 * MILLISECOND;
-/// Polling interval for the agreed times.
+/// How often a worker checks whether the times are agreed.
 const AGREEMENT_POLL: u64 = MILLISECOND;
-/// Least time for opening connections, even if the timeout is shorter.
+/// Shortest time allowed for opening connections, even if the timeout is shorter.
 const LEAST_OPENING: u64 = 10 * SECOND;
 
 /// State shared by the workers and the thread that started them.
@@ -25,7 +25,7 @@ pub(crate) struct Shared<'a> {
     pub(crate) spec: &'a LoadSpec,
     /// Number of workers, which can be lower than requested.
     pub(crate) workers: u32,
-    /// The agreed times; `None` if there will be no traffic.
+    /// The agreed times. `None` means that there will be no traffic.
     pub(crate) times: OnceLock<Option<TrialTimes>>,
     pub(crate) interrupt: &'a AtomicBool,
 }
@@ -43,7 +43,7 @@ pub(crate) struct TrialTimes {
 
 #[derive(Debug)]
 pub(crate) enum Message {
-    /// Opening is over; this many connections are established.
+    /// The worker has stopped opening connections, and this many are established.
     Opened {
         established: u64,
         error: Option<String>,
@@ -51,17 +51,17 @@ pub(crate) enum Message {
     Measured {
         ended: u64,
     },
-    /// The worker failed; its result contains the reason.
+    /// The worker failed. Its result contains the reason.
     Failed,
 }
 
 /// Channels from a worker to the thread that started it.
 #[derive(Debug, Clone)]
 pub(crate) struct Reports {
-    /// Messages; each wakes the receiver.
+    /// Channel for messages. Each message wakes the receiver.
     pub(crate) messages: Sender<Message>,
-    /// Ended windows with their numbers, if they are reported. The receiver polls: waking it would cost the worker a
-    /// system call, and its CPU if they share one.
+    /// Ended windows with their numbers, if windows are reported. The receiver polls, because waking it would cost
+    /// the worker a system call, and CPU time if they share a CPU.
     pub(crate) windows: Option<Sender<(u64, Window)>>,
 }
 
@@ -108,7 +108,7 @@ impl Shared<'_> {
                 let share = Share { worker: index, workers: self.workers };
                 let warmup = Rate::Fixed(rate.of_warmup());
                 // The measured time has its own pacer, so that its requests do not depend on the length of the
-                // warm-up. Requests that remain from the warm-up are still sent first.
+                // warm-up. Requests that remain from the warm-up are sent first.
                 let pacer = |rate, seed, times, limit| {
                     Box::new(Pacer::new((rate, *arrivals), share, seed, times, limit))
                 };
@@ -182,10 +182,11 @@ fn agreed<L: EventLoop>(
     }
 }
 
-/// Warm-up and measured time. Returns the end of the measured time, its CPU time, and whether it was interrupted.
+/// Runs the warm-up and the measured time. Returns the end of the measured time, its CPU time, and whether it was
+/// interrupted.
 ///
-/// It ends at its agreed end, with the outcome of the last of a limited number of requests, or at an interrupt. The
-/// end is the first moment after it.
+/// The measured time ends at its agreed end or at an interrupt. If the number of requests is limited, it also ends
+/// with the outcome of the last request. The returned end is exclusive: the first moment after the measured time.
 fn measure<L: EventLoop>(
     worker: &mut Worker<'_>,
     io: &mut L,
@@ -228,13 +229,13 @@ fn measure<L: EventLoop>(
     let cpu = cpu_at_start.map_or(0, |start| clock::thread_cpu() - start);
     worker.recorder.measured_until(ended);
     reports.report_windows(worker, (ended - times.start).div_ceil(WINDOW_NS), keep);
-    // Requests that were due before the end, but found no free connection.
+    // Requests that were due before the end, but got no free connection.
     let unsent = worker.due_unsent(ended);
     worker.recorder.left_unsent(unsent);
     Ok((ended, cpu, interrupted))
 }
 
-/// Phase `Draining`: waits for outstanding requests, at most as long as a connect and a response may take.
+/// Phase `Draining`: waits for outstanding requests, at most for the time that a connect and a response may take.
 fn drain<L: EventLoop>(
     worker: &mut Worker<'_>,
     io: &mut L,
@@ -251,7 +252,7 @@ fn drain<L: EventLoop>(
             return Ok(());
         }
         worker.turn(io, now, give_up.min(now + LONGEST_SLEEP))?;
-        // Checked after the turn, so that timeouts due at this moment still count as timeouts.
+        // Checked after the turn, so that timeouts that are due at this moment still count as timeouts.
         if now >= give_up {
             return Ok(());
         }

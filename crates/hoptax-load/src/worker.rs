@@ -22,45 +22,47 @@ use std::io;
 use std::net::IpAddr;
 use tls_shared::TlsShared;
 
-/// Wait after a slot's first failure; doubled by each further one.
+/// Wait after a slot's first failure. Each further failure doubles the wait.
 const SHORTEST_REST: u64 = 10 * MILLISECOND;
 /// Longest wait after a failure.
 const LONGEST_REST: u64 = 1000 * MILLISECOND;
-/// Slots that get their first request before the loop looks for responses again.
+/// Most slots that get their first request before the loop looks for responses again.
 const STARTS_AT_ONCE: usize = 128;
-/// How long before a request is due a worker with its own CPU stops sleeping, nanoseconds: the wake-up latency of common kernels.
+/// A worker with its own CPU stops sleeping this long before a request is due, nanoseconds. This covers the wake-up
+/// latency of common kernels.
 const SPIN: u64 = 50_000;
-/// Attempts per slot to open a connection before traffic begins. Fewer are made if the peer refuses them.
+/// Attempts per slot to open a connection before traffic begins. There are fewer attempts if the peer refuses them.
 const OPENING_ATTEMPTS: u8 = 5;
 
 #[derive(Debug)]
 pub(crate) struct Setup<'a> {
     pub(crate) addresses: &'a [Address],
-    /// Local addresses to connect from; empty: the kernel chooses.
+    /// Local addresses to connect from. If empty, the kernel chooses.
     pub(crate) sources: &'a [IpAddr],
     pub(crate) mix: &'a Mix<'a>,
     pub(crate) tls: Option<&'a Client>,
     /// Most retired connections that may be open in addition to the regular ones, per worker.
     pub(crate) most_leaving: usize,
     pub(crate) timeouts: spec::Timeouts,
-    /// True to spin before a request is due.
+    /// True if the worker spins before a request is due.
     pub(crate) spin: bool,
     pub(crate) stamps: bool,
 }
 
-/// Origin of requests.
+/// Where new requests come from.
 #[derive(Debug)]
 pub(crate) enum Source {
-    /// No requests yet: connections are opened, and failed ones retried.
+    /// There are no requests yet. Connections are opened, and failed ones are retried.
     Opening,
     Quiet,
-    /// Each free slot gets a request, until `end`; at most `limit` requests from `start` on.
+    /// Closed loop: until `end`, each free slot gets a request. At most `limit` requests are counted from `start` on.
     Closed {
         start: u64,
         end: u64,
         limit: u64,
     },
-    /// Each due request gets a free slot: first the requests that remain from the warm-up, then those of the measured time.
+    /// Open loop: each due request gets a free slot. The requests that remain from the warm-up come before those of
+    /// the measured time.
     Open {
         warmup: Box<Pacer>,
         measured: Box<Pacer>,
@@ -71,16 +73,16 @@ pub(crate) enum Source {
 pub(crate) struct Worker<'a> {
     setup: &'a Setup<'a>,
     slots: Vec<Slot>,
-    /// Index of slot 0's address, and the step from slot to slot. They map connection `i` of all workers to address
-    /// `i`.
+    /// Slot 0 has connection `first_address`, counted over all workers, and each further slot has the connection
+    /// `address_step` later. Connection `i` goes to address `i`, modulo the number of addresses.
     first_address: usize,
     address_step: usize,
     source: Source,
     pub(crate) recorder: Recorder,
     timeouts: Timeouts,
-    /// Slots that wait after a failure, by the end of the wait.
+    /// Slots that wait after a failure, ordered by the end of their wait.
     resting: BinaryHeap<Reverse<(u64, u32)>>,
-    /// Slots that need a connection, in order of request.
+    /// Slots that need a connection, in the order in which they began to need it.
     queued: VecDeque<u32>,
     /// Number of slots that are connecting or in a TLS handshake.
     connecting: usize,
@@ -133,8 +135,8 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// True if every slot has its connection or used up its attempts. If further attempts are hopeless, they are
-    /// cancelled.
+    /// True if every slot has its connection or has used up its attempts. Cancels further attempts if they are
+    /// hopeless.
     pub(crate) fn is_settled(&mut self, now: u64) -> bool {
         if self.pace.is_hopeless(now) {
             self.source = Source::Quiet;
@@ -185,13 +187,14 @@ impl<'a> Worker<'a> {
     /// Does all work that is due, then waits for events, at most until `until`.
     pub(crate) fn turn<L: EventLoop>(&mut self, io: &mut L, mut now: u64, until: u64) -> io::Result<()> {
         if self.timeouts.next() <= now {
-            // Deliver what has already arrived first: it is no timeout, even if this thread looks late.
+            // Deliver the bytes that have already arrived first. They arrived in time, even if this thread was too
+            // late to look.
             io.turn(self, Some(now))?;
             let looked = clock::now().max(now);
             while let Some((slot, kind)) = self.timeouts.expire(now) {
                 self.time_out(io, slot, kind, looked);
             }
-            // The send timestamps below must not lie before that work.
+            // The send timestamps below must not be earlier than the work above.
             now = looked;
         }
         while let Some(Reverse((at, slot))) = self.resting.peek().copied()
@@ -206,7 +209,7 @@ impl<'a> Worker<'a> {
                 let Some(slot) = self.starting.next() else { break };
                 self.start(io, slot);
             }
-            // The steps above took time, and may have armed timeouts later than this turn's start.
+            // The steps above took time. They may have armed timeouts that begin after the start of this turn.
             now = clock::now().max(now);
         }
         self.dispatch(io, now);
@@ -228,14 +231,14 @@ impl<'a> Worker<'a> {
         }
         if let (Source::Open { warmup, measured }, false) = (&self.source, self.free.is_empty()) {
             let due = warmup.peek().or_else(|| measured.peek()).unwrap_or(u64::MAX);
-            // Close to the due time, a worker with its own CPU only polls: each turn returns at once.
+            // Close to the due time, a worker with its own CPU only polls, so that each turn returns at once.
             deadline = deadline.min(if self.setup.spin { due.saturating_sub(SPIN) } else { due });
         }
         deadline
     }
 
-    /// Gives a slot its first request, or marks it free. In a closed loop that request is due now, because nothing
-    /// scheduled it earlier.
+    /// Gives a slot its first request, or marks it as free. In a closed loop, the first request is due now, because
+    /// there is no earlier response that determines its time.
     fn start<L: EventLoop>(&mut self, io: &mut L, slot: u32) {
         if self.slots[slot as usize].is_free() {
             self.freed(io, slot, clock::now());
@@ -312,7 +315,7 @@ impl<'a> Worker<'a> {
         self.queued.push_back(slot);
     }
 
-    /// The connect or request of `slot` failed: records the request's outcome, closes the connection, and lets the
+    /// The connect or request of `slot` failed. Records the request's outcome, closes the connection, and lets the
     /// slot wait before it retries, so that a failing target is not flooded.
     fn fail<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64, cause: Cause, text: &str) {
         io.close(self.token(slot));
@@ -396,7 +399,7 @@ impl<'a> Worker<'a> {
             self.recorder.closed_by_peer(now);
         }
         let keep_alive = keep_alive && !state.session.as_ref().is_some_and(|session| session.is_spent());
-        // If only part of the request was sent, the rest would precede the next request.
+        // If part of the request is still unsent, it would precede the next request.
         let unsent = io.unsent(token) > 0;
         if keep_alive && !closing && !unsent {
             state.step(Event::Ended);
@@ -429,7 +432,7 @@ impl<L: EventLoop> Handler<L> for Worker<'_> {
 
     fn received(&mut self, io: &mut L, token: Token, bytes: &[u8]) {
         let (slot, true) = self.slot_of(token) else {
-            // Data on a retired connection is ignored; only its end matters.
+            // Data on a retired connection is ignored. Only the end of the connection matters.
             return;
         };
         let now = clock::now();
@@ -441,7 +444,7 @@ impl<L: EventLoop> Handler<L> for Worker<'_> {
 
     fn closed(&mut self, io: &mut L, token: Token, result: io::Result<()>) -> AfterEnd {
         let (slot, present) = self.slot_of(token);
-        // Close the socket in any case: it cannot be used again.
+        // Close the socket in any case, because it cannot be used again.
         io.close(token);
         if present {
             self.ended(io, slot, clock::now(), result);
@@ -521,8 +524,8 @@ impl Worker<'_> {
         }
     }
 
-    /// An idle connection is gone. This is no failure, because it carried no request; the slot connects again when it
-    /// gets one.
+    /// An idle connection is gone. This is not a failure, because the connection carried no request. The slot
+    /// connects again when it gets a request.
     fn lost(&mut self, slot: u32, now: u64) {
         self.slots[slot as usize].step(Event::Closed);
         self.recorder.closed_by_peer(now);

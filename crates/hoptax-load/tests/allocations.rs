@@ -1,7 +1,8 @@
-//! Checks that a request in steady state allocates nothing. Each load runs twice, the second time longer, and the
+//! Checks that a request in steady state allocates nothing. Each load runs twice, the second time for longer. The
 //! additional allocations are compared with the additional work.
 //!
-//! A single test, because the counter covers the process and the test harness allocates when a test ends.
+//! This file has a single test, because the counter covers the whole process, and the test harness allocates when a
+//! test ends.
 
 // `GlobalAlloc` is an unsafe trait. This allocator passes every call to the system's.
 #![allow(unsafe_code)]
@@ -25,18 +26,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-/// Allocations of all threads that are not exempt. A reallocation counts too.
+/// Allocations of all threads that are not exempt. Each reallocation counts too.
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// Set by the threads of the server, which is not under test.
+    /// True in the threads of the server, which is not under test.
     static EXEMPT: Cell<bool> = const { Cell::new(false) };
 }
 
 struct Counting;
 
 fn count() {
-    // A thread that is ending has no flag any more; its allocations count.
+    // A thread that is ending has no flag any more, so its allocations count.
     if !EXEMPT.try_with(Cell::get).unwrap_or(false) {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
     }
@@ -72,7 +73,7 @@ unsafe impl GlobalAlloc for Counting {
 static COUNTING: Counting = Counting;
 
 const WHOLE: &[&[u8]] = &[b"HTTP/1.1 200 OK\r\nx-kind: test\r\ncontent-length: 5\r\n\r\nhello"];
-/// Split inside the head, inside a chunk's size, and inside a chunk.
+/// A response that is split inside the head, inside a chunk's size, and inside a chunk.
 const IN_PIECES: &[&[u8]] = &[
     b"HTTP/1.1 200 OK\r\nx-kind: test\r\ntransfer-",
     b"encoding: chunked\r\n\r\n1",
@@ -90,30 +91,33 @@ struct Case {
     watch: Watch,
     stamps: bool,
     response: &'static [&'static [u8]],
-    /// TLS version; absent: plain text.
+    /// TLS version; absent for plain text.
     tls: Option<TlsVersion>,
     targets: fn() -> Vec<TargetSpec>,
-    /// Allocations that can happen once, but not per request.
+    /// Number of allocations that can happen once per load, but not once per request.
     once: u64,
     requests: (u64, u64),
 }
 
-/// Requests of the shorter and of the longer load…
+/// Numbers of requests in the shorter and in the longer load.
 const FEW_AND_MANY: (u64, u64) = (500, 5500);
-/// …and for large requests.
+/// The same for large requests.
 const FEW_AND_MANY_LARGE: (u64, u64) = (25, 175);
 /// Length of a large body, bytes: more than the kernel accepts at once.
 const LARGE: usize = 4 << 20;
-/// The unsent part of a large request varies: each new maximum makes the buffer grow.
+/// Allocations of a buffer that grows. The unsent part of a large request varies, and each new maximum makes the
+/// buffer grow.
 const LARGEST_YET: u64 = 40;
 const CONNECTIONS: u32 = 8;
-/// Happens once, possibly only in the longer load: the first time that the starting thread sleeps on its channel.
+/// Allocations when the starting thread sleeps on its channel for the first time. This may happen only in the longer
+/// load.
 const BY_CHANCE: u64 = 4;
-/// Buffers for pieces are allocated whenever more responses than ever before are incomplete at once.
+/// Allocations of buffers for pieces. They happen whenever more responses than ever before are incomplete at once.
 const PIECES: u64 = BY_CHANCE + 3 * CONNECTIONS as u64;
-/// A window allocates its encoded histogram, the copy for the receiver, and space in record and channel.
+/// Allocations per window: its encoded histogram, the copy for the receiver, and space in the record and the channel.
 const PER_WINDOW: u64 = 3;
-/// Growth with the largest window so far, and by doubling.
+/// Allocations of all windows together. Some buffers grow with the largest window so far, and others double when they
+/// are full.
 const WINDOWS_TOGETHER: u64 = 16;
 
 #[test]
@@ -194,7 +198,7 @@ fn plain() -> TargetSpec {
     TargetSpec::only("GET", "/", vec![("host".into(), "test".into())], Vec::new())
 }
 
-/// All templates, and checks that both kinds of response pass.
+/// A mix that uses all templates, and checks that both kinds of response pass.
 fn mix() -> Vec<TargetSpec> {
     let checks = vec![
         Check::Status(vec![(200, 200), (204, 299)]),
@@ -218,7 +222,7 @@ fn mix() -> Vec<TargetSpec> {
 
 fn examine(case: &Case) {
     let address = serve(case);
-    // A first run, not counted: it does what happens only once per process.
+    // The first run is not counted, because it makes the allocations that happen only once per process.
     carry_out(case, address, case.requests.0 / 5);
     let (few, record_of_few) = carry_out(case, address, case.requests.0);
     let (many, record_of_many) = carry_out(case, address, case.requests.1);
@@ -234,7 +238,7 @@ fn examine(case: &Case) {
     );
 }
 
-/// Runs the case with this many requests, and counts allocations.
+/// Runs the case with this many requests and counts the allocations.
 fn carry_out(case: &Case, address: SocketAddr, requests: u64) -> (u64, LoadRecord) {
     let spec = LoadSpec {
         schema: SPEC_SCHEMA,
@@ -269,7 +273,8 @@ fn carry_out(case: &Case, address: SocketAddr, requests: u64) -> (u64, LoadRecor
     let interrupt = AtomicBool::new(false);
     let mut before = 0;
     let record = hoptax_load::run(&spec, &interrupt, case.watch, |progress| {
-        // Counting starts here, because the allocations of listing descriptors and starting threads vary.
+        // Counting starts here, because listing descriptors and starting threads makes a varying number of
+        // allocations.
         if matches!(progress, Progress::Phase(line) if line.phase == Phase::Warmup) {
             before = ALLOCATIONS.load(Ordering::Relaxed);
         }
@@ -290,11 +295,11 @@ fn carry_out(case: &Case, address: SocketAddr, requests: u64) -> (u64, LoadRecor
 /// Answers every request with the case's pieces, each in its own segment, until the process ends.
 fn serve(case: &Case) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    // Limits what this side buffers, so that the sender's buffers fill up.
+    // Limits the data that the server buffers, so that the sender's buffers fill up.
     rustix::net::sockopt::set_socket_recv_buffer_size(&listener, 256 * 1024).expect("a socket");
     let address = listener.local_addr().expect("bound");
     let (pieces, tls) = (case.response, case.tls.map(|_| tls_server()));
-    // Threads are started once, because starting one allocates before it can be exempt.
+    // Each thread is started only once, because starting a thread allocates before the thread can be exempt.
     for _ in 0..CONNECTIONS {
         let (listener, tls) = (listener.try_clone().expect("a descriptor"), tls.clone());
         thread::spawn(move || {
@@ -322,7 +327,7 @@ fn tls_server() -> Arc<ServerConfig> {
         .with_no_client_auth()
         .with_single_cert(vec![identity.cert.der().clone()], identity.signing_key.into());
     let mut config = config.expect("they belong together");
-    // Tickets are read once per connection, at varying times.
+    // No tickets, because the client would read them once per connection, at varying times.
     config.send_tls13_tickets = 0;
     Arc::new(config)
 }
@@ -333,7 +338,7 @@ fn answer(mut connection: impl Read + Write, pieces: &[&[u8]]) {
         let received = clock::now();
         for (index, piece) in pieces.iter().enumerate() {
             if index > 0 {
-                // Lets the client run, so that it mostly reads pieces.
+                // Lets the client run, so that it mostly reads the pieces one at a time.
                 thread::yield_now();
             }
             if connection.write_all(&stamped(piece, received)).is_err() {
@@ -343,7 +348,7 @@ fn answer(mut connection: impl Read + Write, pieces: &[&[u8]]) {
     }
 }
 
-/// The piece, with timestamps if it has a place for them.
+/// The piece, with timestamps if it has space for them.
 fn stamped(piece: &[u8], received: u64) -> Cow<'_, [u8]> {
     let blank = stamp::BLANK.as_bytes();
     let Some(at) = piece.windows(blank.len()).position(|window| window == blank) else { return piece.into() };
@@ -353,7 +358,7 @@ fn stamped(piece: &[u8], received: u64) -> Cow<'_, [u8]> {
     piece.into()
 }
 
-/// Reads one request; `false` when there are no more. Its head arrives in one piece, because it is short.
+/// Reads one request. Returns false if no further request comes. The head arrives in one piece, because it is short.
 fn request(connection: &mut impl Read, buffer: &mut [u8]) -> bool {
     let Ok(mut read @ 1..) = connection.read(buffer) else { return false };
     let text = String::from_utf8_lossy(&buffer[..read]);

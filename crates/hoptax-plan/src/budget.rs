@@ -6,13 +6,14 @@ use hoptax_load::spec::Shape;
 /// A limit on a metric, for one or all gateways and for selected or all load points.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Budget {
-    /// Label of the gateway; all gateways if absent.
+    /// Label of the limited gateway; absent means all gateways.
     pub gateway: Option<String>,
-    /// The limited metric.
+    /// The metric that is limited.
     pub metric: Metric,
-    /// The load points with the limit; all by default.
+    /// The load points that the limit applies to; all by default.
     pub load: LoadSelector,
-    /// The contender of the same run that changes are relative to. If absent, the baseline run's gateway of the same label.
+    /// The contender of the same run that relative limits compare with. If absent, they compare with the gateway of the
+    /// same label in the baseline run.
     pub against: Option<String>,
     /// Highest allowed value, in the metric's unit.
     pub max: Option<f64>,
@@ -48,11 +49,11 @@ impl Budget {
 /// Selects load points that match all given fields. Without fields, it selects all.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LoadSelector {
-    /// Open loops (`true`) or closed ones.
+    /// `true` selects open loops, `false` selects closed loops.
     pub open: Option<bool>,
     /// Number of connections.
     pub connections: Option<u32>,
-    /// Rate in requests/s; for stages their mean.
+    /// Rate in requests/s. For a rate with stages, this is the mean rate.
     pub rate: Option<f64>,
 }
 

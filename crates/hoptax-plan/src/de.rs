@@ -1,8 +1,9 @@
-//! A serde deserializer for the tree of nodes. Every error has a place.
+//! A serde deserializer for the tree of nodes. Every error contains the place of the wrong value.
 //!
-//! Three type names are special, so that the structs of [`super::raw`] can derive `Deserialize`: [`PLACED`] receives a
-//! value with its place, [`SWEEP`] accepts a single value as a list of one, and [`SHORT`] distinguishes a bare word from
-//! a mapping. Unknown keys are collected, so that all of them are reported at once.
+//! Three type names have a special meaning, so that the structs of [`super::raw`] can derive `Deserialize`. A
+//! [`PLACED`] type receives a value with its place. A [`SWEEP`] type accepts a single value as a list with one element.
+//! A [`SHORT`] type distinguishes a bare word from a mapping. Unknown keys are collected, so that all of them are
+//! reported at once.
 
 use super::error::{Fault, Place};
 use super::node::{Key, Node, Value};
@@ -27,7 +28,7 @@ pub(crate) fn from_node<T: de::DeserializeOwned>(node: &Node) -> Result<T, Vec<F
     let mut faults = unknown_keys.into_inner();
     match outcome {
         Ok(value) if faults.is_empty() => Ok(value),
-        // A missing key is usually a mistyped one, which is reported already.
+        // A missing key is usually caused by a mistyped key, which is reported already.
         Err(Error(fault)) if faults.is_empty() || !fault.message.starts_with("missing key") => {
             faults.push(fault);
             Err(faults)
@@ -63,7 +64,7 @@ impl de::Error for Error {
     }
 }
 
-/// `a`, `a or b`, `a, b or c`.
+/// Joins names to `a`, `a or b`, or `a, b or c`.
 pub(crate) fn one_of(names: &[&str]) -> String {
     match names {
         [] => String::new(),
@@ -76,7 +77,7 @@ pub(crate) fn one_of(names: &[&str]) -> String {
 struct NodeDeserializer<'a> {
     node: &'a Node,
     unknown_keys: &'a RefCell<Vec<Fault>>,
-    /// Accept a single value as a list of one.
+    /// Whether to accept a single value as a list with one element.
     sweep: bool,
 }
 
@@ -119,7 +120,7 @@ impl<'a> NodeDeserializer<'a> {
         }
     }
 
-    /// The entries whose keys are in `fields`. Notes the other keys as unknown.
+    /// The entries whose keys are in `fields`. All other keys are noted as unknown.
     fn known_entries(self, entries: &'a [(Key, Node)], fields: &[&str]) -> Vec<&'a (Key, Node)> {
         let (known, unknown): (Vec<_>, Vec<_>) =
             entries.iter().partition(|(key, _)| fields.contains(&key.text.as_str()));

@@ -5,7 +5,7 @@ use std::fmt;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub(crate) struct Place {
-    /// 0 for the plan's text, `n` for the n-th `--set`.
+    /// Part of the input: 0 is the plan's text, `n` is the n-th `--set`.
     pub(crate) source: u32,
     /// Line, from 1.
     pub(crate) line: u32,
@@ -15,7 +15,8 @@ pub(crate) struct Place {
     pub(crate) length: u32,
 }
 
-/// An error that is not rendered yet. Serde creates some without a place; the innermost node around the value adds it.
+/// An error that is not rendered yet. Serde creates some errors without a place. The innermost node around the wrong
+/// value then adds its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) place: Option<Place>,
@@ -62,21 +63,22 @@ impl Sources<'_> {
                 (format!("--set {set}"), set)
             }
         };
-        // The parser reports something missing at the end of the text on the line after the last. Show it at the end of
-        // the last line.
+        // If something is missing at the end of the text, the parser reports the line after the last line. Show the
+        // error at the end of the last line instead.
         let last = lines(text).count().max(1) as u32;
         let excerpt = lines(text).nth(place.line.clamp(1, last) as usize - 1).unwrap_or_default();
         let end = excerpt.chars().count() as u32 + 1;
         let column = if place.line > last { end } else { place.column.clamp(1, end) };
         let line = if place.source == 0 { place.line.clamp(1, last) } else { 0 };
-        // The parser counts spaces after a quoted value as part of the value.
+        // The parser counts spaces after a quoted value as part of the value, so leave them out.
         let typed: String = excerpt.chars().skip(column as usize - 1).take(place.length as usize).collect();
         PlanError {
             file,
             line,
             column,
             span: (typed.trim_end().chars().count() as u32).max(1),
-            // A tab counts as one column but is wider on screen. A space keeps the caret below its character.
+            // A tab counts as one column but is wider on the screen. Replace it by a space, so that the caret is below
+            // the right character.
             excerpt: excerpt.replace('\t', " ").trim_end().to_owned(),
             message: fault.message,
             help: fault.help,
@@ -110,7 +112,7 @@ pub struct PlanError {
     pub column: u32,
     /// Length of the wrong part, in characters.
     pub span: u32,
-    /// The line that holds the error.
+    /// The line that contains the error.
     pub excerpt: String,
     /// What is wrong.
     pub message: String,

@@ -11,22 +11,22 @@ pub(super) const USUAL_DOWN: Duration = Duration::from_millis(200);
 /// An action at a given time of each trial.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// Time from the start of the measured time.
+    /// Time of the event, from the start of the measured time.
     pub at: Duration,
-    /// The action.
+    /// The action to perform.
     pub action: Action,
-    /// Label of the only gateway with this event; all gateways if absent.
+    /// Label of the gateway whose trials have this event. If absent, the trials of all gateways have it.
     pub gateway: Option<String>,
 }
 
-/// What an event does.
+/// The action of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// The gateway reads its unchanged configuration again.
+    /// The gateway loads its configuration again, without changes.
     Reload,
-    /// The gateway gets a new route, which replaces the route of the previous such event.
+    /// The gateway gets a new route. It replaces the route that the previous event of this kind added.
     ChangeRoute {
-        /// Position among the other routes.
+        /// Position of the new route among the other routes.
         route: RoutePosition,
     },
     /// An instance of the upstream closes its listener and its connections, and listens again later.
@@ -36,7 +36,7 @@ pub enum Action {
         /// How long the instance is down.
         down: Duration,
     },
-    /// The gateway is stopped with its pack's `stop`, and started again.
+    /// The gateway is stopped as its pack's `stop` says, and started again.
     RestartGateway,
 }
 
@@ -56,7 +56,7 @@ impl Action {
         matches!(self, Self::Reload | Self::ChangeRoute { .. })
     }
 
-    /// Whether the action is on the upstream, so that direct's trials have it too.
+    /// Whether the action affects the upstream, so that direct's trials have the event too.
     pub fn is_upstream(self) -> bool {
         matches!(self, Self::RestartUpstream { .. })
     }

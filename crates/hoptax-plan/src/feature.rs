@@ -1,12 +1,13 @@
-//! Features of gateways, such as authentication or TLS. Plans switch them on one by one.
+//! Features of gateways, such as authentication or TLS. A plan enables each feature separately.
 //!
-//! Records, sentences and labels show a feature as one word (`key-auth`, `routes=1000:last`). Packs list those they support
-//! by [`Feature::name`]. `docs/reference/features.md` describes each one and its proof.
+//! Records, sentences and labels show a feature as one word (`key-auth`, `routes=1000:last`). Packs list the features
+//! that they support by [`Feature::name`]. `docs/reference/features.md` describes each feature and its proof.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Default rate limit, in requests per second. No gateway reaches it, so a run measures the cost of counting.
+/// Default rate limit, in requests per second. No gateway is fast enough to reach it, so a run measures only the cost
+/// of counting.
 pub const DEFAULT_RATE_LIMIT: u32 = 1_000_000;
 
 /// Most routes of a gateway.
@@ -18,55 +19,57 @@ pub const MOST_CONSUMERS: u32 = 10_000;
 /// A feature with its settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Feature {
-    /// A key in a header; 401 without a known key.
+    /// A key in a header; requests without a known key get 401.
     KeyAuth,
-    /// A name and a password; 401 without.
+    /// A name and a password; requests without a valid pair get 401.
     BasicAuth,
-    /// A signed token; 401 without a valid one.
+    /// A signed token; requests without a valid token get 401.
     Jwt(JwtAlgorithm),
-    /// At most this many requests per second; 429 beyond.
+    /// At most this many requests per second; further requests get 429.
     RateLimit {
         /// Requests per second.
         per_second: u32,
     },
-    /// An access log in a file, in the gateway's stock format. Overrides the plan's `access_log`.
+    /// An access log in a file, in the gateway's stock format. This feature overrides the plan's `access_log`.
     AccessLog,
-    /// TLS with clients: version 1.3, TLS_AES_128_GCM_SHA256 and an ECDSA P-256 certificate for all gateways.
+    /// TLS between clients and gateway. All gateways use version 1.3, TLS_AES_128_GCM_SHA256 and an ECDSA P-256
+    /// certificate.
     Tls,
-    /// TLS that requires a client certificate.
+    /// TLS between clients and gateway that also requires a client certificate.
     Mtls,
-    /// TLS with the upstream, whose certificate is verified.
+    /// TLS between gateway and upstream. The gateway verifies the upstream's certificate.
     UpstreamTls,
-    /// One header set and one removed, on requests and on responses.
+    /// The gateway sets one header and removes another, on requests and on responses.
     HeaderRewrite,
-    /// A prefix of the path is removed.
+    /// The gateway removes a prefix from the path.
     PathRewrite,
-    /// Cross-origin requests of one origin are allowed, preflights answered.
+    /// The gateway allows cross-origin requests from one origin, and answers preflight requests.
     Cors,
-    /// Responses are compressed, level 6.
+    /// The gateway compresses responses with gzip, level 6.
     Gzip,
-    /// Each request gets an identifier, which upstream and client see.
+    /// Each request gets an identifier, which both upstream and client receive.
     RequestId,
-    /// Only clients with allowed addresses; 403 for others.
+    /// Only clients with allowed addresses are served; others get 403.
     IpAllow,
-    /// Several routes; requests use one of them.
+    /// The gateway has several routes, and requests use one of them.
     Routes {
         /// Number of routes.
         count: u32,
         /// The route that requests use.
         ask: RoutePosition,
     },
-    /// Several consumers, each with its own key, password or token. Requests use them in turn.
+    /// The gateway knows several consumers, each with its own key, password or token. Requests use them in turn.
     Consumers {
         /// Number of consumers.
         count: u32,
     },
-    /// Requests go to several instances of the upstream in turn.
+    /// The gateway distributes requests over several instances of the upstream, in turn.
     RoundRobin {
-        /// Number of instances; all if absent.
+        /// Number of instances; absent means all.
         instances: Option<u32>,
     },
-    /// Before forwarding a request, the gateway asks the upstream to review its bearer token, as Kubernetes webhooks do.
+    /// Before the gateway forwards a request, it asks the upstream to review the request's bearer token, as Kubernetes
+    /// webhooks do.
     TokenReview {
         /// Seconds for which reviews are cached; 0 means no cache.
         cache_s: u32,
@@ -95,7 +98,7 @@ pub enum RoutePosition {
 }
 
 impl Feature {
-    /// Names of all features, in the order used in all lists.
+    /// Names of all features, in the order that all lists of features use.
     pub const NAMES: [&str; 19] = [
         "key-auth",
         "basic-auth",
@@ -118,7 +121,7 @@ impl Feature {
         "token-review",
     ];
 
-    /// The name in packs.
+    /// The feature's name in packs.
     pub fn name(self) -> &'static str {
         match self {
             Self::KeyAuth => "key-auth",
@@ -169,13 +172,13 @@ impl Feature {
         })
     }
 
-    /// Name under `unsupported` in packs that cannot cache token reviews.
+    /// Key under `unsupported` in packs that cannot cache token reviews.
     pub const REVIEW_CACHE: &str = "token-review-cache";
 
-    /// Name under `unsupported` in packs whose gateway cannot present a certificate to upstreams.
+    /// Key under `unsupported` in packs whose gateway cannot present a certificate to upstreams.
     pub const CLIENT_CERTIFICATE: &str = "client-certificate";
 
-    /// Name under `unsupported` in packs whose token reviews a Kubernetes API server does not accept.
+    /// Key under `unsupported` in packs whose token reviews a Kubernetes API server does not accept.
     pub const REVIEW_ELSEWHERE: &str = "token-review-external";
 
     /// Whether this is `token-review` with a cache.
@@ -183,19 +186,19 @@ impl Feature {
         matches!(self, Self::TokenReview { cache_s } if *cache_s > 0)
     }
 
-    /// Whether this is an authentication with credentials that consumers can have.
+    /// Whether this feature authenticates consumers that have credentials of their own.
     pub fn is_authentication(self) -> bool {
         matches!(self, Self::KeyAuth | Self::BasicAuth | Self::Jwt(_))
     }
 
-    /// Whether this is a rate limit that requests can reach.
+    /// Whether this is a rate limit that the load can reach.
     pub fn is_reachable_limit(self) -> bool {
         matches!(self, Self::RateLimit { per_second } if per_second < DEFAULT_RATE_LIMIT)
     }
 
     /// Whether the two features cannot be combined.
     pub fn excludes(self, other: Self) -> bool {
-        // Both would use the `authorization` header.
+        // Both features would use the `authorization` header.
         let uses_authorization =
             |one: Self| matches!(one, Self::BasicAuth | Self::Jwt(_) | Self::TokenReview { .. });
         uses_authorization(self) && uses_authorization(other)

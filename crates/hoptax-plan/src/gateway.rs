@@ -1,20 +1,20 @@
-//! Gateways of a plan, and the facts about packs that plans are checked against.
+//! The gateways of a plan, and the facts about packs that are needed to check a plan.
 
 use crate::{Access, Feature, HopDelay, HopKind, PackDriver};
 use std::collections::BTreeMap;
 
-/// Facts about a pack that a plan is checked against. The lab reads them from packs.
+/// Facts about a pack that are needed to check a plan. The lab reads them from the pack.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PackInfo {
     /// The pack's name.
     pub name: String,
-    /// Supported features.
+    /// Names of the supported features.
     pub features: Vec<String>,
-    /// Unsupported features, with reasons.
+    /// Unsupported features, each with the reason.
     pub unsupported: BTreeMap<String, String>,
-    /// Configuration variants; can be empty.
+    /// Names of the pack's variants; empty if it has none.
     pub variants: Vec<String>,
-    /// Whether the pack can start in a container.
+    /// Whether the gateway can start in a container.
     pub docker: bool,
     /// Whether the gateway can reload its configuration.
     pub reloads: bool,
@@ -27,7 +27,7 @@ pub fn variant_name(pack: &str, variant: &str) -> String {
     format!("{pack}@{variant}")
 }
 
-/// One system under test.
+/// A gateway of the plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gateway {
     /// Unique name in this plan; by default the pack's name.
@@ -57,9 +57,9 @@ pub enum GatewayKind {
         workers: u32,
         /// Enabled features, without duplicates.
         features: Vec<Feature>,
-        /// Number of upstream instances to use; all if absent.
+        /// Number of upstream instances that the gateway uses; absent means all.
         instances: Option<u32>,
-        /// Process or container.
+        /// Whether to start a process or a container.
         driver: PackDriver,
     },
     /// A built-in reference proxy.
@@ -70,9 +70,9 @@ pub enum GatewayKind {
     External {
         /// `http://host:port` or `https://host:port`, without a path.
         url: String,
-        /// Process whose CPU and memory are measured, with its descendants.
+        /// Id of the process whose CPU and memory are measured, together with its descendants.
         pid: Option<u32>,
-        /// TLS and credentials.
+        /// TLS settings and credentials.
         access: Access,
     },
 }

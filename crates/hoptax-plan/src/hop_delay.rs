@@ -1,11 +1,11 @@
-//! Known delays in the built-in hop, so that users can check that hoptax finds a tax of known size.
+//! Known delays of the built-in hop. With them users can check that hoptax measures a tax of known size correctly.
 
 use super::units::{show_duration, show_share};
 use serde::Deserialize;
 use std::fmt;
 use std::time::Duration;
 
-/// Longest delay accepted; a longer one is more likely a typing error.
+/// Longest delay that is accepted. A longer delay is more likely a typing error.
 pub const LONGEST_HOP_DELAY: Duration = Duration::from_secs(60);
 
 /// The delay that `hop-l7` adds.
@@ -21,15 +21,15 @@ pub struct HopDelay {
     pub how: HopDelayHow,
 }
 
-/// What the hop does during a delay.
+/// How the hop spends a delay.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, schemars::JsonSchema, clap::ValueEnum)]
 #[schemars(rename = "hop-delay-how")]
 #[serde(rename_all = "lowercase")]
 pub enum HopDelayHow {
-    /// Wait on a timer. Other requests are not held up, and no CPU time is used.
+    /// Wait on a timer. Other requests are not delayed, and no CPU time is used.
     #[default]
     Sleep,
-    /// Keep the CPU busy, as a computation does. The worker handles no other request meanwhile.
+    /// Keep the CPU busy, as a computation does. During this time the worker handles no other request.
     Spin,
 }
 

@@ -1,6 +1,7 @@
 //! Names of container images.
 
-/// Checks that `image` is the name of a container image, and neither an option nor text that a shell would interpret.
+/// Checks that `image` is the name of a container image. It must not be an option or contain text that a shell would
+/// interpret.
 ///
 /// # Errors
 /// How to fix it.

@@ -1,7 +1,7 @@
-//! Plans: reading the YAML, checking it, and the types that describe a plan to the rest of the program.
+//! Plans: reads the YAML, checks it, and defines the types that describe a plan to the rest of the program.
 //!
-//! `raw` mirrors the YAML. `meaning` turns it into the types below, or into errors with a line, a column and a fix.
-//! Code outside this crate does not see YAML, units or defaults.
+//! `raw` mirrors the YAML. `meaning` converts it to the types below, or to errors that show a line, a column and a fix.
+//! Code outside this crate does not need to know YAML, units or defaults.
 #![forbid(unsafe_code)]
 
 mod budget;
@@ -45,7 +45,7 @@ pub use raw::schema;
 pub use target::{Target, Targets};
 pub use upstream::{BuiltInUpstream, Delay, Upstream};
 
-// Types that are the same in a plan and on disk are not defined twice.
+// Types that are the same in a plan and on disk are defined only once.
 pub use hoptax_record::plan::{
     Access, AccessLog, AutoTrials, Body, CertificateFiles, CpuPlan, CpuSets, HopKind, LedgerSource,
     PackDriver, PathSplit, Profile, Running, Timeouts, TlsAccess,

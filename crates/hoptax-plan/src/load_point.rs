@@ -6,26 +6,27 @@ use super::units;
 use hoptax_load::spec::{HttpVersion, Shape};
 use std::time::Duration;
 
-/// A load point. With each contender it forms one case.
+/// A load point. Each pair of a load point and a contender is one case.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadPoint {
-    /// Closed loop, or open loop with rate and arrivals.
+    /// A closed loop, or an open loop with rate and arrivals.
     pub shape: Shape,
     /// Number of connections.
     pub connections: u32,
-    /// Measured time of one trial; with stages, their sum.
+    /// Measured time of one trial. With stages, this is the sum of their durations.
     pub duration: Duration,
-    /// Stop after this many requests, even before the end of the duration.
+    /// The trial stops after this many requests, even before its duration ends.
     pub requests: Option<u64>,
-    /// Requests per connection; 1 means no keep-alive, absent means no limit.
+    /// Number of requests per connection. 1 means no keep-alive; absent means no limit.
     pub requests_per_connection: Option<u32>,
     /// HTTP version.
     pub http: HttpVersion,
-    /// Search for the highest rate under objectives. The rate of `shape` is then the first rate tried.
+    /// Search for the highest rate that meets an objective. With a search, the rate in `shape` is only the first rate
+    /// tried.
     pub search: Option<Search>,
 }
 
-/// A search for the highest rate of a contender under each objective.
+/// A search for the highest rate at which a contender meets an objective, for each objective.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Search {
     /// The objectives; at least one, without duplicates.
@@ -34,14 +35,15 @@ pub struct Search {
     pub from: f64,
     /// Highest rate tried, requests/s.
     pub to: f64,
-    /// The search ends when half of the interval is below this share of the rate.
+    /// The search ends when half the width of the interval for the highest rate is below this share of the rate.
     pub precision: f64,
     /// Measured time of a confirming trial.
     pub confirm: Duration,
 }
 
 impl Search {
-    /// Describes the search: `100/s to 50000/s, p99 < 10ms and errors < 0.1%`, or the number of objectives.
+    /// Describes the search: `100/s to 50000/s, p99 < 10ms and errors < 0.1%`. With several objectives, only their
+    /// number is shown.
     pub fn describe(&self) -> String {
         let range = format!("{} to {}", units::show_rate(self.from), units::show_rate(self.to));
         match self.objectives.as_slice() {

@@ -1,16 +1,18 @@
-//! The YAML as a tree of nodes with their places, and `--set`, which edits that tree.
+//! The YAML as a tree of nodes with their places. `--set` edits this tree.
 
 use super::error::{Fault, Place, lines};
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Span};
 use std::collections::HashMap;
 
-/// Deepest nesting accepted. No real plan is as deep; the limit keeps hostile input from overflowing the stack.
+/// Deepest nesting that is accepted. No real plan is nested this deeply. The limit keeps hostile input from overflowing
+/// the stack.
 const DEEPEST: usize = 32;
 
-/// Most nodes accepted. No real plan has as many; the limit keeps aliases of aliases from filling the memory.
+/// Most nodes that are accepted. No real plan has this many. The limit keeps aliases of aliases from using up the
+/// memory.
 const MOST_NODES: usize = 100_000;
 
-/// Help for a template without quotes: YAML reads its braces as a mapping.
+/// Help for a template without quotes, which YAML reads as a mapping because of its braces.
 const TEMPLATE_HELP: &str =
     "a key must be a word; put quotes around a value with `{{…}}`: \"/items/{{seq}}\"";
 
@@ -22,13 +24,13 @@ pub(crate) struct Node {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Value {
-    /// Text without its quotes; `plain` if it had none.
+    /// Text without its quotes; `plain` is true if it had no quotes.
     Scalar {
         text: String,
         plain: bool,
     },
     Sequence(Vec<Node>),
-    /// Keys in the order typed, without duplicates.
+    /// Keys and values in the order typed, without duplicate keys.
     Mapping(Vec<(Key, Node)>),
 }
 
@@ -63,8 +65,8 @@ impl Node {
     }
 }
 
-/// Reads one YAML document. `source` and `column` locate `text` in the user's input: a `--set` value begins in the middle
-/// of its argument.
+/// Reads one YAML document. `source` and `column` locate `text` in the user's input, because the value of a `--set`
+/// begins in the middle of its argument.
 pub(crate) fn read(text: &str, source: u32, column: u32) -> Result<Node, Fault> {
     let mut reader = Reader {
         parser: Parser::new_from_str(text),
@@ -138,7 +140,7 @@ impl<'a> Reader<'a> {
     fn place(&self, span: Span) -> Place {
         let start: Marker = span.start;
         let line = start.line().max(1) as u32;
-        // The key before a `--set` value shifts only the value's first line.
+        // The key before the value of a `--set` shifts only the first line of the value.
         let shift = if line == 1 { self.column } else { 0 };
         Place { source: self.source, line, column: start.col() as u32 + 1 + shift, length: span.len() as u32 }
     }
@@ -165,14 +167,14 @@ impl<'a> Reader<'a> {
             return Err(Fault::new(place, "YAML tags are not supported", "remove the `!…`"));
         }
         let node = Node { place, value };
-        // In the parser's events, 0 means "no anchor".
+        // The number 0 in the parser's events means that there is no anchor.
         if anchor > 0 {
             self.anchors.insert(anchor, node.clone());
         }
         Ok(node)
     }
 
-    /// Copies the node with this anchor. The places are copied too, because errors must point to the original text.
+    /// Copies the node with this anchor. The places in it are copied too, so that errors point to the original text.
     fn alias(&mut self, anchor: usize, place: Place) -> Result<Node, Fault> {
         let Some(node) = self.anchors.get(&anchor).cloned() else {
             return Err(Fault::new(
@@ -282,7 +284,7 @@ fn apply_set(root: &mut Node, argument: &str, source: u32) -> Result<(), Fault> 
     Ok(())
 }
 
-/// The entry `step` of `node`. Creates the entry if a mapping lacks it.
+/// The entry with the key `step` in `node`. Creates the entry if a mapping does not have it.
 fn descend<'a>(node: &'a mut Node, step: &str, walked: &str, place: Place) -> Result<&'a mut Node, Fault> {
     if node.is_null() {
         node.value = Value::Mapping(Vec::new());

@@ -1,4 +1,4 @@
-//! Tests of the tree, of places in it, and of `--set`.
+//! Tests of the tree, of the places in it, and of `--set`.
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn tree(text: &str) -> Node {
     read(text, 0, 0).expect("well-formed")
 }
 
-/// A node as one line, without places.
+/// Shows a node as one line, without places.
 fn shown(node: &Node) -> String {
     match &node.value {
         Value::Scalar { text, plain: true } => text.clone(),

@@ -1,13 +1,13 @@
-//! Objectives: limits that a contender must keep under load, such as `p99 < 10ms and errors < 0.1%`.
+//! Objectives: limits that a contender must meet under load, such as `p99 < 10ms and errors < 0.1%`.
 
 use super::units::{UnitError, duration, nearest, share, show_duration, show_share};
 use std::time::Duration;
 
-/// Share of the requests due that must succeed for a rate to count as reached, unless an objective sets another. The
-/// finding `rate-missed` uses the same limit.
+/// A rate counts as reached if at least this share of the due requests succeeds. An objective can set another share.
+/// The finding `rate-missed` uses the same limit.
 pub const REACHED: f64 = 0.99;
 
-/// A set of limits. A trial meets the objective if it keeps all of them.
+/// A set of limits. A trial meets the objective if it meets all limits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Objective {
     /// The objective in plan syntax.
@@ -19,33 +19,33 @@ pub struct Objective {
 /// One limit of an objective.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Term {
-    /// A figure of the response times is below a bound.
+    /// A statistic of the response times must be below a bound.
     Time {
-        /// Which figure.
+        /// The statistic.
         of: Figure,
         /// The bound.
         below: Duration,
     },
-    /// The share of failed requests is below a bound.
+    /// The share of failed requests must be below a bound.
     Errors {
         /// The bound, 0 to 1.
         below: f64,
     },
-    /// At least this share of the requests due succeeded.
+    /// At least this share of the due requests must succeed.
     Throughput {
         /// The share, 0 to 1.
         least: f64,
     },
 }
 
-/// A figure of the response times.
+/// A statistic of the response times.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Figure {
-    /// The time within which this share of all requests due were answered, 0 to 1.
+    /// The percentile of this rank, 0 to 1: within this time, this share of all due requests was answered.
     Percentile(f64),
     /// The mean.
     Mean,
-    /// The longest.
+    /// The maximum.
     Max,
 }
 
@@ -53,7 +53,7 @@ impl Objective {
     /// Parses an objective.
     ///
     /// # Errors
-    /// The part that is wrong, for the error's caret, and the error.
+    /// The part of the text that is wrong, for the caret of the message, and the error.
     pub fn parse(text: &str) -> Result<Self, (&str, UnitError)> {
         let parts = split_at_and(text);
         let mut terms = Vec::new();
@@ -69,7 +69,7 @@ impl Objective {
         Ok(Self::new(terms))
     }
 
-    /// An objective of these terms.
+    /// Creates an objective from these limits.
     pub fn new(terms: Vec<Term>) -> Self {
         let text = terms.iter().map(Term::show).collect::<Vec<_>>().join(" and ");
         Self { text, terms }
@@ -81,7 +81,7 @@ impl Objective {
         Self::new(vec![time, Term::Errors { below: FRONTIER_ERRORS }])
     }
 
-    /// Share of the requests due that must succeed.
+    /// Share of the due requests that must succeed.
     pub fn reached(&self) -> f64 {
         let asked = self.terms.iter().find_map(|term| match term {
             Term::Throughput { least } => Some(*least),
@@ -90,7 +90,7 @@ impl Objective {
         asked.unwrap_or(REACHED)
     }
 
-    /// The highest percentile with a limit, if any.
+    /// The highest percentile that has a limit; `None` if no percentile has one.
     pub fn highest_percentile(&self) -> Option<f64> {
         let percentiles = self.terms.iter().filter_map(|term| match term {
             Term::Time { of: Figure::Percentile(share), .. } => Some(*share),
@@ -100,7 +100,7 @@ impl Objective {
     }
 }
 
-/// Share of errors that the objectives of a frontier allow. The finding `errors` uses the same limit.
+/// Share of errors that a frontier's objectives allow. The finding `errors` uses the same limit.
 const FRONTIER_ERRORS: f64 = 0.001;
 
 impl Term {
@@ -113,7 +113,7 @@ impl Term {
         }
     }
 
-    /// Name of the limited figure: `p99`, `mean`, `errors`, `throughput`.
+    /// Name of the limited statistic: `p99`, `mean`, `errors`, `throughput`.
     pub fn name(&self) -> String {
         kind(self)
     }
@@ -137,7 +137,7 @@ fn kind(term: &Term) -> String {
     }
 }
 
-/// Splits at the word `and`, at commas, or at both together. The parts are trimmed.
+/// Splits a text at the word `and`, at commas, and at both together. The parts are trimmed.
 fn split_at_and(text: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let (mut start, mut at, mut after_comma) = (0, 0, false);

@@ -1,4 +1,4 @@
-//! Entry points: read a file, check it, return a plan, targets or budgets.
+//! Entry points: they read a file, check it, and return a plan, targets or budgets.
 
 use super::error::{Fault, PlanErrors, Sources};
 use super::raw::{Placed, RawBudget};
@@ -7,18 +7,19 @@ use hoptax_record::bounded;
 use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
 
-/// The environment that a plan is checked against.
+/// Facts that a plan is checked against: this machine, the packs, and the plan's directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Context {
-    /// CPUs of this machine.
+    /// Number of CPUs of this machine.
     pub cpus: u32,
-    /// Gateway packs that can be named.
+    /// Gateway packs that a plan can name.
     pub known: Vec<PackInfo>,
-    /// Directory that relative paths in the plan start from.
+    /// Directory that relative paths in the plan refer to.
     pub directory: PathBuf,
 }
 
-/// Reads another kind of YAML document (a pack's manifest) with the same error reports as plans: line, column, caret.
+/// Reads another kind of YAML document, such as a pack's manifest. Its errors are reported like those of plans, with
+/// line, column and caret.
 ///
 /// # Errors
 /// All errors found in the document.
@@ -32,7 +33,8 @@ pub fn read_as<T: DeserializeOwned>(file_name: &str, text: &str) -> Result<T, Pl
 
 /// Parses and checks a plan.
 ///
-/// `file_name` is shown in messages. `sets` are `key.path=value` arguments that override values of the file.
+/// `file_name` is shown in messages. `sets` are arguments of the form `key.path=value`, which override values of the
+/// file.
 ///
 /// # Errors
 /// All errors, each with its place and how to fix it.
@@ -80,10 +82,10 @@ pub fn parse_targets(file_name: &str, text: &str, context: &Context) -> Result<T
     meaning::understand_targets(raw, context, &sources).map_err(|faults| sources.errors(faults))
 }
 
-/// The run that a list of budgets is checked against.
+/// The run that budgets are checked against.
 #[derive(Debug, Clone, Copy)]
 pub struct BudgetContext<'a> {
-    /// The plan of the run that is checked.
+    /// The plan of that run.
     pub plan: &'a Plan,
     /// Whether there is a baseline run to compare with.
     pub baseline: bool,
@@ -115,7 +117,7 @@ pub enum LoadError {
     /// The file could not be read.
     #[error("cannot read the {what} {}: {source}{}", path.display(), hint(what, source))]
     Unreadable {
-        /// What it was to hold.
+        /// The kind of content that was expected.
         what: &'static str,
         /// The file.
         path: PathBuf,
@@ -125,7 +127,7 @@ pub enum LoadError {
     /// The file is not text.
     #[error("the {what} {} is not UTF-8 text: invalid byte at offset {offset}; save the file as UTF-8", path.display())]
     NotText {
-        /// What it was to hold.
+        /// The kind of content that was expected.
         what: &'static str,
         /// The file.
         path: PathBuf,
@@ -150,7 +152,7 @@ const PLAN: &str = "plan";
 const TARGETS: &str = "targets";
 const BUDGET: &str = "budget";
 
-/// Reads the file at `path`. Returns its text and its directory. `what` names the content in error messages.
+/// Reads the file at `path`. Returns its text and its directory. Error messages call the content `what`.
 fn read(path: &Path, what: &'static str) -> Result<(String, PathBuf), LoadError> {
     let bytes = bounded::read(path, bounded::PLAN).map_err(|source| LoadError::Unreadable {
         what,
@@ -165,7 +167,7 @@ fn read(path: &Path, what: &'static str) -> Result<(String, PathBuf), LoadError>
     Ok((text, path.parent().map(Path::to_owned).unwrap_or_default()))
 }
 
-/// Reads and checks the plan at `path`. Relative paths in it start from its directory.
+/// Reads and checks the plan at `path`. Relative paths in the plan refer to the file's directory.
 ///
 /// # Errors
 /// If the file cannot be read, is not text, or has errors.
@@ -180,13 +182,13 @@ pub fn load(
     Ok((plan, text))
 }
 
-/// Reads and checks the list of targets at `path`. Relative paths in it start from its directory.
+/// Reads and checks the list of targets at `path`. Relative paths in it refer to the file's directory.
 ///
 /// # Errors
 /// If the file cannot be read, is not text, or has errors.
 pub fn load_targets(path: &Path) -> Result<Targets, LoadError> {
     let (text, directory) = read(path, TARGETS)?;
-    // Targets refer to neither CPUs nor packs.
+    // Targets do not depend on CPUs or packs.
     let context = Context { cpus: 0, known: Vec::new(), directory };
     Ok(parse_targets(&path.display().to_string(), &text, &context)?)
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// A checked plan, with all defaults filled in and all sweeps expanded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// Name of the run directory.
+    /// Name of the plan, which names the run directory.
     pub name: String,
     /// The service behind the gateways.
     pub upstream: Upstream,
@@ -20,7 +20,7 @@ pub struct Plan {
     pub gateways: Vec<Gateway>,
     /// The targets; at least one, with unique names.
     pub targets: Vec<Target>,
-    /// Paths of the files that `{{line FILE}}` reads, by the name in the template.
+    /// Paths of the files that `{{line FILE}}` reads, by their name in the template.
     pub files: BTreeMap<String, PathBuf>,
     /// The load points, with sweeps expanded, in the order typed.
     pub load: Vec<LoadPoint>,
@@ -32,7 +32,7 @@ pub struct Plan {
     pub pause: Duration,
     /// Timeouts of connects and requests.
     pub timeout: Timeouts,
-    /// Local addresses that the generator connects from, in turn. If empty, the kernel chooses.
+    /// Local addresses that the generator connects from, in turn. If the list is empty, the kernel chooses the address.
     pub sources: Vec<IpAddr>,
     /// Settings of gateways: equalised or stock.
     pub profile: Profile,
@@ -42,9 +42,9 @@ pub struct Plan {
     pub path_split: PathSplit,
     /// CPUs of each role.
     pub cpus: CpuPlan,
-    /// Restart each gateway for each of its trials, instead of starting it once per run.
+    /// Whether to restart each gateway for each of its trials, instead of starting it once per run.
     pub isolate: bool,
-    /// Seed of the order of trials and of arrivals. If absent, the run draws and records one.
+    /// Seed for the order of trials and for arrivals. If absent, the run chooses a random seed and records it.
     pub seed: Option<u64>,
     /// Events during trials, sorted by time.
     pub events: Vec<Event>,
@@ -55,14 +55,14 @@ pub struct Plan {
 /// Number of rounds of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Trials {
-    /// This many.
+    /// This number of rounds.
     Fixed(u32),
-    /// Until the taxes are precise enough.
+    /// As many rounds as needed until the taxes are precise enough.
     Auto(AutoTrials),
 }
 
 impl Trials {
-    /// Fewest rounds.
+    /// Fewest rounds that a run can have.
     pub fn at_least(&self) -> u32 {
         match self {
             Self::Fixed(rounds) => *rounds,

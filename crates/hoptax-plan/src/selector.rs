@@ -1,4 +1,5 @@
-//! Selectors: find a number in a response of a status endpoint, in Prometheus text, CSV, JSON or any text.
+//! Selectors find a number in the response of a status endpoint. The response can be Prometheus text, CSV, JSON or any
+//! text.
 
 pub use hoptax_record::plan::SelectorKind;
 use regex_lite::Regex;
@@ -37,7 +38,7 @@ impl Selector {
         }))
     }
 
-    /// The sum of all numbers that match; `None` if none does.
+    /// The sum of all matching numbers; `None` if no number matches.
     pub fn value(&self, answer: &str) -> Option<f64> {
         match &self.0 {
             Kind::Prometheus(selector) => selector.value(answer),
@@ -65,7 +66,7 @@ pub fn pattern(text: &str) -> Result<Regex, String> {
     Regex::new(text).map_err(|error| format!("not a valid regular expression: {error}"))
 }
 
-/// `name` or `name{label="value",…}`: the sum of all series with this name and these labels.
+/// A selector `name` or `name{label="value",…}`. It selects the sum of all series with this name and these labels.
 #[derive(Debug, PartialEq, Eq)]
 struct PrometheusSelector {
     name: String,
@@ -94,7 +95,7 @@ impl PrometheusSelector {
     fn series(&self, line: &str) -> Option<f64> {
         let rest = line.strip_prefix(&self.name)?;
         let (has, rest) = match rest.strip_prefix('{') {
-            // The last brace ends the labels: a label's value can contain a brace.
+            // The last brace ends the labels, because the value of a label can contain a brace.
             Some(rest) => rest.rsplit_once('}').and_then(|(inside, rest)| Some((labels(inside)?, rest)))?,
             None if rest.starts_with(char::is_whitespace) => (Vec::new(), rest),
             None => return None,
@@ -134,7 +135,8 @@ fn unescaped(text: &str) -> String {
     text.replace("\\\"", "\"").replace("\\n", "\n").replace("\\\\", "\\")
 }
 
-/// `column[other=value,…]`: the sum of a column over the rows with these values in other columns.
+/// A selector `column[other=value,…]`. It selects the sum of a column over all rows that have these values in the other
+/// columns.
 #[derive(Debug, PartialEq, Eq)]
 struct CsvSelector {
     column: String,
@@ -155,7 +157,7 @@ impl CsvSelector {
         }
     }
 
-    /// The first line names the columns; HAProxy starts it with `# `.
+    /// The first line contains the names of the columns. HAProxy starts this line with `# `.
     fn value(&self, answer: &str) -> Option<f64> {
         let mut lines = answer.lines();
         let names: Vec<&str> = lines.next()?.trim_start_matches("# ").split(',').collect();

@@ -1,4 +1,4 @@
-//! Rates that change: `100/s for 10s, ramp to 5000/s over 60s`.
+//! Rates that change over time: `100/s for 10s, ramp to 5000/s over 60s`.
 //!
 //! A stage is `RATE for TIME`, `ramp to RATE over TIME` or `ramp from RATE to RATE over TIME`. A ramp without `from`
 //! starts at the rate where the previous stage ended, or at zero if it is the first stage.
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const FORMS: &str = "write `100/s for 10s` or `ramp to 5000/s over 60s`, with a comma between stages";
 
-/// Parses the value of `--rate`: one rate, or stages.
+/// Parses the value of `--rate`, which is one rate or a list of stages.
 ///
 /// # Errors
 /// If the text is neither.
@@ -17,14 +17,14 @@ pub fn pace(text: &str) -> Result<Rate, UnitError> {
     if is_staged(text) { stages(text).map(Rate::Stages) } else { rate(text).map(Rate::Fixed) }
 }
 
-/// Whether `text` looks like stages and not like one rate.
+/// Whether `text` looks like stages and not like a single rate.
 pub fn is_staged(text: &str) -> bool {
     let mut words =
         text.split_whitespace().filter(|word| word.len() > 1 && word.chars().all(char::is_alphabetic));
     text.contains(',') || words.any(|word| nearest(word, ["for", "over", "ramp", "to"]).is_some())
 }
 
-/// Parses stages with commas between them.
+/// Parses stages that are separated by commas.
 ///
 /// # Errors
 /// If a part is not a stage or has no duration, or if all rates are zero.
@@ -64,7 +64,7 @@ pub fn stage(text: &str, before: Option<&Stage>) -> Result<Stage, UnitError> {
     Ok(Stage { from, to, for_ns: time.as_nanos() as u64 })
 }
 
-/// Parses the words after `ramp`. Returns the first rate, the last rate and the time.
+/// Parses the words after `ramp`. Returns the first rate, the last rate and the duration.
 fn ramp(text: &str, words: &[&str], before: Option<&Stage>) -> Result<(f64, f64, String), UnitError> {
     const FORM: &str = "write `ramp to 5000/s over 60s` or `ramp from 100/s to 5000/s over 60s`";
     let refuse = || not_a_stage(text, words, ["from", "to", "over"], FORM.to_owned());
@@ -90,7 +90,7 @@ fn split_at_word(words: &[&str], at: &str) -> Option<(String, String)> {
     (!left.is_empty() && !right.is_empty()).then(|| (left.join(" "), right.join(" ")))
 }
 
-/// The error for text that is not a stage. If a keyword is misspelled, suggests the right one.
+/// Creates the error for text that is not a stage. If a keyword is misspelled, the error suggests the right one.
 fn not_a_stage<const N: usize>(text: &str, words: &[&str], known: [&str; N], help: String) -> UnitError {
     let misspelt = words.iter().find_map(|word| {
         let is_word = word.len() > 1 && word.chars().all(char::is_alphabetic) && !known.contains(word);
@@ -100,7 +100,7 @@ fn not_a_stage<const N: usize>(text: &str, words: &[&str], known: [&str; N], hel
     UnitError::new(format!("`{text}` is not a stage"), help)
 }
 
-/// Checks that stages send something.
+/// Checks that stages cause at least some requests.
 ///
 /// # Errors
 /// If there is no stage, or all rates are zero.

@@ -8,23 +8,25 @@ use std::path::PathBuf;
 /// A request, its weight in the mix, and the checks of its responses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// Unique among the targets; by default method and path.
+    /// Name of the target, unique in the plan; by default its method and path.
     pub name: String,
-    /// Weight in the mix, at least 1: the share of requests is the weight over the sum of weights.
+    /// Weight in the mix, at least 1. The target's share of the requests is its weight divided by the sum of all
+    /// weights.
     pub weight: u32,
     /// Method.
     pub method: String,
     /// Path and query, starting with `/`; a template.
     pub path: String,
-    /// Headers in order; values are templates. Without `host`, requests carry the address as host.
+    /// Headers in order. Values are templates. Without a header `host`, requests send the gateway's or upstream's
+    /// address as host.
     pub headers: Vec<(String, String)>,
     /// Request body.
     pub body: Option<Body>,
     /// Whether templates in the body are expanded.
     pub body_is_template: bool,
-    /// Checks of responses. Without a check of the status, 200 to 399 are accepted.
+    /// Checks of responses. Without a check of the status, statuses from 200 to 399 are accepted.
     pub checks: Vec<Check>,
-    /// Whether bodies differ between responses, so that a gateway's body is not compared with direct's.
+    /// Whether bodies differ between responses. If so, the gateway's body is not compared with direct's body.
     pub varies: bool,
 }
 
@@ -44,7 +46,7 @@ impl Target {
         }
     }
 
-    /// Describes targets: `GET /`, or a mix as `90 % GET /, 10 % login (POST /login)`.
+    /// Describes targets: `GET /` for a single target, or a mix such as `90 % GET /, 10 % login (POST /login)`.
     pub fn describe_all(targets: &[Self]) -> String {
         if let [only] = targets {
             return format!("{} {}", only.method, only.path);
@@ -64,7 +66,7 @@ impl Target {
         f64::from(self.weight) / targets.iter().map(|target| f64::from(target.weight)).sum::<f64>()
     }
 
-    /// Whether a check of the status accepts this one. False if there is no such check.
+    /// Whether a check accepts this status. False if the target has no check of the status.
     pub fn expects_status(&self, status: u16) -> bool {
         self.checks.iter().any(|check| match check {
             Check::Status(ranges) => ranges.iter().any(|(least, most)| (*least..=*most).contains(&status)),
@@ -78,7 +80,7 @@ impl Target {
 pub struct Targets {
     /// At least one target, with unique names.
     pub targets: Vec<Target>,
-    /// Paths of the files that `{{line FILE}}` reads, by the name in the template.
+    /// Paths of the files that `{{line FILE}}` reads, by their name in the template.
     pub files: BTreeMap<String, PathBuf>,
 }
 

@@ -1,7 +1,7 @@
 //! Parsing and printing of values with units: `250ms`, `1000/s`, `64KiB`, `1%`.
 //!
-//! A number without a unit is an error where a unit is needed: `timeout: 3` could mean seconds or milliseconds. The
-//! command line uses the same parsers.
+//! A number without a unit is an error if a unit is needed, because `timeout: 3` could mean seconds or milliseconds.
+//! The command line uses the same parsers.
 
 pub use super::stages::{pace, show_pace, stages};
 use super::{Delay, Metric};
@@ -10,10 +10,11 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// How far `jitter` without an argument moves a request: ±10 % of the interval.
+/// Default of `jitter` without an argument: each request moves by up to ±10 % of the interval.
 pub const DEFAULT_JITTER: f64 = 0.1;
 
-/// Longest duration accepted, a year. A longer one is a typing error, and nanoseconds must fit 64 bits.
+/// Longest duration that is accepted: a year. A longer duration is a typing error, and nanoseconds must fit into 64
+/// bits.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Why a value is not valid, and how to fix it.
@@ -32,11 +33,11 @@ impl UnitError {
     }
 }
 
-/// Units of time and their lengths in nanoseconds, the longest first.
+/// Units of time with their lengths in nanoseconds, the longest first.
 const TIME_UNITS: [(&str, f64); 6] =
     [("h", 3.6e12), ("m", 6e10), ("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0)];
 
-/// Units of size and their lengths in bytes. The first four are used for display, the longest first.
+/// Units of size with their lengths in bytes. The first four are also used for display, the longest first.
 const SIZE_UNITS: [(&str, u64); 7] = [
     ("GiB", 1 << 30),
     ("MiB", 1 << 20),
@@ -47,10 +48,10 @@ const SIZE_UNITS: [(&str, u64); 7] = [
     ("kB", 1_000),
 ];
 
-/// Parses a duration: a number and one of `ns`, `us`, `ms`, `s`, `m`, `h`, as in `250ms` or `1.5s`.
+/// Parses a duration: a number followed by `ns`, `us`, `ms`, `s`, `m` or `h`, as in `250ms` or `1.5s`.
 ///
 /// # Errors
-/// If there is no number, no unit, an unknown unit, a sign, or more than a year.
+/// If there is no number, no unit, an unknown unit or a sign, or the duration is more than a year.
 pub fn duration(text: &str) -> Result<Duration, UnitError> {
     const EXAMPLES: &str = "write a number and a unit, such as 250ms, 5s or 1.5m";
     let (number, unit) =
@@ -93,7 +94,7 @@ pub fn show_duration(duration: Duration) -> String {
 
 const RATE_EXAMPLES: &str = "write requests per second, minute or hour: 1000/s, 60/m, 100/h";
 
-/// Parses a rate into requests per second: a number, `/`, and `s`, `m` or `h`, as in `1000/s` or `60/m`.
+/// Parses a rate into requests per second. A rate is a number, `/`, and `s`, `m` or `h`, as in `1000/s` or `60/m`.
 ///
 /// # Errors
 /// If the text has another form, or the rate is zero.
@@ -135,7 +136,7 @@ pub(crate) fn rate_or_zero(text: &str) -> Result<f64, UnitError> {
     Ok(number / seconds)
 }
 
-/// Shows a rate given in requests per second.
+/// Shows a rate; the argument is in requests per second.
 pub fn show_rate(per_second: f64) -> String {
     let rounded = (per_second * 1000.0).round() / 1000.0;
     if rounded == per_second {
@@ -150,7 +151,8 @@ pub fn show_rate(per_second: f64) -> String {
     format!("{per_second}/s")
 }
 
-/// Parses a size into bytes: a number and one of `B`, `KiB`, `MiB`, `GiB` (1024) or `kB`, `MB`, `GB` (1000).
+/// Parses a size into bytes. A size is a number followed by `B`, `KiB`, `MiB`, `GiB` (powers of 1024) or `kB`, `MB`,
+/// `GB` (powers of 1000).
 ///
 /// # Errors
 /// If there is no number, no unit, an unknown unit, or a fraction of a byte.
@@ -186,7 +188,7 @@ pub fn size(text: &str) -> Result<u64, UnitError> {
     Ok(total as u64)
 }
 
-/// Shows a size in the largest unit that divides it: `64KiB`, `1000B`.
+/// Shows a size in the largest unit that divides it without remainder: `64KiB`, `1000B`.
 pub fn show_size(bytes: u64) -> String {
     let (unit, length) = SIZE_UNITS[..4]
         .iter()
@@ -198,7 +200,7 @@ pub fn show_size(bytes: u64) -> String {
 /// Parses a share: a percentage (`1%`) or a number from 0 to 1 (`0.01`).
 ///
 /// # Errors
-/// If it is not a number, or outside 0 to 1.
+/// If the text is not a number, or the share is outside 0 to 1.
 pub fn share(text: &str) -> Result<f64, UnitError> {
     let value = match split(text) {
         Some((number, "%")) => number / 100.0,
@@ -232,7 +234,7 @@ pub fn show_share(share: f64) -> String {
 /// Parses arrivals: `constant`, `jitter` (±10 %), `jitter(25%)` or `poisson`.
 ///
 /// # Errors
-/// If it is none of these, or the jitter is outside 0 to 100 %.
+/// If the text is none of these, or the jitter is outside 0 to 100 %.
 pub fn arrivals(text: &str) -> Result<Arrivals, UnitError> {
     match call(text) {
         Some(("constant", None)) => Ok(Arrivals::Constant),
@@ -263,7 +265,7 @@ pub fn show_arrivals(arrivals: Arrivals) -> String {
 impl FromStr for Delay {
     type Err = UnitError;
 
-    /// `2ms`, `uniform(1ms, 5ms)`, `exponential(2ms)` or `choice(99% 0ms, 1% 50ms)`.
+    /// Parses `2ms`, `uniform(1ms, 5ms)`, `exponential(2ms)` or `choice(99% 0ms, 1% 50ms)`.
     fn from_str(text: &str) -> Result<Self, UnitError> {
         match call(text) {
             Some(("uniform", Some(arguments))) => uniform(text, arguments),
@@ -327,7 +329,7 @@ fn choice(arguments: &str) -> Result<Delay, UnitError> {
         choices.push((share(of_all)?, duration(delay)?));
     }
     let sum: f64 = choices.iter().map(|(share, _)| share).sum();
-    // The tolerance accepts 33.3333333 %, three times.
+    // The tolerance allows three shares of 33.3333333 % each.
     if (sum - 1.0).abs() > 1e-9 {
         return Err(UnitError::new(
             format!("the shares add up to {}", show_share(sum)),
@@ -356,8 +358,8 @@ impl fmt::Display for Delay {
     }
 }
 
-/// Parses a budget's limit in the unit of its metric. A time gives microseconds, a size bytes, a ratio or a share a
-/// number.
+/// Parses a budget's limit in the unit of its metric. Times are returned in microseconds, sizes in bytes, and ratios
+/// and shares as numbers.
 ///
 /// # Errors
 /// If the limit is not in the metric's unit.
@@ -390,10 +392,10 @@ pub fn show_budget_value(metric: Metric, value: f64) -> String {
     }
 }
 
-/// Parses a change: a percentage with a sign. Returns a share.
+/// Parses a change, which is a percentage with a sign. Returns it as a share.
 ///
 /// # Errors
-/// If it is not a signed percentage, or −100 % or less.
+/// If the text is not a percentage with a sign, or is −100 % or less.
 pub fn change(text: &str) -> Result<f64, UnitError> {
     let text = text.trim();
     let (sign, rest) = match text.strip_prefix('+') {
@@ -415,19 +417,19 @@ pub fn change(text: &str) -> Result<f64, UnitError> {
 
 /// Shows a change in plan syntax: `+10%`.
 pub fn show_change(change: f64) -> String {
-    // Rounded to 0.01 %, because 0.1 × 100 is not exactly 10.
+    // Round to 0.01 %, because 0.1 × 100 is not exactly 10.
     let percent = (change * 1e4).round() / 1e2;
     if percent < 0.0 { format!("{percent}%") } else { format!("+{percent}%") }
 }
 
-/// Scheme, host and port of a URL.
+/// The scheme, host and port of a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
     /// Whether the scheme is `https`.
     pub tls: bool,
-    /// A name, or an IP address without brackets.
+    /// A host name, or an IP address without brackets.
     pub host: String,
-    /// Port, not 0.
+    /// Port number, never 0.
     pub port: u16,
 }
 
@@ -444,7 +446,7 @@ impl fmt::Display for Origin {
 /// Parses `http://host:port` and `https://host:port`. The port defaults to 80 or 443.
 ///
 /// # Errors
-/// If the scheme is another, the host or port is not valid, or the URL has a path, a query or a user.
+/// If the scheme is not one of these, the host or port is not valid, or the URL has a path, a query or a user.
 pub fn origin(url: &str) -> Result<Origin, UnitError> {
     const FORM: &str = "write http://host:port or https://host:port";
     let refuse = |why: &str, help: String| UnitError::new(format!("the URL `{url}` {why}"), help);
@@ -510,7 +512,7 @@ pub fn cpu_list(text: &str) -> Result<Vec<u32>, UnitError> {
     Ok(cpus)
 }
 
-/// The known name that is closest to `typed`, if one is close enough to suggest.
+/// The known name that is most similar to `typed`; `None` if no name is similar enough to suggest.
 pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let typed = typed.to_ascii_lowercase();
     known
@@ -530,7 +532,7 @@ fn split(text: &str) -> Option<(f64, &str)> {
     Some((number, text[end..].trim_start()))
 }
 
-/// Splits `name(arguments)` into name and arguments. A bare `name` has none.
+/// Splits `name(arguments)` into name and arguments. A bare `name` has no arguments.
 fn call(text: &str) -> Option<(&str, Option<&str>)> {
     let text = text.trim();
     match text.split_once('(') {

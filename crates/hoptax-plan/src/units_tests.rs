@@ -1,4 +1,4 @@
-//! Tables: text that is accepted, error messages, text that is shown.
+//! Tables of accepted texts, of error messages, and of texts that are shown.
 
 use super::*;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 /// The service behind the gateways.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Upstream {
-    /// `hoptax upstream`, started and stopped by the run.
+    /// The built-in upstream, `hoptax upstream`. The run starts and stops it.
     BuiltIn(BuiltInUpstream),
     /// An upstream that already runs.
     Running(Running),
@@ -15,7 +15,7 @@ pub enum Upstream {
 /// Settings of the built-in upstream.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BuiltInUpstream {
-    /// Listeners, each with its own port and thread.
+    /// Number of listeners, each with its own port and thread.
     pub instances: u32,
     /// Status of responses.
     pub status: u16,
@@ -25,30 +25,30 @@ pub struct BuiltInUpstream {
     pub body: Body,
     /// Delay of each response.
     pub delay: Delay,
-    /// Share of requests, 0 to 1, that get status 500.
+    /// Share of requests, 0 to 1, that are answered with status 500.
     pub failures: f64,
-    /// Port of the first instance; the others follow. If absent, the kernel chooses.
+    /// Port of the first instance; the other instances use the ports after it. If absent, the kernel chooses the ports.
     pub port: Option<u16>,
 }
 
 /// Delay of a response.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Delay {
-    /// Always the same; can be zero.
+    /// Always the same delay, which can be zero.
     Fixed(Duration),
-    /// Uniform between two bounds.
+    /// Uniformly distributed between two bounds.
     Uniform {
-        /// Least.
+        /// The lower bound.
         from: Duration,
-        /// Most.
+        /// The upper bound.
         to: Duration,
     },
-    /// Exponential.
+    /// Exponentially distributed.
     Exponential {
         /// Mean.
         mean: Duration,
     },
-    /// One of several durations, each with its share; shares add up to 1.
+    /// One of several durations. Each has its share of the responses; all shares add up to 1.
     Choice(Vec<(f64, Duration)>),
 }
 

@@ -1,7 +1,7 @@
 //! Reads files that users name, up to a size limit.
 //!
-//! A plan may be `/dev/urandom` by mistake, a body may be a pipe without a writer, a run directory may be
-//! someone else's. Each is refused at once with an error, before it uses up memory or blocks.
+//! A plan may be `/dev/urandom` by mistake, a body may be a pipe without a writer, and a run directory may come from
+//! someone else. Such a file is refused with an error before it uses up memory or blocks.
 
 use rustix::fs::{Mode, OFlags};
 use std::fs::{self, File};
@@ -37,7 +37,7 @@ pub const TRIALS: u64 = 4 * GIB;
 /// count as files. Other devices, sockets and named pipes do not.
 ///
 /// # Errors
-/// If it is not such a file, is larger, or cannot be read. The message says what to do unless that is obvious.
+/// If `path` is not such a file, is too large, or cannot be read. The message says what to do unless that is obvious.
 pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let found = fs::metadata(path)?;
     let kind = found.file_type();
@@ -64,7 +64,7 @@ pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
 /// Reads at most `most` bytes from standard input.
 ///
 /// # Errors
-/// If it is a device other than a terminal, is longer, or cannot be read.
+/// If standard input is a device other than a terminal, is too long, or cannot be read.
 pub fn read_stdin(most: u64) -> io::Result<Vec<u8>> {
     let stdin = io::stdin();
     let file = File::from(stdin.as_fd().try_clone_to_owned()?);
@@ -110,7 +110,7 @@ fn bounded(from: impl Read, length: u64, most: u64) -> io::Result<Vec<u8>> {
     Err(io::Error::new(ErrorKind::FileTooLarge, message))
 }
 
-/// Opens an anonymous pipe. A named pipe could block forever without a writer.
+/// Opens an anonymous pipe. A named pipe is refused, because it could block forever without a writer.
 fn unnamed_pipe(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let pipe: OwnedFd = rustix::fs::open(path, flags, Mode::empty())?;
@@ -123,7 +123,7 @@ fn unnamed_pipe(path: &Path) -> io::Result<File> {
     Ok(File::from(pipe))
 }
 
-/// Whether it is a device other than `/dev/null`, which ends at once (Linux:
+/// Whether `found` is a device other than `/dev/null`. Reading from `/dev/null` ends at once (Linux:
 /// Documentation/admin-guide/devices.txt).
 fn is_endless(found: &fs::Metadata) -> bool {
     let kind = found.file_type();
@@ -132,7 +132,7 @@ fn is_endless(found: &fs::Metadata) -> bool {
 }
 
 fn text(bytes: Vec<u8>) -> io::Result<String> {
-    // The message of `std::fs::read_to_string`.
+    // The same message as from `std::fs::read_to_string`.
     String::from_utf8(bytes)
         .map_err(|_| io::Error::new(ErrorKind::InvalidData, "stream did not contain valid UTF-8"))
 }

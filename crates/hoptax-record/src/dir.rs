@@ -79,7 +79,7 @@ pub enum DirError {
 }
 
 impl DirError {
-    /// An error about a record with unknown content.
+    /// The error for a record whose content this hoptax does not understand.
     pub fn foreign(path: &Path, why: &impl std::fmt::Display) -> Self {
         Self::Foreign { path: path.to_path_buf(), source: serde::de::Error::custom(why) }
     }
@@ -99,7 +99,8 @@ impl RunDir {
             .write(true)
             .open(path.join(TRIALS))
             .map_err(|source| DirError::Write { path: path.join(TRIALS), source })?;
-        // Services start in directories below this one and may change theirs, so the path must be absolute.
+        // The path must be absolute: services start in directories below this one, and may change their working
+        // directory.
         let path = path.canonicalize().map_err(failed)?;
         Ok(Self { path, trials })
     }
@@ -190,7 +191,8 @@ pub fn read_run(path: &Path) -> Result<RunRecord, DirError> {
     read_record(&path.join(RUN))
 }
 
-/// Bytes that are read back of a rendered file. The first routes of a thousand show what the others are like.
+/// Maximum number of bytes to read of a rendered file. Of a thousand routes, the first ones show what the others are
+/// like.
 const MOST_RENDERED: usize = 16 << 10;
 
 /// A rendered configuration file that a gateway ran with.
@@ -200,7 +202,7 @@ pub struct RenderedFile {
     pub gateway: String,
     /// Name below the gateway's directory.
     pub name: String,
-    /// Content; of a long file the beginning.
+    /// The content, or only the beginning of a long file.
     pub text: String,
     /// Number of bytes left out at the end.
     pub left_out: usize,
@@ -268,7 +270,7 @@ fn read_trials(bytes: &[u8]) -> (Vec<TrialRecord>, Vec<String>) {
     (trials, unreadable)
 }
 
-/// Creates a directory of this name, or with the first free number appended.
+/// Creates a directory with this name. If the name is taken, appends the first free number.
 fn fresh(below: &Path, name: &str) -> io::Result<PathBuf> {
     for number in 1u32.. {
         let path = below.join(if number == 1 { name.to_owned() } else { format!("{name}-{number}") });

@@ -1,4 +1,4 @@
-//! Metrics that budgets limit, comparisons compare, and taxes and prices consist of, with their properties.
+//! The metrics used in budgets, comparisons, taxes and prices, and their properties.
 
 use serde::{Deserialize, Serialize};
 
@@ -52,7 +52,7 @@ pub enum Quantity {
     Rate,
     /// Bytes.
     Bytes,
-    /// A throughput ÷ another one: 1 for no loss.
+    /// A throughput ÷ another throughput; 1 means no loss.
     Ratio,
     /// A part of a whole, 0 to 1.
     Share,
@@ -67,7 +67,7 @@ struct Properties {
     quantity: Quantity,
     /// The percentile of response times, 0 to 1.
     quantile: Option<f64>,
-    /// The metric of one contender that this one compares with direct's.
+    /// For a metric that compares a gateway with direct: the metric that is measured for each of the two.
     plain: Option<Metric>,
 }
 
@@ -161,7 +161,8 @@ impl Metric {
         self.properties().quantile
     }
 
-    /// The metric of one contender that this one compares with direct's; absent if it does not need direct.
+    /// For a metric that compares a gateway with direct: the metric that is measured for each of the two. Absent for
+    /// other metrics.
     pub fn plain(self) -> Option<Self> {
         self.properties().plain
     }

@@ -13,7 +13,7 @@ use hoptax_record::report::HostLooks;
 use std::time::{Duration, UNIX_EPOCH};
 
 impl Model {
-    /// The model of a run. `unreadable` are the skipped lines of the records, in words.
+    /// The model of a run. `unreadable` describes the lines of the records that were skipped.
     pub fn new(run: &RunRecord, trials_recorded: usize, analysis: Analysis, unreadable: &[String]) -> Self {
         let ended = run.ended.as_ref();
         let answer = sentence::answer(run, &analysis);
@@ -50,7 +50,7 @@ impl Model {
         }
     }
 
-    /// The model of a run directory that was read.
+    /// The model of a run that was read from its directory.
     pub fn of(run: &Run) -> Self {
         let analysis = analyse(&run.record, &run.trials);
         let model = Self::new(&run.record, run.trials.len(), analysis, &run.unreadable);
@@ -58,7 +58,7 @@ impl Model {
     }
 }
 
-/// Rounds planned; with `trials: auto`, rounds started.
+/// Number of planned rounds. With `trials: auto`, the number of rounds that were started.
 fn rounds(run: &RunRecord, analysis: &Analysis) -> u32 {
     match run.plan.trials {
         _ if analysis.cases.is_empty() => 0,
@@ -70,7 +70,7 @@ fn rounds(run: &RunRecord, analysis: &Analysis) -> u32 {
     }
 }
 
-/// Why `trials: auto` started no further round.
+/// The reason why `trials: auto` started no further round.
 fn why_stopped(run: &RunRecord) -> Option<String> {
     let Trials::Auto(auto) = run.plan.trials else { return None };
     let within = Scale::percent().value(auto.within);
@@ -107,7 +107,7 @@ fn notes(run: &RunRecord, trials_recorded: usize, unreadable: &[String]) -> Vec<
     notes
 }
 
-/// What is unknown about an upstream that hoptax did not start.
+/// Describes what is unknown about an upstream that hoptax did not start.
 fn about_upstream(upstream: &Running) -> String {
     let url = &upstream.url;
     let unwatched = upstream.pid.is_none();

@@ -1,10 +1,10 @@
-//! Style and scripts of the report's page that the server's pages are built from too.
+//! Styles and scripts of the report page. The server's pages use them too.
 
-/// The style.
+/// The style sheet.
 pub const STYLE: &str = include_str!("../assets/report/report.css");
 /// The chart library, built by `scripts/chart-library.sh`.
 pub const CHARTS: &str = include_str!("../assets/vendor/echarts.min.js");
-/// How numbers are written.
+/// The script that formats numbers.
 pub const NUMBERS: &str = include_str!("../assets/report/numbers.js");
-/// What charts look like.
+/// The script that defines the colours, fonts and marks of charts.
 pub const LOOKS: &str = include_str!("../assets/report/looks.js");

@@ -1,4 +1,4 @@
-//! Results of capacity searches in each format: the highest rate that each contender holds under each objective.
+//! Results of capacity searches, in each format: the highest rate at which each objective holds for each contender.
 
 use super::charts;
 use super::format::Scale;
@@ -8,13 +8,13 @@ use hoptax_analysis::{Analysis, Capacity, Limit, Load};
 use hoptax_record::report::Summary;
 use minijinja::{Value, context};
 
-/// The page's section about searches.
+/// Template of the page's section about searches.
 pub(super) const TEMPLATE: &str = include_str!("../assets/report/capacity.html");
 
-/// Headings, after the gateway's name.
+/// Headings of the table, after the gateway's name.
 const HEADINGS: [&str; 4] = ["requests/s", "of direct", "confirmed", "limit"];
 
-/// The cells of one row, in the order of [`HEADINGS`].
+/// The cells of a row, in the order of [`HEADINGS`].
 fn cells(one: &Capacity) -> [String; 4] {
     let none = || "–".to_owned();
     let rate = match (&one.rate, one.below) {
@@ -49,13 +49,13 @@ fn value(rate: f64) -> String {
     Scale::of_throughput(rate).value(rate)
 }
 
-/// A rate with its interval, after `≥` if the contender may hold more.
+/// A rate with its interval. It begins with `≥` if the real capacity may be higher.
 fn rate_in_words(rate: &hoptax_stats::Estimate, at_least: bool) -> String {
     let scale = Scale::of_throughput(rate.estimate);
     let sign = if at_least { "≥ " } else { "" };
     let interval = match (rate.low, rate.high) {
         (Some(low), Some(high)) => format!(" ({})", scale.interval(low, high)),
-        // Not `1,000 (from 1,000)`.
+        // Avoids `1,000 (from 1,000)`.
         (Some(low), None) if scale.number(low) != scale.number(rate.estimate) => {
             format!(" (from {})", scale.number(low))
         }
@@ -64,7 +64,7 @@ fn rate_in_words(rate: &hoptax_stats::Estimate, at_least: bool) -> String {
     format!("{sign}{}{interval}", scale.value(rate.estimate))
 }
 
-/// The load points that were searched, with the results.
+/// The load points that are searches, with their results.
 fn searches(model: &Model) -> Vec<(&Load, Vec<&Capacity>)> {
     let mut searches: Vec<(&Load, Vec<&Capacity>)> = Vec::new();
     for one in &model.capacity {
@@ -87,7 +87,8 @@ fn objectives<'m>(found: &[&'m Capacity]) -> Vec<&'m str> {
     objectives
 }
 
-/// For a terminal: one block per search with a table per objective. Empty without searches.
+/// Formats the searches for a terminal: a block for each search, with a table for each objective. Empty if there are no
+/// searches.
 pub(super) fn terminal(model: &Model, width: usize) -> String {
     let mut text = String::new();
     for (load, found) in searches(model) {
@@ -107,7 +108,7 @@ pub(super) fn terminal(model: &Model, width: usize) -> String {
     text
 }
 
-/// A table of at most `width` columns; some cells are dropped if they do not fit.
+/// A table of at most `width` columns. If the cells do not all fit, some are dropped.
 fn table(rows: &[(&str, [String; 4])], width: usize) -> Vec<String> {
     let length = |text: &str| text.chars().count();
     let names = rows.iter().map(|(name, _)| length(name)).max().unwrap_or(0).max("gateway".len());
@@ -116,7 +117,7 @@ fn table(rows: &[(&str, [String; 4])], width: usize) -> Vec<String> {
     };
     let widths: Vec<usize> = (0..HEADINGS.len()).map(widest).collect();
     let total = |columns: &[usize]| names + columns.iter().map(|column| 2 + widths[*column]).sum::<usize>();
-    // The confirmation is dropped first, then the share of direct, then the limit.
+    // Cells are dropped in this order: the confirmation, the share of direct, the limit.
     let shown = [&[0, 1, 2, 3][..], &[0, 1, 3], &[0, 3], &[0]];
     let shown = shown.into_iter().find(|columns| total(columns) <= width).unwrap_or(&[0]);
     let line = |name: &str, cell: &dyn Fn(usize) -> String| {
@@ -134,7 +135,7 @@ fn table(rows: &[(&str, [String; 4])], width: usize) -> Vec<String> {
     lines
 }
 
-/// The same as Markdown.
+/// Formats the searches as Markdown. Empty if there are no searches.
 pub(super) fn markdown(model: &Model) -> String {
     let mut text = String::new();
     for (load, found) in searches(model) {
@@ -152,7 +153,7 @@ pub(super) fn markdown(model: &Model) -> String {
     text
 }
 
-/// Values for the page's template.
+/// The values that the page's template needs.
 pub(super) fn html(model: &Model) -> Vec<Value> {
     let of = |(load, found): (&Load, Vec<&Capacity>)| {
         let row = |one: &&Capacity| {
@@ -168,8 +169,8 @@ pub(super) fn html(model: &Model) -> Vec<Value> {
     searches(model).into_iter().map(of).collect()
 }
 
-/// Adds the rates that each gateway holds. They replace the sentence of a gateway that was only searched, and become a
-/// detail of one that was also measured in rounds.
+/// Adds the rates from searches to the summaries. If a gateway was only searched, its rates replace its sentence. If it
+/// was also measured in rounds, its rates become a detail of the sentence.
 pub(super) fn add_sentences(mut summaries: Vec<Summary>, analysis: &Analysis) -> Vec<Summary> {
     for summary in &mut summaries {
         let of_gateway = || analysis.capacity.iter().filter(|one| one.gateway == summary.gateway);
@@ -187,7 +188,7 @@ pub(super) fn add_sentences(mut summaries: Vec<Summary>, analysis: &Analysis) ->
     summaries
 }
 
-/// `8.21 k (7.9–8.6) requests/s under p99 < 10ms, 41 % (39–44) of direct`.
+/// The capacity in words: `8.21 k (7.9–8.6) requests/s under p99 < 10ms, 41 % (39–44) of direct`.
 fn holds(one: &Capacity) -> Option<String> {
     let slo = &one.slo;
     let Some(rate) = &one.rate else {

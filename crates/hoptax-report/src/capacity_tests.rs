@@ -1,4 +1,4 @@
-//! Results of searches, in each format.
+//! Tests the results of searches in each format.
 
 use crate::fixture::Reported as _;
 use crate::html::words;
@@ -8,7 +8,8 @@ use hoptax_plan::Objective;
 use hoptax_record::StepPurpose;
 use std::time::Duration;
 
-/// Direct holds 8,000/s and nginx 3,000/s below 10 ms, nginx 1,500/s below 2 ms; each with a few rates tried.
+/// A run with searches. Below 10 ms, direct holds 8,000/s and nginx holds 3,000/s. Below 2 ms, nginx holds 1,500/s.
+/// Each contender was tried at a few rates.
 fn searched() -> Run {
     let mut point = searched_point();
     let search = point.search.as_mut().expect("a search");
@@ -86,7 +87,7 @@ fn csv_has_a_line_for_each_gateway_and_objective() {
         ",findings,objective,capacity,capacity_low,capacity_high,capacity_below,capacity_limited_by"
     ));
     assert!(lines[4].starts_with("nginx,") && lines[4].ends_with(",,gateway"), "{text}");
-    // The load's label contains commas, and is quoted.
+    // The load's label is quoted, because it contains commas.
     let commas = |line: &str| line.split('"').step_by(2).collect::<String>().matches(',').count();
     assert!(lines.iter().all(|line| commas(line) == commas(lines[0])), "{text}");
 }

@@ -1,4 +1,4 @@
-//! Comparisons in each format: the verdict first, then the rows that it rests on.
+//! Comparisons in each format. The verdict comes first, and then the rows that it is based on.
 
 use super::document;
 use super::figures::{change, figure, value};
@@ -9,10 +9,11 @@ use hoptax_record::report;
 use hoptax_stats::Estimate;
 use serde::Serialize;
 
-/// Marks rows that are not distinguishable, as in a run's table.
+/// Marks rows whose difference is not distinguishable from noise, as in the table of a run.
 const MARK: &str = "~";
 
-/// Tables for a terminal. Without `all`, rows that are neither headline rows nor distinguishable are only counted.
+/// Tables for a terminal. If `all` is false, only headline rows and distinguishable differences are listed. The other
+/// rows are counted.
 pub fn terminal(comparison: &Comparison, width: u16, all: bool) -> String {
     let width = usize::from(width);
     let mut text = wrapped(&headline(comparison), width);
@@ -45,7 +46,8 @@ pub fn terminal(comparison: &Comparison, width: u16, all: bool) -> String {
     text
 }
 
-/// For a pull request: the verdict, a table of the rows that it rests on, the other rows folded away.
+/// Markdown for a pull request: the verdict, a table of the rows that it is based on, and the other rows in a folded
+/// part.
 pub fn markdown(comparison: &Comparison) -> String {
     let mut text = format!("**{}**\n\n", inline(&headline(comparison)));
     for line in reasons(comparison) {
@@ -69,38 +71,38 @@ pub fn markdown(comparison: &Comparison) -> String {
     text
 }
 
-/// All of it as JSON.
+/// The complete comparison as JSON.
 pub fn json(comparison: &Comparison) -> String {
     let mut text = serde_json::to_string_pretty(&document::comparison(comparison)).expect("only string keys");
     text.push('\n');
     text
 }
 
-/// A comparison in words, for pages with a layout of their own.
+/// The texts of a comparison, for pages with their own layout.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Words {
     /// The verdict in a sentence.
     pub headline: String,
-    /// The rows that the verdict rests on, in sentences.
+    /// Sentences about the rows that the verdict is based on.
     pub reasons: Vec<String>,
-    /// What weakens the verdict.
+    /// Sentences about the weaknesses of the verdict.
     pub caveats: Vec<String>,
-    /// How many rows would show a difference by chance.
+    /// A sentence that says how many rows would show a difference by chance.
     pub chance: String,
-    /// Every case and metric.
+    /// The texts of all rows: every case and metric.
     pub rows: Vec<RowWords>,
 }
 
-/// A row in words.
+/// The texts of a row.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RowWords {
     /// The load point.
     pub load: String,
-    /// The gateway, or both.
+    /// Label of the gateway, or of both gateways.
     pub gateway: String,
     /// The metric.
     pub metric: &'static str,
-    /// Its unit.
+    /// Unit of the metric.
     pub unit: &'static str,
     /// The first subject's figure with its interval.
     pub before: String,
@@ -108,17 +110,17 @@ pub struct RowWords {
     pub after: String,
     /// The change, with its interval.
     pub change: String,
-    /// The change as a share of the first subject's figure; absent if `change` is a difference.
+    /// The change as a share of the first subject's figure. Absent if `change` is a difference instead.
     pub relative: Option<report::Estimate>,
     /// The row's verdict.
     pub verdict: Verdict,
-    /// Whether the overall verdict rests on this row.
+    /// True if the overall verdict is based on this row.
     pub stands: bool,
-    /// Whether the row is shown without `--all`.
+    /// True if the row is shown without `--all`.
     pub told: bool,
 }
 
-/// A comparison in words.
+/// Puts a comparison into words.
 pub fn words(comparison: &Comparison) -> Words {
     let of = |row: &Row| {
         let cell = |estimate: &Option<Estimate>| {
@@ -147,10 +149,10 @@ pub fn words(comparison: &Comparison) -> Words {
     }
 }
 
-/// A figure of a metric with its interval, in words.
+/// Formats a figure of a metric with its interval.
 pub fn figure_of(metric: Metric, estimate: f64, interval: Option<(f64, f64)>) -> String {
     let (low, high) = interval.unzip();
-    // Points of a trend do not record their number of trials. 1 makes the text say `one trial`.
+    // The points of a trend do not record their number of trials. A value of 1 makes the text say `one trial`.
     figure(metric, &Estimate { estimate, low, high, trials: if interval.is_some() { 2 } else { 1 } })
 }
 
@@ -168,7 +170,7 @@ fn headline(comparison: &Comparison) -> String {
     }
 }
 
-/// The rows that the verdict rests on, in sentences.
+/// Sentences about the rows that the verdict is based on.
 fn reasons(comparison: &Comparison) -> Vec<String> {
     let carrying = comparison.rows.iter().filter(|row| row.is_significant());
     carrying
@@ -190,7 +192,7 @@ fn caveats(comparison: &Comparison) -> Vec<String> {
     forced.chain(void).chain(comparison.warnings.iter().cloned()).collect()
 }
 
-/// How many rows would show a difference by chance, and the limits of comparing two runs.
+/// Says how many rows would show a difference by chance, and what a comparison of two runs cannot show.
 fn chance(comparison: &Comparison) -> String {
     let rows = comparison.rows.len();
     let expected = super::format::number(comparison.expected_by_chance);
@@ -206,7 +208,7 @@ fn chance(comparison: &Comparison) -> String {
     text
 }
 
-/// Whether a row is shown without `--all`.
+/// True if a row is shown without `--all`.
 fn is_shown(row: &Row) -> bool {
     row.headline || row.verdict != Verdict::NotDistinguishable
 }
@@ -218,13 +220,13 @@ fn labels(row: &Row) -> String {
     }
 }
 
-/// The change as a share of the first subject's figure. Absent if several trials give no interval: the first subject's
-/// figure may then be zero.
+/// The change as a share of the first subject's figure. `None` if it has no interval in spite of several trials,
+/// because the first figure may then be zero.
 fn relative(row: &Row) -> Option<&Estimate> {
     row.change.as_ref().filter(|changed| changed.interval().is_some() || changed.trials == 1)
 }
 
-/// A change in percent if it has one, else the difference.
+/// The change in per cent if there is one. Otherwise the difference.
 fn amount(row: &Row) -> String {
     match relative(row) {
         Some(changed) => change(changed),

@@ -1,4 +1,4 @@
-//! The report as CSV: one line per case, then one per capacity. RFC 4180; every time is in µs.
+//! The report as CSV (RFC 4180): one line for each case, then one line for each capacity. Every time is in µs.
 
 use super::Model;
 use hoptax_analysis::{Capacity, Case, Difference, Load, Price};
@@ -6,7 +6,7 @@ use hoptax_plan::Metric;
 use hoptax_stats::{Estimate, Statistic};
 use serde::Serialize;
 
-/// The report as CSV, with a line of headings. Cells of figures that were not measured are empty.
+/// The report as CSV, with a line of headings. If a figure was not measured, its cell is empty.
 pub fn csv(model: &Model) -> String {
     let mut text = line(headings().iter().map(String::as_str));
     let headings = headings().len();
@@ -84,11 +84,11 @@ fn headings() -> Vec<String> {
     names
 }
 
-/// Columns that only lines of a capacity fill.
+/// Columns that are filled only in the lines of capacities.
 const CAPACITY: [&str; 6] =
     ["objective", "capacity", "capacity_low", "capacity_high", "capacity_below", "capacity_limited_by"];
 
-/// The line of a capacity: gateway and load, then the columns of [`CAPACITY`] at the end.
+/// The line of a capacity: gateway and load, then empty cells, then the columns of [`CAPACITY`].
 fn of_capacity(one: &Capacity, headings: usize) -> Vec<String> {
     let trials = one.rate.as_ref().map(|rate| rate.trials.to_string()).unwrap_or_default();
     let mut cells = about(&one.gateway, &one.load);
@@ -102,7 +102,7 @@ fn of_capacity(one: &Capacity, headings: usize) -> Vec<String> {
     cells
 }
 
-/// The first columns: gateway and load.
+/// The first columns of a line, which contain gateway and load.
 fn about(gateway: &str, load: &Load) -> Vec<String> {
     vec![
         gateway.to_owned(),
@@ -123,14 +123,14 @@ fn three(estimate: Option<&Estimate>) -> [String; 3] {
     ]
 }
 
-/// The verdict of a difference, in the words of every other format.
+/// The verdict on a difference, in the same words as in the other formats.
 fn verdict(difference: Option<&Difference>) -> String {
     difference
         .map_or("", |one| if one.distinguishable { "distinguishable" } else { "not distinguishable" })
         .into()
 }
 
-/// A difference, the ends of its interval, and the verdict.
+/// A difference, the two ends of its interval, and the verdict.
 fn four(difference: Option<&Difference>) -> Vec<String> {
     let mut cells = three(difference.map(|one| &one.estimate)).to_vec();
     cells.push(verdict(difference));
@@ -172,7 +172,7 @@ fn cells(model: &Model, case: &Case) -> Vec<String> {
     cells
 }
 
-/// Features, the gateway without them, and their prices.
+/// Columns for the features, the gateway without them, and their prices.
 fn of_price(model: &Model, case: &Case) -> Vec<String> {
     let is_own = |row: &&Price| row.gateway == case.gateway && row.load.index == case.load.index;
     let price = model.prices.rows.iter().find(is_own);
@@ -186,7 +186,7 @@ fn of_price(model: &Model, case: &Case) -> Vec<String> {
     cells
 }
 
-/// A value's name in JSON.
+/// The name of a value in JSON.
 fn name(word: &impl Serialize) -> String {
     serde_json::to_value(word).ok().and_then(|name| Some(name.as_str()?.to_string())).unwrap_or_default()
 }
@@ -221,7 +221,7 @@ mod tests {
         assert!(text.contains("\"exited, it said \"\"no\"\"\""), "{text}");
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 4);
-        // Each line of this run has one quoted cell with one comma: the load's label, or envoy's failure.
+        // Each line of this run contains one quoted cell with one comma: the load's label, or the failure of envoy.
         let commas: Vec<usize> = lines.iter().map(|line| line.matches(',').count()).collect();
         assert_eq!(commas, [commas[0], commas[0] + 1, commas[0] + 1, commas[0] + 2]);
         let mut failing = Run::closed(1);

@@ -1,4 +1,4 @@
-//! What clients saw around the plan's events: a section per case, a line or row per event.
+//! Shows what clients saw around the plan's events. Each case has a section, and each event has a line or a row.
 
 use super::format::{Scale, grouped};
 use super::model::Model;
@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 
 pub(super) const HEADING: &str = "Around the events";
 
-/// What the figures cover.
+/// Explains what time the figures cover.
 const NOTE: &str = "Around: from the start of an event until 1 s after it was done, over all trials. Quiet: the rest of the \
                     same trials. The case's figures above include both. Vertical lines in the throughput charts mark the \
                     events.";
@@ -26,7 +26,8 @@ const COLUMNS: [&str; 8] = [
     "connections replaced around (quiet)",
 ];
 
-/// For the terminal, not wrapped yet: the heading, a line per event, the note. Empty without events.
+/// Lines for the terminal, not wrapped yet: the heading, a line for each event, and the note. Empty if there are no
+/// events.
 pub(super) fn terminal(model: &Model) -> Vec<String> {
     let mut lines = Vec::new();
     for case in eventful(model) {
@@ -38,7 +39,7 @@ pub(super) fn terminal(model: &Model) -> Vec<String> {
     std::iter::once(format!("{HEADING}:")).chain(lines).chain([NOTE.to_owned()]).collect()
 }
 
-/// A Markdown table for each case; empty without events.
+/// A Markdown table for each case. Empty if there are no events.
 pub(super) fn markdown(model: &Model) -> String {
     let mut text = String::new();
     for case in eventful(model) {
@@ -52,7 +53,7 @@ pub(super) fn markdown(model: &Model) -> String {
     if text.is_empty() { text } else { format!("{text}\n{NOTE}\n") }
 }
 
-/// A section of the page with a table per case; empty without events.
+/// A section of the page, with a table for each case. Empty if there are no events.
 pub(super) fn html(model: &Model) -> String {
     let mut page = String::new();
     let cells = |tag: &str, cells: &[String]| -> String {
@@ -82,7 +83,7 @@ fn time(estimate: &Estimate) -> String {
     with_interval(estimate, Scale::of_us(estimate.estimate))
 }
 
-/// The slowest response. A maximum has no interval, so none is shown.
+/// The response time of the slowest response. A maximum has no interval, so no interval is shown.
 fn longest(stretch: &Stretch) -> Option<String> {
     stretch.slowest_us.map(|slowest| Scale::of_us(slowest.estimate).value(slowest.estimate))
 }
@@ -113,7 +114,7 @@ fn sentence(event: &EventFigures) -> String {
     parts.join("; ")
 }
 
-/// `3 of 480 requests failed (3 were refused a connection)`.
+/// The failed requests in words: `3 of 480 requests failed (3 were refused a connection)`.
 fn failed(stretch: &Stretch) -> String {
     let all = grouped((stretch.completed + stretch.failed) as f64);
     let lost = stretch.failed + stretch.not_ok;

@@ -1,11 +1,11 @@
-//! Figures of any metric in words, for budgets and comparisons.
+//! Formats the figures of any metric, for budgets and comparisons.
 
 use super::format::{Scale, bytes, number};
 use hoptax_analysis::{BudgetResult, ChangeResult};
 use hoptax_plan::{Metric, Quantity};
 use hoptax_stats::Estimate;
 
-/// The unit for a value of this metric and size; absent for bytes, which have their own formatting.
+/// The unit for a value of this metric and size. `None` for bytes, which are formatted separately.
 fn scale(metric: Metric, size: f64) -> Option<Scale> {
     match metric.quantity() {
         Quantity::Time => Some(Scale::of_us(size)),
@@ -20,7 +20,7 @@ pub(super) fn value(metric: Metric, value: f64) -> String {
     scale(metric, value).map_or_else(|| bytes(value), |scale| scale.value(value))
 }
 
-/// A figure with its interval, or `one trial`.
+/// A figure with its interval, or with `one trial` instead of the interval.
 pub(super) fn figure(metric: Metric, estimate: &Estimate) -> String {
     let interval = match (scale(metric, estimate.estimate), estimate.interval()) {
         (Some(scale), _) => scale.interval_of(estimate),
@@ -30,7 +30,7 @@ pub(super) fn figure(metric: Metric, estimate: &Estimate) -> String {
     format!("{} ({interval})", value(metric, estimate.estimate))
 }
 
-/// A figure with its interval, if it has one.
+/// A figure, with its interval if there is one.
 pub fn figure_in_words(metric: Metric, estimate: f64, interval: Option<(f64, f64)>) -> String {
     let (low, high) = interval.unzip();
     match interval {
@@ -69,7 +69,7 @@ pub(super) fn limit(result: &BudgetResult) -> String {
             (None, Some(min)) => format!("at least {}", percent(*min)),
             (None, None) => String::new(),
         };
-        // Less than 0.1 % does not matter for any realistic limit.
+        // A widening by less than 0.1 % does not matter for any realistic limit.
         let widened = if *drift < 1e-3 {
             String::new()
         } else {
@@ -93,7 +93,7 @@ pub(super) fn measured(result: &BudgetResult) -> String {
     }
 }
 
-/// A sentence about a budget that was not kept.
+/// A sentence about a budget that was breached or could not be judged.
 pub(super) fn sentence(result: &BudgetResult) -> String {
     let measured = match &result.reason {
         Some(reason) => format!("it was not measured: {reason}"),

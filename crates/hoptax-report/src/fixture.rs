@@ -1,9 +1,9 @@
-//! Models of made-up runs.
+//! Report models of generated runs, for tests.
 
 use crate::Model;
 use hoptax_analysis::fixture::Run;
 
-/// Converts a made-up run to a report model.
+/// Converts a generated run to a report model.
 pub(crate) trait Reported {
     fn model(&self) -> Model;
 }

@@ -1,21 +1,21 @@
-//! Fits a report into a comment on GitHub: the key results first, then folded parts. Parts with the highest
-//! rank are dropped if there is not enough room.
+//! Fits a report into a comment on GitHub: the key results first, then folded parts. If there is not enough room, the
+//! parts with the highest rank are dropped.
 
 use super::text::inline;
 
-/// Most characters of a comment, a pull request's text or an issue on GitHub.
+/// Largest number of characters in a comment, pull request or issue on GitHub.
 pub(super) const MOST_CHARACTERS: usize = 65_536;
-/// Room for what a bot adds, such as a marker to find its comment again.
+/// Room for text that a bot adds, such as a marker to find its comment again.
 const SPARE: usize = 1_000;
 
 /// A folded part of the report.
 #[derive(Debug)]
 pub(super) struct Part {
-    /// Title, plain text.
+    /// The title, as plain text.
     pub(super) title: String,
-    /// Markdown.
+    /// The content, as Markdown.
     pub(super) body: String,
-    /// Parts with the highest rank are dropped first.
+    /// The order in which parts are dropped. The part with the highest rank is dropped first.
     pub(super) rank: u8,
 }
 
@@ -26,7 +26,7 @@ impl Part {
     }
 }
 
-/// The first part and as many of the others as fit, with a line about those that do not.
+/// The first part, followed by as many of the other parts as fit. If parts are dropped, a line names them.
 pub(super) fn fitted(first: &str, mut parts: Vec<Part>) -> String {
     let mut left_out = Vec::new();
     loop {
@@ -35,7 +35,7 @@ pub(super) fn fitted(first: &str, mut parts: Vec<Part>) -> String {
         if text.chars().count() + SPARE <= MOST_CHARACTERS {
             return text;
         }
-        // Of equal parts the last one: load points are in the plan's order.
+        // Of parts with the same rank, the last is dropped first. Load points are in the plan's order.
         let next = parts.iter().enumerate().max_by_key(|(_, part)| part.rank).map(|(at, _)| at);
         match next {
             Some(at) => left_out.push(parts.remove(at).title),
@@ -44,7 +44,7 @@ pub(super) fn fitted(first: &str, mut parts: Vec<Part>) -> String {
     }
 }
 
-/// A line that names the dropped parts; empty if there are none.
+/// A line that names the dropped parts. Empty if no part was dropped.
 fn about(left_out: &[String]) -> String {
     const NAMED: usize = 3;
     if left_out.is_empty() {
@@ -59,7 +59,7 @@ fn about(left_out: &[String]) -> String {
     )
 }
 
-/// As many whole lines as fit.
+/// The beginning of the text, with as many whole lines as fit.
 fn cut(text: &str) -> String {
     let note = about(&["the rest".to_owned()]);
     let room = MOST_CHARACTERS - SPARE - note.chars().count();

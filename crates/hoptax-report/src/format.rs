@@ -1,17 +1,17 @@
-//! Formats numbers for people, with at most three significant digits.
+//! Formats numbers for people to read, with at most three significant digits.
 
 use hoptax_stats::Estimate;
 
-/// A unit for a group of numbers, so that a value and its interval are easy to compare.
+/// A unit that a value and its interval share, so that they are easy to compare.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Scale {
-    /// Divisor from the base unit.
+    /// The size of the unit, in the base unit. Values are divided by it.
     divisor: f64,
     pub(super) unit: &'static str,
 }
 
 impl Scale {
-    /// A unit for a time of this many µs.
+    /// A unit that suits a time of this many µs.
     pub(super) fn of_us(us: f64) -> Self {
         match us.abs() {
             us if us < 1000.0 => Self { divisor: 1.0, unit: "µs" },
@@ -20,7 +20,7 @@ impl Scale {
         }
     }
 
-    /// A unit for a throughput in requests/s.
+    /// A unit that suits a throughput, given in requests/s.
     pub(super) fn of_throughput(per_second: f64) -> Self {
         match per_second {
             _ if per_second < 2000.0 => Self::plain(),
@@ -28,7 +28,7 @@ impl Scale {
         }
     }
 
-    /// A unit for this many bytes; may be negative.
+    /// A unit that suits this many bytes. The number may be negative.
     pub(super) fn of_bytes(bytes: f64) -> Self {
         match bytes.abs() {
             bytes if bytes < 1024.0 => Self { divisor: 1.0, unit: "B" },
@@ -42,7 +42,7 @@ impl Scale {
         Self { divisor: 1.0, unit: "" }
     }
 
-    /// Shares, as percentages.
+    /// The unit for shares, which are shown in per cent.
     pub(super) fn percent() -> Self {
         Self { divisor: 0.01, unit: "%" }
     }
@@ -52,7 +52,7 @@ impl Scale {
         self.divisor
     }
 
-    /// The value in this unit, without the unit's name.
+    /// Formats a value in this unit, without the unit's name.
     pub(super) fn number(self, value: f64) -> String {
         number(value / self.divisor)
     }
@@ -64,14 +64,14 @@ impl Scale {
         }
     }
 
-    /// An interval without its unit: `38–44`, or `−3 to 5` if a dash could be misread as a sign.
+    /// Formats an interval without its unit: `38–44`, or `−3 to 5` if a dash could be mistaken for a minus sign.
     pub(super) fn interval(self, low: f64, high: f64) -> String {
         let between = if low < 0.0 || high < 0.0 { " to " } else { "–" };
         let (low, high) = ends(low / self.divisor, high / self.divisor);
         format!("{low}{between}{high}")
     }
 
-    /// The interval of an estimate, or `one trial` or `no interval`.
+    /// Formats the interval of an estimate. Returns `one trial` or `no interval` if there is none.
     pub(super) fn interval_of(self, estimate: &Estimate) -> String {
         match estimate.interval() {
             Some((low, high)) => self.interval(low, high),
@@ -81,14 +81,15 @@ impl Scale {
     }
 }
 
-/// The ends of an interval, with decimals to match its width: rounding moves an end by at most 5 % of the
-/// width. An interval of width zero is formatted like any number.
+/// Formats the ends of an interval with as many decimals as its width requires. Rounding then moves an end by at most 5
+/// % of the width. If the width is zero, both ends are formatted like any number.
 fn ends(low: f64, high: f64) -> (String, String) {
     let width = high - low;
     if width <= 0.0 || !width.is_finite() {
         return (number(low), number(high));
     }
-    // A step of a tenth of the width errs by up to half of it. More than three decimals do not help.
+    // The last decimal is worth at most a tenth of the width, so rounding moves an end by up to half of that. More than
+    // three decimals do not help.
     let decimals = (-(width / 10.0).log10().floor()).clamp(0.0, 3.0) as usize;
     let rounded = |end: f64| {
         let text = format!("{:.decimals$}", end.abs());
@@ -105,7 +106,7 @@ fn ends(low: f64, high: f64) -> (String, String) {
     (rounded(low), rounded(high))
 }
 
-/// Three significant digits, thousands separators, a true minus sign.
+/// Formats a number with three significant digits, thousands separators and a real minus sign.
 pub(super) fn number(value: f64) -> String {
     let size = value.abs();
     let digits = match size {
@@ -122,7 +123,7 @@ pub(super) fn number(value: f64) -> String {
     if value < 0.0 && text != "0" { format!("−{text}") } else { text }
 }
 
-/// A whole number with thousands separators.
+/// Formats a whole number with thousands separators.
 pub(super) fn grouped(value: f64) -> String {
     let digits = format!("{:.0}", value.abs());
     let mut text = String::new();
@@ -135,7 +136,7 @@ pub(super) fn grouped(value: f64) -> String {
     if value < 0.0 && digits != "0" { format!("−{text}") } else { text }
 }
 
-/// Bytes with a suitable unit.
+/// Formats a number of bytes with a suitable unit.
 pub(super) fn bytes(bytes: f64) -> String {
     match bytes {
         _ if bytes < 1024.0 => format!("{} B", number(bytes)),

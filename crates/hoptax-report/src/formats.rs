@@ -10,43 +10,43 @@ use hoptax_plan::recorded::RunRecord;
 /// A format of `hoptax report`.
 #[derive(Debug, Clone, Copy)]
 pub struct Format {
-    /// Name on the command line.
+    /// The format's name on the command line.
     pub name: &'static str,
-    /// Description for the help.
+    /// Description of the format in the command line's help.
     pub about: &'static str,
-    /// How it is drawn.
+    /// How the format is generated.
     pub draw: Draw,
 }
 
-/// How a format is drawn, and from what.
+/// How a format is generated, and from which data.
 #[derive(Debug, Clone, Copy)]
 pub enum Draw {
-    /// The whole report.
+    /// Generated from the whole report.
     Report(fn(&Model, Screen) -> Result<String, HtmlError>),
-    /// One document with the whole distributions of all cases.
+    /// One document that contains the distributions of all cases.
     Cases(fn(&[Pooled]) -> serde_json::Result<String>),
-    /// One document per case, in a file with this extension.
+    /// One document for each case, in a file with this extension.
     EachCase(&'static str, DrawCase),
     /// A single chart.
     Chart(DrawChart),
 }
 
-/// Draws one case of a run from its whole distribution.
+/// Generates the document of one case of a run from the case's distribution.
 pub type DrawCase = fn(&RunRecord, &Pooled) -> serde_json::Result<String>;
 
-/// Draws one chart at one load point; absent if the report has no data for it.
+/// Draws a chart at a load point. Returns `None` if the report has no data for it.
 pub type DrawChart = fn(Chart, &Model, &Load, Theme) -> Result<Option<Vec<u8>>, ChartError>;
 
-/// The screen, for formats that depend on it.
+/// The properties of the screen, for formats that depend on them.
 #[derive(Debug, Clone, Copy)]
 pub struct Screen {
-    /// Width in columns.
+    /// Width, in columns.
     pub width: u16,
-    /// Whether to add ANSI colours.
+    /// True if ANSI colours should be used.
     pub colour: bool,
 }
 
-/// Every format, in the order of the help; the first is the default.
+/// All formats, in the order of the help. The first format is the default.
 #[rustfmt::skip]
 pub const FORMATS: [Format; 10] = [
     Format::report("terminal", "Tables and sentences for a terminal", |model, to| Ok(terminal(model, to.width, to.colour))),
@@ -74,7 +74,7 @@ impl Format {
         Self::of(name, about, Draw::Report(draw))
     }
 
-    /// The format with this name.
+    /// Finds the format with this name.
     pub fn named(name: &str) -> Option<&'static Self> {
         FORMATS.iter().find(|format| format.name == name)
     }

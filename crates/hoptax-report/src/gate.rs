@@ -1,4 +1,4 @@
-//! The output of `hoptax gate`: every budget, and whether it was kept.
+//! The output of `hoptax gate`: every budget, with its outcome.
 
 use super::document;
 use super::figures::{limit, measured, sentence};
@@ -6,7 +6,8 @@ use super::text::{inline, wrapped};
 use super::{Belief, Model};
 use hoptax_analysis::{BudgetResult, Outcome};
 
-/// The headline, then the budgets that were not kept, then those that were.
+/// Text for the terminal: the headline, then the budgets that were breached or not judged, then the budgets that were
+/// kept.
 pub fn terminal(model: &Model, width: u16) -> String {
     let mut text = wrapped(&headline(model), usize::from(width));
     for result in model.budget.iter().filter(|result| result.outcome != Outcome::Kept) {
@@ -20,7 +21,7 @@ pub fn terminal(model: &Model, width: u16) -> String {
     text
 }
 
-/// For a pull request: the headline, then a table with the budgets that were not kept first.
+/// Markdown for a pull request: the headline, then a table of all budgets. Budgets that were kept come last.
 pub fn markdown(model: &Model) -> String {
     let mut text = format!("**{}**\n\n", inline(&headline(model)));
     text.push_str("| | case | metric | limit | measured |\n|---|---|---|---|---|\n");
@@ -35,7 +36,7 @@ pub fn markdown(model: &Model) -> String {
     text
 }
 
-/// The rows as JSON.
+/// The budgets with their outcomes as JSON.
 pub fn json(model: &Model) -> String {
     let mut text = serde_json::to_string_pretty(&document::gate(model)).expect("only string keys");
     text.push('\n');

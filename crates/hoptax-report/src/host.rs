@@ -1,9 +1,9 @@
-//! How fit the host was, from the checks before the first trial and after the last.
+//! Describes how suitable the host was for measurements, from the checks before the first trial and after the last.
 
 use hoptax_record::report::HostLooks;
 use hoptax_record::{Fitness, FitnessStatus};
 
-/// Items that were bad or a warning in either check, each once, worst first.
+/// Items that one of the checks rated as bad or as a warning. Each item appears once, and the worst come first.
 pub(super) fn doubts(looks: &HostLooks) -> Vec<&Fitness> {
     let mut doubts: Vec<&Fitness> = Vec::new();
     for item in [&looks.at_start, &looks.at_end].into_iter().flatten().flat_map(|look| &look.items) {
@@ -16,7 +16,7 @@ pub(super) fn doubts(looks: &HostLooks) -> Vec<&Fitness> {
     doubts
 }
 
-/// One sentence for the terminal; empty if all is in order.
+/// A sentence for the terminal. Empty if there are no problems.
 pub(super) fn sentence(looks: &HostLooks) -> String {
     let doubted = doubts(looks);
     if doubted.is_empty() {
@@ -26,7 +26,7 @@ pub(super) fn sentence(looks: &HostLooks) -> String {
     format!("Host not ideal: {}. Run `hoptax doctor` for advice.", each.join(", "))
 }
 
-/// A Markdown list, empty if all is in order. `safe` keeps text from becoming markup.
+/// A Markdown list. Empty if there are no problems. `safe` escapes text, so that it does not become markup.
 pub(super) fn markdown(looks: &HostLooks, safe: impl Fn(&str) -> String) -> String {
     let line = |item: &&Fitness| {
         let advice = item.advice.as_deref().unwrap_or("");

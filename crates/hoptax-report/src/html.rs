@@ -1,7 +1,8 @@
-//! The report as one self-contained HTML page: data, charts and script are inside, and it needs no network.
+//! The report as an HTML page in a single file. Data, charts and script are inside, so the page needs no network.
 //!
-//! Sentences, verdict and tables are in the page itself; the script adds charts and controls. Without scripts
-//! there is still a chart of the tax. The page's policy forbids every request, and every script but ours.
+//! Sentences, verdict and tables are in the page itself. The script adds charts and controls. If scripts are disabled,
+//! the page still shows a chart of the tax. The page's security policy forbids all requests, and all scripts except
+//! ours.
 
 use super::assets::{CHARTS, STYLE};
 use super::capacity;
@@ -23,18 +24,18 @@ use hoptax_record::dir::RenderedFile;
 use hoptax_stats::{Estimate, Statistic};
 use minijinja::{Environment, HtmlEscape, Value, context};
 
-/// Why the page could not be generated.
+/// The reason why the page could not be generated.
 #[derive(Debug, thiserror::Error)]
 pub enum HtmlError {
-    /// The template does not match the model: a bug of hoptax.
+    /// The template does not match the model. This is a bug of hoptax.
     #[error("cannot fill the report's template, which is a bug of hoptax: {0:#}")]
     Template(#[from] minijinja::Error),
-    /// A chart could not be drawn: a bug of hoptax.
+    /// A chart could not be drawn. This is a bug of hoptax.
     #[error(transparent)]
     Chart(#[from] ChartError),
 }
 
-/// Escapes a text, and shows text between backticks as code.
+/// Escapes a text for HTML, and formats text between backticks as code.
 fn code(text: &str) -> Value {
     let mut page = String::new();
     for (index, part) in text.split('`').enumerate() {
@@ -45,9 +46,9 @@ fn code(text: &str) -> Value {
 }
 
 const TEMPLATE: &str = include_str!("../assets/report/report.html");
-/// Marks the page before anything is drawn, so that elements that need scripts are shown.
+/// Marks the page before anything is drawn, so that elements that need scripts become visible.
 const BEGIN: &str = "document.documentElement.classList.add(\"js\");";
-/// Our script. Its files share one scope.
+/// Our script. All its files share one scope.
 const SCRIPT: &str = concat!(
     "\"use strict\";\n(() => {\n",
     include_str!("../assets/report/numbers.js"),
@@ -63,10 +64,10 @@ const SCRIPT: &str = concat!(
     "})();\n",
 );
 
-/// The report as a page.
+/// Generates the report as an HTML page.
 ///
 /// # Errors
-/// Only for a bug of hoptax.
+/// Only if hoptax has a bug.
 pub fn html(model: &Model) -> Result<String, HtmlError> {
     let mut environment = Environment::new();
     environment.add_filter("code", code);
@@ -96,7 +97,7 @@ pub fn html(model: &Model) -> Result<String, HtmlError> {
             .collect::<Vec<_>>(),
         gateways => model.summaries_outside_prices().map(|one| context! {
             gateway => &one.gateway,
-            // The template shows the name separately.
+            // The name is removed from the sentence, because the template shows it separately.
             sentence => one.sentence.strip_prefix(&one.gateway).unwrap_or(&one.sentence),
             details => one.details.join(" "),
             colour => charts::css(charts::colour(model, &one.gateway)),
@@ -121,7 +122,7 @@ pub fn html(model: &Model) -> Result<String, HtmlError> {
     Ok(page)
 }
 
-/// The verdict: its CSS class, its name, and the reason.
+/// The CSS class of the verdict, its name, and the reason for it.
 fn judged(model: &Model) -> (&'static str, &'static str, String) {
     let (class, name, gravest) = match model.belief() {
         _ if !model.measured_anything() => return ("void", "Nothing was measured.", String::new()),
@@ -143,7 +144,7 @@ fn judged(model: &Model) -> (&'static str, &'static str, String) {
     (class, name, because)
 }
 
-/// A policy that allows these scripts and no requests.
+/// A content security policy that allows these scripts and forbids all requests.
 fn policy(scripts: &[&str]) -> String {
     let digest = |script: &&str| {
         let digest = ring::digest::digest(&ring::digest::SHA256, script.as_bytes());
@@ -156,7 +157,7 @@ fn policy(scripts: &[&str]) -> String {
     )
 }
 
-/// The chart for browsers without scripts: the tax at the load point of headline latencies.
+/// The chart for pages without scripts: the tax at the load point of the latency headline.
 fn fallback(model: &Model) -> Result<String, ChartError> {
     let Some(load) = headline::for_latency(&mut model.loads()) else { return Ok(String::new()) };
     let wide = charts::tax(model, load, Width::Wide)?.unwrap_or_default();
@@ -245,7 +246,7 @@ fn of_target(target: &TargetFigures) -> Value {
     }
 }
 
-/// Causes of failed requests, and failed checks of responses, with counts.
+/// Causes of failed requests, and failed checks of responses. Each has its count.
 fn of_failures(case: &Case) -> Vec<(String, String)> {
     let Some(counts) = &case.counts else { return Vec::new() };
     let causes = counts.causes.iter().map(|(cause, count)| (causes::words(*cause).to_string(), *count));
@@ -253,8 +254,8 @@ fn of_failures(case: &Case) -> Vec<(String, String)> {
     causes.chain(checks).map(|(why, count)| (why, grouped(count as f64))).collect()
 }
 
-/// Connections opened; connect and first byte at p50 and p99; TLS handshakes, resumed ones, and their p50 and
-/// p99. A dash for a missing figure.
+/// Cells about connections: connections opened; connect time and time to the first byte at p50 and p99; TLS handshakes,
+/// how many were resumed, and their p50 and p99. If a figure is missing, its cell contains a dash.
 fn of_connects(case: &Case) -> Vec<String> {
     let time = |estimate: Option<&Estimate>| table::time(estimate).value;
     let latency = |latency: Option<&Latency>, statistic| time(latency.and_then(|one| one.get(statistic)));
@@ -292,8 +293,8 @@ fn of_counts(counts: &hoptax_load::record::Counts) -> Vec<String> {
     .to_vec()
 }
 
-/// Upstream requests and connections per request, HTTP versions, bytes per response, the generator's CPU share,
-/// PSS.
+/// Cells about work: upstream requests and connections per request, HTTP versions, bytes per response, the generator's
+/// CPU share, and the memory as PSS.
 fn of_work(case: &Case) -> Vec<String> {
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "–".into());
     let ledger = case.ledger.as_ref();
@@ -325,7 +326,7 @@ fn of_budget(result: &BudgetResult) -> Value {
     }
 }
 
-/// The command line, quoted for a shell.
+/// The command line, with its words quoted for a shell.
 fn command_line(words: &[String]) -> String {
     let plain = |word: &str| {
         !word.is_empty() && word.chars().all(|c| c.is_alphanumeric() || "-_./=:,@%+".contains(c))
@@ -337,7 +338,7 @@ fn command_line(words: &[String]) -> String {
     quoted.collect::<Vec<_>>().join(" ")
 }
 
-/// The page without style, scripts and data, for tests of its text.
+/// The page's text for tests, without style, scripts and data.
 #[cfg(test)]
 pub(super) fn words(model: &Model) -> String {
     let page = html(model).expect("drawn");

@@ -1,9 +1,9 @@
-//! The report as JSON: the stable interface, described in `docs/reference/json.md`.
+//! The report as JSON. This is a stable interface; `docs/reference/json.md` describes it.
 
 use super::document::report;
 use super::model::Model;
 
-/// The report as indented JSON, with a newline at its end.
+/// The report as indented JSON that ends with a newline.
 pub fn json(model: &Model) -> String {
     let mut text = serde_json::to_string_pretty(&report(model)).expect("the document has only string keys");
     text.push('\n');

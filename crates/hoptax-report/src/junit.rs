@@ -1,13 +1,13 @@
-//! Budgets as JUnit XML, which CI systems show as tests.
+//! Budgets as JUnit XML. CI systems show them as tests.
 //!
-//! The format has no standard. This writes the subset that all readers share: `testsuites`, `testsuite`, `testcase`,
-//! and in a case `failure` for a breach or `error` for a budget that could not be judged.
+//! The format has no standard. This module writes only the parts that all readers understand: `testsuites`, `testsuite`
+//! and `testcase`. A test case contains `failure` if the budget was breached, and `error` if it could not be judged.
 
 use super::Model;
 use super::figures::{measured, sentence};
 use hoptax_analysis::{BudgetResult, Outcome};
 
-/// One test per budget and case, and one for the run, which fails if the run has a `void` finding.
+/// Writes a test for each budget and case, and a test for the whole run, which fails if the run has a `void` finding.
 pub fn junit(model: &Model) -> String {
     let of = |outcome| model.budget.iter().filter(|result| result.outcome == outcome).count();
     let void = model.findings.iter().find(|one| one.severity == hoptax_analysis::Severity::Void);
@@ -52,8 +52,9 @@ fn case(class: &str, name: &str, trouble: Option<(&str, String, String)>, out: O
     text
 }
 
-/// Escapes text for attributes and element content. Characters that XML 1.0 cannot represent (section 2.2: most
-/// control characters) become U+FFFD. Line ends and tabs become references: attributes would lose them (3.3.3).
+/// Escapes text for attributes and element content. Characters that XML 1.0 cannot represent (section 2.2: most control
+/// characters) become U+FFFD. Line ends and tabs become character references, because attributes would lose them
+/// (section 3.3.3).
 fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -98,7 +99,8 @@ mod tests {
         for (attribute, element) in [("tests", "testcase"), ("failures", "failure"), ("errors", "error")] {
             assert_eq!(suite.attribute(attribute), Some(of(element).as_str()), "{attribute}\n{text}");
         }
-        // nginx breaches the first budget. Errors: envoy was not measured for either budget, and the run is void.
+        // nginx breaches the first budget. The three errors are: envoy was not measured for either of the two budgets,
+        // and the run is void.
         assert!(suite.attribute("failures") >= Some("1") && suite.attribute("errors") == Some("3"), "{text}");
         let messages: Vec<&str> = suite.descendants().filter_map(|node| node.attribute("message")).collect();
         assert!(messages.iter().any(|one| one.contains("<&>\"' ]]> \u{fffd}")), "{messages:?}");

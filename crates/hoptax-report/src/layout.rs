@@ -1,22 +1,22 @@
-//! Lays out the main table on a terminal of any width. Cells are never wrapped: a figure cut in two cannot be
-//! read.
+//! Lays out the main table on a terminal of any width. Cells are never wrapped, because a figure that is split in two
+//! cannot be read.
 //!
-//! The first layout that fits is used: figure and interval on one line; the interval below the figure; the
-//! columns in several blocks, each with the gateways' names.
+//! There are three layouts, and the first that fits is used: figure and interval on one line; the interval below the
+//! figure; the columns in several blocks that each repeat the gateways' names.
 
 use super::table::Cell;
 
 /// Marks a tax that is not distinguishable from noise.
 pub(super) const MARK: &str = "~";
 
-/// A row of the table: its name, and its figures or the words that replace them.
+/// A row of the table: its name, and either its figures or the words that are shown instead of them.
 pub(super) type Line = (String, Result<Vec<Cell>, &'static str>);
 
-/// Spaces between columns; two if there is room.
+/// Numbers of spaces between columns to try. Two spaces are used if there is room.
 const GAPS: [usize; 2] = [2, 1];
 
-/// Lines of the table in at most `width` columns, if at least one column fits beside the names. `first` is the
-/// heading of the names, `headings` are those of the figures.
+/// The lines of the table, at most `width` columns wide. Assumes that at least one column fits beside the names.
+/// `first` is the heading of the names, and `headings` are the headings of the figures.
 pub(super) fn table(first: &str, headings: &[&str], lines: &[Line], width: usize) -> Vec<String> {
     let headings = Headings { first, rest: headings };
     let names = lines.iter().map(|(name, _)| length(name)).max().unwrap_or(0).max(length(first));
@@ -99,7 +99,7 @@ impl<'h> Columns<'h> {
     }
 }
 
-/// A cell on one line or two. The unit of memory is shortened, because the heading makes it clear.
+/// The text of a cell, on one line or on two. The unit of memory is shortened, because the heading makes it clear.
 fn texts(cell: &Cell, in_one_line: bool) -> Vec<String> {
     let mark = if cell.distinguishable { "" } else { MARK };
     let value = ["Ki", "Mi", "Gi"]
@@ -139,7 +139,7 @@ mod tests {
         (name.into(), Ok(row.to_vec()))
     }
 
-    /// Whether the table shows everything in a cell, in any layout.
+    /// True if the table contains the whole content of a cell, in any layout.
     fn shown(lines: &[String], cell: &Cell) -> bool {
         let text = lines.join("\n");
         let interval = cell.interval.replace(" to ", "…");

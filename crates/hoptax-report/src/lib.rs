@@ -1,4 +1,4 @@
-//! Reports, from an analysis. [`Model`] is computed once; each format only draws it.
+//! Generates reports from an analysis. [`Model`] is computed once, and each format only renders it.
 #![forbid(unsafe_code)]
 
 mod assemble;

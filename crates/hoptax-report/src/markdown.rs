@@ -1,5 +1,4 @@
-//! The report for a pull request: GitHub-flavoured Markdown. The key results are visible, everything else is
-//! folded.
+//! The report for a pull request, as GitHub-flavoured Markdown. The key results are visible. Everything else is folded.
 
 use super::capacity;
 use super::figures;
@@ -13,14 +12,14 @@ use hoptax_analysis::headline::for_latency;
 use hoptax_analysis::{BudgetResult, Case, Load, Outcome, Severity, TargetFigures};
 use std::fmt::Write;
 
-/// Ranks of folded parts: parts with the highest rank are dropped first if the report is too long. Findings are
-/// dropped last, the plan first, because readers of a pull request have it.
+/// Ranks of folded parts. If the report is too long, parts with the highest rank are dropped first. The plan is dropped
+/// first, because readers of a pull request already have it. Findings are dropped last.
 const FINDINGS: u8 = 0;
 const SECTION: u8 = 1;
 const LOAD: u8 = 2;
 const AGAIN: u8 = 3;
 
-/// The report as Markdown: the answer, the verdict and the table of the headline load point, then the rest in
+/// The report as Markdown: the answer, the verdict and the table of the headline load point, then everything else in
 /// folded parts. It always fits into a comment on GitHub.
 pub fn markdown(model: &Model) -> String {
     let headline = for_latency(&mut model.loads()).map(|load| load.index);
@@ -41,7 +40,7 @@ pub fn markdown(model: &Model) -> String {
     fitted(&text, parts(model, headline))
 }
 
-/// The title, notes on the records, the answer, and one or two sentences for each gateway.
+/// The title, notes on the records, the answer, and one or two sentences about each gateway.
 fn answer(model: &Model) -> String {
     let mut text = format!("## {}: what does each hop cost?\n\n", inline(&model.name));
     for note in &model.notes {
@@ -56,7 +55,7 @@ fn answer(model: &Model) -> String {
     text
 }
 
-/// The verdict, with the codes of the findings behind it.
+/// The verdict, with the codes of the findings that it is based on.
 fn verdict(model: &Model) -> String {
     if !model.measured_anything() {
         return String::new();
@@ -94,7 +93,7 @@ fn parts(model: &Model, headline: Option<usize>) -> Vec<Part> {
     parts
 }
 
-/// `Findings: 2 warnings, 1 note`.
+/// The number of findings in words: `Findings: 2 warnings, 1 note`.
 fn counted_findings(model: &Model) -> String {
     let counted = |severity: Severity, one: &str, many: &str| {
         let count = model.findings.iter().filter(|finding| finding.severity == severity).count();
@@ -162,7 +161,7 @@ fn target_row(target: &TargetFigures) -> String {
     format!("| {} |{cells} – |", inline(&name))
 }
 
-/// The budgets with an outcome that `of` selects, below an optional heading; empty if there are none.
+/// The budgets for whose outcome `of` returns true, below an optional heading. Empty if there are none.
 fn budget(model: &Model, heading: &str, of: impl Fn(Outcome) -> bool) -> String {
     let results: Vec<&BudgetResult> = model.budget.iter().filter(|result| of(result.outcome)).collect();
     if results.is_empty() {
@@ -197,7 +196,7 @@ fn failures(model: &Model) -> String {
     text
 }
 
-/// Logs and answers of what could not be measured.
+/// Logs and answers of contenders that could not be measured.
 fn logs(model: &Model) -> String {
     let mut text = String::new();
     for (label, failure) in model.failures().into_iter().filter(|(_, failure)| !failure.detail.is_empty()) {
@@ -223,7 +222,7 @@ fn findings(model: &Model) -> String {
     text
 }
 
-/// The other cases of a finding, up to a readable number.
+/// The other cases with the same finding. Long lists are cut.
 fn also(others: &[&str]) -> String {
     const MOST: usize = 8;
     let named = inline(&others[..others.len().min(MOST)].join("; "));
@@ -266,7 +265,7 @@ fn again(model: &Model) -> String {
         }
     }
     text += &super::host::markdown(&model.host, inline);
-    // A fence longer than any in the plan, so that the plan cannot close it.
+    // The fence is longer than any in the plan's text, so that the plan cannot close it.
     let fence = "`".repeat(longest_run_of_ticks(&model.plan_text).max(2) + 1);
     let plan = model.plan_text.trim_end();
     let _ = write!(text, "\n{fence}yaml\n{plan}\n{fence}\n");
@@ -300,7 +299,7 @@ mod tests {
         assert!(text.contains("**envoy** (not installed)"), "{text}");
     }
 
-    /// Everything appears once, the answer first.
+    /// Checks that the answer comes first and that everything appears only once.
     #[test]
     fn answer_verdict_and_table_are_visible_and_first() {
         let mut run = Run::with_load(vec![closed_point(1, 5), closed_point(32, 5)]);

@@ -1,5 +1,4 @@
-//! A run directory that was read, with the name that messages use for it. Reports and comparisons start from
-//! it.
+//! A run that was read from its directory, with its name in messages. Reports and comparisons start from it.
 
 use super::Model;
 use hoptax_analysis::compare::{Comparison, Obstacle, Refusal, Subject, compare};
@@ -9,40 +8,40 @@ use hoptax_plan::units;
 use hoptax_record::dir::DirError;
 use std::path::Path;
 
-/// A run that was read.
+/// A run that was read from its directory.
 #[derive(Debug)]
 pub struct Measured {
-    /// Its directory's name.
+    /// The name of the directory.
     pub name: String,
-    /// Content of the directory.
+    /// The content of the directory.
     pub run: Run,
 }
 
-/// Why two runs, or two gateways of one run, were not compared.
+/// The reason why two runs, or two gateways of the same run, were not compared.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotCompared {
-    /// A single run without the labels of two gateways.
+    /// There is only one run, and no labels of two gateways in it.
     #[error("{name} needs something to compare it with: name a second run, or two of its gateways")]
     Alone {
-        /// The run.
+        /// Name of the run.
         name: String,
-        /// Its gateways.
+        /// Labels of the run's gateways.
         labels: Vec<String>,
     },
-    /// Twice the same gateway of one run.
+    /// The same gateway of the same run was given twice.
     #[error("cannot compare {0} with itself: name two different labels")]
     Itself(String),
     /// The run has no gateway with this label.
     #[error("{name} has no gateway labelled {label}")]
     NoLabel {
-        /// The run.
+        /// Name of the run.
         name: String,
         /// The requested label.
         label: String,
         /// The closest label, or all labels.
         help: String,
     },
-    /// The runs answer different questions.
+    /// The runs have different settings, so their results cannot be compared.
     #[error("these runs answer different questions")]
     Obstacles(Vec<Obstacle>),
     /// No case was measured in both runs.
@@ -51,10 +50,10 @@ pub enum NotCompared {
 }
 
 impl Measured {
-    /// Reads a run directory.
+    /// Reads a run from its directory.
     ///
     /// # Errors
-    /// If it is not a run directory, or a newer hoptax wrote it.
+    /// If the path is not a run directory, or if a newer version of hoptax wrote it.
     pub fn read(path: &Path) -> Result<Self, DirError> {
         let run = recorded::read(path)?;
         let place = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
@@ -64,22 +63,22 @@ impl Measured {
         Ok(Self { name, run })
     }
 
-    /// Its trials, prepared for a comparison.
+    /// The run's trials, prepared for a comparison.
     pub fn side(&self) -> Side<'_> {
         Side::read(&self.run.record, &self.run.trials)
     }
 
-    /// Its analysis.
+    /// The run's analysis.
     pub fn analyse(&self) -> Analysis {
         analyse(&self.run.record, &self.run.trials)
     }
 
-    /// Its report model.
+    /// The run's report model.
     pub fn model(&self) -> Model {
         Model::of(&self.run)
     }
 
-    /// Labels of its contenders, direct first.
+    /// The labels of the run's contenders, direct first.
     pub fn labels(&self) -> Vec<&str> {
         self.run.record.contenders.iter().map(|one| one.label.as_str()).collect()
     }
@@ -97,8 +96,8 @@ impl Measured {
     }
 }
 
-/// Compares `second`, or another gateway of the same run, with `first`. `labels` name the gateway of each;
-/// `least` and `force` are those of [`compare`].
+/// Compares `second` with `first`. If `second` is absent, compares two gateways of the same run. `labels` are the
+/// labels of the two gateways. [`compare`] describes `least` and `force`.
 ///
 /// # Errors
 /// If they cannot be compared.
@@ -125,7 +124,7 @@ pub fn compared(
         }
     }
     let (side_a, analysis_a) = (first.side(), first.analyse());
-    // Within one run both subjects share one side, so that their rounds are paired.
+    // Within one run both subjects share the same trials, so that their rounds are paired.
     let own = second.map(|second| (second.side(), second.analyse()));
     let (side_b, analysis_b) = own.as_ref().map_or((&side_a, &analysis_a), |(side, one)| (side, one));
     let (one, two) = (labels.map(|labels| labels.0), labels.map(|labels| labels.1));

@@ -1,4 +1,4 @@
-//! The one report model: what every format draws.
+//! The report model, which all formats render.
 
 use super::prices::PriceList;
 use hoptax_analysis::{BudgetResult, Capacity, Case, Finding, Load, NoiseFloor, Outcome, Severity};
@@ -10,29 +10,30 @@ use hoptax_record::{Contender, Environment, Failure, Stopped};
 /// Everything that a report shows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Model {
-    /// The plan's name.
+    /// Name of the plan.
     pub name: String,
-    /// Whether the run was interrupted or killed before its last trial.
+    /// True if the run was interrupted or killed before its last trial.
     pub interrupted: bool,
     /// Version of hoptax that measured the run.
     pub hoptax: String,
-    /// Start, RFC 3339, UTC.
+    /// Start of the run, RFC 3339, UTC.
     pub started: String,
-    /// End, RFC 3339, UTC; absent if the run was killed.
+    /// End of the run, RFC 3339, UTC. Absent if the run was killed.
     pub ended: Option<String>,
-    /// Seed of the order and the arrivals.
+    /// Seed of the order of trials and of the arrivals.
     pub seed: u64,
     /// The command line.
     pub command: Vec<String>,
-    /// The plan as typed.
+    /// The plan as the user wrote it.
     pub plan_text: String,
-    /// Rounds planned; with `trials: auto`, rounds started; 0 if every load point is a search.
+    /// Number of planned rounds. With `trials: auto`, the number of rounds that were started. 0 if every load point is
+    /// a search.
     pub rounds: u32,
-    /// Why `trials: auto` started no further round; absent for a fixed number of rounds.
+    /// The reason why `trials: auto` started no further round. Absent for a fixed number of rounds.
     pub stopped: Option<Stopped>,
-    /// Method and path requested; with several targets, each with its share.
+    /// Requested method and path. With several targets, each is listed with its share.
     pub target: String,
-    /// Settings of gateways: `equalised` or `stock`.
+    /// The profile for the settings of gateways: `equalised` or `stock`.
     pub profile: Profile,
     /// Number of trials planned, including direct.
     pub trials_planned: u32,
@@ -40,46 +41,47 @@ pub struct Model {
     pub trials_recorded: usize,
     /// The machine.
     pub environment: Environment,
-    /// Fitness of the machine.
+    /// How suitable the machine was for measurements.
     pub host: HostLooks,
     /// Direct and the gateways, with versions, settings and failures.
     pub contenders: Vec<Contender>,
-    /// The gateway that adds least, or that there is no clear winner; absent if there is no choice.
+    /// A sentence that names the gateway that adds least, or says that there is no clear winner. Absent if there is no
+    /// choice.
     pub answer: Option<String>,
-    /// One or two sentences per gateway, smallest tax first.
+    /// One or two sentences per gateway. The gateway with the smallest tax comes first.
     pub summary: Vec<Summary>,
-    /// Prices of features; without rows unless a gateway is measured with and without features.
+    /// Prices of features. The list has no rows unless a gateway was measured both with and without features.
     pub prices: PriceList,
-    /// Difference between the two direct trials of a round.
+    /// The noise floor of each load point: the difference between the two direct trials of a round.
     pub noise_floor: Vec<NoiseFloor>,
-    /// Every contender at every load point.
+    /// All cases: every contender at every load point.
     pub cases: Vec<Case>,
-    /// Results of searches: by load point, then contender, then objective.
+    /// Results of searches, sorted by load point, then contender, then objective.
     pub capacity: Vec<Capacity>,
-    /// Findings, most severe first.
+    /// Findings. The most severe come first.
     pub findings: Vec<Finding>,
-    /// Budgets.
+    /// The results of all budgets.
     pub budget: Vec<BudgetResult>,
-    /// Notes on the records: unreadable lines, an upstream without a ledger.
+    /// Notes on the records, for example on unreadable lines or on an upstream without a ledger.
     pub notes: Vec<String>,
-    /// The files that the gateways ran with. Only the page shows them, and the reader of the run directory adds
-    /// them.
+    /// The configuration files that the gateways ran with. Only the HTML page shows them. The code that reads the run
+    /// directory adds them.
     pub rendered: Vec<RenderedFile>,
 }
 
-/// Whether the figures of a run can be used.
+/// Says if the figures of a run can be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Belief {
-    /// No finding is worse than a note.
+    /// All findings are notes, or there are none.
     Believable,
-    /// There are warnings.
+    /// There is a warning, but no `void` finding.
     Warnings,
-    /// A finding is `void`.
+    /// There is a `void` finding.
     Void,
 }
 
 impl Belief {
-    /// The last line of a report.
+    /// The last line of a report, in words.
     pub(super) fn words(self) -> &'static str {
         match self {
             Self::Believable => "Believable: no finding is worse than a note.",
@@ -90,7 +92,7 @@ impl Belief {
 }
 
 impl Model {
-    /// `15 of 15 trials in 3 rounds and 1 search`.
+    /// The number of trials in words: `15 of 15 trials in 3 rounds and 1 search`.
     pub fn trials_in_words(&self) -> String {
         let counted = |count: usize, one: &str, many: &str| {
             (count > 0).then(|| format!("{count} {}", if count == 1 { one } else { many }))
@@ -104,13 +106,14 @@ impl Model {
         if parts.is_empty() { trials } else { format!("{trials} in {}", parts.join(" and ")) }
     }
 
-    /// Summaries of gateways that are not in the price list, which shows more about them.
+    /// Summaries of the gateways that are not in the price list. The others are left out, because the price list shows
+    /// more about them.
     pub fn summaries_outside_prices(&self) -> impl Iterator<Item = &Summary> {
         self.summary.iter().filter(|one| !self.prices.contains(&one.gateway))
     }
 
-    /// Gateways and their settings that differ from the shipped defaults. Gateways with the same version,
-    /// workers and settings are grouped, for example one gateway with different features.
+    /// The settings of each gateway that differ from the shipped defaults. Gateways with the same version, workers and
+    /// settings form a group, for example one gateway with different features.
     pub fn settings(&self) -> Vec<(Vec<&str>, &Contender)> {
         let mut groups: Vec<(Vec<&str>, &Contender)> = Vec::new();
         for one in self.contenders.iter().filter(|one| !one.kind.is_empty()) {
@@ -126,13 +129,13 @@ impl Model {
         groups
     }
 
-    /// Whether any case has a figure.
+    /// True if any case has a figure.
     pub fn measured_anything(&self) -> bool {
         let searched = |one: &Capacity| one.rate.is_some() || one.below.is_some();
         self.cases.iter().any(|case| case.trials > 0) || self.capacity.iter().any(searched)
     }
 
-    /// Whether the figures can be used.
+    /// Says if the figures can be used.
     pub fn belief(&self) -> Belief {
         match self.findings.iter().map(|finding| finding.severity).min() {
             Some(Severity::Void) => Belief::Void,
@@ -141,23 +144,23 @@ impl Model {
         }
     }
 
-    /// Whether a budget was breached or could not be judged.
+    /// True if a budget was breached or could not be judged.
     pub fn over_budget(&self) -> bool {
         self.budget.iter().any(|result| result.outcome != Outcome::Kept)
     }
 
-    /// The load points with cases, in the plan's order.
+    /// The load points that have cases, in the plan's order.
     pub fn loads(&self) -> impl Iterator<Item = &Load> {
         self.noise_floor.iter().map(|floor| &floor.load).filter(|load| load.search.is_none())
     }
 
-    /// The cases of a load point, direct first.
+    /// The cases of a load point. Direct comes first.
     pub fn at<'m>(&'m self, load: &'m Load) -> impl Iterator<Item = &'m Case> {
         self.cases.iter().filter(move |case| case.load.index == load.index)
     }
 
-    /// Findings, grouped by rule and severity: the first finding, and the cases of the others. Findings about
-    /// the whole run are never grouped, because their evidence differs.
+    /// Findings, grouped by rule and severity. Each group has its first finding, and the names of the cases of the
+    /// other findings. Findings about the whole run are never grouped, because their evidence differs.
     pub fn findings_by_rule(&self) -> Vec<(&Finding, Vec<&str>)> {
         let mut rules: Vec<(&Finding, Vec<&str>)> = Vec::new();
         for finding in &self.findings {
@@ -174,7 +177,7 @@ impl Model {
         rules
     }
 
-    /// What could not be measured, once per contender and reason.
+    /// The contenders that could not be measured, with the reasons. Each reason appears once per contender.
     pub fn failures(&self) -> Vec<(&str, &Failure)> {
         let contenders = self.contenders.iter().filter_map(|one| Some((&*one.label, one.failed.as_ref()?)));
         let trials = self

@@ -1,4 +1,5 @@
-//! Time added on the request path and on the response path, if the upstream stamps its responses: one line per case.
+//! Shows the time added on the request path and on the response path, if the upstream adds timestamps to its responses.
+//! Each case has a line.
 
 use super::format::Scale;
 use super::model::Model;
@@ -10,11 +11,11 @@ use std::fmt::Write as _;
 
 pub(super) const HEADING: &str = "Request path and response path, at the median";
 
-/// How not to misread the lines.
+/// Explains how to read the lines.
 const NOTE: &str =
     "Neither includes the upstream's own time. Medians of parts do not add up to the median of the whole.";
 
-/// For the terminal, not wrapped yet: the heading, a line per case, the note. Empty without stamps.
+/// Lines for the terminal, not wrapped yet: the heading, a line for each case, and the note. Empty without timestamps.
 pub(super) fn terminal(model: &Model) -> Vec<String> {
     let lines = lines(model);
     if lines.is_empty() {
@@ -23,7 +24,7 @@ pub(super) fn terminal(model: &Model) -> Vec<String> {
     std::iter::once(format!("{HEADING}:")).chain(lines).chain([NOTE.to_owned()]).collect()
 }
 
-/// A Markdown list; empty without stamps.
+/// A Markdown list. Empty without timestamps.
 pub(super) fn markdown(model: &Model) -> String {
     let lines = lines(model);
     if lines.is_empty() {
@@ -37,7 +38,7 @@ pub(super) fn markdown(model: &Model) -> String {
     text
 }
 
-/// A section of the page; empty without stamps.
+/// A section of the page. Empty without timestamps.
 pub(super) fn html(model: &Model) -> String {
     let lines = lines(model);
     if lines.is_empty() {
@@ -64,7 +65,7 @@ fn line(case: &Case) -> Option<String> {
     Some(format!("{}: {text}.", case.case))
 }
 
-/// For direct, and for a gateway without a direct trial to compare with.
+/// The time on each path, for direct and for gateways without a direct trial to compare with.
 fn own(path: &Path) -> Option<String> {
     let time = |estimate: &Estimate| with_interval(estimate, Scale::of_us(estimate.estimate));
     let (there, back) = (path.request_us_p50.as_ref()?, path.response_us_p50.as_ref()?);
@@ -98,7 +99,8 @@ mod tests {
     #[test]
     fn every_format_says_what_is_added_on_each_way() {
         let model = model();
-        // There: 65 µs against direct's 20. Back: about 3 µs, while the two direct trials differ by 10.
+        // On the request path, the gateway takes 65 µs and direct 20 µs. On the response path, the gateway adds about 3
+        // µs, but the two direct trials differ by 10 µs.
         let words = ["request path +45 µs", "response path +", "not distinguishable", "upstream's own time"];
         let one_line = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
         let page = html(&model).expect("a page");

@@ -1,4 +1,4 @@
-//! The price list: what each feature costs each gateway, as a table and as sentences.
+//! The price list: how much each feature costs with each gateway, as a table and in sentences.
 
 use super::format::Scale;
 use super::table::{self, Cell, in_one_line, none};
@@ -10,30 +10,31 @@ use hoptax_record::report::Summary;
 use hoptax_stats::Estimate;
 use std::fmt::Write as _;
 
-/// Headings of a price list, after the features.
+/// Headings of a price list, after the column with the features.
 pub(super) const HEADINGS: [&str; 5] = ["added p50", "added p99", "CPU/req", "throughput", "memory"];
 
 pub(super) const TITLE: &str = "Price of each feature";
 
-/// What a price is, and what it includes.
+/// Explains what a price is and what it includes.
 pub(super) const DEFINITION: &str = "A price is the gateway with the feature minus the same gateway without it, in the same rounds. \
                           It includes what requests carry for the feature (keys, tokens) and the client's work for it (TLS). Direct is \
                           measured without features and is not part of any price.";
 
-/// Name of the row below a pair of features: its cost beyond the sum of both features alone.
+/// Name of the row below a pair of features. The row shows what the pair costs beyond the sum of both features alone.
 const BEYOND: &str = "· beyond both alone";
 
-/// Share of prices that would be distinguishable by chance if no feature cost anything: the intervals are 95 % ones.
+/// Share of the prices that would be distinguishable by chance if features cost nothing, because intervals are 95 %
+/// intervals.
 const BY_CHANCE: f64 = 0.05;
 
-/// Every price, and the words around them.
+/// All prices, with the texts that belong to them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PriceList {
-    /// How many prices would be distinguishable by chance if no feature cost anything.
+    /// Number of prices that would be distinguishable by chance if features cost nothing.
     pub expected_by_chance: f64,
-    /// A sentence or two for each gateway with features.
+    /// One or two sentences about each gateway with features.
     pub sentences: Vec<Summary>,
-    /// By load point, then in the plan's order.
+    /// The prices, sorted by load point, then in the plan's order.
     pub rows: Vec<Price>,
 }
 
@@ -50,12 +51,12 @@ impl PriceList {
         Self { expected_by_chance: intervals.count() as f64 * BY_CHANCE, sentences: sentences(&rows), rows }
     }
 
-    /// Whether the list has a row for this gateway, compared with the same gateway without features.
+    /// True if the list has a row for this gateway, which compares it with the same gateway without features.
     pub(super) fn contains(&self, gateway: &str) -> bool {
         self.rows.iter().any(|row| row.gateway == gateway)
     }
 
-    /// One table per load point and gateway without features.
+    /// The tables of the list: one for each load point and gateway without features.
     pub(super) fn tables(&self) -> Vec<PriceTable<'_>> {
         let mut tables: Vec<PriceTable<'_>> = Vec::new();
         for row in &self.rows {
@@ -85,12 +86,13 @@ pub(super) struct PriceTable<'m> {
 }
 
 impl PriceTable<'_> {
-    /// `nginx, closed loop, 32 connections`.
+    /// The title of the table: `nginx, closed loop, 32 connections`.
     pub(super) fn title(&self) -> String {
         format!("{}, {}", self.bare, self.load.label)
     }
 
-    /// Name and cells of each row. A pair of features is followed by a row with its cost beyond both features alone.
+    /// The name and the cells of each row. Below a pair of features there is a row with the cost beyond both features
+    /// alone.
     pub(super) fn rows(&self) -> Vec<(String, Vec<Cell>)> {
         let of = |price: &&Price| {
             let beyond = price.beyond.as_ref().map(|beyond| (BEYOND.to_owned(), cells(&beyond.prices)));
@@ -100,7 +102,7 @@ impl PriceTable<'_> {
     }
 }
 
-/// `key-auth + tls`.
+/// The features in words: `key-auth + tls`.
 pub(super) fn named(price: &Price) -> String {
     price.features.iter().map(ToString::to_string).collect::<Vec<_>>().join(" + ")
 }
@@ -187,7 +189,7 @@ fn sentence(gateway: &str, rows: &[Price]) -> Option<Summary> {
     Some(Summary { gateway: gateway.to_owned(), sentence, details })
 }
 
-/// `+12 µs (7–17) at the median`.
+/// A price as part of a sentence: `+12 µs (7–17) at the median`.
 fn part(price: &Difference, of: &str) -> String {
     format!("{} {of}", signed(&price.estimate, Scale::of_us(price.estimate.estimate)))
 }
@@ -206,7 +208,7 @@ fn signed(estimate: &Estimate, scale: Scale) -> String {
     format!("{sign}{}", with_interval(estimate, scale))
 }
 
-/// For the terminal: tables with headings, then the note and the sentences. Empty without prices.
+/// Lines for the terminal: tables with headings, then the note and the sentences. Empty if there are no prices.
 pub(super) fn terminal(
     list: &PriceList,
     title: impl Fn(&str) -> String,
@@ -229,7 +231,7 @@ pub(super) fn terminal(
     text
 }
 
-/// The tables and the note as Markdown; empty without prices.
+/// The tables and the note as Markdown. Empty if there are no prices.
 pub(super) fn markdown(list: &PriceList) -> String {
     if list.rows.is_empty() {
         return String::new();
@@ -247,7 +249,7 @@ pub(super) fn markdown(list: &PriceList) -> String {
     text
 }
 
-/// Values for the page's template.
+/// The values that the page's template needs.
 pub(super) fn html(list: &PriceList) -> minijinja::Value {
     use minijinja::context;
     let cell = |cell: &Cell| {
@@ -341,14 +343,14 @@ mod tests {
                 assert!(!figure[member].is_null(), "{member}: {figure}");
             }
         }
-        // 4 × 5 figures, each with an interval, at 5 %.
+        // 4 × 5 figures have an interval, and 5 % of them are distinguishable by chance.
         assert!((prices["expected_by_chance"].as_f64().expect("a number") - 1.0).abs() < 1e-9, "{prices}");
 
         let text = csv(&model);
         let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
         let headings = lines.next().expect("headings");
         let at = |name: &str| headings.iter().position(|one| *one == name).expect("a column");
-        // The load's quoted label contains a comma, so splitting at commas gives one cell more.
+        // The load's label is quoted and contains a comma, so splitting the line at commas gives one cell more.
         let row = lines.find(|row| row[0] == "nginx.tls").expect("a row");
         assert_eq!((row[at("features") + 1], row[at("bare") + 1]), ("tls", "nginx"));
         let price: f64 = row[at("price_added_p50") + 1].parse().expect("a number");

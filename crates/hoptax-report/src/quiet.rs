@@ -1,14 +1,15 @@
-//! Figures of quiet windows: a row below each case that lost windows, and one line about the run.
+//! Figures of quiet windows: a row below each case with windows left out, and a line about the run.
 
 use super::format::Scale;
 use super::model::Model;
 use super::table::{self, Cell, none};
 use hoptax_analysis::Case;
 
-/// Name of the row of a case's quiet windows.
+/// Name of the row that shows a case's quiet windows.
 pub(super) const NAME: &str = "· quiet";
 
-/// The main table's row from quiet windows alone; absent if no window was left out, or too many were.
+/// The case's row in the main table, computed from quiet windows only. `None` if no window was left out, or if too many
+/// were.
 pub(super) fn row(case: &Case) -> Option<[Cell; 7]> {
     let quiet = case.quiet.as_ref().filter(|quiet| quiet.leaves_out() && quiet.trials > 0)?;
     let response = quiet.response_time.as_ref()?;
@@ -25,13 +26,13 @@ pub(super) fn row(case: &Case) -> Option<[Cell; 7]> {
     ])
 }
 
-/// Throughput relative to direct, in quiet windows.
+/// Throughput in quiet windows, relative to direct.
 pub(super) fn ratio(case: &Case) -> Cell {
     let tax = case.quiet.as_ref().and_then(|quiet| quiet.tax.as_ref());
     table::ratio(tax.and_then(|tax| tax.throughput_ratio.as_ref()))
 }
 
-/// One line about the run's windows; absent if steal was recorded for none of them.
+/// A line about the run's windows. `None` if no trial recorded steal.
 pub(super) fn line(model: &Model) -> Option<String> {
     let cases = || model.cases.iter().filter_map(|case| case.quiet.as_ref());
     let windows: u64 = cases().map(|quiet| quiet.windows).sum();
@@ -52,7 +53,8 @@ mod tests {
     use crate::fixture::Reported as _;
     use hoptax_analysis::fixture::{MadeTrial, Run, via};
 
-    /// Three rounds of ten windows. The gateway's fifth window is slow and loses this many milliseconds to steal.
+    /// Three rounds of ten windows. The gateway's fifth window is slow, and the hypervisor takes this many milliseconds
+    /// from it.
     fn run(stolen_ms: u64) -> Run {
         let trial = |who: &str, round: u32, usual_us: u64, fifth_us: u64, ms: u64| -> MadeTrial {
             let windows: Vec<Vec<u64>> =

@@ -1,4 +1,4 @@
-//! The answer and the sentences about each gateway, generated from the numbers.
+//! Generates the short answer and the sentences about each gateway from the figures.
 
 use super::format::Scale;
 use super::text::{capital, listed, place, with_interval};
@@ -10,7 +10,7 @@ use hoptax_record::DIRECT;
 use hoptax_record::report::Summary;
 use hoptax_stats::Estimate;
 
-/// One summary per gateway of the plan: smallest tax first, gateways without a tax last.
+/// A summary for each gateway of the plan. The smallest tax comes first, and gateways without a tax come last.
 pub(super) fn summaries(run: &RunRecord, analysis: &Analysis) -> Vec<Summary> {
     let mut gateways: Vec<_> = run.contenders.iter().filter(|contender| contender.label != DIRECT).collect();
     let tax = |label: &str| median(label, analysis).map_or(f64::INFINITY, |(_, tax)| tax.estimate.estimate);
@@ -29,7 +29,7 @@ pub(super) fn summaries(run: &RunRecord, analysis: &Analysis) -> Vec<Summary> {
         .collect()
 }
 
-/// The sentence about the added latency, and further sentences as details.
+/// A sentence about the added latency, and further sentences as details.
 fn about(gateway: &str, analysis: &Analysis) -> (String, Vec<String>) {
     let cases: Vec<&Case> = analysis.cases.iter().filter(|case| case.gateway == gateway).collect();
     let measured: Vec<&Case> = cases.iter().copied().filter(|case| case.trials > 0).collect();
@@ -51,14 +51,14 @@ fn about(gateway: &str, analysis: &Analysis) -> (String, Vec<String>) {
     (format!("{gateway} {added}."), details)
 }
 
-/// The tax at the median, at the load point that headline latencies are taken from.
+/// The load point of the latency headline, and the tax at the median there.
 fn median<'a>(gateway: &str, analysis: &'a Analysis) -> Option<(&'a Load, &'a Difference)> {
     let headlines = analysis.headlines(gateway);
     let median = headlines.iter().find(|headline| headline.metric == Metric::AddedP50)?;
     Some((&median.case.load, median.tax))
 }
 
-/// The case whose load point `choose` picks.
+/// The gateway's case at the load point that `choose` returns.
 fn case_of<'a>(
     cases: &[&'a Case],
     choose: fn(&mut dyn Iterator<Item = &'a Load>) -> Option<&'a Load>,
@@ -67,14 +67,15 @@ fn case_of<'a>(
     cases.iter().find(|case| case.load.index == load.index).copied()
 }
 
-/// The short answer: which gateway adds least at the median, or that there is no clear winner. Built-in hops are
-/// references and do not compete. Absent for a void run, and unless two gateways have an interval at the same load
-/// point.
+/// The short answer: the gateway that adds least at the median, or a sentence that says that there is no clear winner.
+/// Built-in hops serve as references and do not compete. `None` for a void run, and if fewer than two gateways have an
+/// interval at the same load point.
 pub(super) fn answer(run: &RunRecord, analysis: &Analysis) -> Option<String> {
     if analysis.findings.iter().any(|finding| finding.severity == Severity::Void) {
         return None;
     }
-    // A gateway with features does not compete if the plan also has it without: the price list shows the difference.
+    // A gateway with features does not compete if the plan also contains it without features. The price list shows the
+    // difference.
     let is_priced = |label: &str| analysis.prices.iter().any(|price| price.gateway == label);
     let competes =
         |label: &str, kind: &str| label != DIRECT && !kind.starts_with("hop-") && !is_priced(label);
@@ -83,7 +84,7 @@ pub(super) fn answer(run: &RunRecord, analysis: &Analysis) -> Option<String> {
     analysis.ranking(&gateways).map(|ranking| in_words(&ranking))
 }
 
-/// The ranking in words: the winner, or the gateways that lead together and those that they beat.
+/// The ranking in words: the winner, or the gateways that lead together and the gateways that they beat.
 fn in_words(ranking: &Ranking<'_>) -> String {
     let at = format!("at the median {}", place(ranking.load));
     let figures = |ranked: &[Ranked<'_>]| {
@@ -139,7 +140,8 @@ fn nothing(gateway: &str, cases: &[&Case]) -> String {
     }
 }
 
-/// The added latency at the percentiles where it is distinguishable, and one sentence for each other percentile.
+/// The added latency at the percentiles at which it is distinguishable from noise, and a sentence for each other
+/// percentile.
 fn latency_parts(case: &Case, analysis: &Analysis) -> (String, Vec<String>) {
     let at = place(&case.load);
     let tax = case.tax.as_ref();
@@ -187,7 +189,7 @@ fn latency_parts(case: &Case, analysis: &Analysis) -> (String, Vec<String>) {
     (added, doubts.map(doubt).collect())
 }
 
-/// `(12 µs, −40 to 64; noise ±80 µs)`.
+/// A tax that is not distinguishable from noise, in words: `(12 µs, −40 to 64; noise ±80 µs)`.
 fn within(tax: &Difference, floor: Option<f64>) -> String {
     let noise = floor.map_or(String::new(), |floor| format!("; noise ±{}", Scale::of_us(floor).value(floor)));
     let range = Scale::of_us(tax.estimate.estimate).interval_of(&tax.estimate);
@@ -202,7 +204,8 @@ fn interval(tax: &Difference) -> String {
     with_interval(&tax.estimate, Scale::of_us(tax.estimate.estimate))
 }
 
-/// A remark if the generator limited this case or direct: their ratio is then not the gateway's alone.
+/// A remark if the load generator limited this case or direct. The ratio of the two is then not caused by the gateway
+/// alone.
 fn generator_limit(case: &Case, analysis: &Analysis) -> &'static str {
     let limited = |case: &Case| case.findings.contains(&"generator-saturated");
     match (limited(case), analysis.case(DIRECT, case.load.index).is_some_and(limited)) {

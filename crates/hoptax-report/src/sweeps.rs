@@ -1,21 +1,21 @@
-//! Sweeps: groups of load points that differ only in connections or only in rate.
+//! Sweeps: groups of load points that differ only in the number of connections, or only in the rate.
 
 use hoptax_analysis::Load;
 use serde::Serialize;
 
-/// A group of load points, drawn as lines.
+/// A group of load points that a chart connects with lines.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Sweep {
-    /// The differing property: `connections` or `rate`.
+    /// The property in which the load points differ: `connections` or `rate`.
     pub(crate) axis: &'static str,
-    /// The common properties, in words.
+    /// The properties that all load points share, in words.
     pub(crate) label: String,
-    /// Indexes of the load points, in the order of the differing property.
+    /// Indices of the load points, sorted by the property in which they differ.
     pub(crate) loads: Vec<usize>,
     pub(crate) at: Vec<f64>,
 }
 
-/// Every sweep among the load points, longest first.
+/// Every sweep among the load points. The longest comes first.
 pub(crate) fn sweeps(loads: &[&Load]) -> Vec<Sweep> {
     let mut sweeps = Vec::new();
     let connections = |load: &Load| Some(f64::from(load.connections));
@@ -27,8 +27,8 @@ pub(crate) fn sweeps(loads: &[&Load]) -> Vec<Sweep> {
 
 type Rest = (Option<f64>, Option<u32>);
 
-/// Groups load points that differ only in `of`. `rest` returns the one of rate and connections that must be
-/// equal.
+/// Groups load points that differ only in the property that `of` returns. `rest` returns the other properties that must
+/// be equal.
 fn collect(
     loads: &[&Load],
     axis: &'static str,
@@ -63,7 +63,7 @@ fn collect(
     }
 }
 
-/// `open loop, 1,000 requests/s`: the label without the differing property.
+/// The label without the property in which the load points differ: `open loop, 1,000 requests/s`.
 fn common(load: &Load, axis: &str) -> String {
     let word = if axis == "connections" { "connection" } else { "/s" };
     let parts: Vec<&str> = load.label.split(", ").filter(|part| !part.contains(word)).collect();

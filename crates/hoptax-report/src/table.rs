@@ -1,4 +1,4 @@
-//! Cells of the main table, which the terminal, Markdown and HTML lay out.
+//! Cells of the main table. The formats for the terminal, Markdown and HTML lay them out.
 
 use super::format::{Scale, bytes};
 use hoptax_analysis::{Case, Difference, TargetFigures};
@@ -7,11 +7,11 @@ use hoptax_stats::Estimate;
 /// A figure with its interval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Cell {
-    /// The value with its unit; a dash if it is missing.
+    /// The value with its unit. A dash if the figure is missing.
     pub(super) value: String,
-    /// The interval; empty for a maximum and for a missing figure.
+    /// The interval. Empty for a maximum and for a missing figure.
     pub(super) interval: String,
-    /// Whether a tax is distinguishable from noise; true for everything else.
+    /// False if the cell shows a tax that is not distinguishable from noise.
     pub(super) distinguishable: bool,
 }
 
@@ -24,11 +24,11 @@ pub(super) fn in_one_line(cell: &Cell) -> String {
     format!("{}{interval}{doubt}", cell.value)
 }
 
-/// Headings of the main table, after the gateway's name.
+/// Headings of the main table, after the column with the gateway's name.
 pub(super) const HEADINGS: [&str; 7] =
     ["requests/s", "p50", "p99", "added p50", "added p99", "CPU/req", "memory"];
 
-/// One row of the main table; absent for a case that was not measured.
+/// A row of the main table. `None` for a case that was not measured.
 pub(super) fn row(case: &Case) -> Option<[Cell; 7]> {
     let response = case.response_time.as_ref()?;
     let tax = case.tax.as_ref();
@@ -45,7 +45,7 @@ pub(super) fn row(case: &Case) -> Option<[Cell; 7]> {
     ])
 }
 
-/// The row of a target of a mix. A dot before its name shows that it is not a gateway.
+/// The row of a target of a mix. Its name begins with a dot, which shows that it is not a gateway.
 pub(super) fn target_row(target: &TargetFigures) -> (String, [Cell; 7]) {
     let cells = [
         none(),
@@ -59,12 +59,12 @@ pub(super) fn target_row(target: &TargetFigures) -> (String, [Cell; 7]) {
     (format!("· {}", target.name), cells)
 }
 
-/// A missing figure.
+/// The cell of a missing figure.
 pub(super) fn none() -> Cell {
     Cell { value: "–".into(), interval: String::new(), distinguishable: true }
 }
 
-/// A figure in a unit.
+/// The cell of a figure, in the given unit.
 pub(super) fn figure(estimate: &Estimate, scale: Scale) -> Cell {
     Cell {
         value: scale.value(estimate.estimate),
@@ -73,17 +73,17 @@ pub(super) fn figure(estimate: &Estimate, scale: Scale) -> Cell {
     }
 }
 
-/// A throughput in requests/s.
+/// The cell of a throughput, given in requests/s.
 pub(super) fn rate(estimate: &Estimate) -> Cell {
     figure(estimate, Scale::of_throughput(estimate.estimate))
 }
 
-/// A time in µs.
+/// The cell of a time, given in µs.
 pub(super) fn time(estimate: Option<&Estimate>) -> Cell {
     estimate.map_or_else(none, |estimate| figure(estimate, Scale::of_us(estimate.estimate)))
 }
 
-/// An added time in µs, with its sign.
+/// The cell of an added time with its sign, given in µs.
 pub(super) fn added(tax: Option<&Difference>) -> Cell {
     let Some(tax) = tax else { return none() };
     let cell = time(Some(&tax.estimate));
@@ -91,7 +91,7 @@ pub(super) fn added(tax: Option<&Difference>) -> Cell {
     Cell { value: format!("{sign}{}", cell.value), distinguishable: tax.distinguishable, ..cell }
 }
 
-/// A ratio of throughputs.
+/// The cell of a ratio of throughputs.
 pub(super) fn ratio(tax: Option<&Difference>) -> Cell {
     let Some(tax) = tax else { return none() };
     Cell { distinguishable: tax.distinguishable, ..figure(&tax.estimate, Scale::percent()) }

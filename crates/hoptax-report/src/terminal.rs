@@ -1,4 +1,4 @@
-//! The report on a terminal: a table per load point, the sentences, failures, findings.
+//! The report on a terminal: a table for each load point, then the sentences, failures and findings.
 
 use super::capacity;
 use super::host;
@@ -9,7 +9,7 @@ use super::table;
 use super::text::{capital, stage_name, words};
 use hoptax_analysis::{Case, Finding, Load, Outcome, Severity};
 
-/// The report as text, wrapped to `width` columns; `colour` adds ANSI colours.
+/// The report as text, wrapped to `width` columns. If `colour` is true, it contains ANSI colours.
 pub fn terminal(model: &Model, width: u16, colour: bool) -> String {
     let page = Page { width, colour };
     let mut text = page.heading(model);
@@ -81,7 +81,7 @@ impl Page {
         if self.colour { format!("\u{1b}[{style}m{text}\u{1b}[0m") } else { text.into() }
     }
 
-    /// A bold line, wrapped like everything else.
+    /// A bold line, wrapped like the rest of the text.
     fn title(&self, text: &str) -> String {
         self.style(BOLD, self.wrap(text, "", "").trim_end()) + "\n"
     }
@@ -200,7 +200,8 @@ impl Page {
         self.wrap(&line, &self.style(style, finding.severity.name()), "  ")
     }
 
-    /// Wraps at spaces. `lead`, styled or not, goes before the text, `indent` before each further line.
+    /// Wraps a text at spaces. `lead` goes before the text and may contain styles. `indent` goes before each further
+    /// line.
     fn wrap(&self, text: &str, lead: &str, indent: &str) -> String {
         let mut out = lead.to_string();
         let mut column = visible(lead);
@@ -222,7 +223,7 @@ impl Page {
     }
 }
 
-/// Columns that a text takes, without ANSI styles.
+/// Number of columns that a text takes up. ANSI styles do not count.
 fn visible(text: &str) -> usize {
     let mut inside = false;
     let mut columns = 0;
@@ -280,7 +281,7 @@ mod tests {
         assert!(text.contains("75 % read (GET /read), 25 % write (GET /write)"), "{text}");
     }
 
-    /// Stages, names and searches can make labels very long.
+    /// Labels can be very long because of stages, names and searches.
     #[test]
     fn headings_fit_too() {
         let stages = "100/s for 10s, ramp to 5000/s over 60s, 5000/s for 10s, ramp to 100/s over 60s";

@@ -1,4 +1,4 @@
-//! Pieces of text that several formats share.
+//! Short texts that several formats use.
 
 use super::format::{Scale, number};
 use hoptax_analysis::Load;
@@ -6,7 +6,7 @@ use hoptax_load::spec::HttpVersion;
 use hoptax_record::Stage;
 use hoptax_stats::Estimate;
 
-/// `41 µs (38–44)`. The interval is the 95 % one; every report says so once.
+/// An estimate with its interval: `41 µs (38–44)`. Every report says once that this is the 95 % interval.
 pub(super) fn with_interval(estimate: &Estimate, scale: Scale) -> String {
     let value = scale.value(estimate.estimate);
     match estimate.interval() {
@@ -16,7 +16,7 @@ pub(super) fn with_interval(estimate: &Estimate, scale: Scale) -> String {
     }
 }
 
-/// `at 1,000/s over 32 connections`.
+/// The load point as part of a sentence: `at 1,000/s over 32 connections`.
 pub(super) fn place(load: &Load) -> String {
     let plural = if load.connections == 1 { "" } else { "s" };
     let connections = format!("{} connection{plural}{}", load.connections, manner(load));
@@ -30,7 +30,7 @@ pub(super) fn place(load: &Load) -> String {
     }
 }
 
-/// How connections are used, if not HTTP/1.1 with keep-alive: load points may differ in this alone.
+/// How connections are used, if not by HTTP/1.1 with keep-alive. Without it, two load points could have the same text.
 fn manner(load: &Load) -> String {
     let version = if load.http == HttpVersion::Http10 { " in HTTP/1.0" } else { "" };
     let kept = match load.requests_per_connection {
@@ -41,7 +41,7 @@ fn manner(load: &Load) -> String {
     format!("{version}{kept}")
 }
 
-/// `a`, `a and b`, `a, b and c`.
+/// A list as part of a sentence: `a`, `a and b`, `a, b and c`.
 pub(super) fn listed(parts: &[String]) -> String {
     match parts {
         [] => String::new(),
@@ -64,7 +64,7 @@ pub(super) fn capital(text: &str) -> String {
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// Escapes untrusted text, so that it cannot become markup in Markdown.
+/// Escapes untrusted text, so that Markdown does not interpret it as markup.
 pub(super) fn inline(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -78,7 +78,7 @@ pub(super) fn inline(text: &str) -> String {
     safe
 }
 
-/// Splits at white space, but keeps a number and its unit together.
+/// Splits a text at white space, but keeps a number and its unit together.
 pub(super) fn words(text: &str) -> Vec<String> {
     const UNITS: [&str; 9] = ["%", "µs", "ms", "s", "k", "B", "KiB", "MiB", "GiB"];
     let mut words: Vec<String> = Vec::new();
@@ -95,7 +95,8 @@ pub(super) fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// Wraps to lines of at most `width` columns, all but the first indented by two. A number and its unit stay together.
+/// Wraps a text to lines of at most `width` columns. All lines but the first are indented by two spaces. A number and
+/// its unit stay on the same line.
 pub fn wrapped(text: &str, width: usize) -> String {
     let mut out = String::new();
     let mut column = 0;

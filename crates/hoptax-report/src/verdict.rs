@@ -9,14 +9,14 @@ pub enum Verdict {
     Nothing,
     /// The run has a `void` finding.
     Void,
-    /// A budget was not kept.
+    /// A budget was breached, or it could not be judged.
     OverBudget,
-    /// All is measured, and every budget was kept.
+    /// Everything was measured, and every budget was kept.
     Good,
 }
 
 impl Verdict {
-    /// The verdict on a report; `accept_void` ignores `void` findings.
+    /// The verdict on a report. If `accept_void` is true, `void` findings are ignored.
     pub fn of(model: &Model, accept_void: bool) -> Self {
         if !model.measured_anything() {
             Self::Nothing

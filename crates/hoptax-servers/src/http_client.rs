@@ -17,13 +17,13 @@ const SHOWN: usize = 300;
 pub struct Answer {
     /// Status.
     pub status: u16,
-    /// Values by lower-case name; several values of one name are joined with `, `.
+    /// Header values by lower-case name. Several values of one name are joined with `, `.
     pub headers: BTreeMap<String, String>,
     /// Body, without chunk framing.
     pub body: Vec<u8>,
 }
 
-/// What the TLS handshake agreed on.
+/// Parameters that the TLS handshake agreed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Agreed {
     /// Version.
@@ -126,15 +126,15 @@ impl HttpClient<'_> {
                 Box::new(rustls::StreamOwned::new(session, plain.try_clone()?))
             }
         };
-        // A server that refuses a request may answer and close before it has read everything. Its answer gives the
-        // reason.
+        // A server that refuses a request may answer and close before it has read the whole request. The reason is in
+        // its answer, so a failed write is reported only if there is no answer.
         let sent = stream.write_all(request).and_then(|()| stream.flush());
         let answer = read_answer(to_head, most, |piece| {
             loop {
                 plain.set_read_timeout(Some(left()?))?;
                 match stream.read(piece) {
-                    // A timeout, checked in the next turn, or a signal, such as the one that resumes a run after
-                    // Ctrl-Z.
+                    // Either a timeout, which the next iteration checks, or a signal, for instance the one that
+                    // resumes a run after Ctrl-Z.
                     Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
                     read => return Ok(read?),
                 }
@@ -148,8 +148,8 @@ impl HttpClient<'_> {
     }
 }
 
-/// A connection from one of this host's addresses. It has no time limit: addresses of this host answer or refuse at
-/// once.
+/// Connects from one of this host's addresses. There is no time limit, because an address of this host accepts or
+/// refuses at once.
 fn connect_from(from: IpAddr, to: SocketAddr) -> std::io::Result<TcpStream> {
     let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket =
@@ -159,7 +159,7 @@ fn connect_from(from: IpAddr, to: SocketAddr) -> std::io::Result<TcpStream> {
     Ok(TcpStream::from(socket))
 }
 
-/// Assembles a response from the data of `read`, with at most `most` bytes of its body.
+/// Assembles a response from the data that `read` returns, with at most `most` bytes of its body.
 fn read_answer(
     to_head: bool,
     most: usize,
@@ -205,7 +205,7 @@ fn read_answer(
     }
 }
 
-/// A response for people: indented, the body shortened.
+/// Formats a response for people: indented, and with a shortened body.
 pub fn show(answer: &Answer) -> String {
     let mut text = format!("  {}\n", answer.status);
     for (name, value) in &answer.headers {

@@ -14,10 +14,11 @@ use std::time::Duration;
 pub struct Ledger {
     /// One per instance, in the order of their ports.
     pub instances: Vec<InstanceCounts>,
-    /// Clock of the upstream's stamps; absent if its kernel does not report one, and in older versions.
+    /// Clock of the upstream's stamps. Absent if the upstream's kernel does not report it, or the upstream is an
+    /// older version.
     #[serde(default)]
     pub clock: Option<ClockId>,
-    /// Whether it counts requests only, as for an upstream that is not built in.
+    /// Whether only requests are counted, as for an upstream that is not built in.
     #[serde(default)]
     pub requests_only: bool,
 }
@@ -40,7 +41,7 @@ pub struct InstanceCounts {
 }
 
 impl Ledger {
-    /// Counts between `earlier` and this ledger; zero for an instance that has restarted since.
+    /// Counts between `earlier` and this ledger. They are zero for an instance that has restarted since.
     pub fn since(&self, earlier: &Self) -> LedgerDelta {
         let mut delta = LedgerDelta { requests_only: self.requests_only, ..LedgerDelta::default() };
         for (index, now) in self.instances.iter().enumerate() {
@@ -62,10 +63,10 @@ impl Ledger {
     }
 }
 
-/// Time limit for the response. The upstream is local and idle; the limit is for busy machines.
+/// Time limit for the response. The upstream is local and idle, so only a busy machine comes near this limit.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Most bytes of a ledger: enough for thousands of instances.
+/// Longest ledger accepted, bytes: enough for thousands of instances.
 const MOST: usize = 4 << 20;
 
 /// Reads an upstream's ledger.

@@ -7,7 +7,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 
-/// Length of the accept queue: a generator opens thousands of connections at once.
+/// Length of the accept queue. It is long because a generator opens thousands of connections at once.
 const BACKLOG: i32 = 4096;
 
 /// Listens on `address`. With `shared`, several listeners may use the same address, and the kernel distributes
@@ -30,7 +30,7 @@ pub(super) fn listener(address: SocketAddr, shared: bool) -> io::Result<TcpListe
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket =
         rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, Some(ipproto::TCP))?;
-    // Allows connections of an earlier run in TIME_WAIT on this port, but no second listener.
+    // This allows the port to have connections of an earlier run in TIME_WAIT, but no second listener.
     sockopt::set_socket_reuseaddr(&socket, true)?;
     if shared {
         sockopt::set_socket_reuseport(&socket, true)?;
@@ -62,10 +62,10 @@ pub(super) fn listen(listener: &TcpListener) -> io::Result<()> {
     Ok(rustix::net::listen(listener, BACKLOG)?)
 }
 
-/// Raises this process's descriptor limit to the hard limit: soft limits are often 1024.
+/// Raises this process's descriptor limit to the hard limit, because soft limits are often only 1024.
 pub(super) fn raise_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);
-    // On failure the old limit stays; reaching it is reported later.
+    // On failure the old limit remains. If it is reached, that is reported then.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
@@ -73,8 +73,8 @@ pub(super) fn descriptor_limit() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX / 10)
 }
 
-/// Allocates tokens densely from zero and reuses freed ones first: the event loop and the handler index arrays with
-/// them.
+/// Allocates tokens densely from zero and reuses freed tokens first, because the event loop and the handler index
+/// arrays with them.
 #[derive(Debug, Default)]
 pub(super) struct Tokens {
     free: Vec<Token>,

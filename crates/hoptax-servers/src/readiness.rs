@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 /// an attempt.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Time limit of one attempt. On loopback even a busy machine answers sooner; otherwise the attempt is repeated.
+/// Time limit of one attempt. On loopback even a busy machine usually answers sooner. If it does not, the attempt is
+/// repeated.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Time limit of a request that changes something, or that is not repeated.
+/// Time limit of a request that changes something, or of a request that is not repeated.
 const ACTION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A readiness check.
@@ -23,30 +24,31 @@ pub struct Probe {
     pub path: String,
     /// Status that means ready.
     pub status: u16,
-    /// Address that must accept connections as well, once the status is right: the one for traffic.
+    /// Address for traffic. It must accept connections too, which is checked once the status is right.
     pub accepting: SocketAddr,
     /// Time limit for the whole wait.
     pub timeout: Duration,
 }
 
-/// Why waiting ended without readiness.
+/// Why the service did not become ready.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotReady {
     /// The service ended.
     Ended,
-    /// The time limit was reached; with the result of the last attempt.
+    /// The time limit was reached. Contains the result of the last attempt.
     TimedOut(String),
 }
 
-/// Waits until `probe` succeeds; `ended` returns true if the service has ended.
+/// Waits until `probe` succeeds. `ended` returns true if the service has ended.
 ///
 /// # Errors
-/// If the service ended, or the bound was reached.
+/// If the service ended, or the time limit was reached.
 pub fn wait(probe: &Probe, mut ended: impl FnMut() -> bool) -> Result<(), NotReady> {
     let deadline = Instant::now() + probe.timeout;
     loop {
         let outcome = attempt(probe);
-        // Checked after the attempt: another process on the same port may have answered.
+        // Checked after the attempt, because another process on the same port may have answered instead of the
+        // service.
         if ended() {
             return Err(NotReady::Ended);
         }
@@ -77,12 +79,12 @@ fn attempt(probe: &Probe) -> Result<(), String> {
 /// Sends one GET and returns the status.
 ///
 /// # Errors
-/// If nothing answers in time, or what answers is not HTTP/1.x.
+/// If nothing answers in time, or the response is not HTTP/1.x.
 pub fn ask(address: SocketAddr, path: &str, timeout: Duration) -> std::io::Result<u16> {
     exchange(address, "GET", path, timeout)
 }
 
-/// Sends one request without a body that may take a while, and returns the status.
+/// Sends one request without a body, which may take a while, and returns the status.
 ///
 /// # Errors
 /// If there is no response within ten seconds, or it is not HTTP/1.x.
@@ -94,8 +96,8 @@ fn exchange(address: SocketAddr, method: &str, path: &str, timeout: Duration) ->
     let mut stream = TcpStream::connect_timeout(&address, timeout)?;
     stream.set_read_timeout(Some(timeout))?;
     stream.set_write_timeout(Some(timeout))?;
-    // A single write: `write!` on a socket would send a segment per piece, and a server may answer the first one and
-    // close.
+    // A single write: `write!` on a socket would send a segment for each piece, and a server may answer the first
+    // segment and close.
     let length = if method == "GET" { "" } else { "content-length: 0\r\n" };
     let request = format!("{method} {path} HTTP/1.1\r\nhost: {address}\r\n{length}connection: close\r\n\r\n");
     stream.write_all(request.as_bytes())?;
@@ -118,7 +120,7 @@ mod tests {
     use super::*;
     use std::net::TcpListener;
 
-    /// Answers each connection with the next of `answers`; the last one repeats.
+    /// Answers each connection with the next element of `answers`. Once all are used, repeats the last one.
     fn serve(answers: &'static [&'static str]) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("known");

@@ -1,15 +1,15 @@
 //! The incomplete beta function, and Student's t with any number of degrees of freedom.
 
-/// Most terms of the continued fraction; it converges earlier for all arguments used here.
+/// Limit for the number of terms of the continued fraction. It converges earlier for all arguments used here.
 const MOST_TERMS: u32 = 500;
 const TINY: f64 = 1e-300;
-/// Iterations of the bisection: 200 leave only rounding errors.
+/// Number of bisection steps. After 200 steps only rounding errors remain.
 const HALVINGS: u32 = 200;
 
 /// The regularised incomplete beta function `I_x(a, b)`: the probability that a beta variable is at most `x`.
 ///
-/// Uses the continued fraction (NIST Digital Library of Mathematical Functions, 8.17.22), evaluated by Lentz's method,
-/// on the side where it converges fast (8.17.4).
+/// Uses the continued fraction of the NIST Digital Library of Mathematical Functions (DLMF), 8.17.22, evaluated by
+/// Lentz's method. Where the fraction converges slowly, computes `1 − I_{1−x}(b, a)` instead (8.17.4).
 pub(super) fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
@@ -47,7 +47,7 @@ pub(super) fn beta_quantile(a: f64, b: f64, probability: f64) -> f64 {
     bisect(0.0, 1.0, |x| incomplete_beta(a, b, x) < probability)
 }
 
-/// Probability that a Student-t variable with `degrees` degrees of freedom lies beyond `±t` (DLMF 8.17; Abramowitz and
+/// Probability that a Student-t variable with `degrees` degrees of freedom lies outside `±t` (DLMF 8.17; Abramowitz and
 /// Stegun, 26.7.1).
 pub(super) fn student_beyond(t: f64, degrees: f64) -> f64 {
     incomplete_beta(degrees / 2.0, 0.5, degrees / (degrees + t * t))
@@ -56,7 +56,7 @@ pub(super) fn student_beyond(t: f64, degrees: f64) -> f64 {
 /// The `t` for which a Student-t variable with `degrees` degrees of freedom lies within `±t` with probability
 /// `confidence`.
 pub(super) fn student_within(confidence: f64, degrees: f64) -> f64 {
-    // Twelve orders of magnitude cover every quantile down to one degree and a confidence of 1 − 10⁻¹¹.
+    // The upper end 10¹² lies above every quantile for one degree of freedom or more and a confidence up to 1 − 10⁻¹¹.
     bisect(0.0, 1e12, |t| 1.0 - student_beyond(t, degrees) < confidence)
 }
 
@@ -68,8 +68,8 @@ fn bisect(mut low: f64, mut high: f64, too_low: impl Fn(f64) -> bool) -> f64 {
     f64::midpoint(low, high)
 }
 
-/// `ln Γ(x)` for `x > 0`: Stirling's series (DLMF 5.11.1) above 10, where five terms err by less than 10⁻¹³, and the
-/// recurrence `Γ(x + 1) = x Γ(x)` below.
+/// `ln Γ(x)` for `x > 0`. Above 10, uses five terms of Stirling's series (DLMF 5.11.1), whose error is less than 10⁻¹³.
+/// Below 10, the recurrence `Γ(x + 1) = x Γ(x)` leads to values above 10.
 fn ln_gamma(x: f64) -> f64 {
     let (mut x, mut shift) = (x, 0.0);
     while x < 10.0 {
@@ -105,7 +105,8 @@ mod tests {
         }
         let x = beta_quantile(3.0, 800.0, 0.975);
         assert!((incomplete_beta(3.0, 800.0, x) - 0.975).abs() < 1e-9);
-        // Large parameters, where a slow fraction would show: a beta distribution is symmetric for a = b.
+        // With large parameters, slow convergence would show as an error. For a = b the distribution is symmetric, so
+        // half of it lies below 0.5.
         assert!((incomplete_beta(40_000.0, 40_000.0, 0.5) - 0.5).abs() < 1e-6);
     }
 

@@ -1,31 +1,31 @@
 //! Draws rounds with replacement for the bootstrap (B. Efron, "Bootstrap Methods: Another Look at the Jackknife",
-//! 1979). A draw is stored as how often each round was drawn.
+//! 1979). A draw is a list of counts: how often it contains each round.
 
 use hoptax_load::random::Random;
 
-/// Up to this many rounds, every possible draw is used with its probability, so nothing is left to chance. There are
-/// `C(2n − 1, n)` draws: 1,716 for seven rounds.
+/// Largest number of rounds for which every possible draw is used, weighted by its probability, instead of random
+/// draws. There are `C(2n − 1, n)` draws of `n` rounds: 1,716 for seven.
 const EXACT_UP_TO: usize = 7;
 
-/// Number of random draws if there are too many to use all. A standard error from `B` draws is off by `1 / √(2B)`, here
-/// 1.6 % (Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 6).
+/// Number of random draws if there are too many rounds to use every possible draw. A standard error from `B` draws is
+/// itself off by `1 / √(2B)`, here 1.6 % (Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 6).
 const DRAWS: usize = 2000;
 
-/// Seed of the random draws beyond [`EXACT_UP_TO`]. It is the same for every run, so that the same trials always give
-/// the same report, and figures from the same rounds share their draws.
+/// Seed of the random draws for more than [`EXACT_UP_TO`] rounds. It never changes. The same trials therefore always
+/// give the same report, and all figures from the same rounds use the same draws.
 const SEED: u64 = 0x0064_7261_7773;
 
-/// Draws of `rounds` rounds out of `rounds`, with replacement.
+/// Draws with replacement. Each draw picks as many rounds as there are.
 #[derive(Debug, Clone)]
 pub struct Draws {
     rounds: usize,
     counts: Vec<u64>,
-    /// The probability of each draw; they add up to 1.
+    /// The probability of each draw. The probabilities add up to 1.
     probabilities: Vec<f64>,
 }
 
 impl Draws {
-    /// The draws of this many rounds; empty for zero rounds.
+    /// Generates the draws for this many rounds. There are none for zero rounds.
     pub fn of(rounds: usize) -> Self {
         let mut draws = Self { rounds, counts: Vec::new(), probabilities: Vec::new() };
         match rounds {
@@ -36,12 +36,13 @@ impl Draws {
         draws
     }
 
-    /// For each draw, how often each round was drawn, and the probability of the draw.
+    /// Returns each draw, as the number of times that each round was drawn, with the probability of the draw.
     pub fn iter(&self) -> impl Iterator<Item = (&[u64], f64)> {
         self.counts.chunks(self.rounds.max(1)).zip(self.probabilities.iter().copied())
     }
 
-    /// All possible draws: all ways in which `n` counts add up to `n`, by the multinomial distribution.
+    /// Adds all possible draws: every way in which `n` counts can add up to `n`. Their probabilities follow the
+    /// multinomial distribution.
     fn every(&mut self) {
         let mut counts = vec![0; self.rounds];
         self.fill(&mut counts, 0, self.rounds as u64);
@@ -100,7 +101,8 @@ mod tests {
             assert!((sum - 1.0).abs() < 1e-9, "{rounds}: {sum}");
             for round in 0..rounds {
                 let mean: f64 = draws.iter().map(|(counts, p)| counts[round] as f64 * p).sum();
-                // A draw's count has a variance below 1; this is five standard errors of the mean of 2,000.
+                // The number of times that a draw contains a given round has a variance below 1. The allowance is five
+                // standard errors of the mean of 2,000 draws.
                 let error = if rounds <= EXACT_UP_TO { 1e-9 } else { 5.0 / (DRAWS as f64).sqrt() };
                 assert!((mean - 1.0).abs() < error, "{rounds}: {mean}");
             }

@@ -1,4 +1,5 @@
-//! Statistics of latency histograms. Percentiles are read from merged histograms and never averaged.
+//! Statistics of latency histograms. Percentiles are always read from merged histograms. Percentiles are never
+//! averaged.
 
 use hdrhistogram::Histogram;
 use hoptax_load::histogram::{LOWEST, TRIAL_DIGITS, empty};
@@ -16,7 +17,7 @@ pub enum Statistic {
     P99,
     /// 99.9th percentile.
     P999,
-    /// Largest.
+    /// Largest value.
     Max,
     /// Mean.
     Mean,
@@ -40,7 +41,7 @@ impl Statistic {
         }
     }
 
-    /// The share of samples below a percentile; absent for other statistics.
+    /// The share of samples below the percentile. Absent if the statistic is not a percentile.
     pub fn quantile(self) -> Option<f64> {
         match self {
             Self::P50 => Some(0.5),
@@ -52,7 +53,7 @@ impl Statistic {
         }
     }
 
-    /// The value, µs; absent without samples.
+    /// The value of this statistic in µs. Absent if the histogram has no samples.
     pub fn of(self, nanoseconds: &Histogram<u64>) -> Option<f64> {
         if nanoseconds.is_empty() {
             return None;
@@ -62,18 +63,18 @@ impl Statistic {
             None if self == Self::Max => nanoseconds.max() as f64,
             None => nanoseconds.mean(),
         };
-        // Histograms cannot distinguish values below their lowest from zero.
+        // A histogram cannot distinguish values below its lowest value from zero.
         Some(if value < LOWEST as f64 { 0.0 } else { value / 1e3 })
     }
 }
 
-/// The sum of histograms, at a trial's precision.
+/// The sum of histograms, with the precision of a trial's histogram.
 pub fn merge<'a>(histograms: impl IntoIterator<Item = &'a Histogram<u64>>) -> Histogram<u64> {
     let mut sum = empty(TRIAL_DIGITS);
     for histogram in histograms {
         if sum.add(histogram).is_err() {
-            // Only a histogram of another range, from another tool, does not fit. It is added value by value, and
-            // values outside of our range count at its edge.
+            // Adding fails only for a histogram with another range, which another tool wrote. Its values are added one
+            // by one. Values outside of our range are counted at the nearest end of the range.
             for step in histogram.iter_recorded() {
                 sum.saturating_record_n(step.value_iterated_to(), step.count_at_value());
             }
@@ -129,7 +130,7 @@ mod tests {
 
     #[test]
     fn merging_is_not_averaging() {
-        // 900 fast and 100 slow requests: the p99 is slow. The mean of the two p99 would lie in between.
+        // 900 fast and 100 slow requests: the p99 is a slow request. The mean of the two p99s would lie in between.
         let (fast, slow) = (of_microseconds([100; 900]), of_microseconds([10_000; 100]));
         let merged = merge([&fast, &slow]);
         assert_eq!(merged.len(), 1000);

@@ -1,29 +1,29 @@
-//! Defines the interval of every figure.
+//! Defines how the interval of every figure is computed.
 //!
-//! A figure is computed from all rounds together: a percentile of merged histograms, or a ratio of sums. Its standard
-//! error is that of the bootstrap over rounds, and its interval is Student's t around the figure:
+//! A figure is computed from all rounds together, for example a percentile of merged histograms or a ratio of sums. Its
+//! standard error comes from the bootstrap over rounds. Its interval is Student's t interval around the figure:
 //!
 //! `figure ± t(n − 1) · √(n ÷ (n − 1)) · s*`, where `s*` is the standard deviation of the figure over draws of `n` rounds.
 //!
-//! The factor corrects for draws that scatter too little, by `√((n − 1) ÷ n)`. For a mean the result is exactly
+//! Without the factor `√(n ÷ (n − 1))`, draws would scatter too little. With it, the interval of a mean is exactly
 //! Student's interval. Sources: B. Efron and R. J. Tibshirani, "An Introduction to the Bootstrap" (1993), chapters 6
-//! and 12; T. C. Hesterberg, "What Teachers Should Know About the Bootstrap" (The American Statistician 69, 2015), on t
-//! intervals with a bootstrap standard error and on the factor. METHODOLOGY.md gives the reasons for this choice.
+//! and 12; T. C. Hesterberg, "What Teachers Should Know About the Bootstrap" (The American Statistician 69, 2015), for
+//! t intervals with a bootstrap standard error and for the factor. METHODOLOGY.md gives the reasons for this choice.
 
 use super::draws::Draws;
 use super::rounds::{Reader, Units};
 use super::{mean, standard_deviation, two_sided_95};
 
-/// A value with its 95 % interval and the number of trials it rests on.
+/// A value with its 95 % interval and the number of trials it is computed from.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
     /// The value.
     pub estimate: f64,
-    /// Lower end; absent with one round, and for a maximum.
+    /// Lower end of the interval. Absent if there is only one round, and for a maximum.
     pub low: Option<f64>,
-    /// Upper end; absent with one round, and for a maximum.
+    /// Upper end of the interval. Absent if there is only one round, and for a maximum.
     pub high: Option<f64>,
-    /// Number of trials; for a tax, of rounds.
+    /// Number of trials. For a tax, the number of rounds.
     pub trials: u32,
 }
 
@@ -43,23 +43,24 @@ impl Estimate {
         self.interval().map(|(low, high)| (high - low) / 2.0)
     }
 
-    /// True if there is an interval and `value` is outside of it.
+    /// True if there is an interval and `value` is outside it.
     pub fn excludes(&self, value: f64) -> bool {
         self.interval().is_some_and(|(low, high)| value < low || high < value)
     }
 
-    /// Raises the lower end to at least `least`: a time cannot be negative.
+    /// Raises the lower end to `least` if it is below, for example to zero for a time, which cannot be negative.
     #[must_use]
     pub fn at_least(self, least: f64) -> Self {
         Self { low: self.low.map(|low| low.max(least)), ..self }
     }
 }
 
-/// Half-widths below this share of the figure are rounding errors.
+/// A half-width below this share of the figure is only a rounding error.
 const ROUNDING: f64 = 1e-12;
 
-/// The figure of all rounds of `units`, with its interval; absent without rounds. `figure` receives how often each unit
-/// was drawn. There is no interval with fewer than two units, or if a draw has no figure.
+/// The figure of all rounds in `units`, with its interval. Absent if there are no rounds. `figure` receives how often
+/// each unit was drawn and returns the figure of that draw. The interval is absent if there are fewer than two units,
+/// or if `figure` returns `None` for any draw.
 pub fn resampled(units: &Units, figure: impl Fn(&[u64]) -> Option<f64>) -> Option<Estimate> {
     let (count, rounds) = (units.count(), units.rounds() as u32);
     let estimate = figure(&vec![1; count])?;
@@ -72,13 +73,13 @@ pub fn resampled(units: &Units, figure: impl Fn(&[u64]) -> Option<f64>) -> Optio
     })
 }
 
-/// A figure of merged histograms with its interval over units.
+/// A statistic of merged histograms, with its interval over units.
 pub fn of_merged(units: &Units, reader: Option<Reader<'_>>) -> Option<Estimate> {
     let reader = reader?;
     resampled(units, |drawn| reader.of(drawn))
 }
 
-/// `t(n − 1) · √(n ÷ (n − 1)) · s*`; absent below two units, and if a draw has no figure.
+/// Computes `t(n − 1) · √(n ÷ (n − 1)) · s*`. Returns `None` for fewer than two units, or if a draw has no figure.
 fn half_width_of_draws(count: usize, figure: impl Fn(&[u64]) -> Option<f64>) -> Option<f64> {
     let degrees = count.checked_sub(1).filter(|degrees| *degrees > 0)?;
     let draws = Draws::of(count);
@@ -90,8 +91,8 @@ fn half_width_of_draws(count: usize, figure: impl Fn(&[u64]) -> Option<f64>) -> 
     Some(t * (variance * count as f64 / degrees as f64).sqrt())
 }
 
-/// The mean of one value per round, with its interval; absent for no values. This is [`resampled`] in closed form: the
-/// standard deviation of the mean over draws is `s · √((n − 1) ÷ n) ÷ √n`.
+/// The mean of one value per round, with its interval. Absent if there are no values. The result is that of
+/// [`resampled`], computed by formula: over all draws, the standard deviation of the mean is `s · √((n − 1) ÷ n) ÷ √n`.
 pub fn of_mean(values: &[f64]) -> Option<Estimate> {
     let estimate = mean(values)?;
     let trials = u32::try_from(values.len()).ok()?;
@@ -104,7 +105,7 @@ pub fn of_mean(values: &[f64]) -> Option<Estimate> {
     })
 }
 
-/// `t · s / √n`; absent below two values.
+/// Computes `t · s / √n`. Returns `None` for fewer than two values.
 fn half_width(values: &[f64]) -> Option<f64> {
     let deviation = standard_deviation(values)?;
     let t = two_sided_95(values.len() as u32 - 1)?;
@@ -119,7 +120,7 @@ mod tests {
         Units::new(0..count)
     }
 
-    /// The mean of values by round, given how often each was drawn.
+    /// Returns a function that computes the mean of a draw from the number of times each value was drawn.
     fn mean_of(values: &[f64]) -> impl Fn(&[u64]) -> Option<f64> {
         let sum = move |drawn: &[u64]| -> f64 {
             drawn.iter().zip(values).map(|(n, value)| *n as f64 * value).sum()
@@ -152,8 +153,8 @@ mod tests {
 
     #[test]
     fn the_interval_of_a_maximum_by_hand() {
-        // The larger of two rounds, 1 and 3: it is 1 in a quarter of the draws, else 3. s*² = 4 · 1/4 · 3/4, so the
-        // half-width is t(1) · √2 · √0.75.
+        // The larger of two rounds with the values 1 and 3. It is 1 in a quarter of the draws, and 3 in the others. So
+        // s*² = 4 · 1/4 · 3/4, and the half-width is t(1) · √2 · √0.75.
         let larger = |drawn: &[u64]| Some(if drawn[1] > 0 { 3.0 } else { 1.0 });
         let estimate = resampled(&units(2), larger).expect("two rounds");
         assert_eq!((estimate.estimate, estimate.trials), (3.0, 2));
@@ -168,7 +169,7 @@ mod tests {
             let values: Vec<f64> = (0..count).map(|_| random.exponential()).collect();
             let exact = of_mean(&values).and_then(|one| one.half_width()).expect("rounds");
             let drawn = resampled(&units(count), mean_of(&values)).and_then(|one| one.half_width());
-            // With 2,000 draws the standard error is off by 1.6 %; four times that is allowed.
+            // With 2,000 draws the standard error is off by 1.6 %. The test allows four times as much.
             assert!((drawn.expect("rounds") / exact - 1.0).abs() < 0.064, "{count}");
         }
     }

@@ -1,4 +1,4 @@
-//! Statistics on plain numbers and histograms: no records, no clock, no words.
+//! Statistics on plain numbers and histograms. This crate reads no records and no clock, and produces no text.
 #![forbid(unsafe_code)]
 
 mod beta;

@@ -1,11 +1,11 @@
 //! Means and shares of plain numbers.
 
-/// Arithmetic mean; absent for no values.
+/// Arithmetic mean. Absent if there are no values.
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// Standard deviation of a sample (divided by `n − 1`); absent below two values.
+/// Standard deviation of a sample, with the divisor `n − 1`. Absent for fewer than two values.
 pub fn standard_deviation(values: &[f64]) -> Option<f64> {
     let mean = mean(values)?;
     let degrees = values.len().checked_sub(1).filter(|degrees| *degrees > 0)?;
@@ -13,14 +13,14 @@ pub fn standard_deviation(values: &[f64]) -> Option<f64> {
     Some((squares / degrees as f64).sqrt())
 }
 
-/// Root mean square; absent for no values. Unlike a standard deviation it includes drift (differences of the same
-/// sign), which is as much noise as scatter.
+/// Root mean square. Absent if there are no values. Unlike a standard deviation, it also includes the mean: if all
+/// differences have the same sign, that drift is noise too.
 pub fn root_mean_square(values: &[f64]) -> Option<f64> {
     let squares: Vec<f64> = values.iter().map(|value| value * value).collect();
     mean(&squares).map(f64::sqrt)
 }
 
-/// `part / whole`; absent if `whole` is zero.
+/// `part / whole`. Absent if `whole` is zero.
 pub fn share(part: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| part / whole)
 }

@@ -1,22 +1,22 @@
-//! The precision of a tax: decides when `trials: auto` may stop.
+//! The precision of a tax. It decides when `trials: auto` may stop.
 
 use super::Estimate;
 
-/// A tax, and direct's figure that it is added to.
+/// A tax, and the figure of direct that it is compared with.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Precision {
     /// The tax.
     pub estimate: Estimate,
-    /// The value that means "no tax".
+    /// The value of the tax that means "the gateway adds nothing".
     pub neutral: f64,
-    /// Direct's figure: its median response time, µs; 1 for a ratio.
+    /// Direct's median response time, µs. 1 if the tax is a ratio.
     pub direct: f64,
 }
 
 impl Precision {
-    /// True if the interval's half-width is at most this share of the tax, or of direct's figure if that is larger. A
-    /// gateway that costs almost nothing could never reach a share of the tax alone, and a tax that is small beside the
-    /// request itself decides nothing.
+    /// True if the half-width of the interval is at most this share of the tax, or of direct's figure if that is
+    /// larger. A gateway that costs almost nothing could never reach a share of its own tax, and a tax that is tiny
+    /// compared with the request itself does not need more precision.
     pub fn is_within(&self, share: f64) -> bool {
         let tax = (self.estimate.estimate - self.neutral).abs();
         self.estimate.half_width().is_some_and(|half| half <= share * tax.max(self.direct))

@@ -1,25 +1,26 @@
-//! The interval of a share, such as the error share. Failures occur in bursts, so requests are not independent samples.
+//! The interval of a share, for example of the share of errors. Failures occur in bursts, so requests are not
+//! independent samples.
 
 use super::beta::{beta_quantile, student_within};
 use super::{Estimate, share};
 
 /// Probability of each tail of a 95 % interval.
 const TAIL: f64 = 0.025;
-/// Degrees of freedom at which Student's t is practically normal.
+/// Number of degrees of freedom for which Student's t is practically the normal distribution.
 const MANY: f64 = 1e6;
 
-/// The share of `(hits, of)` over all trials, with a 95 % interval that allows for bursts; absent if nothing was
-/// counted. One trial has no interval, as it cannot show how trials differ.
+/// The share of all trials together, from each trial's (hits, requests), with a 95 % interval that allows for bursts.
+/// Absent if there are no requests. A single trial has no interval, because it cannot show how much trials differ.
 ///
-/// The interval of Clopper and Pearson ("The use of confidence or fiducial limits illustrated in the case of the
-/// binomial", Biometrika 26, 1934), with an effective number of requests, as E. L. Korn and B. I. Graubard do for
-/// clustered surveys ("Confidence intervals for proportions with small expected number of positive counts estimated
-/// from survey data", Survey Methodology 24, 1998). The variance among trials gives the number of independent requests
-/// that they are worth, and Student's t accounts for estimating that variance from few trials.
+/// The interval is that of Clopper and Pearson ("The use of confidence or fiducial limits illustrated in the case of
+/// the binomial", Biometrika 26, 1934), with an effective number of requests, which E. L. Korn and B. I. Graubard use
+/// for clustered surveys ("Confidence intervals for proportions with small expected number of positive counts estimated
+/// from survey data", Survey Methodology 24, 1998). The variance between trials gives the effective number: how many
+/// independent requests would scatter as much. Student's t accounts for the uncertainty of a variance from few trials.
 pub fn of_share(trials: &[(u64, u64)]) -> Option<Estimate> {
     let hits: f64 = trials.iter().map(|(hits, _)| *hits as f64).sum();
     let all: f64 = trials.iter().map(|(_, of)| *of as f64).sum();
-    // More hits than requests occur only in a record edited by hand.
+    // Only a record that was edited by hand can have more hits than requests.
     let estimate = share(hits, all).filter(|share| *share <= 1.0)?;
     let plain = Estimate { estimate, low: None, high: None, trials: trials.len() as u32 };
     if trials.len() < 2 {
@@ -29,11 +30,12 @@ pub fn of_share(trials: &[(u64, u64)]) -> Option<Estimate> {
     Some(Estimate { low: Some(low), high: Some(high), ..plain })
 }
 
-/// The number of independent requests that the trials are worth, at most their requests.
+/// The effective number of requests: how many independent requests would scatter as much. It is at most the real number
+/// of requests.
 fn effective(trials: &[(u64, u64)], share: f64, all: f64) -> f64 {
     let count = trials.len() as f64;
     let squares: f64 = trials.iter().map(|(hits, of)| (*hits as f64 - share * *of as f64).powi(2)).sum();
-    // The variance of a ratio estimate: W. G. Cochran, "Sampling Techniques", 1977, section 3.12.
+    // The variance of a ratio estimate, from W. G. Cochran, "Sampling Techniques", 1977, section 3.12.
     let variance = count / (count - 1.0) * squares / (all * all);
     let binomial = share * (1.0 - share);
     if variance <= 0.0 || binomial <= 0.0 {
@@ -65,7 +67,7 @@ mod tests {
     fn zero_hits_have_an_upper_bound() {
         let none = of_share(&[(0, 500), (0, 500)]).expect("counted");
         assert_eq!((none.estimate, none.low), (0.0, Some(0.0)));
-        // With no hits, 1 − (1 − high)^1000 = 0.975.
+        // If there are no hits, the upper end solves 1 − (1 − high)^1000 = 0.975.
         let exact = 1.0 - 0.025_f64.powf(1e-3);
         assert!((none.high.expect("two trials") - exact).abs() < 1e-9);
         assert_eq!(of_share(&[(3, 1000)]).expect("counted").interval(), None);
@@ -83,7 +85,7 @@ mod tests {
 
     #[test]
     fn covers_the_truth_if_failures_come_in_bursts() {
-        // Each of six trials has its own failure rate, exponential around 2 %.
+        // Each of six trials has its own failure rate. The rates are exponentially distributed with a mean of 2 %.
         const RUNS: u32 = 1000;
         let mut random = Random::new(7);
         let mut held = [0_u32; 2];
@@ -99,8 +101,8 @@ mod tests {
             }
         }
         let share = held.map(|held| f64::from(held) / f64::from(RUNS));
-        // Clopper and Pearson's interval is wide rather than narrow; six exponential trials are too skewed for an exact
-        // one.
+        // Clopper and Pearson's interval tends to be too wide. Six trials with exponential rates are so skewed that the
+        // interval cannot be exact.
         assert!(share[0] >= 0.945, "independent: {share:?}");
         assert!(share[1] >= 0.88, "in bursts: {share:?}");
     }

@@ -1,20 +1,22 @@
-//! Histograms of rounds, prepared so that percentiles of any combination of them can be read without merging.
+//! Histograms of rounds, prepared so that percentiles of any combination of rounds can be read without merging
+//! histograms.
 
 use super::{Statistic, share};
 use hdrhistogram::Histogram;
 use hoptax_load::histogram::LOWEST;
 
-/// Most units to draw. More rounds than this are drawn in batches of neighbours, which preserves correlation between
-/// consecutive rounds and limits the work. More than 30 batches are of little use: B. W. Schmeiser, "Batch Size Effects
-/// in the Analysis of Simulation Output", Operations Research 30 (1982).
+/// Largest number of units to draw. If a run has more rounds, neighbouring rounds form batches, and batches are drawn.
+/// This limits the work, and preserves the correlation between consecutive rounds. More than 30 batches are of little
+/// use: B. W. Schmeiser, "Batch Size Effects in the Analysis of Simulation Output", Operations Research 30 (1982).
 pub const MOST_UNITS: usize = 30;
 
-/// The distributions of times of several rounds. A round may have several histograms, as direct's do.
+/// The distributions of times of several rounds. A round can have several histograms: direct has two trials in each
+/// round.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rounds {
-    /// Every value recorded in any round, ns, ascending.
+    /// Every value that occurs in any round, ns, in ascending order.
     values: Vec<u64>,
-    /// For each value and each round, the number of samples up to that value.
+    /// For each value and each round, the number of samples up to and including that value.
     cumulative: Vec<u64>,
     /// For each round, the sum of its samples, ns.
     sums: Vec<f64>,
@@ -22,10 +24,10 @@ pub struct Rounds {
 }
 
 impl Rounds {
-    /// The rounds of these histograms, each with the index of its round.
+    /// Collects histograms by round. Each histogram is given with the index of its round.
     ///
     /// # Panics
-    /// If an index is not below `rounds`.
+    /// If an index is `rounds` or more.
     pub fn new<'a>(rounds: usize, histograms: impl IntoIterator<Item = (usize, &'a Histogram<u64>)>) -> Self {
         let mut samples = Vec::new();
         let mut sums = vec![0.0; rounds];
@@ -37,7 +39,8 @@ impl Rounds {
         Self::of_samples(sums, samples)
     }
 
-    /// As [`Self::new`], from the sum of each round's samples, ns, and (value in ns, round, count) in any order.
+    /// Like [`Self::new`], but takes the sum of each round's samples (ns) and a list of (value in ns, round, count) in
+    /// any order.
     pub(super) fn of_samples(sums: Vec<f64>, mut samples: Vec<(u64, usize, u64)>) -> Self {
         samples.sort_unstable();
         let (mut values, mut cumulative) = (Vec::new(), Vec::<u64>::new());
@@ -57,7 +60,7 @@ impl Rounds {
         self.samples.len()
     }
 
-    /// True without any sample.
+    /// True if no round has samples.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
@@ -67,8 +70,8 @@ impl Rounds {
         self.samples[round] > 0
     }
 
-    /// A reader of one statistic for any draw of the rounds. The maximum has none: a draw can only repeat values, so it
-    /// says nothing about how large the next maximum may be (Efron and Tibshirani, chapter 7.4).
+    /// A reader of one statistic for any draw of the rounds. The maximum has no reader: a draw only repeats recorded
+    /// values, so it cannot show how large the next maximum may be (Efron and Tibshirani, chapter 7.4).
     pub fn reader(&self, statistic: Statistic) -> Option<Reader<'_>> {
         let what = match (statistic.quantile(), statistic) {
             (Some(share), _) => What::Quantile { share, between: self.between(share)? },
@@ -78,8 +81,8 @@ impl Rounds {
         (!self.is_empty()).then_some(Reader { rounds: self, what })
     }
 
-    /// Indices of the values between which this percentile lies in every merge: the least and the largest of the
-    /// rounds' own.
+    /// Indices of the smallest and the largest percentile of any single round. In every merge of rounds, the percentile
+    /// lies between these two values.
     fn between(&self, share: f64) -> Option<(usize, usize)> {
         let of = |round: usize| {
             let rank = rank(share, self.samples[round]);
@@ -92,7 +95,7 @@ impl Rounds {
         Some((held().min()?, held().max()?))
     }
 
-    /// The first index within the bounds (inclusive) for which `holds`; the last one if there is no other.
+    /// The first index from `low` to `high` for which `holds` returns true. Returns `high` if there is no such index.
     fn first(&self, holds: impl Fn(usize) -> bool, (mut low, mut high): (usize, usize)) -> usize {
         while low < high {
             let middle = usize::midpoint(low, high);
@@ -102,7 +105,7 @@ impl Rounds {
     }
 }
 
-/// The rank, from 1, of the sample that is this percentile, as in HdrHistogram.
+/// The rank of the sample that is this percentile, counted from 1, as HdrHistogram defines it.
 fn rank(share: f64, samples: u64) -> u64 {
     ((share * samples as f64).ceil() as u64).max(1)
 }
@@ -121,7 +124,8 @@ enum What {
 }
 
 impl Reader<'_> {
-    /// The statistic, µs, of the merge of rounds in which each counts as often as it was drawn; absent without samples.
+    /// The statistic, µs, of the merged rounds. Each round counts as often as it was drawn. Absent if there are no
+    /// samples.
     pub fn of(&self, drawn: &[u64]) -> Option<f64> {
         let Rounds { values, cumulative, sums, samples } = self.rounds;
         let times =
@@ -138,12 +142,12 @@ impl Reader<'_> {
             }
             What::Mean => weighted(drawn, sums) / all as f64,
         };
-        // Histograms cannot distinguish values below their lowest from zero.
+        // A histogram cannot distinguish values below its lowest value from zero.
         Some(if nanoseconds < LOWEST as f64 { 0.0 } else { nanoseconds / 1e3 })
     }
 }
 
-/// Two sums over rounds whose ratio is a figure, for example requests completed and their time.
+/// Two sums over rounds whose ratio is a figure, for example the completed requests and the time that they took.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sums {
     parts: Vec<f64>,
@@ -151,7 +155,7 @@ pub struct Sums {
 }
 
 impl Sums {
-    /// Adds up (round, part, whole) by unit; rounds outside of the units are ignored.
+    /// Adds up (round, part, whole) for each unit. Rounds that belong to no unit are ignored.
     pub fn new(units: &Units, values: impl IntoIterator<Item = (u32, f64, f64)>) -> Self {
         let mut sums = Self { parts: vec![0.0; units.count()], wholes: vec![0.0; units.count()] };
         for (round, part, whole) in values {
@@ -162,7 +166,7 @@ impl Sums {
         sums
     }
 
-    /// Sum of parts ÷ sum of wholes, each round counted as often as it was drawn; absent if the divisor is zero.
+    /// Sum of the parts ÷ sum of the wholes. Each round counts as often as it was drawn. Absent if the divisor is zero.
     pub fn share(&self, drawn: &[u64]) -> Option<f64> {
         share(weighted(drawn, &self.parts), weighted(drawn, &self.wholes))
     }
@@ -172,15 +176,15 @@ fn weighted(drawn: &[u64], values: &[f64]) -> f64 {
     drawn.iter().zip(values).map(|(times, value)| *times as f64 * value).sum()
 }
 
-/// The units to draw: the distinct `rounds` in ascending order, numbered from 0. Neighbours are joined if there are
-/// more than [`MOST_UNITS`].
+/// The units to draw. A unit is one round, or a batch of neighbouring rounds if there are more than [`MOST_UNITS`].
+/// Units are numbered from 0, in ascending order of `rounds`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Units {
     rounds: Vec<u32>,
 }
 
 impl Units {
-    /// The units of these rounds.
+    /// Forms the units of these rounds.
     pub fn new(rounds: impl IntoIterator<Item = u32>) -> Self {
         let mut rounds: Vec<u32> = rounds.into_iter().collect();
         rounds.sort_unstable();
@@ -198,7 +202,7 @@ impl Units {
         self.rounds.len()
     }
 
-    /// The unit of a round, if it is among the rounds.
+    /// The unit of a round. `None` for an unknown round.
     pub fn of(&self, round: u32) -> Option<usize> {
         let index = self.rounds.binary_search(&round).ok()?;
         Some(index * self.count() / self.rounds.len())

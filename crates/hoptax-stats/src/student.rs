@@ -1,17 +1,18 @@
-//! Student's t distribution for whole degrees of freedom.
+//! Student's t distribution for whole numbers of degrees of freedom.
 
 use std::f64::consts::PI;
 
-/// Iterations of the bisection of an interval of about 13: 60 leave less than a rounding error.
+/// Number of bisection steps. The interval to bisect is about 13 wide, and after 60 steps the error is smaller than a
+/// rounding error.
 const HALVINGS: u32 = 60;
 
-/// The `t` for which a Student-t variable with `degrees` degrees of freedom lies within `±t` with probability 0.95;
-/// absent for zero degrees.
+/// The `t` for which a Student-t variable with `degrees` degrees of freedom lies within `±t` with probability 0.95.
+/// Absent for zero degrees of freedom.
 pub fn two_sided_95(degrees: u32) -> Option<f64> {
     if degrees == 0 {
         return None;
     }
-    // The quantile falls from 12.71 at one degree to 1.96 at infinitely many.
+    // The quantile is 12.71 for one degree of freedom, and falls to 1.96 for infinitely many.
     let (mut low, mut high) = (1.9, 12.8);
     for _ in 0..HALVINGS {
         let middle = f64::midpoint(low, high);
@@ -26,7 +27,7 @@ fn within(t: f64, degrees: u32) -> f64 {
     let theta = (t / f64::from(degrees).sqrt()).atan();
     let (sine, cosine) = theta.sin_cos();
     let odd = degrees % 2 == 1;
-    // Terms are cos^k θ times a product of ratios that grows by one factor per term.
+    // Each term is cos^k θ times a product of ratios. From one term to the next, the product gains one factor.
     let mut sum = 0.0;
     let mut term = if odd { cosine } else { 1.0 };
     let mut power = u32::from(odd);

@@ -1,49 +1,55 @@
-//! Estimates the threshold of a noisy yes-or-no answer: the rate above which an objective no longer holds.
+//! Estimates a threshold from noisy yes-or-no answers: the rate above which an objective no longer holds.
 //!
-//! Bayesian fit of a psychometric function, as used in psychophysics for the same problem (Watson and Pelli, "QUEST: a
-//! Bayesian adaptive psychometric method", 1983; Kontsevich and Tyler, "Bayesian adaptive estimation of psychometric
-//! slope and threshold", 1999). A trial at rate `r` holds with probability
+//! This is a Bayesian fit of a psychometric function. Psychophysics uses it for the same problem (Watson and Pelli,
+//! "QUEST: a Bayesian adaptive psychometric method", 1983; Kontsevich and Tyler, "Bayesian adaptive estimation of
+//! psychometric slope and threshold", 1999). At rate `r`, the objective holds in a trial with probability
 //!
 //! ```text
 //! luck + (1 − luck − lapse) · logistic((ln capacity − ln r) / spread)
 //! ```
 //!
 //! `spread` is how much the capacity varies from trial to trial. `lapse` is the share of trials that an outside
-//! disturbance (a burst of steal, for example) spoils at any rate. Both are unknown and summed over, so one bad step
-//! moves the estimate little, and a second one at the same rate moves it much.
+//! disturbance, for example a burst of steal, makes fail at any rate. Both are unknown, so the fit sums over all their
+//! values. One trial that failed by bad luck therefore moves the estimate little, and a second failure at the same rate
+//! moves it a lot.
 
-/// Spreads of the capacity, relative to the rate, with prior weights: a few per cent on most machines, rarely a third.
+/// Possible spreads of the capacity, relative to the rate, with their prior weights. On most machines the spread is a
+/// few per cent. It is rarely a third.
 const SPREADS: [(f64, f64); 7] =
     [(0.005, 1.0), (0.01, 1.0), (0.02, 1.0), (0.04, 1.0), (0.08, 0.8), (0.16, 0.5), (0.32, 0.15)];
 
-/// Lapses (shares of spoilt trials) with prior weights: hardly any, one in ten, one in four.
+/// Possible lapses (shares of spoilt trials), with their prior weights: almost no trials, one in ten, one in four.
 const LAPSES: [(f64, f64); 3] = [(0.01, 0.7), (0.1, 0.22), (0.25, 0.08)];
 
-/// Probability that a trial holds far above the capacity. Not zero, so that no single trial rules anything out.
+/// Probability that the objective holds in a trial far above the capacity. It is not zero, so that no single trial can
+/// rule out a rate.
 const LUCK: f64 = 0.01;
 
-/// Grid cells per requested precision, so that rounding to a cell is an eighth of it.
+/// Number of grid cells per requested precision. With eight, rounding to a cell changes the result by at most an eighth
+/// of the precision.
 const CELLS_PER_PRECISION: f64 = 8.0;
 
-/// The grid extends beyond the rates tried by this factor: the threshold may lie above the highest.
+/// The grid extends beyond the lowest and the highest rate by this factor, because the threshold may lie outside of the
+/// rates tried.
 const BEYOND: f64 = 2.0;
 
-/// The posterior of a threshold: weights on a grid of rates, for every spread and lapse.
+/// The posterior distribution of a threshold: a weight for each rate on a grid, for each spread and each lapse.
 #[derive(Debug, Clone)]
 pub struct Threshold {
-    /// ln of the rate at the middle of the first cell.
+    /// ln of the rate in the middle of the first cell.
     first: f64,
     /// Width of a cell, in ln of the rate.
     pitch: f64,
-    /// By spread, then lapse, then cell.
+    /// Weights by spread, then by lapse, then by cell.
     weights: Vec<f64>,
-    /// By cell; adds up to 1.
+    /// Weights by cell. They add up to 1.
     by_cell: Vec<f64>,
     observations: u32,
 }
 
 impl Threshold {
-    /// The prior: on a logarithmic scale all rates from `from` ÷ 2 to `to` × 2 are equally likely. Both are above zero.
+    /// Starts from the prior: all rates from `from` ÷ 2 to `to` × 2 are equally likely, on a logarithmic scale. `from`
+    /// and `to` must be above zero.
     pub fn new(from: f64, to: f64, precision: f64) -> Self {
         let (low, high) = ((from / BEYOND).ln(), (to * BEYOND).ln());
         let cells = ((high - low) / (precision / CELLS_PER_PRECISION)).ceil().max(8.0);
@@ -62,7 +68,7 @@ impl Threshold {
         }
     }
 
-    /// Adds a trial at `rate` that held or did not.
+    /// Adds a trial at `rate`. `held` is true if the objective held in this trial.
     pub fn observe(&mut self, rate: f64, held: bool) {
         let (cells, at) = (self.by_cell.len(), rate.ln());
         let mut logistic = vec![0.0; cells];
@@ -95,7 +101,7 @@ impl Threshold {
         self.observations
     }
 
-    /// The rate that the threshold is below with this probability.
+    /// The rate that lies above the threshold with this probability.
     pub fn quantile(&self, probability: f64) -> f64 {
         let mut below = 0.0;
         for (cell, weight) in self.by_cell.iter().enumerate() {
@@ -115,12 +121,12 @@ impl Threshold {
         self.by_cell.iter().enumerate().map(|(cell, weight)| weight * part(cell)).sum()
     }
 
-    /// The median of the threshold and its 95 % interval, with equal tails.
+    /// The median of the threshold, and its 95 % interval with equal tails.
     pub fn interval(&self) -> (f64, f64, f64) {
         (self.quantile(0.5), self.quantile(0.025), self.quantile(0.975))
     }
 
-    /// Half of the interval's width relative to the rate: `√(high ÷ low) − 1`.
+    /// Half of the interval's width, relative to the rate: `√(high ÷ low) − 1`.
     pub fn uncertainty(&self) -> f64 {
         (self.quantile(0.975) / self.quantile(0.025)).sqrt() - 1.0
     }
@@ -152,7 +158,7 @@ mod tests {
         assert_eq!(threshold.observations(), 4);
     }
 
-    /// Two trials by hand, on a grid of this test's own: the sum over spreads and lapses, cell by cell.
+    /// Two trials computed by hand on the test's own grid. For each cell, the test sums over spreads and lapses.
     #[test]
     fn weights_agree_with_the_formula() {
         let mut threshold = Threshold::new(1000.0, 2000.0, 0.4);

@@ -1,4 +1,5 @@
-//! Compares two groups of rounds: by pairs within one run, or as independent samples of two runs.
+//! Compares two groups of rounds. The rounds of one run are compared in pairs. The rounds of two runs are independent
+//! samples.
 
 use super::beta::{student_beyond, student_within};
 use super::rounds::MOST_UNITS;
@@ -9,15 +10,15 @@ const CONFIDENCE: f64 = 0.95;
 /// Difference of means (second − first), its 95 % interval, and the p-value under the null hypothesis of no difference.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Contrast {
-    /// Mean of the second − mean of the first.
+    /// Mean of the second group − mean of the first group.
     pub estimate: f64,
-    /// Lower end; absent with a single round on a side.
+    /// Lower end of the interval. Absent if a group has only one round.
     pub low: Option<f64>,
-    /// Upper end; absent with a single round on a side.
+    /// Upper end of the interval. Absent if a group has only one round.
     pub high: Option<f64>,
-    /// Two-sided p-value of "no difference"; absent with a single round on a side.
+    /// Two-sided p-value of the hypothesis "no difference". Absent if a group has only one round.
     pub p_value: Option<f64>,
-    /// Number of pairs, or rounds on the side with fewer.
+    /// Number of pairs. For independent samples, the number of rounds in the smaller group.
     pub rounds: u32,
 }
 
@@ -27,13 +28,14 @@ impl Contrast {
         self.low.zip(self.high)
     }
 
-    /// The contrast of a figure whose interval is Student's, with one degree of freedom less than rounds.
+    /// The contrast of a figure with a Student's t interval. The number of degrees of freedom is the number of rounds −
+    /// 1.
     pub fn of(figure: &Estimate) -> Self {
         let error = variance_of(figure).map(|(variance, count)| (variance.sqrt(), count as f64 - 1.0));
         Self::new(figure.estimate, error, figure.trials as usize)
     }
 
-    /// Converts a contrast of logarithms to a relative change: the ratio − 1.
+    /// Converts a contrast of logarithms to a relative change, which is the ratio − 1.
     #[must_use]
     pub fn as_change(self) -> Self {
         Self {
@@ -45,7 +47,7 @@ impl Contrast {
     }
 
     fn new(estimate: f64, error: Option<(f64, f64)>, rounds: usize) -> Self {
-        // (standard error, degrees of freedom)
+        // `error` is (standard error, degrees of freedom).
         let half = error.map(|(error, degrees)| error * student_within(CONFIDENCE, degrees));
         let p_value = error.map(|(error, degrees)| match (estimate == 0.0, error == 0.0) {
             (true, _) => 1.0,
@@ -62,7 +64,8 @@ impl Contrast {
     }
 }
 
-/// Contrast of pairs (first, second) from the same rounds: Student's t of their differences. Absent for no pairs.
+/// Contrast of (first, second) pairs from the same rounds, by Student's t of the differences. Absent if there are no
+/// pairs.
 pub fn paired(pairs: &[(f64, f64)]) -> Option<Contrast> {
     let differences: Vec<f64> = pairs.iter().map(|(first, second)| second - first).collect();
     let error = standard_deviation(&differences)
@@ -70,9 +73,9 @@ pub fn paired(pairs: &[(f64, f64)]) -> Option<Contrast> {
     Some(Contrast::new(mean(&differences)?, error, pairs.len()))
 }
 
-/// Contrast of two independent samples, whose scatter may differ: Welch's t with the degrees of freedom of
-/// Satterthwaite (B. L. Welch, "The generalization of 'Student's' problem when several different population variances
-/// are involved", Biometrika 34, 1947). Absent if a sample is empty.
+/// Contrast of two independent samples, whose scatter may differ. Uses Welch's t with Satterthwaite's degrees of
+/// freedom (B. L. Welch, "The generalization of 'Student's' problem when several different population variances are
+/// involved", Biometrika 34, 1947). Absent if a sample is empty.
 pub fn independent(first: &[f64], second: &[f64]) -> Option<Contrast> {
     let estimate = mean(second)? - mean(first)?;
     let error = variance_of_mean(first).zip(variance_of_mean(second)).map(|(a, b)| {
@@ -82,7 +85,7 @@ pub fn independent(first: &[f64], second: &[f64]) -> Option<Contrast> {
     Some(Contrast::new(estimate, error, first.len().min(second.len())))
 }
 
-/// As [`independent`], for two figures with their own intervals, such as percentiles of merged histograms.
+/// Like [`independent`], for two figures that already have intervals, such as percentiles of merged histograms.
 pub fn independent_figures(first: &Estimate, second: &Estimate) -> Contrast {
     let error = variance_of(first).zip(variance_of(second)).map(|(a, b)| {
         let degrees = welch_degrees(&[a, b]);
@@ -91,7 +94,7 @@ pub fn independent_figures(first: &Estimate, second: &Estimate) -> Contrast {
     Contrast::new(second.estimate - first.estimate, error, first.trials.min(second.trials) as usize)
 }
 
-/// As [`change`], for two independent figures with their own intervals.
+/// Like [`change`], for two independent figures that already have intervals.
 pub fn change_of_figures(first: &Estimate, second: &Estimate) -> Option<Contrast> {
     let (a, b) = (first.estimate, second.estimate);
     let rounds = first.trials.min(second.trials) as usize;
@@ -104,16 +107,17 @@ pub fn change_of_figures(first: &Estimate, second: &Estimate) -> Option<Contrast
     (a > 0.0).then(|| fieller(a, b, scatter, rounds))
 }
 
-/// The relative change: second ÷ first − 1. Absent for no values, and unless the first's mean is above zero.
+/// The relative change: second ÷ first − 1. Absent if there are no values, or if the mean of the first is not above
+/// zero.
 ///
-/// For pairs that are all above zero: the geometric mean of each round's ratio, with Student's t of the logarithms, so
-/// that a round on a slow machine counts like any other (P. J. Fleming and J. J. Wallace, "How not to lie with
-/// statistics: the correct way to summarize benchmark results", Communications of the ACM 29, 1986).
+/// For pairs whose values are all above zero, this is the geometric mean of each round's ratio, with Student's t of the
+/// logarithms. A round on a slow machine then counts like any other (P. J. Fleming and J. J. Wallace, "How not to lie
+/// with statistics: the correct way to summarize benchmark results", Communications of the ACM 29, 1986).
 ///
-/// Otherwise the ratio of the means with Fieller's interval: all ratios ρ for which `second − ρ · first` is not
-/// distinguishable from zero (E. C. Fieller, "Some problems in interval estimation", Journal of the Royal Statistical
-/// Society B 16, 1954). The interval is absent if the first's own interval contains zero, as the ratio is then
-/// unbounded.
+/// For all other values, this is the ratio of the means with Fieller's interval: all ratios ρ for which `second − ρ ·
+/// first` is not distinguishable from zero (E. C. Fieller, "Some problems in interval estimation", Journal of the Royal
+/// Statistical Society B 16, 1954). The interval is absent if the interval of `first` contains zero, because the ratio
+/// is then unbounded.
 pub fn change(first: &[f64], second: &[f64], by_pairs: bool) -> Option<Contrast> {
     let (a, b) = (mean(first)?, mean(second)?);
     if a <= 0.0 {
@@ -143,14 +147,14 @@ struct Scatter {
     degrees: f64,
 }
 
-/// `b / a − 1` with Fieller's interval; `a` is above zero.
+/// Computes `b / a − 1` with Fieller's interval. `a` must be above zero.
 fn fieller(a: f64, b: f64, scatter: Option<Scatter>, rounds: usize) -> Contrast {
     let ratio = b / a;
     let plain = Contrast::new(ratio - 1.0, None, rounds);
     let Some(Scatter { aa, bb, ab, degrees }) = scatter else { return plain };
     let variance = (bb - 2.0 * ratio * ab + ratio * ratio * aa).max(0.0);
     let t = student_within(CONFIDENCE, degrees);
-    // (a² − t²·aa)·ρ² − 2·(ab̄ − t²·ab)·ρ + (b² − t²·bb) ≤ 0
+    // Solves (a² − t²·aa)·ρ² − 2·(ab̄ − t²·ab)·ρ + (b² − t²·bb) ≤ 0.
     let square = a * a - t * t * aa;
     let linear = a * b - t * t * ab;
     let constant = b * b - t * t * bb;
@@ -171,9 +175,10 @@ fn paired_ratios(first: &[f64], second: &[f64]) -> Option<Contrast> {
     Some(paired(&pairs)?.as_change())
 }
 
-/// Adjusts p-values for multiple comparisons: rejecting those at most α gives a probability of at most α for any false
-/// rejection, even if they depend on each other. Results are in the order of the input (S. Holm, "A simple sequentially
-/// rejective multiple test procedure", Scandinavian Journal of Statistics 6, 1979).
+/// Adjusts p-values for multiple comparisons. If every hypothesis with an adjusted p-value of at most α is rejected,
+/// the probability of any false rejection is at most α, even if the tests depend on each other. Results are in the
+/// order of the input (S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of
+/// Statistics 6, 1979).
 pub fn holm(p_values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();
     order.sort_by(|a, b| p_values[*a].total_cmp(&p_values[*b]));
@@ -187,12 +192,12 @@ pub fn holm(p_values: &[f64]) -> Vec<f64> {
     adjusted
 }
 
-/// The variance that a figure's interval implies, and the number of rounds (or batches) behind it; absent without an
-/// interval.
+/// The variance that follows from a figure's interval, and the number of rounds (or batches) behind it. `None` if the
+/// figure has no interval.
 fn variance_of(figure: &Estimate) -> Option<(f64, usize)> {
     let count = (figure.trials as usize).min(MOST_UNITS);
     let degrees = count.checked_sub(1).filter(|degrees| *degrees > 0)? as f64;
-    // The upper end is used, as the lower may have been raised to zero.
+    // Uses the upper end, because the lower end may have been raised to zero.
     let half = figure.high? - figure.estimate;
     Some(((half / student_within(CONFIDENCE, degrees)).powi(2), count))
 }
@@ -207,7 +212,7 @@ fn covariance_of_means(first: &[f64], second: &[f64]) -> f64 {
     first.iter().zip(second).map(|(x, y)| (x - a) * (y - b)).sum::<f64>() / (count - 1.0) / count
 }
 
-/// Degrees of freedom of a sum of variances of means, each given with its sample size.
+/// Degrees of freedom of a sum of variances of means. Each variance is given with its sample size.
 fn welch_degrees(parts: &[(f64, usize)]) -> f64 {
     let sum: f64 = parts.iter().map(|(variance, _)| variance).sum();
     let below: f64 = parts.iter().map(|(variance, size)| variance * variance / (*size as f64 - 1.0)).sum();
@@ -222,14 +227,14 @@ mod tests {
 
     #[test]
     fn welch_by_hand() {
-        // Means 2 and 6; s² = 1 for three values and 16/3 for four.
+        // The means are 2 and 6. The variances s² are 1 for three values and 16/3 for four.
         let contrast = independent(&[1.0, 2.0, 3.0], &[4.0, 4.0, 8.0, 8.0]).expect("values");
         let (a, b) = (1.0 / 3.0, 4.0 / 3.0);
         let degrees = (a + b) * (a + b) / (a * a / 2.0 + b * b / 3.0);
         let half = student_within(0.95, degrees) * (5.0_f64 / 3.0).sqrt();
         assert_eq!((contrast.estimate, contrast.rounds), (4.0, 3));
         assert!((contrast.high.expect("rounds") - 4.0 - half).abs() < 1e-9);
-        // The p-value agrees with the interval.
+        // The p-value must agree with the interval.
         assert_eq!(contrast.p_value.expect("rounds") < 0.05, contrast.low.expect("rounds") > 0.0);
     }
 
@@ -297,14 +302,14 @@ mod tests {
 
     #[test]
     fn intervals_of_two_runs_cover_the_truth() {
-        // Five rounds against eight; the second side scatters three times as much.
+        // Five rounds against eight. The second group scatters three times as much.
         let share = covered(|random| {
             let first: Vec<f64> = (0..5).map(|_| 100.0 + normal(random)).collect();
             let second: Vec<f64> = (0..8).map(|_| 107.0 + 3.0 * normal(random)).collect();
             Some((independent(&first, &second)?, 7.0))
         });
         assert!((0.93..=0.97).contains(&share), "{share}");
-        // Equally skewed scatter on both sides cancels in a difference.
+        // If both groups are equally skewed, the skew cancels in the difference.
         let skewed = covered(|random| {
             let mut one = |base: f64| (0..6).map(|_| base + random.exponential()).collect::<Vec<f64>>();
             let (first, second) = (one(10.0), one(12.0));

@@ -1,4 +1,4 @@
-//! Decides whether a trial held an objective. The search and the report share this rule.
+//! Decides whether an objective held in a trial. The search and the report use the same rule.
 
 use crate::counts::failures;
 use hdrhistogram::Histogram;
@@ -7,20 +7,20 @@ use hoptax_plan::{Figure, Objective, Term};
 use hoptax_record::TrialRecord;
 use hoptax_stats::share;
 
-/// A trial of a search, with the data that objectives need.
+/// A trial of a search, with the data that is needed to check objectives.
 #[derive(Debug)]
 pub struct SearchTrial<'a> {
-    /// The record it was read from.
+    /// The record that the trial was read from.
     pub record: &'a TrialRecord,
     /// The generator's record.
     pub load: &'a LoadRecord,
-    /// Completed − scheduled, ns; a timeout counts as the time limit.
+    /// Completed − scheduled, ns. A timeout counts as the time limit.
     pub response_time: Histogram<u64>,
 }
 
 impl<'a> SearchTrial<'a> {
-    /// Reads a trial; `None` if it shows nothing about the contender's capacity: it failed before sending, was
-    /// interrupted, or the contender or the upstream died. A trial without a single answer does count.
+    /// Reads a trial. `None` if it shows nothing about the contender's capacity: the trial failed before sending, it
+    /// was interrupted, or the contender or the upstream died. A trial without a single answer does show something.
     pub fn read(record: &'a TrialRecord) -> Option<Self> {
         let load = record.load_record.as_ref()?;
         let unanswered = load.counts.completed == 0 && load.counts.scheduled > 0;
@@ -31,8 +31,8 @@ impl<'a> SearchTrial<'a> {
         Some(Self { record, load, response_time })
     }
 
-    /// Names of the objective's terms that failed; empty if the objective held. `throughput` is among them if the rate
-    /// was not reached, even if the objective does not name it.
+    /// Names of the objective's terms that failed. Empty if the objective held. If the rate was not reached, the list
+    /// contains `throughput`, even if the objective does not name it.
     pub fn breaks(&self, objective: &Objective) -> Vec<String> {
         let mut broken: Vec<String> =
             objective.terms.iter().filter(|term| !self.holds(term)).map(Term::name).collect();
@@ -51,9 +51,9 @@ impl<'a> SearchTrial<'a> {
         }
     }
 
-    /// A figure of the response times, ns. Requests without a response time (not sent, reset, not understood) count as
-    /// longer than any bound: otherwise percentiles would describe the survivors only. Absent if the figure is that of
-    /// such a request.
+    /// A figure of the response times, ns. Requests without a response time (not sent, connection reset, invalid
+    /// answer) count as slower than any limit. Otherwise a percentile would describe only the requests that succeeded.
+    /// Absent if the figure would be the time of such a request.
     pub fn figure(&self, of: Figure) -> Option<f64> {
         let recorded = self.response_time.len();
         let due = self.load.counts.scheduled.max(recorded);
@@ -71,20 +71,20 @@ impl<'a> SearchTrial<'a> {
         }
     }
 
-    /// Share of the due requests that failed or got an unsuccessful answer.
+    /// Share of the due requests that failed or received an unsuccessful answer.
     pub fn errors(&self) -> f64 {
         let counts = &self.load.counts;
         let bad = failures(counts) + counts.completed - counts.ok.min(counts.completed);
         share(bad as f64, counts.scheduled as f64).unwrap_or(0.0)
     }
 
-    /// Share of the due requests with a successful answer.
+    /// Share of the due requests that received a successful answer.
     pub fn answered(&self) -> f64 {
         share(self.load.counts.ok as f64, self.load.counts.scheduled as f64).unwrap_or(0.0)
     }
 }
 
-/// For each objective, whether the trial held it; `None` if the trial shows nothing.
+/// For each objective, true if it held in the trial. `None` if the trial shows nothing about the capacity.
 pub fn held(record: &TrialRecord, objectives: &[Objective]) -> Option<Vec<bool>> {
     let trial = SearchTrial::read(record)?;
     Some(objectives.iter().map(|objective| trial.breaks(objective).is_empty()).collect())
@@ -116,7 +116,8 @@ mod tests {
 
     #[test]
     fn unsent_requests_are_longer_than_any_bound() {
-        // 1,000 answered in 100 µs, 8 never sent: the p99 is an answered request, the p99.9 is not.
+        // 1,000 requests were answered in 100 µs and 8 were never sent. The p99 is an answered request, and the p99.9
+        // is not.
         let trial = || via("nginx", 0).all_at_us(100).scheduled(1008);
         assert!(broken(trial(), "p99 < 1ms").is_empty());
         assert_eq!(broken(trial(), "p99.9 < 1s"), ["p99.9"]);

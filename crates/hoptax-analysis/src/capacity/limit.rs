@@ -1,4 +1,4 @@
-//! Decides the limit: the gateway, or something that direct reaches too.
+//! Finds out what limited a capacity: the gateway itself, or something that also limits direct.
 
 use super::Capacity;
 use super::judge::SearchTrial;
@@ -7,21 +7,21 @@ use hoptax_record::report::Limit;
 use hoptax_stats::Estimate;
 use std::collections::BTreeMap;
 
-/// Utilisation above which a worker of the generator cannot send when it should, as in the finding
+/// Utilisation above which a worker of the load generator cannot send requests on time, as in the finding
 /// `generator-saturated`.
 const BUSY: f64 = 0.85;
 
-/// Number of trials just above the capacity to examine. It is odd, so that the middle one decides.
+/// Number of trials just above the capacity that are examined. It is odd, so that the median is a single trial.
 const EXAMINED: usize = 3;
 
-/// Busy connections ÷ all connections, from which no connection was free.
+/// Busy connections ÷ all connections. Above this share, no connection was free.
 const ALL: f64 = 0.9;
 
-/// Largest service time, relative to that of trials that held, that counts as unchanged: queues make it several times
-/// longer.
+/// Service time ÷ service time in trials in which the objective held. Up to this ratio it counts as unchanged. Queues
+/// make it several times longer.
 const SAME: f64 = 1.5;
 
-/// Decides from the contender's own trials whether the limit was the range of the search, the generator, or the
+/// Checks in the contender's own trials whether the limit was the range of the search, the generator, or the number of
 /// connections.
 pub(super) fn from_own_trials(
     capacity: &mut Capacity,
@@ -59,7 +59,7 @@ pub(super) fn from_own_trials(
     capacity.at_least = capacity.limited_by.is_some();
 }
 
-/// The terms that failed between two rates, the most frequent first.
+/// The terms that failed at rates from `edge` to `highest`, most frequent first.
 fn frequent(capacity: &Capacity, highest: f64, edge: f64) -> Vec<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for step in capacity.steps.iter().filter(|step| step.rate >= edge && step.rate <= highest) {
@@ -76,7 +76,7 @@ fn utilisation(trial: &SearchTrial<'_>) -> f64 {
     trial.load.cpu.busiest_worker_ns as f64 / trial.load.measured_ns.max(1) as f64
 }
 
-/// True if, above the capacity, every connection was busy but requests took no longer than at rates that held.
+/// True if, above the capacity, every connection was busy although requests took no longer than at rates that held.
 fn all_busy(above: &[&SearchTrial<'_>], held: &[&SearchTrial<'_>]) -> bool {
     let service =
         |trial: &SearchTrial<'_>| Some(trial.load.histograms.service_time.decode().ok()?.mean() / 1e9);
@@ -92,15 +92,15 @@ fn all_busy(above: &[&SearchTrial<'_>], held: &[&SearchTrial<'_>]) -> bool {
     !outcomes.is_empty() && 2 * busy > outcomes.len()
 }
 
-/// The median; the upper middle value of an even number.
+/// The median. For an even number of values, the larger of the two in the middle.
 fn middle(values: impl Iterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied()
 }
 
-/// Compares each gateway's capacity with direct's under the same objective. Unless direct's interval lies above the
-/// gateway's, the gateway was not the limit.
+/// Compares each gateway's capacity with direct's under the same objective. The gateway was the limit only if direct's
+/// whole interval lies above the gateway's.
 pub(super) fn compare_with_direct(capacities: &mut [Capacity]) {
     for direct in capacities.iter_mut().filter(|one| one.is_direct()) {
         if direct.limited_by.is_none() && (direct.rate.is_some() || direct.below.is_some()) {
@@ -121,7 +121,7 @@ pub(super) fn compare_with_direct(capacities: &mut [Capacity]) {
         };
         match (one.limited_by, below_direct) {
             (Some(_), false) => {}
-            // The limit is the gateway's own: direct reached it later.
+            // The gateway itself is the limit, because direct reached this limit at a higher rate.
             (Some(Limit::Generator | Limit::Connections), true) => {}
             (_, true) => {
                 one.limited_by = Some(Limit::Gateway);
@@ -135,8 +135,8 @@ pub(super) fn compare_with_direct(capacities: &mut [Capacity]) {
     }
 }
 
-/// The ratio of two rates and its interval: Zou and Donner, "Construction of confidence limits about effect measures: a
-/// general approach" (2008), on the logarithms. Absent if either has no upper end.
+/// The ratio of two rates with its interval. Uses the method of Zou and Donner, "Construction of confidence limits
+/// about effect measures: a general approach" (2008), on logarithms. Absent if the interval of a rate has no upper end.
 fn ratio(rate: Option<&Estimate>, direct: Option<&Estimate>) -> Option<Estimate> {
     let (rate, direct) = (rate?, direct?);
     let (low, high) = rate.interval()?;

@@ -1,4 +1,4 @@
-//! Capacity: the highest rate that each contender holds under an objective, from the trials of its search.
+//! Capacity: the highest rate at which an objective holds for a contender, computed from the trials of a search.
 
 pub mod judge;
 mod limit;
@@ -11,31 +11,31 @@ use hoptax_record::report::{Confirmed, Limit, Step};
 use hoptax_record::{DIRECT, Failure};
 use hoptax_stats::Estimate;
 
-/// The highest rate that a contender holds under an objective.
+/// The highest rate at which an objective holds for a contender.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Capacity {
     /// The load point.
     pub load: Load,
-    /// [`DIRECT`] or the gateway's label.
+    /// [`DIRECT`], or the gateway's label.
     pub gateway: String,
     /// The objective.
     pub slo: String,
-    /// The capacity: the rate, requests/s, that half of the undisturbed trials hold, with its 95 % interval. The
-    /// interval has no upper end if the highest rate tried was held. Absent if nothing was measured, or not even the
-    /// lowest rate was held.
+    /// The capacity: the rate, requests/s, at which the objective holds in half of the undisturbed trials, with its 95
+    /// % interval. The interval has no upper end if the objective held at the highest rate tried. Absent if nothing was
+    /// measured, or if the objective did not hold even at the lowest rate.
     pub rate: Option<Estimate>,
-    /// The lowest rate tried, if it was not held.
+    /// The lowest rate tried, if the objective did not hold even there.
     pub below: Option<f64>,
-    /// True if the contender may hold more, because something else was the limit.
+    /// True if the real capacity may be higher, because something other than the contender was the limit.
     pub at_least: bool,
-    /// The limit; absent if nothing was measured.
+    /// What limited the capacity. Absent if nothing was measured.
     pub limited_by: Option<Limit>,
-    /// Terms of the objective that failed just above the capacity (`p99`, `errors`, `throughput`, …), the most frequent
+    /// Terms of the objective that failed just above the capacity (`p99`, `errors`, `throughput`, …), most frequent
     /// first.
     pub broken: Vec<String>,
     /// The highest rate that longer trials confirmed, if any.
     pub confirmed: Option<Confirmed>,
-    /// The rate ÷ direct's; absent for direct, and if either has no upper end.
+    /// The capacity ÷ direct's capacity. Absent for direct, and if one of the two intervals has no upper end.
     pub of_direct: Option<Estimate>,
     /// Why there is no capacity, or why the search ended early.
     pub failed: Option<Failure>,

@@ -9,10 +9,10 @@ use hoptax_record::report::{Confirmed, Step};
 use hoptax_record::{StepPurpose, TrialRecord};
 use hoptax_stats::{Estimate, Threshold};
 
-/// Probability from which the threshold counts as outside of the rates tried.
+/// Probability from which the threshold counts as lying outside of the rates tried.
 const CERTAIN: f64 = 0.975;
 
-/// Every search of a run: by load point, then contender (direct first), then objective.
+/// The capacities of every search in a run. Sorted by load point, then by contender (direct first), then by objective.
 pub fn capacities(run: &RunRecord, loads: &[Load], records: &[TrialRecord]) -> Vec<Capacity> {
     let mut all = Vec::new();
     for load in loads {
@@ -81,7 +81,7 @@ fn capacity(
     made
 }
 
-/// The estimate and its interval, limited to the rates tried.
+/// The capacity with its interval, limited to the range of rates tried.
 fn estimate(threshold: &Threshold, search: &Search, everywhere: bool) -> Estimate {
     let (middle, low, high) = threshold.interval();
     Estimate {
@@ -112,7 +112,8 @@ fn step(record: &TrialRecord, trial: Option<&SearchTrial<'_>>, objective: &Objec
     })
 }
 
-/// The highest rate up to `high` that longer trials confirmed: two or more held, and more than half of them.
+/// The highest rate up to `high` that longer trials confirmed: the objective held in at least two longer trials at this
+/// rate, and in more than half of them.
 fn confirmed(steps: &[Step], high: f64) -> Option<Confirmed> {
     let longer = || steps.iter().filter(|step| step.purpose == StepPurpose::Confirm && step.held.is_some());
     let at = |rate: f64| {

@@ -5,12 +5,12 @@ use crate::Trial;
 use hoptax_stats::share;
 
 const CODE: &str = "amplification";
-/// Share of the requests that counts as a difference. Health checks once per second stay below it from 100 requests/s
-/// on.
+/// Smallest difference reported, as a share of the requests. At 100 requests/s or more, health checks once per second
+/// stay below it.
 const DIFFERENT: f64 = 0.01;
-/// Share of answers from elsewhere above which the case is void.
+/// Share of the answers that did not come from the upstream. Above this share, the case is void.
 const MOST: f64 = 0.5;
-/// Smallest difference reported, in requests: under a very light load health checks alone exceed the share.
+/// Smallest difference reported, in requests. Under a very light load, health checks alone exceed [`DIFFERENT`].
 const FEWEST: u64 = 10;
 
 pub(super) fn rule() -> Rule {
@@ -39,7 +39,8 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     subject.measured().filter_map(|measured| more(measured).or_else(|| fewer(measured))).collect()
 }
 
-/// Requests that the upstream received, requests sent and answers, over all trials including warm-up.
+/// Requests that the upstream received, requests sent, and answers received. All three count all trials, including
+/// warm-up.
 fn totals((case, trials): Measured<'_>) -> Option<(u64, u64, u64)> {
     let ledger = case.ledger.as_ref()?;
     Some((ledger.requests, ledger.sent, trials.iter().map(|trial| trial.load.lifetime.completed).sum()))
@@ -138,7 +139,7 @@ mod tests {
     #[test]
     fn not_raised_by_requests_in_flight_or_a_few_health_checks() {
         let mut run = Run::closed(1);
-        // Fifty timed out: the upstream may or may not have received them.
+        // Fifty requests timed out. It is unknown whether the upstream received them.
         run.push(via("slow", 0).timeouts(50)).push(via("checked", 0).ledger_requests(1008));
         run.push(via("mine", 0).unwatched());
         assert_eq!(raised(&run, CODE), []);

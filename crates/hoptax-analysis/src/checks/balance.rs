@@ -1,10 +1,11 @@
-//! `balance`: the upstream's instances received unequal shares of the requests, beyond chance.
+//! `balance`: the upstream's instances received unequal shares of the requests, and chance does not explain the
+//! difference.
 //!
 //! Pearson's χ² test of equal shares (K. Pearson, 1900) decides whether chance explains the difference. It counts
-//! connections, not requests: a balancer that chooses once per connection makes only one choice for all requests on it.
-//! With millions of choices any difference is significant, so the effect must also be large enough: w = √Σ(share −
-//! fair)² ÷ fair (J. Cohen, *Statistical Power Analysis for the Behavioral Sciences*, 2nd ed. 1988, section 7.2, where
-//! 0.1 is a small effect).
+//! connections, not requests. A balancer that chooses an instance once per connection makes only one choice for all
+//! requests on that connection. With millions of choices any difference is significant, so the effect must also be
+//! large enough. Its size is w = √Σ(share − fair)² ÷ fair (J. Cohen, *Statistical Power Analysis for the Behavioral
+//! Sciences*, 2nd ed. 1988, section 7.2, where 0.1 is a small effect).
 
 use super::{Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use crate::Trial;
@@ -13,9 +14,9 @@ use hoptax_stats::chi_square_above;
 use serde_json::json;
 
 const CODE: &str = "balance";
-/// Smallest effect reported. With two instances this is 45 % against 55 %.
+/// Smallest effect reported. For two instances, 0.1 means shares of 45 % and 55 %.
 const EFFECT: f64 = 0.1;
-/// p-value below which chance is ruled out. A run has tens of cases, so this gives one false alarm in hundreds of runs.
+/// p-value below which chance is ruled out. A run has tens of cases, so one in hundreds of runs raises a false alarm.
 const CHANCE: f64 = 1e-4;
 
 pub(super) fn rule() -> Rule {
@@ -36,7 +37,7 @@ pub(super) fn rule() -> Rule {
 }
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
-    // Events that take instances away make shares unequal on purpose.
+    // Events that stop or remove instances make shares unequal on purpose.
     let away = |trials: &[Trial<'_>]| {
         trials
             .iter()
@@ -50,7 +51,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// How many of the upstream's first instances the gateway was given; `None` if all.
+/// Number of instances that the gateway was given, counted from the upstream's first instance. `None` means all.
 fn given(gateway: Option<&Gateway>) -> Option<u32> {
     match gateway?.kind {
         GatewayKind::Pack { instances, .. } => instances,
@@ -58,7 +59,8 @@ fn given(gateway: Option<&Gateway>) -> Option<u32> {
     }
 }
 
-/// The least number of independent choices that the gateway made: one per client connection, at most one per request.
+/// The smallest possible number of independent choices by the gateway: one per client connection, but no more than one
+/// per request.
 fn choices((case, trials): Measured<'_>, requests: u64) -> f64 {
     let opened: u64 = trials.iter().map(|trial| trial.load.lifetime.opened).sum();
     let connections = u64::from(case.load.connections) * trials.len() as u64;
@@ -155,7 +157,7 @@ mod tests {
         let mut random = Random::new(5);
         for connections in [1u64, 3, 8, 32] {
             for _ in 0..200 {
-                // A balancer that draws an instance per connection: each carries 100 requests.
+                // The balancer chooses an instance once per connection, and each connection carries 100 requests.
                 let mut run = Run::closed(connections as u32);
                 for round in 0..3 {
                     let mut by_instance = [0u64; 3];

@@ -3,7 +3,7 @@
 use super::{Finding, Rule, Severity, Subject, evidence, percent};
 
 const CODE: &str = "bandwidth-bound";
-/// Share of the measured link capacity: above it queues in front of the link grow long.
+/// Share of the measured link capacity. Above this share, long queues form in front of the link.
 const NEAR: f64 = 0.8;
 
 pub(super) fn rule() -> Rule {
@@ -25,7 +25,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let Some(link) = subject.run.link.filter(|link| link.bytes_per_second > 0.0) else { return Vec::new() };
     let mut findings = Vec::new();
     for (case, trials) in subject.measured() {
-        // The link has its full capacity in each direction.
+        // The link has its full capacity in each direction, so only the busier direction counts.
         let rates = trials.iter().map(|trial| {
             let bytes = trial.load.bytes;
             bytes.sent.max(bytes.received) as f64 / trial.seconds()

@@ -1,7 +1,8 @@
-//! Runs without mistakes raise no findings: generated runs of every kind of load, with the noise of real machines.
+//! Tests that runs without mistakes raise no findings. The runs are generated with every kind of load and with the
+//! noise of real machines.
 //!
-//! Their figures agree as an engine's do: in a closed loop throughput × mean response time equals the number of
-//! connections, windows add up to the throughput, and each answer has a response time.
+//! The generated figures are consistent, like those of the load generator. In a closed loop, throughput × mean response
+//! time equals the number of connections. The windows add up to the throughput. Each answer has a response time.
 
 use crate::fixture::{MadeTrial, Run, closed_point, open_point, staged_point, via};
 use hoptax_load::clock::SECOND;
@@ -15,7 +16,7 @@ use std::collections::BTreeMap;
 const SECONDS: u64 = 5;
 const WINDOWS: u64 = SECONDS * 10;
 const ROUNDS: u32 = 4;
-/// Response time of direct, and what each gateway adds to it, µs.
+/// Direct's response time, µs.
 const BASE: f64 = 120.0;
 const GATEWAYS: [(&str, f64); 2] = [("nginx", 40.0), ("haproxy", 60.0)];
 
@@ -38,12 +39,12 @@ fn loads() -> Vec<LoadPoint> {
     ]
 }
 
-/// A nearly normal value: the sum of twelve uniform ones, less six.
+/// A nearly normal random value: the sum of twelve uniform values, minus six.
 fn normal(random: &mut Random) -> f64 {
     (0..12).map(|_| random.unit()).sum::<f64>() - 6.0
 }
 
-/// The machine's speed in each window of a trial: scatter, and sometimes a stall of a few windows.
+/// The machine's speed in each window of a trial. It scatters, and sometimes stalls for a few windows.
 fn speeds(random: &mut Random) -> Vec<f64> {
     let mut stalled = 0u32;
     let mut window = || {
@@ -57,7 +58,7 @@ fn speeds(random: &mut Random) -> Vec<f64> {
     (0..WINDOWS).map(|_| window().max(0.1)).collect()
 }
 
-/// Requests in each window, and the response time in it, µs.
+/// For each window, the number of requests and their response time, µs.
 fn windows(load: &LoadPoint, typical_us: f64, random: &mut Random) -> Vec<(u64, f64)> {
     let speeds = speeds(random);
     let of = |(index, speed): (usize, &f64)| {
@@ -72,7 +73,7 @@ fn windows(load: &LoadPoint, typical_us: f64, random: &mut Random) -> Vec<(u64, 
     speeds.iter().enumerate().map(of).collect()
 }
 
-/// Ten response times around each window's own, with a tail.
+/// Ten response times around the response time of each window, with a longer tail above it.
 fn times(windows: &[(u64, f64)], digits: u8) -> Encoded {
     let mut histogram = empty(digits);
     let shape = [0.7, 0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.15, 1.2, 1.4];
@@ -110,7 +111,7 @@ fn trial(
     if let Some(gateway) = &mut made.0.gateway {
         let mut bytes = 12 << 20;
         let mut grow = |window: u64| {
-            // Buffers fill in the first second; after that single pages come and go.
+            // Buffers fill in the first second. After that, memory only changes by single pages.
             bytes += if window < 10 { 40 << 10 } else { 0 };
             bytes + random.below(3) * 4096
         };
@@ -152,7 +153,7 @@ fn fill(record: &mut LoadRecord, point: &LoadPoint, windows: &[(u64, f64)], comp
     record.windows = windows.iter().map(seen).collect();
 }
 
-/// Rounds of every load on a machine whose speed drifts by a few per cent.
+/// Rounds of every load, on a machine whose speed drifts by a few per cent.
 fn run(seed: u64, targets: u32) -> Run {
     let mut random = Random::new(seed);
     let mut run = Run::with_load(loads());
@@ -181,7 +182,7 @@ fn clean_runs_raise_nothing() {
         let findings = run(seed, 1 + seed as u32 % 2).analyse().findings;
         let doubts: Vec<_> = findings
             .iter()
-            // A tax on the p99 may be too small for the noise: that is no false alarm.
+            // A tax on the p99 may be too small to distinguish from noise. Reporting that is not a false alarm.
             .filter(|finding| finding.code != "not-distinguishable")
             .map(|finding| (finding.code, finding.case.as_deref(), &finding.message))
             .collect();
@@ -189,7 +190,7 @@ fn clean_runs_raise_nothing() {
     }
 }
 
-/// One mistake in the same runs raises its own finding only: a finding must not hide behind another.
+/// Adds one mistake at a time to the same runs. Each mistake must raise its own finding and no other finding.
 #[test]
 fn one_mistake_raises_its_own_finding_and_no_other() {
     type Plant = (&'static str, fn(&mut LoadRecord));

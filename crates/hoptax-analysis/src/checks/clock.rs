@@ -1,4 +1,4 @@
-//! `clock`: the path split's two clocks differ, or response times come in steps.
+//! `clock`: the path split uses two clocks that differ, or response times are multiples of a fixed step.
 
 mod comb;
 
@@ -25,7 +25,7 @@ pub(super) fn rule() -> Rule {
 }
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
-    // The plan's own delays come in steps.
+    // The plan itself asks for delays, which come in steps.
     let steps_are_asked_for = matches!(
         &subject.run.plan.upstream,
         Upstream::BuiltIn(upstream) if matches!(upstream.delay, Delay::Choice(_))
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(findings(via("nginx", 0)), []);
     }
 
-    /// Waits rounded up to whole milliseconds, plus 80 to 180 µs for the way.
+    /// Waiting times rounded up to whole milliseconds, plus 80 to 180 µs for the way there and back.
     fn rounded() -> crate::fixture::MadeTrial {
         let mut random = Random::new(5);
         let times: Vec<u64> = (0..1000)

@@ -4,7 +4,7 @@ use super::{Finding, Rule, Severity, Subject, evidence, percent};
 use hoptax_stats::share;
 
 const CODE: &str = "connections-short";
-/// Share of the requested connections below which the case is void.
+/// Established ÷ requested connections. Below this share the case is void, because it is another case than the plan's.
 const ANOTHER_CASE: f64 = 0.9;
 
 pub(super) fn rule() -> Rule {

@@ -1,7 +1,7 @@
 //! `different-work`: during trials a gateway's answers differed from direct's.
 //!
-//! Verification compares answers before the first trial. This check compares status and body length under load. Heads
-//! may differ, as gateways add headers.
+//! Verification compares answers before the first trial. This check compares the status and the body length under load.
+//! Heads may differ, because gateways add headers.
 
 use super::{Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use crate::Trial;
@@ -11,13 +11,14 @@ use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
 const CODE: &str = "different-work";
-/// Smallest difference reported, as a share of the answers or of their bytes; the same as for `errors`.
+/// Smallest difference reported, as a share of the answers or of their bytes. It is the same as for `errors`.
 const DIFFERENT: f64 = 0.001;
 /// Difference above which the case is void.
 const OTHER_WORK: f64 = 0.1;
-/// Standard errors beyond which chance is ruled out: a probability of one in two million.
+/// Number of standard errors above which chance is ruled out. The probability of a larger difference by chance is one
+/// in two million.
 const ERRORS: f64 = 5.0;
-/// Trials per side from which their scatter shows how far body lengths differ by chance.
+/// Smallest number of trials on each side whose scatter can show how much body lengths differ by chance.
 const SCATTER: usize = 3;
 
 pub(super) fn rule() -> Rule {
@@ -46,7 +47,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
 fn of_case(subject: &Subject<'_>, via: Measured<'_>, direct: Measured<'_>) -> Option<Finding> {
     let features = subject.gateway(&via.0.gateway);
     let features = features.map_or(&[][..], Gateway::features);
-    // A rate limit rejects and gzip shortens bodies by design.
+    // Rate limits reject requests and gzip shortens bodies on purpose.
     let statuses =
         statuses(via, direct).filter(|_| !features.iter().any(|feature| feature.is_reachable_limit()));
     let alone = subject.run.plan.targets.len() == 1;
@@ -84,8 +85,9 @@ fn of_case(subject: &Subject<'_>, via: Measured<'_>, direct: Measured<'_>) -> Op
     })
 }
 
-/// Share of the answers with another status (the total variation distance), if the share of any status differs beyond
-/// chance: two proportions, with the standard error of their pooled share.
+/// Share of the answers whose status differs from direct's (the total variation distance). `None` if chance explains
+/// the difference for every status. Each status is compared as two proportions, with the standard error of their pooled
+/// share.
 fn statuses(via: Measured<'_>, direct: Measured<'_>) -> Option<f64> {
     let (via, direct) = (via.0.counts.as_ref()?, direct.0.counts.as_ref()?);
     let (n, m) = (via.completed as f64, direct.completed as f64);
@@ -106,8 +108,9 @@ fn statuses(via: Measured<'_>, direct: Measured<'_>) -> Option<f64> {
     (!by_chance && apart > DIFFERENT).then_some(apart)
 }
 
-/// Mean body length via the gateway and direct, and their relative difference, if it is beyond chance. The scatter of
-/// the trials shows what chance does. With too few trials, only a single target whose answers never vary is judged.
+/// Mean body length via the gateway, mean body length of direct, and their relative difference. `None` if chance
+/// explains the difference. The scatter of the trials shows how much lengths differ by chance. With too few trials,
+/// lengths are compared only if there is a single target whose answers never vary.
 fn bodies(via: &[Trial<'_>], direct: &[Trial<'_>], single: bool) -> Option<(f64, f64, f64)> {
     let lengths = |trials: &[Trial<'_>]| -> Vec<f64> {
         trials
@@ -160,7 +163,8 @@ mod tests {
 
     #[test]
     fn not_raised_by_chance() {
-        // On both sides one in ten answers is a failure with a short body, and the targets of the mix differ in length.
+        // On both sides, one in ten answers is a failure with a short body. The targets of the mix also differ in body
+        // length.
         let mut random = Random::new(9);
         for rounds in [1, 2, 5] {
             for _ in 0..100 {

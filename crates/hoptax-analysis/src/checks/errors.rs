@@ -8,7 +8,7 @@ use hoptax_stats::share;
 use std::cmp::Reverse;
 
 const CODE: &str = "errors";
-/// Share above which failures, not responses, form the slow end of the distribution.
+/// Share of failed requests above which the slow end of the distribution consists of failures instead of responses.
 const DOUBTFUL: f64 = 0.001;
 /// Share above which the case is void.
 const MOST: f64 = 0.5;
@@ -35,7 +35,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .filter_map(|(case, trials)| {
             let counts = case.counts.as_ref()?;
             let timeout = subject.timeout_ns();
-            // Failures caused by the plan's events are reported with the events.
+            // Failures that the plan's events caused are reported with the events.
             let beside: u64 = trials.iter().map(|trial| trial.failures_beside_events(timeout)).sum();
             let share = share(beside as f64, counts.scheduled as f64).filter(|share| *share > DOUBTFUL)?;
             Some(Finding {
@@ -66,7 +66,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// How many requests failed for each cause, the most frequent first. Older runs recorded the kind of failure only.
+/// Number of failed requests for each cause, most frequent first. Older runs recorded only the kind of failure.
 fn causes_by_count(counts: &Counts) -> Vec<String> {
     let mut causes: Vec<(&str, u64)> =
         counts.causes.iter().map(|(cause, count)| (causes::words(*cause), *count)).collect();

@@ -4,7 +4,7 @@ use super::{Finding, Rule, Severity, Subject, evidence, percent};
 use hoptax_stats::share;
 
 const CODE: &str = "failed-checks";
-/// Share above which unexpected answers move the figures.
+/// Share of unexpected answers above which they change the figures.
 const DOUBTFUL: f64 = 0.001;
 /// Share above which the case is void.
 const MOST: f64 = 0.5;
@@ -20,7 +20,8 @@ pub(super) fn rule() -> Rule {
     }
 }
 
-/// Only if a target has expectations: other unsuccessful answers are reported as `rejections-counted`.
+/// Applies only if a target has expectations. Unsuccessful answers to other targets are reported as
+/// `rejections-counted`.
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     if subject.run.plan.targets.iter().all(|target| target.checks.is_empty()) {
         return Vec::new();

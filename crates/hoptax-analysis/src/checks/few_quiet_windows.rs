@@ -52,7 +52,8 @@ mod tests {
     use super::*;
     use crate::fixture::{Run, via};
 
-    /// Three rounds of ten windows. In the gateway's second trial the first `stolen` windows lose 10 ms each.
+    /// Three rounds of ten windows. In the gateway's second trial, the hypervisor takes 10 ms in each of the first
+    /// `stolen` windows.
     fn run(stolen: usize) -> Run {
         let mut run = Run::closed(1);
         for round in 0..3 {
@@ -67,7 +68,7 @@ mod tests {
 
     #[test]
     fn raised_if_less_than_half_of_a_trial_is_quiet() {
-        // Five stolen windows and the one after them.
+        // Five windows lose time, and the window after them is left out too.
         let findings = raised(&run(5), CODE);
         assert_eq!(findings.len(), 1);
         let evidence = &findings[0].evidence;

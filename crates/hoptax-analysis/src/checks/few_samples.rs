@@ -4,7 +4,7 @@ use super::{Finding, Measured, Rule, Severity, Subject, evidence};
 use hoptax_stats::Statistic;
 
 const CODE: &str = "few-samples";
-/// Samples that must lie above a percentile, so that it is more than one request's luck.
+/// Number of samples that must lie above a percentile, so that a single request cannot decide it.
 const ABOVE: f64 = 10.0;
 
 pub(super) fn rule() -> Rule {
@@ -25,7 +25,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     subject.measured().filter_map(|measured| shown(measured).or_else(|| of_tax(measured))).collect()
 }
 
-/// Those of the percentiles that this number of samples is too small for.
+/// The percentiles in `of` for which `samples` samples are too few.
 fn doubtful(samples: u64, of: &[Statistic]) -> Vec<Statistic> {
     let few = |statistic: &Statistic| statistic.quantile().is_some_and(|quantile| samples < needed(quantile));
     of.iter().copied().filter(few).collect()
@@ -53,7 +53,7 @@ fn shown((case, _): Measured<'_>) -> Option<Finding> {
     })
 }
 
-/// Checks the percentiles of single trials, which the tax is computed from.
+/// Checks the percentiles of single trials that the tax is computed from.
 fn of_tax((case, trials): Measured<'_>) -> Option<Finding> {
     let of = case.tax.as_ref().map(|_| [Statistic::P50, Statistic::P90, Statistic::P95, Statistic::P99])?;
     let samples = trials.iter().map(|trial| trial.response_time.len()).min()?;
@@ -78,7 +78,7 @@ fn of_tax((case, trials): Measured<'_>) -> Option<Finding> {
     })
 }
 
-/// Number of samples that puts [`ABOVE`] of them above the quantile.
+/// Smallest number of samples for which at least [`ABOVE`] samples lie above the quantile.
 fn needed(quantile: f64) -> u64 {
     (ABOVE / (1.0 - quantile)).round() as u64
 }

@@ -1,4 +1,4 @@
-//! Helpers that the findings share.
+//! Helpers that several findings use.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ pub(super) fn evidence<const N: usize>(members: [(&'static str, Value); N]) -> B
     members.into_iter().collect()
 }
 
-/// A share as a percentage, with enough digits not to round to 0 % or 100 %.
+/// A share as a percentage, with enough digits that it is not rounded to 0 % or 100 %.
 pub(super) fn percent(share: f64) -> String {
     let percent = share * 100.0;
     match percent {

@@ -1,12 +1,12 @@
-//! `generator-saturated`: the generator may have been the limit.
+//! `generator-saturated`: the load generator may have been the limit.
 
 use super::{Finding, Rule, Severity, Subject, evidence, percent};
 use crate::Case;
 
 const CODE: &str = "generator-saturated";
-/// Share of the time on a CPU above which a worker cannot send when it should.
+/// Share of the time that a worker is on a CPU. Above this share, it cannot send requests on time.
 const BUSY: f64 = 0.85;
-/// Send lag at p99 ÷ response time at p50, above which the generator's lateness shows in the figures.
+/// Send lag at p99 ÷ response time at p50. Above this ratio, the generator's lateness is visible in the figures.
 const LATE: f64 = 0.1;
 
 pub(super) fn rule() -> Rule {

@@ -1,8 +1,8 @@
-//! `herd`: with constant arrivals requests leave or arrive in step.
+//! `herd`: with constant arrivals, requests are sent or arrive in step with each other.
 //!
-//! Requests at a constant rate meet other periodic events (timers, batches, ticks) always at the same phase, and a late
-//! generator sends all due requests at once. Two effects reveal this: the same load with jitter has shorter response
-//! times, or requests are sent after the next one is due.
+//! Requests at a constant rate meet other periodic events (timers, batches, ticks) always at the same phase. A
+//! generator that is late sends all due requests at once. Two signs show this: the same load with jitter has shorter
+//! response times, or half of the requests are sent only after the following request is due.
 
 use super::{Finding, Measured, Rule, Severity, Subject, evidence};
 use crate::Case;
@@ -11,11 +11,12 @@ use hoptax_load::clock::SECOND;
 use hoptax_stats::{Estimate, Statistic};
 
 const CODE: &str = "herd";
-/// Fewest connections: with fewer, requests cannot leave in step.
+/// Smallest number of connections. With fewer connections, requests cannot leave in step.
 const MANY: u32 = 8;
-/// p99 ÷ p99 with jitter, from which it is reported: the p99 of few trials varies by a third.
+/// Smallest ratio of the p99 to the p99 with jitter that is reported. With few trials, the p99 alone varies by a third.
 const LONGER: f64 = 1.5;
-/// Median send lag ÷ time between two requests: above it half of the requests leave together with another.
+/// Limit for the median send lag ÷ the time between two requests. Above this limit, at least half of the requests are
+/// sent together with another request.
 const TOGETHER: f64 = 1.0;
 
 pub(super) fn rule() -> Rule {
@@ -50,7 +51,8 @@ fn p99(case: &Case) -> Option<&Estimate> {
     case.response_time.as_ref()?.p99.as_ref()
 }
 
-/// True if the p99 is longer with constant arrivals in each round that both have: otherwise the machine is the cause.
+/// True if, in every round, the p99 is longer with constant arrivals than with jitter. Otherwise the machine is the
+/// cause.
 fn longer_in_each_round(constant: &[Trial<'_>], jitter: &[Trial<'_>]) -> bool {
     constant.iter().all(|trial| {
         let p99 = trial.response_time_us(Statistic::P99);
@@ -86,7 +88,7 @@ fn against_jitter(subject: &Subject<'_>, (case, trials): Measured<'_>) -> Option
 }
 
 fn together((case, _): Measured<'_>) -> Option<Finding> {
-    // Requests that wait for a free connection are late for another reason.
+    // Here requests wait for a free connection, so they are late for another reason.
     if case.counts.as_ref()?.unsent > 0 {
         return None;
     }

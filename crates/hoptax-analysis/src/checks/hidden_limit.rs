@@ -1,4 +1,4 @@
-//! `hidden-limit`: a limit of the gateway's own refused connections, requests or retries.
+//! `hidden-limit`: the gateway refused connections, requests or retries because of one of its own limits.
 
 use super::{Finding, Rule, Severity, Subject, evidence};
 use crate::{Case, Trial};
@@ -30,7 +30,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     findings
 }
 
-/// One hit is enough, as it already shapes the tail.
+/// Reports a counter that grew at all. Reaching a limit once already shapes the tail of the response times.
 fn grew(case: &Case, trials: &[Trial<'_>], counter: &Counter) -> Option<Finding> {
     let grown: Vec<f64> = trials
         .iter()

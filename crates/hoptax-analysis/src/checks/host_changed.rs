@@ -5,7 +5,7 @@ use hoptax_record::{FitnessStatus, HostLook};
 
 const CODE: &str = "host-changed";
 
-/// Doctor items that change only if someone changes them, and that affect figures. The others differ at every look.
+/// Doctor items that affect figures and change only if someone changes them. The other items vary from check to check.
 const LASTING: [&str; 8] =
     ["cpus", "cpu-limit", "governor", "turbo", "smt", "clock-source", "huge-pages", "kernel"];
 
@@ -50,7 +50,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     }]
 }
 
-/// A property's name, its value before the first trial and after the last.
+/// The name of a property, its value before the first trial, and its value after the last trial.
 type Change = (&'static str, String, String);
 
 fn change(name: &'static str, start: &HostLook, end: &HostLook) -> Option<Change> {

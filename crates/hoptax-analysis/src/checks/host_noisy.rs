@@ -1,11 +1,11 @@
-//! `host-noisy`: the hypervisor or foreign processes took CPU time during trials.
+//! `host-noisy`: the hypervisor or processes outside of the run took CPU time during trials.
 
 use super::{Finding, Rule, Severity, Subject, evidence, percent};
 
 const CODE: &str = "host-noisy";
-/// Share of all CPUs that the hypervisor took over a trial.
+/// Share of the time of all CPUs that the hypervisor may take during a trial.
 const STEAL: f64 = 0.02;
-/// Share of all CPUs that foreign processes (not part of the run) used over a trial.
+/// Share of the time of all CPUs that processes outside of the run may use during a trial.
 const FOREIGN: f64 = 0.05;
 
 pub(super) fn rule() -> Rule {
@@ -63,7 +63,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     }]
 }
 
-/// A pointer to the quiet figures, if any windows were left out because of steal.
+/// Advice to read the quiet figures. Empty if no window was left out because of steal.
 fn read_quiet(subject: &Subject<'_>) -> &'static str {
     let quiet = || subject.measured().filter_map(|(case, _)| case.quiet.as_ref());
     match quiet().any(|quiet| quiet.leaves_out() && quiet.trials > 0) {

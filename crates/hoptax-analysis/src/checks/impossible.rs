@@ -1,4 +1,5 @@
-//! `impossible`: figures that contradict each other, or that only another responder than the gateway explains.
+//! `impossible`: figures that contradict each other, or that can only occur if something other than the gateway
+//! answered.
 
 use super::{Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use crate::{Case, Trial};
@@ -9,23 +10,25 @@ use hoptax_stats::Statistic;
 use serde_json::{Map, Value, json};
 
 const CODE: &str = "impossible";
-/// A request and its response cross the kernel four times and wake two processes, which takes longer than 1 µs on any
-/// machine.
+/// Shortest possible response time. A request and its response cross the kernel four times and wake two processes,
+/// which takes longer than 1 µs on any machine.
 const QUICKEST_NS: u64 = 1_000;
-/// Histograms are accurate to 0.1 %; two of them may be rounded in opposite directions.
+/// Allowance for rounding. Histograms are accurate to 0.1 %, and two figures may be rounded in opposite directions.
 const ROUNDING: f64 = 1.005;
-/// Most requests in flight ÷ connections, after allowing for the edges of the measured time.
+/// Largest allowed ratio of requests in flight to connections, after allowing for the edges of the measured time.
 const IN_FLIGHT: f64 = 1.1;
-/// Least requests in flight ÷ connections in a closed loop: below it something other than responses delayed requests.
+/// Smallest allowed ratio of requests in flight to connections in a closed loop. If it is lower, something other than
+/// waiting for responses delayed the requests.
 const IDLE: f64 = 0.5;
-/// Most mean response time ÷ measured time at which the edges are small.
+/// Mean response time ÷ measured time. Up to this ratio, the edges of the measured time matter little.
 const EDGES: f64 = 0.1;
-/// Least ratio of the shortest service times, via the gateway ÷ direct: a hop cannot halve the way.
+/// Smallest allowed ratio of the shortest service time via the gateway to direct's. A hop cannot halve the shortest
+/// time.
 const SHORTEST: f64 = 0.5;
-/// Samples needed to compare shortest times.
+/// Number of samples needed to compare shortest times.
 const SAMPLES: u64 = 1_000;
 
-/// A contradiction: its name in the evidence, its description and its figures.
+/// A contradiction: its name in the evidence, its description, and its figures.
 type Contradiction = (&'static str, String, Value);
 
 pub(super) fn rule() -> Rule {
@@ -85,7 +88,7 @@ fn finding(case: &Case, severity: Severity, seen: Vec<Contradiction>) -> Finding
     }
 }
 
-/// Contradictions within records, at most one of each kind.
+/// Looks for contradictions within the records of a case, and reports each kind at most once.
 fn contradictions((case, trials): Measured<'_>) -> Option<Finding> {
     let looks: [fn(&Trial<'_>) -> Option<Contradiction>; 4] = [sums, samples, order, shortest];
     let seen: Vec<_> = looks.iter().filter_map(|look| trials.iter().find_map(look)).collect();
@@ -117,7 +120,7 @@ fn sums(trial: &Trial<'_>) -> Option<Contradiction> {
     })
 }
 
-/// Each answer and each timeout has exactly one response time.
+/// Checks that each answer and each timeout has exactly one response time.
 fn samples(trial: &Trial<'_>) -> Option<Contradiction> {
     let counts = &trial.load.counts;
     let (timed, expected) = (trial.response_time.len(), counts.completed + counts.timeouts);
@@ -130,7 +133,7 @@ fn samples(trial: &Trial<'_>) -> Option<Contradiction> {
     })
 }
 
-/// Service time is part of response time, so none of its percentiles can be longer.
+/// Checks that no percentile of service time is longer than the same percentile of response time, which includes it.
 fn order(trial: &Trial<'_>) -> Option<Contradiction> {
     let (response, service) = (&trial.response_time, &trial.service_time);
     let longer = |statistic: Statistic| -> Option<(Statistic, f64, f64)> {
@@ -158,12 +161,12 @@ fn shortest(trial: &Trial<'_>) -> Option<Contradiction> {
     Some(("shortest_ns", words, least.into()))
 }
 
-/// The shortest time, ns. Times below the histogram's lowest value count as zero.
+/// The shortest time, ns. A time below the histogram's lowest value counts as zero.
 fn least(times: &Histogram<u64>) -> Option<u64> {
     (!times.is_empty()).then(|| times.min())
 }
 
-/// Little's law (J. D. C. Little, 1961): in a closed loop, throughput × mean response time equals the number of
+/// Checks Little's law (J. D. C. Little, 1961): in a closed loop, throughput × mean response time equals the number of
 /// connections.
 fn littles_law((case, trials): Measured<'_>) -> Option<Finding> {
     if case.load.is_open() || case.load.requests.is_some() {
@@ -192,23 +195,24 @@ fn littles_law((case, trials): Measured<'_>) -> Option<Finding> {
     ))
 }
 
-/// The largest ratio of requests in flight to connections that the edges of the measured time explain. On each
-/// connection, requests that were due in the measured time fill it and reach beyond its end by at most one request:
-/// `connections × (1 + longest ÷ measured)` in all. And as many requests as there are connections may be counted in
-/// only one of the two factors.
+/// The largest ratio of requests in flight to connections that the edges of the measured time can explain. On each
+/// connection, the requests that were due in the measured time fill that time, and the last one can end after it. In
+/// units of the measured time, they last at most `connections × (1 + longest ÷ measured)` in total. In addition, up to
+/// one request per connection may be counted in only one of throughput and response time.
 fn edges(trial: &Trial<'_>, connections: f64) -> f64 {
     let longest = trial.response_time_us(Statistic::Max).unwrap_or(0.0) / 1e6;
     (1.0 + longest / trial.seconds()) * (1.0 + connections / (trial.completed as f64).max(1.0))
 }
 
-/// A hop adds work, so it cannot be faster than direct.
+/// Checks that the gateway is not faster than direct, because a hop only adds work.
 fn faster(subject: &Subject<'_>, via: Measured<'_>, direct: Measured<'_>) -> Option<Finding> {
     let seen: Vec<_> = [shorter_way(via, direct.1), better(subject, via.0)].into_iter().flatten().collect();
     (!seen.is_empty()).then(|| finding(via.0, Severity::Warning, seen))
 }
 
-/// Skipped in a closed loop with many connections. Requests queue there, and direct's queue is the longer one as it is
-/// driven harder, so the shortest time is luck.
+/// Checks that the shortest time via the gateway is not much shorter than direct's. Skipped in a closed loop with many
+/// connections: requests queue there, direct's queue is longer because direct gets more load, and the shortest time is
+/// a matter of chance.
 fn shorter_way((case, via): Measured<'_>, direct: &[Trial<'_>]) -> Option<Contradiction> {
     if !case.load.is_open() && case.load.connections > 1 {
         return None;
@@ -230,8 +234,9 @@ fn shorter_way((case, via): Measured<'_>, direct: &[Trial<'_>]) -> Option<Contra
     })
 }
 
-/// True if the whole interval is beyond the noise floor. In a saturated closed loop response times mirror throughput,
-/// and in an open loop the rate decides throughput, so each loop has its own figure.
+/// Checks that the gateway is not better than direct. It counts as better if its whole interval lies beyond the noise
+/// floor. Each kind of loop has its own figure: in a saturated closed loop response times only mirror throughput, and
+/// in an open loop the rate decides throughput.
 fn better(subject: &Subject<'_>, case: &Case) -> Option<Contradiction> {
     let metric = if case.load.is_open() { Metric::AddedP50 } else { Metric::ThroughputRatio };
     let estimate = case.tax.as_ref()?.get(metric)?.estimate;

@@ -1,19 +1,19 @@
-//! `keepalive-lost`: far more connections were opened than the load requires.
+//! `keepalive-lost`: many more connections were opened than the load requires.
 //!
-//! Failed connections have to be replaced, and `errors` reports those. The rest were closed by the other side without
-//! being asked to.
+//! New connections that replace failed ones do not count, because `errors` reports the failures. In all other cases,
+//! the other side closed a connection although the client did not ask for it.
 
 use super::{Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use crate::counts::failures;
 use hoptax_stats::share;
 
 const CODE: &str = "keepalive-lost";
-/// Extra connections per request. Servers close connections after 100 (Apache httpd) or 1,000 requests (nginx) by
-/// default, which costs next to nothing; this is twice the former.
+/// Extra connections per request. By default, servers close a connection after 100 requests (Apache httpd) or 1,000
+/// requests (nginx), which costs almost nothing. This limit is twice Apache's share.
 const LOST: f64 = 0.02;
-/// Share above which most requests pay for a connection.
+/// Extra connections per request above which most requests pay for a new connection.
 const MOST: f64 = 0.5;
-/// Fewest extra connections: fewer may have been closed as idle.
+/// Smallest number of extra connections that is reported. A smaller number may have been closed because they were idle.
 const FEWEST: u64 = 10;
 
 pub(super) fn rule() -> Rule {
@@ -37,11 +37,13 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     subject.measured().filter_map(|measured| of_case(subject, measured)).collect()
 }
 
-/// Extra connections opened in the measured times, and their share of the requests.
+/// Connections opened in the measured times beyond those that the load requires: their number, and their share of the
+/// requests.
 fn excess((case, trials): Measured<'_>) -> Option<(u64, f64)> {
     let counts = case.counts.as_ref()?;
     let opened = case.connections.as_ref()?.opened;
-    // A limit on requests per connection may close one more connection per slot within the measured time.
+    // A limit on requests per connection may cause one more new connection for each of the load's connections, in each
+    // trial.
     let asked = case.load.requests_per_connection.map_or(0, |limit| {
         counts.sent.div_ceil(u64::from(limit.max(1))) + u64::from(case.load.connections) * trials.len() as u64
     });
@@ -133,7 +135,7 @@ mod tests {
             assert_eq!(raised(&run, CODE), [], "{limit}");
         }
         let mut run = Run::closed(32);
-        // nginx closes a connection after its thousandth request; 50 others broke and were replaced.
+        // nginx closes a connection after 1,000 requests. 50 other connections broke and were replaced.
         run.push(via("nginx", 0).opened(1, 1)).push(via("broken", 0).errors(50).opened(50, 0));
         assert_eq!(raised(&run, CODE), []);
     }

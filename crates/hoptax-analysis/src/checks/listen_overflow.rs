@@ -1,15 +1,16 @@
-//! `listen-overflow`: the kernel dropped connections, or retransmitted SYNs, during a trial.
+//! `listen-overflow`: the kernel dropped new connections or retransmitted SYNs during a trial.
 
 use super::{Finding, Rule, Severity, Subject, evidence, percent};
 use hoptax_record::NetworkUsage;
 
 const CODE: &str = "listen-overflow";
-/// One drop is enough: on a loopback only a full listen queue drops connections.
+/// One dropped connection is enough: on a loopback interface, only a full listen queue drops connections.
 const DROPS: u64 = 1;
-/// Share of the opened connections whose SYN was retransmitted. The kernel counts for the whole network namespace, in
-/// which other programs may connect to hosts that do not answer. A full listen queue hits many connections at once.
+/// Retransmitted SYNs ÷ opened connections. The kernel counts SYNs of the whole network namespace, and other programs
+/// in it may connect to hosts that do not answer. A full listen queue exceeds this share, because it hits many
+/// connections at once.
 const SYN_SHARE: f64 = 0.01;
-/// Fewest retransmitted SYNs for which the share is checked.
+/// Smallest number of retransmitted SYNs for which [`SYN_SHARE`] is checked.
 const LEAST_SYNS: u64 = 3;
 
 pub(super) fn rule() -> Rule {

@@ -1,16 +1,16 @@
-//! `logging-unequal`: gateways wrote different amounts of log per request.
+//! `logging-unequal`: gateways wrote different amounts of logs per request.
 
 use super::{Finding, Rule, Severity, Subject, evidence};
 use hoptax_plan::Feature;
 use std::collections::BTreeMap;
 
 const CODE: &str = "logging-unequal";
-/// Largest difference in bytes per request that is ignored. Formats of access logs differ by about this much (nginx's
-/// combined format takes some 90 bytes for a short request, HAProxy's httplog some 150), at little cost.
+/// Largest difference in bytes per request that is ignored. Access log formats differ by about this much, at little
+/// cost: for a short request, nginx's combined format takes about 90 bytes and HAProxy's httplog about 150.
 const APART: f64 = 128.0;
-/// Bytes per request below which a gateway does not log requests: no access log has lines this short.
+/// If a gateway writes fewer bytes than this per request, it does not log requests. No access log has such short lines.
 const SILENT: f64 = 8.0;
-/// Bytes that a gateway may still buffer after the trial (Envoy flushes at 64 KiB), doubled.
+/// Twice the number of bytes that a gateway may still have in its buffer after the trial (Envoy flushes at 64 KiB).
 const BUFFERED: u64 = 128 << 10;
 
 #[derive(Debug, Clone, Copy)]
@@ -35,10 +35,10 @@ pub(super) fn rule() -> Rule {
 }
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
-    // Gateways with the feature access-log are compared with each other only.
+    // Gateways with the feature `access-log` are compared only with each other.
     let mut alike: BTreeMap<(usize, bool), Vec<Logged<'_>>> = BTreeMap::new();
     for (case, trials) in subject.measured() {
-        // Hops are references and have no access log.
+        // Built-in hops serve as references and have no access log.
         let kind = subject.run.contenders.iter().find(|contender| contender.label == case.gateway);
         if kind.is_some_and(|contender| contender.kind.starts_with("hop-")) {
             continue;
@@ -60,7 +60,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
             });
         }
     }
-    // One finding is enough: of the load point with the largest difference.
+    // Reports only the load point with the largest difference.
     let widest = alike.values().filter_map(|logged| apart(logged)).max_by(|a, b| {
         let width = |(least, most): &(Logged<'_>, Logged<'_>)| most.per_request - least.per_request;
         width(a).total_cmp(&width(b))
@@ -68,7 +68,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     widest.map(|(least, most)| finding(&least, &most)).into_iter().collect()
 }
 
-/// The gateways that wrote least and most, if they differ too much.
+/// The gateways that wrote the least and the most. `None` if they do not differ enough.
 fn apart<'a>(logged: &[Logged<'a>]) -> Option<(Logged<'a>, Logged<'a>)> {
     let by_size = |a: &&Logged<'_>, b: &&Logged<'_>| a.per_request.total_cmp(&b.per_request);
     let (least, most) = (logged.iter().min_by(by_size)?, logged.iter().max_by(by_size)?);

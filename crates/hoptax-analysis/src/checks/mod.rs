@@ -1,4 +1,4 @@
-//! Findings: the mistakes that every run is checked for. One file per finding, with its rule, its check and its tests.
+//! Findings: every run is checked for these mistakes. Each finding has a file with its rule, its check and its tests.
 
 mod amplification;
 mod balance;

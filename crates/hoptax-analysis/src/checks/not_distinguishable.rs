@@ -1,4 +1,4 @@
-//! `not-distinguishable`: a tax whose interval includes "no tax", or that lies within the noise floor.
+//! `not-distinguishable`: the interval of a tax includes "no tax", or the tax lies within the noise floor.
 
 use super::{Finding, Rule, Severity, Subject, evidence};
 use crate::Case;
@@ -27,7 +27,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     gateways.into_iter().filter_map(|case| of_case(subject, case)).collect()
 }
 
-/// The metrics to check. In an open loop the rate decides throughput, not the gateway.
+/// The metrics to check. Throughput is left out in an open loop, because the rate decides it and not the gateway.
 fn metrics(case: &Case) -> &'static [Metric] {
     match case.load.is_open() {
         true => &[Metric::AddedP50, Metric::AddedP99],

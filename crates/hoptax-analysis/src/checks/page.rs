@@ -19,7 +19,7 @@ finding, its rule requires more than chance would explain, and an effect large e
 to date.
 ";
 
-/// The reference page, Markdown.
+/// The reference page of all findings, in Markdown.
 pub fn page(rules: &[Rule]) -> String {
     let mut page = HEAD.to_owned();
     page.push_str("\n| code | severity |\n| --- | --- |\n");

@@ -1,4 +1,4 @@
-//! `quiet-differs`: a tax is distinguishable in all windows but not in quiet ones, or the reverse.
+//! `quiet-differs`: a tax is distinguishable from noise in all windows but not in quiet windows, or the reverse.
 
 use super::{Finding, Rule, Severity, Subject, evidence, percent};
 use crate::quiet_cases::{Disagreement, disagreements};
@@ -39,8 +39,8 @@ fn of_case(case: &Case) -> Option<Finding> {
             (one.metric.name().to_string(), json!({ "all": figures(one.all), "quiet": figures(one.quiet) }))
         })
         .collect();
-    // A tax seen only with disturbed windows may be the hypervisor's. A tax seen only in quiet windows was hidden by
-    // it.
+    // A tax that is only seen if disturbed windows are included may come from the hypervisor. A tax that is only seen
+    // in quiet windows was hidden by the disturbance.
     let doubtful = differing.iter().any(|one| one.all.distinguishable);
     let words: Vec<String> = differing.iter().map(in_words).collect();
     Some(Finding {
@@ -69,7 +69,7 @@ fn of_case(case: &Case) -> Option<Finding> {
     })
 }
 
-/// `added_p50 is 40 µs in all windows and not distinguishable (12 µs) in quiet ones`.
+/// A disagreement in words: `added_p50 is 40 µs in all windows and not distinguishable (12 µs) in quiet ones`.
 fn in_words(one: &Disagreement<'_>) -> String {
     let value = |difference: &Difference| match one.metric {
         Metric::ThroughputRatio => format!("{:.1} %", difference.estimate.estimate * 100.0),
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
     use crate::fixture::{MadeTrial, Run, via};
 
-    /// Ten windows of 100 requests; the fifth has another response time.
+    /// A trial of ten windows with 100 requests each. The fifth window has a different response time.
     fn trial(who: &str, round: u32, usual_us: u64, fifth_us: u64) -> MadeTrial {
         let windows: Vec<Vec<u64>> =
             (0..10).map(|window| vec![if window == 4 { fifth_us } else { usual_us }; 100]).collect();

@@ -1,7 +1,7 @@
 //! `rate-missed`: in an open loop fewer than 99 % of the due requests were completed in time.
 //!
-//! Throughput is compared with the requests that were due, not with the rate, because Poisson arrivals scatter around
-//! it.
+//! Throughput is compared with the number of requests that were due, not with the rate. With Poisson arrivals the
+//! number of due requests scatters around the rate.
 
 use super::{Finding, Rule, Severity, Subject, evidence, percent};
 use crate::load::grouped;
@@ -68,8 +68,8 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// The consequence, and which rate to lower. With stages the highest rate overloads, and its unfinished requests delay
-/// later stages too.
+/// What the missed rate means for the figures, and which rate to lower. With stages, the highest rate causes the
+/// overload, and its unfinished requests also delay the stages after it.
 fn words(load: &Load, rate: f64) -> (String, String) {
     let highest = grouped(highest(load, rate));
     match load.is_steady() {
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn not_raised_if_fewer_requests_were_due() {
-        // 950 due at a rate of 1,000: a Poisson process may do that.
+        // 950 requests are due at a rate of 1,000/s. A Poisson process can produce this number.
         let mut run = Run::with_load(vec![open_point(1000.0, 8, 1)]);
         run.push(via("nginx", 0).scheduled(950).throughput(945));
         assert_eq!(raised(&run, CODE), []);

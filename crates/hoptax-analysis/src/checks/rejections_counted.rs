@@ -6,7 +6,7 @@ use hoptax_plan::Upstream;
 use hoptax_stats::share;
 
 const CODE: &str = "rejections-counted";
-/// Share above which rejections move the figures.
+/// Share of rejected requests above which they change the figures.
 const DOUBTFUL: f64 = 0.001;
 /// Share above which the case is void.
 const MOST: f64 = 0.5;

@@ -7,8 +7,9 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 
 const CODE: &str = "shared-cpus";
-/// CPU time of the roles that share CPUs ÷ time of those CPUs. Below it, a thread that wakes up usually finds a free
-/// CPU. With two CPUs, each busy for 85 % of the time, seven wake-ups in ten find both taken (0.85²).
+/// CPU time of the roles that share CPUs ÷ total time of these CPUs. Below this share, a thread that wakes up usually
+/// finds a free CPU. With two CPUs that are each busy for 85 % of the time, both are taken at seven in ten wake-ups
+/// (0.85²).
 const BUSY: f64 = 0.85;
 
 struct Shared {
@@ -73,13 +74,13 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
 
 impl Shared {
     /// True if more threads were busy than there are CPUs and the CPUs were saturated, so that threads had to wait for
-    /// one.
+    /// a CPU.
     fn contended(&self) -> bool {
         self.used > BUSY && self.threads.is_none_or(|threads| threads as usize > self.cpus)
     }
 }
 
-/// The roles whose CPUs overlap with another role's; `None` if no CPUs overlap or CPUs are unknown.
+/// The roles that have a CPU in common with another role. `None` if no roles share CPUs, or if the CPUs are unknown.
 fn shared(trial: &Trial<'_>) -> Option<Shared> {
     let record = trial.record;
     let roles =
@@ -115,7 +116,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A role that used `cpu_ms` of CPU time in a second, with its CPUs and threads.
+    /// A role that used `cpu_ms` of CPU time in one second, on these CPUs and with this many threads.
     fn role(cpu_ms: u64, cpus: &[u32], threads: u32) -> Option<RoleUsage> {
         let cpus_allowed = cpus.to_vec();
         Some(RoleUsage {

@@ -6,14 +6,14 @@ use crate::trial::Trial;
 use hoptax_plan::Gateway;
 use hoptax_plan::recorded::RunRecord;
 
-/// A run and what was computed from it.
+/// A run, and the results that the checks need.
 #[derive(Debug)]
 pub struct Subject<'a> {
     /// The run.
     pub run: &'a RunRecord,
-    /// Every case with its valid trials.
+    /// Every case, with its valid trials.
     pub cases: &'a [(Case, Vec<Trial<'a>>)],
-    /// One per load point.
+    /// The noise floor of each load point.
     pub noise_floor: &'a [NoiseFloor],
 }
 
@@ -23,7 +23,7 @@ impl<'a> Subject<'a> {
         u64::try_from(self.run.plan.timeout.total.as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// True if all rejections in these trials are effects of the plan's events. Events report those themselves.
+    /// True if the plan's events caused all rejections in these trials. Such rejections are reported with the events.
     pub(super) fn rejects_by_events_only(&self, trials: &[Trial<'_>]) -> bool {
         let timeout = self.timeout_ns();
         !trials.is_empty() && trials.iter().all(|trial| trial.rejects_by_events_only(timeout))
@@ -41,7 +41,8 @@ impl<'a> Subject<'a> {
         self.run.plan.gateways.iter().find(|gateway| gateway.label == label)
     }
 
-    /// Each gateway's case with direct's case at the same load point, if both were measured.
+    /// The case of each gateway, with direct's case at the same load point. Left out if one of the two was not
+    /// measured.
     pub(super) fn pairs(&self) -> impl Iterator<Item = (Measured<'a>, Measured<'a>)> {
         self.gateways().filter_map(|via| Some((via, self.direct(via.0.load.index)?)))
     }

@@ -9,7 +9,8 @@ type Check = fn(&Subject<'_>) -> Vec<Finding>;
 struct Registered {
     rule: fn() -> Rule,
     check: Check,
-    /// Position in a report among findings of the same severity. The table itself gives the order of the reference.
+    /// Position among the findings of the same severity in a report. The reference page uses the order of the table
+    /// instead.
     place: u32,
 }
 
@@ -57,7 +58,7 @@ pub fn rules() -> Vec<Rule> {
     ALL.iter().map(|one| with_round_thresholds((one.rule)())).collect()
 }
 
-/// Removes the `.0` that `percent` prints: thresholds are round numbers.
+/// Removes the `.0` that `percent` prints, because thresholds are round numbers.
 fn with_round_thresholds(mut rule: Rule) -> Rule {
     for text in [&mut rule.when, &mut rule.severity] {
         *text = text.replace(".0 %", " %");
@@ -65,7 +66,7 @@ fn with_round_thresholds(mut rule: Rule) -> Rule {
     rule
 }
 
-/// Checks a run for every finding; the most severe findings come first.
+/// Checks a run for every finding, and returns the most severe findings first.
 pub fn examine(subject: &Subject<'_>) -> Vec<Finding> {
     let mut all = ALL;
     all.sort_by_key(|one| one.place);

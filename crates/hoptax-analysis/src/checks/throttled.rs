@@ -1,12 +1,12 @@
-//! `throttled`: a cgroup's CPU limit stopped a role during trials.
+//! `throttled`: a cgroup's CPU limit stopped a role for part of a trial.
 
 use super::{Finding, Rule, Severity, Subject, evidence, percent};
 use crate::Trial;
 use hoptax_record::{RoleUsage, TrialRecord};
 
 const CODE: &str = "throttled";
-/// Throttled time ÷ measured time. Limits work in periods of 100 ms: hitting one once in ten seconds moves a p99.9, and
-/// more than this share moves medians.
+/// Throttled time ÷ measured time. CPU limits work in periods of 100 ms. Hitting the limit once in ten seconds changes
+/// a p99.9. Above this share, medians change too.
 const SHARE: f64 = 0.01;
 
 type Role = (&'static str, fn(&TrialRecord) -> Option<&RoleUsage>);

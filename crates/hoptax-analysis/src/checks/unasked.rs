@@ -1,10 +1,11 @@
-//! `unasked`: bytes arrived on connections without a request in flight.
+//! `unasked`: bytes arrived on connections that had no request in flight.
 
 use super::{Finding, Rule, Severity, Subject, evidence};
 use hoptax_stats::share;
 
 const CODE: &str = "unasked";
-/// Share of the requests above which the case is void: answers may then belong to other requests.
+/// Connections with such bytes ÷ requests. Above this share the case is void, because answers may belong to other
+/// requests.
 const MOST: f64 = 0.01;
 
 pub(super) fn rule() -> Rule {

@@ -1,10 +1,10 @@
 //! `unsteady`: figures change within trials, or direct changes between rounds.
 //!
-//! Within a trial a closed loop is judged by the throughput of its windows, and an open loop by their median response
-//! times. Rates that change by design are not judged. Windows are grouped into blocks, so that a short disturbance
-//! counts once, and compared by ranks (Mann and Whitney's test), so that a stall of any size counts as one value. A
-//! change in most trials in the same direction comes from the contender or a short warm-up; a single jump has to be
-//! large.
+//! Within a trial, the check looks at the throughput of each window (closed loop) or at its median response time (open
+//! loop). Rates that change by design are skipped. Windows are grouped into blocks, so that a short disturbance counts
+//! once. Blocks are compared by rank (Mann and Whitney's test), so that even a long stall counts as one value. If most
+//! trials change in the same direction, the cause is the contender or a warm-up that is too short. A jump in a single
+//! trial must be large to be reported.
 
 use super::{Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use crate::pairs::first_and_last;
@@ -15,32 +15,36 @@ use hoptax_plan::Metric;
 use hoptax_stats::{Statistic, mann_whitney, mean, median, pettitt};
 
 const CODE: &str = "unsteady";
-/// Least change between parts of a trial.
+/// Smallest relative change between parts of a trial that is reported.
 const CHANGE: f64 = 0.1;
-/// p-value below which one of several trials counts as changed.
+/// p-value below which a trial counts as changed, if there are several trials.
 const CHANCE: f64 = 0.01;
-/// The same if there is one trial only: no other can confirm it.
+/// p-value below which a trial counts as changed, if it is the only trial, so that no other trial can confirm the
+/// change.
 const CHANCE_ALONE: f64 = 1e-3;
 /// Share of the trials that must change in the same direction.
 const MOST: f64 = 0.75;
-/// A jump in one trial need not repeat, so it must be this large…
+/// Smallest jump that is reported in a single trial, as a relative change.
 const JUMP: f64 = 0.3;
-/// …and this unlikely.
+/// p-value below which a jump in a single trial is reported.
 const CHANCE_OF_JUMP: f64 = 1e-5;
-/// Direct's round must be this far from the median round…
+/// Smallest difference between a round of direct and the median round that is reported, as a share.
 const ROUND: f64 = 0.2;
-/// …and by this many noise floors (the difference between the two direct trials of a round).
+/// The same difference must also be at least this many noise floors. The noise floor is the difference between the two
+/// direct trials of a round.
 const FLOORS: f64 = 3.0;
-/// Rounds needed for a median round.
+/// Number of rounds needed for a median round.
 const ROUNDS: usize = 3;
-/// Blocks per trial (fewer if it has fewer windows): in a trial of 10 s each lasts half a second.
+/// Number of blocks per trial. In a trial of 10 s, each block lasts half a second. A trial with fewer windows has fewer
+/// blocks.
 const BLOCKS: usize = 20;
-/// Fewest windows of a trial that is judged.
+/// Smallest number of windows for which a trial is checked.
 const WINDOWS: usize = 10;
 
-/// Empty windows in a row that are a standstill: half a second.
+/// Number of empty windows in a row that count as a standstill: half a second.
 const STANDSTILL: usize = 5;
-/// Median answers per window from which empty windows are not chance: five in a row then have a probability below e⁻²⁵.
+/// Median number of answers per window. Above it, empty windows are not due to chance: five in a row then have a
+/// probability below e⁻²⁵.
 const USUAL: f64 = 5.0;
 
 pub(super) fn rule() -> Rule {
@@ -82,7 +86,7 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
     let gather = |windows: &Vec<f64>| -> Vec<f64> {
         windows.chunks(windows.len().div_ceil(BLOCKS)).filter_map(median).collect()
     };
-    // The plan's events move figures on purpose and are reported separately.
+    // The plan's events change figures on purpose, and are reported separately.
     if trials.iter().any(Trial::has_events) {
         return standstill(case, trials);
     }
@@ -91,7 +95,8 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
         .or_else(|| jumping(case, &windows))
 }
 
-/// Ranks count a standstill as one value among many, but the requests that wait for its end are the tail of the case.
+/// Looks for a standstill. For ranks, a standstill is one value among many, but the requests that wait for its end form
+/// the tail of the case.
 fn standstill(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
     let seconds = |windows: usize| windows as f64 * WINDOW_NS as f64 / SECOND as f64;
     let longest = |trial: &Trial<'_>| {
@@ -126,7 +131,7 @@ fn standstill(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
     ))
 }
 
-/// Throughput or median response times of a trial's windows; `None` if there are too few.
+/// Throughput or median response time of each window of a trial. `None` if there are too few windows.
 fn windows(trial: &Trial<'_>, open: bool) -> Option<Vec<f64>> {
     let windows: Vec<f64> = if open {
         let whole = trial.throughput_by_window().len();
@@ -145,7 +150,7 @@ fn change(earlier: &[f64], later: &[f64]) -> Option<(f64, f64)> {
     (before > 0.0).then(|| (after / before - 1.0, mann_whitney(earlier, later)))
 }
 
-/// The parts to compare: halves for a lasting trend, the first fifth for a warm-up that was too short.
+/// The parts to compare. Halves show a lasting trend, and the first fifth shows a warm-up that was too short.
 fn parts(series: &[f64]) -> [(&'static str, Option<(f64, f64)>); 2] {
     let (half, fifth) = (series.len() / 2, series.len().div_ceil(5));
     [
@@ -190,7 +195,7 @@ fn jumping(case: &Case, series: &[Vec<f64>]) -> Option<Finding> {
     let of_trial = |one: &Vec<f64>| {
         let (place, chance) = pettitt(one)?;
         let (size, _) = change(&one[..place], &one[place..])?;
-        // A fall by a third is as far as a rise by a half.
+        // Falling by a third counts as much as rising by a half.
         let distance = (1.0 + size).max(1.0 / (1.0 + size)) - 1.0;
         (distance > JUMP && chance < CHANCE_OF_JUMP).then_some((place as f64 / one.len() as f64, size))
     };
@@ -220,8 +225,8 @@ fn figure(case: &Case) -> &'static str {
     if case.load.is_open() { "The median response time" } else { "Throughput" }
 }
 
-/// Compares direct's rounds with each other. Gateways are paired with direct within a round, so only direct needs this
-/// check.
+/// Compares direct's rounds with each other. Gateways need no such check, because each gateway trial is compared with
+/// direct in the same round.
 fn between_rounds(subject: &Subject<'_>, load: usize) -> Option<Finding> {
     let (case, trials) = subject.direct(load)?;
     let metric = if case.load.is_open() { Metric::AddedP50 } else { Metric::ThroughputRatio };
@@ -277,7 +282,7 @@ mod tests {
     use crate::fixture::{Run, closed_point, open_point, staged_point, via};
     use hoptax_load::random::Random;
 
-    /// Rounds of five seconds; `of` gives the throughput of each window.
+    /// Rounds of five seconds. `of` returns the throughput of a window, given the round and the window.
     fn closed(rounds: u32, of: impl Fn(u32, u64) -> f64) -> Run {
         let mut run = Run::with_load(vec![closed_point(1, 5)]);
         for round in 0..rounds {
@@ -327,7 +332,7 @@ mod tests {
         );
         let short = |_, window: u64| if (20..24).contains(&window) { 0.0 } else { 100.0 };
         assert_eq!(raised(&closed(4, short), CODE), []);
-        // All answers at once every second, or a request now and then.
+        // In one run all answers arrive at once every second. In the other, requests are rare.
         let at_once = closed(4, |_, window| if window % 10 == 0 { 100.0 } else { 0.0 });
         let now_and_then = closed(4, |_, window| (window % 7 / 6) as f64);
         assert_eq!((raised(&at_once, CODE), raised(&now_and_then, CODE)), (vec![], vec![]));

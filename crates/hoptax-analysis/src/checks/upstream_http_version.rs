@@ -1,4 +1,4 @@
-//! `upstream-http-version`: contenders use different HTTP versions towards the upstream.
+//! `upstream-http-version`: contenders use different HTTP versions for requests to the upstream.
 
 use super::{Finding, Rule, Severity, Subject, evidence, percent};
 use crate::Case;
@@ -8,7 +8,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 
 const CODE: &str = "upstream-http-version";
-/// Share of the upstream requests from which a version counts: health checks may use another.
+/// Share of the upstream requests above which a version counts. Health checks may use another version.
 const COUNTS: f64 = 0.01;
 
 pub(super) fn rule() -> Rule {
@@ -38,7 +38,7 @@ fn of_load(subject: &Subject<'_>, load: usize) -> Vec<Finding> {
         .map(|(case, _)| case)
         .filter(|case| case.load.index == load && !passes_on(subject, &case.gateway))
         .collect();
-    // A gateway uses its own version towards the upstream, even if clients use 1.0.
+    // A gateway chooses its own version for requests to the upstream, even if clients use 1.0.
     let expected = match spoken {
         HttpVersion::Http10 => commonest(gateways.iter().filter_map(|case| main(case))),
         HttpVersion::Http11 => subject.direct(load).and_then(|(case, _)| main(case)),
@@ -52,13 +52,13 @@ fn passes_on(subject: &Subject<'_>, label: &str) -> bool {
     subject.run.contenders.iter().any(|contender| contender.label == label && contender.kind == "hop-l4")
 }
 
-/// The version of most upstream requests.
+/// The version that most upstream requests used.
 fn main(case: &Case) -> Option<String> {
     let versions = &case.ledger.as_ref()?.http_version;
     versions.iter().max_by_key(|(_, count)| **count).map(|(version, _)| version.clone())
 }
 
-/// The most frequent version; the newest of equally frequent ones.
+/// The most frequent version. If several are equally frequent, the newest of them.
 fn commonest(versions: impl Iterator<Item = String>) -> Option<String> {
     let mut counts: BTreeMap<String, u32> = BTreeMap::new();
     for version in versions {

@@ -1,17 +1,18 @@
-//! `upstream-not-reused`: the gateway opens new upstream connections although clients keep theirs.
+//! `upstream-not-reused`: the gateway opens new upstream connections although clients reuse theirs.
 
 use super::{Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use hoptax_stats::share;
 
 const CODE: &str = "upstream-not-reused";
-/// Upstream connections per upstream request, beyond one for each client connection. A pool needs a few for the whole
-/// trial; from here on new connections move the reported percentiles.
+/// Upstream connections per upstream request, after subtracting one for each client connection. A connection pool opens
+/// only a few during a trial. Above this share, new connections change the reported percentiles.
 const NOT_REUSED: f64 = 0.1;
-/// Fewest extra connections. Fewer may be a pool that refills under few requests: behind a limit that let 26 of 40,000
-/// requests through in a trial, 16 clients caused 20 upstream connections.
+/// Smallest number of extra connections. A smaller number may come from a pool that refills under few requests. For
+/// example, behind a limit that let 26 of 40,000 requests through in a trial, 16 clients caused 20 upstream
+/// connections.
 const FEWEST: u64 = 50;
-/// Requests per client connection from which keep-alive is on. Below it, a gateway may well open one upstream
-/// connection per client connection.
+/// Requests per client connection above which keep-alive counts as on. Below it, a gateway may reasonably open one
+/// upstream connection for each client connection.
 const KEPT: u32 = 10;
 
 pub(super) fn rule() -> Rule {
@@ -41,7 +42,7 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
     let ledger = case.ledger.as_ref()?;
     let connections: u64 =
         trials.iter().filter_map(|trial| Some(trial.record.ledger.as_ref()?.connections)).sum();
-    // A gateway without a pool opens as many if it ties an upstream connection to each client connection.
+    // A gateway without a pool opens one upstream connection for each client connection.
     let clients: u64 = trials.iter().map(|trial| trial.load.lifetime.opened).sum();
     let excess = connections.saturating_sub(clients);
     let share = share(excess as f64, ledger.requests as f64)?;
@@ -92,7 +93,8 @@ mod tests {
     fn not_raised_by_a_pool_or_without_keep_alive_of_clients() {
         let mut run = Run::closed(32);
         run.push(via("nginx", 0).upstream_connections(0)).push(via("hop-l4", 0).upstream_connections(32));
-        // If the gateway closes clients' connections, they open as many: `keepalive-lost` reports that.
+        // If the gateway closes client connections, it opens as many upstream connections, and `keepalive-lost` reports
+        // them.
         run.push(via("lossy", 0).opened(1000, 1000).upstream_connections(1000));
         assert_eq!(raised(&run, CODE), []);
         let off = LoadPoint { requests_per_connection: Some(1), ..closed_point(32, 1) };

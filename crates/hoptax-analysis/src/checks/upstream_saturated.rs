@@ -6,15 +6,15 @@ use crate::Trial;
 use hoptax_plan::Upstream;
 
 const CODE: &str = "upstream-saturated";
-/// Share of a CPU above which an instance, which is one thread, answers late (as in `generator-saturated`).
+/// Share of a CPU above which an instance answers late, as in `generator-saturated`. Each instance has one thread.
 const BUSY: f64 = 0.85;
-/// Throughput via the gateway ÷ direct's, from which the gateway does not limit a closed loop.
+/// Throughput via the gateway ÷ direct's throughput. Above this ratio, the gateway is not the limit of a closed loop.
 const AS_SLOW: f64 = 0.97;
-/// Utilisation of the generator below which it was not the limit.
+/// Utilisation of the generator. Below this share, the generator was not the limit.
 const EASY: f64 = 0.85;
-/// This many times the connections…
+/// Two load points are compared if one has at least this many times the connections of the other.
 const MORE: f64 = 2.0;
-/// …with less than this many times the throughput: direct is at its limit.
+/// If direct's throughput grows by less than this factor when the connections grow by [`MORE`], direct is at its limit.
 const GROWTH: f64 = 1.1;
 
 pub(super) fn rule() -> Rule {
@@ -43,7 +43,8 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// CPU use of the busiest instance: the upstream's CPU time divided among instances in proportion to their requests.
+/// CPU use of the busiest instance. The upstream's CPU time is divided among the instances in proportion to their
+/// requests.
 fn busiest_instance(trial: &Trial<'_>, instances: u32) -> Option<f64> {
     let threads = trial.record.upstream.as_ref()?.cpu_ns as f64 / trial.load.measured_ns as f64;
     let by_instance = trial.record.ledger.as_ref().map_or(&[][..], |ledger| &ledger.by_instance);
@@ -89,7 +90,7 @@ fn saturated(subject: &Subject<'_>, (case, trials): Measured<'_>) -> Option<Find
     })
 }
 
-/// Direct is at its limit and the gateway is as fast, so the limit is behind the gateway.
+/// Reports a gateway that is as fast as direct while direct is at its limit: then the limit is the upstream.
 fn as_slow(subject: &Subject<'_>, (case, _): Measured<'_>) -> Option<Finding> {
     let ratio = case.tax.as_ref()?.throughput_ratio.as_ref()?.estimate.estimate;
     let (direct, _) = subject.direct(case.load.index)?;
@@ -186,7 +187,8 @@ mod tests {
 
     #[test]
     fn not_raised_by_a_slow_upstream() {
-        // 10 ms each: eight times the connections give eight times the throughput, and the gateway adds almost nothing.
+        // Each request takes 10 ms, and the gateway adds almost nothing. Eight times the connections give eight times
+        // the throughput.
         let mut run = Run::with_load(vec![closed_point(1, 1), closed_point(8, 1)]);
         for round in 0..3 {
             for (load, throughput) in [(0, 100), (1, 800)] {

@@ -1,5 +1,5 @@
-//! `workers-unequal`: gateways had different numbers of workers, one used more CPUs than its workers, or one had more
-//! workers than CPUs.
+//! `workers-unequal`: gateways had different numbers of workers, a gateway used more CPUs than it has workers, or a
+//! gateway had more workers than CPUs.
 
 use super::{Finding, Rule, Severity, Subject, evidence};
 use crate::Trial;
@@ -12,24 +12,24 @@ use std::collections::BTreeMap;
 
 const CODE: &str = "workers-unequal";
 
-/// Ratio of CPUs used to workers from which a gateway used more than its workers. Other threads (timers, garbage
-/// collection, system calls that left a language's scheduler) use less.
+/// Ratio of CPUs used to workers. Above this ratio, the finding is raised. A gateway's other threads (timers, garbage
+/// collection, system calls that left the language's scheduler) use less than this.
 pub const BEYOND: f64 = 1.25;
 
-/// In the stock profile, the ratio of CPUs used by two gateways from which it is reported.
+/// Smallest ratio of the CPUs used by two gateways that is reported in the profile `stock`.
 const UNLIKE: f64 = 1.5;
 
-/// Windows over which CPU time is measured: half a second. On a busy machine a sample may be some milliseconds late,
-/// which is much of one window.
+/// Number of windows over which CPU time is measured: half a second. On a busy machine a sample may be some
+/// milliseconds late, which is a large part of a single window.
 const SPAN: usize = 5;
 
 #[derive(Debug, Clone, Copy)]
 struct Workers<'a> {
     gateway: &'a str,
     declared: Option<u32>,
-    /// CPUs used at once, in the case with the most.
+    /// CPUs used at once, in the case that used the most.
     used: Option<f64>,
-    /// The same in closed loops only, where a gateway uses all that it can.
+    /// CPUs used at once in closed loops, where a gateway uses as much CPU as it can.
     used_closed: Option<f64>,
     cpus: u32,
 }
@@ -81,7 +81,8 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     unequal.into_iter().chain(each.flatten()).collect()
 }
 
-/// Hops have one thread by design, and the plan does not configure external gateways.
+/// True for gateways whose workers the plan sets. Built-in hops always have one thread, and the plan does not configure
+/// external gateways.
 fn is_compared(contender: &Contender) -> bool {
     !contender.kind.is_empty() && !contender.kind.starts_with("hop-") && contender.kind != "external"
 }
@@ -90,7 +91,7 @@ fn larger(one: Option<f64>, other: Option<f64>) -> Option<f64> {
     one.into_iter().chain(other).reduce(f64::max)
 }
 
-/// CPUs used at once: the gateway's CPU time ÷ wall time, over the busiest half second.
+/// CPUs used at once: the gateway's CPU time ÷ wall time, in its busiest half second.
 fn at_once(trial: &Trial<'_>) -> Option<f64> {
     let windows = &trial.record.gateway.as_ref()?.cpu_ns_by_window;
     let spans = windows.windows(SPAN).map(|span| span.iter().sum::<u64>());
@@ -108,7 +109,7 @@ fn unequal(gateways: &[Workers<'_>]) -> Option<Finding> {
     })
 }
 
-/// The finding for two gateways with unequal means.
+/// The finding about two gateways that had unequal numbers of workers or CPUs.
 fn incomparable(
     severity: Severity,
     (most, least): (&str, &str),
@@ -125,8 +126,8 @@ fn incomparable(
     }
 }
 
-/// Compares the CPUs used in the stock profile. That profile shows gateways as they come, so a difference is no
-/// mistake.
+/// Compares the CPUs used in the profile `stock`. In this profile gateways run with their defaults, so a difference is
+/// not a mistake.
 fn unlike(gateways: &[Workers<'_>]) -> Option<Finding> {
     let used = || gateways.iter().filter_map(|gateway| Some((gateway.used_closed?, gateway.gateway)));
     let least = used().min_by(|a, b| a.0.total_cmp(&b.0))?;
@@ -139,7 +140,7 @@ fn unlike(gateways: &[Workers<'_>]) -> Option<Finding> {
     })
 }
 
-/// Checks for more CPUs used at once than workers; the number of threads does not matter.
+/// Checks whether a gateway used more CPUs at once than it has workers. The number of its threads does not matter.
 fn beyond(gateway: &Workers<'_>) -> Option<Finding> {
     let (declared, used) = (gateway.declared?, gateway.used?);
     (used > f64::from(declared) * BEYOND).then(|| Finding {
@@ -162,7 +163,7 @@ fn beyond(gateway: &Workers<'_>) -> Option<Finding> {
     })
 }
 
-/// Checks for more workers than CPUs: workers then wait for each other because of the plan, not the gateway.
+/// Checks for more workers than CPUs. Such workers wait for each other because of the plan, not because of the gateway.
 fn crowded(gateway: &Workers<'_>) -> Option<Finding> {
     let declared = gateway.declared?;
     (gateway.cpus > 0 && declared > gateway.cpus).then(|| Finding {
@@ -243,7 +244,7 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].evidence["gateway"], "varnish");
         assert!(found[0].message.contains("used 1.6 CPUs at once with 1 worker:"), "{}", found[0].message);
-        // With a rate in stages it is busy for a short time only.
+        // With a rate in stages, the gateway is busy only for a short time.
         let peak: Vec<f64> = [vec![0.1; 20], vec![1.9; 5], vec![0.1; 20]].concat();
         let found =
             raised(&run(&[Made { rounds: vec![peak], ..made("caddy", 1, 0.0) }], Profile::Equalised), CODE);

@@ -1,4 +1,4 @@
-//! Compares one pair of cases, metric by metric.
+//! Compares two cases, metric by metric.
 
 use super::{Row, Subject, Verdict};
 use crate::budget::{estimate, pairs};
@@ -12,7 +12,8 @@ use hoptax_stats::{
     Contrast, Estimate, change, change_of_figures, independent, independent_figures, mean, paired,
 };
 
-/// Metrics of gateways. Taxes come first, as they hold even if the machine changed.
+/// The metrics that are compared for gateways. Taxes come first, because they remain comparable even if the machine
+/// changed.
 const OF_GATEWAY: [Metric; 13] = [
     Metric::AddedP50,
     Metric::AddedP90,
@@ -32,7 +33,7 @@ const OF_GATEWAY: [Metric; 13] = [
 const OF_DIRECT: [Metric; 5] =
     [Metric::P50, Metric::P99, Metric::P999, Metric::Throughput, Metric::ErrorShare];
 
-/// Two cases: subject, label, index of the load point.
+/// The two cases. Each has the subject, the label and the index of the load point.
 pub(super) struct Pair<'p, 'a> {
     pub(super) a: (&'p Subject<'a>, &'a str, usize),
     pub(super) b: (&'p Subject<'a>, &'a str, usize),
@@ -87,15 +88,15 @@ fn row(pair: &Pair<'_, '_>, a: &Case, b: &Case, metric: Metric) -> Option<Row> {
 }
 
 struct Contrasts {
-    /// Absolute value of the first figure.
+    /// Absolute value of the first case's figure.
     size: f64,
-    /// Second − first.
+    /// Second figure − first figure.
     difference: Contrast,
-    /// Second ÷ first − 1, if that is defined.
+    /// Second figure ÷ first figure − 1. Absent if the ratio is undefined.
     change: Option<Contrast>,
 }
 
-/// Compares percentiles, which come from merged histograms.
+/// Compares a percentile, which comes from merged histograms.
 fn of_percentile(pair: &Pair<'_, '_>, metric: Metric, a: &Estimate, b: &Estimate) -> Option<Contrasts> {
     let ((one, label_a, load_a), (two, label_b, load_b)) = (pair.a, pair.b);
     let (difference, change) = match pair.is_paired() {
@@ -109,7 +110,7 @@ fn of_percentile(pair: &Pair<'_, '_>, metric: Metric, a: &Estimate, b: &Estimate
     Some(Contrasts { size: a.estimate.abs(), difference, change })
 }
 
-/// Compares any other metric, which has one value per round.
+/// Compares a metric that has one value per round.
 fn of_rounds(pair: &Pair<'_, '_>, metric: Metric) -> Option<Contrasts> {
     let ((one, label_a, load_a), (two, label_b, load_b)) = (pair.a, pair.b);
     let (first, second): (Vec<f64>, Vec<f64>) = match pair.is_paired() {
@@ -124,8 +125,9 @@ fn of_rounds(pair: &Pair<'_, '_>, metric: Metric) -> Option<Contrasts> {
     Some(Contrasts { size: mean(&first).unwrap_or(0.0).abs(), difference, change })
 }
 
-/// The least difference to report. It is the larger noise floor of both runs, or the least change if that is more.
-/// Between runs, the relative change of direct is added, applied to the first figure: no gateway affects direct.
+/// The smallest difference to report: the larger noise floor of the two runs, or the least change if that is larger.
+/// For two runs, direct's relative change is added, as a share of the first figure. A gateway does not affect direct,
+/// so this change comes from the machine.
 fn floor(pair: &Pair<'_, '_>, metric: Metric, size: f64) -> f64 {
     let ((one, label_a, load_a), (two, label_b, load_b)) = (pair.a, pair.b);
     let noise = one.side.floor(metric, label_a, load_a).max(two.side.floor(metric, label_b, load_b));
@@ -148,9 +150,9 @@ fn verdict(metric: Metric, difference: &Contrast, floor: f64) -> Verdict {
     }
 }
 
-/// Only few metrics decide, so that adjusting for their number costs little. These are CPU per request everywhere, the
-/// throughput ratio in closed loops, and added time in open loops (in a saturated closed loop, added time only mirrors
-/// lost throughput).
+/// True for the few metrics that decide the overall verdict. There are few, so that adjusting for their number costs
+/// little. These are CPU per request for all loads, the throughput ratio in closed loops, and added time in open loops.
+/// In a saturated closed loop, added time only mirrors lost throughput.
 fn is_headline(metric: Metric, load: &Load) -> bool {
     match metric {
         Metric::CpuUsPerRequest => true,

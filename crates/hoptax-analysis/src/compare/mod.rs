@@ -1,7 +1,8 @@
 //! Comparison of two runs, or of two contenders of one run, case by case.
 //!
-//! Contenders of one run are paired by round. Two runs are independent samples, and the machine may have changed
-//! between them. Their taxes are therefore the better figures, and a difference must also exceed the change of direct.
+//! Contenders of the same run are paired by round. Two runs are independent samples, and the machine may have changed
+//! between them. For two runs, taxes are therefore better to compare than other figures, and a difference must also
+//! exceed the change of direct.
 
 mod judge;
 mod obstacles;
@@ -18,19 +19,20 @@ use hoptax_plan::Metric;
 pub use hoptax_record::report::{Obstacle, Verdict};
 use hoptax_stats::{Contrast, Estimate};
 
-/// Largest share of comparisons of equal things with a wrong overall verdict, as far as rounds within a run can show.
+/// Largest share of wrong overall verdicts if nothing differs. It covers only the noise that is visible between the
+/// rounds of a run.
 const ALPHA: f64 = 0.05;
 
-/// A run to compare, and which of its contenders.
+/// A run to compare, optionally restricted to one of its contenders.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject<'a> {
-    /// Its name in messages: the directory.
+    /// The run's name in messages, which is its directory.
     pub name: &'a str,
-    /// Its trials.
+    /// The run's trials.
     pub side: &'a Side<'a>,
-    /// Its analysis.
+    /// The run's analysis.
     pub analysis: &'a Analysis,
-    /// The contender to compare; if absent, all that both runs have.
+    /// Label of the contender to compare. If absent, all contenders that both runs have are compared.
     pub label: Option<&'a str>,
 }
 
@@ -43,7 +45,7 @@ impl Subject<'_> {
         self.side.run.contenders.iter().any(|one| one.label == label)
     }
 
-    /// The pairs of contenders to compare: the two named ones, or all that both runs have.
+    /// The pairs of contenders to compare: the two with the given labels, or all contenders that both runs have.
     fn pairs_of_labels<'s>(&'s self, second: &'s Self) -> Vec<(&'s str, &'s str)> {
         match (self.label, second.label) {
             (Some(one), Some(other)) => vec![(one, other)],
@@ -58,39 +60,39 @@ impl Subject<'_> {
     }
 }
 
-/// One metric of one case, compared.
+/// The comparison of one metric of one case.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
     /// The load point of the first run.
     pub load: Load,
-    /// Label in the first run.
+    /// The contender's label in the first run.
     pub label_a: String,
-    /// Label in the second run.
+    /// The contender's label in the second run.
     pub label_b: String,
     /// The metric.
     pub metric: Metric,
-    /// Its unit: `us`, `requests/s`, `bytes`, `ratio`, `share`.
+    /// The metric's unit: `us`, `requests/s`, `bytes`, `ratio`, `share`.
     pub unit: &'static str,
-    /// True if the overall verdict may rest on this row.
+    /// True if the overall verdict may depend on this row.
     pub headline: bool,
-    /// Figure of the first, as in its report.
+    /// Figure of the first subject, as in its report.
     pub a: Option<Estimate>,
-    /// Figure of the second.
+    /// Figure of the second subject, as in its report.
     pub b: Option<Estimate>,
-    /// Second − first.
+    /// Second figure − first figure.
     pub difference: Contrast,
-    /// Second ÷ first − 1; absent unless the first is above zero.
+    /// Second ÷ first − 1. Absent if the first figure is not above zero.
     pub change: Option<Estimate>,
-    /// Differences up to this are not distinguishable.
+    /// A difference up to this size is not distinguishable from noise.
     pub floor: f64,
-    /// p-value adjusted for the number of headline rows (Holm); absent for other rows, and with a single round.
+    /// p-value adjusted for the number of headline rows (Holm). Absent for other rows, and if there is only one round.
     pub adjusted_p_value: Option<f64>,
-    /// The row's verdict, from its own interval and floor.
+    /// The verdict of this row, from its own interval and floor.
     pub verdict: Verdict,
 }
 
 impl Row {
-    /// True if the verdict holds even after adjusting for all headline rows.
+    /// True if the row's difference remains significant after adjusting for all headline rows.
     pub fn is_significant(&self) -> bool {
         self.verdict != Verdict::NotDistinguishable && self.adjusted_p_value.is_some_and(|p| p <= ALPHA)
     }
@@ -99,23 +101,24 @@ impl Row {
 /// A complete comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
-    /// The first run.
+    /// Name of the first run.
     pub a: String,
-    /// The second run; the same for two contenders of one run.
+    /// Name of the second run. The same as the first for two contenders of one run.
     pub b: String,
-    /// True if figures were paired by round, as within one run.
+    /// True if figures were paired by round, as for two contenders of one run.
     pub paired: bool,
-    /// The overall verdict, from all headline rows.
+    /// The overall verdict. All headline rows count.
     pub verdict: Verdict,
-    /// Obstacles that were overridden; empty unless the comparison was forced.
+    /// Obstacles that the user chose to ignore. Empty unless the comparison was forced.
     pub forced: Vec<Obstacle>,
-    /// Possible reasons for a difference, and weaknesses of the comparison.
+    /// Possible other reasons for a difference, and weaknesses of the comparison.
     pub warnings: Vec<String>,
-    /// Cases with a `void` finding.
+    /// Names of the cases with a `void` finding.
     pub void: Vec<String>,
-    /// Every case and metric.
+    /// The comparison of every case and metric.
     pub rows: Vec<Row>,
-    /// Rows expected to show a difference by chance if nothing differed: one in twenty of those with an interval.
+    /// Number of rows that would show a difference by chance if nothing differed: one in twenty of the rows with an
+    /// interval.
     pub expected_by_chance: f64,
 }
 
@@ -124,6 +127,6 @@ pub struct Comparison {
 pub enum Refusal {
     /// The runs measured different things.
     Obstacles(Vec<Obstacle>),
-    /// No case was measured in both.
+    /// No case was measured in both runs.
     NothingInCommon(String),
 }

@@ -1,4 +1,4 @@
-//! Settings that must be equal before two runs may be compared, and settings that should be.
+//! Checks the settings of two runs. Some must be equal for a comparison, and others should be.
 
 use super::{Obstacle, Subject};
 use crate::Side;
@@ -9,10 +9,10 @@ use hoptax_record::Contender;
 use hoptax_record::plan as kept;
 use serde::Serialize;
 
-/// Longest quotation of a setting, in characters.
+/// Longest quotation of a setting in a message, in characters.
 const QUOTED: usize = 120;
 
-/// Why the subjects cannot be compared; empty for contenders of one run.
+/// Reasons why the subjects cannot be compared. Empty for contenders of the same run.
 pub(super) fn of_subjects(first: &Subject<'_>, second: &Subject<'_>) -> Vec<Obstacle> {
     match first.is_same_run(second) {
         true => Vec::new(),
@@ -20,7 +20,7 @@ pub(super) fn of_subjects(first: &Subject<'_>, second: &Subject<'_>) -> Vec<Obst
     }
 }
 
-/// Why figures of `second` cannot be taken relative to those of `first`, gateway by gateway.
+/// Reasons why figures of `second` cannot be compared with the figures of the same gateways in `first`.
 pub fn obstacles(first: &Side<'_>, second: &Side<'_>) -> Vec<Obstacle> {
     let (a, b) = (first.run, second.run);
     let both = |label: &&str| b.contenders.iter().any(|other| other.label == **label);
@@ -29,7 +29,7 @@ pub fn obstacles(first: &Side<'_>, second: &Side<'_>) -> Vec<Obstacle> {
     of_runs(a, b, &labels)
 }
 
-/// Why two runs cannot be compared. `labels` are the pairs of contenders.
+/// Reasons why two runs cannot be compared. `labels` are the pairs of contenders to compare.
 fn of_runs(a: &RunRecord, b: &RunRecord, labels: &[(&str, &str)]) -> Vec<Obstacle> {
     let mut found = Vec::new();
     let mut check = |what: &str, a: String, b: String| {
@@ -45,7 +45,7 @@ fn of_runs(a: &RunRecord, b: &RunRecord, labels: &[(&str, &str)]) -> Vec<Obstacl
     check("access_log", words(&a.plan.access_log), words(&b.plan.access_log));
     check("timeout", words(&a.plan.timeout), words(&b.plan.timeout));
     check("isolate", a.plan.isolate.to_string(), b.plan.isolate.to_string());
-    // Timestamps cost the upstream time in each answer.
+    // Adding timestamps to each answer costs the upstream time.
     check("path_split", words(&a.plan.path_split), words(&b.plan.path_split));
     let common = a.load.iter().any(|point| counterpart(point, b).is_some());
     if !common {
@@ -70,7 +70,7 @@ fn of_runs(a: &RunRecord, b: &RunRecord, labels: &[(&str, &str)]) -> Vec<Obstacl
     found
 }
 
-/// Other settings that differ and may explain a difference, in sentences.
+/// Sentences about other settings that differ and may explain a difference.
 pub(super) fn warnings(first: &Subject<'_>, second: &Subject<'_>) -> Vec<String> {
     let (a, b) = (first.side.run, second.side.run);
     let mut warnings = Vec::new();
@@ -199,7 +199,7 @@ fn targets(plan: &Plan) -> String {
     format!("{}: {}", Target::describe_all(&plan.targets), plan.targets.iter().map(one).collect::<String>())
 }
 
-/// The upstream's settings without its port, which does not affect the answer.
+/// The upstream's settings without its port, because the port does not affect the answers.
 fn upstream(upstream: &Upstream) -> String {
     match upstream {
         Upstream::BuiltIn(built_in) => {
@@ -219,13 +219,13 @@ fn or_none(value: Option<&String>) -> String {
     value.cloned().unwrap_or_else(|| "unknown".into())
 }
 
-/// The value as in `run.json`.
+/// The value as it appears in `run.json`.
 fn words(value: &impl Serialize) -> String {
     let value = serde_json::to_value(value).unwrap_or_default();
     value.as_str().map_or_else(|| value.to_string(), ToString::to_string)
 }
 
-/// The text, shortened if it is long.
+/// The text, shortened if it is too long.
 fn quoted(text: &str) -> String {
     match text.char_indices().nth(QUOTED) {
         Some((at, _)) => format!("{}…", &text[..at]),

@@ -1,4 +1,4 @@
-//! Comparisons of generated runs.
+//! Tests comparisons of generated runs.
 
 use super::*;
 use crate::fixture::{Run, closed_point, open_point, searched_point, via};
@@ -44,7 +44,8 @@ fn row<'c>(comparison: &'c Comparison, label: &str, metric: Metric) -> &'c Row {
     rows.next().unwrap_or_else(|| panic!("no row {label} {metric:?}"))
 }
 
-/// Rounds with a little noise: direct at 1,000 µs, gateways by response time and CPU time per request, µs.
+/// Rounds with a little noise. Direct takes 1,000 µs. Each gateway is given as (label, response time in µs, CPU time
+/// per request in µs).
 fn noisy(seed: u64, machine: f64, gateways: &[(&str, f64, f64)]) -> Run {
     let mut random = hoptax_load::random::Random::new(seed);
     let mut run = Run::closed(32);
@@ -61,7 +62,7 @@ fn noisy(seed: u64, machine: f64, gateways: &[(&str, f64, f64)]) -> Run {
             run.push(trial);
         }
     }
-    // The fixture gives direct a throughput of 1,000 requests/s, independent of its response times.
+    // In the fixture, direct's throughput is always 1,000 requests/s and does not depend on its response times.
     run
 }
 
@@ -94,7 +95,7 @@ fn a_fifth_more_cpu_time_is_worse_and_the_reverse_is_better() {
 fn a_slower_machine_is_not_a_worse_gateway() {
     let a = noisy(1, 1.0, &[("nginx", 1500.0, 20.0)]);
     let mut b = noisy(2, 1.3, &[("nginx", 1500.0, 20.0)]);
-    // CPU use of upstream and generator grows as much.
+    // The CPU use of upstream and generator grows by the same factor.
     for trial in &mut b.trials {
         trial.upstream.as_mut().expect("watched").cpu_ns = 6_500_000;
         trial.load_record.as_mut().expect("measured").cpu.used_ns = 130_000_000;
@@ -105,7 +106,7 @@ fn a_slower_machine_is_not_a_worse_gateway() {
         assert!(row.floor > 0.2 * row.a.expect("measured").estimate, "{row:?}");
         assert_eq!(row.verdict, Verdict::NotDistinguishable, "{row:?}");
     }
-    // For direct itself the change is reported.
+    // For direct itself, the change is a result and is reported.
     assert_eq!(row(&comparison, "direct", Metric::P50).verdict, Verdict::Worse);
 }
 
@@ -242,7 +243,8 @@ fn void_cases_are_named() {
     assert!(void.iter().any(|one| one.starts_with("two, nginx") && one.contains("errors")), "{void:?}");
 }
 
-/// How often do equal things differ, and how often is a tenth more found? Each simulated run is a complete comparison.
+/// Measures how often a comparison of equal things shows a difference, and how often it finds a difference of one
+/// tenth. Each simulated run is a complete comparison.
 #[test]
 fn false_alarms_are_as_rare_as_stated() {
     let alarms = |extra: f64| {
@@ -252,7 +254,7 @@ fn false_alarms_are_as_rare_as_stated() {
         };
         (100..140).filter(|seed| verdict(*seed) != Verdict::NotDistinguishable).count()
     };
-    // Of 40 at 5 %, more than 6 false alarms would occur by chance once in 300 times.
+    // Of 40 comparisons with an error rate of 5 %, more than 6 give a false alarm only once in 300 test runs.
     assert!(alarms(1.0) <= 6);
     assert_eq!(alarms(1.1), 40);
 }

@@ -1,4 +1,4 @@
-//! Compares two subjects: all rows and the overall verdict.
+//! Compares two subjects: computes all rows and the overall verdict.
 
 use super::{ALPHA, Comparison, Refusal, Row, Subject, Verdict, judge, obstacles};
 use crate::Severity;
@@ -6,11 +6,11 @@ use crate::side::counterpart;
 use hoptax_record::DIRECT;
 use hoptax_stats::holm;
 
-/// Compares `second` with `first`. Differences below the share `least_change` of the first's figure, usually
-/// [`LEAST_CHANGE`], are not reported. `force` ignores obstacles.
+/// Compares `second` with `first`. Differences below `least_change`, as a share of the first figure, are not reported.
+/// It is usually [`LEAST_CHANGE`]. If `force` is true, obstacles are ignored.
 ///
 /// # Errors
-/// If the two cannot be compared.
+/// If the two subjects cannot be compared.
 pub fn compare(
     first: &Subject<'_>,
     second: &Subject<'_>,
@@ -72,7 +72,7 @@ fn nothing_in_common(first: &Subject<'_>, second: &Subject<'_>) -> String {
     )
 }
 
-/// Adjusts the p-values of the headline rows (Holm).
+/// Adjusts the p-values of the headline rows for their number (Holm).
 fn adjust(rows: &mut [Row]) {
     let headline = |row: &&mut Row| row.headline && row.difference.p_value.is_some();
     let p_values: Vec<f64> =
@@ -92,7 +92,7 @@ fn overall(rows: &[Row]) -> Verdict {
     }
 }
 
-/// The compared cases, and whole runs, with a `void` finding.
+/// The compared cases that have a `void` finding, and the runs that have one as a whole.
 fn void_cases(first: &Subject<'_>, second: &Subject<'_>, rows: &[Row]) -> Vec<String> {
     let mut cases = Vec::new();
     for (subject, label) in

@@ -1,19 +1,19 @@
-//! Finds the gateways of a plan that differ in features only.
+//! Finds the gateways of a plan that differ only in their features.
 
 use hoptax_plan::{Feature, Gateway, GatewayKind, PackDriver, Plan};
 
-/// A gateway with features, and the gateways to compare it with.
+/// A gateway with features, and the gateways that it is compared with.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Family<'p> {
     pub(super) gateway: &'p str,
-    /// The same gateway without features.
+    /// Label of the same gateway without features.
     pub(super) bare: &'p str,
     pub(super) features: &'p [Feature],
-    /// Two gateways that have these features divided between them.
+    /// Labels of two gateways that together have the same features, each feature once.
     pub(super) parts: Option<[&'p str; 2]>,
 }
 
-/// One family per gateway with features whose bare sibling is in the plan, in the plan's order.
+/// Finds each gateway with features that the plan also has without features. Results are in the plan's order.
 pub(super) fn families(plan: &Plan) -> Vec<Family<'_>> {
     let all: Vec<PackGateway<'_>> = plan.gateways.iter().filter_map(PackGateway::of).collect();
     all.iter().filter(|one| !one.features.is_empty()).filter_map(|one| one.family(&all)).collect()
@@ -44,8 +44,8 @@ impl<'p> PackGateway<'p> {
         Some(Family { gateway: self.label, bare: bare.label, features: self.features, parts })
     }
 
-    /// The sibling without features. If there are several, prefer one whose label is a prefix of this one's (as in a
-    /// matrix), then one with the same number of upstream instances.
+    /// The same gateway without features. If there are several, prefers one whose label is a prefix of this gateway's
+    /// label (as in a matrix), then one with the same number of upstream instances.
     fn bare(&self, all: &[Self]) -> Option<Self> {
         let siblings = all.iter().filter(|one| one.features.is_empty() && one.is_sibling(self));
         siblings.copied().min_by_key(|one| {

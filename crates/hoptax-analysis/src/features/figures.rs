@@ -1,11 +1,11 @@
-//! Figures of several cases, in the rounds that they have in common: the input of prices.
+//! Figures of several cases, in the rounds that all of them have. Prices are computed from these.
 
 use crate::metric::{of_trial, percentile};
 use crate::trial::Trial;
 use hoptax_plan::Metric;
 use hoptax_stats::{Estimate, Reader, Rounds, Statistic, Sums, Units, resampled};
 
-/// A case, by its index in [`Figures`].
+/// A case, given by its index in [`Figures`].
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Side(pub(super) usize);
 
@@ -15,7 +15,7 @@ pub(super) struct Figures<'t, 'a> {
 }
 
 impl<'t, 'a> Figures<'t, 'a> {
-    /// Figures of these cases; `None` if no round has all of them.
+    /// Collects figures of these cases. `None` if no round contains all of them.
     pub(super) fn new(sides: &[&'t [Trial<'a>]]) -> Option<Self> {
         let has = |trials: &[Trial<'_>], round| {
             trials.iter().any(|trial| trial.round() == round && !trial.response_time.is_empty())
@@ -25,8 +25,8 @@ impl<'t, 'a> Figures<'t, 'a> {
         (units.count() > 0).then(|| Self { sides: sides.to_vec(), units })
     }
 
-    /// Computes `figure` from the cases' own figures, with an interval over rounds. `figure` receives a function that
-    /// returns the figure of a case by index.
+    /// Computes `figure` with an interval over rounds. `figure` receives a function that returns the figure of a case
+    /// by its index.
     pub(super) fn resampled(
         &self,
         metric: Metric,
@@ -43,7 +43,7 @@ impl<'t, 'a> Figures<'t, 'a> {
         self.source(metric, self.sides[side.0])?.ready()?.of(&once)
     }
 
-    /// `None` for a metric that has no price.
+    /// Selects the data that a metric is computed from. `None` for a metric that has no price.
     fn source(&self, metric: Metric, trials: &[Trial<'_>]) -> Option<Source> {
         if let Some(statistic) = percentile(metric) {
             let times =

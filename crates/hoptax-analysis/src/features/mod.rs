@@ -1,8 +1,8 @@
-//! Prices of features: a gateway with features compared with the same gateway without, in the rounds that have both.
-//! For two features together, also whether they cost more or less than the sum of both.
+//! Prices of features: compares a gateway with features and the same gateway without them, in the rounds that have
+//! both. For two features together, it also computes whether they cost more or less than the sum of both.
 //!
-//! Direct appears in these figures only as the noise floor. Request content that a feature needs (a key, TLS) is part
-//! of its price.
+//! Direct is used only for the noise floor. If a feature needs more in the request (a key, TLS), its cost is part of
+//! the price.
 
 mod family;
 mod figures;
@@ -17,21 +17,21 @@ use hoptax_plan::recorded::RunRecord;
 use hoptax_plan::{Feature, Metric};
 use hoptax_record::TrialRecord;
 
-/// A difference of two differences scatters this many times as much as one difference.
+/// A difference between two differences scatters more than a single difference, by this factor.
 const OF_TWO_DIFFERENCES: f64 = std::f64::consts::SQRT_2;
 
-/// Prices by metric; absent if not measured.
+/// The price in each metric. A price is absent if the metric was not measured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prices {
-    /// Response time at the median, µs.
+    /// Price in response time at the median, µs.
     pub added_p50: Option<Difference>,
-    /// Response time at the 99th percentile, µs.
+    /// Price in response time at the 99th percentile, µs.
     pub added_p99: Option<Difference>,
-    /// CPU time of the gateway per completed request, µs.
+    /// Price in the gateway's CPU time per completed request, µs.
     pub cpu_us_per_request: Option<Difference>,
-    /// A ratio of throughputs: at 1 the feature costs nothing.
+    /// Throughput with the feature ÷ throughput without it. At 1 the feature costs nothing.
     pub throughput_ratio: Option<Difference>,
-    /// Resident set, bytes.
+    /// Price in memory (resident set), bytes.
     pub memory_rss_bytes: Option<Difference>,
 }
 
@@ -46,7 +46,7 @@ impl Prices {
         }
     }
 
-    /// The price in a metric; absent for a metric that has none.
+    /// The price in a metric. Absent for metrics that have no price.
     pub fn get(&self, metric: Metric) -> Option<&Difference> {
         match metric {
             Metric::AddedP50 => self.added_p50.as_ref(),
@@ -70,23 +70,24 @@ pub struct Price {
     pub features: Vec<Feature>,
     /// The load point.
     pub load: Load,
-    /// With − without the features; for throughput, with ÷ without.
+    /// The figure with the features − the figure without them. For throughput, the first ÷ the second.
     pub prices: Prices,
-    /// For several features whose parts were measured too: the price beyond the sum of the parts.
+    /// The price beyond the sum of the parts. Absent unless there are several features whose parts were also measured.
     pub beyond: Option<Beyond>,
 }
 
-/// The price of features together, beyond the sum of the parts.
+/// The additional price of using several features together: their common price − the prices of their two parts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Beyond {
-    /// Labels of the gateways with one part each.
+    /// Labels of the two gateways that each have one part of the features.
     pub alone: [String; 2],
-    /// Together − the sum of both alone; for throughput, together ÷ the product of both.
+    /// The price of all features − the sum of the prices of both parts. For throughput, the first ÷ the product of
+    /// both.
     pub prices: Prices,
 }
 
-/// The prices of all gateways with features whose bare sibling is in the run: by load point, without searches, then in
-/// the plan's order.
+/// The prices of all gateways with features that the run also has without features. Sorted by load point, then in the
+/// plan's order. Searches are left out.
 pub(super) fn prices(run: &RunRecord, records: &[TrialRecord], floors: &[NoiseFloor]) -> Vec<Price> {
     let families = family::families(&run.plan);
     if families.is_empty() {
@@ -105,7 +106,7 @@ pub(super) fn prices(run: &RunRecord, records: &[TrialRecord], floors: &[NoiseFl
     prices
 }
 
-/// `None` if no round has both.
+/// The price of a gateway's features. `None` if no round has trials of both gateways.
 fn price<'t, 'a: 't>(
     family: &Family<'_>,
     floor: &NoiseFloor,
@@ -155,12 +156,12 @@ fn compared(metric: Metric, figure: f64, other: f64) -> Option<f64> {
     }
 }
 
-/// The least change to report, given the figure without the feature.
+/// The smallest change to report, given the figure without the feature.
 fn least(metric: Metric, bare: f64) -> f64 {
     if metric == Metric::ThroughputRatio { LEAST_CHANGE } else { LEAST_CHANGE * bare }
 }
 
-/// The noise floor of a metric; zero for memory, which direct does not have.
+/// The noise floor of a metric. Zero for memory, because direct has no gateway whose memory could be measured.
 fn noise(metric: Metric, floor: &NoiseFloor) -> Option<f64> {
     match metric {
         Metric::MemoryRssBytes => Some(0.0),

@@ -4,19 +4,19 @@ use crate::latency::Latency;
 use crate::tax::Tax;
 use crate::throughput::Throughput;
 
-/// The figures of a case from quiet windows only. If no window of the load point was left out, they equal those of all
-/// windows. They are absent if no trial has enough quiet windows.
+/// The figures of a case from quiet windows only. If no window of the load point was left out, they equal the figures
+/// of all windows. Absent if no trial has enough quiet windows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QuietFigures {
-    /// Windows of trials that recorded steal.
+    /// Number of windows in trials that recorded steal.
     pub windows: u64,
-    /// Windows left out.
+    /// Number of windows that were left out.
     pub left_out: u64,
     /// `left_out` ÷ `windows`.
     pub share_left_out: f64,
-    /// Number of trials with enough quiet windows: the figures rest on these.
+    /// Number of trials with enough quiet windows. The figures are computed from these trials.
     pub trials: u32,
-    /// Trials with too few quiet windows, which no quiet figure uses.
+    /// Number of trials with too few quiet windows. The figures do not use them.
     pub trials_left_out: u32,
     /// Completed requests ÷ quiet time.
     pub throughput: Option<Throughput>,
@@ -24,13 +24,13 @@ pub struct QuietFigures {
     pub response_time: Option<Latency>,
     /// CPU time of the gateway per request completed in quiet windows, µs.
     pub cpu_us_per_request: Option<f64>,
-    /// The tax relative to direct's quiet windows; absent for direct. Extra upstream requests are not recorded by
-    /// window, so they are those of whole trials.
+    /// The tax relative to direct's quiet windows. Absent for direct. Extra upstream requests are not recorded by
+    /// window, so this figure is from whole trials.
     pub tax: Option<Tax>,
 }
 
 impl QuietFigures {
-    /// True if a window of the case is left out, so that its figures may differ from those of all windows.
+    /// True if at least one window of the case is left out. Only then can its figures differ from those of all windows.
     pub fn leaves_out(&self) -> bool {
         self.left_out > 0
     }

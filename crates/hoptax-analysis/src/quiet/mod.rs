@@ -1,9 +1,10 @@
-//! Quiet windows: figures without the time in which the hypervisor disturbed the machine.
+//! Quiet windows: computes figures without the time in which the hypervisor disturbed the machine.
 //!
-//! On rented machines the hypervisor takes the CPU away in bursts, and the effect of a burst on a few requests can
-//! outweigh the effect of a gateway on all. The rule that leaves windows out was fixed beforehand. It uses steal only
-//! and treats direct and gateways alike: a rule that used response times would choose its result.
-//! docs/concepts/simulations.md shows what it can and cannot do, with figures from this module's tests.
+//! On rented machines the hypervisor takes the CPU away in bursts. The effect of a burst on a few requests can be
+//! larger than the effect of a gateway on all. The rule that leaves out windows was fixed before measuring. It looks
+//! only at steal and treats direct and gateways alike, because a rule that looked at response times could select the
+//! result. docs/concepts/simulations.md shows what the rule can and cannot do, with figures from the tests of this
+//! module.
 
 mod figures;
 mod restrict;

@@ -8,8 +8,8 @@ use hoptax_load::histogram::{LOWEST, WINDOW_DIGITS, empty};
 use hoptax_load::record::WINDOW_NS;
 
 /// The trial restricted to its quiet windows: their requests, time, response times and gateway CPU time. Figures that
-/// windows do not have (service times, connects, path split, targets) are empty. `None` if no window is quiet, or a
-/// window's histogram is unreadable.
+/// are not recorded by window (service times, connects, path split, targets) are empty. `None` if no window is quiet,
+/// or if the histogram of a window cannot be read.
 pub(crate) fn restrict<'a>(trial: &Trial<'a>, quiet: &Quiet) -> Option<Trial<'a>> {
     let windows = &trial.load.windows;
     let mut response_time = empty(WINDOW_DIGITS);
@@ -40,13 +40,13 @@ pub(crate) fn restrict<'a>(trial: &Trial<'a>, quiet: &Quiet) -> Option<Trial<'a>
     })
 }
 
-/// CPU time of the gateway in the quiet windows; `None` if it was not watched in all of them.
+/// The gateway's CPU time in the quiet windows. `None` if it was not recorded in all of them.
 fn gateway_cpu(trial: &Trial<'_>, quiet: &Quiet) -> Option<u64> {
     let by_window = &trial.record.gateway.as_ref()?.cpu_ns_by_window;
     quiet.numbers().map(|number| by_window.get(number).copied()).sum()
 }
 
-/// Length of a window, ns: the last window of the measured time may be short.
+/// Length of a window, ns. The last window of the measured time may be shorter than the others.
 fn length(number: usize, measured_ns: u64) -> u64 {
     measured_ns.saturating_sub(number as u64 * WINDOW_NS).min(WINDOW_NS)
 }

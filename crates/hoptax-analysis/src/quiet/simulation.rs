@@ -1,11 +1,11 @@
-//! Simulates the effect of the rule on a tax whose true value is known. docs/concepts/simulations.md states these
-//! figures, and the tests compare them.
+//! Simulates how quiet windows change a tax whose true value is known. docs/concepts/simulations.md contains the
+//! results, and the tests check that they match.
 //!
-//! An open loop sends Poisson arrivals to one server on one CPU. Via the gateway each request costs more CPU time. The
-//! hypervisor takes the CPU away in bursts; the kernel notices a burst when the CPU runs again, counts it in ticks, and
-//! is read at the edges of windows. Each run is simulated twice from the same randomness: without bursts (the truth)
-//! and with them. From the latter the tax is computed from all windows and from quiet ones, so the error is caused by
-//! the bursts and the rule only.
+//! An open loop sends Poisson arrivals to a server on one CPU. Via the gateway, each request costs more CPU time. The
+//! hypervisor takes the CPU away in bursts. The kernel notices a burst when the CPU runs again, and counts it in ticks.
+//! The counter is read at the edges of windows. Each run is simulated twice with the same random numbers: without
+//! bursts, which gives the true tax, and with bursts. The second simulation gives the tax from all windows and the tax
+//! from quiet windows, so their errors come only from the bursts and the rule.
 
 use super::restrict::restrict;
 use super::windows::{Quiet, RULE, Rule};
@@ -23,17 +23,18 @@ use hoptax_stats::{mean, standard_deviation};
 use std::collections::BTreeMap;
 
 const ROUNDS: u32 = 5;
-/// Windows per trial: 3 s.
+/// Number of windows per trial, for 3 s.
 const WINDOWS: usize = 30;
 const WARMUP: usize = 5;
 /// Length of a window, µs.
 const WINDOW: f64 = WINDOW_NS as f64 / 1e3;
 /// Requests per µs.
 const RATE: f64 = 1500e-6;
-/// CPU time of a request, µs: a fixed and an exponential part. Direct uses 0.3 of the CPU, the gateway 0.45.
+/// CPU time of a request, µs: a fixed part and the mean of an exponential part. Direct uses 30 % of the CPU, and the
+/// gateway 45 %.
 const DIRECT_COST: (f64, f64) = (100.0, 100.0);
 const VIA_COST: (f64, f64) = (200.0, 100.0);
-/// Relative difference between rounds.
+/// Relative difference in speed between rounds.
 const DRIFT: f64 = 0.02;
 const TICK: f64 = 10_000.0;
 const DIRECT_USE: f64 = RATE * (DIRECT_COST.0 + DIRECT_COST.1);
@@ -41,26 +42,26 @@ const DIRECT_USE: f64 = RATE * (DIRECT_COST.0 + DIRECT_COST.1);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Steal {
     Never,
-    /// At random times.
+    /// Bursts at random times.
     Random,
-    /// After random amounts of CPU time used, so more use means more steal.
+    /// Bursts after a random amount of used CPU time, so a higher load causes more steal.
     FollowsLoad,
-    /// The same, in slices shorter than a tick.
+    /// Bursts after a random amount of used CPU time, each shorter than a tick.
     Slices,
 }
 
 impl Steal {
-    /// Length of a burst, µs: a fixed and an exponential part.
+    /// Length of a burst, µs: a fixed part and the mean of an exponential part.
     fn burst(self) -> (f64, f64) {
         if self == Self::Slices { (1_000.0, 1_000.0) } else { (15_000.0, 35_000.0) }
     }
 
-    /// Mean time between bursts, µs; if they follow load, at direct's load.
+    /// Mean time between bursts, µs. If bursts follow the load, this is the mean time at direct's load.
     fn between(self) -> f64 {
         if self == Self::Slices { 400_000.0 } else { 1_200_000.0 }
     }
 
-    /// True if bursts follow CPU time used.
+    /// True if bursts depend on the CPU time used.
     fn follows_load(self) -> bool {
         matches!(self, Self::FollowsLoad | Self::Slices)
     }
@@ -69,12 +70,12 @@ impl Steal {
 struct Cpu {
     steal: Steal,
     random: Random,
-    /// When it will be idle, µs.
+    /// Time at which the CPU will be idle, µs.
     free: f64,
-    /// When the next burst begins: a time, or an amount of CPU time used.
+    /// Start of the next burst: a time, or an amount of used CPU time if bursts follow the load.
     next: f64,
     used: f64,
-    /// Bursts that have ended: when the kernel noticed, and the time taken.
+    /// The bursts that have ended, each with the time when the kernel noticed it and the CPU time that it took.
     taken: Vec<(f64, f64)>,
 }
 
@@ -85,18 +86,18 @@ impl Cpu {
         cpu
     }
 
-    /// Until the next burst: a duration, or an amount of CPU time used.
+    /// A random pause until the next burst: a duration, or an amount of used CPU time if bursts follow the load.
     fn pause(&mut self) -> f64 {
         let scale = if self.steal.follows_load() { DIRECT_USE } else { 1.0 };
         self.steal.between() * scale * self.random.exponential()
     }
 
-    /// Serves a request that arrives at `now` and costs `cost`; returns when it is done.
+    /// Serves a request that arrives at `now` and costs `cost` µs of CPU time. Returns the time when it is done.
     fn serve(&mut self, now: f64, cost: f64) -> f64 {
         let mut at = self.free.max(now);
         let mut left = cost;
         loop {
-            // Work possible before the next burst.
+            // CPU time that is available before the next burst.
             let until = match self.steal {
                 Steal::Never => f64::INFINITY,
                 Steal::Random => self.next - at,
@@ -112,7 +113,7 @@ impl Cpu {
             let (fixed, scattered) = self.steal.burst();
             let began = if self.steal.follows_load() { at } else { self.next };
             let ended = began + fixed + scattered * self.random.exponential();
-            // Only time in which the CPU had work counts as taken.
+            // Time counts as taken only if the CPU had work.
             if ended > at {
                 self.taken.push((ended, ended - at));
                 at = ended;
@@ -121,7 +122,8 @@ impl Cpu {
         }
     }
 
-    /// Steal in `/proc/stat` per window, ns: whole ticks, including warm-up.
+    /// Steal that `/proc/stat` shows for each window, ns. It counts in whole ticks. Windows of the warm-up are
+    /// included.
     fn stat(&self) -> Vec<u64> {
         let total = |until: f64| {
             let known = self.taken.iter().filter(|(at, _)| *at <= until).map(|(_, taken)| taken).sum::<f64>();
@@ -134,13 +136,14 @@ impl Cpu {
     }
 }
 
-/// A simulated trial, and for each request the windows in which it was due and completed, and its response time, µs.
+/// A simulated trial. For each request, it has the window in which it was due, the window in which it completed, and
+/// its response time, µs.
 struct Simulated {
     trial: MadeTrial,
     requests: Vec<(usize, usize, f64)>,
 }
 
-/// Simulates a trial. `stream` seeds arrivals and costs, and bursts separately.
+/// Simulates a trial. `stream` selects one random sequence for arrivals and costs, and another one for bursts.
 fn simulate(who: &str, round: u32, steal: Steal, seed: u64, stream: u64, drift: f64) -> Simulated {
     let mut random = Random::stream(seed, stream);
     let mut cpu = Cpu::new(steal, Random::stream(seed, stream + 1000));
@@ -167,7 +170,7 @@ fn simulate(who: &str, round: u32, steal: Steal, seed: u64, stream: u64, drift: 
     Simulated { trial, requests }
 }
 
-/// A run with direct, gateway, direct in each round.
+/// A run whose rounds each have a trial of direct, the gateway, and direct again.
 fn run(steal: Steal, seed: u64) -> Vec<Simulated> {
     let mut drift = Random::stream(seed, 7);
     (0..ROUNDS)
@@ -196,17 +199,17 @@ fn whole(run: &[Simulated]) -> Vec<Trial<'_>> {
     run.iter().map(|one| Trial::read(&one.trial.0).expect("it did not fail")).collect()
 }
 
-/// The trials restricted to the windows that a rule keeps.
+/// The trials, restricted to the windows that `rule` keeps. Trials with too few of these windows are left out.
 fn by<'a>(rule: &Rule, trials: &[Trial<'a>]) -> Vec<Trial<'a>> {
     let restricted =
         |trial: &Trial<'a>| restrict(trial, &Quiet::by(rule, trial.record).filter(Quiet::is_enough)?);
     trials.iter().filter_map(restricted).collect()
 }
 
-/// The rule without leaving out the time around bursts.
+/// A rule that leaves out bursts, but not the windows around them.
 const BURSTS_ALONE: Rule = Rule { before: 0, after: 0, in_proportion: false, ..RULE };
 const METRICS: [Metric; 3] = [Metric::AddedP50, Metric::AddedP90, Metric::AddedP99];
-/// The windows used: all, those without steal, quiet ones.
+/// The selections of windows that are compared: all windows, windows without steal, and quiet windows.
 const SELECTIONS: [Option<&Rule>; 3] = [None, Some(&BURSTS_ALONE), Some(&RULE)];
 const ALL: usize = 0;
 const UNSTOLEN: usize = 1;
@@ -214,9 +217,9 @@ const QUIET: usize = 2;
 
 #[derive(Default)]
 struct Outcome {
-    /// Error of the tax, compared with the same run without bursts, µs; one per run.
+    /// For each run, the error of the tax relative to the same run without bursts, µs.
     errors: Vec<f64>,
-    /// Width of the interval, µs; one per run with at least two rounds.
+    /// For each run with at least two rounds, the width of the interval, µs.
     widths: Vec<f64>,
 }
 
@@ -237,7 +240,7 @@ impl Outcome {
 #[derive(Default)]
 struct Outcomes {
     of: [[Outcome; 3]; 3],
-    /// Numbers of windows of direct and of the gateway.
+    /// Number of windows of direct, and of the gateway.
     windows: [usize; 2],
     left_out: [usize; 2],
 }
@@ -278,12 +281,13 @@ impl Outcomes {
     }
 }
 
-/// Runs of each kind: enough to tell a bias from scatter.
+/// Number of runs for each kind of steal. It is large enough to distinguish a bias from scatter.
 const RUNS: u64 = 30;
 
-/// Compares with the table of docs/concepts/simulations.md: one line per kind of steal and selection of windows, with
-/// mean error and standard error per metric. Results must lie within two standard errors of the page, so a small change
-/// to intervals or means keeps the page valid, and a change of the rule does not.
+/// Compares the results with the table in docs/concepts/simulations.md. The table has a line for each kind of steal and
+/// selection of windows, with the mean error and its standard error for each metric. Results may differ from the page
+/// by two standard errors. A small change in how intervals or means are computed therefore passes, and a change of the
+/// rule does not.
 fn page_agrees(steal: &str, outcomes: &Outcomes) {
     let text = include_str!("../../../../docs/concepts/simulations.md");
     let mut wrong = Vec::new();
@@ -316,12 +320,13 @@ fn random_steal_leaves_the_quiet_tax_unbiased_and_narrow() {
         let [all, unstolen, quiet] = [ALL, UNSTOLEN, QUIET].map(|selection| &outcomes.of[selection][metric]);
         assert!(is_unbiased(quiet), "{name}: {} ± {}", quiet.error(), quiet.standard_error());
         assert!(quiet.width() < 0.5 * all.width(), "{name}: {} of {}", quiet.width(), all.width());
-        // Windows after a burst contain the requests that waited for its end, so leaving out only the burst is not
-        // enough. Such responses are few and very late, which shows most clearly in the median.
+        // The windows after a burst contain the requests that waited for the end of the burst, so leaving out only the
+        // burst is not enough. There are few such responses, but they are very late. The median shows their effect most
+        // clearly.
         let least = if metric == 0 { 3.0 } else { 1.5 };
         assert!(unstolen.error() > least * unstolen.standard_error(), "{name}: {}", unstolen.error());
     }
-    // Bursts are independent of load: direct and gateway lose equal shares.
+    // These bursts do not depend on the load, so direct and the gateway lose the same share of windows.
     let [direct, gateway] = outcomes.share_left_out();
     assert!((gateway / direct - 1.0).abs() < 0.1, "{direct} {gateway}");
     page_agrees("at random", &outcomes);
@@ -351,9 +356,10 @@ fn slices_shorter_than_a_tick_bias_the_quiet_tax() {
     page_agrees("in slices of 2 ms", &outcomes);
 }
 
-/// Windows count completed requests, so a request may be due in a window left out and complete in one kept, or the
-/// reverse. Returns two shares: of the requests delayed by a burst (10 ms or more), those that complete in kept
-/// windows; and of the requests due in kept windows, those that complete in windows left out and are therefore missing.
+/// Windows count completed requests. A request can therefore be due in a window that is left out and complete in a
+/// window that is kept, or the reverse. Returns two shares. The first is the share of the requests delayed by a burst
+/// (10 ms or more) that complete in kept windows. The second is the share of the requests due in kept windows that
+/// complete in other windows and are therefore missing.
 fn crossings(rule: &Rule) -> (f64, f64) {
     let (mut late, mut late_kept, mut kept, mut missing) = (0, 0, 0, 0);
     for seed in 0..RUNS {
@@ -374,7 +380,7 @@ fn crossings(rule: &Rule) -> (f64, f64) {
 fn leaving_windows_out_loses_hardly_any_request_of_kept_windows() {
     let (late_alone, missing_alone) = crossings(&BURSTS_ALONE);
     let (late, missing) = crossings(&RULE);
-    // Without neighbouring windows, windows that look undisturbed contain many effects of bursts.
+    // If only the bursts are left out, the remaining windows still contain many effects of bursts.
     assert!(late_alone > 0.1, "{late_alone}");
     assert!(late < 0.01, "{late}");
     assert!(missing < 0.001 && missing < missing_alone, "{missing} {missing_alone}");

@@ -1,4 +1,4 @@
-//! Tests of the rule window by window, and of figures by hand.
+//! Tests the rule window by window, and compares figures with results computed by hand.
 
 use super::{Quiet, needs_repeating};
 use crate::fixture::{MadeTrial, Run, via};
@@ -6,8 +6,8 @@ use hoptax_load::clock::MILLISECOND;
 use hoptax_record::Stolen;
 use std::collections::BTreeMap;
 
-/// Draws the windows of a trial: `.` quiet, `x` left out. `taken` is the time taken from each CPU, ms; its first
-/// `before` and last `after` windows are outside of the trial.
+/// Shows the windows of a trial as text: `.` is a quiet window, and `x` is left out. `taken` is the time taken from
+/// each CPU in each window, ms. Its first `before` and last `after` windows lie outside of the trial.
 fn marks(before: u32, after: u32, taken: &[&[u64]]) -> String {
     let length = taken[0].len() - (before + after) as usize;
     let mut trial = via("nginx", 0).windows_us(&vec![vec![100]; length]).0;
@@ -42,19 +42,19 @@ fn a_tick_shared_by_two_windows_belongs_to_the_one_that_has_more_of_it() {
 #[test]
 fn a_burst_disturbs_as_much_time_after_it_as_it_lasted() {
     assert_eq!(marks(0, 0, &[&[0, 0, 90, 100, 90, 0, 0, 0, 0, 0]]), ".xxxxxxx..");
-    // Scattered ticks cause no backlog.
+    // Single ticks in several windows cause no backlog.
     assert_eq!(marks(0, 0, &[&[0, 0, 10, 10, 10, 10, 0, 0, 0, 0]]), ".xxxxxx...");
 }
 
 #[test]
 fn a_burst_longer_than_its_window_began_earlier() {
-    // The CPU returned after 280 ms, and the kernel noticed only then.
+    // The CPU was away for 280 ms, and the kernel noticed this only at the end.
     assert_eq!(marks(0, 0, &[&[0, 0, 0, 0, 0, 280, 0, 0, 0, 0, 0]]), "..xxxxxxx..");
 }
 
 #[test]
 fn cpus_are_examined_separately() {
-    // 4 ms on each of two CPUs is a tick on neither; two bursts on two CPUs are two bursts.
+    // 4 ms on each of two CPUs is less than a tick on either. Two bursts on two CPUs count as two bursts.
     assert_eq!(marks(0, 0, &[&[0, 0, 4, 0, 0, 0], &[0, 0, 4, 0, 0, 0]]), "......");
     let two: [&[u64]; 2] = [&[0, 10, 0, 0, 0, 0, 0, 0, 0], &[0, 0, 0, 0, 0, 0, 10, 0, 0]];
     assert_eq!(marks(0, 0, &two), "xxx..xxx.");
@@ -83,7 +83,7 @@ fn older_records_have_steal_as_a_share_of_all_cpus() {
     let mut trial = via("nginx", 0).windows_us(&vec![vec![100]; 6]).0;
     trial.host.steal_by_window = vec![0.0, 0.0, 0.05, 0.0, 0.0, 0.0];
     assert_eq!(drawn(&Quiet::of(&trial).expect("steal is recorded")), ".xxx..");
-    // A list of another length must not cause a panic.
+    // A list with the wrong length must not cause a panic.
     trial.host.steal_by_window = vec![0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.2];
     assert_eq!(drawn(&Quiet::of(&trial).expect("steal is recorded")), "......");
     trial.host.steal_by_window = vec![0.2];
@@ -101,7 +101,8 @@ fn a_trial_is_repeated_if_less_than_half_of_it_is_quiet() {
     assert!(!needs_repeating(&trial(5).failed("nginx died").0), "it failed, and says so");
 }
 
-/// Ten windows. If `stolen`, the hypervisor takes most of the fifth: responses are slow and few complete.
+/// Ten windows. If `stolen` is true, the hypervisor takes most of the fifth window: its responses are slow, and few
+/// requests complete.
 fn trial(who: &str, round: u32, usual_us: u64, stolen: bool) -> MadeTrial {
     let windows: Vec<Vec<u64>> = (0..10)
         .map(|window| if stolen && window == 4 { vec![40_000; 10] } else { vec![usual_us + window; 100] })
@@ -134,7 +135,7 @@ fn figures_by_hand() {
     };
     assert!((throughput(&case.throughput) - 910.0).abs() < 1e-9);
     assert!((throughput(&quiet.throughput) - 1000.0).abs() < 1e-9);
-    // 2 ms in each of seven windows of 100 requests.
+    // The gateway used 2 ms in each of seven windows of 100 requests.
     assert!((quiet.cpu_us_per_request.expect("watched") - 20.0).abs() < 1e-9);
     let all = case.response_time.as_ref().expect("steal is recorded").p99.expect("samples").estimate;
     let without = quiet.response_time.as_ref().expect("steal is recorded").p99.expect("samples").estimate;
@@ -179,7 +180,7 @@ fn a_trial_with_too_few_quiet_windows_is_in_no_quiet_figure() {
     let quiet = analysis.case("nginx", 0).expect("measured").quiet.as_ref().expect("steal is recorded");
     assert_eq!((quiet.trials, quiet.trials_left_out, quiet.left_out), (2, 1, 16));
     let added = quiet.tax.as_ref().expect("a gateway").added_p50.expect("two rounds").estimate;
-    // Half of the merged requests took 1,500 µs and half 2,500: the median is the former.
+    // Half of the merged requests took 1,500 µs and half took 2,500 µs. The median is 1,500 µs.
     assert!(added.trials == 2 && (added.estimate - 500.0).abs() < 30.0, "{added:?}");
 }
 

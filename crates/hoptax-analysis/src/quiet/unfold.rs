@@ -1,12 +1,13 @@
-//! Converts coarse histograms of windows to the precision of a whole trial's.
+//! Converts the coarse histograms of windows to the precision of a whole trial's histogram.
 
 use hdrhistogram::Histogram;
 use hoptax_load::histogram::{TRIAL_DIGITS, empty};
 
-/// The sum of windows' histograms at a trial's precision. The count of each coarse bucket is spread evenly over the
-/// fine buckets that it covers, so percentiles are interpolated within it and then read as for a whole trial. Reading
-/// upper ends of coarse buckets would add up to 0.8 % to each percentile, more than many a tax. The remaining error is
-/// a small part of a bucket's width if values spread over several buckets, and up to 0.8 % if all are equal.
+/// The sum of the histograms of windows, at the precision of a trial's histogram. The count of each coarse bucket is
+/// spread evenly over the fine buckets that it covers, so that percentiles are interpolated inside the bucket. Using
+/// the upper end of a coarse bucket instead would add up to 0.8 % to each percentile, which is more than many taxes.
+/// The remaining error is a small part of a bucket's width if values are spread over several buckets. It is up to 0.8 %
+/// if all values are equal.
 pub(super) fn unfold(coarse: &Histogram<u64>) -> Histogram<u64> {
     let mut fine = empty(TRIAL_DIGITS);
     for bucket in coarse.iter_recorded() {
@@ -16,7 +17,8 @@ pub(super) fn unfold(coarse: &Histogram<u64>) -> Histogram<u64> {
         let parts =
             (highest - lowest) / (fine.highest_equivalent(lowest) - fine.lowest_equivalent(lowest) + 1) + 1;
         let count = bucket.count_at_value();
-        // The first `part` parts hold `count · part / parts`, rounded: a single value lands in the middle.
+        // The first `part` fine buckets together get `count · part / parts`, rounded. A single value therefore goes to
+        // the middle.
         let until = |part: u64| (2 * count * part + parts) / (2 * parts);
         let mut edge = lowest;
         for part in 0..parts {
@@ -34,7 +36,7 @@ mod tests {
     use hoptax_load::random::Random;
     use hoptax_stats::Statistic;
 
-    /// The same values in both precisions.
+    /// Histograms of the same values in both precisions.
     fn both(values: impl Iterator<Item = u64>) -> (Histogram<u64>, Histogram<u64>) {
         let (mut fine, mut coarse) = (empty(TRIAL_DIGITS), empty(WINDOW_DIGITS));
         for value in values {
@@ -61,7 +63,7 @@ mod tests {
 
     #[test]
     fn percentiles_of_scattered_values_are_those_of_a_whole_trial() {
-        // Skewed, as response times are: a floor and an exponential above it.
+        // A skewed distribution like that of response times: a minimum plus an exponential part.
         let mut random = Random::new(11);
         for (floor, mean) in [(20e3, 9e3), (180e3, 60e3), (2e6, 5e6)] {
             let (fine, coarse) = both((0..50_000).map(|_| (floor + mean * random.exponential()) as u64));

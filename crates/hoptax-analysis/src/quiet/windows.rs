@@ -1,41 +1,42 @@
-//! The rule for leaving windows out.
+//! The rule that decides which windows are left out.
 
 use hoptax_load::clock::MILLISECOND;
 use hoptax_load::record::WINDOW_NS;
 use hoptax_record::TrialRecord;
 
 /// Share of a trial's windows that must be quiet for the trial to count in quiet figures. If more than half of the time
-/// is disturbed, the rest lies between bursts and is hardly undisturbed. Its figures would also scatter over √2 times
-/// as much as the whole trial's, although each round counts the same.
+/// is disturbed, the rest lies between bursts and is probably disturbed too. The figures of such a trial would also
+/// scatter more than those of the whole trial, by a factor of over √2, although each round has the same weight.
 const ENOUGH: f64 = 0.5;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Rule {
-    /// Steal on one CPU in one window from which the window counts as stolen, ns.
+    /// Smallest amount of steal on one CPU in one window that marks the window as stolen, ns.
     pub(super) stolen_ns: u64,
-    /// Windows left out before a burst.
+    /// Number of windows that are left out before a burst.
     pub(super) before: usize,
-    /// Fewest windows left out after a burst.
+    /// Smallest number of windows that are left out after a burst.
     pub(super) after: usize,
-    /// If true, at least the length of a burst is left out after it.
+    /// If true, the time left out after a burst is at least as long as the burst.
     pub(super) in_proportion: bool,
 }
 
-/// Never tuned to a result.
+/// The rule in use. It must never be tuned to get a certain result.
 pub(super) const RULE: Rule = Rule {
-    // `/proc/stat` counts in ticks of 10 ms, so a window shows whole ticks or none. A sample slightly off a window's
-    // edge splits a tick between two windows; the one with half of it or more counts.
+    // `/proc/stat` counts in ticks of 10 ms, so a window shows whole ticks or none. If a sample is slightly off the
+    // edge of a window, a tick is split between two windows. The window that has at least half of it counts.
     stolen_ns: 5 * MILLISECOND,
-    // The kernel notices a burst when the CPU runs again, so the burst may show one window late.
+    // The kernel notices a burst when the CPU runs again, so the burst may appear one window too late.
     before: 1,
-    // The backlog of a burst is processed after it.
+    // The backlog that a burst causes is processed after it.
     after: 1,
-    // After a burst of length B, the backlog at utilisation ρ takes B · ρ / (1 − ρ): at most B up to a utilisation of
-    // one half. The rule must not use utilisation itself, as it differs between direct and gateways.
+    // After a burst of length B at utilisation ρ, working off the backlog takes B · ρ / (1 − ρ). Up to a utilisation of
+    // one half, this is at most B. The rule must not use the utilisation itself, because it differs between direct and
+    // gateways.
     in_proportion: true,
 };
 
-/// Which windows of a trial are quiet.
+/// The quiet windows of a trial.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quiet {
     /// For each window of the generator, true if it is left out.
@@ -43,7 +44,7 @@ pub struct Quiet {
 }
 
 impl Quiet {
-    /// Applies the rule to a trial; `None` without windows, or for older records without steal.
+    /// Applies the rule to a trial. `None` if the trial has no windows, or if its record is too old to contain steal.
     pub fn of(trial: &TrialRecord) -> Option<Self> {
         Self::by(&RULE, trial)
     }
@@ -74,7 +75,7 @@ impl Quiet {
         self.left_out.iter().filter(|left_out| **left_out).count()
     }
 
-    /// True if enough of the trial is quiet for quiet figures.
+    /// True if enough windows are quiet for the trial to count in quiet figures.
     pub fn is_enough(&self) -> bool {
         (self.windows() - self.left_out()) as f64 >= ENOUGH * self.windows() as f64
     }
@@ -85,13 +86,13 @@ impl Quiet {
     }
 }
 
-/// True if a trial should be repeated because too little of it is quiet. False if steal was not recorded, and for
-/// failed trials, which are handled elsewhere.
+/// True if a trial should be repeated because too few of its windows are quiet. False if steal was not recorded. Also
+/// false for failed trials, which are handled elsewhere.
 pub fn needs_repeating(trial: &TrialRecord) -> bool {
     trial.failed.is_none() && Quiet::of(trial).is_some_and(|quiet| !quiet.is_enough())
 }
 
-/// Marks the windows disturbed by bursts on one CPU. `taken` is the time taken in each window, ns.
+/// Marks the windows that bursts on one CPU disturbed. `taken` is the time taken in each window, ns.
 fn leave_out(rule: &Rule, taken: &[u64], left_out: &mut [bool]) {
     let windows_of = |ns: u64| ns.div_ceil(WINDOW_NS) as usize;
     let mut at = 0;
@@ -102,7 +103,8 @@ fn leave_out(rule: &Rule, taken: &[u64], left_out: &mut [bool]) {
             continue;
         }
         let burst = &taken[at..at + length];
-        // A burst longer than its window began earlier: the CPU was away, and the kernel could not count.
+        // If a burst is longer than its window, it began in an earlier window. The kernel could not count while the CPU
+        // was away.
         let earlier = windows_of(burst[0]).saturating_sub(1);
         let behind = if rule.in_proportion { windows_of(burst.iter().sum()) } else { 0 };
         let begin = at.saturating_sub(earlier + rule.before);
@@ -112,7 +114,8 @@ fn leave_out(rule: &Rule, taken: &[u64], left_out: &mut [bool]) {
     }
 }
 
-/// Older records have steal as a share of all CPUs, without their number: any steal counts.
+/// Applies the rule to older records, which contain steal as a share of all CPUs but not the number of CPUs. Here any
+/// steal counts.
 fn older(rule: &Rule, windows: usize, shares: &[f64]) -> Option<Quiet> {
     if shares.is_empty() {
         return None;

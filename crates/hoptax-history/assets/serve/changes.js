@@ -1,12 +1,12 @@
-// Changes from before to after: a row for each figure, in percent with its interval.
+// Chart of the changes between two runs: one row per figure, with the change in percent and its interval.
 
-// Rows shown at first; a switch shows all.
+// Number of rows shown at first. A switch shows all rows.
 const AT_ONCE = 20;
 // The axis ends at this many times the median reach. Otherwise one wide interval would leave no room for the others.
 const FAR = 3;
-// The axis reaches at least this share, so that tiny changes do not look large.
+// The axis extends to at least this share, so that tiny changes do not look large.
 const LEAST = 0.01;
-// Room for a tooltip, in pixels.
+// Height to keep free for a tooltip, in pixels.
 const TIP = 170;
 const VERDICTS = {
   better: { mark: "circle", sign: "●", colour: "good" },
@@ -19,8 +19,8 @@ const widthOf = (text, { fontSize, fontWeight = 400 }) => {
   ruler.font = `${fontWeight} ${fontSize}px ${FONT}`;
   return ruler.measureText(text).width;
 };
-// Wraps to lines of at most `room` pixels and cuts nothing, because gateways differ at the end. Only a word that is too
-// long for a line is broken, and a number and its unit stay together.
+// Wraps a text to lines of at most `room` pixels. Nothing is cut off, because names of gateways often differ only at
+// their end. A word is broken only if it is longer than a line. A number and its unit stay together.
 const folded = (text, room, style) => {
   const fits = (line) => widthOf(line.trimEnd(), style) <= room;
   const lines = [""];
@@ -38,14 +38,14 @@ const folded = (text, room, style) => {
   return lines.map((line) => line.trimEnd());
 };
 
-// `+12 % (10 to +14)` takes two lines: figure and interval.
+// Splits `+12 % (10 to +14)` into two lines: the figure and its interval.
 const parted = (text) => {
   const at = text.indexOf(" (");
   return at < 0 ? [text, ""] : [text.slice(0, at), text.slice(at + 2, -1)];
 };
 const withUnit = (row, text) => (row.unit === "requests/s" ? text.replace(/( \(|$)/, " requests/s$1") : text);
 
-// A row in words, line by line.
+// The text of a row, line by line.
 const changeInWords = (row) => [
   `${row.gateway}, ${row.load}`,
   row.metric,
@@ -69,8 +69,8 @@ const reachOf = (rows) => {
   const farthest = (row) => Math.max(...endsOf(row).map(Math.abs));
   const sizes = drawn.map(farthest).sort((a, b) => a - b);
   const usual = sizes[Math.floor((sizes.length - 1) / 2)] || 0;
-  // Intervals of rows that the verdict rests on are always inside. Of other distinguishable rows the mark is inside, with
-  // as much room again: an interval without zero seldom ends beyond twice its mark.
+  // For rows that the verdict rests on, the whole interval must fit. For other distinguishable rows, twice the value
+  // of the mark must fit, because an interval without zero seldom extends further.
   const needed = (row) => (row.stands ? farthest(row) : isCalled(row) ? 2 * Math.abs(row.relative.estimate) : 0);
   const limit = drawn.reduce((most, row) => Math.max(most, needed(row)), FAR * usual);
   const ends = drawn.flatMap(endsOf);
@@ -81,7 +81,8 @@ const reachOf = (rows) => {
   return [from - room, to + room];
 };
 
-// The layout of rows, in pixels from the chart's top. Words are above the line on a narrow screen, beside it on a wide one.
+// The layout of rows, in pixels from the top of the chart. On a narrow screen the words are above the line. On a wide
+// screen they are beside the line.
 const LINE = 17;
 const placed = (rows, theme, width) => {
   const narrow = width < 560;
@@ -115,7 +116,7 @@ const placed = (rows, theme, width) => {
   return { all, height: top + 4, margins: narrow ? [10, 10] : [left + 20, right + 20] };
 };
 
-// One row: words, and a mark with a line for the interval; an arrow where the interval leaves the chart.
+// Draws one row: words, a mark, and a line for the interval. Parts beyond the ends of the axis are drawn as arrows.
 const drawnRow = ({ row, top, height, y, zero, lines, value }, { at, box, width, theme }) => {
   const { mark: shape, sign, colour: name } = VERDICTS[row.verdict];
   const [colour, isSure] = [theme[name], isCalled(row)];

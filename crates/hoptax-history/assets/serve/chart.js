@@ -4,8 +4,8 @@
 const values = (theme, kind, more) =>
   valueAxis(theme, kind, { splitLine: { lineStyle: { color: theme.rule } }, ...more });
 
-// A chart that follows the width of its place and the colours of the page. `option` returns ECharts' option, with a
-// `height` in pixels if it depends on the content.
+// A chart that follows the width of its container and the colours of the page. `option` returns ECharts' option, with
+// a `height` in pixels if the height depends on the content.
 const chartIn = (figure, option) => {
   const canvas = figure.querySelector(".canvas");
   const chart = echarts.init(canvas, null, { renderer: "svg" });

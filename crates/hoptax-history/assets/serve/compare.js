@@ -7,7 +7,7 @@ const compare = () => {
     [one.value, other.value] = [other.value, one.value];
   };
   byId("swap").addEventListener("click", () => {
-    // With one run, swap its gateways.
+    // If only one run is chosen, only its two gateways are swapped.
     if (b.value) swap(a, b);
     swap(labelA, labelB);
     if (a.value) form.requestSubmit();

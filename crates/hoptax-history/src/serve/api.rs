@@ -17,7 +17,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Most runs in one response.
+/// Maximum number of runs in one response.
 pub(super) const MOST_LISTED: u32 = 1000;
 type Answer<T> = Result<Json<T>, Problem>;
 type Asking = State<Arc<App>>;

@@ -80,7 +80,7 @@ impl App {
         ask(&mut history.store)
     }
 
-    /// Makes the next request scan the directories again, after a change.
+    /// Called after a change: makes the next request scan the directories again.
     pub(super) fn forget(&self) {
         self.locked().refreshed = None;
     }
@@ -90,25 +90,25 @@ impl App {
         self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Analyses pending runs one by one, on a thread that ends when this value is dropped. It waits while this process
-    /// measures a run.
+    /// Analyses pending runs one by one, on a thread that ends when this value is dropped. While this process measures
+    /// a run, the thread waits.
     pub(super) fn analyse_in_the_background(self: &Arc<Self>) {
         let Some(to_do) = self.to_do.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
         let (root, app) = (self.root.clone(), Arc::downgrade(self));
         let body = move || {
-            // An index of its own, so that requests need not wait for an analysis.
+            // The thread has its own index, so that requests need not wait for an analysis.
             let Ok(mut own) = Store::open(&root) else { return };
             while to_do.recv().is_ok() {
                 let next = |analyse: &mut dyn FnMut(&App) -> bool| {
                     app.upgrade().is_some_and(|app| !app.is_measuring() && analyse(&app))
                 };
                 while next(&mut |_| own.analyse_next().unwrap_or(false)) {}
-                // If the directory cannot be written, each index is in memory, so the pages' own index needs
-                // the analyses too.
+                // If the directory cannot be written, every index is in memory. The index of the pages then needs the
+                // analyses too.
                 while next(&mut |app| app.locked().store.analyse_next().unwrap_or(false)) {}
             }
         };
-        // Without this thread everything but trends works.
+        // If this thread cannot start, everything but trends works.
         let _ = std::thread::Builder::new().name("serve-analyse".into()).spawn(body);
     }
 

@@ -14,14 +14,14 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, watch};
 
-/// Most connections at once, enough for about 20 browsers. Others wait in the kernel's queue.
+/// Maximum number of open connections, enough for about 20 browsers. Further connections wait in the kernel's queue.
 const MOST: usize = 128;
 /// Time limit for a request's head, and for an idle connection.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Largest head of a request, bytes.
 const HEAD_BYTES: usize = 32 << 10;
-/// Lifetime of a connection: long enough for a page that polls each second, and an end for a client that reads
-/// nothing.
+/// Maximum lifetime of a connection. It is long enough for a page that polls each second, and it disconnects clients
+/// that read nothing.
 const LIFETIME: Duration = Duration::from_secs(600);
 /// How long shutdown waits for requests in progress.
 const SHUTDOWN_WAIT: Duration = Duration::from_secs(1);
@@ -33,7 +33,7 @@ pub(super) async fn serve(listener: TcpListener, router: Router, mut stopped: wa
     let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
     let (slots, ending) = (Arc::new(Semaphore::new(MOST)), GracefulShutdown::new());
     let accepted = async || {
-        // The slot first: a connection without a slot must not cost a descriptor.
+        // Wait for a slot before accepting, because a connection without a slot must not use a file descriptor.
         let slot = Arc::clone(&slots).acquire_owned().await;
         (listener.accept().await, slot)
     };

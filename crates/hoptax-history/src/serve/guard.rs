@@ -1,5 +1,5 @@
-//! Decides who may request what. A page of another site, open in the same browser, can send requests to this
-//! server. It must neither read an answer nor change anything.
+//! Decides which requests are allowed. A page of another site, open in the same browser, can send requests to this
+//! server. Such a page must neither read an answer nor change anything.
 
 use super::pages::template;
 use super::problem::Problem;
@@ -13,7 +13,7 @@ use std::net::{IpAddr, SocketAddr};
 /// Largest request body, bytes. The longest note fits.
 pub(super) const MOST_BODY: usize = 128 << 10;
 
-/// Header that a program other than a browser sends with a change.
+/// The host names that this server answers to, and the token that requests must show.
 const OWN: HeaderName = HeaderName::from_static("x-hoptax");
 
 /// The names that this server answers to, and the token that requests must show.
@@ -35,7 +35,7 @@ struct Secret {
 impl Guard {
     pub(super) fn new(address: SocketAddr, token: Option<&str>) -> Self {
         let host = rustix::system::uname().nodename().to_string_lossy().to_ascii_lowercase();
-        // The cookie is a digest and not the token: browsers send it to every port of the host.
+        // The cookie is a digest and not the token, because browsers send a cookie to every port of the host.
         let token = token.map(|token| Secret {
             token: digested(token),
             cookie: hex(&digested(&format!("hoptax page {token}"))),
@@ -43,8 +43,8 @@ impl Guard {
         Self { address, host, token }
     }
 
-    /// Whether the server answers to this name. It refuses names that somebody else could point at it (DNS
-    /// rebinding).
+    /// Whether the server answers requests for this host name. It refuses names that an attacker could make resolve to
+    /// this machine (DNS rebinding).
     fn answers_to(&self, authority: &str) -> bool {
         let name = without_port(authority).trim_end_matches('.').to_ascii_lowercase();
         match name.parse::<IpAddr>() {
@@ -80,7 +80,7 @@ impl Guard {
             })
     }
 
-    /// Response to a request with the right token in its address: sets the cookie, and leads to the address
+    /// Response to a request with the right token in its address. It sets the cookie, and opens the same address
     /// without the token.
     fn accept_token(&self, secret: &Secret, uri: &Uri) -> Option<Response> {
         let query = uri.query()?;
@@ -96,8 +96,8 @@ impl Guard {
         };
         let cookie =
             format!("{}={}; Path=/; HttpOnly; SameSite=Strict", self.name_of_cookie(), secret.cookie);
-        // A page that refreshes itself instead of a redirect: after a redirect that began at another site,
-        // browsers would not send a strict cookie.
+        // This is a page that opens the address by itself, not a redirect. After a redirect that began at another
+        // site, browsers would not send a cookie with `SameSite=Strict`.
         Some(([(header::SET_COOKIE, cookie)], template::onwards(&place)).into_response())
     }
 }
@@ -143,8 +143,8 @@ fn authority(request: &Request) -> Result<&str, Problem> {
     }
 }
 
-/// Refuses requests of another site's page other than navigation. The page could not read the answer, but
-/// preparing it costs time.
+/// Refuses requests of other sites' pages, except navigation. Such a page could not read the answer, but preparing the
+/// answer costs time.
 fn refuse_other_sites(headers: &HeaderMap) -> Result<(), Problem> {
     let is = |name: &'static str, value: &str| headers.get(name).is_some_and(|found| found == value);
     let other = is("sec-fetch-site", "cross-site") || is("sec-fetch-site", "same-site");
@@ -159,8 +159,8 @@ fn refuse_other_sites(headers: &HeaderMap) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Refuses a change unless our own page or a program requests it: a page or form of another site could send it
-/// too.
+/// Refuses a change unless our own page or a program requests it, because a page or form of another site could send
+/// the same request.
 fn check_change(headers: &HeaderMap, authority: &str) -> Result<(), Problem> {
     let content = text(headers, &header::CONTENT_TYPE).unwrap_or_default();
     let kind = content.split(';').next().unwrap_or_default().trim();
@@ -196,7 +196,7 @@ fn check_change(headers: &HeaderMap, authority: &str) -> Result<(), Problem> {
     }
 }
 
-/// Refuses a body that announces more bytes than any use needs, without reading it.
+/// Refuses a body whose declared length is greater than any valid body, without reading it.
 fn check_length(headers: &HeaderMap) -> Result<(), Problem> {
     let announced = text(headers, &header::CONTENT_LENGTH).and_then(|length| length.parse::<u64>().ok());
     match announced {

@@ -89,7 +89,8 @@ impl Gauges<'_> {
     }
 }
 
-/// A metric of the last runs. `name` has a place for the suffix of the interval's end.
+/// A metric of the last runs. In the names of the metrics for the ends of its interval, `_low` or `_high` follows
+/// `name`.
 struct Shown {
     name: &'static str,
     help: &'static str,

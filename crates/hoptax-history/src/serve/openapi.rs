@@ -6,7 +6,7 @@ use schemars::generate::{Contract, SchemaSettings};
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-/// Where shared schemas go.
+/// Path of shared schemas in the document.
 const SHARED: &str = "/components/schemas";
 
 /// Summary of the interface, and the headers that it needs.
@@ -44,8 +44,8 @@ pub(super) fn document(operations: &[Operation]) -> Value {
     })
 }
 
-/// Two sets of schemas: members may be absent in what clients send, and are always present in what the server
-/// sends.
+/// Two sets of schemas. In data that clients send, a member may be absent. In data that the server sends, every member
+/// is present.
 struct Schemas {
     sent: SchemaGenerator,
     received: SchemaGenerator,

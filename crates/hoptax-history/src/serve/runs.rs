@@ -54,7 +54,7 @@ pub(super) async fn drawn<T: Send + 'static>(
     aside(move || draw(&read(&app, &id)?)).await
 }
 
-/// Compares two runs, or two gateways of one.
+/// Compares two runs, or two gateways of one run.
 pub(super) async fn comparison(app: &Arc<App>, asked: CompareQuery) -> Result<Comparison, Problem> {
     let app = Arc::clone(app);
     aside(move || compare(&app, &asked)).await

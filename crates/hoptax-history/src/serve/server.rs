@@ -10,10 +10,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// Most threads that read run directories and draw reports.
+/// Maximum number of threads that read run directories and draw reports.
 const DRAWING: usize = 4;
 
-/// How long shutdown waits for them.
+/// How long shutdown waits for these threads.
 const SHUTDOWN_WAIT: Duration = Duration::from_secs(1);
 
 /// A running server; dropping it stops it.
@@ -28,7 +28,7 @@ impl Server {
     /// Starts to listen, and serves on its own threads.
     ///
     /// # Errors
-    /// If it cannot listen there, or cannot read the history.
+    /// If it cannot listen on the address, or cannot read the history.
     pub fn start(options: Options) -> Result<Self, ServeError> {
         if !options.address.ip().is_loopback() && options.token.is_none() {
             return Err(ServeError::NoToken(options.address));

@@ -1,4 +1,4 @@
-//! Tests of directories in every state, and of directories that are no runs.
+//! Tests of directories in every state, and of directories that are not runs.
 
 use super::*;
 use std::ffi::OsStr;

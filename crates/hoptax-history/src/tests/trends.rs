@@ -1,4 +1,4 @@
-//! Tests of figures over time.
+//! Tests of trends.
 
 use super::*;
 use crate::TrendQuery;

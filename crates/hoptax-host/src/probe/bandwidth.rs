@@ -1,12 +1,13 @@
-//! Bytes per second from one process to another in messages of a given size.
+//! Measures bytes per second from one process to another, with messages of a given size.
 //!
-//! One connection, blocking sockets, one thread on each side: the throughput of a single sender, as iperf measures it
-//! with `--len`. Over loopback nothing is transmitted: the figure shows how fast this machine copies from one socket
-//! to another. Any other load on the CPUs lowers it.
+//! The test uses one connection, blocking sockets, and one thread on each side. So it measures the throughput of a
+//! single sender, like iperf with `--len`. Over loopback nothing is transmitted: the result shows how fast this machine
+//! copies bytes from one socket to another. Any other load on the CPUs lowers the result.
 //!
-//! The protocol: the sender writes a greeting of 17 bytes and waits for the receiver's. It then sends messages until
-//! its time is over, and closes its side. One way, the receiver then answers with the number of bytes it received, as
-//! 8 bytes. With echo, it sends back each message, and the sender waits for that before it sends the next.
+//! The protocol: the sender writes a greeting of 17 bytes and waits for the receiver's greeting. It then sends messages
+//! until its time is over, and closes its side of the connection. Without echo, the receiver then answers with the
+//! number of bytes that it received, as 8 bytes. With echo, the receiver sends back each message, and the sender waits
+//! for it before it sends the next one.
 
 use serde::Serialize;
 use std::io::{self, Read as _, Write as _};
@@ -15,27 +16,27 @@ use std::time::{Duration, Instant};
 
 /// Identifies this protocol and its version.
 const MAGIC: [u8; 8] = *b"hoptaxB1";
-/// Largest message that a receiver accepts.
+/// Largest message that a receiver accepts, bytes.
 pub const LARGEST: u64 = 64 << 20;
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Parameters of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Asked {
-    /// Bytes of a message, 1 to [`LARGEST`].
+    /// Size of a message in bytes, from 1 to [`LARGEST`].
     pub message_bytes: u64,
     /// Whether the sender waits for each message to come back before it sends the next.
     pub echo: bool,
-    /// How long to send messages.
+    /// How long messages are sent.
     pub duration: Duration,
 }
 
 /// Result of one measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Measured {
-    /// Bytes that arrived at the receiver.
+    /// Number of bytes that arrived at the receiver.
     pub bytes: u64,
-    /// From the first byte sent until the receiver has confirmed the last one, seconds.
+    /// Seconds from sending the first byte until the receiver has confirmed the last byte.
     pub seconds: f64,
     /// Bytes per second, in one direction.
     pub bytes_per_second: f64,
@@ -90,8 +91,8 @@ fn no_receiver(address: SocketAddr, why: &dyn std::fmt::Display) -> io::Error {
     ))
 }
 
-/// Serves one sender after another, until `listener` fails or `enough`, called after each sender, returns true. An
-/// error of one sender ends only its own connection.
+/// Serves one sender after another, until `listener` fails or `enough` returns true. `enough` is called after each
+/// sender. An error of one sender ends only that sender's connection.
 ///
 /// # Errors
 /// If the listener fails.
@@ -135,7 +136,7 @@ fn serve(mut stream: TcpStream) -> io::Result<()> {
     stream.write_all(&received.to_be_bytes())
 }
 
-/// Magic, size of a message, and whether it comes back.
+/// The greeting: magic bytes, message size, and whether messages are echoed.
 fn hello(asked: &Asked) -> [u8; 17] {
     let mut head = [0; 17];
     head[..8].copy_from_slice(&MAGIC);
@@ -144,7 +145,7 @@ fn hello(asked: &Asked) -> [u8; 17] {
     head
 }
 
-/// Measures within this machine, with the receiver in another thread.
+/// Measures the bandwidth within this machine, with the receiver in another thread.
 ///
 /// # Errors
 /// As [`measure`], or if no port is free.
@@ -154,7 +155,7 @@ pub fn measure_loopback(asked: &Asked) -> io::Result<Measured> {
     let receiver = std::thread::spawn(move || receive(&listener, || true));
     let measured = measure(address, asked);
     if measured.is_err() {
-        // The receiver may still be waiting for a connection.
+        // The receiver may still be waiting for a connection. This connection lets it end.
         let _ = TcpStream::connect(address);
     }
     receiver.join().map_err(|_| io::Error::other("the receiver panicked"))??;

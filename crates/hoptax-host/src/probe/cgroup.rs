@@ -1,13 +1,14 @@
-//! Time for which CPU limits of cgroups throttled processes, from `cpu.stat` of versions 1 and 2.
+//! Time for which cgroups' CPU limits throttled processes, read from `cpu.stat` of cgroup versions 1 and 2.
 //!
-//! The process's own cgroup or any cgroup above it (a container's, a slice's) may have a limit: every visible one is
-//! read. Version 2 reports `throttled_usec`, version 1 `throttled_time` in nanoseconds; both add up the time of all
-//! CPUs (Documentation/admin-guide/cgroup-v2.rst and Documentation/scheduler/sched-bwc.rst in the kernel's sources).
+//! A process's own cgroup can have a limit, and so can any cgroup above it, such as a container's or a slice's. All
+//! visible cgroups are read. Version 2 reports `throttled_usec`, version 1 reports `throttled_time` in nanoseconds.
+//! Both add up the time of all CPUs (Documentation/admin-guide/cgroup-v2.rst and Documentation/scheduler/sched-bwc.rst
+//! in the kernel's sources).
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where the cgroups that control CPU time are mounted.
+/// The directories where the cgroups that control CPU time are mounted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Mounts {
     list: Vec<Mount>,
@@ -15,7 +16,7 @@ pub struct Mounts {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Mount {
-    /// The cgroup that is mounted there: `/`, or another one if it was bind-mounted into a container.
+    /// The cgroup at the mount point: `/`, or another cgroup if that was bind-mounted into a container.
     root: String,
     place: PathBuf,
     version: Version,
@@ -34,13 +35,13 @@ pub struct Limited {
 }
 
 impl Mounts {
-    /// The mounts of this process; none if they cannot be read.
+    /// Finds the mounts of this process; none if they cannot be read.
     pub fn find() -> Self {
         fs::read_to_string("/proc/self/mountinfo").map_or_else(|_| Self::default(), |text| Self::parse(&text))
     }
 
-    /// Fields before ` - `: id, parent, device, root, mount point, …; after it: type, source, options
-    /// (proc_pid_mountinfo(5)).
+    /// Parses a text of `/proc/self/mountinfo`. Fields of a line before ` - `: id, parent, device, root, mount point,
+    /// …; after it: type, source, options (proc_pid_mountinfo(5)).
     fn parse(mountinfo: &str) -> Self {
         let mount = |line: &str| {
             let (front, back) = line.split_once(" - ")?;
@@ -57,7 +58,7 @@ impl Mounts {
         Self { list: mountinfo.lines().filter_map(mount).collect() }
     }
 
-    /// Every cgroup with a CPU limit that process `pid` is in, its own and those above it.
+    /// Every cgroup with a CPU limit that contains process `pid`: its own cgroup and the cgroups above it.
     pub fn limits_of(&self, pid: i32) -> Vec<Limited> {
         let Ok(text) = fs::read_to_string(format!("/proc/{pid}/cgroup")) else { return Vec::new() };
         self.list.iter().flat_map(|mount| mount.limits(&text)).collect()
@@ -74,7 +75,7 @@ impl Mount {
             .collect()
     }
 
-    /// Lines of `/proc/<pid>/cgroup` are `number:controllers:path`.
+    /// The directory of the process's cgroup. Each line of `/proc/<pid>/cgroup` has the form `number:controllers:path`.
     fn folder(&self, cgroups: &str) -> Option<PathBuf> {
         let mine = |line: &str| {
             let mut parts = line.splitn(3, ':');
@@ -87,7 +88,7 @@ impl Mount {
         };
         let path = cgroups.lines().find_map(mine)?;
         let below = path.strip_prefix(self.root.trim_end_matches('/')).unwrap_or(&path);
-        // A path outside of the namespace (`/../…`) is not visible from here.
+        // A path outside the cgroup namespace (`/../…`) is not visible from here.
         let hidden = below.split('/').any(|part| part == "..");
         (!hidden).then(|| self.place.join(below.trim_start_matches('/')))
     }
@@ -102,7 +103,7 @@ impl Mount {
 }
 
 impl Limited {
-    /// Total time for which its processes were throttled so far, nanoseconds, all CPUs together.
+    /// Time for which the cgroup's processes were throttled so far, in nanoseconds, added up over all CPUs.
     pub fn throttled_ns(&self) -> Option<u64> {
         throttled_in(&fs::read_to_string(&self.stat).ok()?)
     }

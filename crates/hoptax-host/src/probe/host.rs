@@ -1,26 +1,26 @@
-//! The host's CPU time by kind, from `/proc/stat`.
+//! The CPU time of the host, by kind, from `/proc/stat`.
 
 use procfs::{CpuTime, CurrentSI, KernelStats};
 
 /// CPU time of all CPUs since boot, nanoseconds; the kernel counts it in ticks of 10 ms.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HostTimes {
-    /// Time spent on anything but idling, interrupts included, steal excluded.
+    /// Time spent on anything but idling. Interrupts are included, and steal is not.
     pub busy: u64,
-    /// Time idle or waiting for disks.
+    /// Time spent idle or waiting for disks.
     pub idle: u64,
-    /// Time taken by the hypervisor.
+    /// Time that the hypervisor took.
     pub steal: u64,
 }
 
 impl HostTimes {
-    /// The times now; all zero if `/proc/stat` cannot be read.
+    /// Reads the times now; all are zero if `/proc/stat` cannot be read.
     pub fn now() -> Self {
         Self::now_with_steal().0
     }
 
-    /// The times now, and what the hypervisor took from each CPU since boot, nanoseconds; from one reading. The list
-    /// is empty if `/proc/stat` cannot be read.
+    /// Reads the times now. Also returns the time that the hypervisor took from each CPU since boot, in nanoseconds,
+    /// from the same reading. This list is empty if `/proc/stat` cannot be read.
     pub fn now_with_steal() -> (Self, Vec<u64>) {
         let Ok(stats) = KernelStats::current() else { return Default::default() };
         let steal = stats.cpu_time.iter().map(|cpu| nanoseconds(cpu.steal.unwrap_or(0))).collect();
@@ -37,7 +37,7 @@ impl HostTimes {
         }
     }
 
-    /// Sum of all kinds.
+    /// Sum of all kinds of time.
     pub fn total(self) -> u64 {
         self.busy + self.idle + self.steal
     }

@@ -1,7 +1,7 @@
-//! Probes: they observe the host and the processes during a trial. One per file.
+//! Probes observe the host and the processes during a trial. Each is a module.
 //!
-//! A [`Sampler`] takes a sample every 100 ms, in step with the generator's windows. A [`Timeline`] turns the samples
-//! into figures for exactly the measured time.
+//! A [`Sampler`] takes a sample every 100 ms, aligned with the generator's windows. A [`Timeline`] computes results for
+//! exactly the measured time from these samples.
 
 pub mod bandwidth;
 mod cgroup;

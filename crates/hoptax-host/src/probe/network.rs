@@ -1,12 +1,13 @@
 //! The kernel's network counters, from `/proc/net` of this network namespace.
 //!
-//! `netstat` and `snmp` hold pairs of lines, names and values, that begin with the same word; `sockstat` holds names
-//! and values alternately (proc_pid_net(5), Documentation/networking/snmp_counter.rst in the kernel's sources).
+//! `netstat` and `snmp` contain pairs of lines that begin with the same word: a line of names and a line of values. In
+//! `sockstat` names and values alternate (proc_pid_net(5), Documentation/networking/snmp_counter.rst in the kernel's
+//! sources).
 
 use hoptax_record::NetworkUsage;
 use std::fs;
 
-/// The counters at one moment. Counters that the kernel does not report are zero.
+/// The counters at one moment. A counter that the kernel does not report is zero.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NetworkCounters {
     listen_overflows: u64,
@@ -17,7 +18,7 @@ pub struct NetworkCounters {
 }
 
 impl NetworkCounters {
-    /// The counters now; `None` if `/proc/net` cannot be read.
+    /// Reads the counters now; `None` if `/proc/net` cannot be read.
     pub fn now() -> Option<Self> {
         let read = |name: &str| fs::read_to_string(format!("/proc/self/net/{name}")).ok();
         Some(Self::parse(&read("netstat")?, &read("snmp")?))
@@ -35,7 +36,7 @@ impl NetworkCounters {
         }
     }
 
-    /// Differences since `before`.
+    /// The differences between these counters and those in `before`.
     pub fn since(&self, before: &Self, time_wait_max: u64, local_ports: u64) -> NetworkUsage {
         NetworkUsage {
             listen_overflows: self.listen_overflows.saturating_sub(before.listen_overflows),
@@ -49,12 +50,12 @@ impl NetworkCounters {
     }
 }
 
-/// Sockets in TIME_WAIT now, IPv4 and IPv6 together; 0 if the kernel does not report it.
+/// Number of sockets in TIME_WAIT now, IPv4 and IPv6 together; 0 if the kernel does not report it.
 pub fn time_wait() -> u64 {
     fs::read_to_string("/proc/self/net/sockstat").map_or(0, |text| time_wait_in(&text))
 }
 
-/// Local ports that the kernel may use for a connection; 0 if it does not report the range.
+/// Number of local ports that the kernel may use for connections; 0 if the kernel does not report the range.
 pub fn local_ports() -> u64 {
     fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").map_or(0, |text| ports_in(&text))
 }
@@ -123,7 +124,7 @@ mod tests {
         assert!(local_ports() > 0, "this machine has ports");
     }
 
-    /// A listener that never accepts fills its backlog. The kernel drops and counts further connections.
+    /// A listener that never accepts connections fills its backlog. The kernel drops and counts further connections.
     #[test]
     fn a_full_listen_queue_is_counted() {
         use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with};
@@ -134,8 +135,8 @@ mod tests {
         let listener = TcpListener::from(socket);
         let address = listener.local_addr().expect("bound");
         let before = NetworkCounters::now().expect("the counters");
-        // Two fit. The kernel drops the SYNs of the others and repeats them after a second; the test does not wait
-        // for that.
+        // Two connections fit into the backlog. The kernel drops the SYNs of the others and repeats them after a
+        // second, which the test does not wait for.
         let clients: Vec<_> = (0..6)
             .map(|_| {
                 let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;

@@ -12,7 +12,8 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Samples between two searches for new members of the watched trees: a search reads every process of the host.
+/// Number of samples between two searches for new members of the watched trees. A search is slow, because it reads
+/// every process of the host.
 const SAMPLES_PER_SCAN: u32 = 10;
 const SAMPLES_PER_REPORT: u32 = 5;
 
@@ -24,28 +25,28 @@ pub struct Sampler {
     reports: Receiver<Recent>,
 }
 
-/// Observations that are not part of every sample.
+/// Observations besides the samples.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Seen {
-    /// The threads of each tree during the measured time, in the order given to the sampler; empty if the sampler was
-    /// not informed when that time began.
+    /// Activity of each tree's threads during the measured time, in the order of the trees given to the sampler. Empty
+    /// unless [`Sampler::align`] was called when the measured time began.
     pub threads: Vec<Threads>,
-    /// Largest number of sockets in TIME_WAIT seen at once.
+    /// Largest number of sockets in TIME_WAIT at one moment.
     pub time_wait_max: u64,
-    /// The one-minute load average when the measured time ended.
+    /// The one-minute load average at the end of the measured time.
     pub load_average: Option<f64>,
 }
 
 enum Order {
-    /// Sample at this moment and every window from it on.
+    /// Take a sample at this moment, and from then on one for each window.
     Align(u64),
     /// Take a detailed sample now.
     Look,
 }
 
 impl Sampler {
-    /// Begins to sample these trees. With `live` it reports usage over the last second twice a second, from samples
-    /// that are taken anyway.
+    /// Starts to sample these trees. With `live`, the sampler also reports the usage over the last second, twice a
+    /// second. The reports need no extra samples.
     pub fn start(watched: &[Watched], live: bool) -> Self {
         let (orders, inbox) = mpsc::channel();
         let (sender, reports) = mpsc::channel();
@@ -54,7 +55,7 @@ impl Sampler {
         Self { orders, thread, reports }
     }
 
-    /// The latest report of usage, if there is a new one since the last call.
+    /// The latest report of usage; `None` if there is no new report since the last call.
     pub fn recent(&self) -> Option<Recent> {
         self.reports.try_iter().last()
     }
@@ -72,7 +73,7 @@ impl Sampler {
     /// Takes a last sample and returns all observations.
     ///
     /// # Panics
-    /// If the sampling thread did, which is a bug.
+    /// If the sampling thread panicked, which is a bug.
     pub fn finish(self) -> (Timeline, Seen) {
         drop(self.orders);
         self.thread.join().expect("the sampler does not panic")
@@ -113,7 +114,7 @@ fn sample(
         }
         timeline.samples.push(look(&mut trees, close));
         if let Some(sender) = sender.filter(|_| looks.is_multiple_of(SAMPLES_PER_REPORT)) {
-            // The live view may have gone.
+            // Sending fails if the live view has ended.
             let _ = timeline.recent().map(|recent| sender.send(recent));
         }
         let at_ns = clock::now();
@@ -138,7 +139,8 @@ fn sample(
 struct ThreadWatch {
     begun: ThreadTimes,
     latest: ThreadTimes,
-    /// CPUs that each could use at the beginning: a thread that has ended can no longer be queried.
+    /// CPUs that each thread could use at the beginning. They are kept because a thread that has ended can no longer be
+    /// queried.
     cpus: BTreeMap<i32, Vec<u32>>,
 }
 
@@ -162,7 +164,8 @@ fn look(trees: &mut [Tree], close: bool) -> Sample {
     Sample { at_ns, host, steal_by_cpu, own_ns, trees: trees.iter_mut().map(look).collect() }
 }
 
-/// The first moment after `now` that is a whole number of windows after `start`.
+/// The first moment after `now` that is a whole number of windows after `start`; `start` itself if it is later than
+/// `now`.
 fn next_in_step(start: u64, now: u64) -> u64 {
     if start > now { start } else { start + ((now - start) / WINDOW_NS + 1) * WINDOW_NS }
 }

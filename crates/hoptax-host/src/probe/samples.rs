@@ -1,4 +1,4 @@
-//! The samples, ordered by time. Pure.
+//! Samples ordered by time. All functions are pure.
 
 use super::HostTimes;
 use hoptax_load::record::WINDOW_NS;
@@ -6,28 +6,28 @@ use hoptax_load::record::WINDOW_NS;
 /// One sample of a process tree.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TreeSample {
-    /// CPU time so far, nanoseconds.
+    /// CPU time of the tree so far, nanoseconds.
     pub cpu_ns: u64,
-    /// Resident memory, bytes.
+    /// Resident memory (RSS), bytes.
     pub rss_bytes: u64,
-    /// Proportional memory, bytes; only in a detailed sample.
+    /// Proportional memory (PSS), bytes; only in a detailed sample.
     pub pss_bytes: Option<u64>,
-    /// Processes.
+    /// Number of processes.
     pub processes: u32,
-    /// Threads; 0 unless the sample is detailed.
+    /// Number of threads; 0 unless the sample is detailed.
     pub threads: u32,
-    /// Time for which a CPU limit of its cgroups throttled it so far, nanoseconds; absent without a limit.
+    /// Time for which the CPU limits of its cgroups throttled the tree so far, nanoseconds; absent without a limit.
     pub throttled_ns: Option<u64>,
 }
 
-/// One sample of everything.
+/// One sample of the host and of all watched trees.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sample {
-    /// When, on [`hoptax_load::clock::now`].
+    /// Time of the sample, on the clock [`hoptax_load::clock::now`].
     pub at_ns: u64,
-    /// The host.
+    /// CPU time of the host so far.
     pub host: HostTimes,
-    /// Steal by CPU, nanoseconds.
+    /// Steal of each CPU so far, nanoseconds.
     pub steal_by_cpu: Vec<u64>,
     /// CPU time of the sampling process itself so far, nanoseconds.
     pub own_ns: u64,
@@ -36,13 +36,13 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// CPU time so far of all processes of the run.
+    /// CPU time of all processes of the run so far.
     pub(super) fn ours(&self) -> u64 {
         self.own_ns + self.trees.iter().map(|tree| tree.cpu_ns).sum::<u64>()
     }
 }
 
-/// Samples ordered by time.
+/// The samples of a trial, ordered by time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Timeline {
     /// The samples.
@@ -50,7 +50,8 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// The samples within `[from, to]`, or the nearest ones.
+    /// The samples within `[from, to]`. If there are none, this is the first sample after `to`, or the last sample of
+    /// all.
     pub(super) fn around(&self, from: u64, to: u64) -> &[Sample] {
         let first = self.samples.partition_point(|sample| sample.at_ns < from);
         let end = self.samples.partition_point(|sample| sample.at_ns <= to);
@@ -58,8 +59,8 @@ impl Timeline {
         &self.samples[first..end.max(first + 1)]
     }
 
-    /// A growing count at a moment. It is interpolated linearly between two samples, and constant before the first
-    /// and after the last.
+    /// The value of a growing count at the moment `at`. Between two samples the value is interpolated linearly. Before
+    /// the first and after the last sample it is constant.
     pub(super) fn value_at(&self, at: u64, value: impl Fn(&Sample) -> u64) -> u64 {
         let next = self.samples.partition_point(|sample| sample.at_ns < at);
         let Some(after) = self.samples.get(next) else {

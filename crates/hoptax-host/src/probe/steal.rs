@@ -1,16 +1,16 @@
-//! Steal of each CPU in each window, from samples of `/proc/stat`. Pure.
+//! Steal of each CPU in each window, computed from samples of `/proc/stat`. All functions are pure.
 
 use super::samples::{Timeline, windows};
 use hoptax_load::record::WINDOW_NS;
 use hoptax_record::Stolen;
 use std::collections::BTreeMap;
 
-/// Windows reported before and after the measured time: one second each. The kernel counts stolen time only when the
-/// CPU runs again, so a stall may be counted after its trial. A stall before the measured time may have delayed
-/// responses in it.
+/// Number of windows reported on each side of the measured time: one second before it and one second after it. The
+/// kernel counts stolen time only when the CPU runs again, so a stall may be counted after its trial. A stall just
+/// before the measured time may have delayed responses within the measured time.
 const MARGIN: u32 = 10;
 
-/// Steal in `[from, to)` and one second around it. Zero where there are no samples.
+/// Steal in `[from, to)` and in one second before and after it. Steal is zero where there are no samples.
 pub(super) fn stolen(timeline: &Timeline, from: u64, to: u64) -> Stolen {
     let margin = u64::from(MARGIN) * WINDOW_NS;
     let before = (0..u64::from(MARGIN))
@@ -38,7 +38,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Samples at these moments, ms, of the total steal of two CPUs so far, ms.
+    /// Samples of two CPUs. Each has its moment in ms, and the total steal of each CPU so far in ms.
     fn timeline(looks: &[(u64, [u64; 2])]) -> Timeline {
         let sample = |&(at_ms, stolen): &(u64, [u64; 2])| Sample {
             at_ns: at_ms * MS,
@@ -88,7 +88,7 @@ mod tests {
     fn agrees_with_the_share_of_all_cpus_on_this_machine() {
         let (total, by_cpu) = HostTimes::now_with_steal();
         assert!(!by_cpu.is_empty(), "a machine has CPUs");
-        // Each CPU's count is rounded down to whole ticks; the total is rounded once.
+        // The count of each CPU is rounded down to whole ticks. The total is rounded only once.
         let tick = 1_000_000_000 / procfs::ticks_per_second();
         let sum: u64 = by_cpu.iter().sum();
         assert!(

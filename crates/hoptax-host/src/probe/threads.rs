@@ -1,28 +1,28 @@
-//! The threads of a process tree: the CPU time of each, and the CPUs that busy threads may use.
+//! The threads of a process tree: the CPU time of each thread, and the CPUs that busy threads may use.
 
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-/// A thread that used less than this share of the busiest thread's CPU time is a helper: it waits for timers, writes
-/// logs, starts other threads. Workers of one gateway rarely differ by more than a factor of two.
+/// A thread that used less than this share of the busiest thread's CPU time is a helper, not a worker. Helpers wait for
+/// timers, write logs or start other threads. Workers of one gateway rarely differ by more than a factor of two.
 const HELPER: f64 = 0.25;
-/// A thread that ran for less than this share of the time is not a worker, however idle the others are.
+/// A thread that ran for less than this share of the time is not a worker, even if all other threads were idle.
 const IDLE: f64 = 0.02;
 
-/// Trees with at most this many threads are sampled every time, because their threads may end with the measured time
-/// (the generator's do). A sample takes about 5 µs per thread, so this costs at most 0.1 % of a CPU.
+/// Trees with at most this many threads are sampled every time, because their threads may end as soon as the measured
+/// time ends (the generator's do). A sample takes about 5 µs per thread, so this costs at most 0.1 % of a CPU.
 const FEW: usize = 16;
 
 /// Activity of a tree's threads between two samples.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Threads {
-    /// Threads that were busy.
+    /// Number of threads that were busy.
     pub busy: u32,
-    /// CPUs that the busy threads may use; those of all threads if none was busy.
+    /// CPUs that the busy threads may use. If no thread was busy, the CPUs that all threads may use.
     pub cpus_allowed: Vec<u32>,
-    /// Total time for which they were runnable but waited for a CPU, nanoseconds.
+    /// Total time for which the threads could run but waited for a CPU, nanoseconds.
     pub waiting_ns: u64,
 }
 
@@ -45,7 +45,7 @@ impl ThreadTimes {
         Self { at_ns, by_thread: threads.filter_map(|(pid, tid)| Some((tid, times_of(pid, tid)?))).collect() }
     }
 
-    /// Whether there are few enough threads to sample them every time.
+    /// Whether the tree has so few threads that they are sampled every time.
     pub(super) fn are_few(&self) -> bool {
         self.by_thread.len() <= FEW
     }
@@ -60,7 +60,7 @@ impl ThreadTimes {
         self.by_thread.keys().map(|&tid| (tid, affinity(tid))).collect()
     }
 
-    /// CPU time since `before`, by thread; for a new thread all of its time.
+    /// CPU time of each thread since `before`. For a new thread this is all of its CPU time.
     fn since(&self, before: &Self) -> BTreeMap<i32, Times> {
         let used = |(&tid, now): (&i32, &Times)| {
             let then = before.by_thread.get(&tid).copied().unwrap_or_default();
@@ -92,7 +92,7 @@ pub(super) fn between(
     Threads { busy: worked.len() as u32, cpus_allowed: cpus.into_iter().collect(), waiting_ns }
 }
 
-/// CPUs that a thread may use; none if it has ended.
+/// CPUs that a thread may use; empty if the thread has ended.
 pub(super) fn affinity(tid: i32) -> Vec<u32> {
     let Some(set) = Pid::from_raw(tid).and_then(|tid| sched_getaffinity(Some(tid)).ok()) else {
         return Vec::new();
@@ -105,7 +105,7 @@ fn threads_of(pid: i32) -> Vec<(i32, i32)> {
     entries.filter_map(|entry| Some((pid, entry.file_name().to_str()?.parse().ok()?))).collect()
 }
 
-/// The first two fields of `schedstat`: time on a CPU and time on its queue, nanoseconds
+/// Reads the first two fields of `schedstat`: nanoseconds on a CPU, and nanoseconds in a CPU's queue
 /// (Documentation/scheduler/sched-stats.rst).
 fn times_of(pid: i32, tid: i32) -> Option<Times> {
     let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     fn times(at_ns: u64, threads: &[(i32, u64)]) -> ThreadTimes {
-        // Each waited for a tenth of the time for which it ran.
+        // Each thread waited for a tenth of the time for which it ran.
         let times = |&(tid, ns): &(i32, u64)| (tid, Times { on_cpu: ns, waiting: ns / 10 });
         ThreadTimes { at_ns, by_thread: threads.iter().map(times).collect() }
     }
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn helpers_are_not_counted_as_workers() {
         let before = times(0, &[(1, 500), (2, 0), (3, 0)]);
-        // The first one was busy before but hardly since; the fourth is new.
+        // The first thread was busy before but hardly since. The fourth thread is new.
         let after = times(10_000, &[(1, 600), (2, 8_000), (3, 2_100), (4, 1_900)]);
         let threads = between(&before, &after, |tid| vec![tid as u32, 9]);
         assert_eq!(

@@ -1,11 +1,11 @@
-//! Turns samples into figures for exactly the measured time. Pure.
+//! Computes results for exactly the measured time from samples. All functions are pure.
 
 use super::samples::{Sample, Timeline, windows};
 use super::steal;
 use hoptax_load::clock::SECOND;
 use hoptax_record::{HostUsage, RoleUsage};
 
-/// Usage over the last second.
+/// Usage of CPU and memory over the last second.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recent {
     /// The watched trees, in the order given to the sampler.
@@ -17,9 +17,9 @@ pub struct Recent {
 /// Usage of one tree over the last second.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct RecentTree {
-    /// CPU time as a number of CPUs: 0.5 is half of one.
+    /// CPU usage as a number of CPUs: 0.5 is half of one CPU.
     pub cpus: f64,
-    /// Resident memory at the end, bytes.
+    /// Resident memory at the end of the second, bytes.
     pub rss_bytes: u64,
 }
 
@@ -40,7 +40,7 @@ impl Timeline {
         Some(Recent { trees: trees.collect(), steal })
     }
 
-    /// Usage of tree `index` in `[from, to)`. `None` with fewer than two samples.
+    /// Usage of tree `index` in `[from, to)`; `None` if there are fewer than two samples.
     pub fn usage(&self, index: usize, from: u64, to: u64) -> Option<RoleUsage> {
         if self.samples.len() < 2 {
             return None;
@@ -63,17 +63,17 @@ impl Timeline {
         })
     }
 
-    /// How long a CPU limit throttled tree `index` in `[from, to)`; `None` without a limit.
+    /// How long a CPU limit throttled tree `index` in `[from, to)`; `None` if there is no limit.
     fn throttled(&self, index: usize, from: u64, to: u64) -> Option<u64> {
         self.around(from, to).iter().rev().find_map(|sample| sample.trees[index].throttled_ns)?;
-        // Before its first sample the limit's count is unknown, so counting starts at that sample.
+        // Before the first sample with a count, the limit's count is unknown. So counting starts at that sample.
         let first = self.samples.iter().find_map(|sample| sample.trees[index].throttled_ns)?;
         let at = |moment| self.value_at(moment, |sample| sample.trees[index].throttled_ns.unwrap_or(first));
         Some(at(to).saturating_sub(at(from)))
     }
 
-    /// Resident memory of tree `index` at the end of each window in `[from, to)`. A process that has ended before the
-    /// sample, as the generator's may have, reports 0; then the value before it is used.
+    /// Resident memory of tree `index` at the end of each window in `[from, to)`. A process that ended before the
+    /// sample reports 0; the generator's may do so. Then the previous value is used.
     fn rss_by_window(&self, index: usize, from: u64, to: u64) -> Vec<u64> {
         let mut before = 0;
         let ends = windows(from, to).map(|(_, end)| self.nearest(end).trees[index].rss_bytes);
@@ -91,7 +91,8 @@ impl Timeline {
         &self.samples[if distance(before) < distance(next) { before } else { next }]
     }
 
-    /// Activity of the host in `[from, to)`. Busy time of neither a watched tree nor the sampling process is foreign.
+    /// Activity of the host in `[from, to)`. Busy time is foreign if it belongs neither to a watched tree nor to the
+    /// sampling process.
     pub fn host(&self, from: u64, to: u64) -> HostUsage {
         if self.samples.len() < 2 {
             return HostUsage::default();
@@ -147,7 +148,7 @@ mod tests {
                 sample(300, 60, 90, 20),
             ],
         };
-        // From the middle of the first window to the middle of the second: half of 40 and half of 20.
+        // From the middle of the first window to the middle of the second: half of 40 ms plus half of 20 ms.
         let usage = timeline.usage(0, 50 * MS, 150 * MS).expect("enough samples");
         assert_eq!(usage.cpu_ns, 30 * MS);
         assert_eq!(usage.cpu_ns_by_window, [30 * MS]);
@@ -175,7 +176,7 @@ mod tests {
         let mut timeline =
             Timeline { samples: vec![sample(0, 0, 0, 0), sample(101, 0, 0, 0), sample(199, 0, 0, 0)] };
         assert_eq!(timeline.usage(0, 0, 200 * MS).expect("samples").throttled_ns, None, "there is no limit");
-        // The limit was found at the second sample.
+        // The limit was first found at the second sample.
         timeline.samples[1].trees[0].throttled_ns = Some(500);
         timeline.samples[2].trees[0].throttled_ns = Some(1_480);
         let usage = timeline.usage(0, 0, 150 * MS).expect("samples");

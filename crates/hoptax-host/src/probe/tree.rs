@@ -10,16 +10,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A process tree that is sampled repeatedly.
 ///
-/// CPU time comes from each process's own CPU clock (`clock_getcpuclockid(3)`): nanoseconds, threads that have ended
-/// included, no parsing. A process that has ended keeps the CPU time last seen.
+/// CPU time comes from each process's own CPU clock (`clock_getcpuclockid(3)`). This clock counts nanoseconds, includes
+/// threads that have ended, and needs no parsing. A process that has ended keeps the CPU time of its last sample.
 #[derive(Debug)]
 pub struct Tree {
     watched: Watched,
-    /// CPU time of every process ever seen.
+    /// CPU time of every process that was ever a member of the tree.
     cpu_ns: BTreeMap<i32, u64>,
     alive: BTreeSet<i32>,
     mounts: Mounts,
-    /// Cgroups with a CPU limit that contain its processes.
+    /// The cgroups with a CPU limit that contain processes of the tree.
     limits: BTreeSet<Limited>,
 }
 
@@ -37,7 +37,8 @@ impl Tree {
         tree
     }
 
-    /// Searches for members again. It reads every process of the host, so it is too slow for every sample.
+    /// Searches for new members of the tree. The search reads every process of the host, so it is too slow to run for
+    /// every sample.
     pub fn rescan(&mut self) {
         let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
         for process in procfs::process::all_processes().into_iter().flatten().flatten() {
@@ -50,8 +51,8 @@ impl Tree {
         if self.watched.include_root {
             self.alive.insert(root);
         }
-        // Processes of a service mostly share a cgroup. The limit of a process that has ended stays in the list and
-        // no longer grows.
+        // Processes of a service mostly share a cgroup. When a process has ended, the limit of its cgroup stays in the
+        // list, and its time no longer grows.
         self.limits.extend(self.alive.iter().flat_map(|&pid| self.mounts.limits_of(pid)));
     }
 
@@ -59,7 +60,7 @@ impl Tree {
         ThreadTimes::now(at_ns, &self.alive)
     }
 
-    /// CPU time and resident memory now.
+    /// CPU time and resident memory of the tree now.
     pub fn look(&mut self) -> TreeSample {
         let mut sample = TreeSample::default();
         self.alive.retain(|&pid| {
@@ -70,12 +71,12 @@ impl Tree {
         });
         sample.cpu_ns = self.cpu_ns.values().sum();
         sample.processes = self.alive.len() as u32;
-        // Of nested limits the tightest one throttles; a sum would count its time twice.
+        // Of several nested limits, the tightest one throttles. A sum would count its time twice.
         sample.throttled_ns = self.limits.iter().filter_map(Limited::throttled_ns).max();
         sample
     }
 
-    /// As [`look`](Self::look), with values that are expensive to read: threads and proportional memory.
+    /// As [`look`](Self::look), but also reads two expensive values: threads and proportional memory.
     pub fn look_closely(&mut self) -> TreeSample {
         let mut sample = self.look();
         for process in self.alive.iter().filter_map(|&pid| Process::new(pid).ok()) {
@@ -129,7 +130,7 @@ mod tests {
 
     #[test]
     fn cpu_time_of_a_busy_child_is_counted() {
-        // Loops until its standard input closes, so that the test decides when it ends.
+        // The command loops until its standard input closes, so that the test decides when it ends.
         let mut child = Command::new("sh")
             .args(["-c", "while :; do :; done & busy=$!; read line; kill $busy; wait"])
             .stdin(Stdio::piped())

@@ -6,18 +6,18 @@ use hoptax_wire::http1;
 /// One request that a gateway must pass on.
 #[derive(Debug, Clone, Copy)]
 pub struct Case {
-    /// Name of the case, as in `differences` of packs.
+    /// Name of the case, as packs list it under `differences`.
     pub name: &'static str,
-    /// Description for people.
+    /// Description of the case for people.
     pub about: &'static str,
     /// Method.
     pub method: &'static str,
-    /// Path after the prefix for verification.
+    /// Path of the request, without the prefix of the upstream's special requests ([`MARK`]).
     path: &'static str,
     body: Body,
-    /// Size of a header to add to the request, bytes.
+    /// Length in bytes of the value of the test header, which every request has.
     header: usize,
-    /// Whether direct itself gives no complete answer.
+    /// Whether direct's own response is incomplete in this case.
     pub breaks: bool,
 }
 
@@ -28,7 +28,7 @@ enum Body {
     Chunked(usize),
 }
 
-/// The bytes of a request and the headers in it.
+/// The bytes of a request, and its headers.
 pub(super) struct Sent {
     pub(super) bytes: Vec<u8>,
     /// Headers that the upstream must receive unchanged.
@@ -103,7 +103,7 @@ impl Case {
 }
 
 fn text(size: usize) -> Vec<u8> {
-    // The period is not a power of two, so that a shifted or repeated block is noticed.
+    // The period is not a power of two. So a shifted or repeated block changes the body.
     b"every byte of this body has its place. ".iter().copied().cycle().take(size).collect()
 }
 

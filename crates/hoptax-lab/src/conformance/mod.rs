@@ -1,9 +1,9 @@
-//! Conformance: does a gateway pass on requests and responses unchanged? Sends a table of requests to direct and to
-//! the gateway.
+//! Conformance: does a gateway pass on requests and responses unchanged? hoptax sends the same requests to direct and
+//! to the gateway.
 //!
-//! The gateway must answer as direct does, and the upstream must receive the client's request, except for headers
-//! that a hop may change ([`HOP_BY_HOP`]). Known differences of a gateway are listed in its pack under `differences`.
-//! A listed difference must occur.
+//! The gateway must answer as direct does. The upstream must receive the client's request unchanged, except for headers
+//! that a hop may change ([`HOP_BY_HOP`]). A pack lists the known differences of its gateway under `differences`. A
+//! listed difference must occur.
 
 mod cases;
 
@@ -21,7 +21,7 @@ use std::time::Duration;
 pub struct Seen {
     /// Name of the case.
     pub case: &'static str,
-    /// How the gateway differs from direct; absent if it does not.
+    /// How the gateway differs from direct; absent if both behave the same.
     pub difference: Option<String>,
 }
 
@@ -35,7 +35,7 @@ pub enum Mismatch {
         /// The difference.
         seen: String,
     },
-    /// Another difference than the pack lists.
+    /// A difference that is not the one in the pack's list.
     Otherwise {
         /// Name of the case.
         case: &'static str,
@@ -67,8 +67,8 @@ impl std::fmt::Display for Mismatch {
     }
 }
 
-/// Runs every case against `direct`, the built-in upstream, and a gateway in front of it; `timeout` applies to each
-/// response.
+/// Runs every case against `direct`, which is the built-in upstream, and against a gateway in front of it. `timeout` is
+/// the time limit for each response.
 ///
 /// # Errors
 /// If direct itself does not answer.
@@ -101,7 +101,8 @@ fn one(
     Ok(Seen { case: case.name, difference })
 }
 
-/// If direct's answer is the upstream's echo: how the received request differs from the sent one.
+/// How the request that the upstream received differs from the sent request. The outer `None` means that direct's
+/// answer is not the upstream's echo, so there is nothing to compare.
 fn seen_upstream(sent: &Sent, there: &Answer, here: &Answer) -> Option<Option<String>> {
     let echo = |answer: &Answer| {
         let value: serde_json::Value = serde_json::from_slice(&answer.body).ok()?;

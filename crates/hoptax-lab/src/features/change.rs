@@ -1,4 +1,4 @@
-//! How requests to a gateway differ from requests to direct.
+//! The differences between requests to a gateway and requests to direct.
 
 use super::credentials::{Consumer, Credentials};
 use super::names::{
@@ -14,19 +14,19 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Prefix of the name of a file whose lines are the credentials of several consumers.
+/// Start of the name of a file that holds the credentials of several consumers, one per line.
 const CREDENTIALS_FILE: &str = "hoptax-credentials";
 
-/// How requests to one gateway differ from those to direct.
+/// The differences between requests to one gateway and requests to direct.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Change {
     /// Headers to add.
     pub headers: Vec<(String, String)>,
     /// Prefix to add to every path.
     pub prefix: String,
-    /// TLS instead of plain connections.
+    /// Settings of TLS, if requests use TLS.
     pub tls: Option<TlsSpec>,
-    /// Files whose lines the headers' templates use.
+    /// Text of each file whose lines the headers' templates use, by the file's name.
     pub files: BTreeMap<String, String>,
     /// Whether the gateway must answer some requests with 429.
     pub expects_429: bool,
@@ -34,7 +34,7 @@ pub struct Change {
     pub features: Vec<Feature>,
     /// The gateway's access log, if it writes one.
     pub access_log: Option<PathBuf>,
-    /// Source of the headers' values; absent if no feature is on.
+    /// Source of the headers' values; absent if no feature is enabled.
     pub credentials: Option<Arc<Credentials>>,
 }
 
@@ -68,7 +68,8 @@ impl Change {
                 Feature::Cors => change.header("origin", CORS_ORIGIN),
                 Feature::Gzip => change.header("accept-encoding", "gzip"),
                 Feature::Routes { count, ask } => {
-                    // The gateway removes the rewritten prefix before or with the route's, so it comes first.
+                    // The gateway removes the rewritten prefix before the route's prefix, or together with it. So the
+                    // rewritten prefix comes first.
                     change.prefix.push_str(&route_prefix(place_of(*ask, *count)));
                 }
                 Feature::RateLimit { .. } => change.expects_429 |= feature.is_reachable_limit(),
@@ -83,7 +84,7 @@ impl Change {
         change
     }
 
-    /// How requests of authenticated clients differ from plain ones: with a token they send no certificate.
+    /// The change for clients that authenticate with `login`. Requests with a token send no client certificate.
     pub fn for_login(login: &Login, made: &Credentials) -> Self {
         let mut change = Self::default();
         change.add_token(login);
@@ -97,7 +98,7 @@ impl Change {
         change
     }
 
-    /// Adds the token, unless the requests carry another one.
+    /// Adds the token, unless the requests already carry another token.
     pub fn add_token(&mut self, login: &Login) {
         const HEADER: &str = "authorization";
         let shown = self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(HEADER));
@@ -111,13 +112,13 @@ impl Change {
         self.credentials.as_ref().map_or_else(|| text.to_owned(), |made| made.redact(text))
     }
 
-    /// A header with one of several values, chosen at random for each request.
+    /// Adds a header whose value is chosen at random from `values` for each request.
     fn credential(&mut self, name: &str, mut values: Vec<String>) {
         if let [only] = values.as_mut_slice() {
             self.header(name, only);
             return;
         }
-        // One file per header, because several features may add one.
+        // Each header has a file of its own, because several features may add such a header.
         let file = format!("{CREDENTIALS_FILE}-{name}");
         self.header(name, &format!("{{{{line {file}}}}}"));
         self.files.insert(file, values.join("\n") + "\n");
@@ -127,7 +128,7 @@ impl Change {
         self.headers.push((name.to_owned(), value.to_owned()));
     }
 
-    /// Applies the change to the generator's spec.
+    /// Applies the change to the generator's settings.
     pub fn apply(&self, spec: &mut LoadSpec) {
         self.apply_to(&mut spec.targets, &mut spec.files);
         if self.tls.is_some() {
@@ -140,7 +141,7 @@ impl Change {
         for target in targets {
             target.path.insert_str(0, &self.prefix);
             for (name, value) in &self.headers {
-                // A header of the plan takes precedence.
+                // If the plan sets this header itself, the plan's value is used.
                 if !target.headers.iter().any(|(typed, _)| typed.eq_ignore_ascii_case(name)) {
                     target.headers.push((name.clone(), value.clone()));
                 }

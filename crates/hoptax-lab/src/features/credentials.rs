@@ -1,4 +1,4 @@
-//! Keys, passwords, tokens and certificates of one run.
+//! Keys, passwords, tokens and certificates for one run.
 
 use super::names::{SERVER_NAME, TOKEN_ISSUER};
 use crate::login::Login;
@@ -18,7 +18,7 @@ use std::net::{IpAddr, Ipv4Addr};
 /// Bits of the RSA key that signs RS256 tokens.
 const RSA_BITS: usize = 2048;
 
-/// Shorter secrets are not redacted: they would match parts of words.
+/// Shorter secrets are not redacted, because they could match parts of ordinary words.
 const SHORTEST_SECRET: usize = 12;
 
 /// Expiry of tokens: the year 2100.
@@ -27,7 +27,7 @@ const TOKEN_EXPIRES: u64 = 4_102_444_800;
 /// A consumer that gateways accept.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Consumer {
-    /// Name, `consumer-00001`.
+    /// Name, such as `consumer-00001`.
     pub name: String,
     /// Key for `key-auth`.
     pub key: String,
@@ -51,21 +51,22 @@ pub struct Identity {
 /// All secrets of one run.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
-    /// At least one.
+    /// The consumers; at least one.
     pub consumers: Vec<Consumer>,
-    /// Secret that signs HS256 tokens, hexadecimal digits: the key is the text itself.
+    /// Secret that signs HS256 tokens, as hexadecimal digits. The digits themselves are the key; they are not decoded.
     pub jwt_secret: String,
     /// Key that signs RS256 tokens; absent unless a feature needs it.
     pub jwt_rsa: Option<RsaKey>,
     /// Certificate of the authority that signed all other certificates, PEM.
     pub authority: String,
-    /// Certificate of gateways and upstream.
+    /// Certificate of gateways and of the upstream.
     pub server: Identity,
     /// Certificate of the generator, for gateways that request one.
     pub client: Identity,
-    /// TLS settings for an upstream that already runs; absent if it is built in or plain.
+    /// TLS settings for an upstream that already runs; absent if that upstream uses no TLS, or if the upstream is built
+    /// in.
     pub upstream: Option<TlsSpec>,
-    /// Further secrets, from the plan's own files.
+    /// Further secrets, which come from files that the plan names.
     pub given: Vec<String>,
 }
 
@@ -89,7 +90,7 @@ impl std::fmt::Debug for Credentials {
 }
 
 impl Credentials {
-    /// Creates what `features` (of all gateways of a run) need.
+    /// Creates the credentials that `features` need. These are the features of all gateways of a run.
     ///
     /// # Errors
     /// If the system provides no random numbers, or a key cannot be created.
@@ -133,7 +134,7 @@ impl Credentials {
         })
     }
 
-    /// Adapts the credentials to an upstream that already runs: it accepts the plan's token only.
+    /// Adapts the credentials to an upstream that already runs: its TLS settings, and the only token that it accepts.
     #[must_use]
     pub fn with(mut self, login: &Login) -> Self {
         if let Some(token) = &login.token {
@@ -146,7 +147,7 @@ impl Credentials {
         self
     }
 
-    /// Constant placeholders, for this many consumers.
+    /// Credentials with constant placeholders for this many consumers.
     pub fn placeholders(consumers: usize) -> Self {
         let identity =
             |who: &str| Identity { certificate: format!("{who} certificate"), key: format!("{who} key") };
@@ -181,7 +182,7 @@ impl Credentials {
         super::passwords::redact_bcrypt(&redacted, REDACTED).into_owned()
     }
 
-    /// Every secret, in each form in which gateways write it.
+    /// Every secret, in each form in which gateways write secrets.
     pub fn secrets(&self) -> Vec<String> {
         let mut all = vec![
             self.jwt_secret.clone(),
@@ -204,19 +205,20 @@ impl Credentials {
             self.jwt_rsa.as_ref().map(|rsa| &rsa.private_pem),
         ];
         for key in keys.into_iter().flatten() {
-            // As in a file, and line by line for formats that indent it.
+            // Secrets as they are in the file, and each line alone, because some formats indent the lines.
             all.extend(key.lines().filter(|line| !line.starts_with("-----")).map(str::to_owned));
         }
         all.extend(self.given.iter().cloned());
         all.retain(|secret| secret.len() >= SHORTEST_SECRET);
-        // The longest first, because one secret may contain another.
+        // Sort the longest secrets first, because a secret may contain a shorter one.
         all.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         all
     }
 }
 
 impl Consumer {
-    /// Its line in a password file: SHA-1, which every gateway supports and which costs each about the same.
+    /// The consumer's line in a password file. The hash is SHA-1, which every gateway supports and which costs every
+    /// gateway about the same.
     pub fn htpasswd(&self) -> String {
         format!("{}:{{SHA}}{}", self.name, sha1_base64(&self.password))
     }
@@ -251,7 +253,7 @@ fn random_hex(bytes: usize) -> anyhow::Result<String> {
     Ok(drawn.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// A JSON Web Token (RFC 7519) for `subject`.
+/// Creates a JSON Web Token (RFC 7519) for `subject`.
 fn token(
     subject: &str,
     algorithm: &str,
@@ -282,7 +284,7 @@ fn sha1_base64(text: &str) -> String {
     STANDARD.encode(digest)
 }
 
-/// An authority, and the certificates that it signed for servers and for the client: ECDSA P-256.
+/// Creates an authority, and the certificates that it signs for servers and for the client: ECDSA P-256.
 fn certificates() -> anyhow::Result<(String, Identity, Identity)> {
     let mut params = CertificateParams::new(Vec::new())?;
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

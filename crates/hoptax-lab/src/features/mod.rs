@@ -1,8 +1,8 @@
 //! Features: the credentials of a run, the variables of templates, and the changes that features require in requests.
 //!
-//! Each run creates its own [`Credentials`] in memory. Files that contain them are in a gateway's private directory,
-//! which is removed with the gateway. No secret may appear in a report, a log excerpt or a record:
-//! [`Credentials::redact`] replaces secrets in every text that is kept.
+//! Each run creates its own [`Credentials`] in memory. Files that contain credentials are in a gateway's private
+//! directory, which is removed when the gateway stops. No secret may appear in a report, a log excerpt or a record:
+//! [`Credentials::redact`] replaces secrets in every text that hoptax keeps.
 
 mod change;
 mod credentials;
@@ -21,7 +21,7 @@ use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-/// Whether a gateway with these features receives files that only their owner may read.
+/// Whether a gateway with these features receives files that contain credentials.
 pub fn needs_credentials(features: &[Feature]) -> bool {
     features.iter().any(|feature| {
         feature.is_authentication()
@@ -29,7 +29,7 @@ pub fn needs_credentials(features: &[Feature]) -> bool {
     })
 }
 
-/// Writes the files that these features need below a gateway's directory, readable by their owner only.
+/// Writes the files that these features need into a gateway's directory. Only the owner may read them.
 ///
 /// # Errors
 /// If a file or its directory cannot be written.
@@ -47,7 +47,7 @@ pub fn write_files(features: &[Feature], made: &Credentials, directory: &Path) -
 /// Writes a file that only its owner may read.
 ///
 /// # Errors
-/// If it cannot be written.
+/// If the file cannot be written.
 pub fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
     let mut file =
         std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;

@@ -1,4 +1,4 @@
-//! Names that gateways, requests and verification share: headers, paths, prefixes.
+//! Names that gateways, requests and verification must agree on: headers, paths, prefixes.
 
 use hoptax_plan::{Feature, RoutePosition};
 
@@ -16,7 +16,7 @@ pub const REWRITTEN_PREFIX: &str = "/public";
 
 /// Header that header rewriting sets on requests.
 pub const REQUEST_SET: (&str, &str) = ("x-hoptax-set", "by-gateway");
-/// Header that it removes from requests; the generator sends it.
+/// Header that header rewriting removes from requests. The generator sends this header.
 pub const REQUEST_REMOVED: (&str, &str) = ("x-hoptax-remove", "by-client");
 /// Header that header rewriting sets on responses.
 pub const RESPONSE_SET: (&str, &str) = ("x-hoptax-answered", "by-gateway");
@@ -25,13 +25,13 @@ pub use hoptax_servers::upstream::{RESPONSE_REMOVED, TOKEN_REVIEW_PATH};
 /// Issuer of the tokens.
 pub const TOKEN_ISSUER: &str = "hoptax";
 
-/// Name in hoptax's certificates, for gateways and upstream; they are also valid for 127.0.0.1.
+/// Server name in hoptax's certificates for gateways and upstream. The certificates are also valid for 127.0.0.1.
 pub const SERVER_NAME: &str = "hoptax.test";
 
 /// The only cipher suite that clients offer, so that every gateway uses the same.
 pub const CIPHER_SUITE: &str = "TLS_AES_128_GCM_SHA256";
 
-/// Path prefix of the requested route; `None` if these features include no routes.
+/// Path prefix of the route that requests use; `None` if these features include no routes.
 pub fn asked_route(features: &[Feature]) -> Option<String> {
     features.iter().find_map(|feature| match feature {
         Feature::Routes { count, ask } => Some(route_prefix(place_of(*ask, *count))),
@@ -39,7 +39,7 @@ pub fn asked_route(features: &[Feature]) -> Option<String> {
     })
 }
 
-/// Index, from 0, of the requested route among `count` routes.
+/// Index, from 0, of the route that requests use, among `count` routes.
 pub fn place_of(ask: RoutePosition, count: u32) -> u32 {
     match ask {
         RoutePosition::First => 0,

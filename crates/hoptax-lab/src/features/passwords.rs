@@ -2,15 +2,15 @@
 
 use std::borrow::Cow;
 
-/// The lowest cost that bcrypt allows: 2^4 rounds. Even these take as long as hundreds of proxied requests; at a
-/// higher cost the result would measure only bcrypt.
+/// The lowest cost that bcrypt allows: 2^4 rounds. Even this cost takes as long as hundreds of proxied requests. With a
+/// higher cost, the result would show only the cost of bcrypt.
 const COST: u32 = 4;
 
-/// Length of a hash after its version and cost: 22 characters of salt, 31 of digest.
+/// Length of the part of a hash after version and cost: 22 characters of salt and 31 of digest.
 const LETTERS: usize = 22 + 31;
 
-/// `password` hashed with bcrypt. The salt is derived from the password, which is random and used in one run only. So
-/// the same password gives the same hash, and a configuration rendered twice is identical.
+/// Hashes `password` with bcrypt. The salt is derived from the password, which is random and used in one run only. So
+/// the same password always gives the same hash, and rendering a configuration twice gives identical files.
 ///
 /// # Errors
 /// If the password is too long or contains a zero byte.
@@ -21,8 +21,8 @@ pub fn bcrypt(password: &str) -> Result<String, bcrypt::BcryptError> {
     Ok(bcrypt::hash_with_salt(password, COST, salt)?.format_for_version(bcrypt::Version::TwoB))
 }
 
-/// `text` without the hashes of [`bcrypt`]. They are recognised by their form: hashing all passwords again would take
-/// seconds.
+/// `text` with all hashes of [`bcrypt`] replaced. Hashes are recognized by their form, because hashing all passwords
+/// again would take seconds.
 pub(super) fn redact_bcrypt<'a>(text: &'a str, instead: &str) -> Cow<'a, str> {
     let begin = format!("$2b${COST:02}$");
     if !text.contains(&begin) {

@@ -11,63 +11,66 @@ use hoptax_plan::{Feature, JwtAlgorithm};
 use serde::Serialize;
 use serde_json::json;
 
-/// Directory of keys and certificates in a gateway's directory.
+/// Folder for keys and certificates within a gateway's directory.
 const TLS_FOLDER: &str = "tls";
 
-/// Files for an upstream that already runs over TLS: the authority of its certificate, and the client certificate.
+/// Files for an upstream that already runs with TLS: the authority's certificate, and the client certificate.
 const UPSTREAM_AUTHORITY: &str = "upstream-authority.pem";
 const CLIENT_CERTIFICATE: &str = "upstream-client.pem";
 const CLIENT_KEY: &str = "upstream-client-key.pem";
 const CLIENT_BUNDLE: &str = "upstream-client-bundle.pem";
 
-/// The template variable `features`: for each feature `none`, or the values needed to render it.
+/// The template variable `features`. Each feature has the values needed to render it, or `none` if the feature is off.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct FeatureVariables {
-    /// `header`.
+    /// Value: `header`.
     pub key_auth: Option<serde_json::Value>,
-    /// `file`: path of a file with a line `name:{SHA}…` per user.
+    /// Value: `file`, the path of a file with a line `name:{SHA}…` for each user.
     pub basic_auth: Option<serde_json::Value>,
-    /// `algorithm`, `issuer`, `secret`, `secret_base64`, `secret_base64url`, `public_key` (PEM), `public_key_base64`,
-    /// `public_key_file`, `jwks` (JSON), `jwks_file`.
+    /// Values: `algorithm`, `issuer`, `secret`, `secret_base64`, `secret_base64url`, `public_key` (PEM),
+    /// `public_key_base64`, `public_key_file`, `jwks` (JSON), `jwks_file`.
     pub jwt: Option<serde_json::Value>,
-    /// `per_second`, `bites`.
+    /// Values: `per_second`; `bites`, true if requests can reach the limit.
     pub rate_limit: Option<serde_json::Value>,
-    /// Whether the feature `access-log` is on; the variable `access_log` is the path.
+    /// Whether the feature `access-log` is on. The path of the log is in the variable `access_log`.
     pub access_log: bool,
-    /// `certificate`, `key`, `bundle` (both in one file): paths; `certificate_pem`, `key_pem`: their texts;
-    /// `cipher_suite`, `server_name`.
+    /// Paths: `certificate`, `key`, `bundle` (certificate and key in one file). Texts: `certificate_pem`, `key_pem`.
+    /// Names: `cipher_suite`, `server_name`.
     pub tls: Option<serde_json::Value>,
-    /// `authority`: path of the certificate that signed clients' certificates; `authority_pem`: its text.
+    /// Values: `authority`, the path of the certificate that signed the clients' certificates; `authority_pem`, its
+    /// text.
     pub mtls: Option<serde_json::Value>,
-    /// `authority`: path; `server_name`: name in the upstream's certificate; `external`: whether the upstream already
-    /// runs, and may support TLS 1.2 only; if it requires a client certificate, the paths `certificate`, `key` and
-    /// `bundle` (both in one). The variable `upstreams` then holds TLS ports.
+    /// Values: `authority`, a path; `server_name`, the name in the upstream's certificate; `external`, true if the
+    /// upstream was already running, so that it may support TLS 1.2 only. If the upstream requires a client
+    /// certificate, there are also the paths `certificate`, `key` and `bundle` (both in one file). With this feature,
+    /// the variable `upstreams` holds the TLS ports.
     pub upstream_tls: Option<serde_json::Value>,
-    /// `request_set`, `request_removed`, `response_set`, `response_removed`: each has `name`; those that set also
-    /// have `value`.
+    /// Values: `request_set`, `request_removed`, `response_set`, `response_removed`. Each has a `name`; `request_set`
+    /// and `response_set` also have a `value`.
     pub header_rewrite: Option<serde_json::Value>,
-    /// `prefix`: removed from paths.
+    /// Value: `prefix`, which the gateway removes from paths.
     pub path_rewrite: Option<serde_json::Value>,
-    /// `origin`, `methods`, `headers`, `max_age`.
+    /// Values: `origin`, `methods`, `headers`, `max_age`.
     pub cors: Option<serde_json::Value>,
-    /// `level`, `types`, `least` (smallest body to compress, bytes).
+    /// Values: `level`; `types`; `least`, the smallest body to compress, in bytes.
     pub gzip: Option<serde_json::Value>,
-    /// `header`.
+    /// Value: `header`.
     pub request_id: Option<serde_json::Value>,
-    /// `addresses`: networks that are allowed.
+    /// Value: `addresses`, the networks that are allowed.
     pub ip_allow: Option<serde_json::Value>,
-    /// Path prefixes of all routes; empty: one route for everything.
+    /// Path prefixes of all routes. If empty, there is one route for all paths.
     pub routes: Vec<String>,
-    /// Accepted consumers: `name`, `key`, `password`, `htpasswd`; empty unless a feature needs them.
+    /// Accepted consumers, each with `name`, `key`, `password`, `htpasswd`. Empty unless a feature needs consumers.
     pub consumers: Vec<serde_json::Value>,
-    /// Whether the feature `round-robin` is on; `upstreams` holds the instances.
+    /// Whether the feature `round-robin` is on. The instances are in the variable `upstreams`.
     pub round_robin: bool,
-    /// `path` at the upstream; `cache_s`: seconds, 0 for no cache.
+    /// Values: `path`, the path of reviews at the upstream; `cache_s`, seconds for which reviews are cached, 0 for no
+    /// cache.
     pub token_review: Option<serde_json::Value>,
 }
 
 impl FeatureVariables {
-    /// The variables for `features`; `directory` is the gateway's.
+    /// Creates the variables for `features`. `directory` is the gateway's directory.
     pub fn new(features: &[Feature], made: &Credentials, directory: &str) -> Self {
         let mut all = Self::default();
         let file = |name: &str| format!("{directory}/{TLS_FOLDER}/{name}");
@@ -150,7 +153,7 @@ fn upstream_that_runs(tls: &TlsSpec, file: &dyn Fn(&str) -> String) -> serde_jso
     values
 }
 
-/// Files that a gateway needs for TLS to an upstream that already runs.
+/// Files that a gateway needs to connect with TLS to an upstream that already runs.
 fn files_for(tls: &TlsSpec) -> Vec<(&'static str, String)> {
     let mut all = Vec::new();
     if let Verify::Authorities(pem) = &tls.verify {

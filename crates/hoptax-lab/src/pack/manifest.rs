@@ -1,87 +1,90 @@
-//! `gateway.yaml`: a pack's description of its gateway, as typed.
+//! The types of `gateway.yaml`, a pack's description of its gateway, before any value is interpreted.
 //!
-//! `docs/reference/packs.md` describes every key; a test compares the two. Strings marked *template* may use the
-//! variables of [`crate::render::Variables`].
+//! `docs/reference/packs.md` describes every key, which a test checks. Strings that are called *template* below may use
+//! the variables of [`crate::render::Variables`].
 
 use hoptax_plan::selector::SelectorKind;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// A whole `gateway.yaml`.
+/// The content of a `gateway.yaml`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// Name in plans; same as the folder's.
+    /// Name of the gateway in plans; the same as the folder's name.
     pub name: String,
-    /// One line of description.
+    /// Description of the gateway in one line.
     pub summary: String,
     /// The gateway's web site.
     #[serde(default)]
     pub homepage: Option<String>,
-    /// Name of its program.
+    /// Name of the gateway's program.
     pub binary: String,
-    /// Files that it requires, by name for templates: each with its possible paths.
+    /// Files that the gateway requires. Each has a name for templates, and a list of its possible paths.
     #[serde(default)]
     pub needs: BTreeMap<String, Vec<String>>,
-    /// How to get its version.
+    /// How to get the gateway's version.
     pub version: VersionCommand,
-    /// Installation commands by distribution or package manager; `note`: free text.
+    /// Installation commands by distribution or package manager. The key `note` is free text.
     #[serde(default)]
     pub install: BTreeMap<String, String>,
-    /// A project in the pack's folder that builds the gateway, if there is no package.
+    /// A project in the pack's folder that builds the gateway, for gateways that have no package.
     #[serde(default)]
     pub build: Option<Build>,
-    /// Version and date of the last real run of this pack; absent for a pack written from documentation alone.
+    /// Version and date of the last time that this pack was tested with its gateway. Absent for a pack that was only
+    /// written from documentation.
     #[serde(default)]
     pub last_run_for_real: Option<LastRun>,
-    /// Files to render before the start.
+    /// Files to render before the gateway starts.
     #[serde(default)]
     pub files: Vec<FileTemplate>,
-    /// Command and arguments, templates; an argument that renders to nothing is left out.
+    /// Command and arguments. Each is a template; an argument that renders to an empty text is left out.
     pub start: Vec<String>,
     /// Environment variables; values are templates.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
-    /// How to start it in a container; absent if no image is known.
+    /// How to start the gateway in a container; absent if no image is known.
     #[serde(default)]
     pub docker: Option<DockerStart>,
-    /// How to stop it.
+    /// How to stop the gateway.
     #[serde(default)]
     pub stop: Stop,
-    /// How a running gateway reloads its configuration; absent if it cannot, then `unsupported.reload` may say why.
+    /// How a running gateway reloads its configuration. Absent if it cannot; `unsupported.reload` can then give the
+    /// reason.
     #[serde(default)]
     pub reload: Option<Reload>,
-    /// When it is ready.
+    /// How to find out that the gateway is ready.
     pub ready: Ready,
-    /// How it writes an access log; absent if it cannot, then `unsupported` says why.
+    /// Where the gateway writes its access log. Absent if it has none; `unsupported` then gives the reason.
     #[serde(default)]
     pub access_log: Option<AccessLogTo>,
-    /// Its descriptor limits.
+    /// How many descriptors the gateway needs, and for which processes a limit holds.
     #[serde(default)]
     pub limits: Limits,
-    /// Whether it has no setting for its parallelism. In the profile `equalised` it is then limited to as many CPUs
-    /// as other gateways have workers.
+    /// Whether the gateway has no setting for its parallelism. In the profile `equalised` such a gateway is limited to
+    /// as many CPUs as other gateways have workers.
     #[serde(default)]
     pub held_to_cpus: bool,
     /// The gateway's own counters, read before and after each trial.
     #[serde(default)]
     pub counters: Vec<CounterSpec>,
-    /// Features that it supports.
+    /// Features that the gateway supports.
     #[serde(default)]
     pub features: Vec<String>,
-    /// Alternative configurations of the gateway; a plan selects one, by default the first. Empty: no variants.
+    /// Alternative configurations of the gateway. A plan selects one; the first is the default. Empty if there is only
+    /// one configuration.
     #[serde(default)]
     pub variants: Vec<String>,
-    /// Ports of a sidecar that intercepts traffic without any change to application or client.
+    /// Ports of a sidecar, which intercepts traffic without any change to application or client.
     #[serde(default)]
     pub intercept: Option<Intercept>,
-    /// Unsupported features, `workers` or `access_log`, each with the reason.
+    /// The reason for each unsupported feature, and for `workers` and `access_log` if they are unsupported.
     #[serde(default)]
     pub unsupported: BTreeMap<String, String>,
-    /// Known differences of its responses from direct's, in the words of `hoptax conform`.
+    /// Known differences between the gateway's responses and direct's, in the words of `hoptax conform`.
     #[serde(default)]
     pub differences: Vec<Difference>,
-    /// Settings that differ from the shipped ones.
+    /// Settings that differ from the gateway's shipped ones.
     #[serde(default)]
     pub settings: Settings,
 }
@@ -96,69 +99,70 @@ pub struct Difference {
     pub what: String,
     /// The reason.
     pub reason: String,
-    /// Whether it does not always occur, such as after a race within the gateway.
+    /// Whether the difference does not always occur, for example because it depends on a race within the gateway.
     #[serde(default)]
     pub sometimes: bool,
 }
 
-/// How to get the version.
+/// How to get the gateway's version.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VersionCommand {
-    /// Command and arguments, templates with the variable `binary` only.
+    /// Command and arguments. Each is a template that can use only the variable `binary`.
     pub command: Vec<String>,
-    /// Regular expression for its output; the first group is the version.
+    /// Regular expression for the command's output. Its first group is the version.
     pub pattern: String,
 }
 
-/// A project in the pack's folder. `scripts/gateways-extra.sh` builds it once, into the tools directory.
+/// A project in the pack's folder that builds the gateway. `scripts/gateways-extra.sh` builds it once and installs the
+/// result in the tools directory.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Build {
-    /// Its folder within the pack; contains [`super::BUILD_SCRIPT`].
+    /// Folder of the project within the pack; it contains [`super::BUILD_SCRIPT`].
     pub folder: String,
-    /// Programs needed to build and run it.
+    /// Programs that are needed to build and run the gateway.
     #[serde(default)]
     pub needs: Vec<String>,
 }
 
-/// The last real run of a pack.
+/// The last time that a pack was tested with its gateway.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct LastRun {
-    /// The gateway's version.
+    /// Version of the gateway in this test.
     pub version: String,
-    /// Day, `YYYY-MM-DD`.
+    /// Day of the test, `YYYY-MM-DD`.
     pub date: String,
 }
 
-/// A file to render before the start.
+/// A file to render before the gateway starts.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileTemplate {
-    /// File in the pack's folder.
+    /// Name of the template in the pack's folder.
     pub template: String,
-    /// Path in the gateway's working directory.
+    /// Path of the rendered file in the gateway's working directory.
     pub to: String,
 }
 
-/// How to start the gateway in a container. It uses the host's network, and its directories have the same paths as on
-/// the host, so the same configuration serves both drivers.
+/// How to start the gateway in a container. The container uses the host's network, and its directories have the same
+/// paths as on the host. So the same configuration works with and without a container.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DockerStart {
     /// The image, with its tag.
     pub image: String,
-    /// The program in the image, for the variable `binary`; by default the manifest's `binary`.
+    /// The program in the image, used as the variable `binary`. The default is the manifest's `binary`.
     #[serde(default)]
     pub program: Option<String>,
-    /// Command and arguments, templates; by default the manifest's `start`.
+    /// Command and arguments; each is a template. The default is the manifest's `start`.
     #[serde(default)]
     pub start: Option<Vec<String>>,
-    /// Environment variables that replace the manifest's of the same name; values are templates.
+    /// Environment variables. They replace variables of the same name in the manifest. Values are templates.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
-    /// Dockerfile in the pack's folder, if nobody publishes an image.
+    /// Dockerfile in the pack's folder, for gateways without a published image.
     #[serde(default)]
     pub dockerfile: Option<String>,
 }
@@ -167,9 +171,9 @@ pub struct DockerStart {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Stop {
-    /// Name of the signal.
+    /// Name of the signal that asks the gateway to stop.
     pub signal: String,
-    /// Time until it is killed.
+    /// Time after the signal until the gateway is killed.
     pub grace: String,
 }
 
@@ -179,17 +183,17 @@ impl Default for Stop {
     }
 }
 
-/// How the gateway reloads its configuration after its files were replaced; exactly one key.
+/// How the gateway reloads its configuration after its files were replaced. Exactly one key is set.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Reload {
-    /// Name of a signal to send to the started process.
+    /// Name of a signal to send to the gateway's first process.
     pub signal: Option<String>,
-    /// Command and arguments, templates; runs in the gateway's directory.
+    /// Command and arguments; each is a template. The command runs in the gateway's directory.
     pub command: Option<Vec<String>>,
     /// A request to the admin port.
     pub request: Option<ReloadRequest>,
-    /// `true`: the gateway watches its files and reloads by itself.
+    /// `true` if the gateway watches its files and reloads them by itself.
     pub watched: Option<bool>,
 }
 
@@ -199,26 +203,27 @@ pub struct Reload {
 pub struct ReloadRequest {
     /// Method.
     pub method: String,
-    /// Path, template.
+    /// Path; a template.
     pub path: String,
 }
 
-/// When the gateway is ready: it answers this request with this status, and accepts connections on its main port.
+/// When the gateway is ready: it must respond to this request with this status, and accept connections on its main
+/// port.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ready {
-    /// Path, template.
+    /// Path; a template.
     pub path: String,
-    /// Port for the request.
+    /// Port that receives the request.
     #[serde(default)]
     pub port: ReadyPort,
     /// Status that means ready.
     #[serde(default = "ok")]
     pub status: u16,
-    /// Status that means ready if that port uses TLS: the response to a request without TLS.
+    /// Status that means ready if the port uses TLS. The request itself is sent without TLS.
     #[serde(default)]
     pub tls_status: Option<u16>,
-    /// Longest wait.
+    /// Longest time to wait until the gateway is ready.
     #[serde(default = "ten_seconds")]
     pub timeout: String,
 }
@@ -231,7 +236,7 @@ fn ten_seconds() -> String {
     "10s".into()
 }
 
-/// Port for the readiness request.
+/// Port that receives the readiness request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ReadyPort {
@@ -248,17 +253,17 @@ pub enum ReadyPort {
 pub enum AccessLogTo {
     /// The gateway opens the file named by the variable `access_log`.
     File,
-    /// It writes to its standard output, which is redirected to that file.
+    /// The gateway writes to its standard output, which is redirected to that file.
     Stdout,
 }
 
-/// Descriptor limits of the gateway.
+/// The gateway's need for descriptors, and its limit.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// Descriptors per proxied connection: 2 for most gateways (client and upstream).
+    /// Descriptors that each proxied connection needs: 2 for most gateways (client and upstream).
     pub descriptors_per_connection: u32,
-    /// Scope of the limit.
+    /// Which processes share one limit.
     pub per: LimitPer,
 }
 
@@ -268,13 +273,13 @@ impl Default for Limits {
     }
 }
 
-/// Scope of a descriptor limit.
+/// Which processes share one descriptor limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LimitPer {
-    /// One process has all connections.
+    /// One process has all connections, so its limit holds for all of them.
     Process,
-    /// Each worker is a process with its own limit.
+    /// Each worker is a process, with a limit of its own.
     Worker,
 }
 
@@ -292,42 +297,42 @@ pub struct Intercept {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CounterSpec {
-    /// Name in records and findings; once per pack.
+    /// Name in records and findings; unique within the pack.
     pub name: String,
-    /// Where to read it.
+    /// Where to read the counter.
     #[serde(default)]
     pub from: CounterFrom,
     /// Path on the admin port, or file name in the log directory.
     pub path: String,
     /// Format of the source.
     pub kind: SelectorKind,
-    /// Position of the number; the syntax depends on `kind`.
+    /// Selects the number in the source; the syntax depends on `kind`.
     pub select: String,
-    /// A number to subtract, same syntax.
+    /// Selects a number to subtract, with the same syntax as `select`.
     #[serde(default)]
     pub minus: Option<String>,
-    /// Whether growth means that a limit was hit.
+    /// Whether growth of the counter means that the gateway reached a limit.
     #[serde(default)]
     pub overflow: bool,
-    /// What it counts, in words that follow a number: `requests refused by …`.
+    /// What the counter counts, in words that follow a number: `requests refused by …`.
     pub meaning: String,
-    /// How to lift the limit.
+    /// How to raise the limit that was reached.
     #[serde(default)]
     pub advice: Option<String>,
 }
 
-/// Source of a counter.
+/// Where a counter is read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CounterFrom {
-    /// On the admin port.
+    /// In a response on the admin port.
     #[default]
     Admin,
-    /// In a log: counts lines.
+    /// In a log file, where matching lines are counted.
     Log,
 }
 
-/// Settings that differ from the shipped ones, by profile and feature.
+/// Settings that differ from the gateway's shipped ones, by profile and feature.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
@@ -335,7 +340,7 @@ pub struct Settings {
     pub stock: Vec<SettingText>,
     /// In the equalised profile.
     pub equalised: Vec<SettingText>,
-    /// Settings of a feature, in both profiles.
+    /// Settings for each feature, in both profiles.
     pub features: BTreeMap<String, Vec<SettingText>>,
 }
 
@@ -343,8 +348,9 @@ pub struct Settings {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SettingText {
-    /// As written in the gateway's configuration; template. Left out if it renders to nothing.
+    /// The setting as written in the gateway's configuration. It is a template, and is left out if it renders to an
+    /// empty text.
     pub setting: String,
-    /// Reason for the difference.
+    /// Why the setting differs.
     pub reason: String,
 }

@@ -6,15 +6,15 @@ use manifest::Manifest;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// A folder with this file is a pack.
+/// Name of the file that makes a folder a pack.
 pub const MANIFEST: &str = "gateway.yaml";
 
 /// An error in a pack, and its position.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct PackError {
-    /// The file.
+    /// The file that contains the error.
     pub file: String,
-    /// Line, from 1, if known.
+    /// Line number from 1, if known.
     pub line: Option<usize>,
     /// The error.
     pub message: String,
@@ -46,26 +46,26 @@ pub struct Pack {
     pub(crate) manifest: Manifest,
     /// Text of `gateway.yaml`.
     pub(crate) text: String,
-    /// The other files of its folder, by path in it.
+    /// The other files of the pack's folder, by their path in that folder.
     pub(crate) files: BTreeMap<String, String>,
-    /// Name of its folder in errors.
+    /// Path of the pack's folder, as errors show it.
     pub(crate) folder: String,
     /// The selected variant; absent if the pack has none.
     pub(crate) variant: Option<String>,
 }
 
 impl Pack {
-    /// The selected variant: the first one by default; `None` if the pack has none.
+    /// The selected variant, by default the first one; `None` if the pack has no variants.
     pub fn variant(&self) -> Option<&str> {
         self.variant.as_deref()
     }
 
-    /// The pack in each of its variants.
+    /// Copies of the pack, one for each of its variants.
     pub(crate) fn variants(&self) -> impl Iterator<Item = Self> + '_ {
         self.manifest.variants.iter().map(|variant| Self { variant: Some(variant.clone()), ..self.clone() })
     }
 
-    /// Name in plans.
+    /// Name of the pack in plans.
     pub fn name(&self) -> &str {
         &self.manifest.name
     }
@@ -104,18 +104,19 @@ impl Pack {
         Ok(folder)
     }
 
-    /// Path of one of its files, for errors.
+    /// Path of one of the pack's files, as errors show it.
     pub fn path_of(&self, file: &str) -> String {
         format!("{}/{file}", self.folder)
     }
 
-    /// Line of `gateway.yaml` where `text` first occurs; 1 if it is escaped or folded there.
+    /// Line of `gateway.yaml` where `text` first occurs. Returns 1 if the text is not found because it is escaped or
+    /// folded there.
     pub(crate) fn line_of(&self, text: &str) -> usize {
         self.find(text).unwrap_or(1)
     }
 
-    /// Position of a key of `gateway.yaml`, such as `gateways/nginx/gateway.yaml:18`; only the file if the key is in
-    /// braces or quoted.
+    /// Position of a key in `gateway.yaml`, such as `gateways/nginx/gateway.yaml:18`. Without the line if the key is in
+    /// braces or quoted, because it is not found then.
     pub fn place_of(&self, key: &str) -> String {
         let file = self.path_of(MANIFEST);
         let begins =
@@ -131,12 +132,12 @@ impl Pack {
         self.text.find(first).map(|at| self.text[..at].matches('\n').count() + 1)
     }
 
-    /// An error on the line of `gateway.yaml` that contains `near`.
+    /// Creates an error on the line of `gateway.yaml` that contains `near`.
     pub(crate) fn refuse(&self, near: &str, message: String, help: Option<String>) -> PackError {
         PackError { file: self.path_of(MANIFEST), line: self.find(near), message, help }
     }
 
-    /// Path of each file that it requires; the first possible path if the file is missing.
+    /// Path of each file that the gateway requires. For a missing file this is its first possible path.
     pub fn needed(&self) -> BTreeMap<String, String> {
         let is_there = |place: &String| Path::new(place).exists();
         let place = |(name, places): (&String, &Vec<String>)| {
@@ -147,7 +148,7 @@ impl Pack {
     }
 }
 
-/// `a, b and c`; `nothing` for none.
+/// Joins names to `a, b and c`; returns `nothing` if there are none.
 pub(crate) fn list(names: &[&str]) -> String {
     match names {
         [] => "nothing".to_owned(),

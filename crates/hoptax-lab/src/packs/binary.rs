@@ -1,4 +1,4 @@
-//! Whether a gateway is installed, and its version.
+//! Finds out whether a gateway is installed, and its version.
 
 use crate::docker::{self, Container};
 use crate::pack::{Pack, PackError};
@@ -8,22 +8,24 @@ use hoptax_plan::PackDriver;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Time limit for a version command; some start a virtual machine first.
+/// Time limit for a version command. Some of these commands start a virtual machine first.
 const VERSION_BOUND: Duration = Duration::from_secs(60);
 
-/// Absolute path of the pack's program, if it and all required files are installed.
+/// Absolute path of the pack's program; `None` if the program or a required file is missing.
 pub fn find(pack: &Pack) -> Option<PathBuf> {
     find_in(&pack.manifest().binary, &search_path()).filter(|_| lacking(pack).is_none())
 }
 
-/// The possible paths of a required file that is missing, if the program itself is installed.
+/// The possible paths of a required file that is missing. `None` if nothing is missing, or if the program itself is not
+/// installed.
 pub fn lacking(pack: &Pack) -> Option<&[String]> {
     find_in(&pack.manifest().binary, &search_path())?;
     let mut needs = pack.manifest().needs.values();
     needs.find(|places| !places.iter().any(|place| Path::new(place).exists())).map(Vec::as_slice)
 }
 
-/// The program's version; `None` if it does not start, takes too long or prints something else.
+/// The program's version. `None` if the program does not start, takes too long, or prints something that the pack's
+/// pattern does not match.
 ///
 /// # Errors
 /// If the pack's version command cannot be rendered.
@@ -35,7 +37,7 @@ pub fn version(pack: &Pack, binary: &Path) -> Result<Option<String>, PackError> 
     Ok(version.map(|version| version.as_str().to_owned()))
 }
 
-/// How to install the pack's gateway, one line per way; docker is the last.
+/// How to install the pack's gateway: one line for each way, docker last.
 pub fn how_to_install(pack: &Pack) -> Vec<String> {
     let manifest = pack.manifest();
     let built = manifest.build.iter().map(|build| match build.needs.as_slice() {
@@ -51,7 +53,8 @@ pub fn how_to_install(pack: &Pack) -> Vec<String> {
     ways
 }
 
-/// What is missing to run a gateway of this pack, one line per way to install it; empty: nothing.
+/// How to get what a gateway of this pack still needs: one line for each way to install it. Empty if nothing is
+/// missing.
 pub fn missing(pack: &Pack, driver: &PackDriver) -> Vec<String> {
     match driver {
         PackDriver::Process if find(pack).is_some() => Vec::new(),

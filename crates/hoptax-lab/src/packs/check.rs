@@ -1,4 +1,4 @@
-//! Checks of a pack: everything that can be checked without starting its gateway.
+//! Checks of a pack that do not need its gateway to run.
 
 use crate::conformance::{CASES, Case};
 use crate::counters;
@@ -11,16 +11,16 @@ use hoptax_plan::units;
 use hoptax_plan::units::nearest;
 use hoptax_plan::{Feature, PlanErrors, Profile, check_image, read_as, variant_name};
 
-/// Script that builds the gateway of a pack's project; its argument is the target directory.
+/// Name of the script that builds the gateway of a pack's project. Its argument is the target directory.
 pub const BUILD_SCRIPT: &str = "build.sh";
 
-/// Names with another meaning in plans.
+/// Names that packs cannot have, because plans use them for something else.
 const RESERVED: [&str; 4] = ["direct", "external", "hop-l4", "hop-l7"];
 
-/// Parses `gateway.yaml` as plans are parsed: errors have line, column and a caret.
+/// Parses `gateway.yaml` in the same way as a plan, so that errors have a line, a column and a caret.
 pub(super) fn parse(file: &str, text: &str) -> Result<Manifest, PackError> {
     let named = |errors: PlanErrors| PackError {
-        // The errors contain the position.
+        // The errors contain the position already.
         file: String::new(),
         line: None,
         message: errors.to_string(),
@@ -29,8 +29,8 @@ pub(super) fn parse(file: &str, text: &str) -> Result<Manifest, PackError> {
     read_as(file, text).map_err(named)
 }
 
-/// Checks what the types do not enforce, and renders the pack with sample values: this finds wrong templates before
-/// anything starts.
+/// Checks the rules that the types do not enforce, and renders the pack with sample values. So errors in templates are
+/// found before anything starts.
 pub(super) fn check(pack: &Pack) -> Result<(), PackError> {
     check_name(pack)?;
     check_version(pack)?;
@@ -50,7 +50,7 @@ pub(super) fn check(pack: &Pack) -> Result<(), PackError> {
         for access_log in [None, log] {
             let bare = std::iter::once(Vec::new());
             for features in bare.chain(offered.iter().map(|feature| feature.to_vec())) {
-                // Only the start differs in a container, so it is checked once, without features.
+                // In a container only the start command differs. So the container is checked once, without features.
                 let special = pack.manifest().docker.is_some() && features.is_empty();
                 let ways = || [false, true].into_iter().take(1 + usize::from(special));
                 for (variant, container) in variants(pack)
@@ -95,7 +95,7 @@ fn check_variants(pack: &Pack) -> Result<(), PackError> {
     Ok(())
 }
 
-/// Each supported feature, with the features that it needs, for rendering.
+/// Each supported feature, together with the features that it needs, for rendering.
 fn check_features(pack: &Pack) -> Result<Vec<Vec<Feature>>, PackError> {
     let feature = |name: &String| match Feature::with_defaults(name) {
         Some(Feature::Mtls) => Ok(vec![Feature::Tls, Feature::Mtls]),
@@ -199,7 +199,7 @@ fn check_files(pack: &Pack) -> Result<(), PackError> {
 
 fn check_build(pack: &Pack) -> Result<(), PackError> {
     let Some(build) = &pack.manifest().build else { return Ok(()) };
-    // Both become words in a list of a shell script.
+    // The folder and the names of programs become words in a list of a shell script.
     let is_word = |text: &str| {
         !text.is_empty()
             && text.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.+".contains(letter))
@@ -305,7 +305,7 @@ fn check_reload(pack: &Pack) -> Result<(), PackError> {
 fn check_counters(pack: &Pack) -> Result<(), PackError> {
     let mut names = std::collections::BTreeSet::new();
     for counter in &pack.manifest().counters {
-        // A short text such as a path may occur several times. With its key in front the right line is found.
+        // A short text, such as a path, may occur several times. Together with its key, the right line is found.
         let refuse = |key: &str, value: &str, message: String, help: String| {
             let near = format!("{key}: {value}");
             let near = if pack.find(&near).is_some() { near } else { value.to_owned() };

@@ -1,6 +1,6 @@
-//! Packs: descriptions of gateways as data, one folder each (`gateways/<name>/`).
+//! Packs: descriptions of gateways as data. Each pack is a folder, `gateways/<name>/`.
 //!
-//! The project's packs are embedded in the binary. Packs of a directory given with `--packs` are added, and replace
+//! The project's packs are embedded in the binary. The directory given with `--packs` can add packs, and can replace
 //! embedded packs of the same name.
 
 pub mod binary;

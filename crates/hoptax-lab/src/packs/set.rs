@@ -1,4 +1,4 @@
-//! The available packs: those embedded in the binary, and those of a directory.
+//! The available packs: those embedded in the binary, and those in the user's directory.
 
 use super::check;
 use crate::pack::{MANIFEST, Pack, PackError};
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Folders of build results, which are not part of a pack.
+/// Folders with build results, which are not part of a pack.
 const MADE: [&str; 2] = ["node_modules", "target"];
 
 /// Most files of a pack; a folder with more is not a pack.
@@ -17,17 +17,17 @@ const MOST_FILES: usize = 10_000;
 
 static EMBEDDED: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../gateways");
 
-/// Reads a pack from its texts; `folder` is its path, which ends with the pack's name.
+/// Reads a pack from the texts of its files. `folder` is the pack's path, which ends with the pack's name.
 ///
 /// # Errors
-/// If `gateway.yaml` or a template is wrong or missing; says where.
+/// If `gateway.yaml` or a template is wrong or missing. The error contains the position.
 pub fn parse(folder: &str, text: String, files: BTreeMap<String, String>) -> Result<Pack, PackError> {
     let pack = read(folder, text, files)?;
     check::check(&pack)?;
     Ok(pack)
 }
 
-/// The same, without checking the templates.
+/// As [`parse`], but without checking the templates.
 fn read(folder: &str, text: String, files: BTreeMap<String, String>) -> Result<Pack, PackError> {
     let file = format!("{folder}/{MANIFEST}");
     let manifest = check::parse(&file, &text)?;
@@ -44,10 +44,10 @@ pub struct PackSet {
 }
 
 impl PackSet {
-    /// The embedded packs, and those of `directory`, which take precedence.
+    /// Loads the embedded packs and the packs in `directory`, which take precedence.
     ///
     /// # Errors
-    /// If the directory cannot be read, or one of its packs is wrong; says where.
+    /// If the directory cannot be read, or one of its packs is wrong. The error contains the position.
     pub fn load(directory: Option<&Path>) -> Result<Self, PackError> {
         let mut packs = BTreeMap::new();
         for folder in EMBEDDED.dirs() {
@@ -64,12 +64,12 @@ impl PackSet {
         Ok(Self { packs, variants })
     }
 
-    /// The pack of this name, or of `pack@variant`.
+    /// The pack with this name, which can be `pack@variant`.
     pub fn get(&self, name: &str) -> Option<&Pack> {
         self.packs.get(name).or_else(|| self.variants.get(name))
     }
 
-    /// Names of all packs, in order.
+    /// Names of all packs, in alphabetical order.
     pub fn names(&self) -> Vec<&str> {
         self.packs.keys().map(String::as_str).collect()
     }
@@ -79,7 +79,7 @@ impl PackSet {
         self.packs.values()
     }
 
-    /// What the plan parser needs: each pack's name and features.
+    /// The name, features and other facts of each pack that the plan parser needs.
     pub fn infos(&self) -> Vec<PackInfo> {
         let info = |pack: &Pack| PackInfo {
             name: pack.name().to_owned(),
@@ -149,7 +149,7 @@ fn read_directory(directory: &Path) -> Result<Vec<Pack>, PackError> {
     Ok(packs)
 }
 
-/// Texts of all files below a folder, by their path in it; files that are not text are skipped, as they cannot be
+/// Texts of all files below a folder, by their path in it. Files that are not text are skipped, because they cannot be
 /// templates.
 fn read_files(folder: &Path) -> std::io::Result<BTreeMap<String, String>> {
     let mut files = BTreeMap::new();
@@ -159,7 +159,8 @@ fn read_files(folder: &Path) -> std::io::Result<BTreeMap<String, String>> {
         for entry in std::fs::read_dir(&next)? {
             let path = entry?.path();
             if path.is_dir() {
-                // Skip links, which may lead outside or in circles, and hidden files such as `.git`.
+                // Skip links, because they may lead outside the folder or in circles. Also skip hidden files such as
+                // `.git`.
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
                 if !path.is_symlink() && !name.starts_with('.') && !MADE.contains(&name.as_ref()) {
                     folders.push(path);
@@ -180,7 +181,7 @@ fn read_files(folder: &Path) -> std::io::Result<BTreeMap<String, String>> {
                 Ok(text) => {
                     files.insert(name, text);
                 }
-                // A binary or an archive.
+                // The file is not text, but for example a program or an archive.
                 Err(error) if error.kind() == ErrorKind::InvalidData => {}
                 Err(error) if error.kind() == ErrorKind::FileTooLarge => {
                     if begins_as_text(&path)? {
@@ -196,7 +197,7 @@ fn read_files(folder: &Path) -> std::io::Result<BTreeMap<String, String>> {
 
 fn begins_as_text(path: &Path) -> std::io::Result<bool> {
     let (bytes, _) = bounded::read_beginning(path, 1024)?;
-    // A character that is cut at the end is no error.
+    // An incomplete character at the end is not an error.
     Ok(std::str::from_utf8(&bytes).map_or_else(|error| error.error_len().is_none(), |_| true)
         && !bytes.contains(&0))
 }

@@ -1,4 +1,4 @@
-//! The built-in upstream and hops: this binary, started with another verb.
+//! The built-in upstream and hops. They are this binary, started with another subcommand.
 
 use super::driver::{ProcessDriver, failed_to_start};
 use super::service::{Started, how};
@@ -21,10 +21,10 @@ use std::net::SocketAddr;
 use std::process::ChildStdout;
 use std::time::Duration;
 
-/// Time limit for the ready line. It takes milliseconds; the limit is for busy machines.
+/// Time limit for the ready line. The line usually appears within milliseconds; the limit is for busy machines.
 const READY_BOUND: Duration = Duration::from_secs(60);
 
-/// Grace period: the built-in services have nothing to finish.
+/// Grace period. It is short because the built-in services have nothing to finish.
 const GRACE: Duration = Duration::from_secs(2);
 
 impl ProcessDriver {
@@ -57,8 +57,8 @@ impl ProcessDriver {
         Ok(Box::new(started))
     }
 
-    /// Arguments for a namespace: the upstream listens on the intercepted ports and on one that is not intercepted,
-    /// its address.
+    /// Arguments for an upstream in a namespace. The upstream listens on the ports that sidecars intercept, and on one
+    /// port that is not intercepted. The latter is the upstream's own address.
     fn in_namespace(&self, namespace: &Namespace) -> Vec<OsString> {
         let applications = self.interceptions.values().map(|one| one.application.to_string());
         let applications: Vec<_> = applications.collect();
@@ -90,8 +90,8 @@ impl ProcessDriver {
         let (ready, mut started) =
             self.start_verb::<HopReady>(label, arguments, BTreeMap::new(), &self.cpus.gateway, None)?;
         started.addresses = vec![ready.listen];
-        // Hops pass requests on unchanged. Only `hop-l4`, which does not read them, can carry TLS, and that ends at
-        // the upstream.
+        // Hops pass requests on unchanged. So TLS, which ends at the upstream, only works through `hop-l4`, which does
+        // not parse the requests.
         started.facts.change = Change::for_login(&self.upstream_login, &self.credentials);
         started.facts.workers = Some(1);
         started.facts.settings = delay.into_iter().map(planted).collect();
@@ -115,7 +115,7 @@ impl ProcessDriver {
         arguments.into_iter().map(OsString::from).collect()
     }
 
-    /// Starts a verb of this binary under a guard and waits for its ready line.
+    /// Starts a subcommand of this binary under a guard and waits for its ready line.
     fn start_verb<R: DeserializeOwned + Send + 'static>(
         &self,
         name: &str,
@@ -168,7 +168,7 @@ impl ProcessDriver {
             Err(met) => {
                 let ended = guarded.ended().map(how);
                 guarded.stop();
-                // The end of its output means that it exited, even if its guard still works.
+                // The end of the output means that the process has exited, even if its guard has not finished yet.
                 let ended = ended.or_else(|| guarded.ended().filter(|status| !status.success()).map(how));
                 Err(fail(ended.map_or(met, |how| format!("{how} before it was ready"))))
             }
@@ -176,15 +176,16 @@ impl ProcessDriver {
     }
 }
 
-/// A planted delay, as reports show it next to the hop.
+/// The hop's known delay, as a setting that reports show with the hop.
 fn planted(delay: &HopDelay) -> Setting {
     Setting { setting: format!("delay: {delay}"), reason: "planted by the plan".to_owned() }
 }
 
-/// Parses the first line of a verb's output.
+/// Parses the first line of a subcommand's output.
 fn ready_line<R: DeserializeOwned + Send + 'static>(stdout: ChildStdout) -> Result<(R, ChildStdout), String> {
     let (said, heard) = std::sync::mpsc::channel();
-    // The thread ends with the line, or with the process, which is stopped after the time limit.
+    // This thread ends when it has read the line, or when the process ends. The process is stopped after the time
+    // limit.
     std::thread::spawn(move || {
         let mut reader = BufReader::new(stdout);
         let mut line = String::new();

@@ -1,4 +1,4 @@
-//! Actions of a plan's events on services of this machine.
+//! Performs a plan's events on services of this machine.
 
 use crate::features::{changed_prefix, place_of};
 use crate::packs::Pack;
@@ -16,19 +16,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// Time limit for a command that reloads a gateway: the slowest gateways check thousands of routes first.
+/// Time limit for a command that reloads a gateway. The slowest gateways check thousands of routes first.
 const COMMAND_BOUND: Duration = Duration::from_secs(30);
 
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// What is needed to change a running gateway of a pack.
+/// The pack, variables and probe that are needed to change a running gateway.
 #[derive(Debug, Clone)]
 pub(super) struct Tools {
     pack: Arc<Pack>,
     variables: Arc<Variables>,
     routes: u32,
     probe: Probe,
-    /// Routes added so far: each gets a new name, so that no gateway knows it from an earlier trial.
+    /// Number of routes added so far. Each added route gets a new name, so that no gateway knows the name from an
+    /// earlier trial.
     given: Arc<AtomicU32>,
 }
 
@@ -51,7 +52,8 @@ impl Tools {
         Path::new(&self.variables.dir)
     }
 
-    /// Replaces the gateway's files by files with one more route than the plan's, under a new name.
+    /// Adds a route: replaces the gateway's files by files with one route more than the plan has. The new route has a
+    /// new name.
     fn add_route(&self, ask: RoutePosition) -> Result<String, String> {
         let prefix = changed_prefix(self.given.fetch_add(1, Ordering::Relaxed) + 1);
         let mut variables = (*self.variables).clone();
@@ -109,7 +111,7 @@ impl Controller for GatewayController {
     fn act(&mut self, action: Action) -> Result<Effect, String> {
         match action {
             Action::Reload => {
-                // A gateway that watches its files must see new ones.
+                // A gateway that watches its files reloads only if they change. So write them again.
                 let rendered = render::render(&self.tools.pack, &self.tools.variables);
                 let directory = self.tools.directory();
                 rendered
@@ -129,7 +131,7 @@ impl Controller for GatewayController {
     }
 }
 
-/// Runs a command to its end, within a time limit; on failure the error contains its output.
+/// Runs a command until it ends, within a time limit. If the command fails, the error contains its output.
 fn run(command: &[String], directory: &Path) -> Result<(), String> {
     let (program, arguments) = command.split_first().ok_or("the command is empty")?;
     let log = directory.join("reload.log");

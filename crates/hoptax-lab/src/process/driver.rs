@@ -1,4 +1,4 @@
-//! State of the driver `process`: the plan's settings and this machine's resources.
+//! State of the driver `process`: the plan's settings, and the resources of this machine.
 
 use crate::cpus;
 use crate::features::Credentials;
@@ -21,12 +21,12 @@ use std::sync::atomic::AtomicBool;
 /// Starts services as processes of this machine.
 #[derive(Debug)]
 pub struct ProcessDriver {
-    /// The `hoptax` binary: guard, upstream and hops.
+    /// Path of the `hoptax` binary, which serves as guard, upstream and hops.
     pub(super) exe: PathBuf,
     pub(super) packs: PackSet,
     pub(super) run_directory: PathBuf,
     pub(super) upstream: Upstream,
-    /// Path for checking that a service that already runs answers.
+    /// Path to request when checking that a service that already runs responds.
     pub(super) target_path: String,
     pub(super) profile: Profile,
     pub(super) access_log: AccessLog,
@@ -41,22 +41,23 @@ pub struct ProcessDriver {
     pub(super) credentials: Credentials,
     pub(super) upstream_login: Login,
     pub(super) gateway_logins: BTreeMap<String, Login>,
-    /// Directories of gateways that receive credentials; removed with the driver.
+    /// Parent of the private directories of gateways that receive credentials. Removed when the driver is dropped.
     pub(super) private_directory: PathBuf,
-    /// TLS addresses of the upstream's instances, if a gateway needs them; else empty.
+    /// Addresses of the upstream's instances that use TLS; empty if no gateway needs them.
     pub(super) tls_upstreams: Vec<SocketAddr>,
-    /// The plan's sidecars, by label.
+    /// The ports of the plan's sidecars, by label.
     pub(super) interceptions: BTreeMap<String, Interception>,
-    /// Namespace of upstream and sidecars, or the reason why it cannot be created; absent before the upstream starts,
-    /// and in a plan without sidecars.
+    /// Namespace of the upstream and the sidecars, or the reason why it cannot be created. Absent before the upstream
+    /// starts, and in a plan without sidecars.
     pub(super) namespace: Option<Result<Namespace, Failure>>,
 }
 
 impl ProcessDriver {
-    /// A driver for `plan` that writes rendered files and logs to `run_directory`.
+    /// Creates a driver for `plan`, which writes rendered files and logs to `run_directory`.
     ///
     /// # Errors
-    /// If the kernel does not report the usable CPUs, or this program's path is unknown.
+    /// If the kernel does not report the usable CPUs, the path of this program is unknown, or credentials cannot be
+    /// created or read.
     pub fn new(plan: &Plan, packs: PackSet, run_directory: &Path) -> anyhow::Result<Self> {
         let all: Vec<Feature> = plan.gateways.iter().flat_map(Gateway::features).copied().collect();
         let allowed = hoptax_host::cpus::allowed().context("reading which CPUs may be used")?;
@@ -101,31 +102,31 @@ impl ProcessDriver {
         self
     }
 
-    /// The same driver, which stops waiting for a gateway once `interrupted` is set.
+    /// Makes the driver stop waiting for a gateway once `interrupted` is set.
     #[must_use]
     pub fn with_interrupt(mut self, interrupted: Arc<AtomicBool>) -> Self {
         self.interrupted = interrupted;
         self
     }
 
-    /// The same driver, whose gateways with `upstream-tls` use these addresses.
+    /// Sets the upstream's addresses for gateways with the feature `upstream-tls`.
     #[must_use]
     pub fn with_tls_upstreams(mut self, addresses: Vec<SocketAddr>) -> Self {
         self.tls_upstreams = addresses;
         self
     }
 
-    /// Keys, tokens and certificates of this run; an upstream over TLS uses one of them.
+    /// Keys, tokens and certificates of this run. An upstream with TLS uses one of the certificates.
     pub fn credentials(&self) -> &Credentials {
         &self.credentials
     }
 
-    /// CPUs of each role. The generator's are used by the code that starts it.
+    /// The CPUs of each role. The driver does not use the generator's CPUs; the code that starts the generator does.
     pub fn cpus(&self) -> &CpuSets {
         &self.cpus
     }
 
-    /// Creates the namespace for the plan's sidecars, once. A failure affects only the sidecars: everything else can
+    /// Creates the namespace for the plan's sidecars, once. A failure affects only the sidecars; all other gateways can
     /// still be measured.
     pub(super) fn make_namespace(&mut self) {
         if self.interceptions.is_empty() || self.namespace.is_some() {
@@ -146,7 +147,7 @@ impl ProcessDriver {
 
 impl Drop for ProcessDriver {
     fn drop(&mut self) {
-        // In most runs it does not exist.
+        // In most runs the directory does not exist.
         let _ = std::fs::remove_dir_all(&self.private_directory);
     }
 }
@@ -179,7 +180,7 @@ fn interceptions(plan: &Plan, packs: &PackSet) -> BTreeMap<String, Interception>
         .collect()
 }
 
-/// A path for a directory that only its owner may read; it is created when something is written there.
+/// A path for a directory that only its owner may read. The directory is created when the first file is written to it.
 fn private_directory() -> anyhow::Result<PathBuf> {
     let drawn =
         hoptax_load::random::Random::stream(hoptax_load::clock::unix(), u64::from(std::process::id()))
@@ -187,13 +188,13 @@ fn private_directory() -> anyhow::Result<PathBuf> {
     Ok(std::env::temp_dir().join(format!("hoptax-{drawn:016x}")))
 }
 
-/// A path of the plan without templates. The response does not matter, so if all paths are templates `/` is used.
+/// The first path in the plan that contains no template, or `/` if all paths do. The response does not matter here.
 fn plain_path(plan: &Plan) -> &str {
     let paths = plan.targets.iter().map(|target| target.path.as_str());
     paths.into_iter().find(|path| !path.contains("{{")).unwrap_or("/")
 }
 
-/// A failure to start, with the last log lines of what was started.
+/// A failure to start a service, with the last lines of its logs.
 pub(super) fn failed_to_start(message: impl Display, log_directory: &Path) -> Failure {
     Failure { stage: Stage::Start, message: message.to_string(), detail: logs::tails(log_directory) }
 }

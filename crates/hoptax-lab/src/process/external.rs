@@ -1,4 +1,4 @@
-//! Services that already run: hoptax connects to them, watches their process if the plan names it, and never stops
+//! Services that already run. hoptax connects to them and watches their process if the plan names it. It never stops
 //! them.
 
 use crate::external_ledger::ExternalLedger;
@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::time::Duration;
 
-/// Time limit for one response. A closed port refuses at once; the limit is for busy machines.
+/// Time limit for one response. A closed port refuses at once, so the limit matters only on busy machines.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A service that already runs.
@@ -31,7 +31,7 @@ struct Attached {
     count: Option<ExternalLedger>,
 }
 
-/// A process and its start time, because pids are reused.
+/// A process id together with the start time of the process, because ids are reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Identity {
     pid: u32,
@@ -39,11 +39,11 @@ struct Identity {
     started: u64,
 }
 
-/// Attaches to the service at `url` (`http://host:port` or `https://…`), with requests changed by `change`; requests
-/// `path` to check that it answers. With `ledger` it keeps a ledger.
+/// Attaches to the service at `url` (`http://host:port` or `https://…`). Requests `path`, with `change` applied, to
+/// check that the service responds. With `ledger`, the service has a ledger.
 ///
 /// # Errors
-/// If the URL does not resolve, nothing answers there, there is no process `pid`, or the ledger cannot be read.
+/// If the URL does not resolve, nothing responds there, there is no process `pid`, or the ledger cannot be read.
 pub(super) fn attach(
     url: &str,
     pid: Option<u32>,
@@ -87,7 +87,7 @@ fn answers(address: SocketAddr, path: &str, change: &Change) -> anyhow::Result<(
     HttpClient { address, tls: Some(tls), from: None, timeout: TIMEOUT }.send(&request, false).map(drop)
 }
 
-/// The ledger, read once: an unreadable ledger is reported before anything is timed.
+/// Opens the ledger and reads it once, so that an unreadable ledger is reported before any trial.
 fn open_ledger(
     ledger: &LedgerSource,
     upstream: SocketAddr,
@@ -134,8 +134,8 @@ impl Service for Attached {
         self.count.as_ref().map(ExternalLedger::read)
     }
 
-    /// Checks only a named process. A connection would add to the measured work of the service, and if it does not
-    /// answer the trial shows that.
+    /// Checks only the process, if the plan names one. A connection would add to the measured work of the service, and
+    /// a service that does not respond shows in the trial anyway.
     fn check(&mut self) -> Result<(), Failure> {
         match self.process {
             Some(known) if identify(known.pid) != Some(known) => Err(Failure {

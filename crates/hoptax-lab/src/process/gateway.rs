@@ -27,29 +27,29 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Number of retries with other ports, if another process takes a port between hoptax's release of it and the
-/// gateway's start.
+/// Number of retries with other ports. A retry is needed if another process takes a port after hoptax released it and
+/// before the gateway opened it.
 const PORT_ATTEMPTS: u32 = 3;
 
 /// Time that docker needs to remove a stopped container, in addition to the gateway's grace period.
 const CONTAINER_GRACE: Duration = Duration::from_secs(5);
 
-/// The parts that all attempts to start one gateway share.
+/// The values that all attempts to start one gateway share.
 struct Attempt<'a> {
     driver: &'a ProcessDriver,
     pack: &'a Pack,
     label: &'a str,
     program: Program,
     workers: u32,
-    /// Features to render: those of the plan, and those that the upstream requires.
+    /// Features to render: those of the plan, and those that the upstream requires of every gateway.
     features: Vec<Feature>,
     upstreams: &'a [SocketAddr],
-    /// For a sidecar: its ports, and its namespace, which is absent only in a preview.
+    /// Only for a sidecar: its ports, and its namespace. A preview has no namespace.
     sidecar: Option<(Interception, Option<&'a Namespace>)>,
-    /// Configuration and working directory: [`Self::shown`], or a private directory if the configuration contains
-    /// secrets.
+    /// Directory of the configuration, which is also the working directory. It is [`Self::shown`], or a private
+    /// directory if the configuration contains secrets.
     directory: PathBuf,
-    /// `rendered/<label>`: the configuration without secrets.
+    /// Directory `rendered/<label>`, which contains the configuration without secrets.
     shown: PathBuf,
     log_directory: PathBuf,
 }
@@ -113,11 +113,11 @@ impl ProcessDriver {
         }
     }
 
-    /// The files and command of a gateway; ports are placeholders, and a program that is not installed appears by its
-    /// bare name.
+    /// The files and the command of a gateway, without starting it. Ports are placeholders. A program that is not
+    /// installed appears by its name without a path.
     ///
     /// # Errors
-    /// If there is no such pack, or a template of it is wrong.
+    /// If there is no such pack, or one of its templates is wrong.
     ///
     /// # Panics
     /// If `gateway` is not started from a pack.
@@ -303,7 +303,8 @@ impl Attempt<'_> {
         })
     }
 
-    /// The gateway's ports, and the reservation of them. In a namespace no other process uses ports.
+    /// Chooses the gateway's ports. The first value keeps them reserved; it is absent in a namespace, where no other
+    /// process uses ports.
     fn ports(&self) -> std::io::Result<(Option<Ports>, u16, u16)> {
         if let Some((interception, _)) = self.sidecar {
             return Ok((None, interception.inbound, interception.admin));
@@ -321,12 +322,12 @@ impl Attempt<'_> {
         }
     }
 
-    /// Address for requests: a sidecar receives those to the application's port.
+    /// Address for requests. For a sidecar this is the application's port, from which the sidecar receives all traffic.
     fn traffic_to(&self, port: u16) -> SocketAddr {
         self.at(self.sidecar.map_or(port, |(interception, _)| interception.application))
     }
 
-    /// Writes the configuration to the gateway's directory and, without secrets, to the run directory.
+    /// Writes the configuration to the gateway's directory. Also writes it, without secrets, to the run directory.
     fn write(&self, rendered: &Rendered) -> Result<(), (&Path, std::io::Error)> {
         if self.directory != self.shown {
             only_for_owner(&self.driver.private_directory)
@@ -346,7 +347,7 @@ impl Attempt<'_> {
     }
 
     fn facts(&self, version: Option<String>, rendered: &Rendered) -> Facts {
-        // In the stock profile the gateway chooses by itself.
+        // In the stock profile the gateway chooses the number of its workers.
         let workers = (self.driver.profile == Profile::Equalised).then_some(self.workers);
         let counter = |spec: &CounterSpec| Counter {
             name: spec.name.clone(),
@@ -364,7 +365,8 @@ impl Attempt<'_> {
         }
     }
 
-    /// Changes that its features require in requests. Features that only the upstream requires are not verified.
+    /// The change that the gateway's features require in requests. Features that only the upstream requires are not
+    /// verified.
     fn change(&self) -> Change {
         let made = &self.driver.credentials;
         let mut asked = self.features.clone();
@@ -377,7 +379,7 @@ impl Attempt<'_> {
         change
     }
 
-    /// CPUs to pin it to; empty: not pinned.
+    /// CPUs to pin the gateway to; empty means that it is not pinned.
     fn cpus(&self) -> Vec<u32> {
         let set = &self.driver.cpus.gateway;
         match self.pack.manifest().held_to_cpus && self.driver.profile == Profile::Equalised {
@@ -432,7 +434,8 @@ impl Attempt<'_> {
         Some(InterceptVariables { address, application_port: interception.application })
     }
 
-    /// Changes `rendered` to start in a container called `name`, and adds that to the reported settings.
+    /// Changes `rendered` so that the gateway starts in a container with this name. Adds the container to the reported
+    /// settings.
     fn start_in_container(&self, rendered: &mut Rendered, name: &str) {
         let Program::In(container) = &self.program else { return };
         rendered.start = container.run(&docker::Run {
@@ -514,7 +517,7 @@ impl Attempt<'_> {
                 ("start", format!("{} {how} before it was ready", self.label))
             }
             Err(NotReady::TimedOut(met)) => {
-                // Its last messages may show the reason.
+                // Stop the gateway first, because its last log lines may show the reason.
                 guarded.stop();
                 let bound = &self.pack.manifest().ready.timeout;
                 ("ready", format!("{} was not ready within {bound}: {met}", self.label))
@@ -523,7 +526,7 @@ impl Attempt<'_> {
         Err(self.fail(format!("{met}. See `{key}` in {}", self.pack.place_of(key))))
     }
 
-    /// A failure with the last log lines and the path of the rendered files.
+    /// A failure that contains the last log lines and the path of the rendered files.
     fn fail(&self, message: impl std::fmt::Display) -> Failure {
         if self.directory != self.shown {
             logs::scrub(&self.log_directory, &self.driver.credentials.secrets());
@@ -541,11 +544,13 @@ impl Attempt<'_> {
     }
 }
 
-/// Creates a directory that only its owner may read or enter. An existing one must already be so.
+/// Creates a directory that only its owner may read or enter. An existing directory is an error unless it already is
+/// such a directory and belongs to this user.
 fn only_for_owner(directory: &Path) -> std::io::Result<()> {
     match std::fs::DirBuilder::new().mode(0o700).create(directory) {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            // Not a link, and ours: in a shared directory such as /tmp another user may have created it first.
+            // It must not be a link, and must belong to this user: in a shared directory such as /tmp, another user may
+            // have created it first.
             let found = std::fs::symlink_metadata(directory)?;
             let ours = found.uid() == rustix::process::geteuid().as_raw();
             if found.is_dir() && ours && found.mode() & 0o077 == 0 {

@@ -1,4 +1,4 @@
-//! A service under its guard, as the flow of a run sees it.
+//! A service that runs under a guard, as the flow of a run sees it.
 
 use super::controller::{GatewayController, Tools, UpstreamController};
 use crate::counters::Counters;
@@ -23,15 +23,15 @@ pub(super) struct Started {
     /// Processes to watch.
     pub(super) watched: Option<Watched>,
     pub(super) log_directory: PathBuf,
-    /// Control socket of the built-in upstream, which serves the ledger.
+    /// Address of the control socket of the built-in upstream, which serves the ledger.
     pub(super) control: Option<SocketAddr>,
-    /// Its own counters, if its pack defines any.
+    /// The gateway's own counters, if its pack defines any.
     pub(super) counters: Option<Counters>,
-    /// Secrets to remove from its logs, if it received any.
+    /// Secrets to remove from the service's logs, if the service received any.
     pub(super) secrets: Option<Credentials>,
-    /// What is needed to change a running gateway of a pack.
+    /// What the controller needs in order to change the gateway while it runs.
     pub(super) tools: Option<Tools>,
-    /// Keeps a pipe open: writing to a pipe without a reader kills the writer.
+    /// Keeps the pipe of standard output open, because a process that writes to a pipe without a reader is killed.
     pub(super) _stdout: Option<ChildStdout>,
 }
 
@@ -60,7 +60,7 @@ impl Service for Started {
     }
 
     fn observe(&mut self) -> Observed {
-        // Logs last, so that they include the lines that reading the counters causes.
+        // Measure the logs after the counters are read, because reading the counters can add lines to the logs.
         let counters = self.counters.as_mut().map(Counters::read).unwrap_or_default();
         Observed { log_bytes: Some(logs::bytes(&self.log_directory)), counters }
     }
@@ -86,7 +86,7 @@ impl Service for Started {
 
     fn stop(&mut self) {
         self.guarded.stop();
-        // Usually the guard has done this already.
+        // Usually the guard has removed the secrets already.
         if let Some(secrets) = self.secrets.take().filter(|_| !self.guarded.ended_by_itself()) {
             logs::scrub(&self.log_directory, &secrets.secrets());
         }
@@ -99,8 +99,8 @@ impl Drop for Started {
     }
 }
 
-/// How a service ended, from its guard's exit status: for a signal the guard exits with 128 + its number, as shells
-/// do.
+/// Describes how a service ended, from the exit status of its guard. If a signal ended the service, the guard exits
+/// with 128 + the signal's number, as shells do.
 pub(super) fn how(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code @ 129..=192), _) => format!("was ended by signal {}", code - 128),

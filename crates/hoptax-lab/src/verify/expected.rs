@@ -3,7 +3,7 @@
 use super::Answer;
 use hoptax_load::spec::Check;
 
-/// The first check that `answer` fails, in words.
+/// Describes the first check that `answer` does not meet; `None` if it meets all checks.
 pub(super) fn unmet(checks: &[Check], answer: &Answer) -> Option<String> {
     checks.iter().find_map(|check| match check {
         Check::Status(ranges) => {

@@ -17,7 +17,7 @@ fn requests(targets: Vec<TargetSpec>) -> Requests {
     }
 }
 
-/// Answers connection after connection with `answers` in turn, then closes.
+/// Serves one connection after another, with `answers` in turn. Closes each connection after its answer.
 fn serve(answers: &[&str]) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("known");
@@ -128,7 +128,7 @@ fn both_answers_are_compared_with_what_the_target_expects() {
     assert_eq!(against(DIRECT, vec![Check::Status(vec![(200, 200)]), length]), Ok(()));
     let failure = against(DIRECT, vec![Check::BodyContains("bye".into())]).expect_err("not even direct");
     assert_eq!(failure.message, "direct itself does not meet `expect`: the body does not contain `bye`");
-    // `server` is not compared, because hops may change it; but the target expects it.
+    // The header `server` is not compared, because hops may change it. But the target expects it.
     let named = |name: &str| DIRECT.replace("x-own", &format!("server: {name}\r\nx-own"));
     let check = Check::Header { name: "Server".into(), value: Some("origin".into()) };
     let failure = verify(
@@ -192,7 +192,7 @@ fn the_target_of_a_mix_is_named() {
 
 #[test]
 fn each_version_of_http_is_tested_and_the_old_one_is_named() {
-    // Envoy does this unless it is configured to accept HTTP/1.0.
+    // Envoy refuses HTTP/1.0 in this way unless it is configured to accept HTTP/1.0.
     let picky = || {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("known");

@@ -1,17 +1,17 @@
-//! Undoes the changes that features make in responses. Any remaining difference from direct is an error.
+//! Undoes the changes that features make in responses, so that any remaining difference from direct is an error.
 
 use super::Answer;
 use crate::features::{REQUEST_ID_HEADER, RESPONSE_REMOVED, RESPONSE_SET};
 use hoptax_plan::Feature;
 use std::io::Read as _;
 
-/// Far more bytes than any compared body has.
+/// Most bytes of a decompressed body; far more than any compared body has.
 const LARGEST: u64 = 1 << 30;
 
 /// The gateway's response as it would be without `features`.
 ///
 /// # Errors
-/// If a change cannot be undone: the body is declared as gzip but is not.
+/// If a change cannot be undone: the body is declared as gzip but is not valid gzip.
 pub(super) fn as_if_without(
     features: &[Feature],
     direct: &Answer,
@@ -32,7 +32,7 @@ pub(super) fn as_if_without(
     Ok(gateway)
 }
 
-/// Copies a header's value from direct, if direct has it.
+/// Replaces the value of a header by direct's value, if direct has the header.
 fn as_direct(direct: &Answer, gateway: &mut Answer, name: &str) {
     if let Some(value) = direct.headers.get(name) {
         gateway.headers.insert(name.to_owned(), value.clone());
@@ -47,7 +47,8 @@ fn compression(direct: &Answer, gateway: &mut Answer) -> Result<(), String> {
     gateway.body = unpacked(&gateway.body).map_err(|error| format!("its body is not valid gzip: {error}"))?;
     gateway.headers.remove("content-encoding");
     vary(direct, gateway, "accept-encoding");
-    // Compression changes the bytes, so a strong validator no longer holds (RFC 9110 §8.8.1), nor do ranges.
+    // Compression changes the bytes of the body. So a strong validator and byte ranges are no longer valid (RFC 9110
+    // §8.8.1).
     let weakened = match (direct.headers.get("etag"), gateway.headers.get("etag")) {
         (Some(strong), Some(weak)) => weak.strip_prefix("W/").is_some_and(|rest| rest == strong),
         (_, None) => true,

@@ -1,22 +1,22 @@
-//! Checks in executable form: they see a response once, in pieces, and store none of it.
+//! Checks in executable form. They see each response once, in pieces, and store none of it.
 
 use super::contains::Needle;
 use crate::spec::Check;
 use hoptax_wire::http1::fields;
 
-/// Statuses that count as success if no check is about the status.
+/// Statuses that count as success if no check of the target is about the status.
 const SUCCESSES: (u16, u16) = (200, 399);
-/// Progress of a comparison that has already failed.
+/// Value of a counter: the comparison with the body has already failed.
 const DIFFERS: u32 = u32::MAX;
 
 #[derive(Debug)]
 pub(crate) struct Checks {
     list: Vec<Compiled>,
-    /// Counters to keep per response: one per check of the body's text or of a header.
+    /// Number of counters to keep per response: one for each check of the body's text or of a header.
     pub(crate) room: usize,
     looks_at_head: bool,
     looks_at_body: bool,
-    /// The range of statuses, if a single range is the only check: this fast path serves most loads.
+    /// The range of statuses, if a single range is the only check. Most loads use this fast path.
     only_statuses: Option<(u16, u16)>,
 }
 
@@ -24,13 +24,13 @@ pub(crate) struct Checks {
 #[derive(Debug)]
 enum Compiled {
     Status(Vec<(u16, u16)>),
-    /// The counter is the state of the needle.
+    /// The counter is the state of the search for the needle.
     Contains {
         text: String,
         needle: Box<Needle>,
         at: usize,
     },
-    /// The counter is the number of bytes that matched so far, or [`DIFFERS`].
+    /// The counter is the number of bytes that have matched so far, or [`DIFFERS`].
     Equals {
         text: String,
         at: usize,
@@ -39,7 +39,7 @@ enum Compiled {
         least: u64,
         most: u64,
     },
-    /// The counter is 1 once the header was seen.
+    /// The counter is 1 once the header has been seen.
     Header {
         name: String,
         value: Option<String>,
@@ -55,12 +55,12 @@ pub(crate) struct Failed {
     pub(crate) saw: u64,
 }
 
-/// Value of [`Failed::saw`] for values that are counted together.
+/// Value of [`Failed::saw`] for all values that are counted together.
 pub(super) const SAW_OTHERS: u64 = u64::MAX;
 
 impl Checks {
-    /// Compiles the checks of a target, each already validated by [`super::check`]. If none is about the status, a
-    /// check for success comes first.
+    /// Compiles the checks of a target, which [`super::check`] must have validated. If no check is about the status,
+    /// adds a check for success as the first one.
     pub(crate) fn new(checks: &[Check]) -> Self {
         let mut list = Vec::new();
         if !checks.iter().any(|check| matches!(check, Check::Status(_))) {
@@ -146,7 +146,7 @@ impl Checks {
         }
     }
 
-    /// The first failed check of a complete response with `length` bytes of body.
+    /// Returns the first failed check of a complete response with `length` bytes of body.
     #[inline]
     pub(crate) fn verdict(&self, status: u16, length: u64, progress: &[u32]) -> Option<Failed> {
         match self.only_statuses {
@@ -234,11 +234,12 @@ mod tests {
         Check::Header { name: name.into(), value: value.map(str::to_owned) }
     }
 
-    /// The failed check for a response whose body arrives in pieces, which must be the same for every size of pieces.
+    /// Returns the failed check of a response. The body arrives in pieces, and the result must be the same for every
+    /// size of the pieces.
     fn verdict(checks: &[Check], status: u16, body: &[u8]) -> Option<String> {
         let checks = Checks::new(checks);
         let mut verdicts = (1..=body.len().max(1)).map(|size| {
-            // Counters as another response left them.
+            // Counters that are not zero, as another response would leave them.
             let mut progress = vec![7; checks.room + 2];
             checks.begin(&mut progress);
             checks.head(HEAD, &mut progress);

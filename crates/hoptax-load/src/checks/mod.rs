@@ -1,7 +1,7 @@
 //! Checks of responses: validation, execution, and counts of failures.
 //!
-//! A response to HEAD, or with status 204 or 304, has no body, even if its head announces one; checks treat its body
-//! as empty, zero bytes long. Bodies are checked as sent, before any content coding is decoded.
+//! A response to HEAD, or with status 204 or 304, has no body, even if its head announces one. Checks treat this body
+//! as empty. Bodies are checked as sent, before any content coding is decoded.
 
 mod compiled;
 mod contains;
@@ -26,7 +26,7 @@ pub struct CheckError {
 /// Valid statuses of final responses (RFC 9110 §15).
 const STATUSES: std::ops::RangeInclusive<u16> = 200..=999;
 
-/// Validates a check: it can be executed, and some response could pass it.
+/// Validates a check: checks that it can be executed, and that some response could pass it.
 ///
 /// # Errors
 /// If a status is invalid, a range or length is reversed, a text to find is empty, or a header is invalid.

@@ -1,9 +1,9 @@
-//! Counts of failed checks, in bounded memory for any responses.
+//! Counts of failed checks. Their memory is bounded, no matter what the responses contain.
 
 use super::compiled::{Checks, Failed, SAW_OTHERS};
 use std::collections::BTreeMap;
 
-/// Different values per check that are counted separately; further values are counted together.
+/// Number of different values per check that are counted separately. All further values are counted together.
 const COUNTED_SEPARATELY: usize = 8;
 
 /// Failed checks of several targets, by target and check.
@@ -28,7 +28,8 @@ impl FailedChecks {
         }
     }
 
-    /// Counts by description; `checks` returns the checks of a target. Equal descriptions are counted together.
+    /// Returns the counts by description. `checks` returns the checks of a target. Equal descriptions are counted
+    /// together.
     pub(crate) fn in_words<'c>(&self, checks: impl Fn(u32) -> &'c Checks) -> BTreeMap<String, u64> {
         let mut words = BTreeMap::new();
         for (&(target, check, saw), &times) in &self.0 {

@@ -8,7 +8,8 @@ use rustix::net::{AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, Soc
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-/// Creates a socket to connect to `to`. `from` binds the local address; a Unix socket has none.
+/// Creates a socket to connect to `to`. The socket is bound to the local address `from`, if given; a Unix socket has
+/// none.
 ///
 /// # Errors
 /// If there is no descriptor, or the local address cannot be used.
@@ -20,9 +21,9 @@ pub(super) fn socket(to: &Address, from: Option<IpAddr>) -> io::Result<(OwnedFd,
             let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
             sockopt::set_tcp_nodelay(&socket, true)?;
             if let Some(from) = from {
-                // Let connect choose the port: it needs one that is free for this destination only, and can use one in
-                // TIME_WAIT. bind would need a port that is free for all destinations (ip(7)). Kernels without this
-                // option fall back to that.
+                // The port must be chosen by connect, not by bind. For connect, a port only needs to be free for this
+                // destination, and may be in TIME_WAIT. For bind, it would have to be free for all destinations
+                // (ip(7)). On kernels without this option, bind chooses the port.
                 let _ = setsockopt(&socket, IpBindAddressNoPort, &true);
                 rustix::net::bind(&socket, &SocketAddr::new(from, 0))?;
             }

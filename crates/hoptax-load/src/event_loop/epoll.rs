@@ -15,13 +15,13 @@ use std::io;
 use std::mem;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 
-/// Shared by all connections of a loop, so that an idle connection owns no buffer.
+/// Size of the buffer that all connections of a loop share, so that an idle connection owns no buffer.
 const RECEIVE_BUFFER: usize = 64 * 1024;
-/// Full buffers read from one connection before others get their turn.
+/// Number of full buffers read from one connection before the other connections get their turn.
 const READS_IN_A_ROW: usize = 16;
 const EVENTS: usize = 512;
-/// Most bytes of send buffers kept for reuse: a request whose body exceeds what the kernel accepts at once then
-/// allocates nothing. The memory is allocated only when needed.
+/// Most bytes of send buffers kept for reuse. With them, even a request that is larger than what the kernel accepts
+/// at once allocates nothing. The memory is allocated only when it is needed.
 const KEPT_OF_UNSENT: usize = 16 << 20;
 /// How long a listener waits after the process ran out of descriptors.
 const ACCEPT_REST: u64 = 10 * clock::MILLISECOND;
@@ -34,11 +34,11 @@ pub struct Epoll {
     buffer: Vec<u8>,
     /// Buffers for data that the kernel does not accept at once.
     spares: Spares,
-    /// Connections to read again without a new event: resumed ones, and those that used up their turn.
+    /// Connections to read again without a new event, because they were resumed or have used up their turn.
     again: Vec<(Token, u32)>,
-    /// Reused as the next `again` while the current one is processed.
+    /// Takes the place of `again` while the loop processes it, so that both vectors keep their memory.
     was_again: Vec<(Token, u32)>,
-    /// Listeners that lacked a descriptor, and when they retry.
+    /// Listeners that had no descriptor for a new connection. They try again at `rest_until`.
     resting: Vec<(Token, u32)>,
     rest_until: u64,
 }
@@ -49,8 +49,8 @@ impl std::fmt::Debug for Epoll {
     }
 }
 
-/// State of a token. `generation` grows whenever the token is freed. It distinguishes an event of a former connection,
-/// still in the current batch, from one of its successor.
+/// State of a token. `generation` grows whenever the token is freed. It distinguishes an event of the token's former
+/// connection, still in the current batch, from an event of the new connection.
 #[derive(Default)]
 struct Slot {
     generation: u32,
@@ -68,13 +68,14 @@ enum Kind {
 
 struct Connection {
     socket: OwnedFd,
-    /// Data that the kernel has not accepted yet, from offset `taken`. Nearly always empty and unallocated.
+    /// Data that the kernel has not accepted yet, starting at offset `taken`. Nearly always empty and unallocated.
     pending: Vec<u8>,
     taken: usize,
     paused: bool,
-    /// The kernel reported a hang-up or error: keep reading until the end is seen, even after a short read.
+    /// The kernel reported a hang-up or error, so reading must continue until the end is seen, even after a short
+    /// read.
     hangup: bool,
-    /// The end of the peer's stream was delivered; only sending continues.
+    /// The end of the peer's stream was delivered to the handler. From then on, the connection only sends.
     ended: bool,
     finishing: bool,
 }
@@ -109,7 +110,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends pending data. Returns true if this sent the last of it.
+    /// Sends pending data. Returns true if the last of this data was sent.
     fn flush(&mut self, spares: &mut Spares) -> io::Result<bool> {
         if self.unsent() == 0 {
             return Ok(false);
@@ -160,7 +161,7 @@ impl Epoll {
         })
     }
 
-    /// The free slot of `token`.
+    /// Returns the slot of `token`, which must be free.
     ///
     /// # Panics
     /// If the token is in use: two connections with one token would mix up their data.
@@ -180,7 +181,7 @@ impl Epoll {
         }
     }
 
-    /// The connection, if `token` still has this generation.
+    /// Returns the connection if `token` still has this generation.
     fn current(&mut self, token: Token, generation: u32) -> Option<&mut Connection> {
         match &mut self.slots[token.index()] {
             Slot { generation: now, kind: Kind::Open(connection) } if *now == generation => Some(connection),
@@ -230,8 +231,8 @@ impl Epoll {
             Ok(()) => {
                 self.slots[token.index()].kind = Kind::Open(Connection::new(socket));
                 handler.connected(self, token, Ok(()));
-                // Data that arrived with the same event (the server sends first, or closes at once) triggers no other
-                // event.
+                // If the server sends first or closes at once, its data can arrive with this event. No further event
+                // will report it.
                 self.ready(handler, token, generation, flags);
             }
             Err(error) => {
@@ -265,7 +266,7 @@ impl Epoll {
         }
         let Some(connection) = self.current(token, generation) else { return };
         if connection.ended && flags.contains(Flags::ERR) {
-            // Reading has stopped, so only this reports the failure.
+            // Reading has stopped, so nothing else would report this failure.
             let error = sockopt::socket_error(&connection.socket).and_then(|outcome| outcome).err();
             return self.broken(handler, token, error.unwrap_or(Errno::CONNRESET).into());
         }
@@ -275,7 +276,7 @@ impl Epoll {
     }
 
     fn receive(&mut self, handler: &mut impl Handler<Self>, token: Token, generation: u32) {
-        // Taken out during the call, so that the handler can use the loop.
+        // The buffer is taken out during the call, so that the handler can use the loop.
         let mut buffer = mem::take(&mut self.buffer);
         self.receive_into(&mut buffer, handler, token, generation);
         self.buffer = buffer;
@@ -339,7 +340,7 @@ impl Epoll {
                     let Some(peer) = peer else { continue };
                     let Some(new) = handler.accepted(self, token, peer) else { continue };
                     let generation = self.vacant(new).generation;
-                    // Both can only fail for lack of kernel memory; the peer then sees a reset.
+                    // Both calls fail only if the kernel has no memory left. The peer then sees a reset.
                     let _ = sockopt::set_tcp_nodelay(&socket, true);
                     if Self::register(&self.epoll, &socket, new, generation).is_ok() {
                         self.vacant(new).kind = Kind::Open(Connection::new(socket));
@@ -350,7 +351,8 @@ impl Epoll {
                 Err(Errno::AGAIN) => return,
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
                 Err(_) => {
-                    // Out of descriptors or memory. No further event will come, so the loop retries by itself.
+                    // The process has no descriptor or memory left. No further event will come, so the loop retries
+                    // on its own.
                     self.resting.push((token, generation));
                     self.rest_until = clock::now() + ACCEPT_REST;
                     return;
@@ -385,7 +387,7 @@ impl EventLoop for Epoll {
             Ok(()) | Err(Errno::INPROGRESS) => {}
             Err(error) => return Err(error.into()),
         }
-        // After connect: a socket that is not connecting yet would report a hang-up.
+        // Register only after connect: a socket that is not connecting yet would report a hang-up.
         Self::register(&self.epoll, &socket, token, generation)?;
         self.slots[token.index()].kind = Kind::Connecting(socket);
         Ok(())

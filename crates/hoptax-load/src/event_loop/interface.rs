@@ -17,12 +17,13 @@ impl Token {
 
 /// Socket operations of one thread.
 pub trait EventLoop: Sized {
-    /// Starts to connect; [`Handler::connected`] receives the result. `from` binds the local address first; a Unix
+    /// Starts to connect; [`Handler::connected`] receives the result. The local address is `from`, if given; a Unix
     /// socket has none.
     ///
     /// # Errors
-    /// If the socket cannot be created or the connect fails at once (no descriptors, no ports). The token then remains
-    /// free. `WouldBlock`: the backlog of a Unix socket is full, and the caller can retry later.
+    /// If the socket cannot be created, or the connect fails at once because there is no descriptor or port. The
+    /// token then remains free. `WouldBlock` means that the backlog of a Unix socket is full, and the caller can
+    /// retry later.
     fn connect(&mut self, token: Token, to: &Address, from: Option<IpAddr>) -> io::Result<()>;
 
     /// Accepts from `listener` until [`EventLoop::close`]; each connection is passed to [`Handler::accepted`].
@@ -31,20 +32,20 @@ pub trait EventLoop: Sized {
     /// If the listener cannot be registered.
     fn listen(&mut self, token: Token, listener: TcpListener) -> io::Result<()>;
 
-    /// Sends `bytes` after all earlier ones. What the kernel does not accept at once is buffered and sent later, in
-    /// order; [`EventLoop::unsent`] returns how much that is.
+    /// Sends `bytes` after all earlier bytes. If the kernel does not accept all of them at once, the rest is buffered
+    /// and sent later, in order; [`EventLoop::unsent`] returns its length.
     ///
     /// # Errors
     /// If the connection is broken; the caller should [`close`](EventLoop::close) it.
     fn send(&mut self, token: Token, bytes: &[u8]) -> io::Result<()>;
 
-    /// True if `token` is an established connection, not a listener, a connect in progress, or free.
+    /// True if `token` is an established connection. False for a listener, a connect in progress, or a free token.
     fn is_connected(&self, token: Token) -> bool;
 
-    /// Bytes passed to [`send`](EventLoop::send) that the kernel has not accepted yet.
+    /// Number of bytes passed to [`send`](EventLoop::send) that the kernel has not accepted yet.
     fn unsent(&self, token: Token) -> usize;
 
-    /// Stops calls of [`Handler::received`] for this connection: this is how a proxy slows down a sender whose
+    /// Stops calls of [`Handler::received`] for this connection. A proxy uses this to slow down a sender whose
     /// receiver is slow.
     fn pause(&mut self, token: Token);
 
@@ -60,8 +61,8 @@ pub trait EventLoop: Sized {
     /// Closes the connection and frees the token at once. Unsent data is dropped. Does nothing for a free token.
     fn close(&mut self, token: Token);
 
-    /// Waits for events until `deadline` (on [`crate::clock::now`]) and passes them to `handler`. `None` waits without
-    /// limit; a deadline in the past polls. Returns early after a signal.
+    /// Waits for events until `deadline` (on [`crate::clock::now`]) and passes them to `handler`. Without a deadline,
+    /// waits without limit; with a deadline in the past, polls once. Returns early after a signal.
     ///
     /// # Errors
     /// If the loop itself fails. Errors of a connection are passed to the handler.
@@ -73,7 +74,7 @@ pub trait Handler<L: EventLoop> {
     /// A connect has succeeded or failed; after a failure the token is free.
     fn connected(&mut self, io: &mut L, token: Token, result: io::Result<()>);
 
-    /// `listener` accepted a connection from `peer`. Returns its token, or `None` to drop the connection.
+    /// `listener` accepted a connection from `peer`. Returns the token for this connection, or `None` to drop it.
     fn accepted(&mut self, io: &mut L, listener: Token, peer: SocketAddr) -> Option<Token> {
         let _ = (io, listener, peer);
         None
@@ -82,8 +83,8 @@ pub trait Handler<L: EventLoop> {
     /// Bytes arrived, in order. They are valid only during the call.
     fn received(&mut self, io: &mut L, token: Token, bytes: &[u8]);
 
-    /// The peer ended its side (`Ok`) or the connection failed. The connection is closed and the token free
-    /// afterwards, unless the peer ended its side and this returns [`AfterEnd::KeepSending`].
+    /// The peer ended its side (`Ok`) or the connection failed. Afterwards, the connection is closed and the token
+    /// free. The exception: if the peer ended its side, [`AfterEnd::KeepSending`] keeps the connection open.
     fn closed(&mut self, io: &mut L, token: Token, result: io::Result<()>) -> AfterEnd;
 
     /// All data counted by [`EventLoop::unsent`] for this token has been sent.

@@ -8,7 +8,7 @@ use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixListener;
 
-/// Records its events; echoes received data if asked to.
+/// Records its events. Echoes received data if `echo` is set.
 #[derive(Default)]
 struct Witness {
     connected: Vec<(Token, bool)>,
@@ -51,7 +51,7 @@ impl Handler<Epoll> for Witness {
     }
 }
 
-/// Turns until `done`, for at most a minute, which only a failing test reaches.
+/// Turns the loop until `done` returns true, for at most a minute. Only a failing test takes a minute.
 fn turn_until(io: &mut Epoll, witness: &mut Witness, done: impl Fn(&Witness) -> bool) {
     let deadline = clock::now() + 60 * clock::SECOND;
     while !done(witness) {
@@ -107,7 +107,7 @@ fn reports_a_refused_connect_and_frees_the_token() {
 fn accepts_and_echoes_more_than_the_kernel_buffers() {
     let mut io = Epoll::new().expect("epoll");
     let (listener, address) = listener();
-    // Accepted connections inherit this.
+    // Accepted connections inherit this size.
     sockopt::set_socket_send_buffer_size(&listener, 64 * 1024).expect("a small buffer");
     let mut witness = Witness { echo: true, ..Witness::default() };
     io.listen(Token(0), listener).expect("listens");
@@ -117,7 +117,7 @@ fn accepts_and_echoes_more_than_the_kernel_buffers() {
         let sent = sent.clone();
         move || {
             let mut stream = TcpStream::connect(address).expect("connects");
-            // A fixed size, so that the socket cannot hold the whole echo; the server's side is limited below.
+            // A fixed size, so that the socket cannot hold the whole echo. The server's side is limited too.
             sockopt::set_socket_recv_buffer_size(&stream, 64 * 1024).expect("a small buffer");
             stream.write_all(&sent).expect("writes");
             may_read.recv().expect("signalled");
@@ -126,7 +126,7 @@ fn accepts_and_echoes_more_than_the_kernel_buffers() {
             back == sent
         }
     });
-    // Nothing has read the echo so far, so the rest must be queued here.
+    // So far nothing has read the echo, so the rest must be queued here.
     turn_until(&mut io, &mut witness, |witness| witness.received.len() == sent.len());
     let before = witness.drained;
     assert!(io.unsent(Token(101)) > 0, "more than the kernel buffers");
@@ -253,7 +253,7 @@ fn a_closed_connection_delivers_no_more_events() {
     settle(&mut io, &mut witness);
     assert_eq!(witness.received, b"also new");
     assert!(witness.closed.is_empty() && witness.drained == 0);
-    // What the kernel had accepted arrives, then the end: FIN, or RST because of unread data.
+    // The bytes that the kernel had accepted arrive. Then comes the end: FIN, or RST because of unread data.
     let mut rest = Vec::new();
     let _ = former.read_to_end(&mut rest);
     assert!(rest.len() < 12_000_000);
@@ -292,7 +292,7 @@ fn data_from_a_server_that_sends_first_is_received() {
     let (listener, address) = listener();
     let mut witness = Witness::default();
     io.connect(Token(0), &address.into(), None).expect("connect starts");
-    // Deliberately not turned yet: the greeting and the end arrive before the connect is processed.
+    // The loop is deliberately not turned yet: the greeting and the end arrive before the connect is processed.
     let server = std::thread::spawn(move || listener.accept().expect("accepts").0.write_all(b"welcome"));
     turn_until(&mut io, &mut witness, |witness| witness.closed == [(Token(0), true)]);
     server.join().expect("no panic").expect("writes");
@@ -348,7 +348,7 @@ fn a_unix_socket_works_like_any_other_connection() {
     assert_eq!(refused.kind(), io::ErrorKind::NotFound);
     let listener = UnixListener::bind(&path).expect("binds");
     let mut witness = Witness::default();
-    // A connect that is cancelled before its result was delivered has no result.
+    // If a connect is cancelled before its result was delivered, the handler gets no result.
     io.connect(Token(0), &address, None).expect("the token is free");
     io.close(Token(0));
     io.connect(Token(0), &address, None).expect("the token is free again");

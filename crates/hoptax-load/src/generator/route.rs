@@ -6,7 +6,7 @@ use std::net::{IpAddr, UdpSocket};
 /// Longest path of a Unix socket, bytes: `sun_path` without its NUL (unix(7)).
 const LONGEST_PATH: usize = 107;
 
-/// Refuses addresses that no connection can use; the error says what to do.
+/// Refuses addresses that no connection can use. The error says how to fix this.
 pub(super) fn check(addresses: &[Address], sources: &[IpAddr]) -> Result<(), String> {
     for address in addresses {
         match address {
@@ -65,7 +65,7 @@ mod tests {
             (&["127.0.0.1:80"][..], &["127.0.0.2", "::1"][..], ["from ::1 to 127.0.0.1:80", "IPv4"]),
             (&["[::1]:80"], &["127.0.0.2"], ["from 127.0.0.2 to [::1]:80", "IPv6"]),
             (&["unix:/run/app.sock"], &["127.0.0.2"], ["unix:/run/app.sock", "leave them out"]),
-            // TEST-NET-3 (RFC 5737): on no machine.
+            // TEST-NET-3 (RFC 5737): no machine has this address.
             (&["127.0.0.1:80"], &["203.0.113.9"], ["203.0.113.9", "ip address"]),
             (&[&long], &[], ["107 bytes", "shorter"]),
         ] {

@@ -27,7 +27,7 @@ mod windows;
 const HANGS: Duration = Duration::from_secs(120);
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
 
-/// A server with a thread per connection; each thread runs `behave` until it returns.
+/// A server with one thread per connection. Each thread runs `behave` until `behave` returns.
 struct Server {
     address: SocketAddr,
     requests: Arc<AtomicU64>,
@@ -63,12 +63,12 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        // Wakes the listener, so that it sees the flag. It may be gone already.
+        // This connect wakes the listener, so that it sees the flag. The listener may be gone already.
         let _ = TcpStream::connect(self.address);
     }
 }
 
-/// Reads one request without a body; `false` when there are no more.
+/// Reads one request without a body. Returns false if no further request comes.
 fn request(connection: &mut impl io::Read) -> bool {
     let mut seen = Vec::new();
     let mut buffer = [0; 1024];
@@ -101,7 +101,7 @@ fn answer(
 fn answer_once(response: &'static [u8]) -> impl Fn(TcpStream, &AtomicU64) + Clone + Send + 'static {
     move |mut connection, _| {
         if request(&mut connection) {
-            // If the client has left, the client counts that.
+            // If the client has gone, it counts the failure itself.
             let _ = connection.write_all(response);
         }
     }
@@ -156,7 +156,7 @@ fn open(rate: f64, arrivals: Arrivals) -> Shape {
     Shape::Open { rate: Rate::Fixed(rate), arrivals }
 }
 
-/// A load of this many requests, with a duration that is never reached.
+/// A load that ends after this many requests; its duration is never reached.
 fn until_done(requests: u64, spec: LoadSpec) -> LoadSpec {
     LoadSpec { requests: Some(requests), duration_ns: 60_000 * MILLISECOND, ..spec }
 }
@@ -327,8 +327,8 @@ fn an_overloaded_open_loop_leaves_requests_queued() {
             let record = load(&spec);
             assert_eq!(record.counts.scheduled, 300);
             assert!(record.counts.unsent > 200, "{:?}", record.counts);
-            // Queueing time is part of the response time, but not of the service time. Requests are sent in the order
-            // in which they were due, at most 15 of them, so the last one sent was due in the first 15 ms.
+            // Time in the queue is part of the response time, but not of the service time. Requests are sent in the
+            // order in which they were due, at most 15 of them, so the last request sent was due in the first 15 ms.
             let histograms = &record.histograms;
             let (response, lag) =
                 (quantile(&histograms.response_time, 1.0), quantile(&histograms.send_lag, 1.0));
@@ -356,7 +356,7 @@ fn a_server_that_closes_each_connection_costs_a_connect_per_request() {
             assert_eq!(record.connections.reused, 0);
             assert!(record.lifetime.opened >= record.lifetime.completed);
             assert_eq!(record.connections.closed_by_peer, record.completed_in_time);
-            // A request's wait for the connect counts in response time and send lag.
+            // A request's wait for its connect is part of its response time and of its send lag.
             assert!(quantile(&record.histograms.send_lag, 0.5) > 1000, "{counts:?}");
             assert_eq!(record.bytes.body, 5 * record.completed_in_time);
         }
@@ -375,7 +375,7 @@ fn a_request_with_connection_close_uses_a_connection_of_its_own() {
 
 #[test]
 fn idle_connections_closed_by_the_server_are_replaced_without_an_error() {
-    // The server closes after each response without announcing it. At this rate that falls between two requests,
+    // The server closes after each response without announcing it. At this rate the close comes between two requests,
     // unless the server's thread is delayed.
     let server = Server::new(answer_once(OK));
     let spec = LoadSpec { shape: open(20.0, Arrivals::Constant), connections: 1, ..spec(&[server.address]) };
@@ -407,7 +407,7 @@ fn a_refused_connect_fails_the_request_that_waited_for_it() {
         retry_if_disturbed(|| {
             let record = load(&spec);
             assert_eq!(record.connections.established, 2);
-            // Two slots wait 10, 20, 40, … ms between attempts, so there are only a few attempts.
+            // Two slots wait 10, 20, 40, … ms between attempts, so they make only a few attempts.
             assert!(record.counts.connect_errors <= 20, "{:?}", record.counts);
             let some = record.counts.completed > 10 && record.counts.connect_errors >= 2;
             seen(some, || format!("{:?}", record.counts))
@@ -449,7 +449,7 @@ fn half_a_response_is_a_reset() {
 #[test]
 fn a_server_that_closes_every_connection_is_survived() {
     let server = Server::new(|connection, _| drop(connection));
-    // Whether a connection is still open when traffic begins is a race; the counts must add up either way.
+    // Whether a connection is still open when traffic begins depends on a race. The counts must add up in both cases.
     match run(&spec(&[server.address]), &AtomicBool::new(false), Watch::Phases, |_| {}) {
         Ok(record) => {
             adds_up(&record);
@@ -499,7 +499,7 @@ fn a_known_delay_appears_in_the_service_time() {
     let server = Server::new(answer(OK, Duration::from_nanos(delay)));
     for shape in [Shape::Closed, open(100.0, Arrivals::Constant)] {
         let record = load(&LoadSpec { shape: shape.clone(), ..spec(&[server.address]) });
-        // Low quantiles, because a busy machine delays some responses, but not all.
+        // Low quantiles, because a busy machine delays some of the responses, but not all.
         assert!(quantile(&record.histograms.service_time, 0.0) >= delay - delay / 500, "{shape:?}");
         assert!(quantile(&record.histograms.service_time, 0.2) < 2 * delay, "{shape:?}");
         assert!(quantile(&record.histograms.first_byte, 0.0) >= delay - delay / 500, "{shape:?}");
@@ -516,7 +516,7 @@ fn a_large_request_and_a_large_response_are_transferred_completely() {
         let mut buffer = vec![0; 1 << 16];
         while let Ok(count @ 1..) = connection.read(&mut buffer) {
             seen += count;
-            // More bytes than the body means that the head has arrived too: all requests have the same length.
+            // All requests have the same length. After more bytes than the body has, the head has arrived too.
             if seen > LARGE {
                 seen = 0;
                 if connection.write_all(&response).is_err() {

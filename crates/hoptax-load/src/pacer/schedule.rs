@@ -1,4 +1,4 @@
-//! The number of requests due as a function of time, and its inverse: the time of a given request.
+//! The number of requests due as a function of time, and the inverse: the time of a given request.
 //!
 //! The number due is the area under the rate. It is counted in units of 1/[`REQUEST`], which makes it an exact
 //! integer: rates are whole requests per million seconds, times are whole nanoseconds, and the area of a ramp is half
@@ -8,14 +8,14 @@
 use crate::clock::SECOND;
 use crate::spec::Rate;
 
-/// Rates are stored as whole requests per this many seconds.
+/// Rates are stored as whole numbers of requests per this many seconds.
 const RATE_UNIT: f64 = 1e6;
-/// Units of one request: two (for the half in a ramp's area) × nanoseconds per second × [`RATE_UNIT`].
+/// Units of one request: two (because a ramp's area has a half) × nanoseconds per second × [`RATE_UNIT`].
 pub(super) const REQUEST: u128 = 2 * SECOND as u128 * RATE_UNIT as u128;
 
 #[derive(Debug, Clone, Copy)]
 struct Segment {
-    /// Units due before this stage.
+    /// Units that are due before this stage.
     before: u128,
     /// Start and duration, nanoseconds.
     begins: u64,
@@ -32,7 +32,7 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// For `rate`. A fixed rate lasts for `length` nanoseconds; stages have their own durations.
+    /// Creates the schedule for `rate`. A fixed rate lasts for `length` nanoseconds; stages have their own durations.
     pub(super) fn new(rate: &Rate, length: u64) -> Self {
         let mut schedule = Self { segments: Box::default(), total: 0 };
         let whole = |rate: f64| (rate * RATE_UNIT).round() as u64;
@@ -53,13 +53,14 @@ impl Schedule {
         schedule
     }
 
-    /// Units due in total: only positions below this are due.
+    /// Units that are due in total. Only positions below this number are due.
     pub(super) fn total(&self) -> u128 {
         self.total
     }
 
-    /// The last time at which at most `position` units are due. The last, so that a request that falls on a pause is
-    /// due at its end, with the traffic that follows. `None` if the position is beyond the schedule.
+    /// The last time at which at most `position` units are due; `None` if the position is beyond the schedule. It
+    /// must be the last such time: a request that falls on a pause is then due at the end of the pause, with the
+    /// traffic that follows.
     pub(super) fn moment(&self, position: u128) -> Option<u64> {
         if position >= self.total {
             return None;
@@ -75,11 +76,11 @@ impl Segment {
         u128::from(self.from + self.to) * u128::from(self.length)
     }
 
-    /// Time from the start of the stage until `due` units are due; `due` is below the area.
+    /// Time from the start of the stage until `due` units are due; `due` must be less than the stage's area.
     ///
-    /// Constant rate: an exact quotient, rounded down. Ramp: accurate to a nanosecond for stages shorter than fifty
-    /// days, the limit of double precision. A ramp is computed from its slower end, where the formula has no
-    /// difference of large numbers.
+    /// At a constant rate, this is an exact quotient, rounded down. In a ramp, it is accurate to a nanosecond for
+    /// stages shorter than fifty days, the limit of double precision. A ramp is computed from its slower end, because
+    /// the formula there subtracts no large numbers.
     fn moment(&self, due: u128) -> u64 {
         if self.from == self.to {
             return (due / (2 * u128::from(self.from))) as u64;
@@ -92,7 +93,7 @@ impl Segment {
     }
 
     /// Distance from the slower end of a ramp within which `units` are due. With the slower rate `s`, the difference
-    /// of rates `d` and the length `l`, it solves `2·s·t + d·t²/l = units` for `t`, in the form that only adds.
+    /// of rates `d` and the length `l`, it solves `2·s·t + d·t²/l = units` for `t`, in a form that only adds.
     fn past_slow_end(&self, units: u128) -> f64 {
         let (slow, more) = (self.from.min(self.to) as f64, self.from.abs_diff(self.to) as f64);
         let units = units as f64;
@@ -171,7 +172,7 @@ mod tests {
             let found = up.moment(index * REQUEST).expect("due");
             assert!(found.abs_diff(moment) <= 1, "{index} at {found}");
         }
-        // Downwards it is the mirror image: the units that remain equal the units that were due.
+        // The ramp down is the mirror image: the units that remain equal the units that were due in the ramp up.
         let down = stages(&[(1000.0, 0.0, 10 * SECOND)]);
         for (left, moment) in [(50, 9 * SECOND), (200, 8 * SECOND), (5000, 0)] {
             let found = down.moment((5000 - left) * REQUEST).expect("due");
@@ -204,7 +205,7 @@ mod tests {
             let mut positions: Vec<u128> = (0..40)
                 .map(|_| u128::from(random.below(1 << 20)) * scale + u128::from(random.below(1000)))
                 .collect();
-            // Ramps from and to zero are steep at their ends.
+            // A ramp from or to zero is steep at that end.
             positions.extend([0, 1, REQUEST, schedule.total() - 1, schedule.total() / 2]);
             positions.retain(|position| *position < schedule.total());
             positions.sort_unstable();
@@ -231,7 +232,8 @@ mod tests {
             assert!(moment >= before);
             before = moment;
         }
-        // A thousandth remains: of the ramp down over 30 days, the last √(2 · 30 · 0.33) days.
+        // The last thousandth of all requests is due in the last √(2 · 30 · 0.33) days of the ramp down, which takes
+        // 30 days.
         assert!((before as f64 / day as f64 - (360.0 - 19.8_f64.sqrt())).abs() < 1e-6, "{before}");
         let endless = Schedule::new(&Rate::Fixed(1e7), u64::MAX);
         assert_eq!(endless.moment(u128::from(u64::MAX / 200) * REQUEST), Some(u64::MAX / 200 * 100));

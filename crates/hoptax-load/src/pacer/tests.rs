@@ -1,4 +1,4 @@
-//! Scheduled times, checked with tables and against each other.
+//! Scheduled times, compared with tables and with each other.
 
 use super::*;
 use crate::clock::{MILLISECOND, SECOND};
@@ -146,7 +146,7 @@ fn sorted(each: Vec<Vec<u64>>) -> Vec<u64> {
     all
 }
 
-/// Number of times in each stage of [`profile`].
+/// Number of scheduled times in each stage of [`profile`].
 fn per_stage(moments: &[u64]) -> Vec<usize> {
     let before = |second: u64| moments.partition_point(|moment| *moment < SECOND + second * SECOND);
     let ends = COURSE.iter().map(|(end, _)| before(*end));
@@ -187,11 +187,11 @@ fn poisson_follows_the_rate_profile() {
         assert!(each.iter().all(|moments| moments.is_sorted()));
         let all = sorted(each);
         for (found, (_, expected)) in per_stage(&all).iter().zip(COURSE) {
-            // Four standard deviations of a Poisson count, which are its square roots.
+            // Four standard deviations. The standard deviation of a Poisson count is the square root of its mean.
             let allowed = 4.0 * (expected as f64).sqrt();
             assert!(found.abs_diff(expected) as f64 <= allowed, "{found} instead of {expected}");
         }
-        // Halfway up the ramp, a quarter of its requests is due.
+        // Halfway through the ramp up, a quarter of its requests is due.
         let half = all.partition_point(|moment| *moment < SECOND + 5 * SECOND / 2);
         assert!((half as f64 - 625.0).abs() < 100.0, "{half} in the first half of the ramp");
     }

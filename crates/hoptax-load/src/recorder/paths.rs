@@ -1,4 +1,4 @@
-//! Results from the upstream's timestamps: how long requests took to reach it, and responses to return.
+//! Results from the upstream's timestamps: how long requests took to reach the upstream, and responses to return.
 
 use super::times::Times;
 use crate::histogram::{self, TRIAL_DIGITS};
@@ -6,7 +6,7 @@ use crate::record::StampTally;
 use crate::stamp::Stamped;
 use hdrhistogram::Histogram;
 
-/// Results of one worker. Two histograms of 216 KiB, so created only if timestamps are requested.
+/// Results of one worker. They need two histograms of 216 KiB, so they exist only if timestamps are requested.
 #[derive(Debug)]
 pub(crate) struct Paths {
     pub(crate) tally: StampTally,

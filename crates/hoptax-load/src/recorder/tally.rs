@@ -8,7 +8,7 @@ use crate::record::{Bytes, Connections, Counts, Lifetime, TlsTally, Window};
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
 
-/// Most distinct error texts; further ones are counted as [`OTHER_ERRORS`].
+/// Most distinct error texts. Further texts are counted as [`OTHER_ERRORS`].
 pub(super) const ERROR_TEXTS: usize = 16;
 pub(super) const OTHER_ERRORS: &str = "other errors";
 
@@ -23,7 +23,7 @@ pub(crate) struct Tally {
     pub(crate) windows: Vec<Window>,
     pub(crate) failed_checks: FailedChecks,
     pub(crate) targets: Targets,
-    /// Absent until a handshake is complete.
+    /// Absent until the first handshake is complete.
     pub(crate) tls: Option<Box<Handshakes>>,
     pub(crate) paths: Option<Box<Paths>>,
     pub(crate) last_outcome: u64,

@@ -1,12 +1,12 @@
-//! Results per target, if there are several.
+//! Results per target, for loads with several targets.
 
 use super::times::Times;
 use crate::histogram::{self, Encoded, TRIAL_DIGITS};
 use crate::record::TargetRecord;
 use hdrhistogram::Histogram;
 
-/// Results of one worker per target. Empty with a single target, whose results are those of the trial. Each entry has
-/// two histograms of 216 KiB.
+/// Results of one worker for each target, with two histograms of 216 KiB per target. Empty if there is a single
+/// target, because its results are those of the trial.
 #[derive(Debug, Default)]
 pub(crate) struct Targets(Vec<Target>);
 

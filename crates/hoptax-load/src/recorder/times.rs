@@ -5,11 +5,11 @@ use crate::checks::Failed;
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Times {
     pub(crate) scheduled: u64,
-    /// When its first byte went to the kernel; absent while it waits for a connection.
+    /// When the first byte of the request went to the kernel; absent while the request waits for a connection.
     pub(crate) sent: Option<u64>,
-    /// When the first byte of its response was read.
+    /// When the first byte of the response was read.
     pub(crate) first_byte: Option<u64>,
-    /// Its length with head, bytes; 0 while it waits for a connection.
+    /// Length of the request including its head, bytes; 0 while the request waits for a connection.
     pub(crate) length: u64,
     pub(crate) target: u32,
 }
@@ -23,7 +23,7 @@ impl Times {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Response {
     pub(crate) status: u16,
-    /// Length with heads, bytes.
+    /// Length of the response including heads, bytes.
     pub(crate) bytes: u64,
     /// Length of the body, bytes.
     pub(crate) body: u64,

@@ -6,11 +6,11 @@ use hdrhistogram::Histogram;
 
 #[derive(Debug)]
 pub(super) struct Windows {
-    /// Windows that have ended, except those reported and not kept.
+    /// Windows that have ended. Windows that were reported and need not be kept are removed.
     ended: Vec<Window>,
     index: u64,
     reported: u64,
-    /// The current window, except its response times.
+    /// The current window, without its response times.
     pub(super) running: Window,
     pub(super) response_time: Histogram<u64>,
     encoder: Encoder,
@@ -28,7 +28,7 @@ impl Windows {
         }
     }
 
-    /// Ends windows until number `index` is the current one.
+    /// Ends windows until the current window is number `index`.
     pub(super) fn run_until(&mut self, index: u64) {
         while self.index < index {
             let mut window = std::mem::take(&mut self.running);
@@ -41,8 +41,8 @@ impl Windows {
         }
     }
 
-    /// Ends windows until number `index` is the current one, and reports all ended windows not reported before, with
-    /// their numbers. `keep`: they are returned by [`Self::into_ended`] too.
+    /// Ends windows until the current window is number `index`. Then reports all ended windows that were not reported
+    /// before, with their numbers. If `keep` is true, [`Self::into_ended`] returns them too.
     pub(super) fn report_until(&mut self, index: u64, keep: bool, mut report: impl FnMut(u64, Window)) {
         self.run_until(index);
         let first_new = self.ended.len() - (self.index - self.reported) as usize;

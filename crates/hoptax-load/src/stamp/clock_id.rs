@@ -1,15 +1,17 @@
-//! Identity of a process's CLOCK_MONOTONIC: timestamps of two processes can be compared only if it is the same.
+//! Identity of a process's CLOCK_MONOTONIC. Timestamps of two processes can be compared only if both have the same
+//! clock.
 
 use serde::{Deserialize, Serialize};
 use std::fs;
 
-/// Identifies a CLOCK_MONOTONIC. It counts from the boot of one kernel, and a time namespace shifts it (time_namespaces(7)).
+/// Identifies a CLOCK_MONOTONIC. This clock counts from the boot of one kernel, and a time namespace shifts it
+/// (time_namespaces(7)).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockId {
     /// The kernel's random id for its current boot (`/proc/sys/kernel/random/boot_id`): the same in all containers of
     /// a host, different on every other host and virtual machine.
     pub boot_id: String,
-    /// Shift by the time namespace, nanoseconds; 0 without one.
+    /// Shift that the time namespace adds, nanoseconds; 0 without a time namespace.
     pub offset_ns: i64,
 }
 

@@ -24,8 +24,8 @@ impl Encoding {
         }
     }
 
-    /// Value of the `connection` header to add, if the version's default is not what is needed (RFC 9112, section
-    /// 9.3). If the target has such a header itself, it is kept and nothing is added.
+    /// Value of the `connection` header to add, if the version's default is not what this load needs (RFC 9112,
+    /// section 9.3). If the target has its own `connection` header, it is kept and nothing is added.
     pub(super) fn added_to(self, target: &TargetSpec) -> Option<&'static str> {
         if connection(target).next().is_some() {
             return None;

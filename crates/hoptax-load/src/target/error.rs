@@ -10,9 +10,9 @@ use std::fmt;
 pub struct TargetError {
     /// Name of the target.
     pub target: String,
-    /// Part of the target that is wrong.
+    /// The part of the target that is wrong.
     pub part: Part,
-    /// Byte offset in that part's text; absent if the whole part is meant.
+    /// Byte offset in the text of that part; absent if the error is about the whole part.
     pub at: Option<usize>,
     /// What is wrong.
     pub message: String,
@@ -31,11 +31,11 @@ pub enum Part {
     Method,
     /// Its path.
     Path,
-    /// The header of this index, from 0, and its name.
+    /// The header with this index, from 0, and this name.
     Header(usize, String),
     /// Its body.
     Body,
-    /// The check of this index, from 0.
+    /// The check with this index, from 0.
     Check(usize),
 }
 

@@ -6,11 +6,11 @@ use super::mix::{Mix, Requests};
 use crate::spec::{HttpVersion, TargetSpec};
 use std::collections::BTreeMap;
 
-/// Bytes of the first request that a load with only this target, this seed and this HTTP version sends, with
-/// keep-alive.
+/// The first request that a load would send, as bytes, if it had only this target, this seed and this HTTP version,
+/// and used keep-alive.
 ///
 /// # Errors
-/// As [`super::check`].
+/// See [`super::check`].
 pub fn first_request(
     target: &TargetSpec,
     files: &BTreeMap<String, String>,

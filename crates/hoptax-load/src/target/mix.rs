@@ -17,11 +17,11 @@ const CHOICE: u64 = 0x0063_686f_6963_6500;
 #[derive(Debug)]
 pub(crate) struct Mix<'a> {
     targets: Vec<Target>,
-    /// Cumulative weights.
+    /// Cumulative weights of the targets.
     sums: Vec<u64>,
     files: Files<'a>,
     seed: u64,
-    /// Number of the last request on a connection; `u32::MAX`: no limit.
+    /// Number of requests on a connection after which it is closed; `u32::MAX` means no limit.
     last: u32,
 }
 
@@ -76,7 +76,7 @@ impl<'a> Mix<'a> {
         &self.targets[index as usize]
     }
 
-    /// True if the connection closes after the `carried`th request on it, which goes to `target`.
+    /// True if the connection closes after this request to `target`, which is the `carried`th on the connection.
     #[inline]
     pub(crate) fn closes(&self, target: u32, carried: u32) -> bool {
         self.target(target).encoded(carried >= self.last).closes
@@ -86,7 +86,7 @@ impl<'a> Mix<'a> {
         self.targets.iter().map(|target| target.name.as_str())
     }
 
-    /// Largest number of counters that a connection needs for the checks of any target.
+    /// Number of counters that a connection needs for the target whose checks need most.
     pub(crate) fn room_for_checks(&self) -> usize {
         self.targets.iter().map(|target| target.checks.room).max().unwrap_or(0)
     }
@@ -105,7 +105,7 @@ pub(crate) struct Requests<'a> {
     mix: &'a Mix<'a>,
     pub(super) choice: Random,
     values: Values<'a>,
-    /// Buffers for requests and their bodies, large enough for the longest.
+    /// Buffers for requests and their bodies. They are large enough for the longest.
     pub(super) made: Vec<u8>,
     pub(super) body: Vec<u8>,
 }

@@ -24,7 +24,7 @@ use hoptax_wire::http1::is_token;
 
 /// Characters that a method or a header's name allows, for error messages.
 const TOKEN: &str = "use letters, digits and !#$%&'*+-.^_`|~";
-/// Separator between the value of `content-length`, always the last header, and the body.
+/// The bytes between the value of `content-length`, which is always the last header, and the body.
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
 /// A request ready to be sent, and how to judge its response.
@@ -34,9 +34,9 @@ pub(crate) struct Target {
     /// Index in the mix, from 0.
     pub(crate) index: u32,
     encoded: Encoded,
-    /// Encoding as the last request of a connection; absent if it is the same.
+    /// Encoding of the last request of a connection. Absent if `encoded` is used for it too.
     last: Option<Encoded>,
-    /// Responses to HEAD have no body, even if their headers announce one.
+    /// True if the method is HEAD. The responses then have no body, even if their headers announce one.
     pub(crate) is_head: bool,
     pub(crate) checks: Checks,
 }
@@ -55,14 +55,14 @@ enum Request {
 
 #[derive(Debug)]
 struct Made {
-    /// The whole request; if the body has templates, everything before the value of `content-length`.
+    /// The whole request. If the body has templates, everything before the value of `content-length`.
     front: Program,
     body: Option<Program>,
     usage: Usage,
 }
 
 impl Target {
-    /// Prepares `target`. `files` has all files that its templates name.
+    /// Prepares `target`. `files` contains all files that its templates name.
     ///
     /// # Errors
     /// If a part is not valid in its place, or no response could pass the checks.
@@ -98,7 +98,7 @@ impl Target {
         }
     }
 
-    /// Lengths of its longest request, and of its longest body with templates.
+    /// Length of the longest request, and of the longest body with templates.
     fn longest(&self, files: &Files<'_>) -> (usize, usize) {
         let each = [Some(&self.encoded), self.last.as_ref()].into_iter().flatten();
         each.fold((0, 0), |longest, encoded| {
@@ -116,7 +116,7 @@ impl Encoded {
         Ok(Self { request: Request::new(target, files, encoding)?, closes: encoding.closes(target) })
     }
 
-    /// Bytes of the next request. `made` and `body` are buffers.
+    /// Returns the bytes of the next request. `made` and `body` are scratch buffers.
     #[inline]
     fn write<'b>(&'b self, values: &mut Values<'_>, made: &'b mut Vec<u8>, body: &mut Vec<u8>) -> &'b [u8] {
         match &self.request {
@@ -176,7 +176,7 @@ impl Made {
     }
 }
 
-/// Request line and headers except `content-length`, without the empty line.
+/// Encodes the request line and the headers, without `content-length` and without the empty line.
 fn head(target: &TargetSpec, files: &Files<'_>, encoding: Encoding) -> Result<Program, TargetError> {
     let fault = |part, message: String, help| Err(TargetError::new(target, part, message, help));
     if !is_token(&target.method) {
@@ -229,7 +229,7 @@ fn body_program(target: &TargetSpec, files: &Files<'_>) -> Result<Program, Targe
     Ok(body)
 }
 
-/// Ends the head and appends a body without templates.
+/// Ends the head and appends the body, which has no templates.
 fn push_body(front: &mut Program, body: &[u8]) {
     if !body.is_empty() {
         front.push_bytes(format!("content-length: {}\r\n", body.len()).as_bytes());
@@ -253,7 +253,7 @@ fn checks(target: &TargetSpec, is_head: bool) -> Result<Checks, TargetError> {
 }
 
 impl TargetSpec {
-    /// Texts that may contain templates; a body that is not UTF-8 is left out.
+    /// Texts that may contain templates. A body that is not UTF-8 is left out.
     pub(crate) fn templates(&self) -> impl Iterator<Item = &str> {
         let body = self.body_is_template.then(|| std::str::from_utf8(&self.body).ok()).flatten();
         let values = self.headers.iter().map(|(_, value)| value.as_str());

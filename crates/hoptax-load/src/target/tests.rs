@@ -1,4 +1,4 @@
-//! Prepared targets: the bytes sent, the targets refused, and that texts never break the syntax of a request.
+//! Prepared targets: the bytes sent, and the targets refused. Random texts must never break the syntax of a request.
 
 use super::*;
 use crate::random::Random;
@@ -23,7 +23,7 @@ fn files() -> BTreeMap<String, String> {
         .into()
 }
 
-/// The first `count` requests of the only worker of a load with these targets.
+/// The first `count` requests of a load with these targets and one worker.
 fn requests(targets: &[TargetSpec], count: usize) -> Vec<String> {
     let files = files();
     let mix = Mix::new(targets, &files, 3, Protocol::default()).unwrap_or_else(|error| panic!("{error}"));
@@ -266,7 +266,7 @@ fn errors_name_their_target_part_and_offset() {
     }
 }
 
-/// Parts of random texts: templates, pieces of templates, and special characters of requests.
+/// Parts of random texts: templates, pieces of templates, and characters with a special meaning in requests.
 const ALPHABET: [&str; 24] = [
     "{{",
     "}}",

@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// the files that `{{line FILE}}` may name.
 ///
 /// # Errors
-/// The first error: a template that is not closed, is unknown or lacks an argument; a file that is missing or empty; a
-/// character that the place does not allow, in the text or in a line of a file.
+/// The first error: a template that is not closed, is unknown or lacks an argument; a file that is missing or empty;
+/// or a character that is not allowed in this place, in the text or in a line of a file.
 pub fn check(text: &str, place: Place, files: &BTreeMap<String, String>) -> Result<(), TemplateError> {
     let pieces = parse::pieces(text)?;
     let mut names = BTreeSet::new();

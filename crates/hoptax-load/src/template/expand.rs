@@ -25,17 +25,17 @@ enum Step {
     Bytes(Vec<u8>),
     Seq,
     Uuid,
-    /// Lowest number, and how many numbers follow it.
+    /// Lowest number, and the number of values above it.
     Random(i64, u64),
     Line(usize),
     Base64(Program),
 }
 
 impl Program {
-    /// Appends the text, expanded in `place`.
+    /// Appends the text, which will be expanded in `place`.
     ///
     /// # Errors
-    /// As [`super::check`].
+    /// See [`super::check`].
     pub(crate) fn push_template(
         &mut self,
         text: &str,
@@ -77,7 +77,7 @@ impl Program {
         }
     }
 
-    /// The output, if it is the same each time.
+    /// The output, if it is the same for every request.
     pub(crate) fn fixed(&self) -> Option<&[u8]> {
         match self.steps.as_slice() {
             [] => Some(&[]),
@@ -135,7 +135,7 @@ impl Program {
     }
 }
 
-/// The counters and files that a request uses, and must therefore advance.
+/// The counters and files that a request uses. They advance after the request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
     seq: bool,
@@ -154,16 +154,17 @@ impl Usage {
 pub(crate) struct Values<'a> {
     files: &'a Files<'a>,
     seq: u64,
-    /// Distance between two numbers or lines of this worker: the number of workers.
+    /// Distance from one number or line of this worker to its next one: the number of workers.
     step: u64,
     next_line: Vec<usize>,
     random: Random,
-    /// Buffer for the text to encode in base64.
+    /// Buffer for text that is about to be encoded in base64.
     plain: Vec<u8>,
 }
 
 impl<'a> Values<'a> {
-    /// Initial values of worker `index` of `workers`. `longest` is the longest text to encode in base64.
+    /// Initial values for worker `index` of `workers`. `longest` is the length of the longest text to encode in
+    /// base64.
     pub(crate) fn new(files: &'a Files<'a>, (index, workers): (u32, u32), seed: u64, longest: usize) -> Self {
         Self {
             files,
@@ -186,12 +187,12 @@ impl<'a> Values<'a> {
     }
 }
 
-/// Length in base64, with padding, of this many bytes.
+/// Length of this many bytes in base64, with padding.
 fn in_base64(bytes: usize) -> usize {
     bytes.div_ceil(3) * 4
 }
 
-/// Replaces `out[start..]` by its base64. `plain` is a buffer.
+/// Replaces `out[start..]` with its base64 encoding. `plain` is a scratch buffer.
 fn encode_tail(out: &mut Vec<u8>, start: usize, plain: &mut Vec<u8>) {
     plain.clear();
     plain.extend_from_slice(&out[start..]);
@@ -222,7 +223,7 @@ fn push_signed(out: &mut Vec<u8>, number: i64) {
     push_decimal(out, number.unsigned_abs());
 }
 
-/// RFC 9562 §5.4: 122 random bits, the version and the variant.
+/// Appends a UUID (RFC 9562 §5.4): 122 random bits, the version and the variant.
 fn push_uuid(out: &mut Vec<u8>, random: &mut Random) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     let bits = u128::from(random.next_u64()) << 64 | u128::from(random.next_u64());

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Lines of the files that templates name, in alphabetical order of the names.
+/// Lines of the files that templates name, in alphabetical order of the file names.
 #[derive(Debug, Default)]
 pub(crate) struct Files<'a> {
     pub(super) named: Vec<(&'a str, Vec<&'a str>)>,

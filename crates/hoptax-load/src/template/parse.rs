@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 const WORDS: [&str; 5] = ["seq", "uuid", "random", "line", "base64"];
 const KNOWN: &str = "templates are `seq`, `uuid`, `random LOW HIGH`, `line FILE` and `base64 TEXT`; write `\\{{` for a literal `{{`";
-/// Deepest nesting of `base64`. Nobody needs three levels, and a hostile text must not exhaust the stack.
+/// Deepest nesting of `base64`. Nobody needs three levels, but a malicious text must not exhaust the stack.
 const DEEPEST: usize = 8;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub(super) fn collect_files<'t>(pieces: &[Piece<'t>], names: &mut BTreeSet<&'t s
     }
 }
 
-/// Names of the files that `text` reads; empty if it cannot be parsed.
+/// Names of the files that `text` reads. Empty if the text cannot be parsed.
 pub(crate) fn names_in(text: &str) -> BTreeSet<&str> {
     let mut names = BTreeSet::new();
     if let Ok(pieces) = pieces(text) {
@@ -55,7 +55,7 @@ pub(crate) fn names_in(text: &str) -> BTreeSet<&str> {
     names
 }
 
-/// Invariant: texts are cut at `at` only on a character boundary, because the parser looks for ASCII only.
+/// Invariant: texts are cut at `at` only on a character boundary, because the parser searches only for ASCII.
 struct Parser<'t> {
     text: &'t str,
     at: usize,
@@ -66,8 +66,8 @@ impl<'t> Parser<'t> {
         self.text.as_bytes()[self.at..].starts_with(what.as_bytes())
     }
 
-    /// Parses to the end of the text or, inside `base64`, to the braces that close the innermost one. `open` holds the
-    /// offsets of the `base64` templates that are open.
+    /// Parses to the end of the text or, inside `base64`, to the braces that close the innermost `base64`. `open`
+    /// holds the offsets of the `base64` templates that are open.
     fn pieces(&mut self, open: &mut Vec<usize>) -> Result<Vec<Piece<'t>>, TemplateError> {
         let mut pieces = Vec::new();
         let mut from = self.at;
@@ -203,7 +203,7 @@ impl<'t> Parser<'t> {
     }
 }
 
-/// The beginning of `word`, short enough for a message: if `{{` was meant literally, the word can be anything.
+/// The beginning of `word`, short enough for a message. If `{{` was meant literally, the word can be any text.
 fn shown(word: &str) -> String {
     const MOST: usize = 40;
     if word.chars().count() <= MOST {

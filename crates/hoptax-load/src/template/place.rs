@@ -1,4 +1,4 @@
-//! Characters that each part of a request allows.
+//! The characters that each part of a request allows.
 
 use super::error::TemplateError;
 use super::files::Files;
@@ -7,11 +7,11 @@ use super::parse::{Part, Piece};
 /// The part of a request that contains the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// Path and query: begins with `/`, has no spaces and no control characters.
+    /// Path and query: begins with `/`, and contains no spaces and no control characters.
     Path,
-    /// A header's value: no control characters except tabs, no spaces or tabs at its ends.
+    /// A header's value: contains no control characters except tabs, and does not begin or end with a space or tab.
     Header,
-    /// The body: anything.
+    /// The body: any text.
     Body,
 }
 
@@ -87,7 +87,7 @@ fn check_piece(piece: &Piece<'_>, place: Place, files: &Files<'_>) -> Result<(),
                 ))
             })
         }
-        // The output of base64 has only letters, digits, `+`, `/` and `=`.
+        // The output of base64 contains only letters, digits, `+`, `/` and `=`.
         Part::Base64(inner) => inner.iter().try_for_each(|piece| check_piece(piece, Place::Body, files)),
         Part::Seq | Part::Uuid | Part::Random(..) => Ok(()),
     }
@@ -140,7 +140,8 @@ fn begins_with_slash(pieces: &[Piece<'_>], files: &Files<'_>) -> Result<(), Temp
     }
 }
 
-/// Checks the pieces from that end on, up to the first that is never empty.
+/// Checks that the value has no space or tab at this end. Looks at the pieces from there up to the first piece that
+/// is never empty.
 fn no_blank_at(end: End, pieces: &[Piece<'_>], files: &Files<'_>) -> Result<(), TemplateError> {
     let is_blank_at = |text: &str| match end {
         End::Front => text.starts_with([' ', '\t']),

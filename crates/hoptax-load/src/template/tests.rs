@@ -1,4 +1,4 @@
-//! Templates on whole texts: their expansion, refused texts with the offset of the error, and allowed characters.
+//! Templates in whole texts: their expansion, the offset of the error in refused texts, and the allowed characters.
 
 use super::*;
 use std::collections::{BTreeMap, BTreeSet};

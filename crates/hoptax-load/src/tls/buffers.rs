@@ -1,6 +1,6 @@
 //! Buffers that the TLS sessions of one worker share.
 
-/// Most buffers of partial records kept for reuse.
+/// Most buffers for partial records that are kept for reuse.
 const SPARES: usize = 64;
 
 #[derive(Debug, Default)]
@@ -12,7 +12,7 @@ pub(crate) struct Buffers {
 }
 
 impl Buffers {
-    /// Returns an empty buffer, with the capacity of an earlier one if there is one.
+    /// Returns an empty buffer. If there is an unused buffer, its capacity is reused.
     pub(super) fn spare(&mut self) -> Vec<u8> {
         self.spares.pop().unwrap_or_default()
     }

@@ -15,12 +15,12 @@ use rustls::{
 };
 use std::sync::Arc;
 
-/// Most session tickets kept per worker, for any number of connections: about 1 MiB.
+/// Most session tickets kept per worker, for any number of connections. They use about 1 MiB.
 const MOST_TICKETS: usize = 1024;
-/// RFC 7301, section 3.1: the length of a protocol's name is one byte.
+/// The length of a protocol's name is one byte (RFC 7301, section 3.1).
 const LONGEST_PROTOCOL: usize = 255;
 
-/// Starting point for the TLS of every connection.
+/// The configuration from which every TLS connection starts.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     config: Arc<ClientConfig>,
@@ -32,7 +32,7 @@ impl Client {
     /// Converts `spec`.
     ///
     /// # Errors
-    /// [`LoadError::Spec`] with the invalid field and a remedy.
+    /// [`LoadError::Spec`] with the invalid field and advice on how to fix it.
     pub(crate) fn new(spec: &TlsSpec) -> Result<Self, LoadError> {
         let name = ServerName::try_from(spec.server_name.clone()).map_err(|_| {
             wrong(format!(
@@ -65,8 +65,8 @@ impl Client {
         Ok(Self { config: Arc::new(config), name, resumption: spec.resumption })
     }
 
-    /// A copy for one worker with this many connections. Workers share nothing while a trial runs, so each has its own
-    /// sessions to resume.
+    /// A copy for one worker with this many connections. Workers share nothing while a trial runs, so each worker has
+    /// its own sessions to resume.
     pub(crate) fn for_one_worker(&self, connections: usize) -> Self {
         let mut config = ClientConfig::clone(&self.config);
         if self.resumption {
@@ -103,17 +103,17 @@ fn provider(suites: &[String]) -> Result<CryptoProvider, LoadError> {
         return Err(wrong(format!("tls.cipher_suites has {unknown:?}; known suites: {}", known.join(", "))));
     }
     if !suites.is_empty() {
-        // The requested order is the client's preference.
+        // Sorted by the requested order, which is the client's preference.
         provider.cipher_suites.retain(|suite| suites.contains(&name(suite)));
         provider.cipher_suites.sort_by_key(|suite| suites.iter().position(|asked| *asked == name(suite)));
     }
     Ok(provider)
 }
 
-/// rustls's configuration for `spec`, for callers other than the generator that send single requests.
+/// rustls's configuration for `spec`, for callers that send single requests without the generator.
 ///
 /// # Errors
-/// [`LoadError::Spec`] with the invalid field and a remedy.
+/// [`LoadError::Spec`] with the invalid field and advice on how to fix it.
 pub fn client_config(spec: &TlsSpec) -> Result<(Arc<ClientConfig>, ServerName<'static>), LoadError> {
     let client = Client::new(spec)?;
     Ok((client.config, client.name))
@@ -152,7 +152,7 @@ fn protocols(asked: &[String]) -> Result<Vec<Vec<u8>>, LoadError> {
 fn system_authorities() -> Result<RootCertStore, LoadError> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
-    // Some systems include certificates that cannot be parsed; the others still work.
+    // Some systems have certificates that cannot be parsed. The others still work.
     let _ = roots.add_parsable_certificates(found.certs);
     if roots.is_empty() {
         let why = found.errors.first().map_or_else(String::new, |error| format!(" ({error})"));
@@ -208,7 +208,7 @@ fn unfit_key(error: &Error) -> String {
              matching pair, with the client's own certificate first"
                 .to_owned()
         }
-        // webpki's name of this error, which rustls does not export.
+        // This is webpki's name for the error. rustls does not export it.
         Error::InvalidCertificate(CertificateError::Other(why)) if why.to_string() == "UnsupportedCertVersion" => {
             "the client certificate is an X.509 version 1 certificate, which is not supported; create a version 3 \
              certificate (`openssl x509 -req` with -extfile)"

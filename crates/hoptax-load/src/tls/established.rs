@@ -1,4 +1,4 @@
-//! An established session: its records, and the TLS messages in them.
+//! An established session: reads its records and handles the TLS messages in them.
 
 use super::buffers::Buffers;
 use super::failure::Failure;
@@ -7,7 +7,7 @@ use rustls::AlertDescription;
 use rustls::client::ClientConnectionData;
 use rustls::kernel::KernelConnection;
 
-/// Longest message accepted after the handshake: tickets have slightly more than 64 KiB at most (RFC 8446, section
+/// Longest message accepted after the handshake. A ticket can be slightly longer than 64 KiB (RFC 8446, section
 /// 4.6.1).
 const LONGEST_MESSAGE: usize = 0x1_0400;
 /// Type and length of a handshake message (RFC 8446, section 4).
@@ -19,7 +19,8 @@ const KEY_UPDATE: u8 = 24;
 /// Level of an alert (RFC 5246, section 7.2).
 const WARNING: u8 = 1;
 
-/// Records of TLS 1.2 reserved for data that remains to be sent when a key nears its limit: 64 MiB of a request.
+/// In TLS 1.2, a key gets no new request if fewer than this many records remain before its limit. A request of up to
+/// 64 MiB can then still be sent.
 pub(super) const RESERVE: u64 = 1 << 12;
 
 pub(super) struct Established {
@@ -27,7 +28,7 @@ pub(super) struct Established {
     pub(super) keys: KernelConnection<ClientConnectionData>,
     pub(super) transmit: Half,
     pub(super) receive: Half,
-    /// Most records that may be sent with one key.
+    /// Most records that may be sent with one key, because of its encryption limit.
     pub(super) limit: u64,
     /// Beginning of an incomplete handshake message.
     pub(super) message: Vec<u8>,
@@ -44,7 +45,7 @@ impl std::fmt::Debug for Established {
 }
 
 impl Established {
-    /// Processes one record. Returns true if the peer announced that it is the last.
+    /// Processes one record. Returns true if the peer announced in it that no data follows.
     pub(super) fn take(
         &mut self,
         header: [u8; HEADER],
@@ -70,7 +71,7 @@ impl Established {
         last
     }
 
-    /// RFC 8446, section 6; RFC 5246, section 7.2. Returns true for a close_notify.
+    /// Processes an alert (RFC 8446, section 6; RFC 5246, section 7.2). Returns true for a close_notify.
     fn alert(&self, content: &[u8]) -> Result<bool, Failure> {
         let &[level, description] = content else { return Err(Failure::malformed("an alert is malformed")) };
         match AlertDescription::from(description) {
@@ -98,7 +99,7 @@ impl Established {
                         taken.map_err(|error| Failure::of_handshake(&error, b""))?;
                     }
                 }
-                // RFC 8446, section 5.1: no data with the old key may follow in this record.
+                // No data with the old key may follow in this record (RFC 8446, section 5.1).
                 (true, KEY_UPDATE, &[answer @ (0 | 1)]) if rest.len() == length => {
                     self.renew_receive()?;
                     if answer == 1 {

@@ -1,4 +1,4 @@
-//! TLS failures, described with a remedy.
+//! TLS failures, described with advice on how to fix them.
 
 use rustls::{AlertDescription, CertificateError, Error, PeerIncompatible};
 
@@ -27,7 +27,8 @@ impl Failure {
         Self::Malformed(format!("TLS: {what}"))
     }
 
-    /// For a failed handshake. `answer` is what the server had sent: a server without TLS answers in plain text.
+    /// Describes a failed handshake. `answer` is the data that the server had sent, because a server without TLS
+    /// answers in plain text.
     pub(super) fn of_handshake(error: &Error, answer: &[u8]) -> Self {
         match error {
             Error::InvalidCertificate(error) => Self::Certificate(unacceptable(error)),
@@ -52,8 +53,8 @@ impl Failure {
     }
 }
 
-/// Why a certificate is not acceptable. One text per reason, without dates and names: varying texts would be counted
-/// separately without limit.
+/// Describes why a certificate is not acceptable. Each reason has one text, without dates and names, because the
+/// number of different texts must be limited.
 fn unacceptable(error: &CertificateError) -> String {
     use CertificateError as E;
     let (what, remedy) = match error {

@@ -5,11 +5,12 @@ use rustls::Error;
 use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, UnbufferedStatus};
 
-/// Lets rustls continue its handshake with `incoming`. Returns the number of bytes that it has consumed, and whether
-/// the peer has closed the session already. In TLS 1.2, plaintext directly after the handshake is appended to
+/// Lets rustls continue its handshake with `incoming`. Returns the number of bytes that rustls has consumed, and
+/// whether the peer has already closed the session. In TLS 1.2, plaintext directly after the handshake is appended to
 /// `buffers.plain`.
 ///
-/// Stops when the handshake is complete and its last message is encoded: rustls must not read the records that follow.
+/// Stops when the handshake is complete and its last message is encoded, because rustls must not read the records
+/// that follow.
 pub(super) fn drive(
     connection: &mut UnbufferedClientConnection,
     incoming: &mut [u8],

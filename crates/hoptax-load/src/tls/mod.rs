@@ -1,8 +1,8 @@
-//! A TLS client without I/O: its input is bytes from the socket, its output bytes for the socket and plaintext.
+//! A TLS client without I/O. Its input is bytes from the socket; its output is plaintext, and bytes for the socket.
 //!
-//! [`Client`] is the configuration, [`Session`] the TLS state of one connection. rustls does the handshake. Afterwards
-//! `records` encrypts and decrypts with the agreed keys, so that a request allocates nothing and a connection stores
-//! little more than its keys.
+//! [`Client`] is the configuration, and [`Session`] is the TLS state of one connection. rustls does the handshake.
+//! Afterwards `records` encrypts and decrypts with the agreed keys, so that a request allocates nothing and a
+//! connection stores little more than its keys.
 
 mod buffers;
 mod config;

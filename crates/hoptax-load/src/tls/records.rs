@@ -13,7 +13,7 @@ pub(super) const ALERT: u8 = 21;
 pub(super) const HANDSHAKE: u8 = 22;
 pub(super) const APPLICATION_DATA: u8 = 23;
 
-/// The version in every record's header, independent of the negotiated one (RFC 8446, section 5.1).
+/// The version in every record's header. It does not depend on the negotiated version (RFC 8446, section 5.1).
 const VERSION: [u8; 2] = [3, 3];
 pub(super) const HEADER: usize = 5;
 /// Most bytes of plaintext in a record (RFC 8446, section 5.1).
@@ -23,7 +23,8 @@ const LONGEST_EXPANSION_13: usize = 256;
 const LONGEST_EXPANSION_12: usize = 2048;
 /// Length of the authentication tag, the same for all AEADs here.
 const TAG: usize = 16;
-/// The part of AES-GCM's nonce that is sent with each TLS 1.2 record (RFC 5288, section 3), and the part that is not.
+/// AES-GCM's nonce in TLS 1.2 has two parts: this one is sent with each record (RFC 5288, section 3), and `SALT` is
+/// not.
 const EXPLICIT_NONCE: usize = 8;
 const SALT: usize = 4;
 
@@ -52,7 +53,7 @@ impl Layout {
 pub(super) struct Half {
     key: LessSafeKey,
     iv: [u8; aead::NONCE_LEN],
-    /// Records under this key so far.
+    /// Number of records so far under this key.
     sequence: u64,
     layout: Layout,
 }
@@ -69,7 +70,7 @@ impl std::fmt::Debug for Half {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Opened {
     pub(super) content: u8,
-    /// Offset of the plaintext in its buffer; it extends to the end of the buffer.
+    /// Offset of the plaintext in its buffer. The plaintext extends to the end of the buffer.
     pub(super) start: usize,
 }
 
@@ -87,7 +88,7 @@ pub(super) fn body_length(header: [u8; HEADER], layout: Layout) -> Result<usize,
 }
 
 impl Half {
-    /// Starts with `secrets`, after `sequence` records. `None` if the cipher is not supported.
+    /// Starts with `secrets`, after `sequence` records. Returns `None` if the cipher is not supported.
     pub(super) fn new(tls13: bool, (sequence, secrets): &(u64, ConnectionTrafficSecrets)) -> Option<Self> {
         use ConnectionTrafficSecrets as S;
         let (algorithm, key, iv, explicit) = match secrets {
@@ -117,8 +118,8 @@ impl Half {
         length.div_ceil(LONGEST_PLAINTEXT) as u64
     }
 
-    /// RFC 8446, section 5.3; RFC 7905, section 2. For AES-GCM in TLS 1.2 any unique nonce is valid; rustls uses this
-    /// one too.
+    /// The nonce of the next record (RFC 8446, section 5.3; RFC 7905, section 2). In TLS 1.2, AES-GCM accepts any
+    /// unique nonce; rustls uses the same nonces as this function.
     fn nonce(&self) -> [u8; aead::NONCE_LEN] {
         let mut nonce = self.iv;
         for (byte, sequence) in nonce[SALT..].iter_mut().zip(self.sequence.to_be_bytes()) {
@@ -127,7 +128,7 @@ impl Half {
         nonce
     }
 
-    /// RFC 5246, section 6.2.3.3.
+    /// Additional data of a TLS 1.2 record (RFC 5246, section 6.2.3.3).
     fn tls12_data(&self, content: u8, length: usize) -> [u8; 13] {
         let mut data = [0; 13];
         data[..8].copy_from_slice(&self.sequence.to_be_bytes());
@@ -136,7 +137,7 @@ impl Half {
         data
     }
 
-    /// Encrypts `plain`, of type `content`, and appends the records to `out`.
+    /// Encrypts `plain`, which has the type `content`, and appends the records to `out`.
     pub(super) fn seal(&mut self, content: u8, plain: &[u8], out: &mut Vec<u8>) {
         for part in plain.chunks(LONGEST_PLAINTEXT) {
             self.seal_record(content, part, out);
@@ -173,7 +174,7 @@ impl Half {
     /// Decrypts a record and appends the plaintext to `plain`.
     ///
     /// # Errors
-    /// If the record is invalid or was not encrypted with our key. `plain` is then unchanged.
+    /// If the record is invalid or was not encrypted with our key. In this case, `plain` is unchanged.
     pub(super) fn open(
         &mut self,
         header: [u8; HEADER],

@@ -20,9 +20,9 @@ use rustls::{HandshakeKind, ProtocolVersion, SupportedCipherSuite};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Agreed<'a> {
-    /// For instance `TLSv1.3`.
+    /// TLS version, for instance `TLSv1.3`.
     pub(crate) version: &'static str,
-    /// For instance `TLS13_AES_256_GCM_SHA384`.
+    /// Cipher suite, for instance `TLS13_AES_256_GCM_SHA384`.
     pub(crate) suite: &'static str,
     /// The protocol selected by ALPN.
     pub(crate) alpn: Option<&'a [u8]>,
@@ -42,7 +42,7 @@ pub(crate) enum Received {
 pub(crate) struct Session {
     phase: Phase,
     pub(crate) began: u64,
-    /// An incomplete record; during the handshake also data that rustls has not consumed.
+    /// An incomplete record. During the handshake, also data that rustls has not consumed.
     partial: Vec<u8>,
     resumes: bool,
     peer_closed: bool,
@@ -53,7 +53,7 @@ pub(crate) struct Session {
 enum Phase {
     Handshaking(Box<UnbufferedClientConnection>),
     Established(Box<Established>),
-    /// Temporary state between the two; also final if establishing fails.
+    /// Temporary state between the other two. If establishing fails, it remains.
     Over,
 }
 
@@ -98,8 +98,8 @@ impl Session {
         self.answered
     }
 
-    /// True if the session can carry no further request: it has ended, or its key is near its encryption limit, and
-    /// TLS 1.2 cannot change keys.
+    /// True if the session can carry no further request. Either it has ended, or its key is near its encryption limit
+    /// in TLS 1.2, which cannot change keys.
     pub(crate) fn is_spent(&self) -> bool {
         let worn = |established: &Established| {
             !established.transmit.layout().is_tls13()
@@ -170,7 +170,7 @@ impl Session {
         Ok(Received::Established)
     }
 
-    /// The handshake is complete: takes over the keys and reads the data that followed.
+    /// Called when the handshake is complete: takes over the keys and reads the data that followed the handshake.
     fn establish(&mut self, buffers: &mut Buffers, agreed: impl FnOnce(Agreed<'_>)) -> Result<(), Failure> {
         let Phase::Handshaking(connection) = std::mem::replace(&mut self.phase, Phase::Over) else {
             unreachable!("called only in this phase")
@@ -202,7 +202,7 @@ impl Session {
         read
     }
 
-    /// Reads records from the rest of the last input and `input`.
+    /// Reads records from `partial`, which holds the rest of the last input, and from `input`.
     fn read(&mut self, mut input: &[u8], buffers: &mut Buffers) -> Result<(), Failure> {
         let Phase::Established(established) = &mut self.phase else {
             unreachable!("called only in this phase")
@@ -219,7 +219,7 @@ impl Session {
             buffers.keep_spare(record);
             self.peer_closed |= taken?;
         }
-        // RFC 8446, section 6.1: data after a close_notify is ignored.
+        // Data after a close_notify is ignored (RFC 8446, section 6.1).
         while !self.peer_closed {
             let Some((header, rest)) = input.split_first_chunk::<HEADER>() else { break };
             let length = records::body_length(*header, layout)?;

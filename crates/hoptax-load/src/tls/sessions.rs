@@ -1,5 +1,5 @@
-//! Sessions that one worker can resume. rustls's own store keeps eight tickets per name, so if a hundred connections
-//! reconnected at once, all but eight would need a full handshake.
+//! Sessions that one worker can resume. rustls's own store keeps eight tickets per server name. If a hundred
+//! connections reconnected at once, all but eight would need a full handshake.
 
 use rustls::NamedGroup;
 use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue};
@@ -7,7 +7,7 @@ use rustls::pki_types::ServerName;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Sessions with one server: all connections of a load use the same name.
+/// Sessions with one server name, which all connections of a load share.
 #[derive(Debug)]
 pub(super) struct Sessions {
     most: usize,

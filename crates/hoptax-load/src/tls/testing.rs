@@ -77,7 +77,8 @@ impl Identity {
     }
 }
 
-/// A server with certificate `identity` that requires a client certificate signed by `clients`, if given.
+/// A server with the certificate `identity`. With `clients`, it requires a client certificate signed by this
+/// authority.
 pub(crate) fn server(
     identity: &Identity,
     versions: &[TlsVersion],

@@ -1,4 +1,4 @@
-//! Sessions against rustls's server, in memory, with the server's bytes split in every way.
+//! Sessions against rustls's server, in memory. The server's bytes arrive in pieces of every size.
 
 use super::testing::{Authority, Identity, NAME, client, self_signed, server};
 use super::*;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 const BOTH: [TlsVersion; 2] = [TlsVersion::Tls12, TlsVersion::Tls13];
 
-/// Connections of the worker that owns the sessions.
+/// Number of connections of the worker that owns the sessions.
 const CONNECTIONS: usize = 20;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,9 +54,9 @@ impl Pair {
         let mut out = &self.buffers.out[..];
         while !out.is_empty() {
             self.server.read_tls(&mut out).expect("memory");
-            // If the server refuses it, it sends an alert.
+            // If the server refuses the bytes, it sends an alert.
             let _ = self.server.process_new_packets();
-            // `read_to_end` fails once there is no more data at the moment.
+            // `read_to_end` always fails at the end of the available data.
             let _ = self.server.reader().read_to_end(&mut self.asked);
         }
         self.buffers.out.clear();
@@ -107,7 +107,7 @@ impl Pair {
         self.asked.clear();
     }
 
-    /// Bytes that the server sends for `answer`.
+    /// The bytes that the server sends for `answer`.
     fn saying(&mut self, answer: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::new();
         for part in answer.chunks(10_000) {
@@ -209,7 +209,7 @@ fn resumes_if_enabled() {
         for resumption in [true, false] {
             let client = made(&TlsSpec { resumption, ..client(&world.authority) });
             for round in 0..3 {
-                // Byte by byte, to test tickets in pieces.
+                // Deliver single bytes, to test tickets that arrive in pieces.
                 let mut pair = Pair::established(&client, &server, 1);
                 let agreed = pair.agreed.clone().expect("done");
                 assert_eq!(agreed.resumed, resumption && round > 0, "{version:?}, round {round}");
@@ -284,7 +284,7 @@ fn sends_its_certificate_if_the_server_requests_it() {
             let mut pair = Pair::new(&made(&spec), &config, usize::MAX);
             let refused = pair.exchange();
             assert!(matches!(refused, Err(Failure::Refused(_))), "{version:?}: {refused:?}");
-            // TLS 1.3: the client completes the handshake before the server has seen its certificate.
+            // In TLS 1.3, the client completes the handshake before the server has seen the client's certificate.
             assert_eq!(pair.agreed.is_some(), version == TlsVersion::Tls13);
             assert!(pair.session.is_spent() || pair.agreed.is_none());
             let text = format!("{refused:?}");
@@ -403,7 +403,7 @@ fn a_flipped_bit_is_detected() {
             bytes[at] ^= 0x10;
             match pair.hear(&bytes) {
                 Err(Failure::Malformed(_)) => {}
-                // A larger length makes the session wait for more bytes.
+                // If the length in the header is larger, the session waits for more bytes.
                 Ok(()) => assert!(at == 3 || at == 4, "byte {at}"),
                 other => panic!("byte {at}: {other:?}"),
             }

@@ -9,11 +9,11 @@ use crate::event_loop::EventLoop;
 use std::io;
 use std::net::IpAddr;
 
-/// Most connects in progress per worker: no more than the smallest common listen backlog (128), so that opening
-/// thousands of connections overflows no server's backlog.
+/// Most connects in progress per worker. This is the smallest common listen backlog (128), so that opening thousands
+/// of connections does not overflow a server's backlog.
 const CONNECTS_AT_ONCE: usize = 128;
-/// Connects started before the loop checks which have succeeded. On loopback a connect succeeds within the call, and
-/// the time until the check counts as connect time.
+/// Connects that are started before the loop checks which of them have succeeded. On loopback a connect succeeds
+/// within the call, and the time until the check counts as connect time.
 pub(super) const CONNECTS_IN_A_ROW: usize = 8;
 
 impl Worker<'_> {
@@ -21,7 +21,8 @@ impl Worker<'_> {
         self.connecting < CONNECTS_AT_ONCE && !self.queued.is_empty()
     }
 
-    /// While connects are limited and no more requests will be due, gives up requests that wait for a connect.
+    /// Called when no more requests will be due. If connects are limited, gives up the requests that wait for a
+    /// connect.
     pub(crate) fn leave_unsent(&mut self) {
         if self.pace.is_limited() {
             for index in 0..self.queued.len() {
@@ -36,7 +37,7 @@ impl Worker<'_> {
 
     pub(super) fn cancel_queued(&mut self) {
         for slot in self.queued.drain(..) {
-            // A connect that was put off has an armed timeout.
+            // If the slot's connect was put off, its timeout is still armed.
             self.timeouts.failed(slot);
             self.slots[slot as usize].step(Event::Closed);
         }
@@ -69,7 +70,7 @@ impl Worker<'_> {
         let (address, source) = self.setup.route(connection);
         match io.connect(token, address, source) {
             Ok(()) => {}
-            // The backlog of a Unix socket is full. Unlike for TCP, the kernel does not retry.
+            // The backlog of a Unix socket is full. The kernel retries for TCP, but not here.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 self.slots[slot as usize].step(Event::PutOff);
                 self.connecting -= 1;
@@ -98,7 +99,7 @@ impl Worker<'_> {
 }
 
 impl Setup<'_> {
-    /// Destination and source address of connection `connection`, counted over all workers.
+    /// Destination and source address of this connection, which is counted over all workers.
     fn route(&self, connection: usize) -> (&Address, Option<IpAddr>) {
         let source = connection / self.addresses.len() % self.sources.len().max(1);
         (&self.addresses[connection % self.addresses.len()], self.sources.get(source).copied())

@@ -7,7 +7,7 @@ use crate::event_loop::{EventLoop, Token};
 impl Worker<'_> {
     /// Retires the connection of `slot`, which has carried its last response. The peer should close it: the side that
     /// closes first keeps the port in TIME_WAIT for a minute, and the client would soon run out of ports. Meanwhile
-    /// the slot opens a new connection under its other token, so that no request waits for a slow server.
+    /// the slot opens a new connection under its other token, so that no request has to wait for a slow server.
     pub(super) fn retire<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64) {
         let (token, former) = (self.token(slot), self.former_token(slot));
         self.slots[slot as usize].step(Event::Closed);
@@ -18,7 +18,7 @@ impl Worker<'_> {
         if self.leaving >= self.setup.most_leaving {
             io.close(token);
         }
-        // It is not connected if it ended together with the response.
+        // The connection is already gone if it ended together with the response.
         if io.is_connected(token) {
             let state = &mut self.slots[slot as usize];
             (state.second, state.leaving) = (!state.second, true);
@@ -33,7 +33,7 @@ impl Worker<'_> {
         self.timeouts.closed(slot);
     }
 
-    /// Token of the current or next connection of `slot`.
+    /// Token of the current connection of `slot`, or of its next one.
     pub(super) fn token(&self, slot: u32) -> Token {
         self.token_of(slot, self.slots[slot as usize].second)
     }
@@ -46,7 +46,7 @@ impl Worker<'_> {
         Token(if second { slot + self.slots.len() as u32 } else { slot })
     }
 
-    /// The slot of `token`, and whether the token is that of the slot's current connection.
+    /// The slot of `token`. The second value is true if the token belongs to the slot's current connection.
     pub(super) fn slot_of(&self, token: Token) -> (u32, bool) {
         let slots = self.slots.len() as u32;
         let (slot, second) = if token.0 < slots { (token.0, false) } else { (token.0 - slots, true) };

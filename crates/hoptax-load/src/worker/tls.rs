@@ -8,7 +8,8 @@ use crate::tls::{Failure, Received, Session};
 use std::io;
 
 impl Worker<'_> {
-    /// The TCP connection is established: starts the TLS handshake, which gets the connect timeout again.
+    /// Called when the TCP connection is established. Starts the TLS handshake, for which the connect timeout begins
+    /// again.
     pub(super) fn start_handshake<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64) {
         let token = self.token(slot);
         let tls = self.tls.as_mut().expect("called only with TLS");

@@ -15,7 +15,8 @@ impl TlsShared {
         Box::new(Self { client: client.for_one_worker(connections), buffers: Buffers::default() })
     }
 
-    /// Encrypts and sends `bytes`. What the kernel does not accept at once is queued encrypted.
+    /// Encrypts and sends `bytes`. If the kernel does not accept everything at once, the rest is queued in encrypted
+    /// form.
     pub(super) fn send<L: EventLoop>(
         &mut self,
         io: &mut L,

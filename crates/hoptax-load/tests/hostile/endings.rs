@@ -1,11 +1,11 @@
-//! Connections that end, fail or fall silent at each point of a response.
+//! Connections that end, fail or become silent at each point of a response.
 
 use super::Outcome::{Answered, Fails, FailsBy};
 use super::{Case, answers, answers_once, case, meet};
 use hoptax_load::record::Cause;
 use std::time::Duration;
 
-/// Beginnings of a response, by the point at which the connection ends.
+/// Beginnings of a response, named after the point at which the connection ends.
 const PARTS: [(&str, &[u8]); 11] = [
     ("before the response", b""),
     ("within the version", b"HTT"),
@@ -106,7 +106,7 @@ fn closes_every_connection_after_its_response() {
         case("says so and continues to send", Answered(200), |peer| {
             if peer.request() {
                 peer.write("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok");
-                // Not at once: bytes that arrive with the response are part of it and make it malformed.
+                // Wait first: bytes that arrive together with the response would be part of it and make it malformed.
                 std::thread::sleep(Duration::from_secs(1));
                 peer.flood("more");
             }
@@ -138,8 +138,8 @@ fn slow_to_the_last_byte() {
 
 #[test]
 fn resets_accepted_connections() {
-    // Before traffic, connections are retried. Whether one is open when traffic begins, and whether its end is seen
-    // before the request is sent, is a race.
+    // Before traffic, connections are retried. Two races decide the cause: whether a connection is open when traffic
+    // begins, and whether its end is seen before the request is sent.
     const BEFORE: &[Cause] = &[Cause::ConnectReset, Cause::ResetBeforeResponse, Cause::ClosedBeforeResponse];
     for (name, end) in
         [("closes at once", (|_| {}) as fn(&mut super::Peer)), ("resets at once", super::Peer::reset)]

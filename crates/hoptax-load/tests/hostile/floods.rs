@@ -1,5 +1,5 @@
-//! Servers that never stop sending. The engine must stop reading at its limits or at the timeout; `memory` checks how
-//! much memory it uses.
+//! Servers that never stop sending. The engine must stop reading at its limits or at the timeout. `memory` checks how
+//! much memory it uses meanwhile.
 
 use super::Outcome::{self, Fails};
 use super::{Case, case, meet};

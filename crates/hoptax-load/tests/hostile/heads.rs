@@ -6,7 +6,7 @@ use hoptax_load::record::Cause;
 
 const MALFORMED: Outcome = Fails(Cause::MalformedResponse);
 
-/// Each response is sent on a connection that remains open, so the error must be detected from the bytes alone.
+/// Sends each response on a connection that remains open, so the error must be detected from the bytes alone.
 fn refused(table: &[(&'static str, &'static [u8])]) {
     let cases: Vec<_> = table.iter().map(|&(name, bytes)| answers(name, MALFORMED, bytes)).collect();
     meet(&cases);

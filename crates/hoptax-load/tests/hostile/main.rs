@@ -1,4 +1,4 @@
-//! Misbehaving servers, one behaviour each, against the whole engine, in a closed and in an open loop.
+//! Servers that misbehave, each in one way. They are tested with the whole engine, in a closed and in an open loop.
 //!
 //! In every case the engine must end within its own timeouts, not panic, count each request once, count no failure as
 //! a success, report the cause of each failure, and keep its memory bounded.
@@ -27,15 +27,15 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
-/// Requests of each load; one per connection if all of them time out.
+/// Number of requests of each load. If they are expected to time out, there is one request per connection instead.
 const REQUESTS: u64 = 4;
 const CONNECTIONS: u32 = 2;
 const MILLISECOND: u64 = 1_000_000;
-/// Timeout for requests that are expected to end, on any machine.
+/// Timeout for requests that must end without a timeout, even on a slow machine.
 const PATIENT: u64 = 20_000 * MILLISECOND;
-/// Timeout for requests that are expected to time out: usually enough for a server to start its response…
+/// Timeout for requests that are expected to time out. Usually a server can start its response within this time.
 const IMPATIENT: u64 = 1000 * MILLISECOND;
-/// …and if it is not, the number of retries, each with [`MORE`] times the timeout.
+/// If the server could not start its response in time, number of retries, each with [`MORE`] times the timeout.
 const AGAIN: u32 = 2;
 const MORE: u64 = 4;
 const HANGS: Duration = Duration::from_secs(120);
@@ -43,7 +43,7 @@ const HANGS: Duration = Duration::from_secs(120);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Fails(Cause),
-    /// Every request fails with one of these causes, depending on a race between two processes.
+    /// Every request fails with one of these causes. Which one depends on a race between two processes.
     FailsBy(&'static [Cause]),
     Answered(u16),
 }
@@ -65,12 +65,12 @@ fn case(name: &'static str, outcome: Outcome, behaviour: impl Fn(&mut Peer) + Se
     Case { name, behaviour: Arc::new(behaviour), outcome, method: "GET", body: 0, timeout }
 }
 
-/// A server that sends these bytes for each request, and closes when there are no more.
+/// A server that sends these bytes for each request, and closes when no further request comes.
 fn answers(name: &'static str, outcome: Outcome, bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Case {
     case(name, outcome, move |peer| while peer.request() && peer.write(&bytes) {})
 }
 
-/// A server that sends these bytes for one request, and closes.
+/// A server that sends these bytes for one request and then closes.
 fn answers_once(
     name: &'static str,
     outcome: Outcome,
@@ -118,7 +118,7 @@ impl Case {
         if self.timeout < PATIENT { u64::from(CONNECTIONS) } else { REQUESTS }
     }
 
-    /// True if the server, on a slow machine, did not start its response in time.
+    /// True if the machine was so slow that the server did not start its response in time.
     fn came_too_late(&self, record: &LoadRecord) -> bool {
         self.outcome == Outcome::Fails(Cause::ReadTimeout)
             && record.counts.causes.contains_key(&Cause::ResponseTimeout)
@@ -149,7 +149,7 @@ fn shapes() -> [Shape; 2] {
     [Shape::Closed, Shape::Open { rate: Rate::Fixed(200.0), arrivals: Arrivals::Constant }]
 }
 
-/// Loads each server in all shapes at the same time, and checks the records.
+/// Runs the load of each case in all shapes at the same time, each with its own server, and checks the records.
 fn meet(cases: &[Case]) {
     for case in cases {
         thread::scope(|scope| {

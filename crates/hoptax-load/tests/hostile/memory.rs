@@ -13,15 +13,15 @@ use std::process::{Command, Stdio};
 /// [`MARK`].
 const SPEC_FILE: &str = "HOPTAX_TEST_SPEC";
 const MARK: &str = "record: ";
-/// Connections of each load: memory per connection is multiplied by this.
+/// Number of connections of each load. The memory per connection is multiplied by this number.
 const CONNECTIONS: u32 = 8;
-/// Most memory per connection for a response: a head of 64 KiB, the same amount of data after it, doubled because
-/// vectors grow by doubling.
+/// Most memory per connection for a response: a head of 64 KiB and the same amount of data after it, all of it
+/// doubled because vectors grow by doubling.
 const MOST_PER_CONNECTION: u64 = 4 * 64 * 1024;
-/// Difference between two processes that do the same.
+/// Difference in memory that two processes can have although they do the same, bytes.
 const NOISE: u64 = 2 << 20;
 
-/// Runs one load. Started only by the other test.
+/// Runs one load. Only the other test starts this one, as a child process.
 #[test]
 #[ignore = "a part of a_flood_leaves_memory_bounded"]
 fn child() {

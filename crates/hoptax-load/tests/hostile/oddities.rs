@@ -1,4 +1,4 @@
-//! Additional responses, data without a request, and servers that do not accept.
+//! Additional responses, data that no request asked for, and servers that do not accept connections.
 
 use super::Outcome::{Answered, Fails};
 use super::awake::retry_if_disturbed;
@@ -22,7 +22,7 @@ fn two_responses_to_one_request() {
 
 #[test]
 fn data_without_a_request_is_not_used_as_a_response() {
-    // At this rate the second response arrives before the next request. It costs its connection, but no request.
+    // At this rate the second response arrives before the next request. The connection is lost, but no request fails.
     let case = case("and another one later", Answered(200), |peer| {
         if peer.request() && peer.write(OK) {
             std::thread::sleep(std::time::Duration::from_millis(20));
@@ -39,7 +39,8 @@ fn data_without_a_request_is_not_used_as_a_response() {
     };
     spec.connections = 1;
     spec.timeouts = hoptax_load::spec::Timeouts::all(5 * super::IMPATIENT);
-    // Data without a request ends its connection. A server delayed by half a second answers the next request with it.
+    // Data without a request must end its connection. If the server is delayed by half a second, its data arrives
+    // after the next request and is taken as the response.
     let record = retry_if_disturbed(|| {
         let record = load(spec.clone()).expect("a load");
         super::adds_up(&record);
@@ -56,12 +57,12 @@ fn a_server_that_sends_before_the_first_request_is_detected() {
         peer.write(OK);
         peer.until_gone();
     });
-    // It answers once per connection, and never again.
+    // The server answers once per connection and then never again.
     case.timeout = super::IMPATIENT;
     for shape in shapes() {
         let server = Server::start(&case.behaviour);
-        // On connections opened for a request, it is a race whether the response arrives before it. Connections opened
-        // in advance show that the server sends without a request.
+        // If a connection was opened for a request, the response may arrive before or after the request is sent.
+        // Connections that were opened in advance show that the server sends without a request.
         match load(case.spec(server.address, shape)) {
             Ok(record) => {
                 super::adds_up(&record);
@@ -73,7 +74,7 @@ fn a_server_that_sends_before_the_first_request_is_detected() {
     }
 }
 
-/// A listener with the smallest backlog, which accepts nothing.
+/// A listener with the smallest backlog, which accepts no connections.
 fn listener() -> (TcpListener, SocketAddr) {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
     rustix::net::bind(&socket, &SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port");

@@ -1,4 +1,4 @@
-//! A server that treats each connection as a test case requires.
+//! A server that treats each connection as the test case requires.
 
 use rustix::net::sockopt::set_socket_linger;
 use std::io::{Read as _, Write as _};
@@ -28,7 +28,7 @@ impl Server {
                 if stop.load(Ordering::Relaxed) {
                     return;
                 }
-                // Fails only for a connection that has already ended.
+                // This fails only for a connection that has already ended.
                 let _ = connection.set_nodelay(true);
                 let behaviour = Arc::clone(&behaviour);
                 let stop = Arc::clone(&stop);
@@ -42,12 +42,12 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        // Wakes the listener, so that it sees the flag. It may be gone already.
+        // This connect wakes the listener, so that it sees the flag. The listener may be gone already.
         let _ = TcpStream::connect(self.address);
     }
 }
 
-/// The server's side of a connection. Nothing here panics; the client counts its own failures.
+/// The server's side of a connection. No method here panics, because the client counts the failures.
 pub(crate) struct Peer {
     connection: TcpStream,
     stop: Arc<AtomicBool>,
@@ -55,7 +55,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// Reads a request with its body; `false` when there are no more.
+    /// Reads a request with its body. Returns false if no further request comes.
     pub(crate) fn request(&mut self) -> bool {
         self.request_head() && {
             let head = String::from_utf8_lossy(&self.head).to_ascii_lowercase();
@@ -88,7 +88,7 @@ impl Peer {
         true
     }
 
-    /// Writes; `false` if the client has left.
+    /// Writes `bytes`. Returns false if the client has gone.
     pub(crate) fn write(&mut self, bytes: impl AsRef<[u8]>) -> bool {
         self.connection.write_all(bytes.as_ref()).is_ok()
     }
@@ -101,7 +101,7 @@ impl Peer {
         })
     }
 
-    /// Writes `piece` repeatedly until the client leaves, at tens of MiB per second to spare the machine.
+    /// Writes `piece` repeatedly until the client has gone. The rate is tens of MiB per second, to spare the machine.
     pub(crate) fn flood(&mut self, piece: impl AsRef<[u8]>) {
         let many = piece.as_ref().repeat((1 << 16) / piece.as_ref().len() + 1);
         while self.write(&many) {
@@ -114,8 +114,8 @@ impl Peer {
         let _ = self.connection.shutdown(Shutdown::Write);
     }
 
-    /// Reads nothing and keeps the connection until the server is dropped. (With unread data, a close by the client
-    /// cannot be seen.)
+    /// Reads nothing and keeps the connection until the server is dropped. (While data is unread, the server cannot
+    /// see that the client has closed.)
     pub(crate) fn ignore(&mut self) {
         while !self.stop.load(Ordering::Relaxed) {
             thread::sleep(Duration::from_millis(20));
@@ -127,7 +127,7 @@ impl Peer {
         while matches!(self.connection.read(&mut buffer), Ok(1..)) {}
     }
 
-    /// Makes closing reset the connection: pending data is dropped.
+    /// Makes closing reset the connection, which drops pending data.
     pub(crate) fn reset(&mut self) {
         set_socket_linger(&self.connection, Some(Duration::ZERO)).expect("a socket");
     }

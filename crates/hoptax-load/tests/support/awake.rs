@@ -1,5 +1,5 @@
-//! Distinguishes a slow machine from a faulty engine. A test that depends on time may be repeated if the machine was
-//! disturbed, and must fail at once if it was not.
+//! Distinguishes a slow machine from a faulty engine. If a test depends on time, it may be repeated if the machine
+//! was disturbed. If it was not, the test must fail at once.
 
 use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,9 +8,9 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 const TICK: Duration = Duration::from_millis(1);
-/// If the ticker wakes this late, it did not get a CPU in time, and the engine may not have either.
+/// If the ticker wakes this late, it did not get a CPU in time, and possibly the engine did not either.
 const LATE: Duration = Duration::from_millis(5);
-/// Most attempts; `scripts/run-tests.py` allows each test two repeats.
+/// Most attempts. `scripts/run-tests.py` also allows two repeats for each test.
 const LOOKS: usize = 3;
 
 /// Observes the machine with a thread that only sleeps and wakes.
@@ -41,7 +41,7 @@ impl MachineWatch {
         Duration::from_micros(self.latest.load(Ordering::Relaxed))
     }
 
-    /// What disturbed the machine since the start; absent if nothing did.
+    /// Describes what has disturbed the machine since the start; absent if nothing has.
     pub(crate) fn disturbance(&self) -> Option<String> {
         let (latest, steal) = (self.latest(), steal().saturating_sub(self.steal));
         match (latest >= LATE, steal > 0) {
@@ -89,7 +89,7 @@ pub(crate) fn retry_if_disturbed<T>(look: impl Fn() -> Result<T, String>) -> T {
     }
 }
 
-/// Runs `work` on its own thread, and fails if it takes longer than `most` although the machine was not disturbed.
+/// Runs `work` on its own thread. Fails if this takes longer than `most` although the machine was not disturbed.
 pub(crate) fn unless_it_hangs<T: Send + 'static>(
     most: Duration,
     work: impl FnOnce() -> T + Send + 'static,
@@ -105,7 +105,7 @@ pub(crate) fn unless_it_hangs<T: Send + 'static>(
             Err(mpsc::RecvTimeoutError::Disconnected) => {
                 std::panic::resume_unwind(working.join().expect_err("it sends unless it panics"))
             }
-            // A few milliseconds of delay do not explain minutes.
+            // A delay of a few milliseconds does not explain minutes.
             Err(mpsc::RecvTimeoutError::Timeout) if watch.latest() > most / 2 => {
                 note_retry(&format!("keeps waiting: a sleeper woke {:?} late", watch.latest()));
             }
@@ -119,7 +119,7 @@ pub(crate) fn unless_it_hangs<T: Send + 'static>(
     }
 }
 
-/// Records a retry of the calling test in the file that the test runner names, if any.
+/// Records a retry of the calling test in the file that the test runner names, if it names one.
 pub(crate) fn note_retry(reason: &str) {
     let Some(notes) = std::env::var_os("HOPTAX_TEST_NOTES") else { return };
     let thread = thread::current();

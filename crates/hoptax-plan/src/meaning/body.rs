@@ -1,4 +1,4 @@
-//! Bodies of responses, and of requests, which can be templates.
+//! Bodies of responses and of requests. Bodies of requests can be templates.
 
 use super::reader::Reader;
 use super::templates::Template;
@@ -10,7 +10,8 @@ use hoptax_load::template::Place as Part;
 use hoptax_record::bounded;
 use std::path::PathBuf;
 
-/// Largest body. A larger one measures memory and not the hop, and both ends keep bodies in memory.
+/// Largest body. With a larger one the result would show the speed of memory and not of the hop. Both ends also keep
+/// bodies in memory.
 const LARGEST_BODY: u64 = bounded::BODY;
 
 pub(super) fn of_response(reader: &mut Reader<'_>, typed: Placed<Short<RawBody, Bytes>>) -> Body {
@@ -21,7 +22,8 @@ pub(super) fn of_response(reader: &mut Reader<'_>, typed: Placed<Short<RawBody, 
     }
 }
 
-/// The body of a request, and whether it is a template. The default is yes for `text` and no for `file`.
+/// Reads the body of a request, and whether the body is a template. By default a `text` is a template and a `file` is
+/// not.
 pub(super) fn of_request(
     reader: &mut Reader<'_>,
     typed: Placed<Short<RawRequestBody, Bytes>>,
@@ -47,7 +49,7 @@ pub(super) fn of_request(
     (body, is_template)
 }
 
-/// Checks the template. Returns whether it has anything to expand.
+/// Checks the template. Returns whether it contains anything to expand.
 fn holds_template(reader: &mut Reader<'_>, body: &Body, place: Place) -> bool {
     match body {
         Body::Size(_) => false,
@@ -97,7 +99,7 @@ fn body(
     }
 }
 
-/// The path of a file that the plan names. The file must exist and have at most `most` bytes.
+/// The path of a file that the plan names, after checking that the file exists and has at most `most` bytes.
 pub(super) fn existing(reader: &mut Reader<'_>, place: Place, name: &str, most: u64) -> PathBuf {
     let path = reader.context.directory.join(name);
     match std::fs::metadata(&path) {

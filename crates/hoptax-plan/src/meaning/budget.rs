@@ -1,4 +1,4 @@
-//! Budgets: limits in the unit of the metric, or as a relative change.
+//! Budgets: limits in the unit of the metric, or as relative changes.
 
 use super::reader::Reader;
 use crate::de::one_of;
@@ -21,9 +21,9 @@ pub(super) struct Setting<'a> {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Bound {
-    /// In the metric's unit.
+    /// A value in the metric's unit.
     Value(f64),
-    /// Relative to the reference.
+    /// A change relative to the reference.
     Change(f64),
 }
 
@@ -86,7 +86,7 @@ fn min_above_max(reader: &mut Reader<'_>, place: Place, min: &str, max: &str) {
     reader.fault(place, message, "swap `min` and `max`");
 }
 
-/// Parses a limit: a value in the metric's unit, or with a sign a change.
+/// Parses a limit. With a sign it is a change; otherwise it is a value in the metric's unit.
 fn bound(reader: &mut Reader<'_>, metric: crate::Metric, typed: &Placed<Limit>) -> Option<Bound> {
     if !typed.value.0.trim_start().starts_with(['+', '-', '−']) {
         return reader.unit(typed, |text| units::budget_value(metric, text)).map(Bound::Value);
@@ -100,7 +100,7 @@ fn bound(reader: &mut Reader<'_>, metric: crate::Metric, typed: &Placed<Limit>) 
     Some(Bound::Change(change))
 }
 
-/// Checks that a change has a reference, and that a value has none.
+/// Checks that a limit on a change has a reference to compare with, and that a limit on a value has none.
 fn check_relation(
     reader: &mut Reader<'_>,
     place: Place,

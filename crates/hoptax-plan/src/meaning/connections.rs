@@ -63,7 +63,7 @@ fn read_one(reader: &mut Reader<'_>, typed: Option<&Placed<Time>>) -> Option<Dur
     Some(timeout)
 }
 
-/// Refuses an upstream delay that is never shorter than the timeout.
+/// Refuses an upstream delay that always reaches the timeout.
 fn check_delay(
     reader: &mut Reader<'_>,
     place: Option<Place>,

@@ -9,7 +9,7 @@ use crate::units::{self, UnitError};
 use hoptax_load::checks;
 use hoptax_load::spec::Check;
 
-/// Word in a plan that accepts any value of a header.
+/// Word in a plan that means any value of a header.
 const ANY: &str = "any";
 
 pub(super) fn read(

@@ -1,4 +1,5 @@
-//! Features of a gateway: the list in the plan, features that others imply, and the sets of `each` and `all-pairs`.
+//! Features of a gateway: the plan's list, the features that it implies, and the feature sets for `each` and
+//! `all-pairs`.
 
 use super::reader::Reader;
 use crate::de::one_of;
@@ -14,16 +15,16 @@ use crate::{
 /// Longest time that token reviews can be cached, in seconds: a day.
 const LONGEST_CACHE_S: u64 = 86_400;
 
-/// Which sets of features a matrix measures.
+/// A matrix: the sets of features to measure, each as a gateway of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Matrix {
     /// No feature, and each feature alone.
     Each,
-    /// The same, and every pair of features.
+    /// No feature, each feature alone, and every pair of features.
     AllPairs,
 }
 
-/// The matrix, if `features` is `each` or `all-pairs`.
+/// The matrix, if the value of `features` is `each` or `all-pairs`.
 pub(super) fn matrix(typed: &Placed<RawFeatures>) -> Option<Matrix> {
     match &typed.value {
         Short::Word(word) if word.0 == "each" => Some(Matrix::Each),
@@ -40,7 +41,7 @@ pub(super) fn first_place(typed: &RawGateway) -> Option<Place> {
     }
 }
 
-/// The features in the plan, and those that they imply.
+/// Reads the plan's features, and adds the features that they imply.
 pub(super) fn read(
     reader: &mut Reader<'_>,
     typed: &RawGateway,
@@ -241,7 +242,8 @@ fn check_instances(reader: &mut Reader<'_>, place: Place, feature: Feature, upst
     }
 }
 
-/// Checks features that need the built-in upstream, or more details about a running upstream.
+/// Checks features that work only with the built-in upstream, or that need more details about an upstream that already
+/// runs.
 fn check_running_upstream(
     reader: &mut Reader<'_>,
     place: Place,
@@ -296,7 +298,7 @@ fn instances_of(upstream: &Upstream) -> u32 {
     }
 }
 
-/// Adds implied features: `mtls` needs `tls`, and `consumers` needs an authentication.
+/// Adds implied features: `mtls` implies `tls`, and `consumers` implies an authentication.
 fn with_implied(
     reader: &mut Reader<'_>,
     pack: Option<&PackInfo>,
@@ -323,7 +325,7 @@ fn implied(feature: Feature, beside: &[Feature]) -> Option<Feature> {
     }
 }
 
-/// How many instances of the upstream receive requests; all of them if absent.
+/// Number of upstream instances that receive requests; absent means all.
 pub(super) fn instances(features: &[Feature]) -> Option<u32> {
     features.iter().find_map(|feature| match feature {
         Feature::RoundRobin { instances } => *instances,
@@ -331,8 +333,8 @@ pub(super) fn instances(features: &[Feature]) -> Option<u32> {
     })
 }
 
-/// The gateways of a matrix: `bare` first, then one for each set of features. Gateways without `round-robin` use one
-/// instance of the upstream, so that the cost of `round-robin` shows.
+/// The gateways of a matrix: `bare` first, then one gateway for each set of features. Gateways without `round-robin`
+/// use only one instance of the upstream, so that the comparison shows the cost of `round-robin`.
 pub(super) fn expand(
     reader: &mut Reader<'_>,
     typed: &RawGateway,
@@ -361,7 +363,7 @@ pub(super) fn expand(
     if which == Matrix::AllPairs {
         for (index, one) in offered.iter().enumerate() {
             let others = offered[index + 1..].iter();
-            // A feature and one that it implies are not a pair.
+            // Two features are not a pair if one implies the other.
             let apart = others.filter(|other| {
                 !one.excludes(**other)
                     && implied(*one, &[]) != Some(**other)

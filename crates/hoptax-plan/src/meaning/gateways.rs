@@ -12,7 +12,7 @@ use crate::{
 };
 use hoptax_record::DIRECT;
 
-/// The `name` of a gateway that already runs.
+/// The `name` that a plan uses for a gateway that already runs.
 const EXTERNAL: &str = "external";
 
 const MOST_WORKERS: u32 = 1024;
@@ -133,7 +133,7 @@ fn hop(reader: &mut Reader<'_>, typed: &RawGateway, kind: HopKind) -> GatewayKin
     GatewayKind::Hop(kind)
 }
 
-/// Refuses keys that are only for gateways started from a pack.
+/// Refuses keys that only a gateway started from a pack can have.
 fn refuse_keys_of_packs(reader: &mut Reader<'_>, typed: &RawGateway) {
     let driver = typed.driver.as_ref().map(|driver| ("driver", driver.place));
     for (key, place) in driver.into_iter().chain(typed.image.as_ref().map(|image| ("image", image.place))) {
@@ -232,7 +232,7 @@ fn speaks_tls(upstream: &Upstream) -> bool {
     matches!(upstream, Upstream::Running(running) if running.access.tls.is_some())
 }
 
-/// Refuses a gateway that lacks TLS or a client certificate when the upstream requires it.
+/// Refuses a gateway that does not support TLS or client certificates if the upstream requires them.
 fn check_upstream_access(
     reader: &mut Reader<'_>,
     name: &Placed<String>,
@@ -259,7 +259,8 @@ fn check_upstream_access(
     }
 }
 
-/// Refuses upstreams that a sidecar cannot intercept. It needs one application, started in its network namespace.
+/// Refuses upstreams whose traffic a sidecar cannot intercept. A sidecar needs an upstream with one instance that the
+/// run starts in the sidecar's network namespace.
 fn check_interception(reader: &mut Reader<'_>, name: &Placed<String>, upstream: &Upstream) {
     let (what, help) = match upstream {
         Upstream::Running(_) => ("an upstream that already runs", "remove `upstream.url`"),

@@ -13,10 +13,10 @@ use std::time::Duration;
 
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
-/// Most load points. Keeps a sweep over several lists from filling the memory.
+/// Most load points of a plan. The limit keeps a sweep over several lists from using up the memory.
 const MOST_POINTS: usize = 1000;
 
-/// Most connections. The lab checks how many this machine supports, which depends on its file descriptors.
+/// Most connections. The lab also checks how many connections this machine supports, which depends on file descriptors.
 const MOST_CONNECTIONS: u32 = 10_000_000;
 
 pub(super) fn read(
@@ -45,7 +45,7 @@ pub(super) fn read(
                 format!("use fewer values, for at most {MOST_POINTS} load points"),
             );
         }
-        // Placeholders of wrong values would only cause more errors.
+        // A wrong value was replaced by a placeholder, which would only cause more errors here.
         if reader.faults.len() > faults_before {
             continue;
         }
@@ -70,18 +70,18 @@ struct Axes {
     rate: Vec<Placed<Option<Rate>>>,
     arrivals: Vec<Placed<Arrivals>>,
     connections: Vec<Placed<u32>>,
-    /// `None` if not in the plan: then stages have their own length, and other rates use the default.
+    /// `None` if the plan has no duration. Stages then use their own durations, and other rates use the default.
     duration: Vec<Placed<Option<Duration>>>,
     requests: Vec<Placed<Option<u64>>>,
     keepalive: Vec<Placed<Option<u32>>>,
     http: Vec<Placed<HttpVersion>>,
-    /// Not an axis: applies to every point.
+    /// The search is not an axis: it applies to every load point.
     search: Option<Placed<Search>>,
 }
 
 const AXES: usize = 8;
 
-/// An axis that is not in the plan: one value without a place.
+/// An axis for a key that is not in the plan: one value without a place.
 fn untyped<T>(value: T) -> Vec<Placed<T>> {
     vec![Placed { place: Place::default(), value }]
 }
@@ -174,8 +174,8 @@ impl Axes {
         }
     }
 
-    /// Refuses rates that are too high or too low to schedule, contradict the duration, give no request within it, or
-    /// exceed what the connections can carry.
+    /// Refuses rates that are too high or too low to schedule, that contradict the duration, that cause no request
+    /// within the duration, or that need more connections than there are.
     fn check_rates(&self, reader: &mut Reader<'_>, upstream: &UpstreamRead) {
         for Placed { place, value } in &self.rate {
             let Some(rate) = value else { continue };
@@ -205,8 +205,9 @@ impl Axes {
         self.check_carried(reader, upstream);
     }
 
-    /// Little's law: requests in flight = rate × time in flight, and a connection carries one request at a time. For stages
-    /// the mean rate counts, because a stage can exceed the capacity on purpose.
+    /// Checks that the connections can carry the rate. By Little's law, requests in flight = rate × time in flight, and
+    /// a connection carries one request at a time. For stages the mean rate is checked, because a stage may exceed the
+    /// capacity on purpose.
     fn check_carried(&self, reader: &mut Reader<'_>, upstream: &UpstreamRead) {
         let Upstream::BuiltIn(built_in) = &upstream.value else { return };
         let delay = built_in.delay.mean().as_secs_f64();
@@ -277,7 +278,7 @@ impl Axes {
         ]
     }
 
-    /// All combinations. The axis that comes first in the plan changes slowest.
+    /// All combinations of the axes' values. The axis that comes first in the plan changes slowest.
     fn points(&self) -> Vec<LoadPoint> {
         let (lengths, places) = (self.lengths(), self.places());
         let mut slowest_first: [usize; AXES] = std::array::from_fn(|axis| axis);
@@ -368,7 +369,7 @@ fn http(text: &str) -> Result<HttpVersion, UnitError> {
     }
 }
 
-/// Reads the values of one axis. Wrong ones are reported and replaced by `default`.
+/// Reads the values of one axis. Wrong values are reported and replaced by `default`.
 fn swept<T: Clone, U: Clone>(
     reader: &mut Reader<'_>,
     typed: Option<&Sweep<T>>,

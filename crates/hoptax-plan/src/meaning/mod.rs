@@ -1,7 +1,8 @@
-//! Turns the raw YAML types into a plan: units, defaults, sweeps, and all checks that need nothing running.
+//! Converts the raw YAML types to a plan. Applies units, defaults and sweeps, and performs all checks that need no
+//! running service.
 //!
-//! Reading continues after an error, with a placeholder for the wrong value, so that all errors are reported at once.
-//! A plan is returned only if there was no error.
+//! After an error, reading continues with a placeholder for the wrong value, so that all errors are reported at once. A
+//! plan is returned only if there was no error.
 
 mod body;
 mod budget;
@@ -29,7 +30,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Checks and converts a whole plan; `stem` is the file name without its extension.
+/// Checks and converts a whole plan. `stem` is the name of the plan's file without its extension.
 pub(crate) fn understand(
     raw: RawPlan,
     stem: &str,
@@ -78,7 +79,7 @@ pub(crate) fn understand(
     })
 }
 
-/// Checks and converts a list of targets without a plan. Nothing is known about the upstream.
+/// Checks and converts a list of targets that belongs to no plan, so nothing is known about the upstream.
 pub(crate) fn understand_targets(
     raw: Sweep<RawTarget>,
     context: &Context,

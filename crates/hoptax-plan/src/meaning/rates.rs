@@ -1,4 +1,4 @@
-//! Rates of open loops: steady ones, stages, and sweeps of either.
+//! Rates of open loops: steady rates, rates with stages, and sweeps over either kind.
 //!
 //! A list of plain rates is a sweep. A list of stages is one rate that changes. A list of lists of stages is a sweep
 //! over rates that change.
@@ -12,7 +12,7 @@ use hoptax_load::spec::{Rate, Stage};
 /// One value of a sweep over rates: a rate, or a list of stages.
 type Element = Short<Vec<Placed<StageText>>, Typed>;
 
-/// Reads all rates of a sweep. Wrong ones are reported and left out.
+/// Reads all rates of a sweep. Wrong rates are reported and left out.
 pub(super) fn read(reader: &mut Reader<'_>, typed: &Sweep<Element>) -> Vec<Placed<Rate>> {
     let words: Vec<Placed<&str>> = typed
         .0
@@ -26,7 +26,7 @@ pub(super) fn read(reader: &mut Reader<'_>, typed: &Sweep<Element>) -> Vec<Place
     if words.len() < typed.0.len() {
         return lists(reader, &typed.0);
     }
-    // Text with a comma is a complete rate with several stages.
+    // A text with a comma is a complete rate that consists of several stages.
     let whole = words.iter().any(|word| word.value.contains(','));
     match staged {
         _ if whole => words.iter().filter_map(|word| read_one(reader, word)).collect(),

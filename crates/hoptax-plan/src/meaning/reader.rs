@@ -1,4 +1,4 @@
-//! Reads values of a plan and collects errors.
+//! Reads the values of a plan and collects errors.
 
 use crate::error::{Fault, Place, Sources};
 use crate::raw::{Auto, Placed, RawCpus, Short};
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The upstream, and the place of its delay for errors about load and timeouts.
+/// The upstream, and the place of its delay in the plan. Errors about load and timeouts point to that place.
 pub(super) struct UpstreamRead {
     pub(super) value: Upstream,
     pub(super) delay_place: Option<Place>,
@@ -16,10 +16,10 @@ pub(super) struct UpstreamRead {
 
 pub(super) struct Reader<'a> {
     pub(super) context: &'a Context,
-    /// The user's input, to find places inside values.
+    /// The user's input, needed to find the place of a part of a value.
     pub(super) sources: &'a Sources<'a>,
     pub(super) faults: Vec<Fault>,
-    /// Paths of the files that `{{line FILE}}` reads, by the name in the template.
+    /// Paths of the files that `{{line FILE}}` reads, by their name in the template.
     pub(super) files: BTreeMap<String, PathBuf>,
 }
 
@@ -28,7 +28,7 @@ impl Reader<'_> {
         self.faults.push(Fault::new(place, message, help));
     }
 
-    /// Parses one value with a unit, or records the error.
+    /// Parses one value with a unit. If it is wrong, records the error.
     pub(super) fn unit<T>(
         &mut self,
         typed: &Placed<impl AsRef<str>>,
@@ -41,7 +41,7 @@ impl Reader<'_> {
         typed.and_then(|typed| self.unit(&typed, units::duration)).unwrap_or(default)
     }
 
-    /// A count from 1 to `most`. A larger one is more likely a typing error.
+    /// Reads a count from 1 to `most`. A larger count is more likely a typing error.
     pub(super) fn count(&mut self, typed: Option<&Placed<u32>>, key: &str, default: u32, most: u32) -> u32 {
         let Some(&Placed { place, value }) = typed else { return default };
         if value == 0 {
@@ -63,7 +63,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Checks a plan's name or a gateway's label, which become names of directories.
+    /// Checks a plan's name or a gateway's label. Both become names of directories.
     pub(super) fn check_file_name(&mut self, name: &Placed<String>, what: &str) {
         if !is_file_name(&name.value) {
             self.fault(

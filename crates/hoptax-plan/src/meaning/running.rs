@@ -16,7 +16,7 @@ pub(super) struct Typed<'a> {
 }
 
 impl Typed<'_> {
-    /// Place and name of the first of these keys.
+    /// Place and name of the first key that is set.
     pub(super) fn first(&self) -> Option<(Place, &'static str)> {
         let certificate = self.client_certificate.map(|typed| (typed.place, "client_certificate"));
         let name = self.server_name.map(|typed| (typed.place, "server_name"));

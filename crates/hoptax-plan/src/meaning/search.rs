@@ -1,4 +1,4 @@
-//! Searches for capacity: objectives, rates, and keys that a search excludes.
+//! Searches for capacity: objectives, rates, and keys that cannot be combined with a search.
 
 use super::reader::Reader;
 use crate::error::{Place, Sources};
@@ -8,7 +8,8 @@ use crate::{Objective, Search};
 use hoptax_load::spec::Rate;
 use std::time::Duration;
 
-/// Default bounds on p99, in ms, for a search without `slo` and `bounds`: from imperceptible to clearly noticeable.
+/// Default bounds on the p99, in ms, for a search without `slo` and `bounds`. They range from imperceptible to clearly
+/// noticeable.
 const BOUNDS_MS: [u64; 5] = [1, 5, 10, 50, 100];
 
 /// Most objectives of a search. Each needs trials of its own.
@@ -16,13 +17,13 @@ const MOST_OBJECTIVES: usize = 10;
 
 const PRECISION: f64 = 0.05;
 
-/// Precisions accepted. Trials vary by more than 1 %; a result known only to 50 % is not useful.
+/// Range of accepted precisions. Trials vary by more than 1 %, and a result that is known only to 50 % is not useful.
 const PRECISIONS: std::ops::RangeInclusive<f64> = 0.01..=0.5;
 
-/// Default length of confirming trials, as a multiple of the others.
+/// Default length of a confirming trial, as a multiple of the length of other trials.
 const CONFIRM: u32 = 2;
 
-/// Refuses keys that set the rate or the number of requests, which a search chooses itself.
+/// Refuses keys that set the rate or the number of requests, because a search chooses them itself.
 pub(super) fn refuse_keys(reader: &mut Reader<'_>, search: Place, typed: &RawLoad, closed: bool) {
     if closed {
         let help = "write `loop: open`; a closed loop has no rate to search for";
@@ -73,13 +74,13 @@ pub(super) fn read(reader: &mut Reader<'_>, typed: &Placed<RawSearch>) -> Option
             format!("rates above {} are not supported", show_rate(hoptax_load::pacer::HIGHEST_RATE));
         reader.fault(typed.value.to.place, message, "lower `to`");
     }
-    // Zero means "derived from the duration" (see `at`), because the duration can be a sweep.
+    // Zero means "derived from the duration" (see `at`). The duration is not known here, because it can be a sweep.
     let confirm = confirm.unwrap_or_default();
     let value = Search { objectives, from, to, precision, confirm };
     Some(Placed { place: typed.value.from.place, value })
 }
 
-/// The rate at which a search starts, as the only value of the axis of rates.
+/// The rate at which a search starts, as the only value of the axis for rates.
 pub(super) fn first_rate(search: Option<&Placed<Search>>) -> Vec<Placed<Option<Rate>>> {
     let place = search.map_or(Place::default(), |search| search.place);
     vec![Placed { place, value: search.map(|search| Rate::Fixed(search.value.from)) }]
@@ -90,7 +91,8 @@ pub(super) fn at(search: &Search, duration: Duration) -> Search {
     Search { confirm, ..search.clone() }
 }
 
-/// Checks that the lowest rate gives enough requests for the highest percentile: at least one beyond it.
+/// Checks that the lowest rate causes enough requests for the highest percentile: at least one request must be beyond
+/// the percentile.
 pub(super) fn check_samples(reader: &mut Reader<'_>, search: &Placed<Search>, duration: Duration) {
     let Search { objectives, from, .. } = &search.value;
     let due = from * duration.as_secs_f64();
@@ -164,7 +166,8 @@ fn bound(reader: &mut Reader<'_>, typed: &Placed<Time>) -> Option<Placed<Objecti
     Some(Placed { place: typed.place, value: Objective::at_bound(bound) })
 }
 
-/// Place of a part of a value in the user's input. The whole value if the part is empty or on another line.
+/// Place of a part of a value in the user's input. Returns the place of the whole value if the part is empty or on
+/// another line.
 fn place_of(sources: &Sources<'_>, place: Place, part: &str) -> Place {
     let typed = match place.source.checked_sub(1) {
         None => Some(sources.text),

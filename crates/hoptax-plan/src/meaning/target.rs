@@ -9,7 +9,7 @@ use crate::{Target, Upstream};
 use hoptax_load::target::MOST_TARGETS;
 use hoptax_load::template::Place as Part;
 
-/// Common methods. Used to report `get` as a wrong spelling of `GET`.
+/// Common methods. They are used to report `get` as a misspelled `GET`.
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
 const MOST_WEIGHT: u32 = 1_000_000;
@@ -25,7 +25,8 @@ pub(super) fn read(
     }
 }
 
-/// Checks and converts targets. Expected statuses are compared with the status that `upstream` returns.
+/// Checks and converts targets. The statuses that a target expects are compared with the status that `upstream`
+/// returns.
 pub(super) fn list(
     reader: &mut Reader<'_>,
     Sweep(typed): Sweep<RawTarget>,
@@ -124,7 +125,7 @@ fn check_method(reader: &mut Reader<'_>, method: &Placed<String>) {
     }
 }
 
-/// Checks the path outside its templates. Returns false after reporting an error.
+/// Checks the parts of the path outside its templates. Reports an error and returns false if they are wrong.
 fn check_path(reader: &mut Reader<'_>, path: &Placed<String>) -> bool {
     let text = &path.value;
     if !text.starts_with('/') {
@@ -146,7 +147,7 @@ fn check_path(reader: &mut Reader<'_>, path: &Placed<String>) -> bool {
     false
 }
 
-/// Checks headers. In requests the values are `templates`.
+/// Checks headers. In requests, header values are `templates`.
 pub(super) fn read_headers(
     reader: &mut Reader<'_>,
     typed: Ordered<Sweep<Text>>,
@@ -191,7 +192,8 @@ pub(super) fn check_header_name(reader: &mut Reader<'_>, name: &Placed<String>) 
     }
 }
 
-/// RFC 9110 §5.5, without bytes above 127: some gateways forward them and others reject the request.
+/// Checks a header's value (RFC 9110 §5.5). Bytes above 127 are not accepted, because some gateways forward them and
+/// others reject the request.
 fn check_header_value(reader: &mut Reader<'_>, value: &Placed<Text>) -> bool {
     let text = &value.value.0;
     if let Some(c) = text.chars().find(|c| !c.is_ascii_graphic() && !matches!(c, ' ' | '\t')) {
@@ -208,13 +210,13 @@ fn check_header_value(reader: &mut Reader<'_>, value: &Placed<Text>) -> bool {
     false
 }
 
-/// RFC 9110 §5.6.2.
+/// Whether the text is a token (RFC 9110 §5.6.2).
 pub(super) fn is_token(text: &str) -> bool {
     !text.is_empty()
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
 }
 
-/// The characters of a template outside `{{…}}`, which can be nested.
+/// The characters of a template that are outside `{{…}}`, which can be nested.
 fn literal(text: &str) -> std::vec::IntoIter<char> {
     let mut outside = Vec::new();
     let mut depth = 0u32;

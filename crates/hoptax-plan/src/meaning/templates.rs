@@ -1,4 +1,4 @@
-//! Checks templates with the engine's own parser, and the files that `{{line FILE}}` reads.
+//! Checks templates with the template engine's own parser, and checks the files that `{{line FILE}}` reads.
 
 use super::body;
 use super::reader::Reader;
@@ -10,17 +10,17 @@ use std::path::Path;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Template<'a> {
-    /// Place of the value in the plan: the template itself, or the name of the file that holds it.
+    /// Place in the plan: of the template itself, or of the name of the file that contains the template.
     pub(super) place: Place,
     pub(super) text: &'a str,
     /// Part of the request that contains the template.
     pub(super) part: template::Place,
-    /// The file that holds the template, if the plan only names it.
+    /// The file that contains the template, if the template is not in the plan itself.
     pub(super) file: Option<&'a Path>,
 }
 
 impl Reader<'_> {
-    /// Checks a template and the files that it reads lines from.
+    /// Checks a template, and the files whose lines it reads.
     pub(super) fn template(&mut self, template: Template<'_>) {
         let names = match template::files_named(template.text) {
             Ok(names) => names,
@@ -84,14 +84,15 @@ impl Reader<'_> {
 }
 
 impl Template<'_> {
-    /// Place of the byte `at` of the template in the user's input; the whole value if it cannot be located.
+    /// Place in the user's input of the template's byte `at`. Returns the place of the whole value if that byte cannot
+    /// be located.
     fn place_at(&self, sources: &Sources<'_>, at: usize) -> Place {
         let Some(opened) = self.text[..self.text.len().min(at + 2)].rfind("{{") else { return self.place };
         let until = |from: usize, ends: &[char]| {
             let rest = &self.text[from..];
             from + rest.find(|c: char| ends.contains(&c)).unwrap_or(rest.len())
         };
-        // Mark up to the end of the word. If the braces are wrong, mark the braces and their content.
+        // Mark the text up to the end of the word. If the braces are wrong, mark the braces and their content.
         let end = if at == opened { until(at + 2, &['}', '\n']) } else { until(at, &['}', ' ', '\t', '\n']) };
         self.find(sources, opened, end).map_or(self.place, |found| Place {
             column: found.column + self.text[opened..at.max(opened)].chars().count() as u32,
@@ -100,14 +101,16 @@ impl Template<'_> {
         })
     }
 
-    /// Place of the first `fragment` of the template; the whole value if it cannot be located.
+    /// Place of the first occurrence of `fragment` in the template. Returns the place of the whole value if it cannot
+    /// be located.
     fn place_of(&self, sources: &Sources<'_>, fragment: &str) -> Place {
         let found = self.text.find(fragment).filter(|_| self.file.is_none());
         found.and_then(|at| self.find(sources, at, at + fragment.len())).unwrap_or(self.place)
     }
 
-    /// Place of the bytes `from..to` in the user's input. If they are the n-th occurrence of that text in the template,
-    /// this is the n-th occurrence in the input. Fails only if the input has escapes inside these bytes.
+    /// Place of the bytes `from..to` in the user's input. If these bytes are the n-th occurrence of their text in the
+    /// template, the result is the n-th occurrence in the input. Fails only if the input has escapes within these
+    /// bytes.
     fn find(&self, sources: &Sources<'_>, from: usize, to: usize) -> Option<Place> {
         let fragment = self.text.get(from..to).filter(|fragment| !fragment.is_empty())?;
         let number = self.text[..from].matches(fragment).count();

@@ -5,18 +5,18 @@ use crate::raw::{Placed, RawTrials, Short, TrialsText};
 use crate::{AutoTrials, Trials, units};
 use std::time::Duration;
 
-/// Most rounds. More would take weeks.
+/// Most rounds. More rounds would take weeks.
 const MOST_TRIALS: u32 = 10_000;
 
-/// Default number of rounds. With fewer, intervals cover the truth as often (see METHODOLOGY.md) but are much wider:
-/// Student's t is 12.7 for two rounds, 4.3 for three and 2.8 for five.
+/// Default number of rounds. With fewer rounds, intervals contain the true value just as often (see METHODOLOGY.md),
+/// but they are much wider: Student's t is 12.7 for two rounds, 4.3 for three and 2.8 for five.
 const DEFAULT: u32 = 5;
 
-/// Settings of `auto`. The limit is 30 rounds because halving the interval again would take 120.
+/// Settings of `auto`. The limit is 30 rounds, because halving the width of the interval again would take 120 rounds.
 const AUTO: AutoTrials =
     AutoTrials { within: 0.05, at_most: Duration::from_secs(600), least: DEFAULT, most: 30 };
 
-/// Fewest rounds of `auto`. One round does not show how much rounds vary.
+/// Fewest rounds of `auto`. A single round does not show how much the results of rounds vary.
 const FEWEST: u32 = 2;
 
 pub(super) fn read(reader: &mut Reader<'_>, typed: Option<Placed<Short<RawTrials, TrialsText>>>) -> Trials {

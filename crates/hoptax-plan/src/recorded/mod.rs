@@ -1,6 +1,7 @@
-//! Conversions between plans and their form on disk (`record::plan`), and reading of runs.
+//! Converts plans to and from their form on disk (`record::plan`), and reads runs.
 //!
-//! Reading can fail: features are words on disk, and a newer hoptax may have written an unknown one.
+//! Reading can fail: a feature is stored as a word, and a newer hoptax may have written a word that this version does
+//! not know.
 
 mod gateway;
 mod load;
@@ -20,10 +21,10 @@ pub type RunRecord = record::RunRecord<Plan, LoadPoint>;
 /// A run directory with a converted plan.
 pub type Run = dir::Run<Plan, LoadPoint>;
 
-/// Reads a run directory, also that of a killed run.
+/// Reads a run directory. The run may have been killed before its end.
 ///
 /// # Errors
-/// If there is no `run.json`, or it is not from hoptax, or from a newer version.
+/// If there is no `run.json`, or it was not written by hoptax, or it was written by a newer version.
 pub fn read(path: &Path) -> Result<Run, DirError> {
     let dir::Run { path, record, trials, unreadable } = dir::Run::read(path)?;
     let record = understood(record, &path)?;
@@ -33,7 +34,7 @@ pub fn read(path: &Path) -> Result<Run, DirError> {
 /// Reads only the `run.json` of a run directory.
 ///
 /// # Errors
-/// If there is none, or it is not from hoptax, or from a newer version.
+/// If there is no `run.json`, or it was not written by hoptax, or it was written by a newer version.
 pub fn read_run(path: &Path) -> Result<RunRecord, DirError> {
     understood(dir::read_run(path)?, path)
 }

@@ -1,4 +1,4 @@
-//! Whole plans.
+//! Tests of whole plans.
 
 use super::*;
 use std::collections::BTreeMap;
@@ -223,7 +223,7 @@ fn sets_override_the_file() {
     assert_eq!(plan.gateways.len(), 2);
 }
 
-/// The plan after a round trip through the record on disk.
+/// The plan after it was written to a record and read again.
 fn kept(plan: &Plan) -> Plan {
     let json = serde_json::to_string(&hoptax_record::plan::Plan::from(plan)).expect("JSON");
     serde_json::from_str::<hoptax_record::plan::Plan>(&json)

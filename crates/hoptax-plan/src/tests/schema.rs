@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// The schema's patterns must accept what the parsers of units accept, or editors would mark valid plans as wrong.
+/// The schema's patterns must accept all values that the parsers of units accept. Otherwise editors would mark valid
+/// plans as wrong.
 #[test]
 fn patterns_of_the_schema_accept_what_the_parser_accepts() {
     let schema = schema();
@@ -87,7 +88,8 @@ fn the_examples_of_the_reference_are_plans() {
     }
 }
 
-/// Checks values against a schema. Knows only the JSON Schema keywords that the schema of plans uses.
+/// Checks values against a schema, as an editor does. Knows only the JSON Schema keywords that the schema of plans
+/// uses.
 struct Editor(serde_json::Value);
 
 impl Editor {
@@ -191,7 +193,7 @@ fn repository() -> std::path::PathBuf {
     std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The pack in this folder, as plans are checked against it.
+/// The facts about the pack in this folder that are needed to check a plan.
 fn described(folder: &std::path::Path) -> PackInfo {
     let text = std::fs::read_to_string(folder.join("gateway.yaml")).expect("a manifest");
     let manifest = node::read(&text, 0, 0).expect("YAML");
@@ -223,7 +225,8 @@ fn word(node: &node::Node) -> Option<String> {
     }
 }
 
-/// The plans of this repository, by name. `lab` replaces the directory that exists while a Kubernetes lab runs.
+/// The plans of this repository, by name. In plans for the Kubernetes lab, `lab` replaces the lab's directory, which
+/// does not always exist.
 fn plans(lab: &std::path::Path) -> Vec<(String, String)> {
     let mut plans = vec![("hoptax init".to_owned(), TEMPLATE.to_owned())];
     for entry in std::fs::read_dir(repository().join("plans")).expect("there") {
@@ -241,7 +244,7 @@ fn plans(lab: &std::path::Path) -> Vec<(String, String)> {
     plans
 }
 
-/// As [`parse`], in the directory `plans/` and with all packs known.
+/// Parses a plan as if it were in the directory `plans/`, with all packs known.
 fn understood(text: &str, sets: &[String]) -> Result<Plan, PlanErrors> {
     static PACKS: std::sync::LazyLock<Vec<PackInfo>> = std::sync::LazyLock::new(|| {
         let folders = std::fs::read_dir(repository().join("gateways")).expect("there");
@@ -252,7 +255,8 @@ fn understood(text: &str, sets: &[String]) -> Result<Plan, PlanErrors> {
     parse("plans/x.yaml", text, sets, &Context { directory, known, ..context() })
 }
 
-/// Wrong values, and whether the schema refuses them too. It cannot check relations between keys, or this machine.
+/// Wrong values, each with whether the schema refuses it too. The schema cannot check relations between keys, or limits
+/// of this machine.
 const MISTAKEN: [(&str, bool); 34] = [
     ("trials=many", true),
     ("trials=-1", true),
@@ -307,7 +311,7 @@ fn the_schema_and_the_parser_judge_the_same_plans() {
     }
 }
 
-/// All paths of a plan in the form that `--set` uses.
+/// Collects all paths of a plan, in the form that `--set` uses.
 fn places(node: &node::Node, path: &str, places: &mut Vec<String>) {
     let mut inner = |step: &str, node| {
         let path = if path.is_empty() { step.to_owned() } else { format!("{path}.{step}") };

@@ -118,7 +118,8 @@ fn wrong_searches_are_refused() {
     }
 }
 
-/// By Little's law, four connections and 20 ms carry 200/s. A search can go beyond that rate but not start there.
+/// By Little's law, four connections can carry 200/s if each response takes 20 ms. A search may go beyond that rate but
+/// must not start above it.
 #[test]
 fn the_first_rate_of_a_search_fits_its_connections() {
     let text = |from: &str| {

@@ -1,8 +1,7 @@
 //! The plan of a run as stored in `run.json`.
 //!
-//! These types are the format: every kept run depends on them, and only a new [`super::SCHEMA`] may change
-//! them. The types of a plan's meaning are elsewhere and free to change; conversions both ways are defined
-//! there.
+//! These types define the format. Every kept run depends on them, so a change of them needs a new [`super::SCHEMA`].
+//! The crate hoptax-plan has its own types for plans, which are free to change, and converts both ways.
 
 mod gateway;
 mod load;

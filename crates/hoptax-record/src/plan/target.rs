@@ -67,7 +67,7 @@ pub struct Timeouts {
 }
 
 impl Timeouts {
-    /// The same limit for all three.
+    /// Sets all three timeouts to the same limit.
     pub fn all(timeout: Duration) -> Self {
         Self { connect: timeout, first_byte: timeout, total: timeout }
     }

@@ -127,7 +127,7 @@ pub struct LedgerSource {
 }
 
 impl LedgerSource {
-    /// Default path: where Prometheus scrapes.
+    /// Default path of the metrics, the same as in Prometheus.
     pub const USUAL_PATH: &str = "/metrics";
 }
 

@@ -1,4 +1,4 @@
-//! Budgets and what was measured against them.
+//! Budgets, and the measured values that they limit.
 
 use super::super::Metric;
 use super::Estimate;

@@ -1,5 +1,5 @@
-// Every chart as a function of the state: { option, table, series }, or null if there is nothing to draw.
-// `table` has the same values as text: { head, rows }.
+// Each chart is a function of the state. It returns { option, table, series }, or null if there is nothing to draw.
+// `table` contains the same values as text: { head, rows }.
 
 const PERCENTILES = ["p50", "p90", "p95", "p99", "p99.9"];
 const TAXES = {
@@ -20,7 +20,7 @@ const PRICES = {
 
 const capital = (text) => text[0].toUpperCase() + text.slice(1);
 
-// A throughput ratio is shown as a change: −12 % is easier to read than 88 %.
+// Shows a throughput ratio as a change, because −12 % is easier to read than 88 %.
 const lessOne = (one) => ({
   ...one,
   estimate: one.estimate - 1,
@@ -34,7 +34,7 @@ const figureCells = (one, kind, sign) => [
   interval(one.low, one.high, kind.unit(one.estimate)),
 ];
 
-// Rows get closer the more there are, so that a laptop shows many gateways without scrolling.
+// The more rows a chart has, the closer they are, so that a laptop shows many gateways without scrolling.
 const rowHeight = (rows) => (rows > CROWDED ? 24 : rows > 10 ? 32 : 46);
 
 const taxChart = (theme, width) => {
@@ -59,7 +59,7 @@ const taxChart = (theme, width) => {
   };
 };
 
-// The table of a chart of changes: a row for each line.
+// The table that belongs to a chart of changes. It has a row for each line of the chart.
 const changesTable = (head, lines, kind, sign) => ({
   head: [...head, "95 % interval", "distinguishable"],
   rows: lines.map((line) => [
@@ -144,7 +144,7 @@ const pathChart = (theme, width) => {
   };
 };
 
-// Horizontal bars: CPU time and memory. `parts` are { name, of(case), strength }.
+// A chart of horizontal bars, for CPU time and memory. Each of `parts` is { name, of(case), strength }.
 const bars = ({ theme, width, parts, kind, stack, found, note }) => {
   if (!found.length) return null;
   const names = found.map((one) => wrapped(gateways[one.gateway].label, width < 560 ? 15 : 26));

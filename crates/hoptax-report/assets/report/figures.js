@@ -1,8 +1,8 @@
-// A figure: a chart with controls, keyboard navigation, its values as a table, and downloads.
+// A figure has a chart with controls and keyboard navigation, a table with the chart's values, and downloads.
 
 const figures = [];
 
-// Hides itself if there is nothing to draw.
+// If there is nothing to draw, the figure hides itself.
 class Figure {
   constructor(host, build) {
     Object.assign(this, { host, build, chart: null, at: -1 });
@@ -80,7 +80,8 @@ class Figure {
     addTableTools(table, this.title);
   }
 
-  // Every value in drawing order. If one tooltip covers all lines, only the longest line's values.
+  // Every value that the keyboard can reach, in drawing order. If one tooltip covers all lines, only the values of the
+  // longest line.
   places() {
     const option = this.chart.getOption();
     const values = (series, seriesIndex) =>
@@ -105,7 +106,7 @@ class Figure {
     event.preventDefault();
     const { seriesIndex, dataIndex } = places[this.at];
     this.chart.dispatchAction({ type: "showTip", seriesIndex, dataIndex });
-    // Announce the same words that the tooltip shows.
+    // Screen readers announce the same words that the tooltip shows.
     setTimeout(() => {
       this.live.textContent = this.tip();
     }, 60);
@@ -121,7 +122,8 @@ class Figure {
     if (this.chart) this.chart.dispatchAction({ type: "hideTip" });
   }
 
-  // The chart for a file of its own: light colours, title and legend, because the page around it is missing.
+  // The chart as a separate file. It has light colours, a title and a legend, because the page around it is missing
+  // there.
   alone() {
     const width = 960;
     const made = this.build(LIGHT, width);
@@ -190,7 +192,7 @@ const download = (blob, name) => {
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 };
 
-// Charts are drawn when they come near the screen, so that a page with many charts opens fast.
+// A chart is drawn when it comes near the screen, so that a page with many charts opens fast.
 const start = (figure) => {
   figure.started = true;
   figure.draw();
@@ -209,7 +211,7 @@ const seen = new IntersectionObserver(
 const addFigure = (host, build) => {
   const figure = new Figure(host, build);
   figures.push(figure);
-  // Charts on the first screen are drawn at once, the others when the reader scrolls to them.
+  // Charts on the first screen are drawn at once. The other charts are drawn when the reader scrolls to them.
   if (host.getBoundingClientRect().top < innerHeight) start(figure);
   else seen.observe(host);
 };

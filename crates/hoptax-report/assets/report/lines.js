@@ -18,7 +18,8 @@ const lineSeries = (who, data, more) => {
   };
 };
 
-// Vertical intervals at points of lines: [x, estimate, low, high]. Those of different gateways are side by side.
+// Vertical intervals at the points of a line: [x, estimate, low, high]. Intervals of different gateways are drawn side
+// by side.
 const intervals = (who, data, more) => ({
   type: "custom",
   name: gateways[who].label,
@@ -53,7 +54,7 @@ const logAxis = (theme, format, more) => ({
   ...more,
 });
 
-// The ends of a logarithmic axis: 1, 2 or 5 times a power of ten around all values.
+// The ends of a logarithmic axis. They enclose all values, and are 1, 2 or 5 times a power of ten.
 const around = (values) => {
   const good = values.filter((value) => value > 0);
   const steps = (value, up) => {
@@ -159,7 +160,7 @@ const curveChart = (theme, width) => {
   };
 };
 
-// Metrics drawn over connections or rate, each in its own chart.
+// Metrics that are drawn over the number of connections or the rate. Each metric has its own chart.
 const OVER_LOAD = {
   p50: { title: "p50", kind: kinds.time, log: true, of: (one) => one.response_time && one.response_time.p50 },
   p90: { title: "p90", kind: kinds.time, log: true, of: (one) => one.response_time && one.response_time.p90 },
@@ -261,7 +262,7 @@ const frontierChart = (index) => (theme, width) => {
   const search = page.searches[index];
   const found = search.trials.filter((one) => isShown(one.gateway) && one.points.length);
   if (!found.length) return null;
-  // The line goes through the median of trials whose rates differ by less than 10 %.
+  // Trials whose rates differ by less than 10 % form one group. The line goes through the median of each group.
   const middles = (points) => {
     const groups = [];
     for (const point of points) {

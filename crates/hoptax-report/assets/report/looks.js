@@ -1,10 +1,10 @@
-// The look of charts, in reports and on the server's pages.
+// Colours, fonts and marks of charts, in reports and on the server's pages.
 
-// Single quotes, because the names end up in attributes of saved files.
+// The names are in single quotes, because saved files contain them in attributes with double quotes.
 const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif";
 const textStyle = (colour, size = 13) => ({ color: colour, fontFamily: FONT, fontSize: size });
 
-// The page's current colours.
+// The colours that the page uses at the moment.
 const colours = () => {
   const style = getComputedStyle(document.documentElement);
   const of = (name) => style.getPropertyValue(`--${name}`).trim();
@@ -33,7 +33,8 @@ const tooltip = (theme, more) => ({
   ...more,
 });
 
-// The mark of a value. Shapes distinguish contenders without colours; a hollow mark is not distinguishable from noise.
+// The mark of a value. Its shape distinguishes contenders without colours. A hollow mark means "not distinguishable
+// from noise".
 const mark = (shape, x, y, colour, filled, card) => {
   const style = { fill: filled ? colour : card, stroke: colour, lineWidth: 2 };
   const r = 6;
@@ -77,5 +78,5 @@ const mark = (shape, x, y, colour, filled, card) => {
   }
 };
 
-// Escapes labels, which users choose, before ECharts inserts them as HTML.
+// Escapes labels before ECharts inserts them as HTML, because users choose the labels.
 const escaped = (text) => String(text).replace(/[&<>"']/g, (letter) => `&#${letter.charCodeAt(0)};`);

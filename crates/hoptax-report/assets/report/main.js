@@ -1,4 +1,4 @@
-// Adds charts and controls to a page that is complete without scripts.
+// Adds charts and controls to the page. The page is complete even without scripts.
 
 const chartsOf = {
   tax: taxChart,
@@ -9,7 +9,7 @@ const chartsOf = {
   path: pathChart,
 };
 
-// A row of buttons; exactly one is pressed.
+// A row of buttons. Exactly one button is always pressed.
 const choices = (label, options, get, set) => {
   const buttons = Object.entries(options).map(([value, name]) =>
     element("button", { type: "button", onclick: () => set(value) }, name),
@@ -80,7 +80,7 @@ const addControls = (host) => {
   }
 };
 
-// Adds one figure per metric of each sweep, or per group of prices.
+// Adds a figure for each metric of each sweep, or for each group of prices.
 const multiply = (host) => {
   const clone = (title, build) => {
     const figure = element(
@@ -167,7 +167,7 @@ const fillBar = () => {
   bar.append(element("div", { class: "chips", role: "group", "aria-label": "Gateways shown" }, ...chips, all));
 };
 
-// Shows only the chosen load point, and only rows of gateways that are switched on.
+// Shows only the selected load point, and only the rows of gateways that are switched on.
 const showTables = () => {
   document.querySelectorAll("[data-load]").forEach((part) => {
     part.hidden = Number(part.dataset.load) !== state.load;
@@ -229,7 +229,7 @@ onChange(showTables);
 onChange(redraw);
 showTables();
 
-// Observe the page and not the window: a scrollbar or a font can change the width too.
+// Observes the page instead of the window, because a scrollbar or a font can also change the page's width.
 let width = 0;
 new ResizeObserver(([entry]) => {
   const known = width;
@@ -237,11 +237,11 @@ new ResizeObserver(([entry]) => {
   if (known && known !== width) redraw();
 }).observe(document.querySelector("main"));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
-// For printing: draw every chart, in light colours.
+// Before printing, draw every chart in light colours.
 let before = null;
 let folded = [];
 addEventListener("beforeprint", () => {
-  // Unfold everything except whole configurations and the tables of charts.
+  // Unfold everything except complete configurations and the tables of charts.
   folded = [...document.querySelectorAll("details:not([open]):not(.figures):not(.file)")];
   folded.forEach((one) => {
     one.open = true;

@@ -1,4 +1,5 @@
-// Formats numbers like the rest of the report: three significant digits, a true minus sign, a space before the unit.
+// Formats numbers as the rest of the report does: three significant digits, a real minus sign, and a space before the
+// unit.
 
 const grouped = (value) => {
   const text = Math.abs(value)
@@ -14,7 +15,7 @@ const number = (value) => {
   return value < 0 && text !== "0" ? "−" + text : text;
 };
 
-// A unit is { by, name }: the divisor and the name.
+// A unit is { by, name }: `by` is the divisor.
 const timeUnit = (us) => {
   const size = Math.abs(us);
   if (size < 1e3) return { by: 1, name: "µs" };
@@ -33,7 +34,7 @@ const rate = (value) => inUnit(value, rateUnit(value));
 const bytes = (value) => inUnit(value, bytesUnit(value));
 const percent = (share) => inUnit(share, percentUnit());
 
-// The ends of an interval get decimals to match its width.
+// Formats the ends of an interval with as many decimals as the width of the interval requires.
 const ends = (low, high) => {
   const width = high - low;
   if (!(width > 0) || !isFinite(width)) return [number(low), number(high)];
@@ -51,7 +52,7 @@ const interval = (low, high, unit) => {
   return from + (low < 0 || high < 0 ? " to " : "–") + to;
 };
 
-// Kinds of values: their unit, and how to format them.
+// For each kind of value, its unit and its formatting function.
 const kinds = {
   time: { unit: timeUnit, format: time },
   rate: { unit: rateUnit, format: rate },
@@ -60,7 +61,7 @@ const kinds = {
 };
 
 const signed = (value, kind) => (value > 0 ? "+" : "") + kind.format(value);
-// `+42 µs (38–46)`
+// Formats an estimate with its interval: `+42 µs (38–46)`.
 const withInterval = (one, kind, sign) => {
   const text = sign ? signed(one.estimate, kind) : kind.format(one.estimate);
   return `${text} (${interval(one.low, one.high, kind.unit(one.estimate))})`;

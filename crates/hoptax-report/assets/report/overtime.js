@@ -1,4 +1,4 @@
-// Throughput and response time over time: rounds side by side, because the gaps between trials mean nothing.
+// Throughput and response time over time. Rounds are drawn side by side, because the gaps between trials mean nothing.
 
 const overTimeChart = (theme, width) => {
   const found = shownAt(state.load).filter((one) => one.times.some((trial) => trial.throughput.length));
@@ -9,7 +9,7 @@ const overTimeChart = (theme, width) => {
   const rounds = [...new Set(trials.map((trial) => trial.round))].sort((a, b) => a - b);
   const start = (round) => rounds.indexOf(round) * (length + gap);
   const step = Math.max(...trials.map((trial) => trial.step_s));
-  // A round's two direct trials share their place; the later one is a separate line.
+  // The two direct trials of a round are drawn at the same place. The later trial is a separate line.
   const points = (one, last, member) =>
     one.times
       .filter((trial) => trial.last === last)

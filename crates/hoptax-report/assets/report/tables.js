@@ -1,4 +1,4 @@
-// Copies tables as CSV or Markdown, and saves them.
+// Copies tables as CSV or Markdown, and saves them as files.
 
 const cellText = (cell) => {
   const [range, doubt] = [cell.querySelector("small"), cell.querySelector(".unseen")];
@@ -12,7 +12,7 @@ const cellText = (cell) => {
 const tableRows = (table) =>
   [...table.rows].map((row) => [...row.cells].flatMap((cell) => [cellText(cell), ...Array(cell.colSpan - 1).fill("")]));
 
-// A cell that a spreadsheet would take for a formula gets an apostrophe in front.
+// Puts an apostrophe in front of a cell that a spreadsheet would interpret as a formula.
 const csvCell = (text) => {
   const safe = /^[=@\t\r]|^[+-](?![\d.])/.test(text) ? `'${text}` : text;
   return /[",\n]/.test(safe) ? `"${safe.replace(/"/g, '""')}"` : safe;
@@ -27,12 +27,12 @@ const asMarkdown = ([head, ...rows]) => {
 };
 
 const copy = async (text, button) => {
-  // Keep the name: the button may be pressed again while it reads "Copied".
+  // Keep the button's name, because the button may be pressed again while it reads "Copied".
   button.dataset.name ??= button.textContent;
   try {
     await navigator.clipboard.writeText(text);
   } catch {
-    // Without permission for the clipboard, copy through a selection.
+    // Without permission to use the clipboard, select the text and copy the selection.
     const field = element("textarea", { class: "unseen" });
     field.value = text;
     document.body.append(field);

@@ -1,6 +1,6 @@
-// A chart of dots with whiskers, one named estimate per line.
+// A chart of estimates with their intervals: one line with a dot and whiskers for each name.
 
-// Labels are wrapped between their parts and never cut, because features differ at the end.
+// Wraps a label between its parts. Labels are never cut, because labels that differ only in features differ at the end.
 const wrapped = (label, letters) => {
   const lines = [""];
   const parts = label.split(/(?<=[.\-_+ ])/).flatMap((part) => part.match(new RegExp(`.{1,${letters}}`, "gu")) || []);
@@ -12,7 +12,7 @@ const wrapped = (label, letters) => {
   return lines.map((line) => line.trimEnd()).join("\n");
 };
 
-// Cuts a label in the middle: gateways with features begin alike and differ at the end.
+// Shortens a label in the middle. Labels that differ only in features begin alike and differ at the end.
 const shortened = (label, letters) => {
   const all = [...label];
   if (all.length <= letters) return label;
@@ -20,7 +20,7 @@ const shortened = (label, letters) => {
   return [...all.slice(0, begin), "…", ...all.slice(all.length - (letters - 1 - begin))].join("");
 };
 
-// Steps of 1, 2 or 5 times a power of ten of the unit (KiB, MiB, …).
+// The steps of an axis in bytes: 1, 2 or 5 times a power of ten, in a unit such as KiB or MiB.
 const byteSteps = (most) => {
   const unit = bytesUnit(most).by;
   const rough = most / unit / 4;
@@ -29,7 +29,7 @@ const byteSteps = (most) => {
   return { min: 0, interval, max: Math.ceil(most / interval) * interval };
 };
 
-// One line: { label, name, colour, mark, one: { estimate, low, high, distinguishable }, row, shift }.
+// Draws one line: { label, name, colour, mark, one: { estimate, low, high, distinguishable }, row, shift }.
 const whisker = (line, kind, theme, sign) => ({
   type: "custom",
   name: line.name || line.label,
@@ -57,10 +57,10 @@ const whisker = (line, kind, theme, sign) => ({
 const lineInWords = (line, kind, sign) =>
   withInterval(line.one, kind, sign) + (line.one.distinguishable === false ? ", not distinguishable from noise" : "");
 
-// With more rows than this, each name gets one line.
+// If a chart has more rows than this, each name is limited to one line.
 const CROWDED = 16;
 
-// The whole chart. `floor` is the half-width of the noise band; `rows` are names from top to bottom.
+// Draws the whole chart. `floor` is the half-width of the noise band. `rows` are the names from top to bottom.
 const whiskers = ({ lines, rows, floor, kind, sign, theme, width, axisName }) => {
   const narrow = width < 560;
   const crowded = rows.length > CROWDED;

@@ -1,4 +1,4 @@
-//! The charts that are available as files, and their content.
+//! The charts that hoptax can write as files, and what they show.
 
 use super::colour::colour;
 use super::lines::{Axis, Line, Panel};
@@ -13,7 +13,7 @@ use hoptax_plan::Metric;
 use hoptax_stats::Estimate;
 use plotters::style::RGBColor;
 
-/// A chart that is available as a file.
+/// A chart that hoptax can write as a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Chart {
     /// Added response time at the median.
@@ -28,21 +28,21 @@ pub enum Chart {
     Percentiles,
     /// Throughput and response time over time.
     Time,
-    /// Median response time over connections or rate.
+    /// Median response time, for each number of connections or each rate.
     SweepP50,
-    /// Response time at the 99th percentile over connections or rate.
+    /// Response time at the 99th percentile, for each number of connections or each rate.
     SweepP99,
-    /// Throughput over connections or rate.
+    /// Throughput, for each number of connections or each rate.
     SweepThroughput,
-    /// CPU time per request over connections or rate.
+    /// CPU time per request, for each number of connections or each rate.
     SweepCpu,
-    /// Memory over connections or rate.
+    /// Memory, for each number of connections or each rate.
     SweepMemory,
-    /// Response time of each trial of a search, by its rate.
+    /// Response time of each trial of a search, by the trial's rate.
     Frontier,
-    /// The highest rates that hold an objective.
+    /// The highest rates at which an objective holds.
     Capacity,
-    /// What features add to the median.
+    /// Time that features add at the median.
     Prices,
 }
 
@@ -51,7 +51,7 @@ pub enum Chart {
 pub(super) struct Drawing {
     pub(super) title: String,
     pub(super) subtitle: String,
-    /// Run and version that the figures come from.
+    /// Name of the run and version of hoptax that the figures come from.
     pub(super) source: String,
     pub(super) body: Body,
 }
@@ -70,7 +70,7 @@ impl Body {
         }
     }
 
-    /// Entries of the key, each name once. A ranked chart needs no key: its names are beside its lines.
+    /// Entries of the key. Each name appears once. A ranked chart needs no key, because its names are beside its lines.
     pub(super) fn names(&self) -> Vec<(String, RGBColor)> {
         let Self::Panels(panels) = self else { return Vec::new() };
         let mut names: Vec<(String, RGBColor)> = Vec::new();
@@ -83,7 +83,7 @@ impl Body {
     }
 }
 
-/// Percentiles on the axis: the rarity, "1 in n", and its name.
+/// Percentiles that are labelled on the axis, each with its rarity ("1 in n").
 const RARITIES: [(f64, &str); 7] = [
     (2.0, "p50"),
     (10.0, "p90"),
@@ -113,7 +113,7 @@ impl Chart {
         Self::Prices,
     ];
 
-    /// Name on the command line.
+    /// The chart's name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Tax => "tax",
@@ -133,7 +133,7 @@ impl Chart {
         }
     }
 
-    /// Its title.
+    /// The chart's title.
     pub fn title(self) -> &'static str {
         match self {
             Self::Tax => "Added response time at the median",
@@ -153,7 +153,7 @@ impl Chart {
         }
     }
 
-    /// What a run must have measured for this chart, for error messages.
+    /// Data that a run must contain for this chart. Error messages use it.
     pub fn needs(self) -> &'static str {
         match self {
             Self::Tax | Self::TaxP99 | Self::Cpu | Self::Memory => "a measured gateway",
@@ -166,12 +166,13 @@ impl Chart {
         }
     }
 
-    /// Whether it is a chart of searches.
+    /// True if the chart shows searches.
     pub fn is_of_searches(self) -> bool {
         matches!(self, Self::Frontier | Self::Capacity)
     }
 
-    /// The chart for this load point, or for the sweep with it; `None` if the report has no data for it.
+    /// Computes the chart at this load point, or for the sweep that contains it. `None` if the report has no data for
+    /// the chart.
     pub(super) fn of(self, model: &Model, load: &Load) -> Option<Drawing> {
         let with_intervals = format!("{}; with 95 % intervals", load.label);
         let (subtitle, body) = match self {
@@ -196,7 +197,7 @@ impl Chart {
         Some(Drawing { title: self.title().to_owned(), subtitle, source, body })
     }
 
-    /// A chart over connections or rate.
+    /// Computes a chart that has the number of connections or the rate on its axis.
     fn over(self, model: &Model, sweep: &Sweep) -> Option<Panel> {
         let unit = match self {
             Self::SweepThroughput => Unit::Rate,
@@ -234,7 +235,7 @@ impl Chart {
         Some(Panel { title: String::new(), across, up, lines, marks: Vec::new() })
     }
 
-    /// The figure of a case that a chart over connections or rate shows.
+    /// The figure of a case that this chart shows for each number of connections or each rate.
     fn figure(self, case: &Case) -> Option<Estimate> {
         match self {
             Self::SweepP50 => case.response_time.as_ref()?.p50,
@@ -264,7 +265,7 @@ fn row(model: &Model, label: &str, difference: &Difference) -> Row {
     }
 }
 
-/// A tax in µs, with the noise floor.
+/// A tax in µs for each gateway, with the noise floor.
 pub(super) fn tax(model: &Model, load: &Load, metric: Metric) -> Option<Ranked> {
     let rows = model
         .at(load)
@@ -274,7 +275,7 @@ pub(super) fn tax(model: &Model, load: &Load, metric: Metric) -> Option<Ranked> 
     Ranked::new(Unit::Time, floor, rows)
 }
 
-/// The largest resident set of any trial, without an interval.
+/// The largest resident set of any trial. It has no interval.
 fn resident(case: &Case) -> Option<Estimate> {
     let bytes = case.memory.as_ref()?.gateway_rss_bytes_max?;
     Some(Estimate::bare(bytes as f64, case.trials))
@@ -332,7 +333,7 @@ fn percentiles(model: &Model, load: &Load) -> Option<Panel> {
     Some(Panel { title: String::new(), across, up, lines, marks: Vec::new() })
 }
 
-/// Trials whose rates differ by less than this factor become one point of a search's line.
+/// Trials whose rates differ by less than this factor become one point in the line of a search.
 const ALIKE: f64 = 1.1;
 
 fn frontier(model: &Model, load: &Load) -> Option<Panel> {
@@ -357,7 +358,8 @@ fn frontier(model: &Model, load: &Load) -> Option<Panel> {
     Some(Panel { title: String::new(), across, up, lines, marks })
 }
 
-/// Marks the rate that a contender holds. Contenders with about the same rate share a mark.
+/// Marks the rate at which an objective holds for a contender. If another contender has about the same rate, they share
+/// the mark.
 fn mark(marks: &mut Vec<(f64, String)>, rate: f64, who: &str) {
     match marks.iter_mut().find(|(at, _)| *at < rate * ALIKE && rate < *at * ALIKE) {
         Some((_, names)) if names.split(", ").any(|name| name == who) => {}
@@ -366,7 +368,8 @@ fn mark(marks: &mut Vec<(f64, String)>, rate: f64, who: &str) {
     }
 }
 
-/// Groups trials at about the same rate into their median, because a single disturbed trial means little.
+/// Groups trials at about the same rate and returns the median of each group. A single trial may be disturbed, so it
+/// means little.
 fn middles(trials: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let mut groups: Vec<Vec<(f64, f64)>> = Vec::new();
     for trial in trials {

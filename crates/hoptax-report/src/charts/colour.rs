@@ -4,8 +4,8 @@ use crate::model::Model;
 use hoptax_record as record;
 use plotters::style::RGBColor;
 
-/// Okabe and Ito's palette, which people with any colour vision can distinguish ("Color Universal Design",
-/// 2008). Its yellow is last, because it is faint on white. Its black is for direct, drawn in grey.
+/// The palette of Okabe and Ito ("Color Universal Design", 2008). People with any colour vision can distinguish its
+/// colours. Yellow is last, because it is faint on white. Black is left out, because direct is drawn in grey.
 const PALETTE: [RGBColor; 7] = [
     RGBColor(0x00, 0x72, 0xb2),
     RGBColor(0xd5, 0x5e, 0x00),
@@ -17,14 +17,15 @@ const PALETTE: [RGBColor; 7] = [
 ];
 pub(super) const DIRECT: RGBColor = RGBColor(0x80, 0x80, 0x80);
 
-/// A contender's colour, the same in every chart.
+/// A contender's colour. It is the same in every chart.
 pub(crate) fn colour(model: &Model, label: &str) -> RGBColor {
     let gateways = model.contenders.iter().filter(|one| one.label != record::DIRECT);
     let position = gateways.enumerate().find(|(_, one)| one.label == label).map(|(index, _)| index);
     position.map_or(DIRECT, shade)
 }
 
-/// A colour of the palette. Further contenders get the same colours again, darker and then lighter: 21 in all.
+/// A colour of the palette. If there are more contenders than colours, the colours repeat in a darker shade and then in
+/// a lighter one: 21 colours in all.
 pub(super) fn shade(index: usize) -> RGBColor {
     let colour = PALETTE[index % PALETTE.len()];
     let to = |part: u8| match index / PALETTE.len() % 3 {

@@ -1,4 +1,4 @@
-//! Charts of lines over percentiles, connections, rates or time.
+//! Line charts over percentiles, connections, rates or time.
 
 use super::sheet::{ChartError, Sheet};
 use super::unit::Unit;
@@ -9,24 +9,24 @@ use plotters::style::text_anchor::HPos;
 /// Height of a panel's drawing area, without its title, px.
 const HEIGHT: i32 = 320;
 const TITLE: i32 = 26;
-/// Free space on both sides, px: half of the longest label at the end of an axis.
+/// Free space on both sides, px. It is half as wide as the longest label at the end of an axis.
 const SIDE: i32 = 28;
 /// Font size along the axes, px.
 const SIZE: u32 = 13;
-/// Distance between the intervals of two lines at the same place, px.
+/// Distance between the intervals of two lines at the same x position, px.
 const BESIDE: i32 = 4;
-/// Smaller values are drawn at the bottom of a logarithmic axis, in the axis's unit.
+/// Smallest value on a logarithmic axis, in the unit of the axis. Smaller values are drawn at the bottom.
 const LEAST: f64 = 1e-3;
 
 /// Lines that share their axes.
 #[derive(Debug)]
 pub(super) struct Panel {
-    /// Title; empty if the chart's title is enough.
+    /// The panel's title. Empty if the title of the chart is enough.
     pub(super) title: String,
     pub(super) across: Axis,
     pub(super) up: Axis,
     pub(super) lines: Vec<Line>,
-    /// Vertical lines: position and label.
+    /// Vertical lines, each with its position and its label.
     pub(super) marks: Vec<(f64, String)>,
 }
 
@@ -34,12 +34,12 @@ pub(super) struct Panel {
 pub(super) struct Line {
     pub(super) name: String,
     pub(super) colour: RGBColor,
-    /// Whether it is a second line of the same contender: drawn thin and without a name.
+    /// True for the second line of a contender, which is thin and has no name.
     pub(super) second: bool,
     pub(super) dots: bool,
-    /// Points; `None` interrupts the line.
+    /// The points of the line. `None` interrupts the line.
     pub(super) points: Vec<(f64, Option<f64>)>,
-    /// Vertical intervals: position, low, high.
+    /// Vertical intervals at points of the line: position, low, high.
     pub(super) ranges: Vec<(f64, f64, f64)>,
 }
 
@@ -48,12 +48,12 @@ pub(super) struct Axis {
     log: bool,
     low: f64,
     high: f64,
-    /// Labels: value and text.
+    /// Labels along the axis, each with its value and its text.
     ticks: Vec<(f64, String)>,
 }
 
 impl Axis {
-    /// A linear axis from zero.
+    /// A linear axis that starts at zero.
     pub(super) fn linear(unit: Unit, high: f64) -> Self {
         let high = high.max(LEAST) * 1.08;
         let ticks = unit.steps(0.0, high, 5).into_iter().filter(|step| *step <= high);
@@ -65,7 +65,7 @@ impl Axis {
         }
     }
 
-    /// A logarithmic axis around the positive values; `None` if there are none.
+    /// A logarithmic axis that covers the positive values. `None` if there are none.
     pub(super) fn around(unit: Unit, values: impl Iterator<Item = f64>) -> Option<Self> {
         let (least, most) = values
             .filter(|value| *value > LEAST)
@@ -81,12 +81,12 @@ impl Axis {
         })
     }
 
-    /// A logarithmic axis with these labels.
+    /// A logarithmic axis with the given labels.
     pub(super) fn marked(ticks: Vec<(f64, String)>, low: f64, high: f64) -> Self {
         Self { log: true, low, high, ticks }
     }
 
-    /// A linear axis with these labels.
+    /// A linear axis with the given labels.
     pub(super) fn plain(ticks: Vec<(f64, String)>, high: f64) -> Self {
         Self { log: false, low: 0.0, high, ticks }
     }
@@ -95,13 +95,13 @@ impl Axis {
         if self.log { value.max(self.low).log10() } else { value }
     }
 
-    /// The ends, in coordinates of [`Self::place`].
+    /// Both ends of the axis, in coordinates of [`Self::place`].
     fn ends(&self) -> std::ops::Range<f64> {
         self.place(self.low)..self.place(self.high)
     }
 }
 
-/// Values are those of [`Axis::place`].
+/// The values of this range are coordinates of [`Axis::place`].
 impl Ranged for Axis {
     type FormatOption = NoDefaultFormatting;
     type ValueType = f64;
@@ -143,7 +143,8 @@ impl Panel {
         self.up.ticks.iter().map(|(_, text)| sheet.width(text, SIZE)).max().unwrap_or(0)
     }
 
-    /// Draws the panel below `top`, `width` pixels wide, including `labels` pixels beside the lines.
+    /// Draws the panel below `top`. It is `width` pixels wide, including `labels` pixels for the labels beside the
+    /// lines.
     pub(super) fn draw<DB: DrawingBackend>(
         &self,
         sheet: &Sheet<DB>,
@@ -202,7 +203,7 @@ impl Panel {
         self.draw_marks(sheet, &|at| place(at, self.up.high))
     }
 
-    /// The intervals; those at the same place are drawn side by side.
+    /// Draws the intervals. Intervals at the same position are drawn side by side.
     fn draw_ranges<DB: DrawingBackend>(
         &self,
         sheet: &Sheet<DB>,
@@ -241,7 +242,7 @@ impl Panel {
 }
 
 impl Line {
-    /// The parts of the line between gaps.
+    /// The parts of the line between its gaps.
     fn stretches(&self) -> Vec<Vec<(f64, f64)>> {
         let parts = self.points.split(|(_, value)| value.is_none());
         let whole =

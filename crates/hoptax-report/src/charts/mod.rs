@@ -1,8 +1,8 @@
-//! Charts that are drawn without a browser: chart files, and the chart of the tax for pages without scripts.
-//! Also the colours of contenders, for every chart.
+//! Charts that are drawn without a browser: chart files, and the chart of the tax on pages without scripts. This module
+//! also defines the colours of contenders for all charts.
 //!
-//! [`catalogue`] defines the content, [`ranked`] and [`lines`] draw it on a [`sheet`], [`standalone`] adds
-//! title and key for a file.
+//! [`catalogue`] selects the data of each chart. [`ranked`] and [`lines`] draw it on a [`sheet`]. [`standalone`] adds a
+//! title and a key for a file.
 
 mod catalogue;
 mod colour;
@@ -25,18 +25,18 @@ use plotters::prelude::{BLACK, RGBColor, SVGBackend};
 use ranked::Room;
 use sheet::{Ink, Sheet};
 
-/// A chart at a load point as SVG; `None` if the report has no data for it.
+/// Draws a chart at a load point as SVG. `None` if the report has no data for it.
 ///
 /// # Errors
-/// Only for a bug of hoptax.
+/// Only if hoptax has a bug.
 pub fn svg(chart: Chart, model: &Model, load: &Load, theme: Theme) -> Result<Option<String>, ChartError> {
     chart.of(model, load).map(|drawing| standalone::svg(&drawing, theme)).transpose()
 }
 
-/// The same as the bytes of a file.
+/// Draws a chart like [`svg`], and returns the bytes of the file.
 ///
 /// # Errors
-/// Only for a bug of hoptax.
+/// Only if hoptax has a bug.
 pub fn svg_file(
     chart: Chart,
     model: &Model,
@@ -46,28 +46,28 @@ pub fn svg_file(
     Ok(svg(chart, model, load, theme)?.map(String::into_bytes))
 }
 
-/// A chart at a load point as PNG, with two dots per pixel.
+/// Draws a chart at a load point as PNG, with two dots per pixel. `None` if the report has no data for it.
 ///
 /// # Errors
-/// Only for a bug of hoptax.
+/// Only if hoptax has a bug.
 pub fn png(chart: Chart, model: &Model, load: &Load, theme: Theme) -> Result<Option<Vec<u8>>, ChartError> {
     chart.of(model, load).map(|drawing| standalone::png(&drawing, theme)).transpose()
 }
 
-/// Whether the report has data for the chart at this load point.
+/// True if the report has data for the chart at this load point.
 pub fn has(chart: Chart, model: &Model, load: &Load) -> bool {
     chart.of(model, load).is_some()
 }
 
-/// The load point that a report shows first; absent if there are only searches.
+/// The load point that a report shows first. `None` if the run has only searches.
 pub fn shown_first(model: &Model) -> Option<&Load> {
     headline::for_latency(&mut model.loads())
 }
 
-/// Colours that the page replaces by its own, for light and dark themes.
+/// Placeholder colours. The page replaces them with its own, for light and dark themes.
 const OF_PAGE: Ink = Ink { paper: None, text: BLACK, quiet: BLACK, grid: RGBColor(0xcc, 0xcc, 0xcc) };
 
-/// Widths of the fallback chart: for laptops and for phones.
+/// Width of the chart for pages without scripts: for laptops or for phones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Width {
     Wide,
@@ -83,8 +83,8 @@ impl Width {
     }
 }
 
-/// The added time at the median for a page, smallest first, with intervals and the noise floor; absent without
-/// a tax.
+/// A chart of the added time at the median for a page, smallest first, with intervals and the noise floor. `None` if
+/// there is no tax.
 pub(super) fn tax(model: &Model, load: &Load, width: Width) -> Result<Option<String>, ChartError> {
     let Some(ranked) = catalogue::tax(model, load, Metric::AddedP50) else { return Ok(None) };
     let mut svg = String::new();
@@ -94,7 +94,7 @@ pub(super) fn tax(model: &Model, load: &Load, width: Width) -> Result<Option<Str
     ranked.draw(&sheet, Room { top: 0, width: across, wide: width == Width::Wide })?;
     sheet.present()?;
     drop(sheet);
-    // The page sets size and namespace.
+    // The element `svg` is left out, because the page's template sets the size and the namespace.
     let body = svg.find('>').map_or("", |end| &svg[end + 1..]);
     let class = if width == Width::Wide { "wide" } else { "narrow" };
     let described = format!("Added response time at the median with 95 % intervals, {}", load.label);
@@ -147,7 +147,7 @@ mod tests {
         let model = run.model();
         let load = model.loads().next().expect("one");
         assert_eq!(tax(&model, load, Width::Wide).expect("no error"), None);
-        // These trials still have a duration and memory.
+        // These trials have no responses, but they still have a duration and memory.
         for chart in Chart::ALL.into_iter().filter(|chart| ![Chart::Time, Chart::Memory].contains(chart)) {
             assert_eq!(svg(chart, &model, load, Theme::Light).expect("no error"), None, "{}", chart.name());
         }

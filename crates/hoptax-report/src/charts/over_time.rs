@@ -1,4 +1,4 @@
-//! Throughput and response time over time: rounds side by side, without the gaps between trials.
+//! Throughput and response time over time. Rounds are drawn side by side, without the gaps between trials.
 
 use super::colour::colour;
 use super::lines::{Axis, Line, Panel};
@@ -8,10 +8,10 @@ use crate::model::Model;
 use hoptax_analysis::{Case, Load, Series};
 use hoptax_record::DirectTrial;
 
-/// Space between two rounds, as a share of a trial.
+/// Space between two rounds, as a share of the length of a trial.
 const GAP: f64 = 0.06;
 
-/// Both panels; `None` if no trial has windows.
+/// The panels for throughput and response time. `None` if no trial has windows.
 pub(super) fn panels(model: &Model, load: &Load) -> Option<Vec<Panel>> {
     let cases: Vec<&Case> =
         model.at(load).filter(|case| case.series.iter().any(|one| !one.throughput.is_empty())).collect();
@@ -40,7 +40,7 @@ pub(super) fn panels(model: &Model, load: &Load) -> Option<Vec<Panel>> {
     Some(std::iter::once(first).chain(second).collect())
 }
 
-/// Positions of rounds on the axis.
+/// Computes the positions of rounds on the axis.
 struct Place<'a> {
     rounds: &'a [u32],
     /// Duration of a trial, s.
@@ -53,13 +53,13 @@ impl Place<'_> {
         before as f64 * self.length * (1.0 + GAP)
     }
 
-    /// A label at the end of each round: seconds since its trial began.
+    /// An axis with a label at the end of each round: the seconds since its trial began.
     fn axis(&self) -> Axis {
         let labels = |round: &u32| {
             let start = self.start(*round);
             [(start, "0 s".to_owned()), (start + self.length, format!("{} s", number(self.length)))]
         };
-        // With many rounds, the labels of neighbouring rounds would overlap.
+        // If there are many rounds, their labels would overlap, so there are none.
         let ticks: Vec<(f64, String)> = match self.rounds {
             rounds if rounds.len() <= 4 => {
                 rounds.iter().flat_map(|round| labels(round).into_iter().skip(1)).collect()
@@ -70,7 +70,7 @@ impl Place<'_> {
         Axis::plain(ticks, last + self.length)
     }
 
-    /// Marks for the start of rounds and for events.
+    /// Vertical lines at the start of each round and at events.
     fn marks(&self, cases: &[&Case], named: bool) -> Vec<(f64, String)> {
         let few = self.rounds.len() <= 12;
         let mut marks: Vec<(f64, String)> = Vec::new();
@@ -87,7 +87,8 @@ impl Place<'_> {
     }
 }
 
-/// The lines of every case. A round's two direct trials share their place; the later one is a separate line.
+/// The lines of every case. The two direct trials of a round are drawn at the same place. The later trial is a separate
+/// line.
 fn lines(
     model: &Model,
     cases: &[&Case],

@@ -1,4 +1,4 @@
-//! Charts of figures with intervals, one line each, smallest first.
+//! Charts of figures with intervals. Each figure has its own line, and the smallest comes first.
 
 use super::sheet::{ChartError, Sheet, shortened};
 use super::unit::Unit;
@@ -6,7 +6,7 @@ use hoptax_stats::Estimate;
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
-/// Height of a line, px; below it the space above and below all lines.
+/// Height of a line, px. The next two constants are the free space above and below all lines.
 pub(super) const LINE: i32 = 40;
 const ABOVE: i32 = 10;
 const BELOW: i32 = 30;
@@ -15,7 +15,7 @@ const BELOW: i32 = 30;
 #[derive(Debug)]
 pub(super) struct Ranked {
     pub(super) unit: Unit,
-    /// Half-width of the noise floor around zero; absent if there is none.
+    /// Half-width of the noise floor around zero. Absent if there is no noise floor.
     pub(super) floor: Option<f64>,
     pub(super) rows: Vec<Row>,
 }
@@ -25,7 +25,7 @@ pub(super) struct Row {
     pub(super) name: String,
     pub(super) colour: RGBColor,
     pub(super) estimate: Estimate,
-    /// Whether the figure is distinguishable from noise; its dot is hollow if it is not.
+    /// True if the figure is distinguishable from noise. Otherwise its dot is hollow.
     pub(super) clear: bool,
 }
 
@@ -35,19 +35,19 @@ impl Row {
     }
 }
 
-/// The space for all lines, and how it is used.
+/// The area for all lines, and how it is used.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Room {
-    /// Pixels from the top of the sheet.
+    /// Distance from the top of the sheet, px.
     pub(super) top: i32,
-    /// Pixels across.
+    /// Width, px.
     pub(super) width: i32,
-    /// Whether values are written beside their lines, and names are long.
+    /// True if values are written beside their lines and long names are allowed.
     pub(super) wide: bool,
 }
 
 impl Ranked {
-    /// Sorts the rows, smallest first; `None` without rows.
+    /// Sorts the rows, smallest first. `None` if there are no rows.
     pub(super) fn new(unit: Unit, floor: Option<f64>, mut rows: Vec<Row>) -> Option<Self> {
         rows.sort_by(|a, b| a.estimate.estimate.total_cmp(&b.estimate.estimate));
         (!rows.is_empty()).then_some(Self { unit, floor, rows })
@@ -107,7 +107,7 @@ impl Ranked {
     }
 }
 
-/// Letters of a name before it is shortened.
+/// Largest number of letters in a name. Longer names are shortened.
 fn letters(room: Room) -> usize {
     if room.wide { 28 } else { 12 }
 }
@@ -121,7 +121,7 @@ struct Axis {
 }
 
 impl Axis {
-    /// An axis from `low` to `high`, with a margin, between two pixels, with about `count` labels.
+    /// An axis from `low` to `high`, plus a margin, between two x positions in pixels. It has about `count` labels.
     fn new(unit: Unit, low: f64, high: f64, (left, right): (i32, i32), count: u32) -> Self {
         let room = (high - low).max(f64::MIN_POSITIVE) * 0.04;
         let low = if low < 0.0 { low - room } else { low };
@@ -136,7 +136,7 @@ impl Axis {
         self.left + (share * f64::from(self.right - self.left)).round() as i32
     }
 
-    /// Grid lines with labels below.
+    /// Draws the grid lines, with labels below them.
     fn draw<DB: DrawingBackend>(
         &self,
         sheet: &Sheet<DB>,

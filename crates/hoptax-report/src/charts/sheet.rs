@@ -1,11 +1,11 @@
-//! The drawing surface: sizes are in pixels of the finished chart, in every format.
+//! The drawing surface. In every format, sizes are in pixels of the finished chart.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::sync::Once;
 
-/// Why a chart could not be drawn.
+/// The reason why a chart could not be drawn.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot draw a chart: {0}")]
 pub struct ChartError(String);
@@ -16,19 +16,19 @@ impl ChartError {
     }
 }
 
-/// DejaVu Sans, reduced by `scripts/chart-font.sh`. A PNG then has the same letters on every machine.
+/// The font DejaVu Sans, reduced by `scripts/chart-font.sh`. With it, letters in a PNG look the same on every machine.
 const FONT: &[u8] = include_bytes!("../../assets/vendor/dejavu-sans.ttf");
 
-/// Name of the font for plotters. In an SVG the reader's own font of this name is used.
+/// Name of the font for plotters. In an SVG, the reader's own font with this name is used.
 const FAMILY: &str = "sans-serif";
 
-/// Line height ÷ font size: plotters expects the former, CSS the latter.
+/// Line height ÷ font size. plotters expects the line height, and CSS expects the font size.
 const EM: f64 = 1.24;
 
 /// Colours of everything except contenders.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ink {
-    /// Background; `None` for a transparent one.
+    /// Background colour. `None` means a transparent background.
     pub(super) paper: Option<RGBColor>,
     pub(super) text: RGBColor,
     pub(super) quiet: RGBColor,
@@ -46,7 +46,7 @@ impl<DB: DrawingBackend> Sheet<DB> {
     pub(super) fn new(backend: DB, ink: Ink, dots: i32) -> Result<Self, ChartError> {
         static REGISTERED: Once = Once::new();
         REGISTERED.call_once(|| {
-            // If the font cannot be read, drawing the first text returns an error.
+            // If the font cannot be read, drawing the first text returns an error, so the result can be ignored here.
             let _ = plotters::style::register_font(FAMILY, FontStyle::Normal, FONT);
         });
         let area = backend.into_drawing_area();
@@ -64,7 +64,7 @@ impl<DB: DrawingBackend> Sheet<DB> {
         self.area.present().map_err(ChartError::new)
     }
 
-    /// A line through points, `wide` pixels wide.
+    /// Draws a line through points. It is `wide` pixels wide.
     pub(super) fn line(
         &self,
         points: &[(i32, i32)],
@@ -81,7 +81,7 @@ impl<DB: DrawingBackend> Sheet<DB> {
         self.area.draw(&Rectangle::new(corners, colour.filled())).map_err(ChartError::new)
     }
 
-    /// A dot, or a ring if `hollow`.
+    /// Draws a dot, or a ring if `hollow` is true.
     pub(super) fn dot(
         &self,
         at: (i32, i32),
@@ -93,7 +93,7 @@ impl<DB: DrawingBackend> Sheet<DB> {
         self.area.draw(&Circle::new(self.place(at), self.px(size), style)).map_err(ChartError::new)
     }
 
-    /// A text, vertically centred at `at`.
+    /// Draws a text, vertically centred at `at`.
     pub(super) fn text(
         &self,
         text: &str,
@@ -123,7 +123,7 @@ impl<DB: DrawingBackend> Sheet<DB> {
     }
 }
 
-/// Shortens a name in the middle: gateways with features begin alike and differ at the end.
+/// Shortens a name in the middle. Names that differ only in features begin alike and differ at the end.
 pub(super) fn shortened(name: &str, most: usize) -> String {
     let letters: Vec<char> = name.chars().collect();
     if letters.len() <= most {
@@ -134,7 +134,7 @@ pub(super) fn shortened(name: &str, most: usize) -> String {
     letters[..begin].iter().chain(&['…']).chain(&letters[end..]).collect()
 }
 
-/// About `count` values in steps of 1, 2 or 5 times a power of ten. They span `low` to `high`.
+/// About `count` values from `low` to `high`, in steps of 1, 2 or 5 times a power of ten.
 pub(super) fn steps(low: f64, high: f64, count: u32) -> Vec<f64> {
     let rough = ((high - low) / f64::from(count.max(1))).max(f64::MIN_POSITIVE);
     let power = 10_f64.powf(rough.log10().floor());

@@ -1,4 +1,4 @@
-//! A chart as a file for a page, a pull request or a slide, with title, subtitle and source.
+//! Writes a chart as a file for a web page, a pull request or a slide, with title, subtitle and source.
 
 use super::catalogue::{Body, Drawing};
 use super::ranked::Room;
@@ -6,23 +6,24 @@ use super::sheet::{ChartError, Ink, Sheet};
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
-/// Background of a chart file.
+/// Background colour of a chart file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Theme {
-    /// White.
+    /// White background.
     Light,
-    /// Nearly black.
+    /// Nearly black background.
     Dark,
 }
 
-/// Width, px.
+/// Width of the chart, px.
 const WIDTH: i32 = 960;
 const HEAD: i32 = 64;
 const KEY: i32 = 24;
 const FOOT: i32 = 34;
 /// A PNG has two dots per pixel, for high-resolution screens.
 const DENSITY: i32 = 2;
-/// A PNG is drawn with this many dots per kept dot in each direction. Their mean smooths edges.
+/// A PNG is first drawn with this many times more dots in each direction. The mean of neighbouring dots then smooths
+/// edges.
 const OVERSAMPLING: i32 = 2;
 
 const LIGHT: Ink = Ink {
@@ -43,7 +44,7 @@ pub(super) fn svg(drawing: &Drawing, theme: Theme) -> Result<String, ChartError>
     let key = Key::new(drawing);
     let size = (WIDTH as u32, height(drawing, &key) as u32);
     draw(SVGBackend::with_string(&mut svg, size), drawing, &key, theme, 1)?;
-    // For screen readers.
+    // Screen readers read the title.
     let title = format!("<title>{}</title>", minijinja::HtmlEscape(&drawing.title));
     let head = svg.find("<svg").and_then(|start| svg[start..].find('>').map(|end| start + end + 1));
     if let Some(head) = head {
@@ -73,7 +74,7 @@ pub(super) fn png(drawing: &Drawing, theme: Theme) -> Result<Vec<u8>, ChartError
     Ok(file)
 }
 
-/// The mean of each square of dots.
+/// Reduces the drawing: each square of dots becomes one dot with their mean colour.
 fn smoothed(drawn: &[u8], width: usize, height: usize) -> Vec<u8> {
     let step = OVERSAMPLING as usize;
     let mut kept = Vec::with_capacity(drawn.len() / (step * step));
@@ -89,12 +90,13 @@ fn smoothed(drawn: &[u8], width: usize, height: usize) -> Vec<u8> {
     kept
 }
 
-/// The key: names of lines with their colours, in as many rows as needed.
+/// The key: the names of the lines with their colours, in as many rows as necessary.
 struct Key {
     rows: Vec<Vec<(String, RGBColor)>>,
 }
 
-/// Estimated width of a letter, px: rows are laid out before there is a surface to measure text on.
+/// Estimated width of a letter, px. It is an estimate because the rows are laid out before there is a surface on which
+/// text can be measured.
 const LETTER: i32 = 8;
 
 impl Key {

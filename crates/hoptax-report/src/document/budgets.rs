@@ -5,7 +5,7 @@ use crate::model::{Belief, Model};
 use hoptax_analysis::{BudgetResult, ChangeResult};
 use hoptax_record::report::{Budget, Change, Gate};
 
-/// Output of `hoptax gate --format json`.
+/// The document that `hoptax gate --format json` prints.
 pub(crate) fn gate(model: &Model) -> Gate {
     Gate {
         schema: 1,

@@ -5,10 +5,10 @@ use super::load::load;
 use hoptax_analysis::compare;
 use hoptax_record::report::{Comparison, Row};
 
-/// Version of the document.
+/// Version of the document's format.
 const SCHEMA: u32 = 1;
 
-/// Output of `hoptax compare --format json`.
+/// The document that `hoptax compare --format json` prints.
 pub fn comparison(one: &compare::Comparison) -> Comparison {
     Comparison {
         schema: SCHEMA,

@@ -1,4 +1,4 @@
-//! Fills the documents for programs from the report model: one file per topic.
+//! Fills the JSON documents from the report model. Each topic has its own file.
 
 mod budgets;
 mod capacity;
@@ -22,7 +22,7 @@ use super::model::Model;
 use hoptax_plan::Profile;
 use hoptax_record::report::Report;
 
-/// Version of the JSON report.
+/// Version of the JSON report's format.
 const SCHEMA: u32 = 1;
 
 /// The JSON report.

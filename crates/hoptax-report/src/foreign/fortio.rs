@@ -1,8 +1,8 @@
-//! A result in the format of fortio's `load -json` (Go types `fhttp.HTTPRunnerResults`,
-//! `periodic.RunnerResults` and `stats.HistogramData`, version 1.63), for `fortio report` and other readers.
+//! A result in the format that fortio's `load -json` writes, for `fortio report` and other programs that read it. The
+//! Go types are `fhttp.HTTPRunnerResults`, `periodic.RunnerResults` and `stats.HistogramData`, in version 1.63.
 //!
-//! Times are seconds. `DurationHistogram` is the response time; in an open loop it is therefore free of
-//! coordinated omission. It includes timeouts, but no other failures, because they have no time.
+//! Times are in seconds. `DurationHistogram` contains response times. In an open loop it is therefore free of
+//! coordinated omission. It includes timeouts, but no other failures, because other failures have no time.
 
 use hdrhistogram::Histogram;
 use hoptax_load::record::Counts;
@@ -13,9 +13,10 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 const SECOND: f64 = 1e9;
-/// The default percentiles of fortio, and 95.
+/// fortio's default percentiles, plus the 95th percentile.
 const PERCENTILES: [f64; 6] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9];
-/// Width of the first bucket; each further bucket is 10 % wider, finer than a chart can show.
+/// Width of the first bucket, ns. Each further bucket is 10 % wider than the one before. A chart cannot show more
+/// detail.
 const FIRST_BUCKET: u64 = 1000;
 const GROWTH: f64 = 1.1;
 
@@ -30,12 +31,12 @@ struct FortioResult<'a> {
     requested_duration: String,
     #[serde(rename = "ActualQPS")]
     actual_qps: f64,
-    /// ns.
+    /// Actual duration, ns.
     actual_duration: u64,
     num_threads: u32,
     version: String,
     duration_histogram: Times,
-    /// Absent if there are failures, because they have no times to draw.
+    /// Absent if a request failed, because failures have no times that could be drawn.
     #[serde(skip_serializing_if = "Option::is_none")]
     errors_duration_histogram: Option<Times>,
     exactly: u64,
@@ -54,7 +55,7 @@ struct FortioResult<'a> {
     http10: bool,
     disable_keep_alive: bool,
     insecure: bool,
-    /// ns.
+    /// Time limit of a request, ns.
     #[serde(rename = "HTTPReqTimeOut")]
     timeout: u64,
     socket_count: u64,
@@ -62,7 +63,7 @@ struct FortioResult<'a> {
     abort_on: i32,
 }
 
-/// `stats.HistogramData`.
+/// The Go type `stats.HistogramData`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Times {
@@ -81,7 +82,7 @@ struct Times {
 struct Bucket {
     start: f64,
     end: f64,
-    /// Cumulative percentage.
+    /// Cumulative share of the samples, in per cent.
     percent: f64,
     count: u64,
 }
@@ -93,42 +94,42 @@ struct Percentile {
     value: f64,
 }
 
-/// Input for such a result.
+/// The facts that a result is computed from.
 #[derive(Debug)]
 pub struct Facts<'a> {
     /// Title of the result in `fortio report`.
     pub labels: &'a str,
-    /// What was requested.
+    /// The requested URL.
     pub url: &'a str,
     /// Start of the measured time, Unix nanoseconds.
     pub started_unix_ns: u64,
-    /// When requests are due.
+    /// The kind of load: it decides when requests are due.
     pub shape: &'a Shape,
-    /// Number of requests planned; absent if only the duration limits them.
+    /// Planned number of requests. Absent if only the duration limits it.
     pub requests: Option<u64>,
-    /// Measured time planned.
+    /// Planned measured time.
     pub duration: Duration,
     /// Actual measured time, ns.
     pub measured_ns: u64,
     /// Requests completed in the measured time.
     pub completed: u64,
-    /// Connections.
+    /// Number of connections.
     pub connections: u32,
-    /// Connections opened over the generator's whole life.
+    /// Number of connections opened, including warm-up.
     pub opened: u64,
-    /// Outcomes.
+    /// Numbers of requests by outcome.
     pub counts: &'a Counts,
     /// Response time: completed − scheduled, ns.
     pub response_time: &'a Histogram<u64>,
-    /// Duration of each connect, ns.
+    /// Time to establish each connection, ns.
     pub connect: &'a Histogram<u64>,
-    /// Whether HTTP/1.0 was used.
+    /// True if HTTP/1.0 was used.
     pub http10: bool,
-    /// Whether each connection carried only one request.
+    /// True if each connection carried only one request.
     pub keep_alive_off: bool,
-    /// Whether the server's certificate was not verified.
+    /// True if the server's certificate was not verified.
     pub insecure: bool,
-    /// Timeout of a request, ns.
+    /// Time limit of a request, ns.
     pub timeout_ns: u64,
 }
 
@@ -146,7 +147,7 @@ fn result<'a>(facts: &Facts<'a>) -> FortioResult<'a> {
     let mut ret_codes: BTreeMap<i32, u64> =
         counts.status.iter().map(|(status, count)| (i32::from(*status), *count)).collect();
     if failed > 0 {
-        // fortio's code for requests without a response.
+        // −1 is fortio's code for requests without a response.
         ret_codes.insert(-1, failed);
     }
     let started = SystemTime::UNIX_EPOCH + Duration::from_nanos(facts.started_unix_ns);

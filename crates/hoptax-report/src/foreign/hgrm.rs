@@ -1,17 +1,17 @@
-//! A percentile distribution in the format of HdrHistogram's `outputPercentileDistribution`, for its plotters.
-//! Values are milliseconds.
+//! A percentile distribution in the format of HdrHistogram's `outputPercentileDistribution`, for its plotters. Values
+//! are in milliseconds.
 
 use hdrhistogram::Histogram;
 use std::fmt::Write;
 
-/// Steps per halving of the distance to 100 %: HdrHistogram's default.
+/// Number of steps in which the distance to 100 % is halved. This is HdrHistogram's default.
 const TICKS: u32 = 5;
 const MILLISECOND: f64 = 1e6;
 
-/// The distribution of a histogram of nanoseconds.
+/// Formats a histogram whose values are in nanoseconds.
 pub fn hgrm(histogram: &Histogram<u64>) -> String {
     let mut out = String::new();
-    // Writing to a string does not fail.
+    // Writing to a string never fails.
     let _ = write(histogram, &mut out);
     out
 }
@@ -53,8 +53,8 @@ mod tests {
             histogram.record(value * 1_000_000).expect("in range");
         }
         let text = hgrm(&histogram);
-        // Like the plotter at hdrhistogram.github.io: skip comments, take four columns, with numbers in the
-        // first and last.
+        // Reads the lines like the plotter at hdrhistogram.github.io. It skips comments, and expects four columns with
+        // numbers in the first and the last.
         let rows: Vec<Vec<f64>> = text
             .lines()
             .filter(|line| !line.starts_with('#'))

@@ -1,10 +1,10 @@
-//! The `.data.json` of Kong's performance test framework (`spec/helpers/perf`), which its `charts.py` draws.
-//! Times are ms.
+//! The file `.data.json` of Kong's performance test framework (`spec/helpers/perf`), from which its `charts.py` draws
+//! charts. Times are in ms.
 //!
-//! The framework's own files differ: two of their percentiles from wrk2 are mislabelled (99.99 % as 90 %), and
-//! their average RPS is the sum divided by three, for any number of trials. Here percentiles are as labelled,
-//! and averages are over all trials. `charts.py` draws error bars twice as long as the range of the trials;
-//! that cannot be fixed here.
+//! The files that the framework writes differ from this one. There, two of the percentiles from wrk2 have a wrong label
+//! (99.99 % is called 90 %), and the average RPS is the sum divided by three, for any number of trials. Here,
+//! percentiles have the right label, and averages are over all trials. `charts.py` draws error bars that are twice as
+//! long as the range of the trials. This cannot be fixed here.
 
 use hoptax_analysis::{Load, Pooled};
 use hoptax_stats::Statistic;
@@ -24,12 +24,12 @@ struct Options {
     xaxis_title: Option<&'static str>,
 }
 
-/// A gateway (in Kong's framework a version) in a suite, here a load point.
+/// The figures of a gateway at a load point. The framework calls a gateway a version, and a load point a suite.
 #[derive(Debug, Serialize)]
 struct Row<'a> {
     version: &'a str,
     suite: Suite<'a>,
-    /// Requests per second of each trial.
+    /// Requests per second, for each trial.
     rpss: Vec<f64>,
     /// Requests per second over all trials.
     rps: f64,
@@ -46,7 +46,7 @@ enum Suite<'a> {
     Number(u64),
 }
 
-/// The JSON document. Cases without completed requests are left out, because the charts cannot show them.
+/// The JSON document. A case without completed requests is left out, because the charts cannot show it.
 ///
 /// # Errors
 /// If a figure is not a number.
@@ -76,14 +76,14 @@ fn row<'a>(case: &'a Pooled, sweep: Option<Sweep>) -> Option<Row<'a>> {
     })
 }
 
-/// A whole number in which load points differ. Charts then have a numeric axis.
+/// A whole number that differs between load points. With it, the charts get a numeric axis.
 #[derive(Debug, Clone, Copy)]
 struct Sweep {
     title: &'static str,
     of: fn(&Load) -> Option<u64>,
 }
 
-/// The charts round the numbers of suites, so only whole numbers work.
+/// The numbers that can be used as an axis. They must be whole numbers, because the charts round them.
 const SWEEPS: [Sweep; 2] = [
     Sweep { title: "connections", of: |load| Some(u64::from(load.connections)) },
     Sweep {
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn percentiles_are_as_labelled_and_averages_are_over_all_trials() {
         let mut run = Run::closed(1);
-        // 1 to 1,000 ms in two trials, and twice that in the other two.
+        // Two trials have times from 1 to 1,000 ms. In the other two trials, all times are twice as long.
         for (round, factor) in [(0, 1_000), (1, 1_000), (2, 2_000), (3, 2_000)] {
             run.push(via("kong", round).response_times_us((1..=1000).map(|ms| ms * factor)));
         }
@@ -159,7 +159,7 @@ mod tests {
             near(value, expected);
         }
         assert_eq!(four("rpss").len(), 4);
-        // The mean of 500.5 and 1,001, over four trials.
+        // The mean of 500.5 and 1,001 ms, over four trials.
         near(&row["latency_avg"], 750.75);
         near(&row["latency_max"], 2000.0);
         let mean = four("rpss").iter().filter_map(Value::as_f64).sum::<f64>() / 4.0;

@@ -1,4 +1,4 @@
-//! Output in the formats of other programs: fortio, HdrHistogram, Kong's performance test framework.
+//! Output in the formats of other programs: fortio, HdrHistogram, and Kong's performance test framework.
 
 mod fortio;
 mod hgrm;
@@ -13,8 +13,8 @@ use hoptax_load::spec::HttpVersion;
 use hoptax_plan::Target;
 use hoptax_plan::recorded::RunRecord;
 
-/// A case of a run as a result of fortio, with all trials taken together. The URL is the requested path,
-/// because a run does not record where a gateway listened.
+/// Converts a case of a run to a result of fortio, with all its trials taken together. The URL is only the requested
+/// path, because a run does not record the address on which a gateway listened.
 ///
 /// # Errors
 /// If a figure is not a number.
@@ -42,13 +42,13 @@ pub fn fortio_of_case(run: &RunRecord, case: &Pooled) -> serde_json::Result<Stri
     })
 }
 
-/// File name of a case, without extension: letters, digits and hyphens.
+/// The file name of a case, without an extension. It consists of letters, digits and hyphens.
 pub fn file_name(case: &str) -> String {
     let mut name = String::new();
     for letter in case.chars() {
         match letter {
             letter if letter.is_ascii_alphanumeric() => name.push(letter.to_ascii_lowercase()),
-            // A comma between thousands gives no hyphen.
+            // A comma that separates thousands is removed. It does not become a hyphen.
             ',' if name.ends_with(|last: char| last.is_ascii_digit()) => {}
             _ if name.ends_with('-') || name.is_empty() => {}
             _ => name.push('-'),

@@ -1,7 +1,7 @@
-//! The page's data: one JSON document for its script.
+//! The data of the report page: a JSON document that the page's script reads.
 //!
-//! Figures have the names and types of the JSON report. In addition there is what only charts need: colours,
-//! trials over time, whole distributions.
+//! Figures have the same names and types as in the JSON report. The document also contains data that only charts need:
+//! colours, trials over time, and whole distributions.
 
 mod searches;
 mod times;
@@ -20,7 +20,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use times::Times;
 
-/// Version of the document. Only the script in the same page reads it.
+/// Version of the document's format. Only the script in the same page reads the document.
 const SCHEMA: u32 = 2;
 
 /// Everything that the page's script needs.
@@ -28,10 +28,10 @@ const SCHEMA: u32 = 2;
 pub(super) struct Page<'m> {
     schema: u32,
     name: &'m str,
-    /// Direct and the gateways, in the plan's order. Other members refer to them by index.
+    /// Direct and the gateways, in the plan's order. Other fields refer to them by index.
     contenders: Vec<Contender<'m>>,
     loads: Vec<PageLoad>,
-    /// Index of the load point that is shown first; absent if there are only searches.
+    /// Index of the load point that the page shows first. Absent if there are only searches.
     first_load: Option<usize>,
     cases: Vec<PageCase<'m>>,
     sweeps: Vec<Sweep>,
@@ -50,7 +50,7 @@ struct Contender<'m> {
 struct PageLoad {
     #[serde(flatten)]
     load: report::Load,
-    /// By metric of the tax; unknown values are left out.
+    /// The noise floor of each metric of the tax. Unknown values are left out.
     noise_floor: BTreeMap<&'static str, f64>,
 }
 
@@ -122,7 +122,7 @@ impl<'m> Page<'m> {
         !self.sweeps.is_empty()
     }
 
-    /// The document for an element `script`: nothing in it can end the element or start a comment.
+    /// The document for a `script` element. It is escaped, so that it cannot end the element or start a comment.
     pub(super) fn json(&self) -> String {
         let text = serde_json::to_string(self).expect("the page's document has only string keys");
         text.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")

@@ -1,4 +1,4 @@
-//! Capacity searches: every trial by its rate, and the results.
+//! Capacity searches: all trials with their rates, and the results.
 
 use crate::document;
 use crate::model::Model;
@@ -10,9 +10,9 @@ use serde::Serialize;
 pub(super) struct Search<'m> {
     /// Index of the load point.
     load: usize,
-    /// The load point, in words.
+    /// Label of the load point.
     label: &'m str,
-    /// Objectives, in the plan's order.
+    /// Objectives of the search, in the plan's order.
     objectives: Vec<&'m str>,
     /// The result of each contender under each objective.
     found: Vec<Found>,
@@ -30,11 +30,11 @@ struct Found {
 #[derive(Debug, Serialize)]
 struct Trials {
     gateway: usize,
-    /// Rate, p50 and p99 (µs) of each trial that has them, in the order of rates.
+    /// Rate, p50 (µs) and p99 (µs) of each trial that has these figures, sorted by rate.
     points: Vec<(f64, f64, f64)>,
 }
 
-/// Every search, in the plan's order. `place` returns a contender's index in the document.
+/// All searches, in the plan's order. `place` returns the index of a contender in the document.
 pub(super) fn searches(model: &Model, place: impl Fn(&str) -> Option<usize>) -> Vec<Search<'_>> {
     let mut searches: Vec<Search<'_>> = Vec::new();
     for one in &model.capacity {
@@ -57,7 +57,8 @@ pub(super) fn searches(model: &Model, place: impl Fn(&str) -> Option<usize>) -> 
 }
 
 impl<'m> Search<'m> {
-    /// Adds the result under one objective. A contender's trials are the same for all objectives.
+    /// Adds the result under one objective. The contender's trials are added only once, because they are the same for
+    /// all objectives.
     fn add(&mut self, gateway: usize, one: &'m Capacity) {
         let known = self.objectives.iter().position(|slo| *slo == one.slo);
         let objective = known.unwrap_or_else(|| {

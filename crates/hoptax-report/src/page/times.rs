@@ -1,4 +1,4 @@
-//! Trials over time, in a compact form for charts.
+//! The trials of a case over time, in a compact form for charts.
 
 use hoptax_analysis::Series;
 use hoptax_record::DirectTrial;
@@ -6,17 +6,17 @@ use serde::Serialize;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Times {
-    /// Round, from 0.
+    /// Round, counted from 0.
     round: u32,
-    /// Whether it is the second of the round's two direct trials.
+    /// True for the second of the two direct trials of a round.
     last: bool,
-    /// Duration of a point, s.
+    /// Time between two points, s.
     step_s: f64,
-    /// Requests/s.
+    /// Throughput at each point, requests/s.
     throughput: Vec<f64>,
-    /// µs.
+    /// Median response time at each point, µs.
     p50_us: Vec<Option<f64>>,
-    /// µs.
+    /// 99th percentile of the response time at each point, µs.
     p99_us: Vec<Option<f64>>,
 }
 
@@ -34,7 +34,7 @@ impl Times {
     }
 }
 
-/// Rounds to four significant digits; a chart cannot show more.
+/// Rounds to four significant digits, because a chart cannot show more.
 pub(super) fn short(value: f64) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return value;

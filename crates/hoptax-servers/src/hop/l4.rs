@@ -1,8 +1,8 @@
 //! `hop-l4`: forwards bytes without reading them.
 //!
-//! Each accepted connection gets its own connection to an upstream. When one side stops sending, the hop passes that
-//! end on to the other side, which may continue to send. The pair is closed when both sides have ended and all bytes
-//! were sent, or when either connection fails.
+//! Each accepted connection gets its own connection to an upstream. When one side ends its stream, the hop also ends
+//! the stream to the other side, which may continue to send. The pair is closed when both sides have ended and all
+//! bytes were sent, or when either connection fails.
 
 use super::turns::{HIGH_WATER, Turns};
 use crate::net::Tokens;
@@ -11,7 +11,7 @@ use hoptax_load::event_loop::{AfterEnd, Epoll, EventLoop, Handler, Token};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 
-/// Serves until stopped.
+/// Forwards connections until stopped.
 pub(super) fn serve(
     listener: TcpListener,
     upstreams: Vec<SocketAddr>,
@@ -49,7 +49,7 @@ impl Side {
 struct Pairs {
     turns: Turns,
     tokens: Tokens,
-    /// By token; `None`: free, or a listener.
+    /// Indexed by token. `None` if the token is free or belongs to a listener.
     sides: Vec<Option<Side>>,
 }
 
@@ -74,7 +74,7 @@ impl Pairs {
         }
     }
 
-    /// Sends bytes to `to`, or keeps them until it is connected. Pauses `from` if `to` is slow.
+    /// Sends bytes to `to`, or keeps them until `to` is connected. Pauses `from` if `to` is slow.
     fn forward(&mut self, io: &mut impl EventLoop, from: Token, to: Token, bytes: &[u8]) {
         let Some(target) = self.side(to) else { return };
         let backlog = if target.connected {
@@ -94,7 +94,7 @@ impl Pairs {
         }
     }
 
-    /// Passes the end of `from` on to `to`, and closes the pair if both have ended.
+    /// Called when `from` has ended: ends the stream to `to`, and closes the pair if both sides have ended.
     fn pass_end(&mut self, io: &mut impl EventLoop, from: Token, to: Token) {
         if io.finish(to).is_err() {
             return self.close_pair(io, from);
@@ -157,7 +157,7 @@ impl<L: EventLoop> Handler<L> for Pairs {
         let other = side.other;
         match result {
             Err(_) => self.close_pair(io, token),
-            // If the other side is not connected yet, the end is passed on when it is.
+            // If the other side is not connected yet, its stream is ended once it is connected.
             Ok(()) if self.side(other).is_some_and(|side| side.connected) => self.pass_end(io, token, other),
             Ok(()) => {}
         }

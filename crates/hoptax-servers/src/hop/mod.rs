@@ -1,4 +1,4 @@
-//! The hops: built-in reference proxies, which show the least cost of any hop on this machine.
+//! The hops: built-in reference proxies. They show the lowest cost that a hop can have on this machine.
 
 mod l4;
 mod l7;
@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 /// Output of `hoptax hop` when it is ready: one line of JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HopReady {
-    /// Its address.
+    /// Address of the hop.
     pub listen: SocketAddr,
 }
 
@@ -23,13 +23,13 @@ pub struct HopReady {
 pub struct HopSettings {
     /// The kind of hop.
     pub kind: HopKind,
-    /// Address to listen on; port 0: the kernel chooses.
+    /// Address to listen on. With port 0, the kernel chooses the port.
     pub listen: SocketAddr,
-    /// Addresses to forward to, in turn; at least one.
+    /// Upstream addresses, used in turn; at least one.
     pub upstreams: Vec<SocketAddr>,
     /// Threads, each with its own listener on the same port; at least one.
     pub workers: u32,
-    /// Worker `i` is pinned to `cpus[i mod n]`; empty: not pinned.
+    /// Worker `i` is pinned to `cpus[i mod n]`. If empty, workers are not pinned.
     pub cpus: Vec<u32>,
     /// Planted delay, for [`HopKind::L7`] only.
     pub delay: Option<HopDelay>,
@@ -56,7 +56,8 @@ impl RunningHop {
         anyhow::ensure!(delayed, "only hop-l7 can delay requests");
         check_cpus(&settings.cpus)?;
         net::raise_descriptor_limit();
-        // Only several workers share the port: a single one must get an error if another process uses it.
+        // The port is shared only if there are several workers. A single worker must get an error if another process
+        // uses the port.
         let shared = settings.workers > 1;
         let first = net::listener(settings.listen, shared).context("the hop's listener")?;
         let listen = first.local_addr()?;
@@ -81,12 +82,12 @@ impl RunningHop {
         Ok(Self { ready: HopReady { listen }, threads })
     }
 
-    /// Its address.
+    /// Address of the hop.
     pub fn ready(&self) -> &HopReady {
         &self.ready
     }
 
-    /// Its threads.
+    /// Threads of the hop.
     pub fn threads(&self) -> &Threads {
         &self.threads
     }

@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 /// Bytes that may wait for a slow reader before the other side is paused.
 pub(super) const HIGH_WATER: usize = 256 * 1024;
 
-/// Round robin over the upstreams. Workers start at different ones, so that few requests are also distributed.
+/// Round robin over the upstreams. Each worker starts at a different upstream, so that even a few requests are spread
+/// over all of them.
 #[derive(Debug)]
 pub(super) struct Turns {
     upstreams: Vec<SocketAddr>,

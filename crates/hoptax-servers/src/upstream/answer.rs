@@ -1,4 +1,5 @@
-//! All responses of an instance, built before it starts: during a request nothing is formatted or copied.
+//! All responses of an instance. They are built before the instance starts, so that a request formats and copies
+//! nothing.
 
 use anyhow::Context as _;
 use hoptax_load::stamp::{self, Stamp};
@@ -7,7 +8,8 @@ use hoptax_record::bounded;
 use hoptax_wire::http1::{Version, response_head};
 use std::sync::Arc;
 
-/// Bodies up to this size are stored with each head, so that a response is one send; larger ones are stored once.
+/// Bodies up to this size are stored together with each head, so that a response is one send. Larger bodies are
+/// stored once.
 const INLINE_BODY: usize = 64 * 1024;
 
 /// Properties that select a response.
@@ -42,11 +44,11 @@ impl AnswerTo {
 /// All responses. Clones share the large body.
 #[derive(Debug, Clone)]
 pub(super) struct Answers {
-    /// Heads with inline bodies, by [`AnswerTo::index`].
+    /// Heads with inline bodies, indexed by [`AnswerTo::index`].
     written: Vec<Vec<u8>>,
-    /// The configured body if it is larger than [`INLINE_BODY`]; else empty.
+    /// The configured body if it is larger than [`INLINE_BODY`]; otherwise empty.
     large_body: Arc<Vec<u8>>,
-    /// Position of the stamps in each of `written`; empty without stamps.
+    /// Position of the stamps in each element of `written`; empty without stamps.
     stamps: Vec<usize>,
 }
 
@@ -59,7 +61,7 @@ pub(super) const BAD_REQUEST: &[u8] =
 pub(super) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 impl Answers {
-    /// With `stamps`, responses have space for them.
+    /// With `stamps`, responses have space for stamps.
     pub(super) fn new(settings: &BuiltInUpstream, stamps: bool) -> anyhow::Result<Self> {
         anyhow::ensure!(
             (200..=599).contains(&settings.status),
@@ -90,7 +92,7 @@ impl Answers {
         !self.stamps.is_empty()
     }
 
-    /// Overwrites the stamp in a response. Only if [`Answers::are_stamped`].
+    /// Overwrites the stamp in a response. Call it only if [`Answers::are_stamped`] returns true.
     pub(super) fn stamp(&mut self, to: AnswerTo, stamp: Stamp) {
         let (index, at) = (to.index(), self.stamps[to.index()]);
         let place = &mut self.written[index][at..at + stamp::LENGTH];
@@ -141,14 +143,14 @@ fn head(
         (_, false) => headers.push(("connection", "close")),
     }
     let length = has_body(status).then_some(length as u64);
-    // A server answers in its own highest version, whatever the request's version (RFC 9112 §2.3).
+    // A server answers with its own highest version, even if the request has another version (RFC 9112 §2.3).
     response_head(Version::Http11, status, headers, length).context("the upstream's headers")
 }
 
-/// The bytes of a body, of a response or a request.
+/// The bytes of a body, either of a response or of a request.
 ///
 /// # Errors
-/// If its file cannot be read, or it does not fit in memory.
+/// If the body's file cannot be read, or the body does not fit in memory.
 pub fn bytes(body: &Body) -> anyhow::Result<Vec<u8>> {
     Ok(match body {
         Body::Size(size) => pattern(usize::try_from(*size).context("the body does not fit into memory")?),
@@ -158,8 +160,8 @@ pub fn bytes(body: &Body) -> anyhow::Result<Vec<u8>> {
     })
 }
 
-/// Printable text, always the same. Its period is not a power of two, so that a block that a broken proxy shifts or
-/// repeats is noticed.
+/// Printable text that is always the same. Its period is not a power of two: if a broken proxy shifts or repeats a
+/// block, the text differs.
 pub(super) fn pattern(size: usize) -> Vec<u8> {
     const LINE: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ\n";
     LINE.iter().copied().cycle().take(size).collect()

@@ -14,7 +14,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
-/// Serves `counts`, those of each instance's listeners, until stopped.
+/// Serves the control socket until stopped. `counts` holds, for each instance, the counts of its listeners.
 pub(super) fn serve(
     listener: TcpListener,
     counts: &[Vec<Arc<Counts>>],
@@ -79,7 +79,8 @@ impl Control<'_> {
         token
     }
 
-    /// Appends the responses to all requests in the connection's input; `false`: close it after them.
+    /// Appends the responses to all requests in the connection's input. Returns false if the connection must be
+    /// closed after them.
     fn answer(&mut self, token: Token, answers: &mut Vec<u8>) -> bool {
         let connection = &mut self.connections[token.index()];
         loop {
@@ -143,10 +144,10 @@ fn response(
     response
 }
 
-/// Closes or opens an instance of the upstream with this control socket, and returns when it is done.
+/// Closes or opens an instance of the upstream with this control socket. Returns when the instance is closed or open.
 ///
 /// # Errors
-/// If the upstream does not answer, has no such instance, or the instance does not react in time.
+/// If the upstream does not answer or has no such instance, or the instance does not react in time.
 pub fn send_order(control: SocketAddr, instance: u32, order: Order) -> anyhow::Result<()> {
     let path = format!("/instances/{instance}/{}", order.name());
     let status = readiness::send(control, "POST", &path)

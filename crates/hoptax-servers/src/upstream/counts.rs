@@ -1,11 +1,12 @@
-//! The counts of one listener: its thread writes them, the control thread reads them.
+//! The counts of one listener. The listener's thread writes them, and the control thread reads them.
 
 use crate::ledger::InstanceCounts;
 use hoptax_wire::http1::Version;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A counter with one writer. It needs only a load and a store; several writers would need a locked instruction.
+/// A counter with a single writer, which therefore needs only a load and a store. Several writers would need a locked
+/// instruction.
 #[derive(Debug, Default)]
 pub(super) struct Count(AtomicU64);
 
@@ -23,7 +24,7 @@ impl Count {
     }
 }
 
-/// Counts since the instance started, on their own cache line, because instances run on different CPUs.
+/// Counts since the instance started. They have their own cache line, because instances run on different CPUs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Counts {

@@ -12,7 +12,7 @@ pub(super) struct Behaviour {
 }
 
 impl Behaviour {
-    /// Instances use independent random streams of one seed.
+    /// The instances share a seed, but each uses its own random stream.
     pub(super) fn new(settings: &BuiltInUpstream, seed: u64, instance: u64) -> Self {
         Self {
             delay: settings.delay.clone(),
@@ -37,7 +37,7 @@ impl Behaviour {
                     }
                     left -= share;
                 }
-                // The shares sum to 1, except for rounding.
+                // The shares sum to 1 except for rounding, so this covers the rest.
                 choices.last().map_or(0, |(_, delay)| nanoseconds(*delay))
             }
         }

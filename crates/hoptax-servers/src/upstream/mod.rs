@@ -1,7 +1,8 @@
 //! The built-in upstream: answers every request as its settings say, and keeps a ledger.
 //!
-//! Each instance is one thread with its own listener and event loop, and a second one for TLS if needed. They share
-//! nothing during a request. Another thread serves the ledger on the control socket.
+//! Each instance is one thread with its own listener and event loop. With TLS, each instance has a second such
+//! thread. The threads share nothing while they serve a request. Another thread serves the ledger on the control
+//! socket.
 
 mod answer;
 mod control;
@@ -38,11 +39,11 @@ pub struct UpstreamReady {
     pub control: SocketAddr,
 }
 
-/// Environment variable of `hoptax upstream` with certificate and key: other users can read a process's arguments,
-/// but not its environment.
+/// Environment variable from which `hoptax upstream` reads its certificate and key. Other users can read a process's
+/// arguments, but not its environment.
 pub const IDENTITY: &str = "HOPTAX_UPSTREAM_IDENTITY";
 
-/// Environment variable of `hoptax upstream` with the secret that signs valid tokens.
+/// Environment variable from which `hoptax upstream` reads the secret that signs valid tokens.
 pub const TOKEN_SECRET: &str = "HOPTAX_UPSTREAM_TOKEN_SECRET";
 
 /// Settings of an upstream that do not affect its responses.
@@ -50,9 +51,9 @@ pub const TOKEN_SECRET: &str = "HOPTAX_UPSTREAM_TOKEN_SECRET";
 pub struct Placement {
     /// Port of the control socket; the kernel's choice if absent.
     pub control_port: Option<u16>,
-    /// Instance `i` is pinned to `cpus[i mod n]`; empty: not pinned.
+    /// Instance `i` is pinned to `cpus[i mod n]`. If empty, instances are not pinned.
     pub cpus: Vec<u32>,
-    /// Seed of delays and failures.
+    /// Seed of random delays and failures.
     pub seed: u64,
     /// Address to listen on; 127.0.0.1 if absent.
     pub address: Option<Ipv4Addr>,
@@ -60,7 +61,7 @@ pub struct Placement {
     pub also: Vec<u16>,
     /// Whether responses carry stamps ([`hoptax_load::stamp`]).
     pub stamps: bool,
-    /// Certificate chain and private key, PEM. With them each instance has a second listener, for TLS.
+    /// Certificate chain and private key, PEM. If present, each instance has a second listener, for TLS.
     pub identity: Option<String>,
     /// Secret of valid tokens (HS256), for token reviews; without it no token is valid.
     pub token_secret: Option<String>,
@@ -131,7 +132,7 @@ impl RunningUpstream {
             let behaviour = delay::Behaviour::new(settings, placement.seed, u64::from(instance));
             let switch = Arc::new(switch::Switch::new(listener.local_addr()?));
             switches[instance as usize].push(Arc::clone(&switch));
-            // Each instance has its own copy, because stamps are written into it.
+            // Each instance has its own copy of the responses, because stamps are written into them.
             let answers = answers.clone();
             let token_secret = placement.token_secret.clone();
             let cpu = placement.cpus.get(instance as usize % placement.cpus.len().max(1)).copied();
@@ -160,22 +161,22 @@ impl RunningUpstream {
         Ok(Self { ready, threads })
     }
 
-    /// Its addresses.
+    /// Addresses of the upstream.
     pub fn ready(&self) -> &UpstreamReady {
         &self.ready
     }
 
-    /// Its threads.
+    /// Threads of the upstream.
     pub fn threads(&self) -> &Threads {
         &self.threads
     }
 }
 
-/// Descriptors besides the connections: standard streams, listeners, event loops.
+/// Descriptors needed for everything except connections: standard streams, listeners, event loops.
 const OVERHEAD: u64 = 32;
 
-/// Connections that one instance may hold: a tenth of the descriptors stays free, so that the ledger can always be
-/// read.
+/// Most connections that one instance may hold. A tenth of the descriptors remains free, so that the ledger can
+/// always be read.
 fn room(descriptors: u64, instances: u32) -> u64 {
     descriptors.saturating_sub(OVERHEAD) * 9 / 10 / u64::from(instances)
 }

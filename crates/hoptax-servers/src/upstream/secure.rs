@@ -1,7 +1,8 @@
-//! TLS between the event loop and the server: an event loop that accepts and delivers plain bytes.
+//! TLS between the event loop and the server: the server sees an event loop that accepts and delivers plain bytes.
 //!
-//! Uses rustls's buffered connection, one per socket. Received bytes are decrypted before the server sees them, and
-//! bytes from the server are encrypted before the loop sends them. Each flush of the server stays one send.
+//! Each socket has one of rustls's buffered connections. Received bytes are decrypted before the server sees them,
+//! and bytes from the server are encrypted before the loop sends them. Each flush of the server is still a single
+//! send.
 
 use super::sockets::Sockets;
 use anyhow::Context as _;
@@ -14,11 +15,11 @@ use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::Arc;
 
-/// Plain bytes to read at once: a few full records.
+/// Most plain bytes to read at once: a few full records.
 const PIECE: usize = 64 * 1024;
 
-/// Builds the configuration from certificate chain and key, PEM, in any order. TLS 1.3 and 1.2 have one cipher suite
-/// each, AES-128-GCM, as on the client side, so that all gateways use the same.
+/// Builds the configuration from the certificate chain and the key, PEM, in any order. The only cipher is
+/// AES-128-GCM, in TLS 1.3 and in TLS 1.2, as on the client side, so that all gateways use the same cipher.
 ///
 /// # Errors
 /// If the certificate or the key is missing, or they do not match.
@@ -57,7 +58,7 @@ impl Sessions {
         Self { config, all: Vec::new(), plain: vec![0; PIECE], sealed: Vec::new() }
     }
 
-    /// Connects a loop with `server`.
+    /// Returns the handler to pass to the event loop: it decrypts events and passes them to `server`.
     pub(super) fn serving<'a, H>(&'a mut self, server: &'a mut H) -> Between<'a, H> {
         Between { sessions: self, server }
     }
@@ -68,7 +69,7 @@ impl Sessions {
 
     fn begin(&mut self, token: Token) -> Result<(), rustls::Error> {
         let mut session = ServerConnection::new(Arc::clone(&self.config))?;
-        // The server itself limits the unsent bytes, which the loop reports.
+        // No limit here: the loop reports the unsent bytes, and the server limits them itself.
         session.set_buffer_limit(None);
         if self.all.len() <= token.index() {
             self.all.resize_with(token.index() + 1, || None);
@@ -84,7 +85,7 @@ impl Sessions {
     }
 }
 
-/// The event loop as the server sees it.
+/// The event loop as the server sees it: plain bytes.
 pub(super) struct SecureLoop<'a> {
     io: &'a mut Epoll,
     sessions: &'a mut Sessions,
@@ -95,7 +96,7 @@ impl<'a> SecureLoop<'a> {
         Self { io, sessions }
     }
 
-    /// Passes TLS's pending bytes to the loop.
+    /// Passes bytes that TLS has to send to the loop.
     fn flush(&mut self, token: Token) -> io::Result<()> {
         let mut sealed = std::mem::take(&mut self.sessions.sealed);
         let outcome = self.seal(token, &mut sealed);
@@ -112,7 +113,7 @@ impl<'a> SecureLoop<'a> {
         if sealed.is_empty() { Ok(()) } else { self.io.send(token, sealed) }
     }
 
-    /// Sends TLS's closing alert, so that the peer can distinguish an end from a broken connection.
+    /// Sends TLS's closing alert, so that the peer can distinguish a regular end from a broken connection.
     fn say_goodbye(&mut self, token: Token) -> io::Result<()> {
         if let Some(session) = self.sessions.of(token) {
             session.send_close_notify();
@@ -163,7 +164,7 @@ impl EventLoop for SecureLoop<'_> {
     }
 
     fn close(&mut self, token: Token) {
-        // If the peer has gone already, failure does not matter.
+        // A failure does not matter here, because the peer may already be gone.
         let _ = self.say_goodbye(token);
         self.sessions.end(token);
         self.io.close(token);
@@ -187,17 +188,17 @@ impl Sockets for SecureLoop<'_> {
     }
 }
 
-/// Receives the loop's events and passes decrypted ones to the server.
+/// Receives the loop's events and passes them to the server, with decrypted data.
 pub(super) struct Between<'a, H> {
     sessions: &'a mut Sessions,
     server: &'a mut H,
 }
 
 impl<H: for<'b> Handler<SecureLoop<'b>>> Between<'_, H> {
-    /// Decrypts and delivers. An error is one of TLS, and ends the connection.
+    /// Decrypts bytes and delivers them to the server. An error is a TLS error, and ends the connection.
     fn decrypt(&mut self, io: &mut Epoll, token: Token, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
-            // The server may have closed it after the previous piece.
+            // The server may have closed the connection after the previous piece.
             let Some(session) = self.sessions.of(token) else { return Ok(()) };
             session.read_tls(&mut bytes)?;
             let processed = session.process_new_packets();

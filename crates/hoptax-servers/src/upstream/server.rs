@@ -3,7 +3,7 @@
 //! A connection is in one of these states:
 //! * *open*: requests are read and answered;
 //! * *blocked*: the peer reads responses too slowly; nothing is read until it has caught up;
-//! * *last*: the last response has been decided; the connection closes once all bytes are sent;
+//! * *last*: the last response has been chosen; the connection closes once all bytes are sent;
 //! * *discarding*: the input was not HTTP and 400 has been sent; further input is discarded, because closing at once
 //!   could reset the connection before the peer has read the response.
 
@@ -27,19 +27,18 @@ use std::mem;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
-/// Unsent bytes of responses for a slow reader, above which reading stops.
+/// Limit for the unsent bytes of a connection. Above it, the peer is a slow reader, and nothing more is read from it.
 const HIGH_WATER: usize = 256 * 1024;
-/// A connection that has been silent for this long may be closed if there are too many.
+/// If there are too many connections, one that has been silent for this long may be closed.
 const SILENT_NS: u64 = clock::SECOND / 10;
-/// Additional time for a connection that was just accepted: a generator opens all its connections before it uses the
-/// first one.
+/// A new connection gets this much more time, because a generator opens all its connections before it uses the first.
 const FRESH_NS: u64 = 5 * clock::SECOND;
-/// Pause after a search for silent connections that found none: each search visits all connections.
+/// Pause after a search that found no silent connections, because each search visits all connections.
 const SEARCH_PAUSE_NS: u64 = clock::SECOND / 20;
-/// Delayed responses of one connection, above which reading stops.
+/// Limit for the delayed responses of one connection. Above it, nothing more is read from the connection.
 const MOST_DELAYED: usize = 1024;
 
-/// What an instance needs to serve its listeners.
+/// Everything that an instance needs to serve its listeners.
 #[derive(Clone)]
 pub(super) struct Listening<'a> {
     pub(super) instance: u32,
@@ -47,17 +46,17 @@ pub(super) struct Listening<'a> {
     pub(super) behaviour: Behaviour,
     pub(super) counts: &'a Counts,
     pub(super) all_counts: &'a [Arc<Counts>],
-    /// Connections that it may hold. Above that the silent ones are closed; if all are busy, new ones are closed at
-    /// once.
+    /// Most connections that the instance may hold. Above this number it closes silent connections. If all are busy,
+    /// it closes new connections at once.
     pub(super) room: u64,
     pub(super) token_secret: Option<&'a str>,
     pub(super) switch: &'a Switch,
 }
 
-/// Serves all listeners until stopped; over TLS with a `config`.
+/// Serves all listeners until stopped. With `config`, serves them over TLS.
 ///
-/// When its switch is turned off it closes its listeners and all connections. It listens again when the switch is
-/// turned on.
+/// When the instance's switch is turned off, closes the listeners and all connections. When the switch is turned on,
+/// listens again.
 pub(super) fn serve(
     mut listeners: Vec<TcpListener>,
     mut from: Listening<'_>,
@@ -93,7 +92,7 @@ pub(super) fn serve(
         }
         from.behaviour = server.behaviour;
         drop((io, listeners));
-        // Keep ports that the kernel chose, so that no other process gets them.
+        // Bind the ports again at once, so that no other process gets them: the kernel may have chosen them.
         listeners = addresses.iter().map(|address| net::hold(*address)).collect::<Result<_, _>>()?;
         counts.open.take_back(counts.open.get());
         switch.rest(stop);
@@ -106,9 +105,9 @@ pub(super) fn serve(
 
 #[derive(Debug, Clone, Copy)]
 enum Reply {
-    /// The response to a request that was read at this time; 0 without stamps.
+    /// The response to a request, and the time when the request was read; 0 without stamps.
     Answer(AnswerTo, u64),
-    /// One of [`Server::prepared`].
+    /// Index into [`Server::prepared`].
     Prepared(u32),
     Continue,
     BadRequest,
@@ -122,25 +121,26 @@ enum State {
 }
 
 struct Connection {
-    /// Distinguishes this connection from earlier ones of the same token, whose timers may still be in the heap.
+    /// Distinguishes this connection from earlier connections of the same token, whose timers may still be in the
+    /// heap.
     generation: u32,
     state: State,
     blocked: bool,
     peer_ended: bool,
-    /// When bytes were last received. 0 while at most half of the connections are in use, which saves reading the
-    /// clock. In the future for a new connection.
+    /// When bytes were last received. For a new connection, a time in the future. While at most half of the
+    /// connections are in use, this is 0, which saves reading the clock.
     heard: u64,
     decoder: RequestDecoder,
     answer: Option<AnswerTo>,
-    /// The request that is being read, if its path is one for verification.
+    /// The request that is being read, if its path is a verification path.
     special: Option<Box<Special>>,
-    /// Received but incomplete, or not read because blocked. Almost always unallocated.
+    /// Input that is incomplete, or that is not read because the connection is blocked. Almost always unallocated.
     kept: Vec<u8>,
     /// Delayed responses, in the order of their requests, with the time when each is due.
     line: VecDeque<(u64, Reply)>,
 }
 
-/// Ordered by time first.
+/// Timers are ordered by time first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Timer {
     due: u64,
@@ -166,7 +166,7 @@ struct Server<'a> {
     instance: u32,
     all_counts: &'a [Arc<Counts>],
     token_secret: Option<&'a str>,
-    /// Unsent responses to paths for verification; empty ones are free.
+    /// Unsent responses to verification paths. Empty elements are free.
     prepared: Vec<Vec<u8>>,
 }
 
@@ -214,8 +214,9 @@ impl<'a> Server<'a> {
         token
     }
 
-    /// Closes idle connections from the pools of gateways that are not being measured: gateways stay up for the whole
-    /// run, and some pool thousands. The longest silent ones are closed first, a tenth of the limit at a time.
+    /// Closes idle connections. They are in the pools of gateways that are not being measured: gateways stay up for
+    /// the whole run, and some pool thousands of connections. Closes the connections that have been silent longest, a
+    /// tenth of the limit at a time.
     fn make_room(&mut self, io: &mut impl Sockets) {
         let now = clock::now();
         if now - self.last_search < SEARCH_PAUSE_NS {
@@ -248,8 +249,8 @@ impl<'a> Server<'a> {
         self.timers.peek().map(|Reverse(timer)| timer.due)
     }
 
-    /// Reads requests from the front of `input`, decides their responses and sends those that are due. Returns the
-    /// number of bytes consumed.
+    /// Reads requests from the front of `input`, chooses their responses and sends the responses that are due.
+    /// Returns the number of bytes consumed.
     fn read(&mut self, io: &mut impl Sockets, token: Token, input: &[u8]) -> usize {
         let mut at = 0;
         let now = if self.answers.are_stamped() { clock::now() } else { 0 };
@@ -280,7 +281,8 @@ impl<'a> Server<'a> {
                         connection.state = State::Last;
                     }
                     if let Some(answer) = connection.answer.take() {
-                        // Counted on arrival: requests with a delayed response, or whose client gives up, count too.
+                        // Requests are counted on arrival, so that the count includes requests whose response is
+                        // delayed or whose client gives up.
                         self.counts.requests(answer.version).add(1);
                         let delay = self.behaviour.delay_ns();
                         self.reply(token, Reply::Answer(answer, now), delay);
@@ -369,7 +371,8 @@ impl<'a> Server<'a> {
         self.timers.push(Reverse(Timer { due, token, generation }));
     }
 
-    /// Sends every delayed response that is due. If an earlier one is due later, both are sent then.
+    /// Sends every delayed response that is due. A response waits for all earlier responses on its connection, even
+    /// if they are due later.
     fn send_due(&mut self, io: &mut impl Sockets, now: u64) {
         while let Some(&Reverse(Timer { due, token, generation })) = self.timers.peek() {
             if due > now {
@@ -407,14 +410,14 @@ impl<'a> Server<'a> {
         head.len() + body.len()
     }
 
-    /// Sends all ready responses in as few sends as possible. `false`: the connection failed and is gone.
+    /// Sends all ready responses in as few sends as possible. Returns false if the connection failed and is gone.
     fn flush(&mut self, io: &mut impl Sockets, token: Token) -> bool {
         if self.ready.is_empty() {
             return true;
         }
         let ready = mem::take(&mut self.ready);
         let now = if self.answers.are_stamped() { clock::now() } else { 0 };
-        // Counted before sending, so that a client that has a response finds its bytes in the ledger.
+        // Bytes are counted before they are sent, so that a client that has a response finds its bytes in the ledger.
         let length = self.ready_bytes as u64;
         self.counts.bytes_out.add(length);
         let mut batch = mem::take(&mut self.batch);
@@ -468,7 +471,8 @@ impl<'a> Server<'a> {
         send_both(io, token, batch, &[])
     }
 
-    /// Reads pending input of a blocked connection, once its peer has caught up. `false`: it failed and is gone.
+    /// Reads the pending input of a blocked connection once its peer has caught up. Returns false if the connection
+    /// failed and is gone.
     fn unblock(&mut self, io: &mut impl Sockets, token: Token) -> bool {
         let connection = &mut self.connections[token.index()];
         if !connection.blocked || io.unsent(token) > 0 || connection.line.len() > MOST_DELAYED / 2 {
@@ -508,7 +512,7 @@ impl<'a> Server<'a> {
 
     fn forget(&mut self, token: Token) {
         let connection = &mut self.connections[token.index()];
-        // This invalidates the connection's timers, and input that a caller up the stack would keep.
+        // A new generation invalidates the connection's timers, and the input that a caller up the stack would keep.
         connection.generation = connection.generation.wrapping_add(1);
         connection.state = State::Last;
         connection.kept = Vec::new();
@@ -534,8 +538,8 @@ impl<L: Sockets> Handler<L> for Server<'_> {
     fn connected(&mut self, _: &mut L, _: Token, _: io::Result<()>) {}
 
     fn accepted(&mut self, io: &mut L, _: Token, _: SocketAddr) -> Option<Token> {
-        // An instance that is about to close accepts no connections. The wake-up connection of the switch has no
-        // other purpose.
+        // An instance that is about to close accepts no connections, and drops the one that the switch opened to wake
+        // this thread.
         if self.switch.asked() {
             return None;
         }
@@ -590,7 +594,8 @@ impl<L: Sockets> Handler<L> for Server<'_> {
             return AfterEnd::Close;
         }
         self.connections[token.index()].peer_ended = true;
-        // A peer that has ended its side may still wait for responses: delayed ones, and those to input not yet read.
+        // A peer that has ended its side may still wait for responses: for delayed ones, and for responses to input
+        // not yet read.
         self.settle(io, token);
         AfterEnd::KeepSending
     }

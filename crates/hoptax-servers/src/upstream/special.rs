@@ -1,7 +1,8 @@
-//! Paths for verification: their responses show what the upstream received.
+//! Verification paths: their responses show what the upstream received.
 //!
-//! A path that contains `/.hoptax/`, after any routing prefix, or the path of token reviews. They are requested
-//! before any trial. For other requests they cost one search for [`MARK`] in paths that are long enough.
+//! A verification path contains `/.hoptax/` after any routing prefix, or is the path of token reviews. Verification
+//! paths are requested before any trial. For all other requests, the only cost is a search for [`MARK`] in paths that
+//! are long enough.
 
 use super::answer::pattern;
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
@@ -11,10 +12,10 @@ use hoptax_record::Digest;
 use hoptax_wire::http1::{RequestHead, Version, chunked, fields, response_head};
 use serde_json::json;
 
-/// Part of a path that makes it one for verification.
+/// A path that contains this text is a verification path.
 pub const MARK: &str = "/.hoptax/";
 
-/// A header of the response to `header/N`, N bytes long.
+/// Header in the response to `header/N`; its value is N bytes long.
 pub const LONG_HEADER: &str = "x-hoptax-long";
 
 /// Response header that the header-rewrite feature must remove. The upstream sends it on its own paths.
@@ -29,10 +30,10 @@ const LONGEST_NS: u64 = 60 * clock::SECOND;
 
 const CHUNK: usize = 4000;
 
-/// Announced length of the response to `close-midway`; half of it is sent.
+/// Content length that the response to `close-midway` announces. Only half of the body is sent.
 const MIDWAY: usize = 1000;
 
-/// Most bytes of a token review to read.
+/// Most bytes that are read of a token review.
 const LONGEST_REVIEW: usize = 64 * 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +50,7 @@ enum Asked {
     Unknown,
 }
 
-/// A request that is being read.
+/// A request to a verification path that is being read.
 #[derive(Debug)]
 pub(super) struct Special {
     asked: Asked,
@@ -64,7 +65,7 @@ pub(super) struct Special {
     body: Vec<u8>,
 }
 
-/// Facts about the instance, for its responses.
+/// Facts about the instance that its responses contain.
 #[derive(Debug, Clone)]
 pub(super) struct InstanceFacts<'a> {
     pub(super) instance: u32,
@@ -121,7 +122,7 @@ fn asked(target: &str) -> Asked {
 }
 
 impl Special {
-    /// Starts from a head at the beginning of `input`.
+    /// Starts reading a request whose head is at the beginning of `input`.
     pub(super) fn new(head: &RequestHead, input: &[u8]) -> Self {
         let text = |part: &std::ops::Range<usize>| String::from_utf8_lossy(&input[part.clone()]).into_owned();
         let target = text(&head.target);
@@ -162,7 +163,7 @@ impl Special {
         }
     }
 
-    /// The response, once the request has been read.
+    /// Returns the response, once the request has been read.
     pub(super) fn answer(&self, facts: &InstanceFacts<'_>) -> Outcome {
         let text =
             |status, body: String| self.whole(status, &[("content-type", "text/plain")], body.as_bytes());
@@ -211,8 +212,8 @@ impl Special {
         })
     }
 
-    /// As a Kubernetes API server answers: status 201 and the result in the body. A gateway that cannot send a body
-    /// may send the token in `authorization` without a body: then the result is in the status.
+    /// Answers like a Kubernetes API server: status 201 and the result in the body. A gateway that cannot send a body
+    /// may send the token in `authorization` without a body. The result is then in the status.
     fn review(&self, secret: Option<&str>) -> Vec<u8> {
         let posted: serde_json::Value = serde_json::from_slice(&self.body).unwrap_or_default();
         let by_header = self.body_bytes == 0;
@@ -239,7 +240,7 @@ impl Special {
             "kind": "TokenReview",
             "apiVersion": "authentication.k8s.io/v1",
             "metadata": { "creationTimestamp": null },
-            // The token is not repeated, because the response might be logged.
+            // The token is left out of the response, because the response might be logged.
             "spec": {},
             "status": status,
         });
@@ -286,7 +287,7 @@ impl Special {
     }
 }
 
-/// Subject of a token, if it was signed with `secret` (HS256).
+/// Subject of a token if the token was signed with `secret` (HS256).
 fn subject(token: &str, secret: &str) -> Option<String> {
     let (text, signature) = token.rsplit_once('.')?;
     let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;

@@ -1,5 +1,5 @@
 //! Closes and opens an instance. The control socket requests it, and the instance's own thread does it. A closed
-//! instance has neither listener nor connections, as if it had been killed, but keeps its port.
+//! instance has no listener and no connections, as if it had been killed, but keeps its port.
 
 use hoptax_host::threads::Stop;
 use std::net::{SocketAddr, TcpStream};
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Time limit for the instance's thread to react; it does so after its next turn.
+/// Time limit for the instance's thread, which reacts after the next turn of its event loop.
 const TIMEOUT: Duration = Duration::from_secs(4);
 /// How often the thread of a closed instance checks whether the upstream is being stopped.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -22,7 +22,7 @@ pub enum Order {
 }
 
 impl Order {
-    /// Its name in paths on the control socket.
+    /// Name of the order in paths on the control socket.
     pub fn name(self) -> &'static str {
         match self {
             Self::Close => "close",
@@ -55,7 +55,7 @@ impl Switch {
         let close = order == Order::Close;
         self.wanted_closed.store(close, Ordering::Relaxed);
         if close {
-            // A connection wakes its event loop.
+            // A new connection wakes the instance's event loop.
             let _ = TcpStream::connect_timeout(&self.address, TIMEOUT);
         }
         self.changed.notify_all();
@@ -75,7 +75,8 @@ impl Switch {
         self.wanted_closed.load(Ordering::Relaxed)
     }
 
-    /// For the instance's thread, once it has closed everything: returns when it must listen again, or stop.
+    /// Called by the instance's thread once it has closed everything. Returns when the instance must listen again or
+    /// stop.
     pub(super) fn rest(&self, stop: &Stop) {
         let mut closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
         *closed = true;

@@ -1,4 +1,4 @@
-//! Methods for intervals that were considered, for comparison.
+//! Methods for computing intervals that were considered, for comparison with the method in use.
 
 use super::super::Draws;
 use super::super::two_sided_95;
@@ -8,25 +8,25 @@ pub(super) struct Figure<'a> {
     of: &'a dyn Fn(&[u64]) -> Option<f64>,
     draws: Draws,
     estimate: f64,
-    /// The figures of the draws, ascending, each with its probability.
+    /// The figures of all draws in ascending order, each with its probability.
     drawn: Vec<(f64, f64)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Method {
-    /// Student's t with the standard error of the bootstrap.
+    /// Student's t interval with the bootstrap's standard error.
     InUse,
-    /// Student's t with the standard error of the jackknife.
+    /// Student's t interval with the jackknife's standard error.
     Jackknife,
-    /// Student's t over the rounds' own differences.
+    /// Student's t interval over one difference per round.
     MeanOfRounds,
-    /// Percentiles of the draws.
+    /// Percentiles of the figures of the draws.
     Percentile,
-    /// The same, widened to match Student's t (Hesterberg 2015).
+    /// Percentiles of the figures of the draws, widened to match Student's t (Hesterberg 2015).
     Expanded,
-    /// Bias-corrected and accelerated (Efron 1987).
+    /// The bias-corrected and accelerated bootstrap (Efron 1987).
     Bca,
-    /// Bootstrap-t, studentised by the jackknife.
+    /// The bootstrap-t interval, with the jackknife's standard error.
     BootstrapT,
 }
 
@@ -107,7 +107,7 @@ impl<'a> Figure<'a> {
         self.drawn.iter().map(|(figure, likely)| (figure - mean).powi(2) * likely).sum()
     }
 
-    /// The jackknife's standard error of a draw, and the figures without each of its rounds.
+    /// The jackknife's standard error of a draw, and the figures that remain after leaving out each round in turn.
     fn jackknife(&self, drawn: &[u64]) -> (f64, Vec<f64>) {
         let n = self.rounds as f64;
         let without = |round: usize| {
@@ -129,7 +129,7 @@ impl<'a> Figure<'a> {
     }
 }
 
-/// B. Efron, "Better Bootstrap Confidence Intervals", 1987.
+/// Source: B. Efron, "Better Bootstrap Confidence Intervals", 1987.
 fn bca(figure: &Figure<'_>) -> (f64, f64) {
     let below: f64 = figure
         .drawn
@@ -149,8 +149,8 @@ fn bca(figure: &Figure<'_>) -> (f64, f64) {
     figure.between(at(-1.96), at(1.96))
 }
 
-/// B. Efron and R. J. Tibshirani, "An Introduction to the Bootstrap", chapter 12.5. A draw without scatter has no t and
-/// counts as more extreme than all others.
+/// Source: B. Efron and R. J. Tibshirani, "An Introduction to the Bootstrap", chapter 12.5. A draw without scatter has
+/// no t, and counts as more extreme than all other draws.
 fn bootstrap_t(figure: &Figure<'_>) -> (f64, f64) {
     let mut ts: Vec<(f64, f64)> = figure
         .draws
@@ -167,7 +167,7 @@ fn bootstrap_t(figure: &Figure<'_>) -> (f64, f64) {
     (figure.estimate - quantile(&ts, 0.975) * error, figure.estimate - quantile(&ts, 0.025) * error)
 }
 
-/// The quantile of values in ascending order, each with its probability.
+/// The quantile of values that are sorted in ascending order. Each value is given with its probability.
 fn quantile(values: &[(f64, f64)], share: f64) -> f64 {
     let mut sum = 0.0;
     let reached = values.iter().find(|(_, likely)| {
@@ -177,7 +177,8 @@ fn quantile(values: &[(f64, f64)], share: f64) -> f64 {
     reached.or(values.last()).expect("there are draws").0
 }
 
-/// The normal distribution function, by Simpson's rule over the density: exact to 1e-9 here.
+/// The distribution function of the normal distribution, computed from the density by Simpson's rule. Here its error is
+/// below 1e-9.
 fn cumulative(z: f64) -> f64 {
     const STEPS: u32 = 400;
     let density = |x: f64| (-x * x / 2.0).exp() / std::f64::consts::TAU.sqrt();

@@ -1,7 +1,7 @@
-//! Simulates how often intervals contain the true value.
+//! Simulates how often an interval contains the true value.
 //!
-//! The tests check the claims of docs/concepts/simulations.md about the method in use. An ignored test prints its tables:
-//! `cargo test --release -p hoptax-stats --lib coverage_tables -- --ignored --nocapture`.
+//! The tests check what docs/concepts/simulations.md says about the method in use. An ignored test prints the tables of
+//! that page: `cargo test --release -p hoptax-stats --lib coverage_tables -- --ignored --nocapture`.
 
 mod methods;
 mod stopping;
@@ -19,7 +19,7 @@ enum What {
     Ratio,
 }
 
-/// Rounds of one simulated run, in the layout of a real one.
+/// The rounds of one simulated run, with the same trials per round as a real run.
 struct Run {
     units: Units,
     via: Rounds,
@@ -60,7 +60,7 @@ impl Run {
     }
 }
 
-/// For each method, the share of runs whose interval contains the true value, and the mean width.
+/// For each method, the share of runs whose interval contains the true value, and the mean width of the intervals.
 fn coverage(
     world: World,
     what: What,
@@ -88,11 +88,11 @@ fn coverage(
 /// The figures estimated in each model.
 const FIGURES: [What; 3] = [What::Added(Statistic::P50), What::Added(Statistic::P99), What::Ratio];
 
-/// Runs per test: a share of 95 % is then accurate to 1.1 % (one standard error).
+/// Runs per test. A share near 95 % then has a standard error of 1.1 %.
 const RUNS: u32 = 400;
 
-/// Checks the coverage of every figure in a model. Four standard errors are allowed, so that none of some sixty shares
-/// fails by chance. If intervals are known to be too wide, only the lower bound is checked.
+/// Checks the coverage of every figure in a model. A difference of four standard errors is allowed, so that none of
+/// about sixty shares fails by chance. If the intervals are known to be too wide, only the lower bound is checked.
 fn check_coverage(world: World, rounds: usize) {
     let error = (0.95 * 0.05 / f64::from(RUNS)).sqrt();
     for what in FIGURES {
@@ -126,7 +126,7 @@ covers! {
     covers_the_truth_with_a_gateway_noisier_than_direct: Unequal
 }
 
-/// The same test rejects two methods that docs/concepts/simulations.md calls too narrow, so it can fail.
+/// Shows that the test can fail: it rejects two methods that docs/concepts/simulations.md calls too narrow.
 #[test]
 fn the_percentile_bootstrap_and_averages_of_percentiles_do_not_cover() {
     let five = coverage(World::Skewed, What::Added(Statistic::P50), 5, RUNS, 11, &[Method::Percentile])[0].0;
@@ -150,7 +150,7 @@ fn the_method_in_use_is_the_one_tested() {
     }
 }
 
-/// Prints the tables of docs/concepts/simulations.md; takes minutes.
+/// Prints the tables of docs/concepts/simulations.md. This takes minutes.
 #[test]
 #[ignore = "prints the tables of docs/concepts/simulations.md, in minutes"]
 fn coverage_tables() {

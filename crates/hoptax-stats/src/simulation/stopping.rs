@@ -1,19 +1,20 @@
-//! How much coverage intervals lose because `trials: auto` stops when they are narrow: it stops earlier if the scatter
-//! is small by chance. docs/concepts/simulations.md states the figures.
+//! Measures how much coverage intervals lose because `trials: auto` stops when they are narrow. A run stops earlier if
+//! its scatter happens to be small, and its interval is then too narrow. docs/concepts/simulations.md states the
+//! figures.
 
 use super::super::{Precision, of_mean};
 use super::world::normal;
 use hoptax_load::random::Random;
 
-/// The true tax and direct's figure, µs. Half-widths must be at most 5 % of the latter.
+/// The true tax, and direct's figure, µs. A run stops when the half-width is at most 5 % of direct's figure.
 const TAX_US: f64 = 20.0;
 const DIRECT_US: f64 = 100.0;
 const LEAST: usize = 5;
 const MOST: usize = 30;
 const RUNS: u32 = 4000;
 
-/// The share of runs whose last interval contains the true value, and the mean number of rounds. Rounds scatter by
-/// `sigma`, µs.
+/// The share of runs whose last interval contains the true value, and the mean number of rounds. `sigma` is the scatter
+/// of the rounds, µs.
 fn covered(sigma: f64, noise: fn(&mut Random) -> f64) -> (f64, f64) {
     let mut random = Random::new(21);
     let (mut covered, mut rounds) = (0.0, 0.0);
@@ -42,7 +43,7 @@ fn stopping_when_narrow_costs_a_few_per_cent_of_coverage() {
         least = least.min(even);
         least_skewed = least_skewed.min(odd);
         table += &format!("| {sigma} | {rounds:.1} | {:.1} | {:.1} |\n", 100.0 * even, 100.0 * odd);
-        // Such skewed rounds have a coverage of 88 % without early stopping.
+        // Even without early stopping, the coverage of such skewed rounds is only 88 %.
         assert!(odd > 0.80, "{table}");
     }
     println!("{table}");

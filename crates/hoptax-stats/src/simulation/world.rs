@@ -1,18 +1,18 @@
-//! Models of request times whose true tax is known.
+//! Models that generate request times with a known true tax.
 
 use super::What;
 use hoptax_load::random::Random;
 use std::f64::consts::TAU;
 
 const REQUESTS: usize = 500;
-/// What the gateway adds to each request, µs.
+/// Time that the gateway adds to each request, µs.
 const ADDED_US: f64 = 20.0;
 /// Throughput of the gateway ÷ direct's.
 const RATIO: f64 = 0.7;
-/// Median of direct's times, µs.
+/// Median of direct's response times, µs.
 const MIDDLE_US: f64 = 100.0;
 
-/// One round: times of both direct trials and of the gateway's, ns; throughput of gateway and direct.
+/// One round: the times of both direct trials and of the gateway's trial, ns, and the throughput of gateway and direct.
 pub(super) struct Round {
     pub(super) direct: Vec<u64>,
     pub(super) via: Vec<u64>,
@@ -59,20 +59,21 @@ impl World {
         }
     }
 
-    /// True if rounds differ so much that intervals are too wide: differences that direct and gateway share cancel in
-    /// the median, but not quite in the tails of merged distributions.
+    /// True if rounds differ so much that intervals are too wide. Differences that direct and the gateway share cancel
+    /// in the median, but not completely in the tails of merged distributions.
     pub(super) fn is_wide(self) -> bool {
         matches!(self, Self::BadRounds | Self::Drift)
     }
 
-    /// The true figure: that of infinitely many rounds.
+    /// The true figure: the figure of infinitely many rounds.
     pub(super) fn truth(self, what: What) -> f64 {
         let statistic = match what {
             What::Added(statistic) => statistic,
             What::Ratio => return RATIO,
         };
-        // Gateway and direct differ only by the added time, so each percentile moves by it. The exception is `Unequal`:
-        // both are lognormal there, and their scatter (of rounds, trials and requests together) differs.
+        // The gateway's times are direct's plus the added time, so each percentile grows by it. `Unequal` is the
+        // exception: there both distributions are lognormal, and the total scatter of rounds, trials and requests
+        // differs between them.
         let of = |trial: f64| {
             let sigma = (ROUND * ROUND + trial * trial + REQUEST * REQUEST).sqrt();
             let z = if statistic.quantile() == Some(0.99) { 2.326_347_874 } else { 0.0 };
@@ -81,11 +82,11 @@ impl World {
         ADDED_US + if self == Self::Unequal { of(NOISY_TRIAL) - of(QUIET_TRIAL) } else { 0.0 }
     }
 
-    /// Generates a round. Times are generated only if `what` needs them.
+    /// Generates a round. Request times are generated only if `what` needs them.
     pub(super) fn round(self, random: &mut Random, what: What) -> Round {
         let shared = self.of_round(random);
         if what == What::Ratio {
-            // Direct's two trials and the gateway's. A server that takes longer answers fewer requests.
+            // The throughput of one trial. A slower server answers fewer requests.
             let mut rate = |via| 1.0 / (shared * self.of_trial(random, via) * (0.02 * normal(random)).exp());
             let (first, last, via) = (rate(false), rate(false), rate(true));
             return Round {
@@ -97,7 +98,7 @@ impl World {
         let mut trial = |via: bool| -> Vec<u64> {
             let factor = MIDDLE_US * shared * self.of_trial(random, via);
             let added = if via { ADDED_US } else { 0.0 };
-            // Rounded as in a histogram with three digits.
+            // Rounds the time like a histogram with three digits.
             let kept = |time: f64| ((time * factor + added) * 10.0).round() as u64 * 100;
             self.times(random).into_iter().map(kept).collect()
         };
@@ -106,7 +107,7 @@ impl World {
         Round { direct, via, throughput: [1.0, 1.0] }
     }
 
-    /// How many times slower all trials of a round are.
+    /// A factor for the times of all trials of a round. Above 1, they are slower.
     fn of_round(self, random: &mut Random) -> f64 {
         match self {
             Self::BadRounds if random.unit() < 0.3 => 1.5,
@@ -115,7 +116,7 @@ impl World {
         }
     }
 
-    /// How many times slower one trial is.
+    /// A factor for the times of one trial. Above 1, it is slower.
     fn of_trial(self, random: &mut Random, via: bool) -> f64 {
         match self {
             Self::Drift => (0.03 * normal(random)).exp(),
@@ -154,7 +155,7 @@ const REQUEST: f64 = 0.5;
 const NOISY_TRIAL: f64 = 0.1;
 const QUIET_TRIAL: f64 = 0.02;
 
-/// Each time depends on the one before it: the logarithms are an autoregressive process of order 1.
+/// Correlated times: each time depends on the one before it. Their logarithms are an autoregressive process of order 1.
 fn correlated(random: &mut Random) -> Vec<f64> {
     const PHI: f64 = 0.95;
     let mut state = normal(random);
@@ -165,13 +166,14 @@ fn correlated(random: &mut Random) -> Vec<f64> {
     (0..REQUESTS).map(|_| next()).collect()
 }
 
-/// Makes a share of the times ten times as long.
+/// Multiplies a share of the times by ten.
 fn mixed(mut times: Vec<f64>, random: &mut Random, share: f64) -> Vec<f64> {
     times.iter_mut().filter(|_| random.unit() < share).for_each(|time| *time *= 10.0);
     times
 }
 
-/// Standard normal: G. E. P. Box and M. E. Muller, "A Note on the Generation of Random Normal Deviates", 1958.
+/// A random value with a standard normal distribution, from G. E. P. Box and M. E. Muller, "A Note on the Generation of
+/// Random Normal Deviates", 1958.
 pub(super) fn normal(random: &mut Random) -> f64 {
     let radius = (2.0 * random.exponential()).sqrt();
     radius * (TAU * random.unit()).cos()

@@ -1,4 +1,4 @@
-//! Reading of bodies, shared by requests and responses.
+//! Reading of message bodies, shared by requests and responses.
 
 use super::chunked::{Between, between};
 use super::{Framing, Malformed};
@@ -9,11 +9,11 @@ pub(super) enum Body {
     Length(u64),
     /// Inside a chunk with this many remaining bytes (above zero).
     Chunk(u64),
-    /// Between two chunks, or before the `first`.
+    /// Between two chunks, or before the first chunk if `first`.
     BetweenChunks {
         first: bool,
     },
-    /// All further input belongs to the body.
+    /// All further input belongs to the body, until the connection ends.
     UntilClose,
 }
 

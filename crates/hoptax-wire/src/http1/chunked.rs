@@ -1,4 +1,4 @@
-//! The chunked transfer coding (RFC 9112 §7.1): the framing between two runs of data.
+//! The chunked transfer coding (RFC 9112 §7.1): the framing around the data of each chunk.
 
 use super::head::within_bounds;
 use super::{MAX_CHUNK_LINE, MAX_FIELDS, MAX_HEAD, Malformed};
@@ -7,21 +7,22 @@ use super::{MAX_CHUNK_LINE, MAX_FIELDS, MAX_HEAD, Malformed};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Between {
     Partial,
-    /// After `skip` bytes, `size` (above zero) bytes of data follow.
+    /// Framing of `skip` bytes, followed by `size` bytes of data (above zero).
     Data {
         skip: usize,
         size: u64,
     },
-    /// The last chunk and its trailers took `skip` bytes; the body is complete.
+    /// The last chunk and the trailers, `skip` bytes long; the body is complete.
     End {
         skip: usize,
     },
 }
 
-/// Reads from the end of one chunk's data (`first`: from the start of the body) to the start of the next chunk's data.
+/// Reads from the end of one chunk's data (`first`: from the start of the body) to the start of the next chunk's
+/// data.
 ///
-/// It is read at once, so that no state is needed between a chunk's CRLF, the size line and the trailers. At most a
-/// size line and a trailer section are read again when more input arrives.
+/// All of this framing is read in one step, so that no state is needed between a chunk's CRLF, the size line and the
+/// trailers. If it is incomplete, at most a size line and a trailer section are read again when more input arrives.
 pub(super) fn between(input: &[u8], first: bool) -> Result<Between, Malformed> {
     let mut at = 0;
     if !first {
@@ -42,7 +43,7 @@ pub(super) fn between(input: &[u8], first: bool) -> Result<Between, Malformed> {
     })
 }
 
-/// Length of the size line with CRLF, and the size; `None` if the line is incomplete.
+/// Length of the size line with its CRLF, and the chunk size; `None` if the line is incomplete.
 fn size_line(input: &[u8]) -> Result<Option<(usize, u64)>, Malformed> {
     let digits = input.iter().take_while(|byte| byte.is_ascii_hexdigit()).take(MAX_CHUNK_LINE).count();
     let mut size = 0u64;
@@ -70,8 +71,8 @@ fn size_line(input: &[u8]) -> Result<Option<(usize, u64)>, Malformed> {
     }
 }
 
-/// Length of chunk extensions with CRLF. They have no meaning here. A lone CR, LF or another control byte is refused,
-/// because another parser might see the end there.
+/// Length of the chunk extensions with CRLF. They have no meaning here. A lone CR, LF or another control byte is
+/// refused, because another parser might end the line there.
 fn extensions(input: &[u8]) -> Result<Option<usize>, Malformed> {
     let visible = |byte: u8| byte == b'\t' || (byte >= b' ' && byte != 0x7f);
     let padding = input.iter().take_while(|&&byte| byte == b' ' || byte == b'\t').count();

@@ -8,13 +8,13 @@ pub enum BadField {
     /// Not a token (RFC 9110 §5.6.2).
     #[error("{0:?} is not a method; use letters, digits and !#$%&'*+-.^_`|~")]
     Method(String),
-    /// Does not begin with `/`, or has spaces or control characters.
+    /// Does not begin with `/`, or contains spaces or control characters.
     #[error("{0:?} is not a request target; it must begin with `/` and have no spaces (write %20)")]
     Target(String),
     /// Not a token.
     #[error("{0:?} is not a header name; use letters, digits and !#$%&'*+-.^_`|~")]
     Name(String),
-    /// Has control characters, or spaces or tabs at its ends.
+    /// Contains control characters, or begins or ends with a space or tab.
     #[error(
         "the value {value:?} of header {name:?} contains a control character, or begins or ends with a space or tab"
     )]
@@ -24,7 +24,7 @@ pub enum BadField {
         /// Its value.
         value: String,
     },
-    /// A header that frames the body, which the encoder adds itself.
+    /// A header that frames the body. The encoder adds such headers itself.
     #[error("hoptax adds the header {0:?} itself; leave it out")]
     Framing(String),
 }
@@ -35,13 +35,15 @@ pub fn is_token(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
 }
 
-/// True if `text` is a valid header value: no control characters except tabs, no spaces or tabs at its ends.
+/// True if `text` is a valid header value: it has no control characters except tabs, and no space or tab at its
+/// beginning or end.
 pub fn is_field_value(text: &str) -> bool {
     text.trim_matches([' ', '\t']).len() == text.len()
         && text.bytes().all(|byte| byte == b'\t' || (byte >= b' ' && byte != 0x7f))
 }
 
-/// True if `text` is a valid request target in origin form: begins with `/`, no spaces or control characters.
+/// True if `text` is a valid request target in origin form: it begins with `/`, and has no spaces or control
+/// characters.
 pub fn is_target(text: &str) -> bool {
     text.starts_with('/') && text.bytes().all(|byte| byte.is_ascii_graphic() || byte >= 0x80)
 }

@@ -22,7 +22,8 @@ pub(super) struct FramingFields {
 }
 
 impl FramingFields {
-    /// Reads the relevant fields. The others are skipped quickly by the length of their names.
+    /// Reads the fields that affect framing and connection. The others are skipped quickly by the length of their
+    /// names.
     pub(super) fn read(headers: &[httparse::Header<'_>]) -> Result<Self, Malformed> {
         let mut framing_fields = FramingFields::default();
         for header in headers {
@@ -49,8 +50,8 @@ impl FramingFields {
         Ok(framing_fields)
     }
 
-    /// Parses a content length. A list of equal lengths counts as one (allowed by RFC 9112 §6.3); everything else is
-    /// refused.
+    /// Parses a content length. A list of equal lengths counts as one length, which RFC 9112 §6.3 allows. Everything
+    /// else is refused.
     fn read_length(&mut self, value: &[u8]) -> Result<(), Malformed> {
         for part in value.split(|&byte| byte == b',') {
             let length = decimal(part.trim_ascii()).ok_or(Malformed::ContentLength)?;
@@ -96,12 +97,12 @@ pub fn has_token(value: &[u8], token: &str) -> bool {
     value.split(|&byte| byte == b',').any(|part| part.trim_ascii().eq_ignore_ascii_case(token.as_bytes()))
 }
 
-/// The first [`MAX_HEAD`] bytes of `input`. A head never depends on bytes beyond them.
+/// The first [`MAX_HEAD`] bytes of `input`: a decision about a head never depends on later bytes.
 pub(super) fn within_bounds(input: &[u8]) -> &[u8] {
     &input[..input.len().min(MAX_HEAD)]
 }
 
-/// The head's length from httparse's result for `parsed_bytes` bytes (see [`within_bounds`]); `None` if the head is
+/// Length of the head, from httparse's result for `parsed_bytes` bytes (see [`within_bounds`]); `None` if the head is
 /// incomplete.
 pub(super) fn bounded(
     parsed: httparse::Result<usize>,
@@ -132,15 +133,16 @@ pub(super) fn version(minor: Option<u8>) -> Version {
     if minor == Some(0) { Version::Http10 } else { Version::Http11 }
 }
 
-/// Caches the last complete head and its parsed form: peers mostly repeat the same bytes, and comparing is ten times
-/// cheaper than parsing. One cache per worker serves all its connections. It does not affect the results of a decoder.
+/// Caches the last complete head and its parsed form. Peers mostly repeat the same bytes, and comparing them is ten
+/// times cheaper than parsing. One cache per worker serves all its connections. The cache never changes the results
+/// of a decoder.
 #[derive(Debug, Clone)]
 pub struct HeadCache<T> {
     bytes: Vec<u8>,
     parsed: Option<T>,
 }
 
-/// Longest head that is cached: longer ones are rare and expensive to copy.
+/// Longest head that is cached. Longer heads are rare and expensive to copy.
 const REMEMBERED: usize = 2048;
 
 impl<T> Default for HeadCache<T> {
@@ -155,7 +157,7 @@ impl<T> HeadCache<T> {
         Self { bytes: Vec::new(), parsed: None }
     }
 
-    /// The cached head, if `input` begins with it. What follows does not matter, because the meaning of a head depends
+    /// The cached head, if `input` begins with it. Bytes after the head do not matter, because its meaning depends
     /// only on its own bytes.
     fn find(&self, input: &[u8]) -> Option<(usize, &T)> {
         let parsed = self.parsed.as_ref()?;
@@ -171,7 +173,8 @@ impl<T> HeadCache<T> {
     }
 }
 
-/// The head at the start of `input` and its length, from `cache` or by `parse`; `None` if it is incomplete.
+/// The head at the start of `input` and its length, found in `cache` or parsed with `parse`; `None` if it is
+/// incomplete.
 pub(super) fn find_or_parse<T: Clone>(
     cache: Option<&mut HeadCache<T>>,
     input: &[u8],
@@ -197,8 +200,8 @@ pub struct Field<'b> {
     pub value: &'b [u8],
 }
 
-/// Calls `each` with every header field of a complete head, in order. For callers that forward or compare heads: a
-/// decoder reads only the fields that affect framing.
+/// Calls `each` with every header field of a complete head, in order. It is meant for callers that forward or compare
+/// heads, because a decoder reads only the fields that affect framing.
 ///
 /// # Errors
 /// If `head` is not a complete head.
@@ -216,7 +219,7 @@ pub fn fields<'b>(head: &'b [u8], mut each: impl FnMut(Field<'b>)) -> Result<(),
     }
 }
 
-/// Length of the start line, with its line end and any empty lines before it; `None` if it is incomplete.
+/// Length of the start line, including its line end and any empty lines before it; `None` if the line is incomplete.
 pub fn start_line_length(head: &[u8]) -> Option<usize> {
     let start = head.iter().position(|byte| !matches!(byte, b'\r' | b'\n'))?;
     let end = head[start..].iter().position(|&byte| byte == b'\n')?;

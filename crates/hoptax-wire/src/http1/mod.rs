@@ -34,7 +34,7 @@ pub use response::{ParsedResponse, ResponseDecoder, ResponseHead, Step};
 pub const MAX_HEAD: usize = 64 * 1024;
 /// Most header fields in one head.
 pub const MAX_FIELDS: usize = 128;
-/// Longest chunk-size line, its extensions included.
+/// Longest chunk-size line, including its extensions.
 pub const MAX_CHUNK_LINE: usize = 4096;
 
 /// Version of a message.
@@ -61,15 +61,15 @@ impl Version {
 pub enum Framing {
     /// There is no body.
     None,
-    /// This many bytes.
+    /// The body has this many bytes.
     Length(u64),
-    /// Chunked transfer coding.
+    /// The body uses the chunked transfer coding.
     Chunked,
-    /// Everything until the connection ends: responses only.
+    /// The body is everything until the connection ends; only in responses.
     UntilClose,
 }
 
-/// Why bytes are not a valid HTTP/1 message. The connection cannot be used further.
+/// Why bytes are not a valid HTTP/1 message. After this error, the connection cannot be used further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Malformed {
     /// The start line or a header field is syntactically wrong.
@@ -78,13 +78,13 @@ pub enum Malformed {
     /// The head exceeds [`MAX_HEAD`].
     #[error("the head is longer than 64 KiB")]
     HeadTooLong,
-    /// The head exceeds [`MAX_FIELDS`].
+    /// The head has more than [`MAX_FIELDS`] fields.
     #[error("the head has more than 128 header fields")]
     TooManyFields,
     /// A status below 100.
     #[error("the status is below 100")]
     Status,
-    /// `101 Switching Protocols`, without a request to do so.
+    /// `101 Switching Protocols`, which no request asked for.
     #[error("the server switches protocols (101) although it was not asked to")]
     Upgrade,
     /// A content length that is not a plain decimal number below 2^64.
@@ -93,11 +93,10 @@ pub enum Malformed {
     /// Several content lengths that differ.
     #[error("the message has several different content-lengths")]
     ContentLengthsDiffer,
-    /// Transfer-Encoding and Content-Length together: two parsers may see two different ends of the body (RFC 9112
-    /// §6.1).
+    /// Both Transfer-Encoding and Content-Length: two parsers may see two different ends of the body (RFC 9112 §6.1).
     #[error("the message has both transfer-encoding and content-length, so the end of the body is ambiguous")]
     TwoFramings,
-    /// A transfer coding other than a single `chunked`, or one in HTTP/1.0, which has none.
+    /// A transfer coding other than a single `chunked`, or any transfer coding in HTTP/1.0, which does not have them.
     #[error("the transfer-encoding is not supported: only a single `chunked`, in HTTP/1.1, is accepted")]
     TransferCoding,
     /// An HTTP/1.1 request without exactly one `host` (RFC 9112 §3.2).
@@ -115,7 +114,7 @@ pub enum Malformed {
     /// A chunk's data is not followed by CRLF.
     #[error("a chunk's data is not followed by CRLF")]
     ChunkEnd,
-    /// Trailer fields that are syntactically wrong, or too many.
+    /// Trailer fields that are syntactically wrong, or too many trailer fields.
     #[error("the trailer fields after the last chunk are malformed")]
     Trailers,
     /// Bytes after a response, or between two responses.

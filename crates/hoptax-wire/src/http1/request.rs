@@ -12,19 +12,19 @@ pub enum RequestStep {
     NeedMore,
     /// The head.
     Head {
-        /// Bytes consumed: the head, and empty lines before it.
+        /// Bytes consumed: the head, and any empty lines before it.
         consumed: usize,
         /// Its contents.
         head: RequestHead,
     },
-    /// A part of the body; possibly an empty one.
+    /// A part of the body, possibly an empty part.
     Body {
         /// Bytes consumed: the data, and any framing before it.
         consumed: usize,
         /// Position of the data in the input.
         data: Range<usize>,
     },
-    /// The request is over; the next step reads the head of the next one.
+    /// The request is complete. The next step reads the head of the next request.
     End {
         /// Bytes consumed.
         consumed: usize,
@@ -38,7 +38,7 @@ pub enum RequestStep {
 pub struct RequestHead {
     /// Position of the method.
     pub method: Range<usize>,
-    /// Position of the target, in the form in which it was sent.
+    /// Position of the target, which keeps the form in which it was sent.
     pub target: Range<usize>,
     /// Version.
     pub version: Version,
@@ -79,16 +79,16 @@ impl RequestDecoder {
     /// Decodes the next event. `input` holds the bytes not consumed so far, contiguous.
     ///
     /// # Errors
-    /// If the bytes are not a request, or one whose end is ambiguous. The connection can then only be used to answer
-    /// 400.
+    /// If the bytes are not a request, or the end of the request is ambiguous. The connection can then only be used
+    /// to answer 400.
     pub fn advance(&mut self, input: &[u8]) -> Result<RequestStep, Malformed> {
         self.step(None, input)
     }
 
-    /// As [`RequestDecoder::advance`], with a cache of heads.
+    /// Like [`RequestDecoder::advance`], with a cache of heads.
     ///
     /// # Errors
-    /// As [`RequestDecoder::advance`].
+    /// See [`RequestDecoder::advance`].
     pub fn advance_with(
         &mut self,
         cache: &mut HeadCache<RequestHead>,
@@ -152,14 +152,14 @@ fn parse(input: &[u8]) -> Result<Option<(usize, RequestHead)>, Malformed> {
         version,
         framing: framing_fields.framing(version)?.unwrap_or(Framing::None),
         keep_alive: framing_fields.persists(version),
-        // A 1.0 client does not know 100 (RFC 9110 §10.1.1).
+        // An HTTP/1.0 client does not know status 100 (RFC 9110 §10.1.1).
         expect_continue: framing_fields.expect_continue && version == Version::Http11,
         is_head: method == "HEAD",
     };
     Ok(Some((length, head)))
 }
 
-/// Position of `part` in `whole`, from which it was borrowed.
+/// Position of `part` in `whole`; `part` must be borrowed from `whole`.
 fn place(whole: &[u8], part: &str) -> Range<usize> {
     let start = (part.as_ptr() as usize).saturating_sub(whole.as_ptr() as usize);
     start..start + part.len()

@@ -17,12 +17,12 @@ pub enum Step {
     },
     /// The head.
     Head {
-        /// Bytes consumed: the head.
+        /// Bytes consumed: exactly the head.
         consumed: usize,
         /// Its contents.
         head: ResponseHead,
     },
-    /// A part of the body; possibly an empty one.
+    /// A part of the body, possibly an empty part.
     Body {
         /// Bytes consumed: the data, and any framing before it.
         consumed: usize,
@@ -51,7 +51,7 @@ pub struct ResponseHead {
     pub keep_alive: bool,
 }
 
-/// Contents of a response's head, independent of the request.
+/// Contents of a response's head, before the request's method is taken into account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ParsedResponse {
     status: u16,
@@ -85,7 +85,7 @@ impl ResponseDecoder {
         Self { state: State::Idle }
     }
 
-    /// Prepares for the next response. `to_head`: it answers a HEAD request.
+    /// Prepares for the next response. `to_head` is true if the request was HEAD.
     pub fn begin(&mut self, to_head: bool) {
         self.state = State::Head { to_head };
     }
@@ -93,15 +93,15 @@ impl ResponseDecoder {
     /// Decodes the next event. `input` holds the bytes not consumed so far, contiguous.
     ///
     /// # Errors
-    /// If the bytes are not a response, or none was expected. The connection cannot be used further.
+    /// If the bytes are not a response, or no response was expected. The connection cannot be used further.
     pub fn advance(&mut self, input: &[u8]) -> Result<Step, Malformed> {
         self.step(None, input)
     }
 
-    /// As [`ResponseDecoder::advance`], with a cache of heads.
+    /// Like [`ResponseDecoder::advance`], with a cache of heads.
     ///
     /// # Errors
-    /// As [`ResponseDecoder::advance`].
+    /// See [`ResponseDecoder::advance`].
     pub fn advance_with(
         &mut self,
         cache: &mut HeadCache<ParsedResponse>,
@@ -110,11 +110,11 @@ impl ResponseDecoder {
         self.step(Some(cache), input)
     }
 
-    /// Called when the connection has ended. `Ok(true)`: this completes a response. `Ok(false)`: no response was
+    /// Called when the connection has ended. Returns true if this completes a response, and false if no response was
     /// expected.
     ///
     /// # Errors
-    /// [`Malformed::CutShort`] if a response was expected or incomplete.
+    /// [`Malformed::CutShort`] if a response was expected or is incomplete.
     pub fn end_of_input(&mut self) -> Result<bool, Malformed> {
         match std::mem::replace(&mut self.state, State::Idle) {
             State::Idle => Ok(false),
@@ -163,7 +163,7 @@ impl ParsedResponse {
     fn parse(input: &[u8]) -> Result<Option<(usize, Self)>, Malformed> {
         match input.first() {
             None => return Ok(None),
-            // Servers skip empty lines before a request (RFC 9112 §2.2), but before a response nothing is allowed.
+            // Empty lines before a request are skipped (RFC 9112 §2.2), but before a response nothing is allowed.
             Some(b'\r' | b'\n') => return Err(Malformed::Head("an empty line precedes the status")),
             Some(_) => {}
         }
@@ -188,7 +188,7 @@ impl ParsedResponse {
         Ok(Some((length, Self { status, version, framing, persists: framing_fields.persists(version) })))
     }
 
-    /// Applies RFC 9112 §6.3 for a request that was, or was not, HEAD.
+    /// Applies RFC 9112 §6.3, whose result depends on whether the request was HEAD.
     fn answering(self, to_head: bool) -> ResponseHead {
         let bodyless = to_head || matches!(self.status, 204 | 304);
         let framing = if bodyless { Framing::None } else { self.framing.unwrap_or(Framing::UntilClose) };

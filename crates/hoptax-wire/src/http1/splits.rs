@@ -1,4 +1,4 @@
-//! Test harness: the same bytes must give the same events on every split.
+//! Test harness: the same bytes must give the same events, no matter where they are split.
 
 use super::{Malformed, RequestDecoder, RequestStep, ResponseDecoder, Step};
 
@@ -13,10 +13,10 @@ pub(super) enum Event {
     Malformed(Malformed),
 }
 
-/// Distance between two cuts: 1, or more in Miri, which is a thousand times slower.
+/// Distance between two cuts: 1, but more in Miri, which is a thousand times slower.
 const STEP: usize = if cfg!(miri) { 11 } else { 1 };
 
-/// Calls `check` with the whole `input`, byte by byte, and cut in two at every place.
+/// Calls `check` with three kinds of pieces: the whole `input`, single bytes, and `input` cut in two at every place.
 pub(super) fn for_every_split(input: &[u8], check: impl Fn(&[&[u8]])) {
     check(&[input]);
     check(&input.chunks(1).collect::<Vec<_>>());
@@ -26,7 +26,8 @@ pub(super) fn for_every_split(input: &[u8], check: impl Fn(&[&[u8]])) {
     }
 }
 
-/// Feeds `pieces` to a response decoder; each element of `to_head` announces one response.
+/// Feeds `pieces` to a response decoder. For each element of `to_head` it expects one response; the element is true
+/// if the request was HEAD.
 pub(super) fn responses(pieces: &[&[u8]], to_head: &[bool], ends: bool) -> Vec<Event> {
     let mut decoder = ResponseDecoder::new();
     let mut due = to_head.iter();
@@ -82,7 +83,8 @@ pub(super) fn requests(pieces: &[&[u8]]) -> Vec<Event> {
     events
 }
 
-/// Keeps unconsumed bytes, as a caller does. Stops at the first malformed byte; returns true if there was none.
+/// Calls `step` with the bytes that were not consumed so far, as a caller of a decoder does. Stops when the input is
+/// malformed. Returns true if it was not.
 fn feed(pieces: &[&[u8]], mut step: impl FnMut(&[u8]) -> Option<usize>) -> bool {
     let mut kept = Vec::new();
     for piece in pieces {
@@ -97,7 +99,7 @@ fn feed(pieces: &[&[u8]], mut step: impl FnMut(&[u8]) -> Option<usize>) -> bool 
     true
 }
 
-/// Number of consumed bytes that means "malformed"; no input is that long.
+/// Returned by `step` instead of a number of consumed bytes if the input is malformed; no input is this long.
 const MALFORMED: usize = usize::MAX;
 
 fn add(events: &mut Vec<Event>, event: Event) -> Option<usize> {

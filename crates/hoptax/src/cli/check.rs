@@ -351,7 +351,7 @@ fn plural(count: u64, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
-/// Rounded up to whole seconds; the estimate is not more precise.
+/// Rounds up to whole seconds, because the estimate is not more precise.
 fn show_minutes(seconds: f64) -> String {
     humantime::format_duration(Duration::from_secs(seconds.ceil() as u64)).to_string()
 }

@@ -11,7 +11,7 @@ use hoptax_plan::{self as plan, Gateway, GatewayKind, PackDriver, Plan};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Time limit for each response. There is no other load.
+/// Time limit for each response. It is ample, because there is no other load.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Check that gateways forward bodies, headers, statuses and chunks unchanged, compared with direct

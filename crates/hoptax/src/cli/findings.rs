@@ -44,7 +44,8 @@ impl Args {
     }
 }
 
-/// The error for an unknown code: lists the codes that share a word with it, else all.
+/// The error for an unknown code. It lists the codes that share a word with the unknown one, or all codes if none
+/// does.
 fn unknown(code: &str) -> String {
     let words: Vec<&str> = code.split(['-', '_', ' ']).filter(|word| word.len() > 2).collect();
     let rules = rules();

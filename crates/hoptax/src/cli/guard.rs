@@ -51,7 +51,7 @@ impl Args {
             }
             Err(error) => return Err(error.into()),
         };
-        // This is the exit code of the command, not one of [`Exit`]. No destructor needs to run.
+        // This is the exit code of the command, not an [`Exit`]. No destructor needs to run.
         std::process::exit(code.into())
     }
 

@@ -146,7 +146,7 @@ impl Args {
             return Ok(parent);
         }
         self.results.existing().map_err(|error| match &self.verb {
-            // A mistyped command parses as the directory.
+            // If the command is mistyped, it is parsed as the directory.
             None => BadInput(format!("{}\nhelp: the commands are {}", error.0, Verb::names().join(", "))),
             Some(_) => error,
         })
@@ -171,7 +171,7 @@ impl Verb {
     }
 }
 
-/// The directory around a run directory that was typed as a path. A plain name has no such directory.
+/// The parent of a run directory that was typed as a path; `None` for a plain name.
 fn parent_of_run(typed: &str) -> Option<PathBuf> {
     let path = Path::new(typed);
     let is_run = typed.contains('/') && path.join("run.json").is_file();
@@ -248,7 +248,8 @@ impl Note {
         let mut text = self.text;
         if text == "-" {
             text.clear();
-            // More than the longest note (10,000 characters of up to 4 bytes), so that a longer one is refused and not cut.
+            // Read more than the longest note (10,000 characters of up to 4 bytes), so that a longer note is refused
+            // and not cut.
             io::stdin().take(1 << 20).read_to_string(&mut text)?;
         }
         history.store.annotate(&id, None, Some(text.trim_end())).map_err(as_error)?;

@@ -47,13 +47,13 @@ impl Args {
             let interrupt = terminal::watch_during_view(&interrupts::SIGNALS)?;
             let view = live::View::start(url, &spec)
                 .context("cannot start the live view; leave it out with --no-live")?;
-            // The view is dropped, and the screen left, before anything else is printed.
+            // The view is dropped here, so that it leaves the screen before anything else is printed.
             hoptax_load::run(&spec, &interrupt, Watch::Windows, view.observer())
         } else {
             hoptax_load::run(&spec, &*interrupts::watch()?, Watch::Phases, progress::line(&spec))
         };
         let record = record.map_err(|error| match error {
-            // The user typed options, not a load spec: print only what is wrong.
+            // The user typed options and no load spec, so print only the problem without naming the spec.
             LoadError::Spec(wrong) => BadInput(wrong).into(),
             other => as_error(other),
         })?;
@@ -62,7 +62,7 @@ impl Args {
     }
 }
 
-/// Fails if no request completed, unless the load was interrupted.
+/// The exit code: a failure if no request completed, unless the load was interrupted.
 fn verdict(record: &LoadRecord) -> Exit {
     if record.counts.completed > 0 || record.completed_in_time > 0 || record.interrupted {
         return Exit::Success;
@@ -83,7 +83,8 @@ fn as_error(error: LoadError) -> anyhow::Error {
     }
 }
 
-/// `--spec` and `--watched-spec`: runs as the generator of `hoptax run`. The kernel kills it when its parent dies.
+/// `--spec` and `--watched-spec`: runs as the generator of `hoptax run`. If the parent dies, the kernel kills this
+/// process.
 fn generate(spec: &LoadSpec, interrupt: &AtomicBool, is_watched: bool) -> anyhow::Result<Exit> {
     let parent = rustix::process::getppid();
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))

@@ -77,10 +77,11 @@ impl Only {
     }
 }
 
-/// Checks that the limit of open files allows the plan's connections. Returns a warning for each gateway that cannot open as many.
+/// Checks that the limit of open files allows the plan's connections. Returns a warning for each gateway that cannot
+/// open that many.
 ///
 /// # Errors
-/// [`BadInput`] if the generator or the built-in upstream cannot open as many: then nothing can be measured.
+/// [`BadInput`] if the generator or the built-in upstream cannot open that many, because then nothing can be measured.
 pub(crate) fn fits(plan: &Plan, packs: &PackSet) -> anyhow::Result<Vec<String>> {
     Ok(descriptors::check(plan, packs, descriptors::limit()).map_err(|error| BadInput(error.to_string()))?)
 }

@@ -121,7 +121,7 @@ fn description(arg: &Arg) -> String {
     if !arg.get_action().takes_values() {
         return help.trim().to_owned();
     }
-    // If clap does not know the default, the help text ends with it.
+    // A default that clap does not know is written at the end of the help text.
     let (help, default) = match help.trim().split_once(" [default: ") {
         Some((help, default)) => (help, Some(format!(" [default: {default}"))),
         None => (help.trim(), None),

@@ -21,7 +21,8 @@ impl ResultsDir {
     /// The directory that was typed, if any.
     ///
     /// # Errors
-    /// [`BadInput`] if both forms were typed. clap cannot check this: `--root` can follow a sub-verb, which DIR precedes.
+    /// [`BadInput`] if both forms were typed. clap cannot check this, because DIR precedes a sub-verb and `--root` can
+    /// follow it.
     pub(super) fn typed(&self) -> Result<Option<PathBuf>, BadInput> {
         match (&self.dir, &self.root) {
             (Some(dir), Some(root)) => Err(BadInput(format!(

@@ -58,7 +58,7 @@ impl Args {
         let (mut plan, plan_text) = self.source.load()?;
         self.only.apply(&mut plan)?;
         let packs = PackSet::load(self.source.packs.as_deref())?;
-        // Drawn here, so that the delays and failures of the upstream also depend on the recorded seed.
+        // The seed is drawn here, so that the recorded seed also determines the delays and failures of the upstream.
         let seed = *plan.seed.get_or_insert_with(|| Random::new(clock::unix()).next_u64() >> 32);
         for warning in fits(&plan, &packs)? {
             eprintln!("warning: {warning}");

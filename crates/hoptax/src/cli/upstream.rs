@@ -99,7 +99,8 @@ impl Args {
     }
 }
 
-/// Certificate and key for TLS. They are not arguments, because every user of the machine can read those.
+/// Certificate and key for TLS. They are not arguments, because every user of the machine can read the arguments of a
+/// process.
 fn identity() -> anyhow::Result<String> {
     std::env::var(IDENTITY).map_err(|_| {
         let help = "set it to a certificate and its key (PEM), or leave out --tls";

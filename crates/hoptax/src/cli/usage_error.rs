@@ -81,7 +81,7 @@ fn commands(verb: &Command, name: &str) -> String {
     format!("the commands are {}; `{explains}` says what each does", shown.join(", "))
 }
 
-/// An example of the whole command, or of the options that are missing if nothing else is.
+/// Example values for the missing options. If something else is missing too, an example of the whole command.
 fn missing(error: &Error, verb: &Command, name: &str) -> Option<String> {
     let Some(ContextValue::Strings(missing)) = argument(error) else { return None };
     if missing.iter().all(|typed| typed.starts_with("--")) {
@@ -95,7 +95,7 @@ fn missing(error: &Error, verb: &Command, name: &str) -> Option<String> {
 
 const RUN: &str = "results/20260101T000000Z-quickstart";
 
-/// Arguments of an example of each verb that requires some.
+/// Example arguments for each verb that requires arguments.
 const COMMANDS: [(&str, &str); 15] = [
     ("run", "plan.yaml"),
     ("load", "http://127.0.0.1:8080/"),
@@ -144,7 +144,7 @@ fn value(arg: &Arg) -> Option<String> {
     by_option.or_else(by_name).map(str::to_owned).or_else(default)
 }
 
-/// Values by the name of the value.
+/// Example values, by the name of the value in the help.
 const VALUES: [(&str, &str); 40] = [
     ("A", "results/20260101T000000Z-before"),
     ("B", "results/20260102T000000Z-after"),

@@ -13,27 +13,29 @@ use hoptax_lab::packs::{Pack, PackSet};
 use hoptax_record::{Failure, Stage};
 use std::path::Path;
 
-/// Above this many CPUs wanted per worker, the gateway would use more CPUs than it has workers if they were idle. This
-/// applies only while it compresses, because then it makes few system calls. (While one thread is in a system call, the
-/// scheduler of a language such as Go runs another thread, which can wait for a CPU too.)
+/// Limit for the CPUs wanted per worker. Above this limit the gateway would use more CPUs than it has workers if
+/// enough CPUs were idle. The limit applies only while the gateway compresses, because then it makes few system calls.
+/// (While one thread is in a system call, the scheduler of a language such as Go runs another thread, which can wait
+/// for a CPU too.)
 const WANTED: f64 = 1.4;
 
-/// Below this many CPUs per worker the gateway was not the bottleneck.
+/// If the gateway used fewer CPUs than this per worker, it was not the bottleneck.
 const KEPT_BUSY: f64 = 0.8;
 
-/// If several of its threads worked, the gateway must have received at least this share of the CPU time that it wanted.
-/// Threads that mostly wait for a CPU are rarely seen to want one at the same time.
+/// If several threads of the gateway worked, the gateway must have received at least this share of the CPU time that
+/// it wanted. Otherwise the result is not reliable: threads that mostly wait for a CPU are rarely seen to want a CPU
+/// at the same time.
 const GOT: f64 = 0.5;
 
-/// From this many idle CPUs on, the gateway could have used more.
+/// If at least this many CPUs were idle, the gateway could have used more.
 const ROOM: f64 = 0.2;
 
 /// Requests per connection. New connections go to an idle worker, whereas long-lived ones may all have gone to the same
 /// worker.
 const PER_CONNECTION: u32 = 10;
 
-/// Number of loads at most. A load is repeated if it was inconclusive or showed a fault: a gateway with a just-in-time
-/// compiler uses more CPU at first.
+/// Maximum number of loads. A load is repeated if its result was inconclusive or showed a fault, because a gateway
+/// with a just-in-time compiler uses more CPU at first.
 const ATTEMPTS: u32 = 4;
 
 /// Responses that are expensive to compress and cheap to send.
@@ -70,9 +72,9 @@ pub struct CpuUse {
 /// Whether a gateway uses more CPUs at once than a number of workers can.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Conclusion {
-    /// It does.
+    /// It uses more CPUs.
     Beyond,
-    /// It does not, although CPUs were available.
+    /// It does not use more CPUs, although more were available.
     Within,
     /// Unknown, for this reason.
     Unknown(&'static str),
@@ -97,7 +99,7 @@ impl CpuUse {
                 "several of its threads were busy, and its pack has no feature `gzip` to load them fully",
             );
         }
-        // A gateway that never wanted more CPUs would not use more on any machine.
+        // A gateway that received enough CPU time and never wanted more CPUs would not use more on any machine.
         let seen = |wanted| self.used >= GOT * wanted && wanted + self.stolen <= most;
         let no_more = |wanted| f64::from(self.busy_threads) <= workers || seen(wanted);
         if self.wanted.is_some_and(|wanted| busy(wanted) && wanted <= most && no_more(wanted)) {
@@ -119,7 +121,7 @@ impl CpuUse {
         )
     }
 
-    /// Computes it from the probes' samples; `None` if the gateway's processes cannot be sampled.
+    /// Computes the CPU use from the probes' samples; `None` if the gateway's processes cannot be sampled.
     fn of(workers: u32, compressed: bool, loaded: &Loaded) -> Option<Self> {
         let (record, usage) = (loaded.record.as_ref()?, loaded.usage.gateway.as_ref()?);
         let share = |ns: u64| ns as f64 / record.measured_ns.max(1) as f64;
@@ -154,7 +156,8 @@ pub(super) fn measure(
     let plan = plan(&format!("name: \"{name}\", workers: {workers}{features}"), body, packs)?;
     let running =
         RunningGateway::start(&plan, packs, exe, &directory.join(format!("{name}-{workers}-busy")))?;
-    // Expected: one worker stays within one CPU, two go beyond it. The attempt closest to that counts.
+    // Expected: one worker uses at most one CPU, two workers use more. If no attempt shows this, the closest attempt
+    // counts.
     let (expected, sign) = if workers == 1 { (Conclusion::Within, 1.0) } else { (Conclusion::Beyond, -1.0) };
     let mut attempts: Vec<CpuUse> = Vec::new();
     for _ in 0..ATTEMPTS {

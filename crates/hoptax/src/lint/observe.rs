@@ -17,10 +17,11 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// Enough for several workers to get some, few enough for each to carry many requests.
+/// Number of connections: enough for each of several workers to get some, and few enough for each connection to carry
+/// many requests.
 const CONNECTIONS: u32 = 32;
 
-/// Long compared with the time that a connection pool needs to fill.
+/// Duration of the load. It is long compared with the time that a connection pool needs to fill.
 const DURATION_NS: u64 = 1_000_000_000;
 
 /// Timeout of each response.
@@ -35,7 +36,7 @@ pub struct Setup {
     pub access_log: bool,
 }
 
-/// What was observed of a gateway.
+/// What was observed while a gateway ran.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Observation {
     /// The options that it was started with.
@@ -60,7 +61,7 @@ pub struct Observation {
     pub listening: Listening,
     /// Time from the stop signal until its last process had exited.
     pub stopped_in: Duration,
-    /// Processes that were still alive after that.
+    /// Number of processes that were still alive after the stop.
     pub left: u32,
 }
 
@@ -142,7 +143,8 @@ impl<'a> RunningGateway<'a> {
         let before = self.files(&processes);
         let ledger = self.ledger()?;
         let loaded = self.load(None);
-        // A gateway that left the foreground may have seemed ready before its guard noticed. Report that first.
+        // A gateway that left the foreground may have seemed ready before its guard noticed. Report the guard's
+        // failure first.
         self.gateway.0.check().map_err(|failure| Failure { stage: Stage::Start, ..failure })?;
         let loaded = loaded?;
         let record = loaded.record.as_ref().expect("a load that did not fail has one");

@@ -1,4 +1,4 @@
-//! Rules: turn observations of a gateway into lint findings. Pure.
+//! Rules: turn observations of a gateway into lint findings. Pure functions.
 
 use super::cpu_use::{Conclusion, CpuUse};
 use super::observe::{Observation, Setup};
@@ -8,14 +8,15 @@ use hoptax_record::Failure;
 use serde::Serialize;
 use std::time::Duration;
 
-/// From this many bytes of log per request on, the gateway writes an access log: no log line is shorter.
+/// If the log grows by at least this many bytes per request, the gateway writes an access log. No log line is shorter.
 const A_LINE: f64 = 8.0;
 
-/// If more than this share of requests opens an upstream connection, beyond those that fill the pool, the gateway does
-/// not reuse connections.
+/// If more than this share of requests opens an upstream connection, the gateway does not reuse connections.
+/// Connections that fill the pool do not count.
 const NOT_REUSED: f64 = 0.1;
 
-/// Highest tolerated share of requests that open a new client connection, and of additional or missing upstream requests.
+/// Maximum share of requests that may open a new client connection, and of upstream requests that may be additional or
+/// missing.
 const LOST: f64 = 0.02;
 
 /// Upstream connections allowed per client connection before they count as not reused: each worker keeps its own pool.
@@ -131,8 +132,8 @@ fn answers(observations: &[Observation]) -> Item {
     )
 }
 
-/// With one worker, a gateway must use at most one CPU at once. With two it must use more, or at least have more processes,
-/// threads or allowed CPUs: by chance one worker may have received all connections.
+/// With one worker, a gateway must use at most one CPU at once. With two workers it must use more, or at least have
+/// more processes, threads or allowed CPUs, because by chance one worker may have received all connections.
 fn workers(cpu_uses: &[CpuUse]) -> Item {
     let fault = |verdict, evidence| {
         item(
@@ -203,7 +204,8 @@ fn upstream_version(observations: &[Observation]) -> Item {
     item("upstream HTTP version", fault, each(observations, seen), "use HTTP/1.1 to the upstream")
 }
 
-/// More upstream requests than were sent mean probes or retries; fewer than were answered mean a cache.
+/// More upstream requests than client requests mean probes or retries. Fewer upstream requests than answers mean a
+/// cache.
 fn extra_requests(observations: &[Observation]) -> Item {
     let off = |observation: &Observation| {
         let most = (LOST * observation.sent as f64) as u64;

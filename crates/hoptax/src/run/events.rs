@@ -125,7 +125,7 @@ impl RouteCheck {
     }
 }
 
-/// Event records of a trial. Times are relative to the start of the measured time, as its windows are.
+/// Event records of a trial. Times are relative to the start of the measured time, like those of the windows.
 pub(super) fn records(results: Vec<EventResult>, load: Option<&LoadRecord>) -> Vec<EventRecord> {
     let since = |at: u64| at.saturating_sub(load.map_or(at, |load| load.started_ns));
     let record = |one: EventResult| EventRecord {

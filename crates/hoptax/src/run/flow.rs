@@ -21,8 +21,9 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// From this body size on, a run measures the bandwidth of the loopback. Below it the per-request cost dominates: a
-/// loopback of a few GB/s moves 64 KiB in about 20 µs, as long as a gateway takes for a request.
+/// If a body has at least this size, the run measures the bandwidth of the loopback. For smaller bodies the cost per
+/// request dominates: a loopback of a few GB/s moves 64 KiB in about 20 µs, which is about the time that a gateway
+/// takes for a request.
 const LARGE_BODY: u64 = 64 << 10;
 
 /// How a run ended.
@@ -322,7 +323,7 @@ impl Flow<'_> {
         }
     }
 
-    /// Returns a gateway after its trial. The result is a failure if it died during the trial.
+    /// Puts a gateway back after its trial. Returns a failure if the gateway died during the trial.
     fn put_back(&mut self, index: usize, mut service: Box<dyn Service>) -> Option<Failure> {
         if let Err(mut failure) = service.check() {
             failure.stage = Stage::Trial;
@@ -395,7 +396,7 @@ impl Flow<'_> {
                 let running = scope.spawn(move || runner.run(&begun));
                 let loaded = load(&mut |update| {
                     if update == TrialUpdate::Phase(Phase::Measuring) {
-                        // Sending fails if all events are done already.
+                        // Sending fails if all events have already been carried out.
                         let _ = sender.send(clock::now());
                     }
                     progress.update(&update);
@@ -411,7 +412,7 @@ impl Flow<'_> {
     }
 }
 
-/// If a service died, its death is the cause, and the generator's own failure becomes a detail of it.
+/// If a service died, its death is the cause of the failure, and the generator's own failure becomes a detail of it.
 fn explained(failure: Option<Failure>, death: Option<Failure>) -> Option<Failure> {
     let Some(death) = death else { return failure };
     let quoted = failure.map(|failure| format!("{}\n{}\n", failure.message, failure.detail));

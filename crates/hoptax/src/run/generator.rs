@@ -23,7 +23,7 @@ use std::time::Duration;
 
 /// Interval at which signals and the generator's time limit are checked.
 const POLL: Duration = Duration::from_millis(50);
-/// Time allowed in addition to the times in the spec, for the start and for writing the record.
+/// Time allowed in addition to the times in the spec: for the start, and for writing the record.
 const SLACK_NS: u64 = 20 * clock::SECOND;
 
 /// If two polls are this far apart instead of [`POLL`], our process was stopped in between (Ctrl-Z).
@@ -87,7 +87,7 @@ impl Traffic for LocalTraffic {
     fn link(&mut self, message_bytes: u64) -> Option<Link> {
         let message_bytes = message_bytes.min(LARGEST);
         let asked = Asked { message_bytes, echo: false, duration: LINK_TIME };
-        // Without this figure only the finding `bandwidth-bound` is not checked. The run goes on.
+        // If this fails, the run continues, and only the finding `bandwidth-bound` is not checked.
         let measured = bandwidth::measure_loopback(&asked).ok()?;
         Some(Link { message_bytes, bytes_per_second: measured.bytes_per_second })
     }

@@ -20,7 +20,7 @@ pub trait Progress {
     fn prepared(&mut self, run: &RunRecord) {
         let _ = run;
     }
-    /// A service is being started or verified; `what` says so: `starting nginx`.
+    /// A service is being started or verified. `what` is the text to show: `starting nginx`.
     fn preparing(&mut self, what: &str) {
         let _ = what;
     }

@@ -68,7 +68,7 @@ pub struct Used {
     pub steal: f64,
 }
 
-/// Result of one trial's load. After a failure it holds what was measured until then.
+/// Result of one trial's load. After a failure it contains the measurements until then.
 #[derive(Debug, Default)]
 pub struct Loaded {
     /// The generator's record.

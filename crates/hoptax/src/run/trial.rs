@@ -14,10 +14,10 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Separates this random stream from the others of the same seed ("arrival").
+/// Separates this random stream from the others of the same seed. The bytes spell "arrival".
 const ARRIVALS: u64 = 0x0061_7272_6976_616c;
 
-/// The generator's load spec for this slot. Within a round and load point all contenders get the same arrivals.
+/// The generator's load spec for this slot. At one load point of a round, all contenders get the same arrivals.
 pub fn load_spec(run: &Run<'_>, slot: &Slot, addresses: Vec<SocketAddr>) -> LoadSpec {
     let (plan, cpus) = (run.plan, run.generator_cpus.clone());
     let LoadPoint { mut shape, connections, mut duration, requests, requests_per_connection, http, search } =

@@ -29,7 +29,7 @@ pub(super) struct Auto {
 }
 
 impl Auto {
-    /// `in_rounds` are the indices of the load points without a search.
+    /// `in_rounds` contains the indices of the load points without a search.
     pub(super) fn new(plan: &Plan, auto: AutoTrials, in_rounds: &[usize], seed: u64) -> Self {
         let mut slots = schedule(plan.gateways.len(), in_rounds.len(), auto.most, seed);
         for slot in &mut slots {
@@ -60,7 +60,7 @@ impl Auto {
         self.measured.push(kept);
     }
 
-    /// Why no further round begins; `None` if one does.
+    /// Why no further round begins; `None` if another round begins.
     fn stops(&self) -> Option<Stopped> {
         let rounds = (self.given / self.in_round) as u32;
         if rounds >= self.auto.most {
@@ -70,7 +70,7 @@ impl Auto {
         if undisturbed >= self.auto.least && self.is_narrow() {
             return Some(Stopped::Narrow);
         }
-        // A round must end in time, because half a round is useless.
+        // A round must end within the time limit, because half a round is useless.
         (rounds > 0 && self.elapsed + self.elapsed / rounds > self.auto.at_most).then_some(Stopped::Budget)
     }
 
@@ -143,7 +143,7 @@ mod tests {
                 Contender::Direct(_) => via(DIRECT, slot.round).all_at_us(100),
                 Contender::Gateway(_) => via("nginx", slot.round).all_at_us(response_us(slot.round)),
             };
-            // Disturbed rounds lose a whole second of one CPU, in every window.
+            // In disturbed rounds each trial loses 100 ms of one CPU in each of its ten windows.
             let stolen = if slot.round < stolen_rounds { 100 } else { 0 };
             last = Some(trial.stolen_ms(&[stolen; 10]).0);
         }
@@ -162,10 +162,11 @@ mod tests {
 
     #[test]
     fn goes_on_while_intervals_are_wide() {
-        // 150 and 250 alternate, so the interval of the median stays above 5 % of direct's 100 µs.
+        // The times alternate between 150 and 250 µs, so the interval of the median remains wider than 5 % of direct's
+        // 100 µs.
         let by_turns = |round: u32| 150 + 100 * u64::from(round % 2);
         assert_eq!(run(AUTO, by_turns, 0), (12, Some(Stopped::Rounds)));
-        // Two slow rounds make the interval wide at first, but hardly affect the median of many.
+        // Two slow rounds make the interval wide at first, but hardly affect the median of many rounds.
         let (rounds, stopped) =
             run(AutoTrials { most: 30, ..AUTO }, |round| if round < 2 { 250 } else { 150 }, 0);
         assert!((6..30).contains(&rounds) && stopped == Some(Stopped::Narrow), "{rounds}");
@@ -174,7 +175,7 @@ mod tests {
     #[test]
     fn begins_no_round_that_cannot_end_in_time() {
         let by_turns = |round: u32| 150 + 100 * u64::from(round % 2);
-        // Rounds take three seconds.
+        // Each round takes three seconds.
         let at_most = |seconds| AutoTrials { at_most: Duration::from_secs(seconds), ..AUTO };
         assert_eq!(run(at_most(21), by_turns, 0), (7, Some(Stopped::Budget)));
         assert_eq!(run(at_most(20), by_turns, 0), (6, Some(Stopped::Budget)));

@@ -3,28 +3,28 @@
 //!
 //! 1. **Climb**: raise the rate fourfold, from the lowest rate on, until a rate fails twice. No trial exceeds four
 //!    times the highest rate that was held.
-//! 2. **Search**: try quantiles of each objective's threshold, the least certain objective first, until all have the
-//!    requested precision.
-//! 3. **Confirm**: longer trials at the lower end of each interval. Two that hold confirm it. Two that fail move the
-//!    interval down, and a lower rate is tried.
+//! 2. **Search**: try quantiles of each objective's threshold, the least certain objective first, until all thresholds
+//!    are known with the requested precision.
+//! 3. **Confirm**: longer trials at the lower end of each interval. Two trials that hold the objective confirm it. Two
+//!    that fail move the interval down, and a lower rate is tried.
 //!
 //! Each trial counts for all objectives. The number of trials is bounded by [`most_steps`].
 
 use hoptax_record::{SearchStep, StepPurpose};
 use hoptax_stats::Threshold;
 
-/// Factor of the climb. It needs about half the steps of doubling, and a fourfold overload is still answered within the
-/// timeouts.
+/// Factor of the climb. The climb needs about half as many steps as with doubling, and a fourfold overload is still
+/// answered within the timeouts.
 const CLIMB: f64 = 4.0;
 
-/// Most steps of climb and search for one objective. To find a rate between 100/s and 50,000/s to 5 %, 16 steps are
-/// enough without noise, and 24 if trials scatter by 5 %.
+/// Maximum number of steps of climb and search for one objective. To find a rate between 100/s and 50,000/s to 5 %, 16
+/// steps are enough without noise, and 24 if trials scatter by 5 %.
 const SEARCH_STEPS: u32 = 24;
 
 /// Additional steps per additional objective. These are few, because each step counts for all objectives.
 const STEPS_PER_OBJECTIVE: u32 = 6;
 
-/// Confirming trials for each objective: three attempts of two.
+/// Number of confirming trials for each objective: three attempts of two trials.
 const CONFIRM_STEPS: u32 = 6;
 
 /// This many trials with the same outcome decide a confirmation.
@@ -61,8 +61,8 @@ fn most_search_steps(objectives: u32) -> u32 {
     SEARCH_STEPS + STEPS_PER_OBJECTIVE * objectives.saturating_sub(1)
 }
 
-/// Expected number of trials of one contender's search: half of the most search steps, and two confirming trials per
-/// objective.
+/// Expected number of trials of one contender's search: half of the maximum number of search steps, and two confirming
+/// trials per objective.
 pub fn likely_steps(objectives: usize) -> u32 {
     let objectives = objectives.max(1) as u32;
     most_search_steps(objectives) / 2 + DECIDE * objectives
@@ -76,10 +76,10 @@ pub struct CapacitySearch {
     phase: Phase,
     /// Trials so far.
     asked: u32,
-    /// Trials of climb and search among them.
+    /// How many of these trials belong to climb and search.
     searched: u32,
     broken: u32,
-    /// Confirming trials: the rate, and which objectives held.
+    /// Confirming trials: the rate of each, and which objectives held.
     confirmations: Vec<(f64, Vec<bool>)>,
 }
 
@@ -194,7 +194,8 @@ impl CapacitySearch {
             || threshold.above(self.range.from) <= 1.0 - CERTAIN
     }
 
-    /// Rate to confirm: the lower end of the interval, and below the rate that failed to confirm this objective.
+    /// Rate to confirm: the lower end of the interval. If `tried` failed to confirm this objective, the rate is also
+    /// below `tried`.
     fn confirm_rate(&self, objective: usize, tried: Option<f64>) -> f64 {
         let low = self.objectives[objective].interval().1;
         let lower = tried.map_or(low, |tried| low.min(tried * (1.0 - self.range.precision)));
@@ -206,8 +207,8 @@ impl CapacitySearch {
         rounded(rate).clamp(self.range.from, self.range.to)
     }
 
-    /// The next confirming trial, for the first objective from `objective` on that needs one. For `objective`, `trials`
-    /// trials have been made, the last ones at `rate`.
+    /// The next confirming trial. It is for the first objective, from `objective` on, that needs one. So far
+    /// `objective` has had `trials` confirming trials, the last ones at `rate`.
     fn confirming(&self, objective: usize, rate: Option<f64>, trials: u32) -> Phase {
         let (mut trials, mut rate) = (trials, rate);
         for index in objective..self.objectives.len() {
@@ -222,7 +223,8 @@ impl CapacitySearch {
         Phase::Over
     }
 
-    /// Whether confirming trials, also those for other objectives, held at the rate tried or at a rate above the lower end.
+    /// Whether confirming trials at `tried` or above held the objective. Without `tried`, trials at or above the lower
+    /// end of the interval count. Trials for other objectives count too.
     fn is_confirmed(&self, objective: usize, tried: Option<f64>) -> bool {
         let least =
             tried.unwrap_or_else(|| self.confirm_rate(objective, None) * (1.0 - self.range.precision));
@@ -230,7 +232,7 @@ impl CapacitySearch {
         rates.map(|rate| self.outcomes(objective, rate)).any(|(held, not)| held >= DECIDE && held > not)
     }
 
-    /// Numbers of confirming trials at this rate that held the objective, and that did not.
+    /// Number of confirming trials at this rate that held the objective, and number of those that did not.
     fn outcomes(&self, objective: usize, rate: f64) -> (u32, u32) {
         let here = self.confirmations.iter().filter(|(other, _)| *other == rate);
         here.fold((0, 0), |(held, not), (_, outcome)| match outcome[objective] {
@@ -240,7 +242,7 @@ impl CapacitySearch {
     }
 }
 
-/// Rounds to four significant digits: fine compared with any precision.
+/// Rounds to four significant digits, which is finer than any requested precision.
 fn rounded(rate: f64) -> f64 {
     let step = 10_f64.powi(rate.log10().floor() as i32 - 3);
     (rate / step).round() * step

@@ -1,4 +1,4 @@
-//! The search against simulated contenders with a known capacity.
+//! Tests of the search against simulated contenders with a known capacity.
 
 use super::*;
 use hoptax_load::random::Random;
@@ -8,7 +8,8 @@ struct Contender {
     capacity: Vec<f64>,
     /// Relative standard deviation of the capacity from trial to trial (log-normal, the same for all objectives).
     scatter: f64,
-    /// Probability that a burst begins with a trial, and that it lasts until the next one. In a burst nothing holds.
+    /// Probability that a burst begins at a trial, and probability that it continues at the next trial. During a burst
+    /// no objective holds.
     bursts: (f64, f64),
     in_burst: bool,
     random: Random,
@@ -43,7 +44,7 @@ impl Contender {
 
 const RANGE: Range = Range { from: 500.0, to: 16_000.0, precision: 0.05 };
 
-/// Results of many searches, each for another random capacity.
+/// Results of many searches, each with another random capacity.
 #[derive(Debug)]
 struct Played {
     /// Share of intervals that contain the capacity.
@@ -107,7 +108,8 @@ fn the_interval_covers_the_capacity_as_often_as_it_says() {
     page_agrees("scatters by 7 %", &noisy);
 }
 
-/// On a quiet machine the grid and the cautious prior make intervals cover more than 95 %, and they are still narrow.
+/// On a quiet machine more than 95 % of the intervals contain the capacity, because of the grid and the cautious
+/// prior. The intervals are narrow all the same.
 #[test]
 fn on_a_quiet_machine_the_search_is_short_and_precise() {
     for (scatter, words) in [(1e-6, "does not scatter"), (0.01, "scatters by 1 % (normal)")] {
@@ -119,8 +121,8 @@ fn on_a_quiet_machine_the_search_is_short_and_precise() {
     }
 }
 
-/// Bursts spoil one trial in nine, and half of them the next one too. Sometimes the climb ends in a burst. A burst can
-/// only make trials fail, so wrong estimates are too low and never too high.
+/// Bursts spoil one trial in nine, and half of the bursts also spoil the next trial. Sometimes the climb ends in a
+/// burst. A burst can only make trials fail, so wrong estimates are too low and never too high.
 #[test]
 fn bursts_widen_the_interval_and_rarely_mislead_it() {
     let bursts = play_often(500, 0.03, (0.06, 0.5));

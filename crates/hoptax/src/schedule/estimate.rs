@@ -6,23 +6,25 @@ use hoptax_load::spec::{Rate, Shape};
 use hoptax_plan::{LoadPoint, Plan, Trials};
 use std::time::Duration;
 
-/// Time per trial in addition to warm-up and measured time: starting the generator, reading probes and ledger, writing
-/// the record.
+/// Time per trial in addition to warm-up and measured time: for starting the generator, reading probes and ledger, and
+/// writing the record.
 const PER_TRIAL: Duration = Duration::from_millis(150);
 
 /// Time for starting one service until it answers.
 const PER_START: Duration = Duration::from_millis(700);
 
-/// Limit of the generator, so that thousands of new connections do not overflow a listen queue.
+/// Maximum rate at which the generator opens connections. The limit keeps thousands of new connections from
+/// overflowing a listen queue.
 const CONNECTS_PER_SECOND: u32 = 10_000;
 
-/// Estimated duration of the run: set-up, all trials, and the pauses between them. With `trials: auto`, of the minimum
-/// number of rounds. Slow starts and requests in flight at the end of trials can make the run longer.
+/// Estimated duration of the run: set-up, all trials, and the pauses between them. For `trials: auto`, the estimate is
+/// for the minimum number of rounds. Slow starts and requests in flight at the end of trials can make the run longer.
 pub fn estimate(plan: &Plan) -> Duration {
     of_rounds(plan, plan.trials.at_least())
 }
 
-/// Estimated duration with the most rounds that `trials: auto` allows. `None` if the number of rounds is fixed or 0.
+/// Estimated duration with the maximum number of rounds that `trials: auto` allows. `None` if the number of rounds is
+/// fixed or 0.
 pub fn estimate_at_most(plan: &Plan) -> Option<Duration> {
     let Trials::Auto(auto) = plan.trials else { return None };
     if plan.load.iter().all(|load| load.search.is_some()) {
@@ -71,7 +73,7 @@ fn measured(load: &LoadPoint) -> Duration {
     }
 }
 
-/// Seconds until this many requests are due; infinite if the stages have fewer.
+/// Seconds until this many requests are due; infinite if the stages have fewer requests.
 fn time_until(rate: &Rate, requests: f64) -> f64 {
     let stages = match rate {
         Rate::Fixed(rate) => return requests / rate,

@@ -20,10 +20,11 @@ impl Director for Rounds {
     }
 }
 
-/// Separates this random stream from the others of the same seed ("order").
+/// Separates this random stream from the others of the same seed. The bytes spell "order".
 const ORDER: u64 = 0x006f_7264_6572;
 
-/// All slots of a run in order: `trials` rounds, each with, for every load point, direct, each gateway once, and direct again.
+/// All slots of a run in order. There are `trials` rounds. In each round, every load point has a slot for direct, one
+/// for each gateway, and another one for direct.
 pub fn schedule(gateways: usize, load_points: usize, trials: u32, seed: u64) -> Vec<Slot> {
     let mut random = Random::stream(seed, ORDER);
     let mut slots = Vec::with_capacity(trials as usize * load_points * (gateways + 2));

@@ -12,7 +12,7 @@ use hoptax_plan::{LoadPoint, Plan, Search};
 use hoptax_record::{DirectTrial, TrialRecord};
 use std::time::Duration;
 
-/// Separates this random stream from the others of the same seed ("turns").
+/// Separates this random stream from the others of the same seed. The bytes spell "turns".
 const TURNS: u64 = 0x0074_7572_6e73;
 
 /// Schedules the searches of a plan.
@@ -132,7 +132,7 @@ pub fn bounds(search: &Search) -> (u32, u32) {
     (FEWEST, most_steps(search.objectives.len()))
 }
 
-/// Two trials that fail at the lowest rate, and one more to be certain.
+/// The shortest search: two trials that fail at the lowest rate, and one more to be certain.
 const FEWEST: u32 = 3;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! All searches of a plan, against simulated contenders.
+//! Tests of all searches of a plan, against simulated contenders.
 
 use super::*;
 use crate::schedule;

@@ -18,7 +18,8 @@ pub struct Slot {
 
 /// Decides which trial is next, from the trials so far.
 pub trait Director {
-    /// Number of trials of the whole run known so far: all of a fixed schedule, the certain ones of an adaptive schedule.
+    /// Number of trials of the whole run that are known so far: all trials of a fixed schedule, or the certain trials
+    /// of an adaptive schedule.
     fn planned(&self) -> usize;
 
     /// The next trial; `last` is the record of the previous one. `None` when the run is over.

@@ -51,7 +51,8 @@ impl Tally {
         let (Some((rate, times)), Some(who)) = (figures(trial), who) else { return };
         let Some((_, is_searched)) = self.loads.get(load) else { return };
         if *is_searched {
-            // Each step has its own rate, so a median would mean nothing: show the latest step only.
+            // Each step of a search has its own rate, so a median over steps would mean nothing. Keep only the latest
+            // step.
             self.seen.retain(|seen| (seen.load, seen.who) != (load, who));
         }
         self.seen.push(Seen { load, who, round: trial.round, rate, times });
@@ -101,7 +102,7 @@ mod tests {
     #[test]
     fn shows_medians_and_the_difference_to_direct_in_the_same_rounds() {
         let mut run = Run::steady(3, 100, &[("nginx", 150), ("envoy", 130)]);
-        // Direct is slower in a round without a good trial of nginx. That round must not count for nginx.
+        // In round 3, nginx has no good trial, and direct is slower. That round must not count for nginx.
         run.push(via(DIRECT, 3).first().all_at_us(9_000));
         run.push(via("nginx", 3).all_at_us(9_000).failed("it died"));
         let cases = tally(&run, false);

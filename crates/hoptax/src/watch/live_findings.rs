@@ -1,8 +1,8 @@
 //! Findings during a run, from the same analysis that the report uses.
 //!
-//! The analysis keeps a CPU busy, so it runs only between trials and delays the next one. To limit the delay to a
-//! fiftieth of the run, the next analysis waits [`APART`] times as long as the last one took. In a run of usual length,
-//! findings are then still updated after each trial.
+//! The analysis keeps a CPU busy, so it runs only between trials and delays the next trial. To limit the delay to a
+//! fiftieth of the run, hoptax waits [`APART`] times as long as the last analysis took before it analyses again. In a
+//! run of usual length, findings are then still updated after each trial.
 
 use hoptax_analysis::{Finding, analyse};
 use hoptax_plan::recorded::RunRecord;
@@ -67,7 +67,8 @@ mod tests {
         let run = Run::steady(1, 100, &[("nginx", 150)]);
         let mut live = LiveFindings::default();
         let time = Cell::new(0);
-        // The clock is read at the start and the end of each analysis, so each analysis takes 100 ms.
+        // This clock advances by 100 ms at each reading. It is read at the start and the end of an analysis, so each
+        // analysis takes 100 ms.
         let clock = || {
             let now = time.get();
             time.set(now + 100 * MS);

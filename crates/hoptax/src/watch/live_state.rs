@@ -29,7 +29,7 @@ pub struct LiveState {
     trial_ended: u64,
     /// Rate of the current trial; absent in a closed loop.
     due: Option<Rate>,
-    /// When its measured time began; absent before and after it.
+    /// When the measured time of the current trial began; absent before and after it.
     measuring: Option<u64>,
     tally: Tally,
 }
@@ -214,7 +214,8 @@ impl LiveState {
         }
     }
 
-    /// Seconds left: by the estimate for the plan during the first half of the run, then by the pace so far.
+    /// Seconds left. During the first half of the run they are taken from the estimate for the plan, then from the
+    /// pace so far.
     fn left(&self, now: u64) -> f64 {
         let (done, planned) = (self.state.trials_done, self.state.trials_planned);
         // The number of trials of a search is unknown, so a run with a search always uses the estimate.

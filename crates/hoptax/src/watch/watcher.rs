@@ -83,7 +83,7 @@ impl Clock {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // After a panic of another thread the state is still good enough to show.
+    // If another thread panicked, the state is still good enough to show.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -1,4 +1,4 @@
-//! The report page in Chromium: opened, pointed at, typed into, switched.
+//! Tests of the report page in Chromium: opening, pointing, typing and switching.
 
 pub(crate) mod client;
 
@@ -66,7 +66,7 @@ const SCROLL: &str = "(async () => { for (const one of document.querySelectorAll
 /// Finds texts with too little contrast.
 pub(crate) const CONTRAST: &str = include_str!("browser/contrast.js");
 
-/// For each chart: its kind, the number of lines it should have, and whether they are drawn.
+/// For each chart: its kind, the number of lines it should have, and whether these lines are drawn.
 const CHARTS: &str = "[...document.querySelectorAll('figure.chart')].filter((one) => !one.hidden).map((one) => \
     [one.dataset.chart, Number(one.dataset.series), Boolean(one.querySelector('svg path'))])";
 
@@ -119,7 +119,7 @@ fn the_script_formats_figures_like_the_rest_of_the_report() {
     let scratch = Scratch::new();
     let (file, report) = page(&run(), &scratch);
     let mut browser = open(&file, 1440, false);
-    // The folded table is filled after it opens, in a later event.
+    // The folded table is filled by a later event, after it was opened.
     browser.ask("document.querySelector('figure[data-chart=tax] details').open = true");
     browser.until("document.querySelector('figure[data-chart=tax] details tbody') !== null");
     let drawn = browser.ask(
@@ -172,7 +172,7 @@ fn a_gateway_is_switched_off_everywhere_at_once() {
         browser.ask("[...document.querySelectorAll('[data-gateway=envoy]')].every((row) => row.hidden)"),
         true
     );
-    // Another load shows other tables and the same gateways.
+    // At another load there are other tables, but the same gateways.
     browser.ask(
         "(() => { const load = document.getElementById('load'); load.value = 3; load.dispatchEvent(new \
      Event('change')); })()",
@@ -204,7 +204,7 @@ fn keys_and_mouse_show_values_with_units() {
     browser.until(&format!("{said}.startsWith({})", json!(HOSTILE)));
     browser.ask("document.activeElement.blur()");
     browser.ask(SCROLL);
-    // Points again until the tooltip shows, because a chart may be redrawn or moved meanwhile.
+    // Points again until the tooltip is shown, because a chart may be redrawn or moved meanwhile.
     let begun = Instant::now();
     let shows_value = "document.querySelector('figure[data-chart=curve] .tip')?.textContent.includes('µs')";
     while browser.ask(shows_value) != true {
@@ -312,7 +312,7 @@ fn tables_are_copied() {
              button.click(); await called('Copied'); const text = await navigator.clipboard.readText(); \
              button.click(); await called('{which}'); await rest(300); await called('{which}'); return text; }})()"
         );
-        // After a second click the label also returns to normal.
+        // After a second click, the label returns to normal too.
         browser.ask(&press).as_str().expect("text").to_owned()
     };
     let (csv, markdown) = (copied("Copy CSV"), copied("Copy Markdown"));

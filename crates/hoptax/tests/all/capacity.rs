@@ -22,7 +22,7 @@ warmup: 100ms
         let narrow = rate("low").zip(rate("high")).is_some_and(|(low, high)| high < 5.0 * low);
         narrow && rate("estimate") >= Some(60.0)
     };
-    // A busy machine can halve or scatter the results.
+    // On a busy machine, results can be half as large or scatter widely.
     let (scratch, output) = eventually(|| {
         let scratch = Scratch::new();
         let output = run(&scratch, plan, &["--accept-void"]);
@@ -54,10 +54,12 @@ warmup: 100ms
     for one in capacity {
         let rate =
             |end: &str| one["rate"][end].as_f64().unwrap_or_else(|| panic!("no {end}: {}", one["rate"]));
-        // One request in a hundred may be unanswered: 200/s ÷ 0.99. A few are answered after the end.
+        // The upper limit is 200/s ÷ 0.99, because one request in a hundred may be unanswered. The rest is for the few
+        // requests that are answered after the end.
         assert!(rate("low") <= 206.0, "{}", one["rate"]);
         assert!(rate("estimate") <= 215.0, "{}", one["rate"]);
-        // On a busy machine trials scatter by a half. Compared with the range of 1 : 32, this is still narrow.
+        // On a busy machine, results of trials can differ by a half. Compared with the range of 1 : 32, this is still
+        // narrow.
         assert!(is_narrow(one), "the interval is narrow: {}", one["rate"]);
         let mine = trials.iter().filter(|trial| trial["contender"] == one["gateway"]).count();
         assert_eq!(one["steps"].as_array().unwrap().len(), mine, "all its trials are reported");

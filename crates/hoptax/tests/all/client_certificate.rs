@@ -1,5 +1,5 @@
-//! Gateways in front of an upstream that requires a client certificate: each pack sends the certificate, in each TLS
-//! version, also for token reviews.
+//! Gateways in front of an upstream that requires a client certificate. Each pack must send the certificate in each
+//! TLS version, and also with token reviews.
 
 use crate::findings::two_ports;
 use crate::support::PATIENCE;
@@ -70,7 +70,7 @@ impl Drop for Gateway {
     }
 }
 
-/// Starts `pack` in front of `upstream`, with a client certificate if `shows`.
+/// Starts `pack` in front of `upstream`. The gateway has a client certificate if `shows` is true.
 fn start(
     pack: &str,
     features: &[Feature],
@@ -182,7 +182,8 @@ fn token_reviews_send_it_too_and_are_read() {
     }
 }
 
-/// Gateways that cannot be installed here: the rendered files must name the certificate where the product's manual says so.
+/// Gateways that cannot be installed here are checked by their rendered files, which must name the certificate where
+/// the product's manual says so.
 #[test]
 fn packs_from_documentation_name_the_certificate() {
     let packs = crate::world::packs();

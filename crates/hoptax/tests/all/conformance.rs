@@ -17,7 +17,7 @@ use std::time::Duration;
 /// Packs whose gateways the set-up installs. These are always checked.
 const INSTALLED: [&str; 3] = ["nginx", "haproxy", "envoy"];
 
-/// The differences in the format of a pack.
+/// The differences, in the YAML format of a pack.
 fn as_yaml(seen: &[Seen]) -> String {
     let differences = seen.iter().filter_map(|seen| Some((seen.case, seen.difference.as_ref()?)));
     differences.map(|(case, what)| format!("  - case: {case}\n    what: {what:?}\n    reason: …\n")).collect()

@@ -10,8 +10,8 @@ use std::process::{Child, Command, Stdio};
 
 const REQUESTS: u64 = 400;
 
-/// nginx on a Unix socket and on a port, in one process. It logs per request: address, HTTP version, connection number,
-/// number of the request on it.
+/// nginx on a Unix socket and on a port, in one process. For each request it logs the address, the HTTP version, the
+/// number of the connection, and the number of the request on this connection.
 pub(crate) struct Nginx {
     process: Child,
     scratch: Scratch,
@@ -21,7 +21,7 @@ pub(crate) struct Nginx {
 impl Nginx {
     pub(crate) fn start() -> Self {
         let scratch = Scratch::new();
-        // An address that nothing else on this machine listens on, so that the port stays free.
+        // Nothing else on this machine listens on this address, so the port stays free.
         let port = TcpListener::bind("127.86.75.30:0")
             .and_then(|listener| listener.local_addr())
             .expect("a port")
@@ -67,7 +67,7 @@ impl Nginx {
                 text.lines().map(|line| line.split(' ').map(str::to_owned).collect()).collect();
             (lines.len() as u64 >= requests && text.ends_with('\n')).then_some(lines)
         });
-        // nginx appends, so it continues at the beginning.
+        // nginx appends to the file, so it continues at the beginning of the emptied file.
         std::fs::File::create(&path).expect("emptied");
         lines
     }
@@ -75,7 +75,7 @@ impl Nginx {
 
 impl Drop for Nginx {
     fn drop(&mut self) {
-        // It may have exited already.
+        // The process may have exited already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -177,7 +177,8 @@ fn nginx_keeps_and_closes_connections_as_specified() {
         let connections = &record["connections"];
         assert_eq!(connections["reused"], REQUESTS - firsts, "{connections}");
         assert_eq!(connections["closed_by_peer"], 0, "it was configured to: {connections}");
-        // The side that closes first keeps the port in TIME_WAIT. This must be nginx, except for connections open at the end.
+        // The side that closes a connection first keeps the port in TIME_WAIT. That side must be nginx, except for
+        // connections that are open at the end.
         let after = time_wait(nginx.port);
         let (by_nginx, by_us) = (after.0.saturating_sub(before.0), after.1.saturating_sub(before.1));
         assert!(by_us <= 8, "{by_us} ports of ours are in TIME_WAIT, and {by_nginx} of nginx's");

@@ -1,6 +1,6 @@
 //! Runs the properties of all fuzz targets on the inputs in `fuzz/corpus/`: seeds, and inputs that once broke a parser.
 
-// A crate for the fuzzers, included as a module here.
+// This file belongs to a crate for the fuzzers. Here it is included as a module.
 #[allow(unreachable_pub)]
 #[path = "../../../../fuzz/src/lib.rs"]
 mod properties;
@@ -43,7 +43,7 @@ fn properties_hold_for_the_whole_corpus() {
             println!("{target}/{name}");
             let input = fs::read(directory.join(&name)).expect("a file");
             property(&input);
-            // Also tries prefixes, as a parser reads its input in parts.
+            // Prefixes are tried too, because a parser reads its input in parts.
             for cut in (0..input.len()).step_by(input.len().div_ceil(16).max(1)) {
                 property(&input[..cut]);
             }

@@ -121,7 +121,7 @@ fn the_page_of_the_command_line_is_up_to_date() {
     assert!(made == kept, "docs/reference/cli.md is not what `make docs` makes");
 }
 
-/// Tables that README and quick start quote must have the figures of the kept run that they link to.
+/// If README or the quick start quotes a table, its figures must be those of the kept run that the page links to.
 #[test]
 fn quoted_figures_are_those_of_the_kept_run() {
     let read = |page: &str| std::fs::read_to_string(root().join(page)).expect("a page");
@@ -135,7 +135,7 @@ fn quoted_figures_are_those_of_the_kept_run() {
         };
         let (before, quoted) = text.split_once("```text\nOpen loop, 1,000/s").expect("a table");
         let (table, after) = quoted.split_once("```").expect("its end");
-        // README shows a picture of the same run first.
+        // README first shows a picture of the same run.
         let kept =
             read(&record(if page == "README.md" { before } else { after }).expect("a link to the run"));
         let is_heading = |line: &&str| line.starts_with('#') || line.starts_with("<details>");
@@ -152,7 +152,7 @@ fn quoted_figures_are_those_of_the_kept_run() {
         let rows = table.lines().skip(3);
         let mut row_of = "";
         for row in rows.take_while(|row| !row.is_empty()) {
-            // Interval ends are in the next line, which begins with blanks.
+            // The ends of intervals are in the next line, which begins with blanks.
             row_of = row.split(' ').next().filter(|name| !name.is_empty()).unwrap_or(row_of);
             let theirs = kept.iter().find(|line| line.starts_with(&format!("| {row_of} |"))).expect("a row");
             let apart = |letter: char| !(letter.is_ascii_digit() || matches!(letter, '.' | ','));

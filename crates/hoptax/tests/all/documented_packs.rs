@@ -66,8 +66,8 @@ fn pack(name: &str) -> &'static Pack {
     packs.get(name).unwrap_or_else(|| panic!("no pack {name}"))
 }
 
-/// Renderings of the pack without features, with each, with several and with all compatible features, in both profiles,
-/// with and without a log.
+/// Renderings of the pack in both profiles, with and without a log: without features, with each feature, with several
+/// features, and with all compatible features.
 fn cases(name: &str) -> Vec<Case> {
     let pack = pack(name);
     let mut sets: Vec<Vec<Feature>> = vec![vec![]];
@@ -145,7 +145,7 @@ fn they_state_that_they_never_ran_here_and_support_both_drivers() {
     }
 }
 
-/// They must listen on loopback only, and write only into the run's directories.
+/// Gateways must listen on loopback only, and write only into the run's directories.
 #[test]
 fn they_listen_on_loopback_only() {
     for name in DOCUMENTED {
@@ -273,7 +273,7 @@ fn apisix_reads_its_standalone_file() {
         }
         for consumer in list(&file["consumers"]) {
             case.keys(consumer, &["username"], &["plugins"]);
-            // schema_def.lua: ^[a-zA-Z0-9_]+$ before 3.11, which also allows a hyphen.
+            // schema_def.lua: `^[a-zA-Z0-9_]+$` before version 3.11. Since then a hyphen is also allowed.
             let name = consumer["username"].as_str().expect("text");
             assert!(name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_'), "{name}");
             for (plugin, config) in consumer["plugins"].as_object().expect("its credentials") {
@@ -401,8 +401,8 @@ fn traefik_reads_its_static_and_dynamic_files() {
     }
 }
 
-/// KrakenD 2.9: its JSON Schema (`v2.9/krakend.json` and what it refers to): `version` is 3; an endpoint requires
-/// `endpoint` and `backend`, a backend `url_pattern`; nothing unknown is allowed.
+/// KrakenD 2.9: its JSON Schema (`v2.9/krakend.json` and the schemas that it refers to). `version` is 3. An endpoint
+/// requires `endpoint` and `backend`; a backend requires `url_pattern`. Unknown members are not allowed.
 #[test]
 fn krakend_accepts_its_file_by_its_schema() {
     for case in cases("krakend") {
@@ -464,7 +464,8 @@ fn krakend_accepts_its_file_by_its_schema() {
 }
 
 /// Tyk 5.8: `apidef/schema.json` requires `name`, `proxy` (with `target_url`) and `version_data` (with `not_versioned`
-/// and `versions`), of a `definition` `key` and `location`, and allows nothing unknown; `user/policy.go` for policies.
+/// and `versions`). A `definition` requires `key` and `location`. Unknown members are not allowed. The source for
+/// policies is `user/policy.go`.
 #[test]
 fn tyk_accepts_its_api_definition_by_its_schema() {
     for case in cases("tyk") {
@@ -517,8 +518,8 @@ fn tyk_accepts_its_api_definition_by_its_schema() {
     }
 }
 
-/// Ocelot 24: the public properties of `FileConfiguration`, `FileRoute` and the classes they hold, below
-/// `src/Configuration/File`; a route requires both path templates, a method and somewhere to go.
+/// Ocelot 24: the public properties of `FileConfiguration`, of `FileRoute` and of the classes in them, below
+/// `src/Configuration/File`. A route requires both path templates, a method and a destination.
 #[test]
 fn ocelot_reads_its_routes() {
     for case in cases("ocelot") {
@@ -565,8 +566,8 @@ fn ocelot_reads_its_routes() {
     }
 }
 
-/// YARP 2.2: the sections `Routes` (`ClusterId`, `Match` required) and `Clusters` (`Destinations`, each with an
-/// `Address`) of its configuration provider, and the keys of its built-in transforms.
+/// YARP 2.2: the keys of its configuration provider and of its built-in transforms. The section `Routes` requires
+/// `ClusterId` and `Match`; `Clusters` requires `Destinations`, each with an `Address`.
 #[test]
 fn yarp_reads_its_routes_and_clusters() {
     for case in cases("yarp") {
@@ -608,7 +609,8 @@ fn yarp_reads_its_routes_and_clusters() {
     }
 }
 
-/// Every member of `hoptax.json` must be a parameter of the record that the program parses, and vice versa.
+/// Every member of `hoptax.json` must be a parameter of the record that the program reads the file into, and vice
+/// versa.
 fn settings_fit_the_program(name: &str, case: &Case) {
     let pack = pack(name);
     let program = pack.template("Program.cs").expect("the program");
@@ -656,7 +658,7 @@ fn kubegateway_accepts_its_cluster() {
     }
 }
 
-/// Error message of an installed program about a text's syntax; `None`, with a noted skip, if it is not installed.
+/// The program's error message about the syntax of a text. `None`, with a noted skip, if the program is not installed.
 fn complaint(program: &str, arguments: &[&str], text: &str) -> Option<String> {
     let child = Command::new(program)
         .args(arguments)
@@ -679,7 +681,7 @@ fn scripts_have_valid_syntax() {
     for name in DOCUMENTED {
         for case in cases(name) {
             for file in case.rendered.files.iter().filter(|file| file.name.ends_with(".sh")) {
-                // Most cases have the same script.
+                // Each script is checked once, because most cases have the same script.
                 if looked_at.insert(file.text.clone()) {
                     assert_eq!(complaint("sh", &["-n"], &file.text), None, "{}\n{}", case.what, file.text);
                 }
@@ -694,7 +696,8 @@ fn scripts_have_valid_syntax() {
 /// Pipy's language has JavaScript's syntax, so Node.js can check it.
 #[test]
 fn pipys_script_is_javascript() {
-    // Node.js starts slowly, so only the bare pack, all features, and each feature are checked once.
+    // Node.js starts slowly, so only these cases are checked, once each: the bare pack, all features, and each
+    // feature.
     for case in cases("pipy").iter().filter(|case| case.upstreams == 2 && case.what.ends_with("log: true")) {
         let script = case.text("main.js");
         assert_eq!(complaint("node", &["--check", "-"], script), None, "{}\n{script}", case.what);

@@ -31,7 +31,7 @@ pub(crate) fn server_config(made: &Credentials) -> Arc<rustls::ServerConfig> {
     Arc::new(builder.with_single_cert(chain, key).expect("they fit"))
 }
 
-/// A request, as it differs from what the features require of every request.
+/// A request, described by its differences from the request that the features require.
 #[derive(Clone, Copy)]
 pub(crate) struct Request<'a> {
     pub(crate) method: &'a str,
@@ -77,7 +77,7 @@ pub(crate) fn ask(
     exchange(Some(request.from), address, tls, &(head + "\r\n"))
 }
 
-/// Replaces a template for several consumers by the line of one consumer.
+/// If `value` is a template for several consumers, returns the line of one consumer instead.
 fn expanded(value: &str, change: &Change, consumer: usize) -> String {
     let file = value.strip_prefix("{{line ").and_then(|rest| rest.strip_suffix("}}"));
     let line = |file: &str| change.files[file].lines().nth(consumer).expect("as many consumers").to_owned();

@@ -52,7 +52,8 @@ const NGINX_ROUTES: [(&str, &str); 2] = [
     ),
 ];
 
-/// Copies a pack under another name that offers routes, with these changes to its template if it does not offer them itself.
+/// Copies a pack under another name, so that the copy offers routes. If the pack does not offer routes itself, the
+/// changes are applied to the copy's template.
 fn pack_with_routes(packs: &Path, pack: &str, template: &str, changes: &[(&str, &str)]) -> String {
     let (from, name) =
         (Path::new(env!("CARGO_MANIFEST_DIR")).join("../../gateways").join(pack), format!("{pack}-routed"));
@@ -139,9 +140,9 @@ events:
         if who == "direct" {
             assert_eq!(names, ["restart-upstream"]);
         } else {
-            // HAProxy ignores a reload during another reload, so it gets only the one for its new route.
+            // HAProxy ignores a reload during another reload, so its only reload is the one for the new route.
             assert_eq!(names, if who == haproxy { &EVENTS[1..] } else { &EVENTS[..] });
-            // The route is new: it was refused at first, and requested until it answered.
+            // The route is really new: it was refused at first, and requested until it answered.
             let new_route = &events[events.len() - 3]["new_route"];
             assert!(new_route["after_ns"].as_u64().is_some_and(|after| after > 0), "{who}: {events:?}");
         }
@@ -209,7 +210,7 @@ events:
     let trials = trials(&run_directory(&scratch));
     let via = trials.iter().find(|trial| trial["contender"] == name.as_str()).expect("a trial");
     let events = via["events"].as_array().expect("events");
-    // nginx refuses the configuration and keeps the old one.
+    // nginx rejects the new configuration and keeps the old one.
     assert!(
         events[0]["failed"].as_str().is_some_and(|why| why.contains("did not answer")),
         "{events:?}\n{said}"

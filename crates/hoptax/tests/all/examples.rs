@@ -1,4 +1,4 @@
-//! Plans with every option of requests and connections, in real runs; and the example plans in `plans/`.
+//! Plans with every option of requests and connections, in real runs. Also the example plans in `plans/`.
 
 use crate::run::{repeat_if_stalled, report, run_directory, run_without_stall, text, trials};
 use crate::support::{Json, Scratch, hoptax, skip};
@@ -28,7 +28,7 @@ warmup: 100ms
         let counts = &trial["load_record"]["counts"];
         let count = |name: &str| counts[name].as_u64().unwrap();
         if trial["load"] == 0 {
-            // 60 in the first stage and 200 in the second.
+            // 60 requests in the first stage and 200 in the second.
             assert!(count("scheduled").abs_diff(260) <= 1, "{counts}");
         } else {
             let ledger = &trial["ledger"];
@@ -46,7 +46,7 @@ warmup: 100ms
     for case in report["cases"].as_array().unwrap() {
         let [read, write] = case["targets"].as_array().unwrap().as_slice() else { panic!("two: {case}") };
         let of = |target: &Json| target["scheduled"].as_u64().unwrap() as f64;
-        // Targets are drawn at random: within five standard deviations.
+        // Targets are drawn at random, so the counts may be off by up to five standard deviations.
         let drawn = of(read) + of(write);
         let error = (of(read) / drawn - 0.75).abs();
         assert!(drawn > 0.0 && error < 5.0 * (0.75 * 0.25 / drawn).sqrt(), "{case}");
@@ -85,12 +85,13 @@ fn every_example_plan_runs() {
             command.args(["--set", set]);
         }
         let text_of_plan = std::fs::read_to_string(&path).expect("readable");
-        // Budgets also contain `loop:`; load points begin with it.
+        // Budgets contain `loop:` too, but only load points begin with it.
         let is_point = |line: &&str| line.starts_with("  - { loop: ") || line.starts_with("  - loop: ");
         for point in 0..text_of_plan.lines().filter(is_point).count() {
-            // A number of requests, not a duration: on a stalled machine a short trial may have no response.
+            // Limits the number of requests and not the duration, because on a stalled machine a short trial may have
+            // no response.
             let short = match point {
-                // Stages define their own duration.
+                // The stages define the duration.
                 0 if text_of_plan.contains("ramp to") => {
                     vec!["rate=[200/s for 200ms, ramp to 600/s over 200ms]"]
                 }
@@ -106,11 +107,11 @@ fn every_example_plan_runs() {
             command.args(["--set", &format!("events.{event}.at={}ms", 20 * (event + 1))]);
         }
         if text_of_plan.contains("15000") {
-            // As many connections as every gateway and hop can hold next to other tests.
+            // This many connections are possible through every gateway and hop, even while other tests run.
             command.args(["--set", "load.0.connections=200"]);
         }
         if path.ends_with("istio-sidecar.yaml") {
-            // One point of each of its sweeps.
+            // Only one point of each sweep in this plan.
             command.args(["--set", "load.0.connections=8", "--set", "load.1.connections=8"]);
         }
         let name = path.display();

@@ -134,7 +134,7 @@ fn envoy_accepts_only_valid_tokens() {
                 envoy.asked().text().to_ascii_lowercase().contains("authorization: bearer"),
                 "{algorithm}: it is passed on"
             );
-            // Another consumer's claims with the same signature.
+            // The claims of another consumer, with the same signature.
             let (head, rest) = token.split_once('.').expect("three parts");
             let forged = format!("{head}.e30.{}", rest.split_once('.').expect("three parts").1);
             assert_eq!(envoy.bare("/", &[("authorization", &forged)]).status, 401, "{algorithm}");

@@ -49,7 +49,7 @@ fn is_built(pack: &str) -> bool {
     binary::find(packs.get(pack).expect("a pack")).is_some()
 }
 
-/// Whether it must be skipped; notes the skip.
+/// Whether tests of `pack` must be skipped. If so, notes the skip.
 fn must_skip(pack: &str) -> bool {
     let left_out = !is_built(pack);
     if left_out {
@@ -81,12 +81,13 @@ fn prove_every_feature(pack: &str) {
         }
         gateway.listens_on_loopback_alone();
     }
-    // Upstream TLS is proved in `client_certificate.rs`.
+    // A test in `client_certificate.rs` proves upstream TLS.
     let here = offered.into_iter().filter(|name| name != "upstream-tls").collect();
     assert_eq!(proved, here, "{pack}: every feature has its proof");
 }
 
-/// In both profiles: answers pass unchanged, nothing is cached, it listens on loopback only, and nothing remains.
+/// Checks in both profiles that a gateway passes answers unchanged, caches nothing, listens on loopback only, and
+/// stops completely.
 fn assert_bare_route_works(pack: &str) {
     for (profile, access_log) in [(Profile::Stock, AccessLog::File), (Profile::Equalised, AccessLog::Off)] {
         let gateway = Extra::start(pack, &[], 1, profile, access_log);
@@ -173,7 +174,8 @@ fn spring_cloud_gateway_has_its_features() {
     }
 }
 
-/// The script `gateways-extra.sh` must build what packs declare: it reads `gateway.yaml` with little more than `sed`.
+/// `gateways-extra.sh` reads `gateway.yaml` with little more than `sed`. It must still find everything that packs
+/// declare about their build.
 #[test]
 fn the_script_knows_every_pack_that_is_built() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/gateways-extra.sh");
@@ -192,8 +194,8 @@ fn the_script_knows_every_pack_that_is_built() {
     assert!(expected.len() >= 2, "{expected:?}");
 }
 
-/// Runs the script on a generated pack: it builds once, rebuilds if the project changed, and continues if something is
-/// missing or fails. where something is missing or fails.
+/// Runs the script on generated packs. It builds a pack once, builds it again if the project changed, and continues
+/// with the next pack if something is missing or a build fails.
 #[test]
 fn the_script_rebuilds_changes_and_continues_after_failures() {
     let scratch = Scratch::new();

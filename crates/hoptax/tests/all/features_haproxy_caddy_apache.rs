@@ -51,7 +51,7 @@ impl RunningGateway {
         Self::start_before(pack, profile, features, None)
     }
 
-    /// As [`start`](Self::start); TLS upstreams show a certificate of `stranger` if given.
+    /// As [`start`](Self::start). If `stranger` is given, TLS upstreams show its certificate.
     fn start_before(
         pack: &str,
         profile: Profile,
@@ -84,7 +84,7 @@ impl RunningGateway {
         answer.unwrap_or_else(|error| panic!("{}: {error:#}", self.what))
     }
 
-    /// Sends a request over other TLS settings than required, or without TLS. `None` if there is no response.
+    /// Sends a request with other TLS settings than required, or without TLS. `None` if there is no response.
     fn ask_over(&self, tls: Option<&TlsSpec>) -> Option<u16> {
         ask(self.address(), &self.change, tls, &GET).ok().map(|answer| answer.status)
     }
@@ -255,7 +255,8 @@ fn prove(pack: &str, profile: Profile, feature: &str) {
                     gateway_under_test.lets_in(&GET).text().to_ascii_lowercase().starts_with("instance one\n")
                 })
                 .count();
-            // One worker alternates exactly. In the stock profile there are several workers.
+            // A single worker alternates exactly between the upstreams. In the stock profile there are several
+            // workers.
             let expected = if profile == Profile::Equalised { 4..=4 } else { 1..=7 };
             assert!(expected.contains(&ones), "{pack}: {ones} of 8");
         }
@@ -332,7 +333,7 @@ fn prove_together(pack: &str) {
     let packs = packs();
     let offered = &packs.get(pack).expect("a pack").manifest().features;
     let mut features: Vec<Feature> = Vec::new();
-    // With one consumer: with several, each header would draw its own consumer.
+    // The feature `consumers` is left out, because each header would then draw its own consumer.
     for feature in offered.iter().filter(|name| *name != "consumers").map(|name| Feature::with_defaults(name))
     {
         let feature = feature.expect("a feature");
@@ -389,7 +390,7 @@ fn verify_bare(pack: &str) {
                 &Change::default(),
                 Duration::from_secs(20),
             );
-            // Apache, as shipped, refuses an encoded slash.
+            // As shipped, Apache refuses an encoded slash.
             let refused = pack == "apache" && profile == Profile::Stock && target.path.contains("%2F");
             assert_eq!(verified.is_err(), refused, "{pack} {profile:?} {}: {verified:?}", target.path);
         }

@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 
 const PROFILES: [Profile; 2] = [Profile::Stock, Profile::Equalised];
 
-/// Calls `prove` for each of the two packs that offers all of `features`, in both profiles, with one upstream.
+/// Calls `prove` for each of the two packs that offers all of `features`, in both profiles and with one upstream.
 fn with_each(features: &[Feature], prove: impl Fn(&Started, &Origin)) {
     let packs = crate::world::packs();
     let offers = |pack: &str| {
@@ -113,7 +113,7 @@ fn a_high_limit_never_applies_and_a_low_one_does() {
         assert!(started.ask("/").statuses_of(500).iter().all(|status| *status == 200), "{}", started.what);
     });
     with_each(&[Feature::RateLimit { per_second: 5 }], |started, origin| {
-        // One of these must exceed the limit, unless they take 100 s.
+        // One of these requests must exceed the limit, unless all of them together take 100 s.
         let statuses = started.ask("/").statuses_of(500);
         let count = |status| statuses.iter().filter(|one| **one == status).count();
         assert_eq!(statuses[0], 200, "{}", started.what);
@@ -134,7 +134,8 @@ fn an_access_log_has_a_line_for_each_request() {
         }
         let directory = std::fs::read_dir(started.run.path().join("logs")).expect("logs");
         let log = directory.flatten().next().expect("one").path().join("access.log");
-        // nginx writes the line before it closes the connection, and the client has read until that.
+        // nginx writes the log line before it closes the connection, and the client has read until the connection was
+        // closed.
         let lines = std::fs::read_to_string(log).expect("a log");
         assert_eq!(lines.matches("/logged").count(), 3, "{}: {lines}", started.what);
     });
@@ -145,7 +146,7 @@ fn tls_uses_one_version_and_one_cipher() {
     with_each(&[Feature::Tls], |started, _| {
         let asked = started.ask("/");
         assert_eq!(asked.send().status, 200, "{}: the certificate verifies", started.what);
-        // Regardless of what the client offers.
+        // The version and the cipher are the same even if the client offers others.
         let mut all = asked.clone();
         let spec = all.tls.as_mut().expect("TLS");
         (spec.versions, spec.cipher_suites) = (vec![TlsVersion::Tls12, TlsVersion::Tls13], vec![]);
@@ -181,7 +182,7 @@ fn client_certificates_are_required() {
     });
 }
 
-/// The upstream with TLS is another gateway: of the same run, or of another run with an unknown authority.
+/// The upstream with TLS is another gateway. It belongs to the same run, or to another run whose authority is unknown.
 #[test]
 fn the_upstreams_certificate_is_verified() {
     if is_missing("nginx") {
@@ -381,7 +382,7 @@ fn tokens_are_reviewed_by_the_upstream_once_or_each_time() {
             let expected = if cache_s == 0 { 5 } else { 1 };
             assert_eq!((seen.len(), reviews.len()), (5, expected), "{}", started.what);
             let review = &reviews[0];
-            // nginx sees only the status of a review and sends no body; the Lua code reads the answer.
+            // Plain nginx sends no body with a review and sees only the status, whereas the Lua code reads the answer.
             if started.what.starts_with("nginx-lua") {
                 assert_eq!(
                     (review.method.as_str(), review.header("content-type")),

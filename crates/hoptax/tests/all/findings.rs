@@ -1,4 +1,5 @@
-//! Planted faults, one per gateway, must be found in real runs; and `hoptax findings` explains them.
+//! Faults are planted in real runs, one per gateway, and must be found. Also tests `hoptax findings`, which explains
+//! them.
 
 use crate::run::{report, run, run_directory, text};
 use crate::support::proxy::{Misbehaviour, Proxy};
@@ -21,8 +22,8 @@ const PLANTED: [&str; 10] = [
     "upstream-not-reused",
 ];
 
-/// Two consecutive ports on which nothing listens. They are below the kernel's ephemeral ports: after a test that opens
-/// thousands of connections, many of those are in use for a minute.
+/// Two consecutive ports on which nothing listens. They are below the kernel's ephemeral ports, because many of those
+/// remain in use for a minute after a test that opens thousands of connections.
 pub(crate) fn two_ports() -> [SocketAddr; 2] {
     static TAKEN: AtomicU16 = AtomicU16::new(0);
     for _ in 0..1000 {
@@ -36,7 +37,7 @@ pub(crate) fn two_ports() -> [SocketAddr; 2] {
     panic!("no two ports in a row are free");
 }
 
-/// The planted codes that the report has for a gateway.
+/// The planted findings that the report has for a gateway.
 fn found(report: &Json, gateway: &str) -> BTreeSet<String> {
     let cases = report["cases"].as_array().expect("cases");
     let codes = cases.iter().filter(|case| case["gateway"] == gateway).flat_map(|case| {
@@ -114,8 +115,8 @@ warmup: 100ms
     assert_eq!(unpinned.filter(|finding| finding["code"] == "unpinned-version").count(), plants.len());
 }
 
-/// A gateway that leaks memory is found, in the process that the plan names. This is the test's own process, in which
-/// other tests allocate and free memory at the same time. The test is repeated if they hide the leak.
+/// A memory leak of a gateway is found in the process that the plan names. Here this is the test's own process, in
+/// which other tests allocate and free memory at the same time. If they hide the leak, the test is repeated.
 #[test]
 fn a_leak_is_found() {
     let seen = (0..3).map(|_| run_with_a_leak()).find(|(codes, _)| codes.contains("memory-growing"));

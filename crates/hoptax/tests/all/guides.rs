@@ -77,7 +77,7 @@ fn follow(page: &Path) -> usize {
             Step::Type(block) => {
                 for line in block.lines().filter(|line| !line.is_empty()) {
                     let output = run_line(line, scratch.path());
-                    // 4: a run this short may be void.
+                    // Exit code 4 is allowed: a run this short may be void.
                     let may_be_void = line.starts_with("hoptax run ") || line.starts_with("hoptax compare ");
                     let is_expected =
                         output.status.success() || may_be_void && output.status.code() == Some(4);

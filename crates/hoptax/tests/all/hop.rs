@@ -182,7 +182,7 @@ fn l7_serves_old_clients() {
     let keep_alive = "connection: keep-alive\r\n";
     let response = client.send(old("/bytes?10", keep_alive)).response();
     assert!(response.head.contains(keep_alive), "{}", response.head);
-    // HTTP/1.0 clients get no chunks and no interim responses.
+    // A client with HTTP/1.0 receives no chunks and no interim responses.
     let response = client.send(old("/hints", keep_alive)).response();
     assert_eq!((response.interim, response.body), (0, b"ok".to_vec()));
     let response = client.send(old("/chunked?5000", keep_alive)).response();
@@ -214,7 +214,7 @@ fn l7_retries_requests_lost_on_a_stale_connection() {
     let origin = Origin::start();
     let (_hop, address) = Server::hop("l7", origin.address, &[]);
     let mut client = Client::connect(address);
-    // The origin answers one request per connection, and closes it when the second arrives.
+    // The origin answers one request per connection, and closes the connection when the second request arrives.
     for count in 1..=5 {
         assert_eq!(client.send(get("/once")).response().body, b"once", "request {count}");
     }
@@ -303,7 +303,7 @@ fn upstreams_take_turns() {
     for kind in KINDS {
         let (_hop, address) = Server::hop(kind, origins[0].address, &["--upstream", &second]);
         let before: Vec<usize> = origins.iter().map(|origin| origin.heads().len()).collect();
-        // By connection for l4, by request for l7.
+        // `hop-l4` alternates by connection, `hop-l7` by request.
         let mut clients: Vec<Client> = (0..4).map(|_| Client::connect(address)).collect();
         for client in &mut clients {
             (0..2).for_each(|_| assert_eq!(client.send(get("/bytes?1")).response().status, 200));
@@ -336,7 +336,7 @@ fn disconnecting_clients_leave_no_connections() {
     let addresses = [upstream.instance(0), servers[0].1, servers[1].1];
     for address in addresses {
         for cut in 0..script.len() {
-            // Closed with unread responses, so that most of these end in a reset.
+            // Disconnects with unread responses, so that most of these connections end in a reset.
             Client::connect(address).send(&script[..cut]);
         }
         let mut client = Client::connect(address);
@@ -352,7 +352,7 @@ fn disconnecting_clients_leave_no_connections() {
 
 #[test]
 fn l7_reconnects_to_a_restarted_upstream() {
-    // A port that the kernel does not assign to others meanwhile.
+    // The kernel does not assign this port to anything else meanwhile.
     let port = two_ports()[0].port().to_string();
     let upstream = Server::start(&["upstream", "--port", &port]);
     let (_hop, address) = Server::hop("l7", upstream.instance(0), &[]);

@@ -1,5 +1,5 @@
-//! Delays of `hop-l7`: every delayed message is late by the delay, nothing is lost or reordered, and other messages are
-//! not delayed.
+//! Delays of `hop-l7`: every delayed message is late by the delay, other messages are not delayed, and no message is
+//! lost or reordered.
 
 use crate::origin::Origin;
 use crate::support::{PATIENCE, Scratch, hoptax, wait_until};
@@ -78,7 +78,7 @@ fn a_client_that_disconnects_during_a_delay_frees_everything() {
     assert_eq!(hop.stop(), Some(0));
 }
 
-/// With a delay longer than any test, delayed requests are those without an answer.
+/// The delay is longer than any test, so the delayed requests are the ones without an answer.
 #[test]
 fn only_the_given_share_is_delayed() {
     const REQUESTS: usize = 40;

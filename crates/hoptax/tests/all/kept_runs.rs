@@ -38,7 +38,7 @@ fn kept(path: &Path) -> Option<String> {
     Some(text)
 }
 
-/// Output of a command. Of a page, only the data that its script draws.
+/// Output of a command. If it is a page, only the data that its script draws.
 fn printed(arguments: &[&str], directories: &[&Path]) -> String {
     let output = hoptax()
         .arg(arguments[0])

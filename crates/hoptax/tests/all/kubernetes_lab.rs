@@ -1,5 +1,5 @@
-//! `scripts/kubernetes-lab.sh run` with fake etcd and kube-apiserver programs: what it creates and prints, and that
-//! nothing of it remains after any kind of end.
+//! Runs `scripts/kubernetes-lab.sh run` with fake etcd and kube-apiserver programs. Checks what the script creates and
+//! prints, and that nothing of it remains, however it ends.
 
 use crate::findings::two_ports;
 use crate::support::{PATIENCE, Scratch, skip, wait_until};
@@ -90,8 +90,8 @@ impl Lab {
     }
 }
 
-/// For a plan that names files of the lab: a directory with similar files, and the plan as `plans/plan.yaml`. `None`
-/// for any other plan.
+/// For a plan that names files of the lab, creates a directory with similar files and with the plan as
+/// `plans/plan.yaml`. `None` for any other plan.
 pub(crate) fn fake_lab_for(plan: &Path) -> Option<Scratch> {
     let text = fs::read_to_string(plan).expect("readable");
     if !text.contains("../.kubernetes-lab/") {

@@ -1,4 +1,4 @@
-//! The guard: no matter how a process ends, nothing keeps running.
+//! Tests of the guard: no process keeps running, no matter how hoptax, the guard or its command ends.
 
 use crate::support::{PATIENCE, hoptax};
 use crate::world::{Running, exe, http_upstream, is_missing, running_plan};
@@ -119,7 +119,7 @@ fn a_command_that_cannot_be_started_is_reported() {
     let mut guard = hoptax();
     guard.args(["guard", "--", "/nowhere/at-all"]).stdin(Stdio::piped()).stderr(Stdio::piped());
     let mut guard = guard.spawn().expect("the guard itself starts");
-    // Kept open until the guard exits, because closing its standard input would stop it too.
+    // Kept open until the guard exits, because the guard would also stop if its standard input were closed.
     let lifeline = guard.stdin.take();
     let output = guard.wait_with_output().expect("ours");
     drop(lifeline);

@@ -1,4 +1,4 @@
-//! Layers: which crate may use which, and no cycles between modules or files of a crate.
+//! Layers: which crate may use which other crates. Modules and files of a crate must not use each other in cycles.
 
 mod graph;
 

@@ -76,7 +76,7 @@ fn a_pack_that_runs_more_workers_is_found() {
     if is_missing("nginx") {
         return;
     }
-    // Three more workers, so that it uses several CPUs even on a busy machine.
+    // Adds three workers, so that the gateway uses several CPUs even on a busy machine.
     let more = [("worker_processes {{ workers }}", "worker_processes {{ workers + 3 }}")];
     let (code, report) = eventually(|| conclusive(&more));
     assert_reported(code, &report, &["workers"]);
@@ -89,7 +89,7 @@ fn conclusive(plants: &[(&str, &str)]) -> Result<(Option<i32>, Json), String> {
     if workers["verdict"] != "not looked at" {
         return Ok((code, report));
     }
-    // It may be inconclusive only without full load or without idle CPUs.
+    // The check may be inconclusive only if the gateway was not under full load, or if no CPU was idle.
     let (used, idle) = (cpus(workers, " CPUs used"), cpus(workers, " left idle"));
     assert!(used <= 1.25 && (used < 0.8 || idle < 0.2), "{workers}");
     Err(workers.to_string())
@@ -107,7 +107,7 @@ fn cpus(check: &Json, words: &str) -> f64 {
     number.unwrap_or_else(|| panic!("no number before `{words}`: {evidence}"))
 }
 
-/// Gateways with many threads, limited to as many CPUs as the plan has workers.
+/// Gateways with many threads must be limited to as many CPUs as the plan has workers.
 #[test]
 fn gateways_with_a_thread_per_connection_are_limited_to_cpus() {
     for pack in ["varnish", "apache"] {
@@ -115,7 +115,7 @@ fn gateways_with_a_thread_per_connection_are_limited_to_cpus() {
     }
 }
 
-/// Three independent faults in one pack.
+/// A pack with three independent faults.
 #[test]
 fn a_pack_without_a_pool_that_always_logs_and_closes_clients_connections_is_found() {
     let always =

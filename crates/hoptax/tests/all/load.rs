@@ -13,7 +13,7 @@ pub(crate) struct KilledOnDrop(pub(crate) Child);
 
 impl Drop for KilledOnDrop {
     fn drop(&mut self) {
-        // It may have exited already.
+        // The process may have exited already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -355,7 +355,7 @@ fn one_process_holds_fifteen_thousand_connections() {
     assert!(connections > 1000, "a hard limit of {limit:?} descriptors is too low to test anything");
     let upstream = Upstream::start(&["--body", "64B"]);
     let requests = 3 * connections;
-    // A busy machine may connect slowly, and the timeout limits that too.
+    // On a busy machine connecting may be slow, and the timeout also limits the time to connect.
     let patience = ["--timeout", "60s"];
     let (count, total) = (connections.to_string(), requests.to_string());
     let case = case(&[&[upstream.url().as_str(), "-c", &count, "-n", &total], &patience[..]].concat());
@@ -363,7 +363,7 @@ fn one_process_holds_fifteen_thousand_connections() {
     assert_eq!(case["counts"]["completed"], requests);
     assert_eq!(case["connections"]["opened"], 0, "no connection was reopened");
     assert_eq!(upstream.requests(), requests);
-    // 2 KiB per connection, plus histograms, buffers and the program.
+    // 2 KiB per connection, plus memory for histograms, buffers and the program.
     let memory = case["memory"]["generator_rss_bytes_max"].as_u64().expect("a number");
     assert!(memory < connections * 2048 + (24 << 20), "{memory} bytes");
 }

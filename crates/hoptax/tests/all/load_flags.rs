@@ -179,7 +179,7 @@ fn a_second_signal_ends_it_at_once_without_a_report() {
     let mut process = KilledOnDrop(command.spawn().expect("starts"));
     wait_until("requests arrive", PATIENCE, || upstream.requests() > 100);
     let pid = Pid::from_child(&process.0);
-    // While stopped, the process cannot act between the two signals, however busy the machine is.
+    // The process is stopped meanwhile, so it cannot act between the two signals, even on a busy machine.
     for signal in [Signal::STOP, Signal::INT, Signal::TERM, Signal::CONT] {
         kill_process(pid, signal).expect("it runs");
     }

@@ -1,4 +1,5 @@
-//! The live view of `hoptax load`: shown on a terminal while the load runs, and gone after any kind of end.
+//! The live view of `hoptax load`. It is shown on a terminal while the load runs, and is gone afterwards, however the
+//! load ends.
 
 use crate::load::Upstream;
 use crate::support::terminal::{ENTERED, LEFT, Terminal};

@@ -1,5 +1,5 @@
-//! METHODOLOGY.md, BIAS.md and docs/concepts/simulations.md state the constants of the code. Each row pairs a constant,
-//! as it is written in the source, with the page's words for it, so that neither changes alone.
+//! METHODOLOGY.md, BIAS.md and docs/concepts/simulations.md state constants of the code. Each row pairs a constant, as
+//! it is written in the source, with the words on the page, so that neither can change alone.
 
 use std::fs::read_to_string;
 use std::path::Path;
@@ -8,7 +8,7 @@ const METHODOLOGY: &str = "METHODOLOGY.md";
 const BIAS: &str = "BIAS.md";
 const SIMULATIONS: &str = "docs/concepts/simulations.md";
 
-/// Source below `crates/`, the end of the constant's line, the page, the page's words.
+/// Each row: a source file below `crates/`, the constant at the end of its line, the page, and the words on the page.
 const STATED: &[(&str, &str, &str, &str)] = &[
     // Recording.
     (

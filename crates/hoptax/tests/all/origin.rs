@@ -33,7 +33,7 @@ impl Origin {
                 }
                 accepting.connections.fetch_add(1, Ordering::SeqCst);
                 let shared = Arc::clone(&accepting);
-                // A peer that disconnects ends its thread.
+                // If a peer disconnects, its thread ends.
                 std::thread::spawn(move || serve(stream, &shared).ok());
             }
         });
@@ -137,7 +137,7 @@ fn answer(
             stream.write_all(b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n")?;
             stream.write_all(&counted(b"ok", ""))?;
         }
-        // Like a server that closes an idle connection just when the next request arrives.
+        // Behaves like a server that closes an idle connection just when the next request arrives.
         "/once" if served > 1 => return Ok(false),
         "/once" => stream.write_all(&counted(b"once", ""))?,
         "/cut" => {

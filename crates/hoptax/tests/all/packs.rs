@@ -45,7 +45,8 @@ fn answers_through_real_upstreams(pack: &str) {
         let what = format!("{pack} {profile:?} {access_log:?}");
         let answers: Vec<_> = (0..4).map(|_| get(service.0.addresses()[0], "/some/path")).collect();
         assert!(answers.iter().all(|answer| answer.status == 200), "{what}: {answers:?}");
-        // With several workers each takes turns by itself, and the stock profile may have several.
+        // The order is exact only with one worker, because each worker takes turns by itself. The stock profile may
+        // have several workers.
         if (profile, workers) == (Profile::Equalised, 1) {
             let ones = answers.iter().filter(|answer| answer.body == "one").count();
             assert_eq!(ones, 2, "{what}: in turn: {answers:?}");
@@ -183,9 +184,10 @@ fn pack_of(files: &[(&str, &str)]) -> tempfile::TempDir {
     packs
 }
 
-/// Start timeout for tests in which the event is expected.
+/// Start timeout for gateways that are expected to fail before it expires.
 const AMPLE: &str = "60s";
-/// Start timeouts for gateways that never become ready, tried in turn: a busy machine may need longer to start the process.
+/// Start timeouts for gateways that never become ready. They are tried in turn, because a busy machine may need longer
+/// to start the process.
 const IN_VAIN: [&str; 3] = ["300ms", "3s", "30s"];
 
 /// A pack with a shell script as gateway, which must be ready within `timeout`.
@@ -367,7 +369,8 @@ fn gateways_are_listed_for_people_and_for_programs() {
     for row in rows.as_array().expect("a list") {
         let name = row["name"].as_str().expect("a name");
         assert!(row["features"].is_array(), "{row}");
-        // A pack that never ran here is written from documentation and offers a container image instead of an installation.
+        // A pack that never ran here was written from documentation. It offers a container image instead of an
+        // installation.
         if row["last_run_for_real"].is_null() {
             assert!(row["docker_image"].is_string(), "{row}");
             continue;
@@ -390,8 +393,8 @@ fn gateways_are_listed_for_people_and_for_programs() {
     }
 }
 
-/// All faults of a pack, as a run reports them: faults in its files before anything starts, and failures of its gateway
-/// with the log line and the file.
+/// A run reports all faults of a pack. Faults in its files are reported before anything starts, failures of its
+/// gateway with the log line and the file.
 #[test]
 fn a_run_reports_bad_packs_with_file_and_line() {
     let manifest = "name: wrong\nsummary: a script\nbinary: sh\n\
@@ -400,7 +403,7 @@ fn a_run_reports_bad_packs_with_file_and_line() {
                     start: [\"{{ binary }}\", \"{{ dir }}/script\"]\n\
                     ready: { path: /, port: admin, timeout: 3s }\n\
                     access_log: stdout\n";
-    // Listens only on the admin port and is ready there.
+    // The script listens on the admin port only, and is ready there.
     let elsewhere = format!("exec {} upstream --port {{{{ admin_port }}}}\n", exe().display());
     let patient = manifest.replace("timeout: 3s", "timeout: 60s");
     let long_wait = manifest.replace("timeout: 3s", "timeout: 6s");
@@ -462,7 +465,7 @@ fn a_run_reports_bad_packs_with_file_and_line() {
         let path = packs.path().to_str().expect("text");
         let output = crate::run::run(&scratch, plan, &["--packs", path]);
         let reported = [output.stdout, output.stderr].map(|bytes| crate::run::text(&bytes)).concat();
-        // The report wraps lines at blanks, never within a path.
+        // The report wraps lines at blanks, but never within a path.
         let in_one_line = reported.split_whitespace().collect::<Vec<_>>().join(" ");
         assert_eq!(output.status.code(), Some(code), "{what}: {reported}");
         for words in expected {

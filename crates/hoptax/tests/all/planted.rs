@@ -1,5 +1,5 @@
-//! More planted faults, found in real runs: those of published tests (cases A to E), and faults of the machine and its
-//! clocks. Also the list of where each finding is planted.
+//! More planted faults that must be found in real runs: faults of published tests (cases A to E), and faults of the
+//! machine and its clocks. Also lists where each finding is planted.
 
 use crate::findings::two_ports;
 use crate::run::{report, run, run_directory, text, trials};
@@ -98,8 +98,8 @@ fn case_c_twice_the_requests_at_the_upstream() {
     assert_eq!(finding(&report, "amplification", "direct"), None);
 }
 
-/// Case D: more connections than a gateway accepts, and requests that time out. Its percentiles then cover only the
-/// survivors. (Another test uses 15,000 connections through real gateways.)
+/// Case D: more connections than a gateway accepts, and requests that time out. The percentiles then cover only the
+/// requests that were answered. (Another test uses 15,000 connections through real gateways.)
 #[test]
 fn case_d_connections_that_wait_and_time_out() {
     let gateways = [
@@ -118,7 +118,7 @@ fn case_d_connections_that_wait_and_time_out() {
     assert_eq!(finding(&report, "connections-short", "direct"), None);
 }
 
-/// Case E: a rate that two connections can carry direct but not through the gateway.
+/// Case E: a rate that two connections reach without the gateway, but not through it.
 #[test]
 fn case_e_a_rate_that_is_not_reached() {
     let slow = Planted { inbound: 20 * MS, outbound: Duration::ZERO, every: 1, spin: false };
@@ -150,14 +150,14 @@ fn seen(code: &str, gateway: &str, look: impl Fn() -> Json) -> Json {
 
 #[test]
 fn an_included_warm_up_is_found() {
-    // So slow at first that noise cannot make the rest as slow.
+    // The gateway is so slow at first that noise cannot make the rest of the trial as slow.
     let cold = Misbehaviour { cold: Some((1000 * MS, 25 * MS)), ..Misbehaviour::default() };
     let load = "load: [{ loop: closed, connections: 2, duration: 2s }]\ntrials: 1\n";
     let unsteady = eventually(|| {
         let report = run_and_report(&[("cold", cold.clone())], "", load);
         let unsteady = finding(&report, "unsteady", "cold").cloned();
         let unsteady = unsteady.ok_or_else(|| format!("no unsteady of cold: {}", report["findings"]))?;
-        // A stall of the machine is reported in preference to a change.
+        // If the machine stalled, the finding reports the stall instead of the change.
         let changes = unsteady["evidence"]["standstill_s"].is_null();
         if changes { Ok(unsteady) } else { Err(unsteady.to_string()) }
     });
@@ -194,7 +194,7 @@ fn timer_steps_are_found_in_an_edited_record() {
     assert_eq!(finding(&report, "clock", "direct"), None);
 }
 
-/// An upstream that serves one request at a time is the limit behind any gateway.
+/// If the upstream serves one request at a time, it is the limit behind any gateway.
 #[test]
 fn a_saturated_upstream_is_found() {
     let origin = crate::world::http_upstream("hello");
@@ -226,7 +226,7 @@ fn changed(encoded: &Json, mut change: impl FnMut(u64) -> u64) -> Json {
     Encoded::new(&after).0.into()
 }
 
-/// Edits the trials of a gateway in a run directory; `change` receives the histograms of each.
+/// Edits the trials of a gateway in a run directory. `change` is called with the histograms of each trial.
 fn edit(directory: &Path, gateway: &str, change: impl Fn(&mut Json)) {
     let mut lines = String::new();
     for mut trial in trials(directory) {
@@ -238,8 +238,8 @@ fn edit(directory: &Path, gateway: &str, change: impl Fn(&mut Json)) {
     std::fs::write(directory.join("trials.jsonl"), lines).expect("written");
 }
 
-/// One published table had a minimum of 74 ns over a network, another a p99 above the maximum. No run of ours does
-/// that, so the test edits a record.
+/// One published table had a minimum of 74 ns over a network, another a p99 above the maximum. No run of hoptax
+/// produces such figures, so the test edits a record.
 #[test]
 fn impossible_figures_are_found_in_an_edited_record() {
     let (plan, _proxies) = plan(
@@ -278,7 +278,7 @@ const ROUNDS: u32 = 4;
 /// Other load during half of the rounds is reported, and does not change which tax is distinguishable.
 #[test]
 fn other_load_in_half_of_the_rounds_changes_no_verdict() {
-    // Further load from outside can spoil a verdict.
+    // Further load from outside the test can change a verdict.
     eventually(run_beside_other_load);
 }
 
@@ -295,7 +295,7 @@ fn run_beside_other_load() -> Result<(), String> {
     let mut command = hoptax();
     command.arg("run").arg(path).arg("--out").arg(scratch.path()).arg("--accept-void");
     let mut measuring = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("hoptax runs");
-    // Two gateways and two direct trials per round.
+    // Each round has one trial per gateway, and two direct trials.
     let of_round = gateways.len() + 2;
     let started = Instant::now();
     let mut hog = None;
@@ -366,15 +366,15 @@ warmup: 0s
 }
 
 enum Where {
-    /// In a real run, in this file of the integration tests. The file contains the code.
+    /// Planted in a real run, by the integration tests in this file. The file contains the finding's code.
     Real(&'static str),
-    /// In a generated record, in the unit tests of the rule; with the reason.
+    /// Planted in a generated record, by the unit tests of the rule. The text gives the reason.
     Generated(&'static str),
 }
 
 use Where::{Generated, Real};
 
-/// Every finding, and where a test must raise it.
+/// Every finding, and the place of the test that must raise it.
 const PLANTS: [(&str, Where); 36] = [
     ("amplification", Real("findings.rs")),
     ("balance", Real("findings.rs")),
@@ -414,7 +414,7 @@ const PLANTS: [(&str, Where); 36] = [
     ("workers-unequal", Real("planted.rs")),
 ];
 
-/// Every finding must be raised by a test. A new finding must be added to the list above.
+/// Every finding must be raised by a test. A new finding must also be added to the list above.
 #[test]
 fn every_finding_is_planted_somewhere() {
     let rules = json(hoptax().args(["findings", "--json"]));
@@ -434,7 +434,7 @@ fn every_finding_is_planted_somewhere() {
         };
         let source =
             std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        // Its own line in the list above does not count.
+        // The finding's own line in the list above does not count.
         let named = source
             .lines()
             .filter(|line| line.contains(&mark) && !line.trim_start().starts_with("(\""))

@@ -12,7 +12,7 @@ fn findings(document: &Json, code: &str) -> Vec<Json> {
     all.iter().filter(|finding| finding["code"] == code).cloned().collect()
 }
 
-/// Copies a pack of the project with changes to its files. Each change must find its text.
+/// Copies a pack of the project and changes its files. The text to replace must exist for each change.
 fn altered(packs: &Path, from: &str, name: &str, changes: &[(&str, &str, &str)]) {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../gateways").join(from);
     let target = packs.join(name);
@@ -125,7 +125,7 @@ fn unequal_logs_are_found() {
 struct LimitedCgroup(PathBuf);
 
 impl LimitedCgroup {
-    /// Creates it, with cgroup version 1 or 2, if this process has the rights.
+    /// Creates the group with cgroup version 1 or 2. Fails if this process lacks the rights.
     fn make() -> std::io::Result<Self> {
         let name = format!("hoptax-test-{}", std::process::id());
         let one = Path::new("/sys/fs/cgroup/cpu").join(&name);

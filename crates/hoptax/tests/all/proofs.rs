@@ -1,4 +1,5 @@
-//! Each feature is proved on a real nginx that has it, and refused on one that only claims it.
+//! The proof of each feature must succeed on a real nginx with the feature, and fail on an nginx that only claims to
+//! have it.
 
 use crate::support::PATIENCE;
 use crate::world::{Running, exe, is_missing, running_plan};

@@ -236,7 +236,7 @@ fn a_file_that_cannot_be_written_is_named() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("no/such"));
 }
 
-/// Adds steal to the records of a run, as from another machine.
+/// Adds steal to the records of a run, as if another machine had measured it.
 #[test]
 fn windows_with_steal_are_left_out_and_older_records_have_no_steal() {
     let windows = |usual_us: u64| -> Vec<Vec<u64>> {

@@ -85,7 +85,7 @@ impl Nginx {
 
 impl Drop for Nginx {
     fn drop(&mut self) {
-        // It may have exited already.
+        // The process may have exited already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -1,5 +1,5 @@
-//! `hoptax run` from plan to report, with real gateways: results agree with the ledger and with the gateways' own
-//! counts, and nothing is lost or keeps running after any kind of end.
+//! `hoptax run` from plan to report, with real gateways. Results must agree with the ledger and with the gateways' own
+//! counts. However a run ends, nothing may be lost or keep running.
 
 use crate::support::server::{Response, Server};
 use crate::support::{Json, PATIENCE, Scratch, eventually, hoptax, json, retry_only_after_stall, wait_until};
@@ -30,11 +30,12 @@ pub(crate) fn run_to_success(scratch: &Scratch, plan: &str, arguments: &[&str]) 
     run_directory(scratch)
 }
 
-/// A stall of this length can leave a trial without any response, because the shortest trials last 300 ms. Without such
-/// a stall, no response means that the engine hung.
+/// A stall of this length can leave a trial without any response, because the shortest trials last 300 ms. If there
+/// was no such stall, a trial without a response means that the engine hung.
 const STALL: Duration = Duration::from_millis(100);
 
-/// As [`run`], repeated if a trial ended without any request because the machine stalled. Also returns the run's directory.
+/// As [`run`], but repeated if the machine stalled and a trial ended without any response. Also returns the run's
+/// directory.
 pub(crate) fn run_without_stall(scratch: &Scratch, plan: &str, arguments: &[&str]) -> (Output, PathBuf) {
     repeat_if_stalled(|| {
         let output = run(scratch, plan, arguments);
@@ -83,8 +84,8 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Common gateways, both hops and direct, in closed and open loops: the generator's completed requests equal the
-/// upstream's, except for requests in flight.
+/// Closed and open loops through common gateways, both hops and direct. The generator must complete as many requests
+/// as the upstream counts, except for requests in flight.
 #[test]
 fn requests_through_every_gateway_are_in_the_ledger() {
     let scratch = Scratch::new();
@@ -304,8 +305,8 @@ fn wait_for_trials(directory: &Path, enough: impl Fn(&[Json]) -> bool) {
     });
 }
 
-/// The smallest median, µs, of all windows of 100 ms with more than a few responses. It is the least affected by other
-/// processes.
+/// The smallest median, µs, of all windows of 100 ms that have at least ten responses. It is the median that other
+/// processes affect least.
 fn quietest_median_us(directory: &Path) -> f64 {
     let trials = trials(directory);
     let windows = trials.iter().filter_map(|trial| trial["load_record"]["windows"].as_array()).flatten();
@@ -409,7 +410,7 @@ warmup: 50ms
 
 #[test]
 fn an_exceeded_budget_exits_with_3() {
-    // With one trial the value decides, because its interval may be very wide.
+    // With one trial, the value itself is compared with the limit, because the interval may be very wide.
     let plan = |limit: &str| {
         format!(
             "name: budget
@@ -484,7 +485,7 @@ warmup: 0s
     assert!(run_directory(&scratch).join("report.html").is_file(), "direct is still reported");
 }
 
-/// A pack whose binary does not exist.
+/// A pack whose program does not exist.
 #[test]
 fn a_missing_gateway_is_named_with_how_to_install_it() {
     let scratch = Scratch::new();
@@ -524,7 +525,7 @@ warmup: 0ms
     assert!(failed("absent") && !failed("hop-l4"), "{}", report["contenders"]);
 }
 
-/// An external gateway with other content than the upstream.
+/// An external gateway that returns other content than the upstream.
 #[test]
 fn a_gateway_with_different_answers_is_reported_with_both() {
     let nobody = Server::start(|_| Response::new(404, "nobody").last());
@@ -546,7 +547,7 @@ warmup: 0ms
     assert!(failed.contains("404") && failed.contains("200") && failed.contains("verify"), "{failed}");
 }
 
-/// A signal during the start of a gateway that never becomes ready.
+/// A signal arrives while a gateway that never becomes ready is starting.
 #[test]
 fn a_signal_during_the_start_ends_the_run_at_once() {
     let scratch = Scratch::new();

@@ -1,5 +1,5 @@
-//! The view of a run in progress: a screen on a terminal, which is restored after any kind of end; plain lines
-//! elsewhere; and the server with `--serve`.
+//! The view of a run in progress: a full screen on a terminal, plain lines elsewhere, and the server with `--serve`.
+//! The terminal must be restored, however the run ends.
 
 use crate::load::KilledOnDrop;
 use crate::run::{run, run_directory, text, trials, wait_until_gone};
@@ -36,7 +36,7 @@ fn the_screen_shows_the_run_and_the_report_is_on_the_normal_screen() {
     let mut terminal = Terminal::new(80, 24);
     let mut process = terminal.spawn(command(&scratch, &plan("hop-l7", "2s"), &[]));
     wait_until("a case is shown", PATIENCE, || terminal.seen().contains("Medians so far"));
-    // Each trial shows at least one second. Which frame comes first depends on the machine.
+    // Each trial shows at least one second. The first frame to appear depends on the machine.
     wait_until("a second is shown", PATIENCE, || terminal.seen().contains("none failed"));
     terminal.resize(40, 12);
     let (status, seen) = terminal.after(&mut process);
@@ -111,7 +111,7 @@ fn a_second_signal_ends_it_at_once_and_restores_the_terminal() {
     let pid = Pid::from_child(&process.0);
     wait_until("it is shown", PATIENCE, || terminal.seen().contains(ENTERED));
     kill_process(pid, Signal::INT).expect("it runs");
-    // It may have exited after the first signal.
+    // The process may have exited after the first signal.
     let _ = kill_process(pid, Signal::INT);
     let (_, seen) = terminal.after(&mut process);
     assert_eq!(seen.matches(LEFT).count(), 1, "{seen}");

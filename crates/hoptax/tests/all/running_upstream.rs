@@ -11,7 +11,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// An address of its own on loopback, so that a released port stays free.
+/// No other test uses this loopback address, so that a released port stays free.
 const ADDRESS: &str = "127.86.75.33";
 
 /// A process that is killed when dropped.
@@ -134,8 +134,8 @@ http {{
     )
 }
 
-/// Asserts that every trial was good and agrees with the ledger; `times` is the number of upstream requests per request
-/// of a contender.
+/// Asserts that every trial was good and agrees with the ledger. `times` returns how many upstream requests each
+/// request of a contender causes.
 fn assert_counted(directory: &Path, times: impl Fn(&str) -> u64) {
     let trials = trials(directory);
     assert!(trials.len() >= 2, "{trials:?}");

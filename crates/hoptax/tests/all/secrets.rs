@@ -1,4 +1,4 @@
-//! Secrets: no run stores or prints any, and none remain after a run.
+//! Secrets: no run stores or prints any secret, and no secret remains after a run.
 
 use crate::proofs::feature_packs;
 use crate::support::{PATIENCE, Scratch, hoptax, wait_until};
@@ -119,7 +119,7 @@ fn a_run_keeps_and_prints_nothing_secret() {
             assert!(!holds(bytes, secret), "{name} holds a secret");
         }
     }
-    // The access log would contain all of them without redaction.
+    // Without redaction, the access log would contain all of these secrets.
     let log = texts.iter().find(|(name, _)| name.ends_with("access.log")).expect("an access log");
     assert!(holds(&log.1, "[secret]"), "{}", String::from_utf8_lossy(&log.1[..log.1.len().min(500)]));
     assert_eq!(files(&scratch.path().join("tmp")), Vec::<PathBuf>::new());

@@ -1,4 +1,4 @@
-//! `hoptax completions` and `hoptax man`: shells and `man` accept what they print.
+//! `hoptax completions` and `hoptax man`: shells and `man` must accept the output of these commands.
 
 use crate::support::{Scratch, hoptax, skip};
 use std::path::Path;
@@ -94,7 +94,7 @@ fn manual_pages_render() {
                 assert!(shown.contains("SYNOPSIS") && shown.contains("OPTIONS"), "{shown}");
                 assert!(errors.is_empty(), "{name}: {errors}");
             } else {
-                // In some containers `man` only prints that manual pages were removed.
+                // In some containers, `man` only prints that manual pages were removed.
                 skip("man is not installed");
             }
         }

@@ -58,7 +58,7 @@ struct Killed(Child);
 
 impl Drop for Killed {
     fn drop(&mut self) {
-        // It may have exited already.
+        // The process may have exited already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -156,7 +156,7 @@ fn a_run_measures_the_sidecar_and_cleans_up() {
     let intercepted = via[0]["gateway_counters"]["intercepted_requests"].as_f64().expect("counted");
     let served = via[0]["ledger"]["requests"].as_f64().expect("counted");
     assert!(served > 0.0 && (intercepted - served).abs() <= 2.0, "{intercepted} of {served}");
-    // Interfaces of other runs on this machine may remain, so only this run's interface is checked.
+    // Interfaces of other runs may remain on this machine, so only this run's interface is checked.
     let holder = std::fs::read_dir(run_directory(&scratch).join("logs/namespace"));
     assert!(holder.is_ok(), "it was made");
 }
@@ -203,7 +203,7 @@ fn without_privileges_it_reports_what_is_missing_and_measures_the_rest() {
     let plan = PLAN.replace("gateways: [", "gateways: [hop-l4, ");
     let plan = scratch.file("plan.yaml", &plan);
     let mut command = Command::new("setpriv");
-    // Root without these two capabilities has no more rights than another user.
+    // Without these two capabilities, root has no more rights here than another user.
     command.args(["--bounding-set=-net_admin,-sys_admin", "--inh-caps=-net_admin,-sys_admin"]).arg(exe());
     if !rustix::process::geteuid().is_root() {
         command = hoptax();

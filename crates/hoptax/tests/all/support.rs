@@ -19,7 +19,7 @@ pub(crate) use notes::skip;
 pub(crate) use retry::{eventually, retry_only_after_stall, wait_for, wait_until};
 pub(crate) use serde_json::Value as Json;
 
-/// Upper limit for anything to happen, also on a busy machine. A test waits this long only if something is wrong.
+/// Time limit for anything to happen, even on a busy machine. A test waits this long only if something is wrong.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A command that runs the `hoptax` binary.

@@ -48,14 +48,14 @@ pub(crate) struct Nginx {
 
 impl Drop for Nginx {
     fn drop(&mut self) {
-        // It may have exited already.
+        // The process may have exited already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
 impl Nginx {
-    /// Starts it with TLS and `certificate`; `more` is added to its `server` block. It answers `/` with "hello".
+    /// Starts nginx with TLS and `certificate`; `more` is added to its `server` block. nginx answers `/` with "hello".
     pub(crate) fn start((certificate, key): &(String, String), more: &str) -> Self {
         Self::listening("ssl", (certificate, key), more)
     }
@@ -210,7 +210,8 @@ fn sessions_are_resumed_if_configured() {
                 (record["tls"]["handshakes"].as_u64().expect("a count"), &record["tls"]["resumed"]);
             assert!(handshakes >= 100);
             match resumption {
-                // The first handshake per connection of each worker has nothing to resume.
+                // Up to four handshakes have no session to resume: the first one for each of the workers' four
+                // connections.
                 true => assert!(resumed.as_u64().expect("a count") >= handshakes - 4, "{}", record["tls"]),
                 false => assert_eq!(resumed, 0),
             }

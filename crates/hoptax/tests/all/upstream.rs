@@ -144,7 +144,7 @@ fn delays_responses_as_configured() {
     let mut client = Client::connect(upstream.instance(0));
     let began = Instant::now();
     let mut least = Duration::MAX;
-    // The minimum of many, because the machine may be busy.
+    // Takes the minimum of many times, because the machine may be busy.
     for asked in 1.. {
         let start = Instant::now();
         client.send(GET).response();
@@ -233,7 +233,7 @@ fn a_slow_reader_takes_no_memory() {
     let upstream = upstream(&["--body", "1MiB"]);
     let mut client = Client::connect(upstream.instance(0));
     let before = upstream.memory();
-    // 200 MiB of unread responses. The first read waits until the upstream has started.
+    // 200 MiB of responses are not read at first. The first read waits until the upstream has started to send.
     client.send(GET.repeat(200));
     assert_eq!(client.response().body.len(), 1 << 20);
     let grown = upstream.memory().saturating_sub(before);
@@ -282,8 +282,8 @@ fn the_reference_names_every_option() {
     }
 }
 
-/// Gateways run during the whole run and keep their pools. Idle connections of other gateways must not exhaust the
-/// descriptors for the current gateway, or for reading the ledger.
+/// During a run all gateways keep running and keep their pools. Idle connections of other gateways must not use up the
+/// file descriptors: the current gateway needs some, and reading the ledger needs one.
 #[test]
 fn idle_connections_are_closed_when_descriptors_run_out() {
     let upstream = Server::start_with_descriptors(150, &["upstream"]);
@@ -304,7 +304,7 @@ fn idle_connections_are_closed_when_descriptors_run_out() {
         let ledger = ledger::fetch(upstream.control()).expect("a descriptor is left for the ledger");
         assert!(ledger.instances[0].open <= 106, "a tenth stays free: {}", ledger.instances[0].open);
         if fresh.len() == 30 {
-            // Only connections that were silent for 100 ms may be closed, never busy ones.
+            // Only connections that were silent for 100 ms may be closed. Busy connections must never be closed.
             std::thread::sleep(Duration::from_millis(150));
             for client in &mut fresh {
                 assert_eq!(client.send(GET).response().status, 200);

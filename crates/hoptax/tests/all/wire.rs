@@ -55,7 +55,7 @@ impl Server {
         pages * 4096
     }
 
-    /// Asks it to stop. Returns its exit code.
+    /// Stops the server with a signal. Returns its exit code.
     pub(crate) fn stop(mut self) -> Option<i32> {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
@@ -196,7 +196,7 @@ impl Client {
     }
 }
 
-/// Bytes without repetition within any buffer's length.
+/// Bytes that do not repeat within the length of any buffer.
 pub(crate) fn sample(length: usize) -> Vec<u8> {
     let mut random = hoptax_load::random::Random::new(length as u64);
     (0..length.div_ceil(8)).flat_map(|_| random.next_u64().to_le_bytes()).take(length).collect()

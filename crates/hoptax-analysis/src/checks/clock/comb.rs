@@ -1,27 +1,30 @@
-//! Detects times that come in steps: a comb of evenly spaced, narrow teeth.
+//! Detects response times that come in steps. Their distribution looks like a comb: narrow teeth at equal distances.
 //!
-//! Each time becomes a point on a circle whose circumference is the step. Times in steps gather at one point of it;
-//! others spread. The *mean resultant length*, the length of the mean of the points, measures this: 1 if all are at one
-//! point, 0 if they are evenly spread (K. V. Mardia, P. E. Jupp, *Directional Statistics*, 2000). A distribution
-//! narrower than a step also gathers, so several teeth are required.
+//! Each time is mapped to a point on a circle whose circumference is the step. Times that come in steps gather at one
+//! point of the circle, and other times spread over it. The *mean resultant length*, which is the length of the mean of
+//! all points, measures this. It is 1 if all points are the same, and 0 if they are evenly spread (K. V. Mardia, P. E.
+//! Jupp, *Directional Statistics*, 2000). A distribution that is narrower than a step also gathers at one point, so
+//! several teeth are required.
 
 use hdrhistogram::Histogram;
 use hoptax_load::clock::MILLISECOND;
 use std::collections::BTreeMap;
 use std::f64::consts::TAU;
 
-/// Steps to look for, longest first, as times in steps of 4 ms are also in steps of 1 ms. These are usual timers and
-/// kernel ticks (`CONFIG_HZ` 100, 250, 1000).
+/// Steps to look for, longest first, because times in steps of 4 ms are also in steps of 1 ms. These are the periods of
+/// usual timers and of kernel ticks (`CONFIG_HZ` 100, 250 and 1000).
 const STEPS: [u64; 3] = [10 * MILLISECOND, 4 * MILLISECOND, MILLISECOND];
-/// Least mean resultant length. Normally distributed teeth have `exp(−2π²σ²)` (wrapped normal distribution, ibid.): at
-/// 0.9 their σ is 7 % of a step, so teeth are well apart.
+/// Smallest mean resultant length that is reported. Normally distributed teeth with standard deviation σ, as a share of
+/// the step, give `exp(−2π²σ²)` (wrapped normal distribution, same source). At 0.9, σ is 7 % of a step, so the teeth
+/// are well apart.
 const COHERENCE: f64 = 0.9;
-/// Least number of teeth. Two may be two kinds of answers (cache hit and miss); three at equal distances are a timer.
+/// Smallest number of teeth. Two teeth may be two kinds of answers, such as cache hits and misses. Three teeth at equal
+/// distances come from a timer.
 const TEETH: usize = 3;
-/// Least share of the samples in a tooth.
+/// Smallest share of the samples that counts as a tooth.
 const TOOTH: f64 = 0.05;
 const SAMPLES: u64 = 200;
-/// Times longer than this many steps are ignored: the histogram's resolution (0.1 %) is too coarse for them.
+/// Times longer than this many steps are ignored, because the histogram's resolution (0.1 %) is too coarse for them.
 const LONGEST: u64 = 50;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -31,7 +34,7 @@ pub(super) struct Comb {
     pub(super) coherence: f64,
 }
 
-/// The steps of these times (ns), if they come in steps.
+/// Finds the steps of these times (ns). `None` if the times do not come in steps.
 pub(super) fn find(times: &Histogram<u64>) -> Option<Comb> {
     STEPS.iter().find_map(|step| in_steps_of(*step, times))
 }
@@ -44,7 +47,7 @@ fn in_steps_of(step_ns: u64, times: &Histogram<u64>) -> Option<Comb> {
         .map(|(time, count)| (time as f64 / step_ns as f64, count))
         .collect();
     let count: u64 = samples.iter().map(|(_, count)| count).sum();
-    // Most times must take part.
+    // At least half of the times must be short enough to examine.
     if count < SAMPLES || count * 2 < times.len() {
         return None;
     }

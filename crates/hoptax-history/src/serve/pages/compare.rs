@@ -15,7 +15,7 @@ use minijinja::{Value, context};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Runs offered for choice; older runs have a link on their own page.
+/// Maximum number of runs in the selection lists. An older run can be compared through the link on its own page.
 const CHOICES: u32 = 200;
 
 /// Parameters of the page's address.

@@ -16,7 +16,7 @@ use axum::response::{Html, IntoResponse as _};
 use minijinja::{Value, context};
 use template::{Page, draw};
 
-/// Letters of a note shown in a list.
+/// Maximum number of characters of a note that are shown in a list.
 const OF_A_NOTE: usize = 200;
 
 /// Fills a template; `here` is the page's name in the navigation.

@@ -14,7 +14,7 @@ use hoptax_report::{self as report, Measured};
 use minijinja::context;
 use std::sync::Arc;
 
-/// How many runs are searched for the ones before and after.
+/// Number of runs in which to search for the runs just before and after this one.
 const NEIGHBOURS: u32 = 1000;
 
 /// Policy for reports. A report may run its own script, whose digest it declares, and save files. It cannot
@@ -39,7 +39,7 @@ pub(in crate::serve) async fn page(State(app): State<Arc<App>>, RunId(id): RunId
     filled(&app, "run.html", "runs", with)
 }
 
-/// The runs of the same plan just before and after; the list begins with the newest.
+/// The runs of the same plan just before and after `entry`. `all` begins with the newest run.
 fn neighbours<'r>(entry: &Entry, all: &'r [Entry]) -> (Option<&'r Entry>, Option<&'r Entry>) {
     let same: Vec<&Entry> = all.iter().filter(|one| one.name == entry.name).collect();
     match same.iter().position(|one| one.id == entry.id) {
@@ -79,7 +79,7 @@ fn apart(mut answer: Response) -> Response {
     answer
 }
 
-/// As a download with the run's name.
+/// Turns an answer into a download that is named after the run.
 fn saved(mut answer: Response, id: &str, file: &str) -> Response {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
     let id: String = id.chars().map(|letter| if plain(letter) { letter } else { '_' }).collect();

@@ -67,7 +67,7 @@ pub(in crate::serve) fn failed(problem: Problem) -> Response {
     }
 }
 
-/// A page that leads to another page by itself.
+/// A page that opens the page at `place` by itself.
 pub(in crate::serve) fn onwards(place: &str) -> Response {
     match draw("onwards.html", context! { place }) {
         Ok(page) => Html(page).into_response(),
@@ -79,7 +79,7 @@ pub(in crate::serve) fn onwards(place: &str) -> Response {
 fn when(unix: i64) -> String {
     let since =
         u64::try_from(unix).ok().and_then(|seconds| UNIX_EPOCH.checked_add(Duration::from_secs(seconds)));
-    // Years with more than four digits can only be a clock gone wrong.
+    // A year with more than four digits can only come from a wrong clock.
     match since.filter(|_| unix < 253_402_300_800) {
         Some(time) => {
             let text = humantime::format_rfc3339_seconds(time).to_string();

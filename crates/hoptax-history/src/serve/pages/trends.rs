@@ -60,7 +60,7 @@ fn of(store: &mut Store, typed: &Typed) -> Result<(Choice, Option<(Metric, Trend
     Ok((choice, Some((metric, trend))))
 }
 
-/// Narrows the choice, from the plan to the metric.
+/// Chooses plan, gateway, load point and metric, in this order. Each choice limits the following ones.
 fn chosen(all: &[TrendChoice], typed: &Typed) -> (Choice, Option<Metric>) {
     let names = distinct(all.iter().map(|one| &one.name));
     let most = |one: &&TrendChoice| one.runs;

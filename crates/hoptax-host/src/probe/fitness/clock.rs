@@ -1,4 +1,4 @@
-//! Time: the kernel's clock source, the cost of reading it, and the lateness of short sleeps.
+//! Checks of time: the kernel's clock source, the cost of reading it, and the lateness of short sleeps.
 
 use super::host::Host;
 use super::item::{doubt, good, graded, unknown};
@@ -6,26 +6,26 @@ use hoptax_load::clock;
 use hoptax_record::{Fitness, FitnessStatus};
 use std::time::Duration;
 
-/// Sources that a process reads without a system call, in about 30 ns.
+/// Clock sources that a process can read without a system call, in about 30 ns.
 const FAST: [&str; 5] =
     ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter", "riscv_clocksource"];
-/// Sources on a slow bus, at about 1 µs a read, or counted in the kernel's ticks, which are milliseconds apart.
+/// Clock sources on a slow bus (about 1 µs per read), or counted in the kernel's ticks, which are milliseconds apart.
 const SLOW: [&str; 4] = ["acpi_pm", "hpet", "jiffies", "refined-jiffies"];
-/// Nanoseconds. A read of a fast source takes a tenth of this. A generator reads the clock several times for each
-/// request.
+/// Cost of a clock read, in ns, above which a clock is slow. Reading a fast source takes a tenth of this. A generator
+/// reads the clock several times for each request.
 const COSTLY_NS: u64 = 300;
 
-/// Number and length of the measured sleeps.
+/// Number of measured sleeps; [`SLEEP`] is their length.
 const SLEEPS: usize = 40;
-/// Time limit for all of them: an overloaded machine must not delay a run further.
+/// Time limit for all sleeps, because an overloaded machine must not delay a run further.
 const MOST_NS: u64 = 150 * clock::MILLISECOND;
 const SLEEP: Duration = Duration::from_millis(1);
 
-/// Median lateness, nanoseconds. Above the first value an open loop's requests are sent noticeably late (a CPU
-/// usually wakes up within tens of µs). Above the second a delay of 1 ms looks like one of 2 ms.
+/// Bounds on the median lateness, in ns. Above the first, an open loop's requests are sent noticeably late (a CPU
+/// usually wakes up within tens of µs). Above the second, a delay of 1 ms looks like a delay of 2 ms.
 const LATE_NS: (f64, f64) = (200_000.0, 1_000_000.0);
 
-/// Lateness of sleeps of 1 ms, in a thread for which the kernel adds no timer slack.
+/// Measures the lateness of sleeps of 1 ms, in a thread for which the kernel adds no timer slack.
 pub(super) fn lateness() -> Vec<u64> {
     let measure = || {
         crate::threads::sleep_precisely();
@@ -37,12 +37,13 @@ pub(super) fn lateness() -> Vec<u64> {
         };
         (0..SLEEPS).map_while(|index| (clock::now() - begun < MOST_NS).then(|| one(index))).collect()
     };
-    // A separate thread, because the slack belongs to the thread, and processes that this one starts would inherit
-    // it.
+    // The sleeps are on a separate thread, because the slack belongs to a thread and is inherited by the processes that
+    // this thread starts.
     std::thread::scope(|scope| scope.spawn(measure).join()).unwrap_or_default()
 }
 
-/// Cost of one clock read, nanoseconds: the least of several means, because disturbances only make it larger.
+/// Cost of one clock read in nanoseconds. It is the least of several means, because disturbances can only increase a
+/// mean.
 pub(super) fn cost() -> u64 {
     const LOOKS: u64 = 1000;
     let mean = |_| {

@@ -1,4 +1,4 @@
-//! CPUs: how many there are, whether threads can be pinned, how fast they run, and what they share.
+//! Checks of CPUs: how many there are, whether threads can be pinned, how fast the CPUs run, and what they share.
 
 use super::host::Host;
 use super::item::{doubt, good, unknown};
@@ -6,15 +6,15 @@ use crate::cpus;
 use hoptax_record::{Fitness, FitnessStatus};
 use std::collections::BTreeSet;
 
-/// With fewer CPUs `cpus: auto` pins nothing, because the roles cannot be separated.
+/// Fewest CPUs that `cpus: auto` needs for pinning the roles. With fewer CPUs the roles cannot be separated.
 const APART: usize = 4;
-/// With fewer CPUs generator and gateway never run at the same moment.
+/// Fewest CPUs that let generator and gateway run at the same moment.
 const BOTH: usize = 2;
 
 /// CPUs that this process may use, and whether it may pin threads.
 pub(super) fn ask() -> (Vec<u32>, bool) {
     let set = rustix::thread::sched_getaffinity(None).ok();
-    // Sets the same CPUs as before: this only tests the permission.
+    // This sets the same CPUs as before, only to test the permission.
     let can_pin = set.is_some_and(|set| rustix::thread::sched_setaffinity(None, &set).is_ok());
     (cpus::allowed().unwrap_or_default(), can_pin)
 }
@@ -48,7 +48,7 @@ pub(super) fn pinning(host: &Host) -> Fitness {
     doubt("pinning", FitnessStatus::Warning, "forbidden", message, advice)
 }
 
-/// The lowest CPU limit among this process's control groups.
+/// Checks the lowest CPU limit among the control groups of this process.
 pub(super) fn limit(host: &Host) -> Fitness {
     const NAME: &str = "cpu-limit";
     let Some(limit) = limit_of(host) else { return good(NAME, "none") };
@@ -57,7 +57,7 @@ pub(super) fn limit(host: &Host) -> Fitness {
     if limit >= count {
         return good(NAME, seen);
     }
-    // A generator and a gateway keep two CPUs busy. A limit below that throttles every trial under load.
+    // A generator and a gateway keep two CPUs busy. A limit below two CPUs throttles every trial under load.
     let status = if limit < BOTH as f64 { FitnessStatus::Bad } else { FitnessStatus::Warning };
     let message = "A process that has used up its share is paused for the rest of each 100 ms, and its requests with it.";
     doubt(NAME, status, seen, message, "Remove the CPU limit, or use a cpuset with that many CPUs instead.")
@@ -79,15 +79,15 @@ fn limit_of(host: &Host) -> Option<f64> {
     limits.filter_map(|(old, directory)| group_limit(host, old, &directory)).min_by(f64::total_cmp)
 }
 
-/// `/a/b`, `/a` and the root: a limit holds for everything below it.
+/// The path and all paths above it: `/a/b`, `/a` and the root. A limit applies to everything below its group.
 fn above(path: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(Some(path.trim_end_matches('/')), |path| path.rfind('/').map(|end| &path[..end]))
 }
 
-/// CPUs of one group: version 1 has quota and period in files of their own, version 2 in one.
+/// CPU limit of one group, as a number of CPUs. Version 1 has quota and period in two files, version 2 has both in one.
 fn group_limit(host: &Host, old: bool, directory: &str) -> Option<f64> {
     if old {
-        // -1 is no limit.
+        // The value -1 means no limit.
         let quota = host.number(&format!("{directory}/cpu.cfs_quota_us"))?;
         return Some(quota as f64 / host.number(&format!("{directory}/cpu.cfs_period_us"))? as f64);
     }

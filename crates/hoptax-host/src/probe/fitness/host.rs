@@ -1,24 +1,25 @@
-//! The observations that fitness checks judge.
+//! The observations that the checks of this host use.
 
 use std::fs;
 use std::path::PathBuf;
 
-/// A host: the root of its files, and the results of measurements on it.
+/// A host: the root of its files, and the results of measurements on this host.
 #[derive(Debug, Clone)]
 pub struct Host {
-    /// Directory that holds its `proc` and `sys`.
+    /// Directory that contains the host's `proc` and `sys`.
     pub root: PathBuf,
     /// CPUs that this process may use.
     pub allowed: Vec<u32>,
     /// Whether threads can be pinned.
     pub can_pin: bool,
-    /// Limits on open descriptors of a process: at its start, and after it has raised the limit itself.
+    /// Limits on the open descriptors of this process: first the limit at its start, then the limit to which the
+    /// process can raise it.
     pub descriptors: (u64, u64),
-    /// Release of the kernel, as in `6.8.0-45-generic`.
+    /// Release of the kernel, such as `6.8.0-45-generic`.
     pub release: String,
     /// Whether this user is root.
     pub is_root: bool,
-    /// Bytes free in the directory for results.
+    /// Free bytes in the directory for results.
     pub disk_free: Option<u64>,
     /// Lateness of short sleeps, nanoseconds, in any order.
     pub late_ns: Vec<u64>,
@@ -32,14 +33,14 @@ impl Host {
         self.port_range().map(|(first, last)| (last + 1).saturating_sub(first))
     }
 
-    /// The first and the last of those ports.
+    /// The first and the last local port that the kernel may use for connections.
     pub(super) fn port_range(&self) -> Option<(u64, u64)> {
         let text = self.text("proc/sys/net/ipv4/ip_local_port_range")?;
         let mut ends = text.split_whitespace().map(|end| end.parse::<u64>().ok());
         Some((ends.next()??, ends.next()??))
     }
 
-    /// The trimmed content of a file below the root, unless it is empty.
+    /// The trimmed content of a file below the root; `None` if the file is empty or cannot be read.
     pub(super) fn text(&self, path: &str) -> Option<String> {
         let text = fs::read_to_string(self.root.join(path)).ok()?;
         let text = text.trim();

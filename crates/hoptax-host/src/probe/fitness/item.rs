@@ -1,4 +1,4 @@
-//! Constructors of items.
+//! Constructors of the results of checks.
 
 use hoptax_record::{Fitness, FitnessStatus};
 
@@ -23,7 +23,7 @@ pub(super) fn doubt(
     Fitness { name, status, seen, message, advice: Some(advice.into()) }
 }
 
-/// `bad` above the worse of two bounds, `warning` above the other.
+/// The status `bad` if the value exceeds the bound `bad`, or else `warning` if it exceeds the bound `warning`.
 pub(super) fn graded(value: f64, warning: f64, bad: f64) -> Option<FitnessStatus> {
     if value > bad { Some(FitnessStatus::Bad) } else { (value > warning).then_some(FitnessStatus::Warning) }
 }

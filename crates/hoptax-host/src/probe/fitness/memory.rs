@@ -1,4 +1,4 @@
-//! Memory and disk.
+//! Checks of memory and disk.
 
 use super::host::Host;
 use super::item::{doubt, good, unknown};
@@ -7,17 +7,19 @@ use std::path::Path;
 
 const MIB: u64 = 1 << 20;
 
-/// Bytes. The first value is several times what an upstream, a generator with thousands of connections and a small
-/// gateway need together. Below the second the kernel begins to evict pages that are in use.
+/// Bounds on the available memory, in bytes. The first is several times what an upstream, a generator with thousands of
+/// connections and a small gateway need together. Below the second, the kernel begins to evict pages that are in use.
 const AVAILABLE: (u64, u64) = (1024 * MIB, 256 * MIB);
 
-/// Bytes. Most machines with swap have less than this in it, and never need those pages again.
+/// Bound on the memory in swap, in bytes. Most machines that use swap have less in it, and never need these pages
+/// again.
 const SWAPPED: u64 = 64 * MIB;
 
-/// Bytes. A run with all its charts needs some MiB. Below the second value its last trials may not fit.
+/// Bounds on the free disk space, in bytes. A run with all its charts needs some MiB. Below the second bound the
+/// results of its last trials may not fit.
 const DISK: (u64, u64) = (1024 * MIB, 64 * MIB);
 
-/// Free bytes on the file system of `path`, which need not exist yet.
+/// Free bytes on the file system of `path`. The path need not exist yet.
 pub(super) fn free_below(path: &Path) -> Option<u64> {
     let path = std::path::absolute(path).ok()?;
     let there = path.ancestors().find(|ancestor| ancestor.exists())?;
@@ -25,7 +27,7 @@ pub(super) fn free_below(path: &Path) -> Option<u64> {
     Some(stat.f_bavail * stat.f_frsize)
 }
 
-/// A field of `/proc/meminfo`, in bytes.
+/// The value of a field of `/proc/meminfo`, in bytes.
 fn meminfo(host: &Host, name: &str) -> Option<u64> {
     let text = host.text("proc/meminfo")?;
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;

@@ -1,8 +1,8 @@
-//! Whether this host is fit for measurements: `hoptax doctor` prints these checks, and every run makes them before
-//! its first trial and after its last.
+//! Checks whether this host is fit for measurements. `hoptax doctor` prints the results. Every run also performs some
+//! of these checks before its first trial and after its last.
 //!
-//! Files such as `/proc` are read below a root, so that tests can lay out a host of their own. Measurements are made
-//! once and kept in [`Host`]. The judgements are pure functions.
+//! Files such as `/proc` are read below a root directory, so that tests can create a host of their own. All
+//! measurements are made once and kept in [`Host`]. The functions that judge them are pure.
 
 mod clock;
 mod cpu;
@@ -24,11 +24,11 @@ use rustix::process::{Resource, getrlimit};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long `hoptax doctor` watches steal and foreign load. The kernel counts them in ticks of 10 ms, so 1 % of one
-/// CPU is 1.5 ticks. A hypervisor's bursts occur several times in this period.
+/// How long `hoptax doctor` observes steal and foreign load. The kernel counts both in ticks of 10 ms. In this time 1 %
+/// of one CPU is 1.5 ticks, and a hypervisor's bursts occur several times.
 pub const SAMPLED: Duration = Duration::from_millis(1500);
 
-/// Observes this host; `results` is the directory for results, which need not exist yet. Takes about 50 ms.
+/// Observes this host. `results` is the directory for results, which need not exist yet. Takes about 50 ms.
 pub fn here(results: &Path) -> Host {
     let limit = getrlimit(Resource::Nofile);
     let (allowed, can_pin) = cpu::ask();
@@ -48,23 +48,23 @@ pub fn here(results: &Path) -> Host {
 /// When a run checks the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
-    /// Before its first trial.
+    /// Before the first trial.
     Start,
-    /// After its last.
+    /// After the last trial.
     End,
 }
 
-/// The checks of a run: only those that are fast and affect figures.
+/// Performs the checks of a run: only those that are fast and that affect the results.
 pub fn at(moment: Moment, results: &Path) -> HostLook {
     let host = here(results);
     let mut items = lasting(&host);
     items.extend(passing(&host));
-    // After a run the load average is the run's own.
+    // After a run, the load average includes the run's own load.
     items.retain(|item| moment == Moment::Start || item.name != noise::LOAD_AVERAGE);
     HostLook { at_unix_ns: time::unix(), items }
 }
 
-/// All checks, with steal and foreign load between two snapshots.
+/// Performs all checks. Steal and foreign load are measured between two snapshots, if given.
 pub fn whole(host: &Host, between: Option<(&Snapshot, &Snapshot)>) -> HostLook {
     let mut items = lasting(host);
     items.extend(noise::between(between));
@@ -73,7 +73,7 @@ pub fn whole(host: &Host, between: Option<(&Snapshot, &Snapshot)>) -> HostLook {
     HostLook { at_unix_ns: time::unix(), items }
 }
 
-/// Checks whose results do not change by themselves.
+/// Checks whose results do not change without an action of the user.
 fn lasting(host: &Host) -> Vec<Fitness> {
     vec![
         cpu::cpus(host),

@@ -1,26 +1,27 @@
-//! The network's limits: ports, queues of listeners, the firewall's connection table.
+//! Checks of the network's limits: ports, listeners' queues, the firewall's connection table.
 
 use super::host::Host;
 use super::item::{doubt, good, graded, unknown};
 use hoptax_record::{Fitness, FitnessStatus};
 
-/// Local ports for connections to one address and port; the kernel's default is 28,232. Below the first value a
-/// second without keep-alive at a moderate rate uses them up. Below the second one load point's connections do.
+/// Bounds on the number of local ports for connections to one address and port. The kernel's default is 28,232. Below
+/// the first, one second at a moderate rate without keep-alive uses up all ports. Below the second, the connections of
+/// one load point do.
 const PORTS: (u64, u64) = (10_000, 1_024);
 
-/// Shares of the ports in TIME_WAIT. Above the first, a few times as many connections use up the ports. Above the second almost
-/// none is free.
+/// Bounds on the share of ports in TIME_WAIT. Above the first, a few times as many connections use up the ports. Above
+/// the second, almost no port is free.
 const WAITING: (f64, f64) = (0.25, 0.75);
 
-/// Places in the queue: a connection that finds none is retried by the kernel after a second. Loads open all
-/// connections at once.
+/// Fewest places that a queue of connections needs, because a load opens all its connections at once. If the queue is
+/// full, the kernel retries a connection only after a second.
 const LINE: u64 = 1_024;
 
 const DEVICE_BACKLOG: u64 = 1_000;
 
-/// Shares of the connection table in use. A full table drops packets of new connections.
+/// Bounds on the share of the connection table that is in use. A full table drops packets of new connections.
 const TABLE: (f64, f64) = (0.5, 0.9);
-/// Entries that the table needs: closed connections remain in it for two minutes.
+/// Fewest entries that the table must allow, because closed connections remain in it for two minutes.
 const LEAST_TABLE: u64 = 65_536;
 
 pub(super) fn ports(host: &Host) -> Fitness {
@@ -70,7 +71,7 @@ pub(super) fn device_backlog(host: &Host) -> Fitness {
     line(host, "device-backlog", "proc/sys/net/core/netdev_max_backlog", key, DEVICE_BACKLOG)
 }
 
-/// A queue that drops what does not fit.
+/// Checks the length of a queue that drops packets or connections when it is full.
 fn line(host: &Host, name: &str, path: &str, key: &str, least: u64) -> Fitness {
     let Some(length) = host.number(path) else {
         return unknown(name, format!("The kernel does not report {key}."));

@@ -1,4 +1,4 @@
-//! Other users of the machine: the hypervisor's other guests, and other processes.
+//! Checks for other users of the machine: the hypervisor's other guests, and other processes.
 
 use super::host::Host;
 use super::item::{doubt, good, graded, percent, unknown};
@@ -9,12 +9,13 @@ use std::path::Path;
 
 pub(super) const LOAD_AVERAGE: &str = "load-average";
 
-/// Shares of all CPUs. The first raises the finding `host-noisy` for a trial. At the second, noise dominates the
-/// percentiles above the median.
+/// Bounds on steal and on foreign load, each as a share of all CPUs. Above the first, a trial gets the finding
+/// `host-noisy`. Above the second, noise dominates the percentiles above the median.
 const STEAL: (f64, f64) = (0.02, 0.10);
 const FOREIGN: (f64, f64) = (0.05, 0.25);
 
-/// Runnable processes per CPU. A quiet machine has less than the first value; at the second no CPU time is left.
+/// Bounds on the number of runnable processes per CPU. A quiet machine has less than the first. At the second, no CPU
+/// time is left.
 const READY_BY_CPU: (f64, f64) = (0.25, 1.0);
 
 /// The kernel's counters at one moment, in ticks.
@@ -27,7 +28,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// The counters now, below `root`; `None` if `proc/stat` is missing.
+    /// Reads the counters now, from files below `root`; `None` if `proc/stat` is missing.
     pub fn take(root: &Path) -> Option<Self> {
         let stat = fs::read_to_string(root.join("proc/stat")).ok()?;
         let line = stat.lines().find(|line| line.starts_with("cpu "))?;
@@ -43,14 +44,14 @@ impl Snapshot {
     }
 }
 
-/// User and system time of every process but this one.
+/// Name, and user and system time, of every process except this one.
 fn processes(root: &Path) -> BTreeMap<u32, (String, u64)> {
     let Ok(entries) = fs::read_dir(root.join("proc")) else { return BTreeMap::new() };
     let ours = std::process::id();
     let one = |entry: fs::DirEntry| {
         let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
         let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
-        // The name, in brackets, may contain brackets: it ends at the last one (proc_pid_stat(5)).
+        // The name is in parentheses and may contain parentheses itself, so it ends at the last one (proc_pid_stat(5)).
         let (name, rest) = stat.rsplit_once(')')?;
         let fields: Vec<&str> = rest.split_whitespace().collect();
         let used = fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?;

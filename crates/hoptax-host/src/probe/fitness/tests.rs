@@ -1,11 +1,12 @@
-//! Every check, on hosts laid out in a directory: first all in order, then one problem at a time.
+//! Tests every check on hosts that consist of a directory: first a host where everything is good, then hosts with one
+//! problem each.
 
 use super::*;
 use FitnessStatus::{Bad, Good, Unknown, Warning};
 use hoptax_record::FitnessStatus;
 use std::fs;
 
-/// A directory that looks like a host of 8 CPUs with everything in order.
+/// A directory that looks like a host with 8 CPUs and without problems.
 struct Laid {
     host: Host,
     _directory: tempfile::TempDir,
@@ -80,7 +81,7 @@ impl Laid {
         let item = self.item(name);
         assert_eq!(item.status, status, "{item:?}");
         assert!(item.seen.contains(words), "`{words}` in {item:?}");
-        // A doubt has a reason and advice; a good item has no advice.
+        // A result that is not good has a reason and advice. A good result has no advice.
         let doubted = matches!(status, Bad | Warning);
         assert_eq!(item.advice.is_some(), doubted, "{item:?}");
         assert!(!doubted || (item.message.ends_with('.') && !item.message.is_empty()), "{item:?}");
@@ -125,7 +126,7 @@ fn cpus_and_what_they_share() {
         laid.is("cpus", status, &format!("{count} of 8"));
     }
     laid.host.allowed = (0..4).collect();
-    // CPU 0 shares its core with 4, which this process may not use; 1 and 2 share theirs.
+    // CPU 0 shares its core with CPU 4, which this process may not use. CPUs 1 and 2 share a core.
     for (cpu, siblings) in [(0, "0,4"), (1, "1-2"), (2, "1-2")] {
         laid.write(&format!("sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"), siblings);
     }

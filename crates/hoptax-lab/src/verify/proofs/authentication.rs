@@ -1,14 +1,14 @@
-//! Proofs of authentication: keys, passwords, tokens, token reviews.
+//! Proofs that authentication is on: keys, passwords, tokens, token reviews.
 
 use super::scene::{Proof, Scene, is, not_on, parsed};
 use crate::features::{KEY_HEADER, credential};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hoptax_plan::Feature;
 
-/// Requests for a test whether reviews are cached.
+/// Number of requests that find out whether reviews are cached.
 const REVIEWED: u64 = 3;
 
-/// A request without a credential and one with a wrong credential must get 401.
+/// A request without a credential must get 401, and so must a request with a wrong credential.
 pub(super) fn prove(scene: &Scene<'_>, feature: Feature) -> Proof {
     let header = header(feature);
     let good = scene.request("echo");
@@ -30,7 +30,8 @@ pub(super) fn prove_consumers(scene: &Scene<'_>, feature: Feature, count: u32) -
     Ok(())
 }
 
-/// The upstream must review each token, or only once while the result is cached. A wrong token must be rejected.
+/// Without a cache the upstream must review each token. With a cache it must review fewer tokens than it receives
+/// requests. A wrong token must be rejected.
 pub(super) fn prove_review(scene: &Scene<'_>, feature: Feature, cache_s: u32) -> Proof {
     prove(scene, feature)?;
     if !scene.echoes {
@@ -54,7 +55,7 @@ pub(super) fn prove_review(scene: &Scene<'_>, feature: Feature, cache_s: u32) ->
     }
 }
 
-/// Token reviews that the upstream has received so far.
+/// Number of token reviews that the upstream has received so far.
 fn reviews(scene: &Scene<'_>, feature: Feature) -> Result<u64, hoptax_record::Failure> {
     let answer = scene.direct(scene.upstreams[0], "echo");
     let echo = answer.as_ref().ok().and_then(parsed);
@@ -85,8 +86,8 @@ fn other_digit(digit: char) -> char {
     if digit == '0' { '1' } else { '0' }
 }
 
-/// The same claims with a changed signature. Changes its first character, because some bits of the last one are
-/// ignored.
+/// A token with the same claims and a wrong signature. The first character of the signature is changed, because some
+/// bits of the last character are ignored.
 fn with_bad_signature(token: &str) -> String {
     let (text, signature) = token.rsplit_once('.').unwrap_or((token, ""));
     let first = if signature.starts_with('A') { 'B' } else { 'A' };

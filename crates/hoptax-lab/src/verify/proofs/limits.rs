@@ -1,4 +1,4 @@
-//! Proofs of address lists, rate limits and access logs.
+//! Proofs that address lists, rate limits and access logs are on.
 
 use super::scene::{PAUSE, Proof, Request, Scene, not_on};
 use hoptax_plan::{DEFAULT_RATE_LIMIT, Feature};
@@ -6,27 +6,27 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// An address of this host that is not allowed.
+/// An address of this host that the gateway must not allow.
 const STRANGER: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 
-/// Requests that a limit too high to be reached must let through.
+/// Number of requests that must succeed if the rate limit is too high to be reached.
 const LET_THROUGH: u32 = 20;
 
-/// The highest limit, per second, that this test can exceed. Above it, the count of 429 in trials is the only
-/// evidence.
+/// The highest limit, per second, that this proof can exceed. For higher limits the only evidence is the number of
+/// responses with status 429 during trials.
 const REACHABLE: u32 = 500;
 
 const TRIED: Duration = Duration::from_secs(20);
 
-/// Requests beyond the limit, including any burst that it allows, before the test gives up.
+/// The proof gives up after this many requests beyond the limit. The number includes any burst that the limiter allows.
 const BEYOND: u64 = 300;
 
 const ASKERS: usize = 8;
 
-/// Time without a new log line before another request is sent.
+/// If the log has no new line after this time, another request is sent.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Longest delay before a gateway writes its access log: some write every ten seconds.
+/// Longest time to wait for a line in the access log: some gateways write their log every ten seconds.
 const LOG_BOUND: Duration = Duration::from_secs(15);
 
 /// A request from another address must be refused.
@@ -35,7 +35,7 @@ pub(super) fn prove_addresses(scene: &Scene<'_>, feature: Feature) -> Proof {
     scene.must_refuse(feature, &request, 403, &format!("to {STRANGER}"))
 }
 
-/// A limit within reach must reject requests; a higher one must let them through.
+/// A limit that requests can reach must reject some of them. A higher limit must let all requests through.
 pub(super) fn prove_rate(scene: &Scene<'_>, feature: Feature, per_second: u32) -> Proof {
     if per_second >= DEFAULT_RATE_LIMIT {
         for _ in 0..LET_THROUGH {
@@ -50,7 +50,8 @@ pub(super) fn prove_rate(scene: &Scene<'_>, feature: Feature, per_second: u32) -
     let begun = Instant::now();
     let worth_trying = || {
         let (asked, tried) = (asked.load(Ordering::Relaxed), begun.elapsed());
-        // Each second allows the same number again. Three times that covers a limiter that counts only roughly.
+        // The limit allows this many requests again in each second. The factor 3 allows for limiters that count
+        // inexactly.
         let accepted = 3.0 * f64::from(per_second) * tried.as_secs_f64().max(1.0);
         tried < TRIED && (asked as f64) < accepted + BEYOND as f64
     };
@@ -79,7 +80,7 @@ pub(super) fn prove_rate(scene: &Scene<'_>, feature: Feature, per_second: u32) -
     ))
 }
 
-/// The log must grow with requests.
+/// Requests must make the access log grow.
 pub(super) fn prove_access_log(scene: &Scene<'_>, feature: Feature) -> Proof {
     let Some(path) = &scene.change.access_log else {
         return Err(not_on(feature, "it has no path for its access log", &[]));
@@ -95,7 +96,8 @@ pub(super) fn prove_access_log(scene: &Scene<'_>, feature: Feature) -> Proof {
             return Err(not_on(feature, &what, &[]));
         }
         std::thread::sleep(PAUSE);
-        // A log written by another process, such as Varnish's, starts only once that process has found the gateway.
+        // Varnish and others write the log in a separate process, which logs only the requests after it has found the
+        // gateway. So send another request.
         if asked.elapsed() > ASK_AGAIN {
             asked = Instant::now();
             scene.must_accept(feature, &scene.request("echo"))?;

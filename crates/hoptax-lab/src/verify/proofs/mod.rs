@@ -1,9 +1,9 @@
-//! Proofs that each feature is on, for a gateway that answers as direct does, before any trial.
+//! Proofs before the first trial that each feature of a gateway is on.
 //!
-//! A feature that is configured but does nothing would be reported as costing nothing. So each proof tests behavior
-//! that only a gateway with the feature has: it rejects a request without a key, or the upstream receives a header
-//! that the client did not send. The built-in upstream echoes what it receives. With another upstream the proofs use
-//! responses only.
+//! A feature that is configured but does nothing would seem to cost nothing. So each proof tests behavior that only a
+//! gateway with the feature has. For example, the gateway rejects a request without a key, or the upstream receives a
+//! header that the client did not send. The built-in upstream echoes the requests that it receives. With another
+//! upstream, the proofs can use only the responses.
 
 mod authentication;
 mod limits;
@@ -20,10 +20,11 @@ use scene::{Proof, Scene};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Proves every feature that required `change`; `upstreams` are all instances, `timeout` is per answer.
+/// Proves that every feature in `change` is on. `upstreams` are all instances; `timeout` is the time limit for each
+/// response.
 ///
 /// # Errors
-/// If a feature is not on; with the requests and answers.
+/// If a feature is not on. The error contains the requests and responses.
 pub fn prove(
     upstreams: &[SocketAddr],
     gateway: SocketAddr,
@@ -34,7 +35,7 @@ pub fn prove(
     let Some(made) = &change.credentials else { return Ok(()) };
     let mut scene = Scene { upstreams, gateway, requests, change, made, timeout, echoes: false };
     scene.echoes = scene.upstream_echoes();
-    // Proofs that exhaust a limit come last, because the others need successful answers.
+    // Proofs that exhaust a limit come last, because the other proofs need successful responses.
     let (limits, others): (Vec<Feature>, Vec<Feature>) =
         change.features.iter().partition(|feature| matches!(feature, Feature::RateLimit { .. }));
     for feature in others.into_iter().chain(limits) {

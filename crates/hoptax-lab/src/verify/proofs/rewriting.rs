@@ -1,4 +1,4 @@
-//! Proofs of changes to messages: headers, paths, encodings, identifiers.
+//! Proofs that changes to messages are on: headers, paths, encodings, identifiers.
 
 use super::scene::{Proof, Scene, is, not_on};
 use crate::features::{
@@ -12,12 +12,12 @@ use hoptax_servers::upstream::MARK;
 
 const OTHER_ORIGIN: &str = "https://other.example";
 
-/// A body that is large enough to compress.
+/// Path of a body that is large enough to compress.
 const LARGE: &str = "bytes/4096";
 
 const ALLOWED: &str = "access-control-allow-origin";
 
-/// One header must be set and one removed, on requests and on responses.
+/// The gateway must set one header and remove another, on requests and on responses.
 pub(super) fn prove_headers(scene: &Scene<'_>, feature: Feature) -> Proof {
     let request = scene.request("echo");
     let answer = scene.must_accept(feature, &request)?;
@@ -38,7 +38,7 @@ pub(super) fn prove_headers(scene: &Scene<'_>, feature: Feature) -> Proof {
     is(feature, echo.header(REQUEST_REMOVED.0).is_none(), &what, &shown)
 }
 
-/// The upstream must receive the path without the prefix.
+/// The upstream must receive the path without the prefix that the gateway removes.
 pub(super) fn prove_path(scene: &Scene<'_>, feature: Feature) -> Proof {
     if !scene.echoes {
         return Ok(());
@@ -53,7 +53,8 @@ pub(super) fn prove_path(scene: &Scene<'_>, feature: Feature) -> Proof {
     is(feature, right, &what, &[("it answered", &answer)])
 }
 
-/// The allowed origin must get the header, also in the answer to a preflight; another origin must not.
+/// The allowed origin must get the CORS header, also in the response to a preflight request. Another origin must not
+/// get it.
 pub(super) fn prove_cors(scene: &Scene<'_>, feature: Feature) -> Proof {
     let request = scene.request("echo").with("origin", CORS_ORIGIN);
     let answer = scene.must_accept(feature, &request)?;
@@ -78,7 +79,8 @@ pub(super) fn prove_cors(scene: &Scene<'_>, feature: Feature) -> Proof {
     is(feature, origin != "*" && origin != OTHER_ORIGIN, &what, &[("it answered", &answer)])
 }
 
-/// Compresses for clients that accept it, with the same body when decompressed; not for other clients.
+/// Responses must be compressed for clients that accept compression, and only for them. The decompressed body must be
+/// the same.
 pub(super) fn prove_gzip(scene: &Scene<'_>, feature: Feature) -> Proof {
     let request = scene.request(LARGE);
     let packed = scene.must_accept(feature, &request)?;
@@ -92,7 +94,7 @@ pub(super) fn prove_gzip(scene: &Scene<'_>, feature: Feature) -> Proof {
     is(feature, same, "the decompressed body differs", &shown)
 }
 
-/// Each request must get its own identifier, the same for upstream and client.
+/// Each request must get an identifier of its own, which upstream and client both receive.
 pub(super) fn prove_request_id(scene: &Scene<'_>, feature: Feature) -> Proof {
     let request = scene.request("echo").without(REQUEST_ID_HEADER);
     let mut earlier = None;

@@ -1,4 +1,4 @@
-//! Proofs of routes and of load balancing.
+//! Proofs that routes and load balancing are on.
 
 use super::rewriting::unknown_prefix;
 use super::scene::{Proof, Request, Scene, not_on};
@@ -6,7 +6,8 @@ use crate::features::route_prefix;
 use hoptax_plan::Feature;
 use std::collections::BTreeSet;
 
-/// Requests per instance before it counts as unused: several workers take turns independently.
+/// Number of requests per instance until an instance without any request counts as unused. Several are needed because
+/// each worker of a gateway chooses instances independently.
 const REQUESTS_PER_INSTANCE: usize = 50;
 
 /// The first, the middle and the last route must exist; an unknown path must get 404.

@@ -1,4 +1,4 @@
-//! The test bench of proofs: sends requests through a gateway and reads what its upstream received.
+//! Test bench for proofs: sends requests through a gateway and reads the requests that its upstream received.
 
 use crate::features::{Change, Credentials, credential};
 use crate::verify::{Requests, SEED};
@@ -23,7 +23,7 @@ pub(super) struct Scene<'a> {
     pub(super) change: &'a Change,
     pub(super) made: &'a Credentials,
     pub(super) timeout: Duration,
-    /// Whether the upstream echoes what it receives.
+    /// Whether the upstream echoes the requests that it receives.
     pub(super) echoes: bool,
 }
 
@@ -70,7 +70,8 @@ impl Echo {
 pub(super) type Proof = Result<(), Failure>;
 
 impl Scene<'_> {
-    /// A request that satisfies all features: for `path` of the upstream if it echoes, else for the plan's target.
+    /// A request that satisfies all features. It is for `path` if the upstream echoes requests, and for the plan's
+    /// target otherwise.
     pub(super) fn request(&self, path: &str) -> Request {
         let target = &self.requests.targets[0];
         let path = if self.echoes { format!("{MARK}{path}") } else { target.path.clone() };
@@ -87,7 +88,7 @@ impl Scene<'_> {
         self.as_consumer(request, 0)
     }
 
-    /// The same request by another consumer.
+    /// The same request with the credentials of another consumer.
     pub(super) fn as_consumer(&self, mut request: Request, index: usize) -> Request {
         for feature in &self.change.features {
             if let Some((name, value)) = credential(*feature, &self.made.consumers[index]) {
@@ -105,7 +106,8 @@ impl Scene<'_> {
         client.send_noting_tls(&bytes, request.method == "HEAD")
     }
 
-    /// The answer, of any status. Repeats the request after a 429, if the rate limit is meant to reject some.
+    /// The response to `request`, with any status. If the rate limit is meant to reject some requests, a request with
+    /// response 429 is repeated.
     pub(super) fn answer(&self, request: &Request) -> anyhow::Result<Answer> {
         let deadline = Instant::now() + self.timeout;
         loop {
@@ -117,7 +119,7 @@ impl Scene<'_> {
         }
     }
 
-    /// The answer to a request that the gateway must let through.
+    /// The response to a request that the gateway must let through.
     pub(super) fn must_accept(&self, feature: Feature, request: &Request) -> Result<Answer, Failure> {
         let answer = self.answer(request).map_err(|error| {
             not_on(
@@ -133,7 +135,7 @@ impl Scene<'_> {
         Ok(answer)
     }
 
-    /// What the upstream received of a request that the gateway must let through, and the answer.
+    /// The request as the upstream received it, and the response. The gateway must let the request through.
     pub(super) fn echo(&self, feature: Feature, request: &Request) -> Result<(Echo, Answer), Failure> {
         let answer = self.must_accept(feature, request)?;
         match parsed(&answer) {
@@ -142,7 +144,7 @@ impl Scene<'_> {
         }
     }
 
-    /// The gateway must answer `status` to a request; `how` describes the request.
+    /// Proves that the gateway responds with `status` to a request; `how` describes the request.
     pub(super) fn must_refuse(&self, feature: Feature, request: &Request, status: u16, how: &str) -> Proof {
         let good = self.must_accept(feature, &self.request("echo"))?;
         let answer = self.answer(request).map_err(|error| {
@@ -171,7 +173,7 @@ impl Scene<'_> {
     }
 }
 
-/// The echo in an answer, compressed or not.
+/// The echo that a response contains, whether compressed or not.
 pub(super) fn parsed(answer: &Answer) -> Option<Echo> {
     let encoded = answer.headers.get("content-encoding").is_some_and(|encoding| encoding == "gzip");
     let body =
@@ -180,7 +182,7 @@ pub(super) fn parsed(answer: &Answer) -> Option<Echo> {
     (echo["hoptax"] == "echo").then_some(Echo(echo))
 }
 
-/// A failure that names the feature and shows answers.
+/// A failure that names the feature and shows the responses.
 pub(super) fn not_on(feature: Feature, what: &str, answers: &[(&str, &Answer)]) -> Failure {
     let detail = answers.iter().map(|(name, answer)| format!("{name}:\n{}", show(answer))).collect();
     Failure { stage: Stage::Verify, message: format!("feature `{feature}` is not on: {what}"), detail }

@@ -1,4 +1,4 @@
-//! TLS on either side of the gateway.
+//! Proofs that TLS is on, on either side of the gateway.
 
 use super::scene::{Proof, Request, Scene, is, not_on};
 use crate::features::CIPHER_SUITE;
@@ -6,11 +6,11 @@ use hoptax_plan::Feature;
 
 /// The TLS version that every gateway must use.
 const VERSION: &str = "TLSv1_3";
-/// The same in the upstream's spelling.
+/// The same version in the upstream's spelling.
 const VERSION_AT_UPSTREAM: &str = "TLSv1.3";
 
-/// Version and cipher suite must be the same as of every gateway, and requests without TLS must be refused. The
-/// handshake itself verifies the certificate.
+/// TLS version and cipher suite must be the same for all gateways, and requests without TLS must be refused. The
+/// certificate is verified by the handshake itself.
 pub(super) fn prove_tls(scene: &Scene<'_>, feature: Feature) -> Proof {
     let request = scene.request("echo");
     let (answer, agreed) = scene
@@ -52,7 +52,7 @@ pub(super) fn prove_mtls(scene: &Scene<'_>, feature: Feature) -> Proof {
     }
 }
 
-/// The upstream must be reached over TLS, in the required version.
+/// The upstream must receive requests over TLS, in the required version.
 pub(super) fn prove_upstream_tls(scene: &Scene<'_>, feature: Feature) -> Proof {
     if !scene.echoes {
         return Ok(());

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 /// Heads of the requests that a server received, per connection.
 type Heads = Arc<Mutex<Vec<Vec<String>>>>;
 
-/// The head of the next request; none when there are no more.
+/// Reads the head of the next request; `None` if no further request comes.
 pub(super) fn head(connection: &mut impl std::io::Read) -> Option<String> {
     let mut seen = Vec::new();
     let mut buffer = [0; 1024];
@@ -28,7 +28,8 @@ pub(super) fn asks_to_close(head: &str) -> bool {
     }
 }
 
-/// Answers requests. Closes when asked to, if it is `obedient`; otherwise never.
+/// Behaviour of a server that answers requests. If `obedient`, it closes a connection when asked to; otherwise it
+/// never does.
 fn keeper(heads: &Heads, obedient: bool) -> impl Fn(TcpStream, &AtomicU64) + Clone + Send + 'static {
     let heads = Arc::clone(heads);
     move |mut connection, _| {
@@ -47,7 +48,7 @@ fn keeper(heads: &Heads, obedient: bool) -> impl Fn(TcpStream, &AtomicU64) + Clo
     }
 }
 
-/// Requests per connection as the server saw them, once `connections` have ended.
+/// The requests of each connection as the server saw them, once `connections` of them have ended.
 fn per_connection(heads: &Heads, connections: u64) -> Vec<Vec<String>> {
     loop {
         let seen = heads.lock().expect("not poisoned");
@@ -108,7 +109,7 @@ fn a_server_that_does_not_close_delays_no_request() {
     let spec = LoadSpec { requests_per_connection: Some(1), ..spec(&[server.address]) };
     let record = load(&until_done(300, spec));
     assert_eq!(record.counts.completed, 300);
-    // A delay would affect all requests except the four on the first connections.
+    // A delay would affect all requests except the first four, which use the first connections.
     assert!(quantile(&record.histograms.response_time, 0.05) < 20 * MILLISECOND, "requests are delayed");
     assert_eq!(per_connection(&heads, record.lifetime.opened).len() as u64, record.lifetime.opened);
 }
@@ -120,8 +121,8 @@ fn a_new_connection_is_part_of_the_response_time() {
     for shape in [Shape::Closed, open(500.0, Arrivals::Constant)] {
         let spec = LoadSpec { shape, requests_per_connection: Some(1), ..spec(&[server.address]) };
         let record = load(&until_done(100, LoadSpec { warmup_ns: 30 * MILLISECOND, ..spec }));
-        // Order: scheduled, connected, sent. So the send lag contains the connect, and the response time contains the
-        // lag.
+        // The order is: scheduled, connected, sent. So the send lag includes the connect, and the response time
+        // includes the send lag.
         let connect = quantile(&record.histograms.connect, 0.1);
         assert!(quantile(&record.histograms.send_lag, 0.5) >= connect, "{connect}");
         let service = quantile(&record.histograms.service_time, 0.1);
@@ -138,7 +139,7 @@ fn responses_of_http_1_0_end_with_their_connection() {
         let record = load(&until_done(50, spec));
         assert_eq!((record.counts.completed, record.connections.reused), (50, 0));
         assert_eq!(record.bytes.body, 50 * 12);
-        // With keep-alive requested, the server's close counts as unexpected.
+        // If keep-alive was requested, a close by the server counts as unexpected.
         assert_eq!(record.connections.closed_by_peer, if unexpected { 50 } else { 0 });
     }
 }
@@ -151,7 +152,7 @@ fn unix_server(listener: UnixListener) {
     });
 }
 
-/// Answers one request; `false` when the connection is over.
+/// Answers one request. Returns false if the connection is over.
 fn serve(connection: &mut UnixStream) -> bool {
     head(connection).is_some_and(|head| connection.write_all(OK).is_ok() && !asks_to_close(&head))
 }
@@ -249,13 +250,13 @@ fn each_time_measures_its_own_part() {
         let spec = LoadSpec { requests_per_connection: limit, ..spec(&[server.address]) };
         let histograms = load(&until_done(20, spec)).histograms;
         let least = |ms: u64| ms * MILLISECOND - ms * MILLISECOND / 500;
-        // Minimum: a busy machine delays some responses, but not all.
+        // The minimum, because a busy machine delays some of the responses, but not all.
         let first = quantile(&histograms.first_byte, 0.0);
         assert!(first >= least(FIRST) && first < least(FIRST + REST), "{first}");
         let whole = quantile(&histograms.service_time, 0.0);
         assert!(whole >= least(FIRST + REST) && whole < least(2 * (FIRST + REST)), "{whole}");
         assert!(quantile(&histograms.response_time, 0.0) >= least(FIRST + REST));
-        // The server's delays come after the connect, which only the kernel handles.
+        // The server's delays come after the connect, which the kernel completes without the server.
         assert!(quantile(&histograms.connect, 0.0) < least(FIRST));
     }
 }
@@ -275,15 +276,15 @@ fn each_part_has_its_own_timeout() {
         (&silent, short, long, Cause::FirstByteTimeout, short),
         (&silent, long, short, Cause::ResponseTimeout, short),
         (&silent, short, short, Cause::ResponseTimeout, short),
-        // The server has this long to start its response.
+        // `long` gives the server enough time to start its response.
         (&slow, long, long + short, Cause::ReadTimeout, long + short),
         (&slow, long, long, Cause::ReadTimeout, long),
     ] {
         for shape in [Shape::Closed, open(50.0, Arrivals::Constant)] {
             let timeouts = Timeouts { connect_ns: 5000 * MILLISECOND, first_byte_ns, total_ns };
             let spec = until_done(4, LoadSpec { shape, timeouts, ..spec(&[server.address]) });
-            // After a disturbance longer than both timeouts, either can be reported, and the server may not have
-            // started.
+            // If the machine was disturbed for longer than both timeouts, either of them can be reported, and the
+            // server may not have started its response.
             retry_if_disturbed(|| {
                 let record = load(&spec);
                 seen(record.counts.causes == [(cause, 4)].into(), || format!("{:?}", record.counts))?;

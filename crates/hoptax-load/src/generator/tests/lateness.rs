@@ -1,11 +1,11 @@
-//! Effects of a stalled server: the whole delay is visible, and requests that were not sent are counted.
+//! Effects of a stalled server: the whole delay is visible, and requests that were not sent are counted as unsent.
 
 use super::*;
 use std::sync::Mutex;
 
 const RATE: u64 = 1000;
 
-/// A server that answers at once except for one stall, and records its own times.
+/// A server that stalls once and otherwise answers at once. It records its own times.
 #[derive(Default)]
 struct Staller {
     log: Mutex<Log>,
@@ -40,7 +40,8 @@ impl Staller {
     }
 }
 
-/// The record of a load during which the server stalled; an error if the machine was so slow that there was no stall.
+/// Returns the record of a load during which the server stalled, or an error if the machine was so slow that there
+/// was no stall.
 fn stalled(at: usize, stall: Duration, duration_ns: u64) -> Result<(LoadRecord, Log), String> {
     let (server, staller) = Staller::serve(at, stall);
     let spec = LoadSpec {
@@ -65,14 +66,14 @@ fn within(found: u64, expected: u64, share: f64) -> bool {
     found.abs_diff(expected) as f64 <= expected as f64 * share
 }
 
-/// What must be true for any stall of a second, even on a busy machine: the whole delay is visible.
+/// Checks what must be true for any stall of one second, even on a busy machine: the whole delay is visible.
 fn hides_nothing(record: &LoadRecord, log: &Log) {
     let (began, ended) = log.stall.expect("it stalled");
     let histogram = record.histograms.response_time.decode().expect("our own");
     let (found, expected) = (histogram.value_at_quantile(0.99), p99_of_stall(record, log));
     assert!(found as f64 >= expected as f64 * 0.98, "p99: {found} ns, not {expected}");
-    // Every request due during the stall, except in its last 50 ms, is late by more than 50 ms. A stall that the
-    // machine prolonged can outlast the schedule.
+    // Every request due during the stall, except in its last 50 ms, is late by more than 50 ms. If the machine
+    // prolonged the stall, it can last beyond the schedule.
     let late = histogram.count_between(50 * MILLISECOND, u64::MAX);
     let last = (ended - 50 * MILLISECOND).min(record.started_ns + record.measured_ns);
     let surely = last.saturating_sub(began) * RATE / SECOND;
@@ -81,18 +82,19 @@ fn hides_nothing(record: &LoadRecord, log: &Log) {
     assert!(ended - began >= SECOND, "a stall of a second");
 }
 
-/// p99 computed from the length of the stall: the slowest hundredth of requests were due in its first moments.
+/// The p99, computed from the length of the stall. The slowest 1 % of the requests were due right after the stall
+/// began.
 fn p99_of_stall(record: &LoadRecord, log: &Log) -> u64 {
     let (began, ended) = log.stall.expect("it stalled");
     let slowest = record.counts.completed - (0.99 * record.counts.completed as f64).ceil() as u64;
     ended - began - slowest * SECOND / RATE
 }
 
-/// What is true if nothing else delayed generator or server: quantiles within 2 % of the computed ones, and as many
-/// late responses.
+/// Checks the record, assuming that only the stall delayed the generator or the server: quantiles are within 2 % of
+/// the computed ones, and there are at most 2 % more late responses than in the server's log.
 fn is_right(record: &LoadRecord, log: &Log) -> Result<(), String> {
     let histogram = record.histograms.response_time.decode().expect("our own");
-    // Delays from the server's log: it answers requests in the order in which they were due.
+    // Delays computed from the server's log. The server answers requests in the order in which they were due.
     let mut waited: Vec<u64> =
         (0..).zip(&log.answered).map(|(index, answered)| answered - due(record, index)).collect();
     waited.sort_unstable();
@@ -131,7 +133,8 @@ fn queueing_counts_as_send_lag_and_response_time_but_not_as_service_time() {
         let Histograms { response_time, send_lag, service_time, .. } = &record.histograms;
         let late = over(response_time, 50);
         seen(late * SECOND / RATE + 55 * MILLISECOND >= ended - began, || format!("{late} late"))?;
-        // Only one request per connection was at the server. A response time is queueing plus service time.
+        // During the stall, the server had only one request per connection. A response time is queueing plus service
+        // time.
         let with_server = over(service_time, 25);
         assert!(over(send_lag, 24) + with_server >= late);
         seen(with_server >= 16 && with_server < late / 4, || format!("{with_server} of {late}"))
@@ -140,16 +143,16 @@ fn queueing_counts_as_send_lag_and_response_time_but_not_as_service_time() {
 
 #[test]
 fn requests_that_were_not_sent_are_unsent() {
-    // The stall outlasts the measured time: only requests on connections are waited for.
+    // The stall lasts beyond the measured time. The generator then waits only for requests that are on a connection.
     retry_if_disturbed(|| {
         let (record, log) = stalled(100, Duration::from_millis(600), 400 * MILLISECOND)?;
         let (began, ended) = log.stall.expect("it stalled");
         assert!(ended > record.started_ns + record.measured_ns);
         assert_eq!(record.counts.scheduled, 400);
-        // Draining sends no queued requests: only requests that were sent before are answered.
+        // Draining sends no queued requests, so only requests that were sent before are answered.
         assert!(record.histograms.response_time.decode().expect("our own").max() >= ended - began);
         assert!(record.counts.completed <= 116, "requests before the stall, and one per connection");
-        // Fewer if the stall began close to the end.
+        // The counts are lower if the stall began close to the end.
         let found = (record.counts.completed, record.counts.unsent);
         seen(found == (116, 284), || format!("{found:?}"))
     });

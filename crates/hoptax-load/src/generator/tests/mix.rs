@@ -15,7 +15,7 @@ pub(super) fn adds_up(record: &LoadRecord) {
         return;
     }
     let sum = |of: fn(&crate::record::TargetRecord) -> u64| targets.iter().map(of).sum::<u64>();
-    // Requests that were never assigned to a connection have no target.
+    // Requests that were never assigned to a connection have no target, so they count in no target.
     let assigned = sum(|target| target.scheduled);
     assert!(
         (counts.scheduled - counts.unsent..=counts.scheduled).contains(&assigned),
@@ -82,7 +82,7 @@ fn target(name: &str, weight: u32, path: &str, checks: &[Check]) -> TargetSpec {
     TargetSpec { name: name.into(), weight, checks: checks.to_vec(), ..only }
 }
 
-/// Answers `/STATUS/BODY` with this status and body, in chunks of three bytes.
+/// Answers `/STATUS/BODY` with this status and this body, in chunks of three bytes.
 fn as_asked(asked: &Asked) -> Vec<u8> {
     let mut parts = asked.0.split([' ', '?']).nth(1).expect("a path").splitn(3, '/').skip(1);
     let (status, body) = (parts.next().expect("a status"), parts.next().unwrap_or_default());
@@ -259,7 +259,7 @@ fn a_response_to_head_has_no_body_to_check() {
 
 #[test]
 fn failures_are_counted_by_target() {
-    // Half of the requests get no response; each of them costs its connection.
+    // Half of the requests get no response. Each of these closes its connection.
     let (server, _) = keeping(|(head, _)| if head.starts_with("GET /no") { Vec::new() } else { OK.to_vec() });
     let record = load(&LoadSpec {
         targets: vec![target("no", 1, "/no", &[]), target("yes", 3, "/yes", &[])],

@@ -1,5 +1,5 @@
-//! Tests that need a network of their own: exhausted ports and unreachable addresses. Each test creates a network
-//! namespace for its threads, which requires root; otherwise it prints a note and is skipped.
+//! Tests that need their own network: exhausted ports and unreachable addresses. Each test creates a network
+//! namespace for its threads, which requires root. Without root, the test prints a note and is skipped.
 
 use super::connections::{asks_to_close, head};
 use super::*;
@@ -7,7 +7,7 @@ use nix::sched::{CloneFlags, unshare};
 use std::process::Command;
 use std::time::Instant;
 
-/// Ports per source address after [`narrow`].
+/// Number of ports per source address after [`narrow`].
 const PORTS: u32 = 100;
 
 /// Restricts the port range to [`PORTS`] ports that no server uses.
@@ -26,7 +26,7 @@ fn in_a_namespace(body: impl FnOnce() + Send + 'static) {
             false => Err("`ip link set lo up`".into()),
         }
     };
-    // A new thread, because a thread that has unshared a namespace cannot return.
+    // A new thread, because a thread that has entered a new namespace cannot return to the old one.
     let outcome = thread::spawn(move || prepare().map(|()| body())).join();
     match outcome {
         Ok(Ok(())) => {}
@@ -83,10 +83,10 @@ fn exhausted_ports_are_reported_soon_and_without_a_flood_of_connects() {
             let started = Instant::now();
             let spec = LoadSpec { sources, shape, connections: PORTS * 10, ..spec(&[server.address]) };
             let record = load(&spec);
-            // Opening connections takes up to 10 s while it is not hopeless.
+            // The generator tries to open connections for up to 10 s, but stops earlier if this is hopeless, as here.
             assert!(started.elapsed() < Duration::from_secs(9), "{:?}", started.elapsed());
             let (counts, connections) = (&record.counts, &record.connections);
-            // Nine tenths of the slots find no port; the others continue.
+            // Nine tenths of the slots find no port. The others continue.
             assert_eq!(connections.established, u64::from(PORTS), "{connections:?}");
             assert!(counts.completed > 0, "{counts:?}");
             assert_eq!(counts.causes, [(Cause::PortsExhausted, counts.connect_errors)].into(), "{counts:?}");
@@ -116,7 +116,7 @@ fn a_connection_per_request_needs_no_more_ports_than_connections() {
 fn an_unreachable_address_is_reported() {
     in_a_namespace(|| {
         let server = Server::new(obedient);
-        // TEST-NET-3 (RFC 5737): there is no route except loopback's.
+        // TEST-NET-3 (RFC 5737): the namespace only has a route for loopback.
         let nowhere = SocketAddr::from(([203, 0, 113, 1], 80));
         let record = load(&until_done(60, spec(&[server.address, nowhere])));
         let counts = &record.counts;

@@ -47,7 +47,7 @@ fn load_tls(spec: &LoadSpec) -> LoadRecord {
     record
 }
 
-/// The error of a load whose only server is not acceptable.
+/// Returns the error of a load with a single server. No TLS session with this server is possible.
 fn refusal(address: SocketAddr, tls: TlsSpec) -> String {
     let error = run(&tls_spec(&[address], tls), &AtomicBool::new(false), Watch::Phases, |_| {});
     let error = error.expect_err("the server is not acceptable");
@@ -55,8 +55,8 @@ fn refusal(address: SocketAddr, tls: TlsSpec) -> String {
     error.to_string()
 }
 
-/// Sends half of the connections to `bad`, whose failures must all have this cause. Only handshakes that are meant to
-/// stall get a short timeout, because this machine may be busy.
+/// Sends half of the connections to `bad`; all failures there must have this cause. Only handshakes that must stall
+/// have a short timeout, because this machine may be busy.
 fn fails_with(bad: SocketAddr, tls: &TlsSpec, authority: &Authority, cause: Cause) {
     let good = answering(testing::server(&authority.sign(NAME), &BOTH, None));
     let mut spec = tls_spec(&[good.address, bad], tls.clone());
@@ -69,7 +69,7 @@ fn fails_with(bad: SocketAddr, tls: &TlsSpec, authority: &Authority, cause: Caus
         let counts = &record.counts;
         let causes: Vec<_> = counts.causes.keys().copied().collect();
         assert!(causes.is_empty() || causes == [cause], "{:?}", counts.errors);
-        // Two slots wait between attempts, so there are only a few attempts.
+        // Two slots wait between attempts, so they make only a few attempts.
         let times = counts.causes.get(&cause).copied().unwrap_or(0);
         assert!(times <= 40, "{counts:?}");
         if counts.completed == 0 || times < 2 {
@@ -113,7 +113,7 @@ fn a_connection_per_request_resumes_if_enabled() {
     for version in BOTH {
         let server = secure(testing::server(&identity, &[version], None), |mut stream, _| {
             if request(&mut stream) {
-                // If the client has left, the client counts that.
+                // If the client has gone, it counts the failure itself.
                 let _ =
                     stream.write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok");
             }

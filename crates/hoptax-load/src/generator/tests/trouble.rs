@@ -1,4 +1,4 @@
-//! Failing servers: every failure has its cause, failing servers are not flooded, and a server that returns is found.
+//! Failing servers: each failure has its cause, a failing server is not flooded, and a server that returns is found.
 
 use super::*;
 use rustix::net::sockopt;
@@ -17,7 +17,7 @@ fn breaks_off(
     move |mut connection, connections| {
         connections.fetch_add(1, Ordering::Relaxed);
         if request(&mut connection) {
-            // If the client has left, the client counts that.
+            // If the client has gone, it counts the failure itself.
             let _ = connection.write_all(part);
             if by_reset {
                 reset(connection);
@@ -68,15 +68,15 @@ fn failed_connects_have_their_causes() {
     }
 }
 
-/// Most connects while connections fail: one per millisecond and worker, plus those that were in progress when the
-/// failures began.
+/// Highest number of connects while connections fail: one per millisecond and worker, plus those that were in
+/// progress when the failures began.
 fn bound(workers: u32, elapsed: Duration) -> u64 {
     u64::from(workers) * (elapsed.as_millis() as u64 + 1 + 128)
 }
 
 #[test]
 fn a_failing_server_is_not_flooded() {
-    // Many more connections than the limit allows if each slot only waited on its own.
+    // If each slot only waited on its own, this many slots would connect far more often than the limit allows.
     const MANY: u32 = 400;
     let closing = Server::new(|connection: TcpStream, connections: &AtomicU64| {
         connections.fetch_add(1, Ordering::Relaxed);
@@ -93,7 +93,7 @@ fn a_failing_server_is_not_flooded() {
                     adds_up(&record);
                     assert_eq!(record.counts.completed, 0);
                 }
-                // Whether a connection is still open when traffic begins is a race.
+                // Whether a connection is still open when traffic begins depends on a race.
                 Err(error) => assert!(matches!(error, LoadError::NoConnection { .. }), "{error}"),
             }
             let connects = server.requests.load(Ordering::Relaxed) - before;
@@ -108,7 +108,8 @@ fn a_server_that_is_gone_is_not_flooded_and_is_found_when_it_returns() {
     retry_if_disturbed(gone_and_back);
 }
 
-/// A server that goes and returns. Returns an error if anything took too long, possibly because of the machine.
+/// Runs a load while its server goes away and returns. Returns an error if anything took too long, possibly because
+/// of the machine.
 fn gone_and_back() -> Result<(), String> {
     const MANY: u32 = 300;
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -120,7 +121,7 @@ fn gone_and_back() -> Result<(), String> {
         let first: Vec<TcpStream> = listener.incoming().flatten().take(MANY as usize).collect();
         begun.recv().expect("it begins");
         leave.send(clock::now()).expect("the receiver waits");
-        // Gone: nothing listens, and open connections are reset. It returns after a while.
+        // The server goes away: nothing listens, and open connections are reset. It returns after a while.
         drop(listener);
         first.into_iter().for_each(reset);
         thread::sleep(Duration::from_millis(400));
@@ -137,7 +138,8 @@ fn gone_and_back() -> Result<(), String> {
     let record = record.expect("connections were established");
     adds_up(&record);
     drop(server.join().expect("it returned"));
-    // The longest wait of a slot is 1 s. At the limited pace, the last slot connects within another second.
+    // The longest wait of a slot is 1 s. At the limited rate of connects, the last slot connects within another
+    // second.
     let opened = record.lifetime.opened;
     assert!(opened <= 2 * u64::from(MANY), "{opened} for {MANY} that were lost once");
     seen(opened == 2 * u64::from(MANY), || format!("only {opened} have connected"))?;
@@ -145,7 +147,7 @@ fn gone_and_back() -> Result<(), String> {
     let refused = record.counts.causes[&Cause::ConnectRefused];
     let longest = Duration::from_nanos(returned - gone) + Duration::from_millis(1600);
     assert!(refused <= bound(1, longest), "{longest:?}: {:?}", record.counts);
-    // The first response comes within the longest wait of a slot.
+    // The first response must come within the longest wait of a slot.
     let window =
         record.windows.iter().position(|window| window.completed > 0).ok_or("none completed")? as u64;
     let first = record.started_ns + window * crate::record::WINDOW_NS;
@@ -163,7 +165,7 @@ fn an_address_without_listener_fails_at_once_for_many_connections_too() {
         let started = Instant::now();
         let error = run(&spec, &AtomicBool::new(false), Watch::Phases, |_| {}).expect_err("no listener");
         assert!(matches!(error, LoadError::NoConnection { asked: 5000, .. }), "{error}");
-        // 5,000 connections, five attempts each, one per millisecond and worker, would take longer.
+        // Five attempts for each of 5,000 connections, one attempt per millisecond and worker, would take longer.
         let took = started.elapsed();
         seen(took < Duration::from_secs(5), || format!("{took:?}"))
     });

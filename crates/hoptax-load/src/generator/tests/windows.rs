@@ -1,9 +1,11 @@
-//! Windows reported during a trial: all of them, once, in order, soon, and without additional wake-ups.
+//! Windows reported during a trial: each is reported once, in order and soon after its end, without additional
+//! wake-ups.
 
 use super::*;
 use crate::record::{WINDOW_NS, Window};
 
-/// Runs `spec`, interrupted after window `last`. Returns the reported windows with their times, in order.
+/// Runs `spec` and interrupts it after window `last`. Returns the reported windows with the times of their reports,
+/// in order.
 fn watched(spec: &LoadSpec, last: Option<u64>) -> (LoadRecord, Vec<(u64, Window, u64)>) {
     let interrupt = AtomicBool::new(false);
     let (mut reported, mut phases) = (Vec::new(), Vec::new());
@@ -94,7 +96,7 @@ fn windows_are_reported_soon_even_if_nothing_happens() {
             .collect();
         late.sort_unstable();
         assert_eq!(late.len(), 20);
-        // The median, because a busy machine delays some of them.
+        // The median, because a busy machine delays some of the reports.
         seen(late[10] <= 50 * MILLISECOND, || format!("{late:?}"))
     });
 }
@@ -114,8 +116,8 @@ fn reporting_windows_causes_no_additional_wake_ups() {
         let (before, began) = (sleeps(), clock::now());
         run(&spec, &AtomicBool::new(false), watch, |_| {}).expect("a load");
         let (slept, took) = (sleeps() - before, clock::now() - began);
-        // One check every 50 ms, plus starting, opening, ending and joining for each worker. Waking for each window
-        // would add another forty.
+        // One check every 50 ms, plus starting, opening, ending and joining for each worker. If the thread also woke
+        // for each window, it would sleep another forty times.
         let allowed = took / LOOK + 4 * 4 + 4;
         assert!(slept <= allowed, "{watch:?}: {slept} times, {allowed} allowed");
     }

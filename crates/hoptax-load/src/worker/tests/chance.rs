@@ -1,4 +1,4 @@
-//! A worker against a simulated network with random, but reproducible events. Time is skipped, not waited for. The
+//! A worker on a simulated network with random but reproducible events. The clock is advanced, so no test waits. The
 //! worker's state must be consistent after each turn, and no slot may be lost once the failures have ended.
 
 use super::*;
@@ -14,7 +14,7 @@ use std::io::{Read as _, Write as _};
 use std::sync::Arc;
 
 const SLOTS: u32 = 6;
-/// Responses of a failing server. `true`: it closes afterwards, even if not asked to.
+/// Responses of a failing server. If the second value is true, the server closes afterwards, even if not asked to.
 const ANSWERS: [(&[u8], bool); 8] = [
     (OK, false),
     (b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", false),
@@ -27,15 +27,15 @@ const ANSWERS: [(&[u8], bool); 8] = [
 ];
 
 struct Peer {
-    /// Distinguishes it from later ones with the same token.
+    /// Distinguishes this connection from later ones with the same token.
     id: u64,
     open: bool,
     tls: Option<Box<ServerConnection>>,
     /// Received data that is not a complete request yet.
     asked: Vec<u8>,
-    /// Data that was not delivered yet.
+    /// Data that was not delivered to the worker yet.
     outbox: Vec<u8>,
-    /// Nothing follows the outbox.
+    /// True if the connection closes once the outbox is delivered.
     closing: bool,
     unsent: usize,
 }
@@ -43,7 +43,7 @@ struct Peer {
 struct Chance {
     random: Random,
     trouble: bool,
-    /// All connects fail.
+    /// True if all connects fail.
     shut: bool,
     tls: Option<Arc<ServerConfig>>,
     peers: BTreeMap<Token, Peer>,
@@ -62,7 +62,7 @@ impl Chance {
         self.peers.get(&token).is_some_and(|peer| peer.id == id)
     }
 
-    /// The server: reads `bytes` and puts the responses into the outbox.
+    /// Acts as the server: reads `bytes` and puts the responses into the outbox.
     fn serve(&mut self, token: Token, bytes: &[u8]) {
         let (answer, closes) = if self.trouble {
             ANSWERS[self.random.below(ANSWERS.len() as u64) as usize]
@@ -114,7 +114,7 @@ impl Chance {
         }
     }
 
-    /// Makes a random event happen to the connection of `token`, or none.
+    /// Lets a random event, or no event, happen to the connection of `token`.
     fn happen(&mut self, handler: &mut impl Handler<Self>, token: Token) {
         let refused = self.strikes(6);
         let (breaks, speaks, fast) = (self.strikes(80), self.strikes(80), self.random.below(3));
@@ -219,7 +219,7 @@ impl EventLoop for Chance {
 
     fn turn(&mut self, handler: &mut impl Handler<Self>, deadline: Option<u64>) -> io::Result<()> {
         let most = deadline.unwrap_or(u64::MAX).saturating_sub(clock::now()).min(2 * SECOND);
-        // Skip the whole time until then, or a part of it if something happened.
+        // Skip the whole time until the deadline, or only a part of it, as if an event had come earlier.
         let waiting = |peer: &Peer| !peer.open || peer.closing || !peer.outbox.is_empty();
         let all = self.random.below(4) == 0 && (self.trouble || !self.peers.values().any(waiting));
         let part = if all { most } else { self.random.below(MILLISECOND).min(most) };
@@ -233,7 +233,7 @@ impl EventLoop for Chance {
     }
 }
 
-/// Checks that the state is consistent between turns.
+/// Checks that the worker's state is consistent between turns.
 fn agrees(worker: &Worker<'_>, io: &Chance) {
     let count = |is: &dyn Fn(&Slot) -> bool| worker.slots.iter().filter(|slot| is(slot)).count();
     let being = |states: &[State]| count(&|slot| states.contains(&slot.state()));

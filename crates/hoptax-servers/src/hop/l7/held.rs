@@ -10,7 +10,8 @@ use hoptax_wire::http1::RequestHead;
 use std::mem;
 
 impl Proxy {
-    /// Decides whether to delay a request after reading its head. `true`: it waits, and its head is kept.
+    /// Decides whether to delay a request after reading its head. Returns true if the request waits; its head is then
+    /// kept.
     pub(super) fn hold_request(&mut self, token: Token, raw: &[u8], head: &RequestHead) -> bool {
         let delay = self.holds.draw();
         let Some(client) = self.slots.client(token) else { return false };
@@ -21,7 +22,7 @@ impl Proxy {
         true
     }
 
-    /// Decides whether to delay a response when its first bytes arrive. `true`: it waits.
+    /// Decides whether to delay a response when its first bytes arrive. Returns true if the response waits.
     pub(super) fn hold_answer(&mut self, io: &mut impl EventLoop, token: Token) -> bool {
         let Some(delay) = self.holds.delay else { return false };
         let Some(upstream) = self.slots.upstream(token) else { return false };
@@ -41,8 +42,8 @@ impl Proxy {
         true
     }
 
-    /// Passes on requests and responses whose wait is over. If a connection has closed meanwhile, its timer's id no
-    /// longer matches.
+    /// Passes on requests and responses whose wait is over. Skips connections that have closed meanwhile: the id of
+    /// their timer no longer matches.
     pub(super) fn let_go(&mut self, io: &mut impl EventLoop) {
         while let Some(Timer { id, token, .. }) = self.holds.over(clock::now()) {
             match self.slots.get(token) {

@@ -24,7 +24,7 @@ pub(in crate::hop) struct Holds {
     next_id: u64,
 }
 
-/// Ordered by time first. The id distinguishes it from other waits of the same token.
+/// Timers are ordered by time first. The id distinguishes a timer from other timers of the same token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Timer {
     due: u64,
@@ -33,7 +33,7 @@ pub(super) struct Timer {
 }
 
 impl Holds {
-    /// Workers use independent random streams of one seed.
+    /// The workers share a seed, but each uses its own random stream.
     pub(in crate::hop) fn new(delay: Option<HopDelay>, seed: u64, worker: usize, polls: bool) -> Self {
         Self {
             delay,
@@ -48,13 +48,14 @@ impl Holds {
         self.delay.is_some()
     }
 
-    /// The delay, if the next request is to be delayed.
+    /// Decides at random whether the next request is delayed, and returns the delay if so.
     pub(super) fn draw(&mut self) -> Option<HopDelay> {
         let delay = self.delay?;
         (self.random.unit() < delay.share).then_some(delay)
     }
 
-    /// Applies a delay: a busy wait returns `None` when it is over; otherwise starts a timer and returns its id.
+    /// Applies a delay. If `how` is `Spin`, waits here and returns `None`. Otherwise starts a timer and returns its
+    /// id.
     pub(super) fn spend(&mut self, token: Token, how: HopDelayHow, time: Duration) -> Option<u64> {
         if time.is_zero() {
             return None;

@@ -7,11 +7,11 @@
 //!                                  └──── response's end first (or 502) ───► rest of the request is discarded ────┘
 //! ```
 //!
-//! An upstream connection serves one exchange at a time and is in the pool otherwise. Invariants:
+//! An upstream connection serves one exchange at a time. Between exchanges it is in the pool. Invariants:
 //! * a client with an exchange has at most one upstream connection, and each refers to the other;
 //! * a client whose request is delayed has no exchange yet, and nothing after that request is read;
-//! * calls to the event loop never call back, so only the functions below advance an exchange. A function that may
-//!   close a connection looks it up again afterwards.
+//! * the event loop calls no handler from within a call to the loop, so only the functions below advance an exchange.
+//!   After a call that may close a connection, the caller looks the connection up again.
 
 mod held;
 mod holds;

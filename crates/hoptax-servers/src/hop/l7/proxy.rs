@@ -12,14 +12,15 @@ pub(super) struct Proxy {
     pub(super) turns: Turns,
     pub(super) tokens: Tokens,
     pub(super) slots: Slots,
-    /// Idle connections by upstream. The last one used is taken first, so that surplus ones time out.
+    /// Idle connections, indexed by upstream. The most recently used connection is taken first, so that surplus
+    /// connections stay idle and time out.
     pub(super) idle: Vec<Vec<Token>>,
     pub(super) request_heads: HeadCache<RequestHead>,
     pub(super) response_heads: HeadCache<ParsedResponse>,
-    /// By upstream, because its address may be part of the head.
+    /// Cache of the last request head. Its key is the upstream, because the head may contain the upstream's address.
     pub(super) requests: Last<usize>,
     pub(super) responses: Last<(rewrite::Client, bool)>,
-    /// Buffer for the next send; empty in between.
+    /// Buffer for the next send; empty between sends.
     pub(super) out: Vec<u8>,
     pub(super) holds: Holds,
 }

@@ -9,12 +9,12 @@ use hoptax_wire::http1::{Framing, Malformed, RequestHead, RequestStep, Version, 
 use std::io;
 use std::mem;
 
-/// Bytes of requests that may wait behind the current one.
+/// Most bytes of further requests that are kept while the current request is not finished.
 const LONGEST_QUEUE: usize = 64 * 1024;
 
 impl Proxy {
-    /// Forwards requests from the front of `input` until one must be answered first. Returns the number of bytes
-    /// consumed.
+    /// Forwards requests from the front of `input`. Stops at a request that must wait for an earlier response.
+    /// Returns the number of bytes consumed.
     pub(super) fn read_requests(&mut self, io: &mut impl EventLoop, token: Token, input: &[u8]) -> usize {
         let mut at = 0;
         loop {
@@ -62,7 +62,7 @@ impl Proxy {
         at
     }
 
-    /// Starts an exchange, and leaves its head in `self.out`.
+    /// Starts an exchange and puts the head of its request into `self.out`.
     pub(super) fn begin(&mut self, io: &mut impl EventLoop, token: Token, raw: &[u8], head: &RequestHead) {
         if &raw[head.method.clone()] == b"CONNECT" {
             return self.answer_and_close(io, token, 501, "this hop does not support CONNECT\n");
@@ -129,7 +129,7 @@ impl Proxy {
         }
     }
 
-    /// Sends `self.out` to the client's upstream, or discards it if there is none any more.
+    /// Sends `self.out` to the client's upstream, or discards it if the client no longer has an upstream.
     fn send_upstream(&mut self, io: &mut impl EventLoop, token: Token) {
         if self.out.is_empty() {
             return;
@@ -150,8 +150,8 @@ impl Proxy {
         self.out.clear();
     }
 
-    /// Continues to read what a client has already sent, after an exchange has ended, responses were sent, or a
-    /// delayed request continues, whose head is in `self.out`.
+    /// Reads the bytes that a client has already sent. Called after an exchange has ended, after responses were sent,
+    /// and when a delayed request continues; the head of that request is then in `self.out`.
     pub(super) fn read_on(&mut self, io: &mut impl EventLoop, token: Token) {
         let Some(client) = self.slots.client(token) else { return self.out.clear() };
         let kept = mem::take(&mut client.kept);
@@ -166,7 +166,7 @@ impl Proxy {
         self.close_if_done(io, token);
     }
 
-    /// Pauses the client while its upstream is slow or many of its bytes wait; resumes it otherwise.
+    /// Pauses the client while its upstream is slow or many of its bytes are waiting; resumes it otherwise.
     pub(super) fn regulate(&mut self, io: &mut impl EventLoop, token: Token) {
         let upstream = self.slots.exchange(token).and_then(|exchange| exchange.upstream);
         let backlog = upstream.map_or(0, |upstream| {
@@ -182,7 +182,7 @@ impl Proxy {
         }
     }
 
-    /// Closes a client that has ended its side or received its last response, once all bytes are sent.
+    /// Closes a client that has ended its side or received its last response, once all bytes have been sent to it.
     pub(super) fn close_if_done(&mut self, io: &mut impl EventLoop, token: Token) {
         let Some(client) = self.slots.client(token) else { return };
         if client.ended && client.exchange.as_ref().is_some_and(|exchange| !exchange.request_done) {
@@ -198,7 +198,7 @@ impl Proxy {
         }
     }
 
-    /// Closes a client, and the upstream connection of its exchange.
+    /// Closes a client, and the upstream connection of its exchange if there is one.
     pub(super) fn drop_client(&mut self, io: &mut impl EventLoop, token: Token) {
         io.close(token);
         let Slot::Client(client) = self.slots.take(token) else { return };
@@ -253,7 +253,8 @@ impl Proxy {
         let Some(client) = self.slots.client(token) else { return };
         let Some(exchange) = &client.exchange else { return };
         if exchange.response_done && !exchange.stays {
-            // The rest of the request is discarded; closing now could reset the connection.
+            // The rest of the request is discarded. Closing the connection now could reset it before the client has
+            // read the response.
             client.discarding = !exchange.request_done;
             client.last = true;
             client.exchange = None;

@@ -16,7 +16,7 @@ enum Passed {
 
 impl Proxy {
     /// Streams a response to its client. `input` holds all bytes that were received and not consumed. Returns the
-    /// number of bytes consumed: all of them if the response is complete or the connection lost.
+    /// number of bytes consumed, which is all of them if the response is complete or the connection is lost.
     pub(super) fn read_response(&mut self, io: &mut impl EventLoop, token: Token, input: &[u8]) -> usize {
         if self.hold_answer(io, token) {
             return 0;
@@ -30,14 +30,14 @@ impl Proxy {
                 }
                 Ok(Passed::Part { consumed }) => at += consumed,
                 Ok(Passed::End { consumed, keep_alive }) => {
-                    // An upstream that sends more than its response is not used again.
+                    // If an upstream sends more than its response, its connection is not used again.
                     let reusable = keep_alive && at + consumed == input.len();
                     self.send_client(io, token, Some(reusable));
                     return input.len();
                 }
                 Err(_) => {
-                    // Malformed, or a response without a request. The bytes before it are sent, so that the client sees where the
-                    // response ended.
+                    // The response is malformed, or there is no request for it. The bytes before the error are still
+                    // sent, so that the client sees where the response ended.
                     let client = self.slots.upstream(token).and_then(|upstream| upstream.client);
                     self.send_client(io, token, None);
                     if self.slots.upstream(token).is_some_and(|upstream| upstream.client == client) {
@@ -87,8 +87,8 @@ impl Proxy {
         })
     }
 
-    /// Sends `self.out` to the upstream's client. With `over`, the response has ended, and its value says whether
-    /// the upstream connection may be used again.
+    /// Sends `self.out` to the upstream's client. `over` is set if the response has ended; its value is true if the
+    /// upstream connection may be used again.
     pub(super) fn send_client(&mut self, io: &mut impl EventLoop, upstream: Token, over: Option<bool>) {
         let Some(client) = self.slots.upstream(upstream).and_then(|upstream| upstream.client) else { return };
         let sent = if self.out.is_empty() { Ok(()) } else { io.send(client, &self.out) };
@@ -108,8 +108,9 @@ impl Proxy {
         let Some(exchange) = self.slots.exchange(client) else { return };
         exchange.upstream = None;
         exchange.response_done = true;
-        // If the request continues after its response, its rest is discarded, and so is the connection that received
-        // its beginning.
+        // If the client is still sending the request when the response has ended, the rest of the request is
+        // discarded. The upstream connection is not used again, because it received only the beginning of the
+        // request.
         let whole = exchange.request_done;
         self.release(io, upstream, reusable && whole);
         self.end_if_over(io, client);
@@ -142,9 +143,9 @@ impl Proxy {
         }
     }
 
-    /// Handles an upstream connection that has ended early. A kept connection may have closed before the request
-    /// reached it, so a repeatable request is sent once more, on a new connection. Otherwise the client gets an error
-    /// if that is still possible.
+    /// Handles an upstream connection that has ended early. A pooled connection may have been closed before the
+    /// request reached the upstream, so a repeatable request is sent once more on a new connection. Otherwise the
+    /// client gets an error, if that is still possible.
     pub(super) fn upstream_lost(&mut self, io: &mut impl EventLoop, token: Token) {
         let Some(upstream) = self.slots.upstream(token) else { return };
         let (client, index) = (upstream.client, upstream.index);

@@ -1,4 +1,4 @@
-//! Rewrites heads: `hop-l7` changes only what belongs to one connection.
+//! Rewrites heads: `hop-l7` changes only the fields that apply to a single connection.
 
 use hoptax_wire::http1::{
     Field, Framing, Malformed, RequestHead, ResponseHead, Version, fields, has_token, start_line_length,
@@ -6,9 +6,9 @@ use hoptax_wire::http1::{
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Coding {
-    /// Unchanged: its length is known, or the end of the connection ends it.
+    /// The body is sent unchanged. Its length is known, or it ends with the connection.
     Raw,
-    /// In chunks.
+    /// The body is sent in chunks.
     Chunks,
 }
 
@@ -33,7 +33,7 @@ impl Coding {
     }
 }
 
-/// Appends the head for the upstream. `host` is used if an HTTP/1.0 client sent none.
+/// Appends the head for the upstream. `host` is used if an HTTP/1.0 client sent no host.
 pub(super) fn request(
     out: &mut Vec<u8>,
     raw: &[u8],
@@ -59,7 +59,7 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// Whether its connection stays open after a response with this framing.
+    /// True if the client's connection stays open after a response with this framing.
     pub(super) fn stays(self, framing: Framing) -> bool {
         let unframed = matches!(framing, Framing::Chunked | Framing::UntilClose);
         self.keep_alive && !(unframed && self.version == Version::Http10)
@@ -79,7 +79,8 @@ pub(super) fn response(
         // HTTP/1.0 has no chunks; the end of the connection ends the body.
         (Framing::Chunked | Framing::UntilClose, Version::Http10) => Coding::Raw,
         (Framing::UntilClose, Version::Http11) => frame(out, Framing::Chunked),
-        // This length describes the body of another request (HEAD, 304).
+        // There is no body (HEAD, 304). The length in the head is that of the body that a GET would return, so it is
+        // kept.
         (Framing::None, _) => {
             let mut length = None;
             fields(raw, |field| {
@@ -119,8 +120,8 @@ fn status_line(out: &mut Vec<u8>, raw: &[u8]) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// Appends all fields except those of one connection (RFC 9110 §7.6.1) and those about framing, which are written
-/// separately. Returns whether there was a host.
+/// Appends all fields except hop-by-hop fields (RFC 9110 §7.6.1) and framing fields, which are written separately.
+/// Returns true if the head has a host field.
 fn end_to_end(out: &mut Vec<u8>, raw: &[u8]) -> Result<bool, Malformed> {
     let mut named = Vec::new();
     fields(raw, |field| {
@@ -131,7 +132,8 @@ fn end_to_end(out: &mut Vec<u8>, raw: &[u8]) -> Result<bool, Malformed> {
     let mut host = false;
     fields(raw, |field| {
         let is_host = field.name.eq_ignore_ascii_case("host");
-        // Hop-by-hop fields, and those listed in `connection`, except the host, which routes the request.
+        // Hop-by-hop fields, and fields listed in `connection`, are left out. The host is kept in any case, because
+        // it routes the request.
         let ends_here = of_one_connection(field.name)
             || (!is_host && named.iter().any(|list| has_token(list, field.name)));
         if !ends_here {
@@ -169,7 +171,7 @@ fn frame(out: &mut Vec<u8>, framing: Framing) -> Coding {
     }
 }
 
-/// Caches the last rewritten head for one kind of recipient, because peers mostly repeat themselves.
+/// Caches the last rewritten head and the kind of recipient it was written for: mostly, the same head arrives again.
 #[derive(Debug)]
 pub(super) struct Last<K> {
     raw: Vec<u8>,
@@ -183,7 +185,7 @@ impl<K> Default for Last<K> {
 }
 
 impl<K: PartialEq> Last<K> {
-    /// Appends the rewritten `raw` for `kind`: from the cache, or from `rewrite`.
+    /// Appends the rewritten `raw` for `kind`, from the cache if possible. Otherwise calls `rewrite`.
     pub(super) fn or_rewrite(
         &mut self,
         out: &mut Vec<u8>,

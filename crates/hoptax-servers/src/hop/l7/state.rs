@@ -11,9 +11,10 @@ pub(super) struct Exchange {
     pub(super) is_head: bool,
     /// Whether the client keeps its connection open.
     pub(super) keep_alive: bool,
-    /// Whether the request may be sent again; then it consists of its head only.
+    /// Whether the request may be sent again. Such a request consists of its head only.
     pub(super) repeatable: bool,
-    /// Absent once the response is complete or the upstream is lost: then the rest of the request is discarded.
+    /// The upstream connection. Absent once the response is complete or the upstream is lost; the rest of the request
+    /// is then discarded.
     pub(super) upstream: Option<Token>,
     pub(super) to_upstream: Coding,
     pub(super) request_done: bool,
@@ -50,19 +51,19 @@ pub(super) struct HeldRequest {
 #[derive(Debug, Default)]
 pub(super) struct Client {
     pub(super) decoder: RequestDecoder,
-    /// Received but not read yet. Almost always unallocated.
+    /// Input that was received but not read yet. Almost always empty and unallocated.
     pub(super) kept: Vec<u8>,
     pub(super) exchange: Option<Exchange>,
-    /// The current request's head as it was forwarded, to send it again.
+    /// Head of the current request as it was forwarded, kept in order to send the request again.
     pub(super) head: Vec<u8>,
     pub(super) held: Option<Box<HeldRequest>>,
-    /// The response of this exchange is to be delayed.
+    /// True if the response of this exchange must be delayed.
     pub(super) hold_answer: bool,
     pub(super) paused: bool,
     pub(super) ended: bool,
     pub(super) last: bool,
-    /// Its further bytes are discarded until it closes: closing first could reset the connection before it has read
-    /// the response.
+    /// True if further bytes from the client are discarded until it closes. If the hop closed first, the connection
+    /// could be reset before the client has read the response.
     pub(super) discarding: bool,
 }
 
@@ -71,12 +72,12 @@ pub(super) struct Upstream {
     pub(super) index: usize,
     pub(super) decoder: ResponseDecoder,
     pub(super) kept: Vec<u8>,
-    /// The client of its exchange; absent in the pool.
+    /// Client of the current exchange; absent while the connection is in the pool.
     pub(super) client: Option<Token>,
     pub(super) connected: bool,
     pub(super) waiting: Vec<u8>,
     pub(super) paused: bool,
-    /// Id of the timer of a delayed response; nothing more is read meanwhile.
+    /// Id of the timer of a delayed response. Nothing more is read from the connection until the timer expires.
     pub(super) held: Option<u64>,
     pub(super) reused: bool,
     pub(super) heard: bool,
@@ -101,7 +102,7 @@ impl Upstream {
 
 #[derive(Debug, Default)]
 pub(super) enum Slot {
-    /// Nothing, or a listener.
+    /// Unused, or used by a listener.
     #[default]
     Free,
     Client(Box<Client>),
@@ -119,7 +120,7 @@ impl Slots {
         self.0[token.index()] = slot;
     }
 
-    /// The token's slot; it must exist.
+    /// Returns the token's slot, which must exist.
     pub(super) fn get(&mut self, token: Token) -> &mut Slot {
         &mut self.0[token.index()]
     }

@@ -53,7 +53,8 @@ fn connections(plan: &Plan, packs: &PackSet) -> Fitness {
     }
 }
 
-/// Each connection to the same destination needs its own local port. Each source address has its own range of ports.
+/// Checks that there are enough local ports. Each connection to the same destination needs its own local port, and
+/// each source address has its own range of ports.
 fn ports(plan: &Plan, host: &Host) -> Fitness {
     let Some(ports) = host.local_ports() else {
         let message = "The range of local ports (net.ipv4.ip_local_port_range) cannot be read.";
@@ -174,7 +175,7 @@ fn takes(plan: &Plan) -> Fitness {
     good("takes-about", shown)
 }
 
-/// Disk space for the results, within a factor of about two.
+/// Checks that the disk has space for the results. The estimate of their size is within a factor of about two.
 fn room(plan: &Plan, free: Option<u64>) -> Fitness {
     let contenders = plan.gateways.len() as u64 + 2;
     let rounds = u64::from(plan.trials.at_least());

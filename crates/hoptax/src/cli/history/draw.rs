@@ -5,13 +5,13 @@ use hoptax_report::wrapped;
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
-/// Columns of the names in the details of one run.
+/// Width of the names in the details of a run, in columns.
 const NAMES: usize = 10;
 
 /// Maximum width of the ID column. Longer IDs are printed whole and break the alignment.
 const LONGEST_ID: usize = 36;
 
-/// The list: for each run a line, and below it what was measured.
+/// The list. Each run has one line, followed by a summary of its measurements.
 pub(super) fn list(listing: &Listing, root: &Path, width: u16) -> String {
     let root = plain(&root.display().to_string());
     if listing.all == 0 {

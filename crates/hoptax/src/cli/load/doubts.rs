@@ -14,11 +14,11 @@ const BUSY: f64 = 0.85;
 const LATE: f64 = 0.1;
 /// Minimum share of the due requests that must complete in the measured time.
 const ACHIEVED: f64 = 0.99;
-/// Average share of busy connections above which requests have to wait for a connection.
+/// If more than this share of the connections is busy on average, requests have to wait for a connection.
 const OCCUPIED: f64 = 0.8;
-/// Minimum requests per connection with working keep-alive.
+/// Minimum number of requests per connection if keep-alive works.
 const KEPT: u64 = 10;
-/// Maximum share of failed requests. With more, the response times are those of a lighter load.
+/// Maximum share of failed requests. If more fail, the response times are those of a lighter load.
 const FAILED: f64 = 0.01;
 
 #[derive(Debug, Clone, PartialEq)]

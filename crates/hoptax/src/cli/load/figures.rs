@@ -68,7 +68,7 @@ pub(in crate::cli) fn short(value: f64) -> String {
     }
 }
 
-/// A share as a percentage. It is `0 %` only for none, and `100 %` only for all.
+/// A share as a percentage. Rounding never gives `0 %` or `100 %`: these mean none and all.
 pub(super) fn percent(part: u64, whole: u64) -> String {
     match (part, whole) {
         (0, _) => "0 %".to_owned(),

@@ -1,5 +1,5 @@
-//! Progress of a generator that `hoptax run` started: one line of JSON on standard error for each phase when it begins and, if
-//! the run has a viewer, for each second.
+//! Progress of a generator that `hoptax run` started, as lines of JSON on standard error: one line when a phase begins
+//! and, if the run has a viewer, one line for each second.
 
 use hoptax_host::cpus;
 use hoptax_load::clock;
@@ -11,7 +11,7 @@ use std::io::Write as _;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 
-/// Prints a phase at once, on the thread of the generator, because `hoptax run` times its samples by it.
+/// Prints a phase at once, on the thread of the generator, because `hoptax run` uses this line to time its samples.
 pub(super) fn phase(progress: &Progress) {
     if let Progress::Phase(line) = progress {
         print(line);
@@ -23,7 +23,8 @@ fn print<T: Serialize>(line: &T) {
     let _ = serde_json::to_string(line).map(|line| writeln!(std::io::stderr(), "{line}"));
 }
 
-/// Prints seconds from a thread that avoids the CPUs of the workers. Dropping it waits until all are printed.
+/// Prints the results of each second, from a thread that avoids the CPUs of the workers. Dropping it waits until all
+/// results are printed.
 #[derive(Debug)]
 pub(super) struct SecondReporter {
     progress: Option<Sender<Progress>>,
@@ -70,7 +71,7 @@ fn print_second(line: SecondLine) {
     print(&line);
 }
 
-/// Adds up windows to seconds until the channel closes.
+/// Adds up windows into seconds until the channel closes.
 fn add_up(mut seconds: Seconds, received: &Receiver<Progress>, mut report: impl FnMut(SecondLine)) {
     let mut began = None;
     for progress in received {

@@ -23,11 +23,12 @@ const SERIES: [&[f64]; 6] = [
     &[1.0],
 ];
 
-/// Quantile up to which bars are as fine as fits. A few very long samples must not push all others into one bar.
+/// Up to this quantile, bars are as fine as the number of rows allows. A few very long samples must not push all
+/// others into one bar.
 const BODY: f64 = 0.99;
 
-/// At most `rows` bars of `histogram`: fine ones for 99 % of the samples, and one for the rest. Empty if the histogram is empty
-/// or `rows` is 0.
+/// At most `rows` bars of `histogram`: fine bars for 99 % of the samples, and one bar for the rest. Empty if the
+/// histogram is empty or `rows` is 0.
 pub(super) fn bars(histogram: &Histogram<u64>, rows: usize) -> Vec<Bar> {
     if histogram.is_empty() || rows == 0 {
         return Vec::new();
@@ -43,7 +44,7 @@ pub(super) fn bars(histogram: &Histogram<u64>, rows: usize) -> Vec<Bar> {
         edges.windows(2).map(|edge| Bar { from: edge[0], to: edge[1], count: 0 }).collect();
     let mut at = 0;
     for step in histogram.iter_recorded() {
-        // The lower end of the bucket, as for `min`.
+        // Count the sample at the lower end of its bucket, as `min` does.
         let value = histogram.lowest_equivalent(step.value_iterated_to()) as f64;
         while at + 1 < bars.len() && value >= bars[at].to {
             at += 1;
@@ -53,7 +54,7 @@ pub(super) fn bars(histogram: &Histogram<u64>, rows: usize) -> Vec<Bar> {
     bars
 }
 
-/// Every second, third, … element of `decades`, and the last one, so that there are at most `rows`.
+/// Thins `decades` out to at most `rows` elements: keeps every second, third, … element, and the last one.
 fn coarse(decades: &[f64], rows: usize) -> Vec<f64> {
     if rows < 2 {
         return decades[..1].to_vec();
@@ -67,7 +68,7 @@ fn coarse(decades: &[f64], rows: usize) -> Vec<f64> {
     steps.map(every).find(|edges| edges.len() <= rows).unwrap_or_else(|| decades[..1].to_vec())
 }
 
-/// Round numbers from the last at or below `least` to the first above `most`.
+/// Round numbers in ascending order. The first is at or below `least`, and only the last is above `most`.
 fn edges(series: &[f64], least: f64, most: f64) -> Vec<f64> {
     let mut edges = Vec::new();
     for decade in (least.log10().floor() as i32 - 1)..=(most.log10().floor() as i32 + 1) {

@@ -49,7 +49,7 @@ impl<'a> Summary<'a> {
         let send_lag = histograms.send_lag.decode()?;
         let doubts = doubts::of(spec, record, &response_time, &service_time, &send_lag);
         let mut columns = vec![("response time", response_time.clone())];
-        // In a closed loop they equal the response time, unless connections had to be opened again.
+        // In a closed loop, service times equal response times, unless connections had to be opened again.
         if matches!(spec.shape, Shape::Open { .. }) || send_lag.max() >= LOWEST {
             columns.push(("service time", service_time));
             columns.push(("send lag", send_lag));

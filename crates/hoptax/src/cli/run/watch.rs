@@ -24,7 +24,7 @@ pub(super) struct Viewers {
 }
 
 impl Viewers {
-    /// Whether a viewer shows each second of a trial. Lines show only its end.
+    /// Whether a viewer shows each second of a trial. Plain lines show only the end of a trial.
     pub(super) fn need_seconds(self) -> bool {
         self.screen || self.served
     }

@@ -1,4 +1,4 @@
-//! The canvas of a view: lines and graphs from the top down, as many as fit.
+//! The canvas of a view. Lines and graphs are drawn from the top down, until the screen is full.
 
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;

@@ -145,7 +145,7 @@ impl Scene {
         };
         let mut driver =
             FakeDriver::new([("hop-l4", script(HOP_L4, "4.0")), ("hop-l7", script(HOP_L7, "7.0"))]);
-        // The ledger is read before and after each of eight trials, and grows by 100 requests in between.
+        // The ledger is read before and after each of the eight trials. It grows by 100 requests between two readings.
         let ledger = |reading: u64| Ledger {
             instances: vec![InstanceCounts {
                 requests: reading.div_ceil(2) * 100,
@@ -390,7 +390,7 @@ fn gateway_counters_and_log_are_recorded_as_growth_during_a_trial() {
         log_bytes: Some(log_bytes),
         counters: std::collections::BTreeMap::from([("refused".to_owned(), refused)]),
     };
-    // Before and after each of two trials.
+    // Values before and after each of the two trials.
     scene.script("hop-l7").observed = vec![at(10, 1.0), at(110, 4.0), at(500, 4.0), at(501, 4.0)];
     let (_, run, _) = scene.play();
     let recorded = |contender: &str| -> Vec<_> {
@@ -408,7 +408,7 @@ fn isolated_gateways_run_only_during_their_own_trials() {
     scene.plan.isolate = true;
     let (outcome, _, journal) = scene.play();
     assert_eq!(outcome.measured, 8);
-    // One start to verify, then one for each of two trials.
+    // The gateway is started once for verification, and once for each of the two trials.
     assert_eq!(journal.iter().filter(|line| *line == "start hop-l4").count(), 3);
     assert_eq!(journal.iter().filter(|line| *line == "stop hop-l4").count(), 3);
     let mut up = 0i32;

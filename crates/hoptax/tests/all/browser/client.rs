@@ -52,7 +52,7 @@ impl Browser {
             .arg(program)
             .args(FLAGS)
             .arg(format!("--user-data-dir={}", home.path().join("profile").display()))
-            // Its temporary files are deleted with its home.
+            // Its temporary files are in its home directory, so that they are deleted together.
             .env("HOME", home.path())
             .env("TMPDIR", home.path())
             .stdin(Stdio::null())

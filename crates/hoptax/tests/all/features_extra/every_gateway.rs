@@ -20,7 +20,7 @@ fn plan() -> PathBuf {
 fn the_plan_names_every_pack() {
     let plan = std::fs::read_to_string(plan()).expect("readable");
     let packs = crate::world::packs();
-    // A sidecar would move the upstream of all gateways into its namespace.
+    // Sidecars are left out: a sidecar would move the upstream of all gateways into its namespace.
     for name in packs.iter().filter(|pack| pack.manifest().intercept.is_none()).map(Pack::name) {
         let named = plan.lines().any(|line| line.trim() == format!("- {name}"));
         assert!(named, "plans/every-gateway.yaml does not name {name}");
@@ -32,7 +32,7 @@ fn every_installed_gateway_is_measured_and_the_ledger_agrees() {
     let scratch = Scratch::new();
     let mut command = hoptax();
     command.arg("run").arg(plan()).arg("--out").arg(scratch.path()).args(["--skip-missing", "--accept-void"]);
-    // A number of requests, not a duration: Java needs long for its first one.
+    // Limits the number of requests and not the duration, because Java takes long to answer its first request.
     command.args(["--set", "trials=1", "--set", "warmup=100ms", "--set", "timeout=60s"]);
     for point in 0..2 {
         for set in ["requests=100", "duration=60s"] {

@@ -28,7 +28,7 @@ pub(super) struct Extra {
     _driver: ProcessDriver,
 }
 
-/// A request: what every client sends for the gateway's features, and the differences of this one.
+/// A request, described by its differences from the request that the gateway's features require.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Request<'a> {
     pub(super) method: Option<&'a str>,
@@ -91,7 +91,7 @@ impl Extra {
         text += "host: echo.com\r\nconnection: close\r\n";
         let own = self.change.headers.iter().filter(|(name, _)| name != request.without);
         for (name, value) in own.chain(&request.with) {
-            // Uses the first of several consumers.
+            // If there are several consumers, the request is sent for the first one.
             let value = match value.starts_with("{{line ") {
                 true => self.lines().into_iter().next().expect("a line"),
                 false => value.clone(),
@@ -114,8 +114,8 @@ impl Extra {
         self.run.path().join("logs").join(LABEL).join("access.log")
     }
 
-    /// Requests `path` until it is in the access log. Gateways buffer log lines, and varnishncsa, a separate program,
-    /// logs only requests after it has found varnishd.
+    /// Requests `path` until it is in the access log. Gateways buffer log lines. For Varnish, the separate program
+    /// varnishncsa logs only requests that arrive after it has found varnishd.
     pub(super) fn logged(&self, path: &str) {
         wait_until(&format!("`{path}` is in the access log"), PATIENCE, || {
             assert_eq!(self.ask(path).status, 200);

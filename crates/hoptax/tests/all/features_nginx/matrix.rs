@@ -1,4 +1,5 @@
-//! Combined features: all at once, except those that exclude each other, and a run with each feature alone.
+//! Tests of features together and alone: all features that do not exclude each other at once, and a run with each
+//! feature.
 
 use super::parties::{Origin, start};
 use crate::run::{run, run_directory, text, trials};
@@ -8,8 +9,8 @@ use hoptax_lab::features::KEY_HEADER;
 use hoptax_plan::{Feature, Profile, RoutePosition};
 use std::collections::BTreeSet;
 
-/// All features of `pack`, except those that use the `authorization` header in place of `authorization`, and upstream
-/// TLS, because the upstream here has no TLS.
+/// All features of `pack` that can be combined with the feature `authorization`. Upstream TLS is left out, because the
+/// upstream here has no TLS.
 fn together(pack: &str, authorization: &str) -> Vec<Feature> {
     let packs = crate::world::packs();
     let offered = &packs.get(pack).expect("a pack").manifest().features;
@@ -104,7 +105,7 @@ fn every_feature_records_its_settings() {
         let origin = Origin::start("one");
         let bare = start(pack, Profile::Equalised, &[], &[&origin]).service.0.facts().settings.len();
         for name in &packs.get(pack).expect("a pack").manifest().features {
-            // Consumers only add lines to what an authentication feature needs.
+            // Consumers only add lines to the files of an authentication feature.
             assert!(
                 name == "consumers" || reported.contains_key(name),
                 "{pack} records no setting for {name}"
@@ -127,7 +128,8 @@ fn every_feature_records_its_settings() {
     }
 }
 
-/// Failures are expected for features that this test's upstream or verification cannot serve. All others must be measured.
+/// Failures are expected for features that this test's upstream or verification cannot serve. All other features must
+/// be measured.
 #[test]
 fn a_run_measures_nginx_bare_and_with_each_feature() {
     if is_missing("nginx") {

@@ -19,8 +19,8 @@ fn value<'a>(headers: &'a Headers, name: &str) -> Option<&'a str> {
     headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
 }
 
-/// An upstream that stores requests. It reviews tokens: one is good. A posted review of the token `refused` gets status
-/// 403; other tokens are reported as not authenticated.
+/// An upstream that stores requests. It also reviews tokens, and accepts a single token. A posted review of the token
+/// `refused` gets status 403; any other token is reported as not authenticated.
 pub(super) struct Origin {
     pub(super) address: SocketAddr,
     server: Server,
@@ -91,7 +91,7 @@ pub(super) fn start(pack: &str, profile: Profile, features: &[Feature], origins:
         .unwrap_or_else(|failure| panic!("{pack} {features:?}: {failure:#?}"))
 }
 
-/// A driver for gateways of these packs and features, and the gateways.
+/// Returns a driver for gateways with these packs and features, and the gateways.
 pub(super) fn driver(
     wanted: &[(&str, &[Feature])],
     profile: Profile,
@@ -149,7 +149,7 @@ impl Started {
     pub(super) fn ask(&self, path: &str) -> Ask {
         let mut headers = self.change.headers.clone();
         for (_, value) in &mut headers {
-            // Uses the first of several consumers.
+            // If there are several consumers, the request is sent for the first one.
             if let Some(file) = value.strip_prefix("{{line ").and_then(|rest| rest.strip_suffix("}}")) {
                 *value = self.change.files[file].lines().next().expect("a line").to_owned();
             }
@@ -217,7 +217,7 @@ impl Ask {
         self.try_send().unwrap_or_else(|error| panic!("{self:?}: {error}"))
     }
 
-    /// The same, if there may be no response.
+    /// As [`Self::send`], for a request that may get no response.
     pub(super) fn try_send(&self) -> std::io::Result<Answer> {
         exchange(self.from, self.to, self.tls.as_ref(), &self.text(true))
     }

@@ -1,4 +1,4 @@
-//! Which files of a crate use which, read from the source, to find cycles between modules and files.
+//! Reads from the source which files of a crate use which others, to find cycles between modules and files.
 //!
 //! A file uses another file if it names an item defined there. A re-export (`pub use`) does not count as a use, because
 //! it only adds a second name. Test-only code is omitted.
@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use syn::visit::Visit;
 
-/// Files of one crate, and what each uses.
+/// The files of one crate, and the files that each of them uses.
 pub(crate) struct Graph {
     /// Paths relative to `src`, without `.rs`.
     pub(crate) files: BTreeSet<String>,
-    /// From a file to the files it uses, each with one of the names used.
+    /// For each file, the files that it uses, each with one of the names used.
     pub(crate) uses: BTreeMap<String, BTreeMap<String, String>>,
 }
 
@@ -64,14 +64,14 @@ impl Graph {
     }
 }
 
-/// `plan/meaning/load` belongs to `plan`.
+/// The top-level module of a file: `plan/meaning/load` belongs to `plan`.
 fn top(file: &str) -> String {
     file.split('/').next().unwrap_or(file).to_owned()
 }
 
 type Edges = BTreeMap<String, BTreeSet<String>>;
 
-/// Strongly connected groups of more than one node: from each node of a group all others can be reached.
+/// Strongly connected groups of more than one node: in a group, every node can be reached from every other.
 fn cycles(edges: &Edges) -> Vec<BTreeSet<String>> {
     let reachable: BTreeMap<&String, BTreeSet<String>> =
         edges.keys().map(|from| (from, reached_from(edges, from))).collect();
@@ -188,7 +188,7 @@ impl Modules {
 
     /// The file that defines what `path` names, as seen from the module `from`; absent for items of other crates.
     fn file_of(&self, from: usize, path: &[String], depth: usize) -> Option<String> {
-        // Limits globs that refer to each other. Chains of aliases are shorter than this.
+        // Stops at globs that refer to each other. Chains of aliases are shorter than this.
         if depth > 12 {
             return None;
         }
@@ -242,7 +242,7 @@ fn child_file(file: &Path, name: &str) -> PathBuf {
     if flat.is_file() { flat } else { folder.join(name).join("mod.rs") }
 }
 
-/// Each name that a `use` brings in, with its path; no name for `*`.
+/// Each name that a `use` brings in, with its path. For `*` there is no name.
 fn use_leaves(
     tree: &syn::UseTree,
     prefix: &mut Vec<String>,
@@ -321,7 +321,7 @@ impl<'ast> Visit<'ast> for Names {
         syn::visit::visit_path(self, path);
     }
 
-    // `pub(crate)` names no item.
+    // Skips `pub(crate)`, because it names no item.
     fn visit_visibility(&mut self, _: &'ast syn::Visibility) {}
 
     fn visit_macro(&mut self, macro_: &'ast syn::Macro) {
@@ -329,14 +329,14 @@ impl<'ast> Visit<'ast> for Names {
         self.tokens(macro_.tokens.clone());
     }
 
-    // Functions that hold tests inside a file of code.
+    // Skips test functions in a file that is not only for tests.
     fn visit_item(&mut self, item: &'ast syn::Item) {
         if !is_for_tests(attributes(item)) {
             syn::visit::visit_item(self, item);
         }
     }
 
-    // `use` inside a function.
+    // Handles a `use` inside a function.
     fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
         let mut leaves = Vec::new();
         use_leaves(&item.tree, &mut Vec::new(), &mut leaves);

@@ -1,5 +1,5 @@
-// Reads the chart of a comparison from the page, without the script that draws it: labels of the axis, names, marks, intervals,
-// arrows, and rows with text instead of a mark.
+// Reads the chart of a comparison from the page, independently of the script that draws it: labels of the axis, names,
+// marks, intervals, arrows, and rows with text instead of a mark.
 (() => {
   const svg = document.querySelector("#changes svg");
   const all = svg.getBoundingClientRect();

@@ -73,7 +73,7 @@ fn pages_of_other_sites_change_nothing() {
             "{headers:?}: {patched}, {deleted}"
         );
     }
-    // What an HTML form can send: another method, to any path.
+    // HTML forms can send requests with another method, to any path.
     for path in [RUN, "/", "/api/v1/runs"] {
         assert_eq!(request(to, "POST", path, &[form, evil], "tags=planted").status, 415, "{path}");
     }
@@ -179,7 +179,7 @@ fn oversized_and_unknown_requests_are_refused_with_a_message() {
     let huge = format!(r#"{{"note":"{}"}}"#, "a".repeat(1 << 20));
     // The sender may fail before it reads the answer, because the server does not read the rest.
     assert!([0, 413].contains(&request(to, "PATCH", RUN, &own, &huge).status));
-    // An endless body is not read forever either.
+    // The server does not read an endless body forever either.
     let endless = format!(
         "PATCH {RUN} HTTP/1.1\r\nHost: {to}\r\nContent-Type: application/json\r\nX-Hoptax: 1\r\nConnection: close\r\nContent-Length: 99999999999\r\n\r\n"
     );
@@ -236,7 +236,7 @@ fn silent_clients_do_not_block_others() {
         stream.write_all(b"GET / HTTP/1.1\r\nHost: local").expect("sent");
     }
     assert_eq!(get(to, "/api/v1/tags").status, 200);
-    // The server closes each of them after some seconds, and it exits at once despite all of them.
+    // The server closes each of these connections after some seconds. It exits at once even if all of them are open.
     let mut first = silent.swap_remove(0);
     first.set_read_timeout(Some(PATIENCE * 2)).expect("set");
     let mut rest = Vec::new();

@@ -14,7 +14,7 @@ use std::path::Path;
 const FIRST: u64 = 1_793_491_200;
 const DAY: u64 = 86_400;
 
-/// Writes a run into a history under this id, dated this many days after the first one.
+/// Writes a run into a history under this id. The run is dated this many days after the first run.
 pub(super) fn put(root: &Path, id: &str, day: u64, mut run: Run, version: &str) {
     run.record.started_unix_ns = (FIRST + day * DAY) * 1_000_000_000;
     if let Some(ended) = &mut run.record.ended {
@@ -179,7 +179,7 @@ pub(super) fn get(to: SocketAddr, path: &str) -> Answer {
     request(to, "GET", path, &[], "")
 }
 
-/// Analyses every run. A server beside a current run would postpone this.
+/// Analyses every run. A server that also shows a current run would postpone this.
 pub(super) fn analyse(root: &Path) {
     analysed(served(root, None, None).address());
 }

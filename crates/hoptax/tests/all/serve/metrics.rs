@@ -69,7 +69,7 @@ fn the_last_complete_run_of_each_case_is_shown() {
         line.rsplit(' ').next().and_then(|value| value.parse().ok()).expect("a number")
     };
     let case = "{plan=\"nightly\",gateway=\"nginx\",load=\"closed loop, 32 connections\"";
-    // From the last run (150 µs against 100 µs), not from the slow one before.
+    // The values are those of the last run (150 µs against 100 µs), not of the slow run before.
     let added = of(&format!("hoptax_result_added_latency_seconds{case},quantile=\"0.5\"}}"));
     assert!((added - 50e-6).abs() < 3e-6, "{added}");
     let low = of(&format!("hoptax_result_added_latency_low_seconds{case},quantile=\"0.5\"}}"));

@@ -39,7 +39,7 @@ impl Page {
 
     fn picture(&mut self, name: &str) {
         if let Some(place) = std::env::var_os(PICTURES) {
-            // Waits for charts to be drawn. Only screenshots depend on it.
+            // Waits for charts to be drawn. Only screenshots need this.
             self.ask("new Promise((done) => setTimeout(done, 1500))");
             self.browser.picture(&Path::new(&place).join(format!("{name}.png")));
         }
@@ -102,10 +102,10 @@ fn a_long_list_loads_more_on_demand() {
     let mut page = Page::open(&server, 390, true);
     page.visit("/");
     assert_eq!(page.ask(SHOWN).as_array().map(Vec::len), Some(50));
-    // An impatient user clicks twice: the server is asked once.
+    // An impatient user clicks twice, but the page must send only one request.
     page.ask("(() => { const more = document.getElementById('more'); more.click(); more.click(); })()");
     page.browser.until(&format!("{SHOWN}.length >= 60"));
-    // When this request is answered, earlier ones are too.
+    // After the answer to this request, earlier requests have been answered too.
     page.ask("fetch('/').then((answer) => answer.text())");
     assert_eq!(page.ask(&format!("[{SHOWN}.length, new Set({SHOWN}).size]")), json!([60, 60]));
     assert_eq!(page.ask("document.getElementById('more')"), json!(null));
@@ -142,7 +142,8 @@ const CHANGED: &str = "a=20261101T000000Z-nightly&b=20261104T000000Z-nightly";
 /// Reads the drawn chart of a comparison from the page.
 const DRAWN: &str = include_str!("drawn.js");
 
-/// Rows of the comparison from the JSON interface, in the order of the chart: all of them, or those shown by default.
+/// Rows of the comparison from the JSON interface, in the order of the chart: all rows, or those that are shown at
+/// first.
 fn rows_of(server: &Server, query: &str, all: bool) -> Vec<Json> {
     let reported = get(server.address(), &format!("/api/v1/compare?{query}")).json();
     let called = |row: &Json| row["verdict"] != "not distinguishable";
@@ -156,7 +157,8 @@ fn is_significant(row: &Json) -> bool {
     row["verdict"] != "not distinguishable" && row["adjusted_p_value"].as_f64().is_some_and(|p| p <= 0.05)
 }
 
-/// Compares the chart with the rows of the interface: each row once, in order, with its mark at the right place on the axis.
+/// Compares the chart with the rows of the interface. Each row must be drawn once and in order, with its mark at the
+/// right place on the axis.
 fn chart_matches_rows(drawn: &Json, rows: &[Json], colours: &Json) {
     let list = |name: &str| drawn[name].as_array().unwrap_or_else(|| panic!("{name}: {drawn}")).clone();
     let number = |value: &Json| value.as_f64().expect("a number");
@@ -252,7 +254,7 @@ fn a_row_of_the_chart_shows_the_values_of_its_table_row() {
     );
     let lines: Vec<&str> = reported.as_array().expect("lines").iter().filter_map(Json::as_str).collect();
     assert!(lines[2].contains(" µs (") && lines[4].starts_with("change +80.2 % ("), "{lines:?}");
-    // Anywhere in the row, here far from its mark.
+    // Pointing anywhere in the row shows its tooltip. This place is far from the mark.
     let place = page.ask(&format!("(() => {{ const drawn = {DRAWN}; const all = document.querySelector('#changes svg').getBoundingClientRect(); return [all.x + 30, \
          all.y + drawn.names[1].y]; }})()"));
     page.browser.point_at(place[0].as_f64().expect("x"), place[1].as_f64().expect("y"));
@@ -323,7 +325,7 @@ fn outliers_are_arrows_and_do_not_stretch_the_axis() {
     let wild = names.iter().find(|name| name["text"] == "haproxy cpu_us_per_request").expect("a row");
     let arrows = drawn["arrows"].as_array().expect("arrows");
     let near = |arrow: &Json| (arrow["y"].as_f64().expect("y") - wild["y"].as_f64().expect("y")).abs() < 20.0;
-    // At either end of the axis, instead of a mark.
+    // Both ends of the interval and the mark are beyond the axis, so arrows replace them.
     assert_eq!((arrows.len(), arrows.iter().filter(|arrow| near(arrow)).count()), (3, 3), "{arrows:?}");
     let most = drawn["axis"].as_array().and_then(|axis| axis.last()).and_then(|last| last[0].as_f64());
     assert!(most < Some(2.0), "{drawn}");
@@ -368,7 +370,8 @@ fn one_trial_is_a_mark_without_an_interval() {
 
 #[test]
 fn a_verdict_that_its_percentage_does_not_show_is_explained() {
-    // Seven rounds with half the time, and one with a hundred times a tiny time.
+    // In seven rounds, nginx uses half of haproxy's CPU time. In the last round it uses a hundred times haproxy's CPU
+    // time, which is tiny there.
     let mut run = Run::steady(8, 100, &[("haproxy", 150), ("nginx", 150)]);
     for trial in run.trials.iter_mut().filter(|trial| trial.contender != "direct") {
         let us = match (trial.contender.as_str(), trial.round) {
@@ -577,7 +580,7 @@ fn other_origin() -> server::Server {
     server::Server::start(move |_| Response::new(200, page).with("content-type", "text/html"))
 }
 
-/// All requests that a page can make. Each attempt ends with its outcome.
+/// All kinds of requests that a page can make. Each attempt ends with its outcome.
 const ATTEMPTS: &str = r#"(async (target) => {
     const run = `${target}/api/v1/runs/20261101T000000Z-nightly`;
     const tried = (how, path = run) => fetch(path, { credentials: "include", ...how }).then((answer) => answer.type, () => "refused");
@@ -591,7 +594,7 @@ const ATTEMPTS: &str = r#"(async (target) => {
         await tried({ method: "DELETE", headers: { "X-Hoptax": "1" } }),
         await tried({ method: "POST", headers: json, body }),
     ];
-    // A browser sends these without a preflight. They must have no effect.
+    // A browser sends these requests without a preflight. They must have no effect.
     for (const type of ["text/plain", "application/x-www-form-urlencoded"])
         await tried({ mode: "no-cors", method: "POST", headers: { "Content-Type": type }, body });
     const form = document.createElement("form");

@@ -1,5 +1,5 @@
-//! An HTTP/1.1 client: one connection per exchange, plain or over TLS, from a given source address. It reads exactly
-//! the response, because some gateways keep the connection open for a second after it.
+//! An HTTP/1.1 client: one connection per exchange, plain or over TLS, from a given source address. It stops reading
+//! at the end of the response, because some gateways keep the connection open for another second.
 
 use super::PATIENCE;
 use hoptax_load::spec::TlsSpec;
@@ -69,7 +69,7 @@ pub(crate) fn exchange_all(
     Ok(answers)
 }
 
-/// Connects from a given address: all of 127.0.0.0/8 is this machine.
+/// Connects from a given address. All addresses of 127.0.0.0/8 belong to this machine.
 fn connect(from: Option<Ipv4Addr>, to: SocketAddr) -> io::Result<TcpStream> {
     use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
     let descriptor = socket(AddressFamily::INET, SocketType::STREAM, None)?;

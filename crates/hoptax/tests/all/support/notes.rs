@@ -9,7 +9,8 @@ const FILE: &str = "HOPTAX_TEST_NOTES";
 /// Longest reason in a note, in characters.
 const REASON: usize = 300;
 
-/// Notes that the calling test, or a part of it, cannot run on this machine. The caller must then return or omit that part.
+/// Notes that the calling test, or a part of it, cannot run on this machine. The caller must then return or leave out
+/// that part.
 #[track_caller]
 pub(crate) fn skip(reason: impl AsRef<str>) {
     note("skip", &test_name(Location::caller()), reason.as_ref());
@@ -21,8 +22,8 @@ pub(super) fn retry(reason: &str) {
     note("retry", &test_name(Location::caller()), reason);
 }
 
-/// Test threads are named after their test. With `--test-threads=1` there is only the main thread; use the source
-/// location then.
+/// The name of the calling test. Test threads are named after their test. With `--test-threads=1` there is only the
+/// main thread, so the source location is used.
 fn test_name(place: &Location<'_>) -> String {
     let thread = std::thread::current();
     let name = thread.name().filter(|name| *name != "main").map(str::to_owned);

@@ -33,15 +33,16 @@ pub(crate) struct Misbehaviour {
     pub(crate) delay: Option<Planted>,
     /// Rounds the response time up to a multiple of this.
     pub(crate) quantum: Option<Duration>,
-    /// Length of the listen queue, and the time before each connection is accepted.
+    /// Length of the listen queue, and how long the proxy waits before it accepts each connection.
     pub(crate) backlog: Option<(i32, Duration)>,
-    /// Sends only every Nth request to an upstream other than the first.
+    /// Sends every Nth request to another upstream than the first, and all others to the first.
     pub(crate) favour_first: Option<u64>,
-    /// Stalls all connections once, at this request, for this long.
+    /// Stalls all connections once, when the request with this number arrives, for this duration.
     pub(crate) stall: Option<(u64, Duration)>,
-    /// For this long after a client connected, delays each of its requests by the second duration, like a cold gateway.
+    /// Delays each request by the second duration while its client's connection is younger than the first duration,
+    /// like a cold gateway.
     pub(crate) cold: Option<(Duration, Duration)>,
-    /// Forwards requests one by one, this far apart.
+    /// Forwards requests one at a time, at this interval.
     pub(crate) one_every: Option<Duration>,
 }
 
@@ -73,7 +74,7 @@ struct Shared {
     cache: Mutex<std::collections::BTreeMap<Vec<u8>, Vec<u8>>>,
     leak: Mutex<Vec<Vec<u8>>>,
     stalled_until: Mutex<Option<Instant>>,
-    /// When the last request was due, with `one_every`.
+    /// With `one_every`: when the last request was due.
     last_due: Mutex<Option<Instant>>,
 }
 
@@ -113,7 +114,7 @@ impl Proxy {
 impl Drop for Proxy {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::SeqCst);
-        // Wakes the accepting thread. If the backlog is full, that thread wakes by itself.
+        // Wakes the thread that accepts connections. If the backlog is full, that thread wakes by itself.
         let _ = TcpStream::connect_timeout(&self.address, Duration::from_millis(200));
         if let Some(thread) = self.accepting.take() {
             let _ = thread.join();
@@ -300,7 +301,7 @@ impl Shared {
         let Some(apart) = self.wrong.one_every else { return };
         let mut last = self.last_due.lock().expect("not poisoned");
         let now = Instant::now();
-        // Relative to the last due time, so that a late wake-up does not lower the rate.
+        // Each due time is relative to the previous one, so that a late wake-up does not lower the rate.
         let due = last.map_or(now, |last| (last + apart).max(now));
         *last = Some(due);
         drop(last);
@@ -317,7 +318,8 @@ impl Shared {
         limiter.1 > limit
     }
 
-    /// Sends a request to one upstream and returns its response. A kept connection that is closed is replaced once.
+    /// Sends a request to one upstream and returns its response. If a kept connection turns out to be closed, it is
+    /// replaced once.
     fn ask(
         &self,
         request: &Request,

@@ -9,20 +9,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Most retries of an attempt. `scripts/run-tests.py` also limits retries per test and per suite.
+/// Maximum number of retries of an attempt. `scripts/run-tests.py` also limits retries per test and per suite.
 const MOST_RETRIES: usize = 2;
 
-/// From this share of stolen CPU time on, an attempt counts as disturbed.
+/// If at least this share of the CPU time was stolen, an attempt counts as disturbed.
 const STOLEN: f64 = 0.01;
 /// How long each ticker sleeps. There is one ticker per CPU.
 const TICK: Duration = Duration::from_millis(2);
-/// Most tickers, so that they are no load themselves.
+/// Maximum number of tickers, so that they are no load themselves.
 const MOST_TICKERS: usize = 8;
-/// From this oversleep of a ticker on, an attempt counts as disturbed. On an idle machine a ticker oversleeps less than 1 ms.
+/// If a ticker overslept by at least this much, an attempt counts as disturbed. On an idle machine a ticker oversleeps
+/// by less than 1 ms.
 const OVERSLEPT: Duration = Duration::from_millis(5);
 
-/// Returns the result of an attempt. Retries if the attempt failed on a disturbed machine. Panics if it failed on an
-/// undisturbed one, or if all attempts failed (inconclusive).
+/// Returns the result of an attempt. An attempt that failed on a disturbed machine is retried. Panics if an attempt
+/// failed on an undisturbed machine, or if all attempts failed (inconclusive).
 #[track_caller]
 pub(crate) fn eventually<T>(attempt: impl FnMut() -> Result<T, String>) -> T {
     retry_until_success(Disturbance::is_significant, notes::retry, attempt)
@@ -92,7 +93,7 @@ pub(crate) fn wait_for<T>(what: &str, bound: Duration, mut ask: impl FnMut() -> 
 struct Disturbance {
     /// Share of all CPU time that the hypervisor took.
     stolen: f64,
-    /// Longest oversleep of a ticker, because its CPU was taken by the hypervisor or by other processes.
+    /// Longest oversleep of a ticker. A ticker oversleeps if the hypervisor or other processes take its CPU.
     overslept: Duration,
 }
 
@@ -151,7 +152,7 @@ impl Drop for Watch {
 fn tick(cpu: usize, over: &AtomicBool) -> Duration {
     let mut only = CpuSet::new();
     only.set(cpu);
-    // If the CPU was taken away meanwhile, the ticker sleeps on any CPU.
+    // If this CPU is no longer available, the ticker sleeps on any CPU.
     let _ = sched_setaffinity(None, &only);
     let mut worst = Duration::ZERO;
     while !over.load(Ordering::Relaxed) {
@@ -193,7 +194,8 @@ mod tests {
     use std::cell::RefCell;
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
-    /// Makes attempts; the first `complaints` attempts fail. Returns the panic message, the number of attempts and the notes.
+    /// Makes attempts; the first `complaints` attempts fail. Returns the panic message, the number of attempts and the
+    /// notes.
     fn attempts(excused: bool, complaints: usize) -> (Option<String>, usize, Vec<String>) {
         let (mut count, noted) = (0, RefCell::new(Vec::new()));
         let attempt = || {

@@ -1,5 +1,5 @@
 //! An HTTP/1.1 server for tests: one thread per connection, persistent connections, with or without TLS. A function
-//! makes the responses, and all requests are stored. Servers that misbehave are in `proxy.rs` and `origin.rs`.
+//! creates the responses, and all requests are stored. Servers that misbehave are in `proxy.rs` and `origin.rs`.
 
 use hoptax_wire::http1::{RequestDecoder, RequestStep};
 use std::io::{self, Read, Write};
@@ -86,7 +86,7 @@ impl Server {
         Self::over(None, answer)
     }
 
-    /// As [`Server::start`], over TLS if there is a configuration.
+    /// As [`Server::start`], but over TLS if there is a configuration.
     pub(crate) fn over(
         tls: Option<Arc<rustls::ServerConfig>>,
         answer: impl Fn(&Request) -> Response + Send + Sync + 'static,
@@ -107,7 +107,7 @@ impl Server {
                     return;
                 }
                 let shared = Arc::clone(&shared);
-                // A peer that disconnects ends its thread. That is no fault.
+                // If a peer disconnects, its thread ends. That is not a fault.
                 std::thread::spawn(move || shared.serve(stream).ok());
             }
         });

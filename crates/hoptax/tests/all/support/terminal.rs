@@ -17,7 +17,7 @@ pub(crate) const ENTERED: &str = "\x1b[?1049h";
 pub(crate) const LEFT: &str = "\x1b[?1049l";
 
 pub(crate) struct Terminal {
-    /// Kept open, so that the terminal stays and its modes can be read.
+    /// Kept open, so that the terminal continues to exist and its modes can be read.
     slave: File,
     controller: File,
     seen: Arc<Mutex<Vec<u8>>>,
@@ -29,7 +29,7 @@ impl Terminal {
         let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pseudoterminal");
         grantpt(&controller).and_then(|()| unlockpt(&controller)).expect("granted");
         let name = ptsname(&controller, Vec::new()).expect("a name").into_string().expect("text");
-        // Not the controlling terminal of the tests, which would be hung up together with it.
+        // It must not become the controlling terminal of the tests, because closing it would then send them SIGHUP.
         let modes = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
         let slave = File::from(rustix::fs::open(name, modes, Mode::empty()).expect("its other end"));
         let controller = File::from(controller);

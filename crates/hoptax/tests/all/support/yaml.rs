@@ -67,7 +67,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The core schema of YAML 1.2, as far as configuration needs it.
+/// Parses an unquoted value by the core schema of YAML 1.2, as far as configuration needs it.
 fn plain(text: &str) -> Value {
     match text {
         "" | "null" | "~" => Value::Null,

@@ -1,4 +1,4 @@
-//! Draws the live view: the most important parts first, as many as fit.
+//! Draws the live view: the most important parts first, and as many parts as fit.
 
 use super::super::causes;
 use super::super::figures::{percent, round, short, time};

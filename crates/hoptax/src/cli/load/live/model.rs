@@ -29,7 +29,7 @@ pub(super) struct Model {
     totals: Totals,
 }
 
-/// One window, added up over the workers that have reported it.
+/// One window, added up over the workers that have reported this window.
 #[derive(Debug, Clone, Copy, Default)]
 struct Cell {
     reported: u32,
@@ -124,7 +124,7 @@ impl Model {
         for (cause, count) in window.causes {
             *totals.causes.entry(cause).or_default() += count;
         }
-        // A histogram that cannot be decoded is missing in the view; reading the record reports the error.
+        // If a histogram cannot be decoded, the view leaves it out; reading the record later reports the error.
         let Some(Ok(times)) = window.response_time.map(|encoded| encoded.decode()) else { return };
         let _ = self.overall.add(&times);
         if let Some((_, sum)) = self.recent.iter_mut().find(|(known, _)| *known == index) {
@@ -180,8 +180,8 @@ impl Model {
         self.rate.as_ref().map(|rate| rate.at(at))
     }
 
-    /// Requests per second over time, in at most `columns` intervals of equal length, and in an open loop the rates that were due
-    /// in them.
+    /// Requests per second over time, in at most `columns` intervals of equal length. In an open loop, also the rate
+    /// that was due in each interval.
     pub(super) fn history(&self, columns: usize) -> (Vec<f64>, Option<Vec<f64>>) {
         let cells = &self.windows[..self.complete()];
         if columns == 0 || cells.is_empty() {
@@ -215,7 +215,7 @@ impl Model {
             let left = if throughput > 0.0 { missing / throughput * SECOND } else { f64::INFINITY };
             (left as u64, (done as f64 / requests.max(1) as f64).min(1.0))
         });
-        // The end that comes first.
+        // If both the time and the number of requests are limited, show the limit that is reached first.
         let end = match (by_time, by_count) {
             (Some(time), Some(count)) => Some(if count.0 < time.0 { count } else { time }),
             (time, count) => time.or(count),

@@ -36,7 +36,7 @@ pub(super) fn target(
         target.headers.iter_mut().for_each(|(_, value)| *value = escape_templates(value));
         return Ok((target, BTreeMap::new()));
     }
-    // A body that is not UTF-8 is not a template.
+    // A body that is not UTF-8 cannot be a template.
     let body =
         str::from_utf8(&target.body).ok().filter(|text| args.body_size.is_none() && text.contains("{{"));
     target.body_is_template = body.is_some();
@@ -77,7 +77,7 @@ pub(super) fn template(
     template::check(text, place, files).map_err(wrong)
 }
 
-/// Escapes the text so that, as a template, it expands to itself.
+/// Escapes a text so that it expands to itself when it is used as a template.
 fn escape_templates(text: &str) -> String {
     text.replace("{{", "\\{{")
 }

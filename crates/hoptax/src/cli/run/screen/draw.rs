@@ -1,4 +1,4 @@
-//! Draws a run in progress: the most important parts first, as many as fit.
+//! Draws a run in progress: the most important parts first, and as many parts as fit.
 
 use super::super::words;
 use crate::cli::load::figures::{short, size};
@@ -158,7 +158,8 @@ fn last_second(trial: &Trial) -> Line<'static> {
     Line::from(vec![Span::raw(figures), failed])
 }
 
-/// Responses per second and the rate that was due. Each second is as wide as fits; if not all fit, the last ones are shown.
+/// Responses per second and the rate that was due. Each second is drawn as wide as possible. If not all seconds fit,
+/// the last ones are shown.
 fn history(trial: &Trial, width: usize) -> (Vec<f64>, Option<Vec<f64>>) {
     let wide = (width / (trial.duration_s.ceil() as usize).max(1)).clamp(1, 16);
     let first = trial.seconds.len().saturating_sub(width / wide);
@@ -232,11 +233,12 @@ fn is_current(state: &State, case: &Case) -> bool {
     state.stage != Stage::Ended && state.trial.as_ref().is_some_and(of)
 }
 
-/// At most `room` rows: all of them, or those from the heading of the current load point. The current case is always included.
+/// Selects at most `room` rows: all rows if they fit, else those from the heading of the current load point on. The
+/// current case is always included.
 fn rows_around_current(rows: Vec<Row>, room: usize) -> Vec<Line<'static>> {
     let current = rows.iter().position(|row| row.is_current).unwrap_or(0);
     let head = rows[..current.min(rows.len())].iter().rposition(|row| row.is_head).unwrap_or(0);
-    // If all rows after the heading fit, rows before it fill the rest.
+    // If there is room after the last row, rows before the heading fill it.
     let first = head.min(rows.len().saturating_sub(room)).max((current + 1).saturating_sub(room));
     rows.into_iter().skip(first).take(room).map(|row| row.line).collect()
 }
