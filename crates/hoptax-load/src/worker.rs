@@ -367,7 +367,7 @@ impl<'a> Worker<'a> {
         self.slots[slot as usize].step(Event::Rested);
         match self.source {
             Source::Opening if self.slots[slot as usize].failures < OPENING_ATTEMPTS => {
-                self.queue_connect(slot)
+                self.queue_connect(slot);
             }
             _ if self.starting.contains(&slot) => {}
             _ => self.freed(io, slot, now),
