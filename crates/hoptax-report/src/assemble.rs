@@ -91,7 +91,7 @@ fn notes(run: &RunRecord, trials_recorded: usize, unreadable: &[String]) -> Vec<
     let mut notes = Vec::new();
     match &run.ended {
         None => {
-            notes.push("The run was killed or is still running: this report has the trials so far.".into())
+            notes.push("The run was killed or is still running: this report has the trials so far.".into());
         }
         Some(ended) if ended.interrupted => {
             let planned = run.trials_planned;
