@@ -138,7 +138,7 @@ fn value(arg: &Arg) -> Option<String> {
         Some("tls") => Some("1.2,1.3"),
         _ => None,
     };
-    let name = arg.get_value_names().and_then(|names| names.first()).map(|name| name.as_str());
+    let name = arg.get_value_names().and_then(|names| names.first()).map(clap::builder::Str::as_str);
     let by_name = || VALUES.iter().find(|(known, _)| Some(*known) == name).map(|(_, value)| *value);
     let default = || arg.get_default_values().first().map(|default| default.to_string_lossy().into_owned());
     by_option.or_else(by_name).map(str::to_owned).or_else(default)

@@ -83,7 +83,7 @@ fn add_up(mut seconds: Seconds, received: &Receiver<Progress>, mut report: impl 
             }
             Progress::Phase(_) => {}
             Progress::Window { index, window } => {
-                seconds.add(index, &window).into_iter().for_each(&mut report)
+                seconds.add(index, &window).into_iter().for_each(&mut report);
             }
         }
     }
