@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum HistoryError {
     /// The history's directory cannot be read.
-    #[error("cannot read {}: {source}; name the directory with your runs with --root DIR", .path.display())]
+    #[error("cannot read {}: {source}; use --root DIR to name the directory that contains your runs", .path.display())]
     Root {
         /// The requested directory.
         path: PathBuf,

@@ -125,7 +125,8 @@ pub struct Contender {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Query {
-    /// Words that must all occur, in any case: in the id, the name, a gateway, a version, a tag or the note.
+    /// Words that must all occur in the id, the name, a gateway, a version, a tag or the note. Upper and lower case are
+    /// the same.
     pub text: String,
     /// Only runs with this tag.
     pub tag: Option<String>,
@@ -133,7 +134,7 @@ pub struct Query {
     pub gateway: Option<String>,
     /// Only runs in this state.
     pub state: Option<State>,
-    /// Most runs to return; 0 means 100.
+    /// Maximum number of runs to return; 0 means 100.
     #[schemars(range(max = 4_294_967_295_u32))]
     pub limit: u32,
     /// How many runs to skip.

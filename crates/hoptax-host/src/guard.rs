@@ -115,7 +115,7 @@ impl std::str::FromStr for StopSignal {
         let found = Self::NAMES.iter().find(|(known, _)| *known == name);
         found.map(|(_, signal)| Self(*signal)).ok_or_else(|| {
             let known: Vec<_> = Self::NAMES.iter().map(|(name, _)| *name).collect();
-            format!("unknown stop signal `{text}`; one of {}", known.join(", "))
+            format!("unknown stop signal `{text}`; use one of {}", known.join(", "))
         })
     }
 }

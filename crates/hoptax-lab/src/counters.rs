@@ -13,8 +13,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Most bytes of a log that one reading searches. A gateway that writes more than this in a trial repeats the same
-/// message.
+/// Maximum number of bytes of a log that one reading searches. A gateway that writes more than this in a trial repeats
+/// the same message.
 const MOST_OF_A_LOG: u64 = 64 << 20;
 const MOST_OF_AN_ANSWER: usize = 4 << 20;
 

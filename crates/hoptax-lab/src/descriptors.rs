@@ -14,8 +14,8 @@ const GATEWAY_OVERHEAD: u64 = 200;
 /// Limit to assume if the kernel sets none: the default of `fs.nr_open`.
 const UNLIMITED: u64 = 1 << 20;
 
-/// Most descriptors that a process can open: the hard limit. hoptax and its guards raise their soft limit to the hard
-/// limit.
+/// Maximum number of descriptors that a process can open: the hard limit. hoptax and its guards raise their soft limit
+/// to the hard limit.
 pub fn limit() -> u64 {
     getrlimit(Resource::Nofile).maximum.unwrap_or(UNLIMITED)
 }

@@ -52,7 +52,7 @@ pub enum DecodeError {
     #[error("the histogram is not in HdrHistogram V2 encoding: {0}")]
     Histogram(#[from] hdrhistogram::serialization::DeserializeError),
     /// The header is inconsistent, or declares an unreasonable size.
-    #[error("the histogram is not an uncompressed one in HdrHistogram V2 encoding: {0}")]
+    #[error("the histogram must be uncompressed and in HdrHistogram V2 encoding: {0}")]
     Head(&'static str),
 }
 
@@ -61,12 +61,12 @@ pub enum DecodeError {
 const HEAD: usize = 40;
 /// Magic number of the encoding without compression.
 const COOKIE: u32 = 0x1c84_9313;
-/// Most significant digits accepted. Each further digit needs ten times the memory: with five digits, a few bytes of
-/// input would allocate 50 MiB.
+/// Maximum number of significant digits accepted. Each further digit needs ten times the memory: with five digits, a
+/// few bytes of input would allocate 50 MiB.
 const MOST_DIGITS: u32 = 4;
 
-/// Most values accepted in one histogram: nine hundred years at ten thousand values per second. Sums of many such
-/// histograms still fit in 64 bits.
+/// Maximum number of values accepted in one histogram: nine hundred years at ten thousand values per second. Sums of
+/// many such histograms still fit in 64 bits.
 const MOST_VALUES: u64 = 1 << 48;
 
 /// Refuses input that would make the decoder allocate much memory or overflow.

@@ -1,4 +1,4 @@
-//! Resources of a worker: file descriptors, its CPU, prompt wake-ups.
+//! What a worker needs from the system: file descriptors, a CPU, and timers that wake it on time.
 
 use crate::error::LoadError;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

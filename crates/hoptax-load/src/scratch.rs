@@ -4,7 +4,7 @@ use crate::spares::Spares;
 use crate::stamp::Place;
 use hoptax_wire::http1::{HeadCache, ParsedResponse};
 
-/// Most bytes of memory kept for incomplete input, for all slots of a worker together.
+/// Maximum number of bytes of memory kept for incomplete input, for all slots of a worker together.
 const KEPT: usize = 1 << 20;
 
 /// Memory shared by the slots of one worker. Because of it, an idle slot holds no memory of its own, and a response

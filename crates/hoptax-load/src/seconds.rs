@@ -7,8 +7,8 @@ use hdrhistogram::Histogram;
 use std::collections::VecDeque;
 
 const WINDOWS: u64 = SECOND / WINDOW_NS;
-/// Most incomplete seconds kept, which bounds the memory. A worker that is further behind, or has ended early, is not
-/// waited for.
+/// Maximum number of incomplete seconds kept, which bounds the memory. A worker that is further behind, or has ended
+/// early, is not waited for.
 const PENDING: usize = 2;
 
 /// Seconds that are still incomplete.

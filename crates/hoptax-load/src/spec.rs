@@ -278,7 +278,7 @@ pub enum Arrivals {
 pub struct TargetSpec {
     /// Unique name among the targets of a spec.
     pub name: String,
-    /// Share of the requests: this weight divided by the sum of weights; at least 1.
+    /// Weight of this target, at least 1. Its share of the requests is this weight divided by the sum of all weights.
     pub weight: u32,
     /// Method, e.g. `GET`.
     pub method: String,
@@ -325,7 +325,7 @@ pub enum Check {
     BodyEquals(String),
     /// The body has this length, bytes, bounds included.
     BodyLength {
-        /// Least length.
+        /// Smallest length.
         least: u64,
         /// Greatest length.
         most: u64,

@@ -29,7 +29,7 @@ pub const LENGTH: usize = 2 * DIGITS + 1;
 /// A placeholder value of that length.
 pub const BLANK: &str = "0000000000000000000 0000000000000000000";
 
-/// Most digits accepted when a number is read: a 64-bit number has no more.
+/// Maximum number of digits accepted when a number is read: a 64-bit number has no more.
 const MOST_DIGITS: usize = 20;
 
 /// The upstream's timestamps for one request.

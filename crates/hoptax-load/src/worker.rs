@@ -26,7 +26,7 @@ use tls_shared::TlsShared;
 const SHORTEST_REST: u64 = 10 * MILLISECOND;
 /// Longest wait after a failure.
 const LONGEST_REST: u64 = 1000 * MILLISECOND;
-/// Most slots that get their first request before the loop looks for responses again.
+/// Maximum number of slots that get their first request before the loop looks for responses again.
 const STARTS_AT_ONCE: usize = 128;
 /// A worker with its own CPU stops sleeping this long before a request is due, nanoseconds. This covers the wake-up
 /// latency of common kernels.
@@ -41,7 +41,7 @@ pub(crate) struct Setup<'a> {
     pub(crate) sources: &'a [IpAddr],
     pub(crate) mix: &'a Mix<'a>,
     pub(crate) tls: Option<&'a Client>,
-    /// Most retired connections that may be open in addition to the regular ones, per worker.
+    /// Maximum number of retired connections that may be open in addition to the regular ones, per worker.
     pub(crate) most_leaving: usize,
     pub(crate) timeouts: spec::Timeouts,
     /// True if the worker spins before a request is due.

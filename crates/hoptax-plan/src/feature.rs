@@ -10,10 +10,10 @@ use std::str::FromStr;
 /// of counting.
 pub const DEFAULT_RATE_LIMIT: u32 = 1_000_000;
 
-/// Most routes of a gateway.
+/// Maximum number of routes of a gateway.
 pub const MOST_ROUTES: u32 = 10_000;
 
-/// Most consumers of a gateway.
+/// Maximum number of consumers of a gateway.
 pub const MOST_CONSUMERS: u32 = 10_000;
 
 /// A feature with its settings.
@@ -178,7 +178,7 @@ impl Feature {
     /// Key under `unsupported` in packs whose gateway cannot present a certificate to upstreams.
     pub const CLIENT_CERTIFICATE: &str = "client-certificate";
 
-    /// Key under `unsupported` in packs whose token reviews a Kubernetes API server does not accept.
+    /// Key under `unsupported` in packs that send token reviews which a Kubernetes API server does not accept.
     pub const REVIEW_ELSEWHERE: &str = "token-review-external";
 
     /// Whether this is `token-review` with a cache.

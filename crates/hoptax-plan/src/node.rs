@@ -8,8 +8,8 @@ use std::collections::HashMap;
 /// the stack.
 const DEEPEST: usize = 32;
 
-/// Most nodes that are accepted. No real plan has this many. The limit keeps aliases of aliases from using up the
-/// memory.
+/// Maximum number of nodes that are accepted. No real plan has this many. The limit keeps aliases of aliases from using
+/// up the memory.
 const MOST_NODES: usize = 100_000;
 
 /// Help for a template without quotes, which YAML reads as a mapping because of its braces.

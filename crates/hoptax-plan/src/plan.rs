@@ -62,7 +62,7 @@ pub enum Trials {
 }
 
 impl Trials {
-    /// Fewest rounds that a run can have.
+    /// Minimum number of rounds that a run can have.
     pub fn at_least(&self) -> u32 {
         match self {
             Self::Fixed(rounds) => *rounds,

@@ -212,7 +212,7 @@ pub struct Environment {
     pub cpus: u32,
     /// Memory, bytes.
     pub memory_bytes: u64,
-    /// Most file descriptors of a process.
+    /// Maximum number of file descriptors of a process.
     pub descriptors: u64,
     /// Clock source of the kernel; absent if unknown.
     pub clock_source: Option<String>,

@@ -184,7 +184,7 @@ fn reasons(comparison: &Comparison) -> Vec<String> {
 fn caveats(comparison: &Comparison) -> Vec<String> {
     let forced = comparison.forced.iter().map(|one| {
         format!(
-            "Forced comparison: {} differs ({} and {}), so the runs answer different questions.",
+            "Forced comparison: {} differs ({} and {}), so the runs measured different things.",
             one.what, one.a, one.b
         )
     });

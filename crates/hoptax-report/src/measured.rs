@@ -42,7 +42,7 @@ pub enum NotCompared {
         help: String,
     },
     /// The runs have different settings, so their results cannot be compared.
-    #[error("these runs answer different questions")]
+    #[error("these runs measured different things")]
     Obstacles(Vec<Obstacle>),
     /// No case was measured in both runs.
     #[error("these runs cannot be compared: {0}")]

@@ -8,8 +8,8 @@
 //! luck + (1 − luck − lapse) · logistic((ln capacity − ln r) / spread)
 //! ```
 //!
-//! `spread` is how much the capacity varies from trial to trial. `lapse` is the share of trials that an outside
-//! disturbance, for example a burst of steal, makes fail at any rate. Both are unknown, so the fit sums over all their
+//! `spread` is how much the capacity varies from trial to trial. `lapse` is the share of trials that fail at any rate
+//! because of an outside disturbance, for example a burst of steal. Both are unknown, so the fit sums over all their
 //! values. One trial that failed by bad luck therefore moves the estimate little, and a second failure at the same rate
 //! moves it a lot.
 

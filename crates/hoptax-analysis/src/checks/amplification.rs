@@ -21,8 +21,8 @@ pub(super) fn rule() -> Rule {
             percent(MOST)
         ),
         when: format!(
-            "the upstream's ledger counts more requests than the generator sent, or fewer requests than the \
-             generator received answers, and the difference exceeds {}",
+            "the upstream's ledger counts more requests than the generator sent, or fewer than the answers that the \
+             generator received, and the difference exceeds {}",
             percent(DIFFERENT)
         ),
         seen: "Extra requests are upstream work that direct does not cause, and answers from a cache cost less than \

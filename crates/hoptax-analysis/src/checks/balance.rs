@@ -25,8 +25,9 @@ pub(super) fn rule() -> Rule {
         severity: "warning".into(),
         when: format!(
             "a gateway's upstream instances received unequal shares of the requests: Cohen's w is above {EFFECT} \
-             (with two instances, beyond 45 % and 55 %), and the χ² test gives a probability below 1 in {:.0}. The \
-             test counts connections, as a gateway may choose an instance once per connection",
+             (with two instances: one receives less than 45 % and the other more than 55 %), and the χ² test gives a \
+             probability below 1 in {:.0}. The test counts connections, as a gateway may choose an instance once per \
+             connection",
             1.0 / CHANCE
         ),
         seen: "If one instance receives most of the load, its limit is measured and not the gateway's. This has \

@@ -10,7 +10,7 @@ const ANOTHER_CASE: f64 = 0.9;
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
-        severity: format!("warning; void below {} of them", percent(ANOTHER_CASE)),
+        severity: format!("warning; void below {} of the requested connections", percent(ANOTHER_CASE)),
         when: "fewer connections than requested were established when the traffic of a trial began".into(),
         seen: "The load is then lighter than its label says. Some load generators silently open fewer connections than \
                requested.",

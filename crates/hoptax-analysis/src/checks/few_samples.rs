@@ -12,8 +12,8 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning; a note if only p99.9 is affected".into(),
         when: format!(
-            "fewer than {ABOVE} samples lie above a reported percentile, or above a percentile of a single trial that \
-             goes into a tax"
+            "fewer than {ABOVE} samples lie above a reported percentile, or above a single trial's percentile from \
+             which a tax is calculated"
         ),
         seen: "A percentile of few samples is luck: the p99.9 of 500 requests is the slowest one, and the next run \
                shows another value.",

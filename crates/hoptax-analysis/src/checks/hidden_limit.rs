@@ -14,8 +14,8 @@ pub(super) fn rule() -> Rule {
                refused connections, requests or retries".into(),
         seen: "A limit answers fast, so a gateway that refuses requests looks better. Envoy's circuit breakers, for \
                example, act at 1,024 by default.",
-        advice: "Raise the limit that the counter names in the gateway's configuration, or lower the load until it \
-                 stays below.",
+        advice: "In the gateway's configuration, raise the limit that the counter names. Or lower the load until it \
+                 stays below that limit.",
     }
 }
 

@@ -36,12 +36,13 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "void; a warning if a gateway is faster than direct, or a closed loop was idle".into(),
         when: format!(
-            "any of these holds. Outcomes do not add up to the requests that were due. Statuses or samples do not \
-             add up to the responses. A response took less than {} µs. Service times are longer than response times. \
-             A closed loop had over {} more requests in flight (throughput × mean response time, Little's law) than \
-             connections, or fewer than {} of the connections without errors. Via a gateway, the shortest service \
-             time is under {} of direct's (open loop, or one connection). Via a gateway, response time (open loop) \
-             or throughput (closed loop) is better than direct's, with the whole interval beyond the noise floor",
+            "any of these holds. (1) Outcomes do not add up to the requests that were due, or statuses or samples do \
+             not add up to the responses. (2) A response took less than {} µs. (3) Service times are longer than \
+             response times. (4) In a closed loop, the requests in flight (throughput × mean response time, Little's \
+             law) exceeded the connections by over {}, or were, without errors, fewer than {} of the connections. \
+             (5) Via a gateway, the shortest service time is under {} of direct's (open loop, or one connection). \
+             (6) Via a gateway, response time (open loop) or throughput (closed loop) is better than direct's, with \
+             the whole interval beyond the noise floor",
             QUICKEST_NS / 1000,
             percent(IN_FLIGHT - 1.0),
             percent(IDLE),

@@ -22,8 +22,8 @@ pub(super) fn rule() -> Rule {
         severity: "warning".into(),
         when: format!(
             "connects failed because every local port was in use, or the connections that the case opened in the \
-             last minute took more than {} of the port range. Of these connections, at most the number of sockets \
-             that the kernel has in TIME_WAIT counts",
+             last minute took more than {} of the port range. No more of these connections are counted than the \
+             kernel has sockets in TIME_WAIT",
             percent(NEAR)
         ),
         seen: "The figures then show how fast ports become free. With one source address and a new connection per \

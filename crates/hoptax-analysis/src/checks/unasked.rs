@@ -14,8 +14,8 @@ pub(super) fn rule() -> Rule {
         severity: format!("warning; void above one in {:.0} requests", 1.0 / MOST),
         when: "bytes arrived on a connection without a request in flight. The generator then closes the connection"
             .into(),
-        seen: "A server that sends more than its `content-length` announces, or answers early, has answered requests \
-               that it has not received: response times are near zero.",
+        seen: "If a server sends more than its `content-length` announces, or answers early, the extra bytes could \
+               be taken for the answer to the next request. Its response time would be near zero.",
         advice: "Look at the answer with `curl -v`: a longer body than announced, a second answer, or a body after \
                  HEAD or 304.",
     }

@@ -52,12 +52,12 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "any of these holds. In at least {} of a case's trials, throughput (closed loop) or the median response \
-             time (open loop at a steady rate) changes by more than {} in the same direction. The change is measured \
-             from the first half of a trial to the second, or from its first fifth to its second half; a rank test \
-             gives p below {} for each trial. One trial jumps by more than {} (Pettitt's test). Nothing is answered \
-             for {} ms or more. Direct in one round differs from the median round by more than {} and {FLOORS} noise \
-             floors",
+            "any of these holds. (1) In at least {} of a case's trials, throughput (closed loop) or the median \
+             response time (open loop at a steady rate) changes by more than {} in the same direction, from the \
+             first half of a trial to the second or from its first fifth to its second half, and a rank test gives p \
+             below {} in each of these trials. (2) One trial jumps by more than {} (Pettitt's test). (3) No request \
+             is answered for {} ms or more. (4) In one round, direct differs from the median round by more than {} \
+             and {FLOORS} noise floors",
             percent(MOST),
             percent(CHANGE),
             percent(CHANCE),

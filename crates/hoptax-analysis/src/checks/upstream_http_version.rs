@@ -16,8 +16,8 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "more than {} of a gateway's upstream requests use another HTTP version than direct's (or than most \
-             gateways', if the load itself uses HTTP/1.0)",
+            "more than {} of a gateway's upstream requests use another HTTP version than direct uses (or than most \
+             gateways use, if the load itself uses HTTP/1.0)",
             percent(COUNTS)
         ),
         seen: "The figures then compare connections, not gateways. When a proxy's default towards the upstream changed \

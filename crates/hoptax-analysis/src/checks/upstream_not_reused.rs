@@ -20,8 +20,8 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "clients keep their connections, and the ledger counts more than {NOT_REUSED} upstream connections per \
-             upstream request, after one for each client connection is subtracted"
+            "clients keep their connections, but the gateway opens many upstream connections: more than {NOT_REUSED} \
+             per upstream request, not counting one for each client connection"
         ),
         seen: "The figures then show how fast two kernels connect. One proxy without a pool of upstream connections \
                looked 30 to 60 times slower than it is.",

@@ -22,9 +22,9 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning; a note for direct in a closed loop, which reaches some limit by design".into(),
         when: format!(
-            "an instance of the built-in upstream used more than {} of a CPU in a trial. Or, in a closed loop that the \
-             generator does not limit, throughput via the gateway is at least {} of direct's, and direct's grew by \
-             less than {} with {MORE} times the connections",
+            "an instance of the built-in upstream used more than {} of a CPU in a trial. It is also raised in a \
+             closed loop that the generator does not limit, if the throughput via the gateway is at least {} of \
+             direct's, and direct's throughput grew by less than {} with {MORE} times the connections",
             percent(BUSY),
             percent(AS_SLOW),
             percent(GROWTH - 1.0)

@@ -40,9 +40,9 @@ pub(super) fn rule() -> Rule {
         severity: "warning; a note in the profile `stock`".into(),
         when: format!(
             "gateways ran with different numbers of workers, a gateway with N workers kept more than {BEYOND} × N \
-             CPUs busy (over half a second; median of its rounds), or a gateway has more workers than CPUs. In the \
-             profile `stock` it is raised only if one gateway kept more than {UNLIKE} times as many CPUs busy as \
-             another in closed loops"
+             CPUs busy, averaged over half a second (median of the gateway's rounds), or a gateway has more workers \
+             than CPUs. In the profile `stock` it is raised only if one gateway kept more than {UNLIKE} times as \
+             many CPUs busy as another in closed loops"
         ),
         seen: "The figures then compare settings, not gateways. One published comparison gave one gateway 32 threads \
                and another 16 workers.",

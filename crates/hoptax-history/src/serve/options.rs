@@ -32,7 +32,9 @@ pub enum ServeError {
         source: io::Error,
     },
     /// Others can reach the address, and there is no token.
-    #[error("others can reach {0}, so a token is needed: name a file with a token with --token-file")]
+    #[error(
+        "others can reach {0}, so a token is needed: put one in a file and pass it with --token-file FILE"
+    )]
     NoToken(SocketAddr),
     /// The history cannot be read.
     #[error("cannot read the history: {0}")]

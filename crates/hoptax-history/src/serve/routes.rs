@@ -117,7 +117,7 @@ pub(super) fn operations() -> Vec<Operation> {
             refusals: &[
                 MALFORMED,
                 NO_RUN,
-                (409, "The runs cannot be compared, or they answer different questions."),
+                (409, "The runs cannot be compared, or they measured different things."),
                 UNREADABLE,
             ],
             ..plain(

@@ -25,7 +25,7 @@ pub(super) struct CompareQuery {
     #[serde(default)]
     #[schemars(regex(pattern = r"^[^,]*[^,\s][^,]*,[^,]*[^,\s][^,]*$"))]
     pub(super) labels: Option<String>,
-    /// Compare even if the runs answer different questions.
+    /// Compare even if the runs measured different things.
     #[serde(default)]
     pub(super) force: bool,
 }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// Folders with build results, which are not part of a pack.
 const MADE: [&str; 2] = ["node_modules", "target"];
 
-/// Most files of a pack; a folder with more is not a pack.
+/// Maximum number of files of a pack; a folder with more is not a pack.
 const MOST_FILES: usize = 10_000;
 
 static EMBEDDED: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../gateways");

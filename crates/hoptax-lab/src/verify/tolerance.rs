@@ -5,7 +5,7 @@ use crate::features::{REQUEST_ID_HEADER, RESPONSE_REMOVED, RESPONSE_SET};
 use hoptax_plan::Feature;
 use std::io::Read as _;
 
-/// Most bytes of a decompressed body; far more than any compared body has.
+/// Maximum number of bytes of a decompressed body; far more than any compared body has.
 const LARGEST: u64 = 1 << 30;
 
 /// The gateway's response as it would be without `features`.

@@ -20,8 +20,8 @@ const RECEIVE_BUFFER: usize = 64 * 1024;
 /// Number of full buffers read from one connection before the other connections get their turn.
 const READS_IN_A_ROW: usize = 16;
 const EVENTS: usize = 512;
-/// Most bytes of send buffers kept for reuse. With them, even a request that is larger than what the kernel accepts
-/// at once allocates nothing. The memory is allocated only when it is needed.
+/// Maximum number of bytes of send buffers kept for reuse. With them, even a request that is larger than what the
+/// kernel accepts at once allocates nothing. The memory is allocated only when it is needed.
 const KEPT_OF_UNSENT: usize = 16 << 20;
 /// How long a listener waits after the process ran out of descriptors.
 const ACCEPT_REST: u64 = 10 * clock::MILLISECOND;

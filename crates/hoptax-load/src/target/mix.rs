@@ -8,7 +8,7 @@ use crate::spec::TargetSpec;
 use crate::template::{Files, Values, names_in};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most targets in one load. With several targets, each worker keeps two histograms of 216 KiB per target.
+/// Maximum number of targets in one load. With several targets, each worker keeps two histograms of 216 KiB per target.
 pub const MOST_TARGETS: usize = 256;
 /// Separates this random stream from others with the same seed.
 const CHOICE: u64 = 0x0063_686f_6963_6500;

@@ -1,6 +1,6 @@
 //! Buffers that the TLS sessions of one worker share.
 
-/// Most buffers for partial records that are kept for reuse.
+/// Maximum number of buffers for partial records that are kept for reuse.
 const SPARES: usize = 64;
 
 #[derive(Debug, Default)]

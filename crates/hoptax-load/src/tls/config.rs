@@ -15,7 +15,7 @@ use rustls::{
 };
 use std::sync::Arc;
 
-/// Most session tickets kept per worker, for any number of connections. They use about 1 MiB.
+/// Maximum number of session tickets kept per worker, for any number of connections. They use about 1 MiB.
 const MOST_TICKETS: usize = 1024;
 /// The length of a protocol's name is one byte (RFC 7301, section 3.1).
 const LONGEST_PROTOCOL: usize = 255;

@@ -28,7 +28,7 @@ pub(super) struct Established {
     pub(super) keys: KernelConnection<ClientConnectionData>,
     pub(super) transmit: Half,
     pub(super) receive: Half,
-    /// Most records that may be sent with one key, because of its encryption limit.
+    /// Maximum number of records that may be sent with one key, because of its encryption limit.
     pub(super) limit: u64,
     /// Beginning of an incomplete handshake message.
     pub(super) message: Vec<u8>,

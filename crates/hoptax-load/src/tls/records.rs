@@ -16,9 +16,9 @@ pub(super) const APPLICATION_DATA: u8 = 23;
 /// The version in every record's header. It does not depend on the negotiated version (RFC 8446, section 5.1).
 const VERSION: [u8; 2] = [3, 3];
 pub(super) const HEADER: usize = 5;
-/// Most bytes of plaintext in a record (RFC 8446, section 5.1).
+/// Maximum number of bytes of plaintext in a record (RFC 8446, section 5.1).
 const LONGEST_PLAINTEXT: usize = 1 << 14;
-/// Most bytes that encryption adds: RFC 8446, section 5.2; RFC 5246, section 6.2.3.
+/// Maximum number of bytes that encryption adds: RFC 8446, section 5.2; RFC 5246, section 6.2.3.
 const LONGEST_EXPANSION_13: usize = 256;
 const LONGEST_EXPANSION_12: usize = 2048;
 /// Length of the authentication tag, the same for all AEADs here.

@@ -9,8 +9,8 @@ use crate::event_loop::EventLoop;
 use std::io;
 use std::net::IpAddr;
 
-/// Most connects in progress per worker. This is the smallest common listen backlog (128), so that opening thousands
-/// of connections does not overflow a server's backlog.
+/// Maximum number of connects in progress per worker. This is the smallest common listen backlog (128), so that opening
+/// thousands of connections does not overflow a server's backlog.
 const CONNECTS_AT_ONCE: usize = 128;
 /// Connects that are started before the loop checks which of them have succeeded. On loopback a connect succeeds
 /// within the call, and the time until the check counts as connect time.

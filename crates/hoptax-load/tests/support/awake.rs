@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 const TICK: Duration = Duration::from_millis(1);
 /// If the ticker wakes this late, it did not get a CPU in time, and possibly the engine did not either.
 const LATE: Duration = Duration::from_millis(5);
-/// Most attempts. `scripts/run-tests.py` also allows two repeats for each test.
+/// Maximum number of attempts. `scripts/run-tests.py` also allows two repeats for each test.
 const LOOKS: usize = 3;
 
 /// Observes the machine with a thread that only sleeps and wakes.

@@ -13,10 +13,11 @@ use std::time::Duration;
 
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
-/// Most load points of a plan. The limit keeps a sweep over several lists from using up the memory.
+/// Maximum number of load points of a plan. The limit keeps a sweep over several lists from using up the memory.
 const MOST_POINTS: usize = 1000;
 
-/// Most connections. The lab also checks how many connections this machine supports, which depends on file descriptors.
+/// Maximum number of connections. The lab also checks how many connections this machine supports, which depends on file
+/// descriptors.
 const MOST_CONNECTIONS: u32 = 10_000_000;
 
 pub(super) fn read(
@@ -42,7 +43,7 @@ pub(super) fn read(
             reader.fault(
                 place,
                 format!("this sweep has {count} load points"),
-                format!("use fewer values, for at most {MOST_POINTS} load points"),
+                format!("use fewer values: at most {MOST_POINTS} load points are allowed"),
             );
         }
         // A wrong value was replaced by a placeholder, which would only cause more errors here.

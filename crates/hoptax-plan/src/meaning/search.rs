@@ -12,7 +12,7 @@ use std::time::Duration;
 /// noticeable.
 const BOUNDS_MS: [u64; 5] = [1, 5, 10, 50, 100];
 
-/// Most objectives of a search. Each needs trials of its own.
+/// Maximum number of objectives of a search. Each needs trials of its own.
 const MOST_OBJECTIVES: usize = 10;
 
 const PRECISION: f64 = 0.05;

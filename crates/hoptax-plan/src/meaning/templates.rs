@@ -84,7 +84,7 @@ impl Reader<'_> {
 }
 
 impl Template<'_> {
-    /// Place in the user's input of the template's byte `at`. Returns the place of the whole value if that byte cannot
+    /// Where byte `at` of the template is in the user's input. Returns the place of the whole value if that byte cannot
     /// be located.
     fn place_at(&self, sources: &Sources<'_>, at: usize) -> Place {
         let Some(opened) = self.text[..self.text.len().min(at + 2)].rfind("{{") else { return self.place };

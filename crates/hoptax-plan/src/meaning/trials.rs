@@ -5,7 +5,7 @@ use crate::raw::{Placed, RawTrials, Short, TrialsText};
 use crate::{AutoTrials, Trials, units};
 use std::time::Duration;
 
-/// Most rounds. More rounds would take weeks.
+/// Maximum number of rounds. More rounds would take weeks.
 const MOST_TRIALS: u32 = 10_000;
 
 /// Default number of rounds. With fewer rounds, intervals contain the true value just as often (see METHODOLOGY.md),
@@ -16,7 +16,7 @@ const DEFAULT: u32 = 5;
 const AUTO: AutoTrials =
     AutoTrials { within: 0.05, at_most: Duration::from_secs(600), least: DEFAULT, most: 30 };
 
-/// Fewest rounds of `auto`. A single round does not show how much the results of rounds vary.
+/// Minimum number of rounds of `auto`. A single round does not show how much the results of rounds vary.
 const FEWEST: u32 = 2;
 
 pub(super) fn read(reader: &mut Reader<'_>, typed: Option<Placed<Short<RawTrials, TrialsText>>>) -> Trials {

@@ -1,7 +1,8 @@
-//! The YAML of a plan as plain structs. Both the parser and the JSON Schema are derived from them, so they always agree.
+//! The YAML of a plan as plain structs. Both the parser and the JSON Schema are derived from them, so they always
+//! agree.
 //!
-//! Values with units are still text here; [`super::meaning`] parses them. Doc comments of keys become descriptions in the
-//! schema, which editors show.
+//! Values with units are still text here; [`super::meaning`] parses them. Doc comments of keys become descriptions in
+//! the schema, which editors show.
 
 mod event;
 mod forms;
@@ -52,7 +53,8 @@ pub(crate) struct RawPlan {
     pub(crate) profile: Option<Profile>,
     /// Whether gateways write access logs. Default: off.
     pub(crate) access_log: Option<AccessLog>,
-    /// Whether the upstream stamps responses, which splits the added time into request path and response path. Default: off.
+    /// Whether the upstream stamps responses, which splits the added time into request path and response path. Default:
+    /// off.
     pub(crate) path_split: Option<PathSplit>,
     /// CPUs of each role, or `auto`. Default: auto.
     pub(crate) cpus: Option<Placed<Short<RawCpus, Auto>>>,
@@ -71,7 +73,8 @@ pub(crate) struct RawPlan {
 #[schemars(rename = "upstream")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawUpstream {
-    /// URL of an upstream that already runs: http://host:port or https://host:port. Can be combined only with `server_name`,
+    /// URL of an upstream that already runs: http://host:port or https://host:port. Can be combined only with
+    /// `server_name`,
     /// `authority`, `client_certificate`, `token_file`, `pid` and `ledger`.
     pub(crate) url: Option<Placed<String>>,
     /// Name in the upstream's certificate. Default: the host of `url`, if it is a name.
@@ -80,7 +83,8 @@ pub(crate) struct RawUpstream {
     /// PEM file of the authorities that can have issued the upstream's certificate. Required with https.
     #[schemars(with = "Option<Text>")]
     pub(crate) authority: Option<Placed<String>>,
-    /// Certificate that gateways present to the upstream; direct's clients too, unless there is a `token_file`. With https.
+    /// Certificate that gateways present to the upstream; direct's clients too, unless there is a `token_file`. With
+    /// https.
     pub(crate) client_certificate: Option<Placed<RawCertificate>>,
     /// File with one line: a bearer token that all requests carry.
     #[schemars(with = "Option<Text>")]
@@ -163,8 +167,8 @@ pub(crate) struct RawGateway {
     /// Configuration variant of the pack. Default: the pack's first.
     #[schemars(with = "Option<Text>")]
     pub(crate) variant: Option<Placed<String>>,
-    /// Features to enable: a list; `each` for the gateway without features and with each one alone; or `all-pairs` for every
-    /// two together as well. `hoptax gateways` lists the features of packs. Default: none.
+    /// Features to enable: a list; `each` for the gateway without features and with each one alone; or `all-pairs` for
+    /// every two together as well. `hoptax gateways` lists the features of packs. Default: none.
     pub(crate) features: Option<Placed<RawFeatures>>,
     /// Whether a pack's gateway runs as processes or in a container. Default: process.
     pub(crate) driver: Option<Placed<RawDriver>>,
@@ -212,7 +216,8 @@ pub(crate) struct RawFeature {
     pub(crate) routes: Option<Placed<u32>>,
     /// Which of the routes is requested. Default: middle.
     pub(crate) ask: Option<Placed<AskText>>,
-    /// Number of consumers, 1 to 10000, each with its own credentials. Adds `key-auth` if there is no other authentication.
+    /// Number of consumers, 1 to 10000, each with its own credentials. Adds `key-auth` if there is no other
+    /// authentication.
     pub(crate) consumers: Option<Placed<u32>>,
     /// Number of upstream instances to use in turn, at least 2.
     pub(crate) round_robin: Option<Placed<u32>>,
@@ -260,8 +265,8 @@ pub(crate) struct RawLoad {
     /// Number of connections.
     pub(crate) connections: Sweep<ConnectionCount>,
     /// Scheduled requests per second, minute or hour, over all connections. Only for open loops, which need it.
-    /// A list of stages (`100/s for 10s`, `ramp to 5000/s over 60s`) is one rate that changes; a list of such lists is a
-    /// sweep.
+    /// A list of stages (`100/s for 10s`, `ramp to 5000/s over 60s`) is one rate that changes; a list of such lists is
+    /// a sweep.
     pub(crate) rate: Option<Sweep<Short<Vec<Placed<StageText>>, Rate>>>,
     /// Spacing of an open loop's scheduled requests. Default: constant.
     pub(crate) arrivals: Option<Sweep<ArrivalsText>>,
@@ -282,7 +287,8 @@ pub(crate) struct RawLoad {
 pub(crate) struct RawSearch {
     /// Objective, such as `p99 < 10ms and errors < 0.1%`, or a list of objectives. Excludes `bounds`.
     pub(crate) slo: Option<Sweep<ObjectiveText>>,
-    /// Bounds on p99: finds the highest rate below each bound, with errors below 0.1%. Default, if there is no `slo`: 1ms,
+    /// Bounds on p99: finds the highest rate below each bound, with errors below 0.1%. Default, if there is no `slo`:
+    /// 1ms,
     /// 5ms, 10ms, 50ms, 100ms.
     pub(crate) bounds: Option<Sweep<Time>>,
     /// Lowest rate tried.
@@ -317,9 +323,9 @@ pub(crate) struct RawTrials {
     pub(crate) within: Option<Placed<Share>>,
     /// Longest time for all rounds. Default: 10m.
     pub(crate) at_most: Option<Placed<Time>>,
-    /// Fewest rounds. Default: 5.
+    /// Minimum number of rounds. Default: 5.
     pub(crate) least: Option<Placed<u32>>,
-    /// Most rounds. Default: 30.
+    /// Maximum number of rounds. Default: 30.
     pub(crate) most: Option<Placed<u32>>,
 }
 

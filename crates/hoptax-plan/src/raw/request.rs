@@ -89,7 +89,7 @@ pub(crate) struct RawLength {
 #[schemars(rename = "timeout", extend("minProperties" = 1))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawTimeouts {
-    /// Timeout of each connect, and again of each TLS handshake.
+    /// Timeout for each connect. The TLS handshake after it has the same timeout of its own.
     pub(crate) connect: Option<Placed<Time>>,
     /// Time from sending a request to the first byte of its response.
     pub(crate) first_byte: Option<Placed<Time>>,

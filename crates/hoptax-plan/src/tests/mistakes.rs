@@ -297,7 +297,7 @@ fn a_sweep_of_sweeps_is_bounded() {
     ));
     assert_eq!(
         shown,
-        "2:8 this sweep has 1002001 load points; use fewer values, for at most 1000 load points"
+        "2:8 this sweep has 1002001 load points; use fewer values: at most 1000 load points are allowed"
     );
 }
 

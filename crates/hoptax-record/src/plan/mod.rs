@@ -88,7 +88,7 @@ pub struct AutoTrials {
     pub within: f64,
     /// Time limit of all rounds.
     pub at_most: Duration,
-    /// Least number of rounds.
+    /// Smallest number of rounds.
     pub least: u32,
     /// Largest number of rounds.
     pub most: u32,

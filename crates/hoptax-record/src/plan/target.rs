@@ -58,7 +58,7 @@ pub(super) fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
 /// Timeouts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Timeouts {
-    /// Limit of each connect, and then of each TLS handshake.
+    /// Time limit for each connect. The TLS handshake after it has the same limit of its own.
     pub connect: Duration,
     /// Limit from sending a request to the first byte of the response.
     pub first_byte: Duration,

@@ -63,7 +63,7 @@ pub struct Row {
     pub verdict: Verdict,
 }
 
-/// A difference that makes two runs answer different questions.
+/// A difference that makes two runs measure different things.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Obstacle {
     /// What differs.

@@ -175,8 +175,8 @@ impl RunningUpstream {
 /// Descriptors needed for everything except connections: standard streams, listeners, event loops.
 const OVERHEAD: u64 = 32;
 
-/// Most connections that one instance may hold. A tenth of the descriptors remains free, so that the ledger can
-/// always be read.
+/// Maximum number of connections that one instance may hold. A tenth of the descriptors remains free, so that the
+/// ledger can always be read.
 fn room(descriptors: u64, instances: u32) -> u64 {
     descriptors.saturating_sub(OVERHEAD) * 9 / 10 / u64::from(instances)
 }

@@ -15,7 +15,7 @@ use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::Arc;
 
-/// Most plain bytes to read at once: a few full records.
+/// Maximum number of plain bytes to read at once: a few full records.
 const PIECE: usize = 64 * 1024;
 
 /// Builds the configuration from the certificate chain and the key, PEM, in any order. The only cipher is

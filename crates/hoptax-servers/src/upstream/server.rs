@@ -46,8 +46,8 @@ pub(super) struct Listening<'a> {
     pub(super) behaviour: Behaviour,
     pub(super) counts: &'a Counts,
     pub(super) all_counts: &'a [Arc<Counts>],
-    /// Most connections that the instance may hold. Above this number it closes silent connections. If all are busy,
-    /// it closes new connections at once.
+    /// Maximum number of connections that the instance may hold. Above this number it closes silent connections. If all
+    /// are busy, it closes new connections at once.
     pub(super) room: u64,
     pub(super) token_secret: Option<&'a str>,
     pub(super) switch: &'a Switch,

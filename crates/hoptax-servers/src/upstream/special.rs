@@ -33,7 +33,7 @@ const CHUNK: usize = 4000;
 /// Content length that the response to `close-midway` announces. Only half of the body is sent.
 const MIDWAY: usize = 1000;
 
-/// Most bytes that are read of a token review.
+/// Maximum number of bytes that are read of a token review.
 const LONGEST_REVIEW: usize = 64 * 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -32,7 +32,7 @@ pub use response::{ParsedResponse, ResponseDecoder, ResponseHead, Step};
 
 /// Longest head accepted, and longest trailer section: 64 KiB. Servers commonly stop at 8 to 32 KiB.
 pub const MAX_HEAD: usize = 64 * 1024;
-/// Most header fields in one head.
+/// Maximum number of header fields in one head.
 pub const MAX_FIELDS: usize = 128;
 /// Longest chunk-size line, including its extensions.
 pub const MAX_CHUNK_LINE: usize = 4096;

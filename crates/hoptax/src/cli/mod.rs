@@ -37,7 +37,7 @@ mod usage_error;
 
 pub use exit::{BadInput, Exit};
 
-/// Measure what an API gateway, reverse proxy or sidecar costs, compared with the same traffic sent direct
+/// Measure what an API gateway, reverse proxy or sidecar costs, compared with sending the same traffic directly
 #[derive(Debug, Parser)]
 #[command(name = "hoptax", version, propagate_version = true, max_term_width = 100)]
 struct Cli {

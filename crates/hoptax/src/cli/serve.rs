@@ -18,8 +18,9 @@ const SHORTEST_TOKEN: usize = 16;
 
 /// Show all runs in a browser: list, search, reports, comparisons, trends, tags and notes
 ///
-/// Prints the address to open, and serves until Ctrl-C or SIGTERM. On a loopback address every local user has access and no one
-/// else. On any other address clients must send a token: the one in --token-file, or a random one that is printed at the start.
+/// Prints the address to open, and serves until Ctrl-C or SIGTERM. On a loopback address all local users have access,
+/// and no one else has. On any other address clients must send a token: the one in --token-file, or a random one that
+/// is printed at the start.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit status: 0 stopped by a signal; 1 cannot listen on the address; 2 the command line is wrong."

@@ -36,8 +36,8 @@ pub struct Outcome {
 }
 
 impl Run<'_> {
-    /// Starts all services, measures every case in every round, and stops all services. Each finished trial is on disk, and no
-    /// service keeps running, even if the run fails.
+    /// Starts all services, measures every case in every round, and stops all services. Each finished trial is on disk,
+    /// and no service keeps running, even if the run fails.
     ///
     /// # Errors
     /// If the run directory cannot be written.
@@ -225,8 +225,8 @@ impl Flow<'_> {
         }
     }
 
-    /// Measures slot after slot until the schedule ends, a signal arrives, or the upstream dies. Returns the number of good
-    /// trials, and why the run had to stop early.
+    /// Measures slot after slot until the schedule ends, a signal arrives, or the upstream dies. Returns the number of
+    /// good trials, and why the run had to stop early.
     fn measure(
         &mut self,
         director: &mut dyn Director,
@@ -370,7 +370,7 @@ impl Flow<'_> {
         }
     }
 
-    #[allow(clippy::too_many_arguments, reason = "a trial needs all of these, and nothing else does")]
+    #[allow(clippy::too_many_arguments, reason = "a trial needs all of these, and only a trial needs them")]
     fn load(
         &mut self,
         number: usize,

@@ -161,7 +161,8 @@ fn they_listen_on_loopback_only() {
     }
 }
 
-/// Kong 3.9: `kong/db/declarative/init.lua` (`_format_version`), the schemas of services, routes, upstreams and targets below
+/// Kong 3.9: `kong/db/declarative/init.lua` (`_format_version`), the schemas of services, routes, upstreams and targets
+/// below
 /// `kong/db/schema/entities`, and `schema.lua` and `daos.lua` of each bundled plugin.
 #[test]
 fn kong_reads_its_declarative_file() {
@@ -609,8 +610,7 @@ fn yarp_reads_its_routes_and_clusters() {
     }
 }
 
-/// Every member of `hoptax.json` must be a parameter of the record that the program reads the file into, and vice
-/// versa.
+/// The program reads `hoptax.json` into a C# record. Both must have the same fields.
 fn settings_fit_the_program(name: &str, case: &Case) {
     let pack = pack(name);
     let program = pack.template("Program.cs").expect("the program");

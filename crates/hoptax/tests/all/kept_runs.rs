@@ -1,6 +1,6 @@
 //! Kept runs: old run directories stay readable and give the same reports.
 //!
-//! Each run in `records/runs` has its reports beside it, compressed, from the version that measured it. A refactor must
+//! Beside each run in `records/runs` are its expected reports, compressed. A refactor must
 //! not change a byte. `records/runs/README.md` says how to replace them after an intended change.
 
 use crate::support::hoptax;

@@ -43,7 +43,8 @@ fn output(program: &str, arguments: &[&str]) -> String {
     text(&output.stdout)
 }
 
-/// Pid of an Envoy below `root` in another namespace than ours. An Envoy that only prints its version is in our namespace.
+/// Pid of an Envoy below `root` in another namespace than ours. An Envoy that only prints its version is in our
+/// namespace.
 fn sidecar_below(root: u32) -> Option<u32> {
     let own = std::fs::read_link("/proc/self/ns/net").expect("procfs");
     let inside = |pid: &u32| {
@@ -64,7 +65,7 @@ impl Drop for Killed {
     }
 }
 
-/// Number of packets that each redirect counted, by the application's port.
+/// Number of packets that the redirect to this port counted.
 fn redirected(inside: u32, port: u16) -> u64 {
     let net = format!("--net=/proc/{inside}/ns/net");
     let rules = output("nsenter", &[&net, "--", "nft", "list", "ruleset"]);

@@ -13,15 +13,15 @@ const PORTS: (u64, u64) = (10_000, 1_024);
 /// the second, almost no port is free.
 const WAITING: (f64, f64) = (0.25, 0.75);
 
-/// Fewest places that a queue of connections needs, because a load opens all its connections at once. If the queue is
-/// full, the kernel retries a connection only after a second.
+/// Minimum number of places that a queue of connections needs, because a load opens all its connections at once. If the
+/// queue is full, the kernel retries a connection only after a second.
 const LINE: u64 = 1_024;
 
 const DEVICE_BACKLOG: u64 = 1_000;
 
 /// Bounds on the share of the connection table that is in use. A full table drops packets of new connections.
 const TABLE: (f64, f64) = (0.5, 0.9);
-/// Fewest entries that the table must allow, because closed connections remain in it for two minutes.
+/// Minimum number of entries that the table must allow, because closed connections remain in it for two minutes.
 const LEAST_TABLE: u64 = 65_536;
 
 pub(super) fn ports(host: &Host) -> Fitness {

@@ -9,7 +9,7 @@ use hoptax_wire::http1::{Framing, Malformed, RequestHead, RequestStep, Version, 
 use std::io;
 use std::mem;
 
-/// Most bytes of further requests that are kept while the current request is not finished.
+/// Maximum number of bytes of further requests that are kept while the current request is not finished.
 const LONGEST_QUEUE: usize = 64 * 1024;
 
 impl Proxy {

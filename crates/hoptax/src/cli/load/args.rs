@@ -11,9 +11,10 @@ use crate::cli::help;
 
 /// Send load to one URL and print throughput, response times and failures
 ///
-/// Without --rate the loop is closed: each connection sends its next request when the previous response ends. With --rate it is
-/// open: requests are due at scheduled times, independent of the responses, and response times count from those times. In an
-/// open loop, workers that are pinned with --cpus keep their CPUs busy shortly before each due time: reserve those CPUs for them.
+/// Without --rate the loop is closed: each connection sends its next request when the previous response ends. With
+/// --rate it is open: requests are due at scheduled times, independent of the responses, and response times count from
+/// those times. In an open loop, workers that are pinned with --cpus keep their CPUs busy shortly before each due time:
+/// reserve those CPUs for them.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Args {
     /// URL to request: http://HOST[:PORT][/PATH] or https://…; the path can contain templates such as {{seq}}
@@ -31,8 +32,8 @@ pub(in crate::cli) struct Args {
     pub(super) generator: GeneratorArgs,
     #[command(flatten)]
     pub(super) output: OutputArgs,
-    /// Run the load spec (JSON) in this file, or on standard input with -. Prints the load record to standard output and the phases
-    /// to standard error, one JSON document per line. Cannot be combined with other options
+    /// Run the load spec (JSON) in this file, or on standard input with -. Prints the load record to standard output
+    /// and the phases to standard error, one JSON document per line. Cannot be combined with other options
     #[arg(long, value_name = "FILE|-", exclusive = true, help_heading = "Output")]
     pub(super) spec: Option<PathBuf>,
     /// Same as --spec, and also print a JSON document for each second; `hoptax run` uses this for live views
@@ -46,7 +47,8 @@ pub(super) struct LoadArgs {
     /// Number of connections, divided among the workers
     #[arg(short, long, default_value = "10", value_parser = values::count32, value_name = "N")]
     pub(super) connections: u32,
-    /// Measure for this long, such as 10s or 500ms [default: 10s; with --requests: until they are done; with stages: their total]
+    /// Measure for this long, such as 10s or 500ms [default: 10s; with --requests: until they are done; with stages:
+    /// their total]
     #[arg(short, long, value_parser = units::duration, value_name = "TIME")]
     pub(super) duration: Option<Duration>,
     /// Stop after this many requests, such as 100000 or 100k
@@ -67,7 +69,8 @@ pub(super) struct LoadArgs {
     /// Time limit from sending a request to the first byte of its response [default: same as --timeout]
     #[arg(long, value_parser = units::duration, value_name = "TIME")]
     pub(super) first_byte_timeout: Option<Duration>,
-    /// Time limit of each connect, and then of each TLS handshake [default: same as --timeout]
+    /// Time limit for each connect; the TLS handshake after it has the same limit of its own [default: same as
+    /// --timeout]
     #[arg(long, value_parser = units::duration, value_name = "TIME")]
     pub(super) connect_timeout: Option<Duration>,
 }
@@ -75,7 +78,8 @@ pub(super) struct LoadArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Request")]
 pub(super) struct RequestArgs {
-    /// Request the targets in this file: a YAML or JSON list like the value of `target` in a plan. The URL then has no path, and
+    /// Request the targets in this file: a YAML or JSON list like the value of `target` in a plan. The URL then has no
+    /// path, and
     /// -H adds its header to each target that lacks it
     #[arg(long, value_name = "FILE")]
     pub(super) targets: Option<PathBuf>,
