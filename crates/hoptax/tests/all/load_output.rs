@@ -66,7 +66,7 @@ fn failures_are_reported_with_advice() {
     let upstream = Upstream::start(&["--status", "503"]);
     let text = output_of_load(&[&upstream.url(), "-n", "50"]);
     assert!(text.contains("503: 50") && text.contains("Not a success  50"), "{text}");
-    assert!(text.contains("Availability   100.00 % answered, 0.00 % a success"), "{text}");
+    assert!(text.contains("Availability   100.00 % answered, 0.00 % successful"), "{text}");
     let slow = Upstream::start(&["--delay", "20ms"]);
     let text = eventually(|| {
         let text = output_of_load(&[&slow.url(), "-c", "1", "-r", "500/s", "-d", "400ms"]);

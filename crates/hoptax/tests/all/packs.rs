@@ -317,7 +317,7 @@ fn a_gateway_that_lacks_a_file_is_not_installed() {
     let failure = start_failure(packs.path());
     assert_eq!(failure.stage, Stage::Missing);
     assert!(
-        failure.message.contains("it needs /nowhere/one.so or /nowhere/two.so, which is not there"),
+        failure.message.contains("it needs /nowhere/one.so or /nowhere/two.so, which is missing"),
         "{failure:?}"
     );
     assert!(failure.message.contains("(debian: apt-get install one)"), "{failure:?}");
