@@ -20,7 +20,13 @@ const LAYERS: [(&str, &[&str]); 12] = [
     ("analysis", &["load", "plan", "record", "stats"]),
     ("report", &["analysis", "load", "plan", "record", "stats"]),
     ("history", &["analysis", "host", "load", "plan", "record", "report", "stats"]),
-    ("hoptax", &["analysis", "history", "host", "lab", "load", "plan", "record", "report", "servers", "stats", "wire"]),
+    (
+        "hoptax",
+        &[
+            "analysis", "history", "host", "lab", "load", "plan", "record", "report", "servers", "stats",
+            "wire",
+        ],
+    ),
 ];
 
 /// Permitted cycles, with the reason. A cycle must match one of these exactly.

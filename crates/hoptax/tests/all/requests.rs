@@ -226,13 +226,13 @@ fn the_example_on_the_reference_page_works() {
     let targets: Vec<TargetSpec> = serde_json::from_value(example["targets"].take()).expect("targets");
     hoptax_load::target::check(&targets, &files).expect("can be requested");
     assert_eq!(targets[0].body, b"{\"id\":\"{{uuid}}\"}");
-    let reported = page.split("| check | passes if |").nth(1).and_then(|rest| rest.split("\n\n").next());
-    let rows: Vec<&str> =
-        reported.expect("a table").lines().filter(|line| line.starts_with("| `{")).collect();
+    let checks = page.split("## Checks").nth(1).and_then(|rest| rest.split("```").nth(1)).expect("a block");
+    let rows: Vec<&str> = checks.lines().filter(|line| line.starts_with('{')).collect();
     assert_eq!(rows.len(), 6);
     for row in rows {
-        let json = row.split('`').nth(1).expect("a check in code");
-        let check: Check = serde_json::from_str(json).unwrap_or_else(|error| panic!("{json}: {error}"));
+        // An explanation follows the JSON.
+        let check = serde_json::Deserializer::from_str(row).into_iter().next();
+        let check: Check = check.expect("a check").unwrap_or_else(|error| panic!("{row}: {error}"));
         hoptax_load::checks::check(&check).expect("some response could pass it");
     }
 }

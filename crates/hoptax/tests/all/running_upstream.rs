@@ -245,6 +245,6 @@ fn refused_credentials_are_reported_before_measuring() {
     says(&world.plan("  token_file: token\n", "  - hop-l4\n"), "must contain one line with a bearer token");
     says(
         &world.plan("  client_certificate: { certificate: ca.pem, key: client.key }\n", "  - hop-l4\n"),
-        "cannot be used",
+        "does not belong to the first certificate",
     );
 }

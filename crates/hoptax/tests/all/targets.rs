@@ -146,7 +146,10 @@ fn options_that_contradict_the_file_are_refused() {
     let file = scratch.file("t.yaml", "path: /a\n").display().to_string();
     for (args, part) in [
         (&["http://127.0.0.1:9", "-X", "PUT"][..], "--method cannot be used with --targets"),
-        (&["http://127.0.0.1:9", "--expect-status", "200"], "write there expect: { status: 200 }"),
+        (
+            &["http://127.0.0.1:9", "--expect-status", "200"],
+            "write this in the file, for each target: expect: { status: 200 }",
+        ),
         (&["http://127.0.0.1:9/x"], "leave the path out of the URL"),
         (&["http://127.0.0.1:9", "-H", "x"], "use -H 'name: value'"),
         (&["http://127.0.0.1:9", "-H", "x: {{sek}}"], "-H x: there is no template `sek`"),
