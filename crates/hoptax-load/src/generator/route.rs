@@ -64,7 +64,7 @@ mod tests {
         for (addresses, sources, parts) in [
             (&["127.0.0.1:80"][..], &["127.0.0.2", "::1"][..], ["from ::1 to 127.0.0.1:80", "IPv4"]),
             (&["[::1]:80"], &["127.0.0.2"], ["from 127.0.0.2 to [::1]:80", "IPv6"]),
-            (&["unix:/run/app.sock"], &["127.0.0.2"], ["unix:/run/app.sock", "leave them out"]),
+            (&["unix:/run/app.sock"], &["127.0.0.2"], ["unix:/run/app.sock", "remove `sources`"]),
             // TEST-NET-3 (RFC 5737): no machine has this address.
             (&["127.0.0.1:80"], &["203.0.113.9"], ["203.0.113.9", "ip address"]),
             (&[&long], &[], ["107 bytes", "shorter"]),
