@@ -24,7 +24,7 @@ IMAGES = ROOT / "docs/images"
 WIDTH, HEIGHT = 1440, 900
 LIVE_PLAN = """name: live
 gateways: [nginx, haproxy, envoy]
-load: [{ loop: open, rate: 1000/s, connections: 16, duration: 2s }]
+load: [{ loop: open, rate: 1000/s, connections: 16, duration: 15s }]
 trials: 3
 """
 
@@ -90,7 +90,8 @@ def main():
         run, address = started([hoptax, "run", str(plan_file), "--serve", "--no-live", "--accept-void", "--out",
                                 f"{scratch}/out"], r"(http://\S+/live)")
         try:
-            time.sleep(14)
+            # The second trial is measured by then.
+            time.sleep(32)
             shoot(browser, address, "live-laptop")
         finally:
             run.terminate()
