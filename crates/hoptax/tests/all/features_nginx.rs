@@ -4,6 +4,7 @@
 mod matrix;
 mod parties;
 
+use crate::support::{PATIENCE, wait_until};
 use crate::world::is_missing;
 use hoptax_lab::features::KEY_HEADER;
 use hoptax_load::spec::TlsVersion;
@@ -134,10 +135,11 @@ fn an_access_log_has_a_line_for_each_request() {
         }
         let directory = std::fs::read_dir(started.run.path().join("logs")).expect("logs");
         let log = directory.flatten().next().expect("one").path().join("access.log");
-        // nginx writes the log line before it closes the connection, and the client has read until the connection was
-        // closed.
-        let lines = std::fs::read_to_string(log).expect("a log");
-        assert_eq!(lines.matches("/logged").count(), 3, "{}: {lines}", started.what);
+        // A log line may be written after the response was sent.
+        wait_until(&format!("{} has logged three requests", started.what), PATIENCE, || {
+            let lines = std::fs::read_to_string(&log).expect("a log");
+            lines.matches("/logged").count() == 3
+        });
     });
 }
 
