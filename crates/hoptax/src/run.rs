@@ -1,7 +1,7 @@
-//! The flow of a run: measures the scheduled trials and writes each to disk before the next begins.
+//! The flow of a run: measures the scheduled trials, and writes each trial to disk before the next one begins.
 //!
-//! Services and traffic are behind the traits [`Driver`](hoptax_lab::Driver) and [`Traffic`]. Tests use fakes of both to check
-//! what happens, in which order, when something is missing, wrong, killed or interrupted.
+//! The run uses services and traffic only through the traits [`Driver`](hoptax_lab::Driver) and [`Traffic`]. Tests
+//! implement both with fakes, and check what the run does when something is missing, wrong, killed or interrupted.
 
 mod contents;
 mod events;

@@ -1,10 +1,10 @@
-//! The order in which cases are measured. It is pure and depends only on a recorded seed.
+//! The order in which cases are measured. All random choices depend only on a recorded seed.
 //!
 //! Machines drift: they warm up, other load comes and goes, caches fill. With a fixed order, this drift would look like
-//! a property of the cases measured late. Therefore each round shuffles its load points, and the gateways of each load
-//! point. Direct is measured right before and right after the gateways of each load point. Each comparison is then
-//! within minutes of its baseline, and the difference between the two direct trials shows how much the machine itself
-//! moved (the noise floor).
+//! a property of the cases that are measured late. Therefore each round shuffles its load points, and the gateways of
+//! each load point. Direct is measured right before and right after the gateways of each load point. Each gateway is
+//! then measured within minutes of its baseline. The difference between the two direct trials shows how much the
+//! machine itself changed (the noise floor).
 
 mod auto;
 pub mod capacity_search;
@@ -22,9 +22,9 @@ use hoptax_record::{Stopped, TrialRecord};
 use rounds::Rounds;
 use std::time::Duration;
 
-/// The director for a plan.
+/// The director that schedules the trials of a plan.
 pub fn director(plan: &Plan, seed: u64) -> Box<dyn Director> {
-    // Rounds measure the load points without a search.
+    // Rounds measure only the load points without a search.
     let in_rounds: Vec<usize> =
         (0..plan.load.len()).filter(|load| plan.load[*load].search.is_none()).collect();
     let rounds: Box<dyn Director> = match plan.trials {
@@ -45,7 +45,7 @@ pub fn director(plan: &Plan, seed: u64) -> Box<dyn Director> {
     Box::new(Then { first: rounds, then: search::Searches::new(plan, seed), began: false })
 }
 
-/// Runs one director to its end, then the searches.
+/// Runs the first director to its end, and then the searches.
 struct Then {
     first: Box<dyn Director>,
     then: search::Searches,

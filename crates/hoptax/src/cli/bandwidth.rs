@@ -95,7 +95,7 @@ fn listen(typed: &str) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// Mean over the measurements, with its interval.
+/// Mean of a figure over all measurements, with its interval.
 fn estimate(all: &[Measured], of: fn(&Measured) -> f64) -> Option<Estimate> {
     of_mean(&all.iter().map(of).collect::<Vec<f64>>()).map(|rate| rate.at_least(0.0))
 }

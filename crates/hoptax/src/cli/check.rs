@@ -52,30 +52,32 @@ struct Preview {
     upstream: String,
     contenders: Vec<ContenderPreview>,
     targets: Vec<TargetPreview>,
-    /// The targets, in words.
+    /// The targets as text, for the terminal.
     #[serde(skip)]
     requested: String,
     load: Vec<LoadPreview>,
-    /// Contenders × load points in rounds.
+    /// Number of cases: contenders × load points without a search.
     cases: usize,
-    /// With `trials: auto`, the minimum.
+    /// Number of rounds. With `trials: auto`, this is the minimum.
     rounds: u32,
-    /// The maximum; absent if the number is fixed.
+    /// Maximum number of rounds with `trials: auto`; absent if the number is fixed.
     most_rounds: Option<u32>,
-    /// The rounds, in words.
+    /// The number of rounds as text, for the terminal.
     #[serde(skip)]
     rounds_text: String,
-    /// In all rounds (the minimum with `trials: auto`). Direct counts twice per load point and round.
+    /// Number of trials in all rounds. With `trials: auto`, this is the minimum. Direct has two trials per load point
+    /// and round.
     trials: u64,
     /// Load points that search for a capacity; they have no cases.
     searches: Vec<SearchPreview>,
-    /// Absent if the run will draw one.
+    /// Seed of the plan. If the plan has no seed, this is absent, and the run draws one.
     seed: Option<u64>,
     expected_s: f64,
-    /// With `trials: auto`: the longest time that the run can take.
+    /// Maximum duration of the run with `trials: auto`; absent if the number of rounds is fixed.
     at_most_s: Option<f64>,
     not_installed: Vec<NotInstalled>,
-    /// Limits that prevent connections of a gateway; `hoptax run` prints them as warnings.
+    /// Warnings about limits that prevent a gateway from opening all its connections. `hoptax run` prints the same
+    /// warnings.
     notes: Vec<String>,
 }
 
@@ -128,7 +130,7 @@ struct LoadPreview {
     arrivals: Option<String>,
     duration_s: f64,
     requests: Option<u64>,
-    /// Absent if there is no limit.
+    /// Absent if a connection can carry any number of requests.
     requests_per_connection: Option<u32>,
     http: HttpVersion,
     #[serde(skip)]
@@ -140,7 +142,7 @@ struct SearchPreview {
     objectives: Vec<String>,
     from: f64,
     to: f64,
-    /// For each contender.
+    /// Minimum number of trials for each contender.
     fewest_trials: u32,
     most_trials: u32,
 }

@@ -114,7 +114,7 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Measured> {
     Ok(measured)
 }
 
-/// The differences that prevent a comparison, each with advice.
+/// Describes the differences that prevent a comparison, with advice on each.
 pub(super) fn differences(obstacles: &[Obstacle]) -> String {
     let one = |Obstacle { what, a, b, advice }: &Obstacle| {
         format!("  {what}\n    first:  {a}\n    second: {b}\n    help:   {advice}")

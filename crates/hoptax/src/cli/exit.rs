@@ -13,7 +13,8 @@ pub enum Exit {
     Failed,
     /// 2: the plan or the command line is wrong.
     BadInput,
-    /// 3: a budget is exceeded, a comparison is worse (with `--fail-on worse`), or a pack is not equalised.
+    /// 3: a budget is exceeded, the verdict of a comparison is `worse` (with `--fail-on worse`), or a pack is not
+    /// equalised.
     OverBudget,
     /// 4: measured, but a `void` finding says that the result cannot be trusted.
     Void,
@@ -42,7 +43,8 @@ impl From<Verdict> for Exit {
     }
 }
 
-/// Wrong input: hoptax exits with [`Exit::BadInput`]. The text says where the mistake is, what it is, and how to fix it.
+/// Wrong input: hoptax exits with [`Exit::BadInput`]. The text says where the mistake is, what is wrong, and how to fix
+/// it.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct BadInput(pub String);

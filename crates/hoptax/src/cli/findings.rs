@@ -44,8 +44,8 @@ impl Args {
     }
 }
 
-/// The error for an unknown code. It lists the codes that share a word with the unknown one, or all codes if none
-/// does.
+/// The error for an unknown code. It lists the codes that have a word in common with the unknown code. If there are no
+/// such codes, it lists all codes.
 fn unknown(code: &str) -> String {
     let words: Vec<&str> = code.split(['-', '_', ' ']).filter(|word| word.len() > 2).collect();
     let rules = rules();
@@ -75,7 +75,7 @@ fn explained(rule: &Rule) -> String {
     text
 }
 
-/// Appends a paragraph, wrapped and indented by two.
+/// Appends a paragraph, wrapped and indented by two spaces.
 fn wrap(text: &mut String, paragraph: &str) {
     let mut column = 0;
     for word in paragraph.split_whitespace() {

@@ -120,7 +120,7 @@ fn write_pages(packs: &PackSet, directory: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The program and the container image of the gateway on this machine.
+/// Describes the installed program and the container image of the gateway on this machine.
 fn here(pack: &Pack) -> anyhow::Result<String> {
     let row = row(pack).map_err(BadInput::from)?;
     let process = match (&row.binary, &row.version) {

@@ -34,7 +34,7 @@ pub(super) struct Args {
     command: Vec<String>,
 }
 
-/// Exit code of shells for a command that could not be started.
+/// Exit code that shells return if a command cannot be started.
 const CANNOT_START: u8 = 127;
 
 impl Args {
@@ -51,7 +51,7 @@ impl Args {
             }
             Err(error) => return Err(error.into()),
         };
-        // This is the exit code of the command, not an [`Exit`]. No destructor needs to run.
+        // Exit with the code of the command, which is not an [`Exit`]. No destructor needs to run.
         std::process::exit(code.into())
     }
 

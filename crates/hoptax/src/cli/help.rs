@@ -1,4 +1,4 @@
-//! Help sentences of options that several verbs have, so that the same option reads the same everywhere.
+//! Help texts of options that several verbs share. The same option then has the same help in all of them.
 
 pub(super) const PLAN: &str = "Plan, a YAML file; `hoptax init` writes one to start from";
 pub(super) const SET: &str =

@@ -68,7 +68,7 @@ struct List {
     format: Format,
 }
 
-/// Runs in a list if `--limit` is not given.
+/// Maximum number of runs to list if `--limit` is not given.
 const LIMIT: u32 = 30;
 
 #[derive(Debug, clap::Args)]
@@ -138,7 +138,8 @@ impl Args {
         Ok(Exit::Success)
     }
 
-    /// The results directory: as typed, else the parent of the run directory that was typed as ID, else `results`.
+    /// The results directory that was typed. If none was typed, but ID is the path of a run directory, this is the
+    /// parent of that directory. Otherwise it is `results`.
     fn root(&self) -> Result<PathBuf, BadInput> {
         if self.results.typed()?.is_none()
             && let Some(parent) = self.verb.as_ref().and_then(Verb::id).and_then(parent_of_run)
@@ -146,7 +147,7 @@ impl Args {
             return Ok(parent);
         }
         self.results.existing().map_err(|error| match &self.verb {
-            // If the command is mistyped, it is parsed as the directory.
+            // A mistyped command is parsed as the results directory, so list the commands.
             None => BadInput(format!("{}\nhelp: the commands are {}", error.0, Verb::names().join(", "))),
             Some(_) => error,
         })
@@ -171,7 +172,7 @@ impl Verb {
     }
 }
 
-/// The parent of a run directory that was typed as a path; `None` for a plain name.
+/// The parent of a run directory if `typed` is the path of one; `None` if `typed` is a plain name.
 fn parent_of_run(typed: &str) -> Option<PathBuf> {
     let path = Path::new(typed);
     let is_run = typed.contains('/') && path.join("run.json").is_file();
@@ -248,8 +249,8 @@ impl Note {
         let mut text = self.text;
         if text == "-" {
             text.clear();
-            // Read more than the longest note (10,000 characters of up to 4 bytes), so that a longer note is refused
-            // and not cut.
+            // The longest note has 10,000 characters of up to 4 bytes each. Read more than that, so that a longer note
+            // is refused and not cut.
             io::stdin().take(1 << 20).read_to_string(&mut text)?;
         }
         history.store.annotate(&id, None, Some(text.trim_end())).map_err(as_error)?;

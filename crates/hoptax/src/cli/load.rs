@@ -1,4 +1,5 @@
-//! `hoptax load`: sends one load to one URL. `hoptax run` starts this verb with `--spec` or `--watched-spec` as its generator.
+//! `hoptax load`: sends one load to one URL. `hoptax run` starts this verb with `--spec` or `--watched-spec` as its
+//! generator.
 
 use super::exit::{BadInput, Exit};
 use super::terminal;
@@ -47,13 +48,13 @@ impl Args {
             let interrupt = terminal::watch_during_view(&interrupts::SIGNALS)?;
             let view = live::View::start(url, &spec)
                 .context("cannot start the live view; leave it out with --no-live")?;
-            // The view is dropped here, so that it leaves the screen before anything else is printed.
+            // The end of this block drops the view, so that it leaves the screen before anything else is printed.
             hoptax_load::run(&spec, &interrupt, Watch::Windows, view.observer())
         } else {
             hoptax_load::run(&spec, &*interrupts::watch()?, Watch::Phases, progress::line(&spec))
         };
         let record = record.map_err(|error| match error {
-            // The user typed options and no load spec, so print only the problem without naming the spec.
+            // The user typed options, not a load spec. Print only the problem and do not mention a spec.
             LoadError::Spec(wrong) => BadInput(wrong).into(),
             other => as_error(other),
         })?;
@@ -62,7 +63,7 @@ impl Args {
     }
 }
 
-/// The exit code: a failure if no request completed, unless the load was interrupted.
+/// The exit code. It is a failure if no request completed and the load was not interrupted.
 fn verdict(record: &LoadRecord) -> Exit {
     if record.counts.completed > 0 || record.completed_in_time > 0 || record.interrupted {
         return Exit::Success;
@@ -73,7 +74,7 @@ fn verdict(record: &LoadRecord) -> Exit {
     Exit::Failed
 }
 
-/// An error of the load engine. If the input is wrong, it becomes [`BadInput`].
+/// Converts an error of the load engine. If the input is wrong, it becomes [`BadInput`].
 fn as_error(error: LoadError) -> anyhow::Error {
     match error {
         LoadError::Spec(_) | LoadError::Descriptors { .. } | LoadError::Pin { .. } => {
@@ -83,7 +84,7 @@ fn as_error(error: LoadError) -> anyhow::Error {
     }
 }
 
-/// `--spec` and `--watched-spec`: runs as the generator of `hoptax run`. If the parent dies, the kernel kills this
+/// Runs as the generator of `hoptax run` (`--spec` and `--watched-spec`). If the parent dies, the kernel kills this
 /// process.
 fn generate(spec: &LoadSpec, interrupt: &AtomicBool, is_watched: bool) -> anyhow::Result<Exit> {
     let parent = rustix::process::getppid();

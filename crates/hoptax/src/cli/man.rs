@@ -43,7 +43,7 @@ impl Args {
     }
 }
 
-/// hoptax, its visible verbs, and their own verbs. Each becomes a page.
+/// The commands that have a manual page: hoptax, its visible verbs, and the verbs below those.
 fn pages(program: Command) -> Vec<Command> {
     let mut command = program.disable_help_subcommand(true);
     command.build();

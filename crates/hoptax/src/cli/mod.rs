@@ -109,7 +109,7 @@ pub fn main() -> ExitCode {
 }
 
 fn print_error(error: &anyhow::Error) -> Exit {
-    // The reader of our output, such as `head`, has seen enough and closed the pipe.
+    // Print no error if the reader of our output, such as `head`, has seen enough and closed the pipe.
     if error.chain().any(is_broken_pipe) {
         return Exit::Failed;
     }

@@ -1,25 +1,26 @@
-//! Output of verbs: to standard output, in the width of the terminal, or to a file.
+//! Output of verbs to standard output, in the width of the terminal, or to a file.
 
 use anyhow::Context as _;
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
 
-/// Columns if standard output is not a terminal, or its width is unknown.
+/// Width in columns if standard output is not a terminal, or if its width is unknown.
 const WIDTH: u16 = 80;
-/// Columns beyond which lines are hard to read.
+/// Maximum width in columns. Longer lines are hard to read.
 const WIDEST: u16 = 120;
-/// Columns below which no table fits.
+/// Minimum width in columns. No table fits into fewer columns.
 const NARROWEST: u16 = 40;
 
-/// Columns to draw in: `COLUMNS` if it is set (shells and CI set it), else the width of the terminal, within readable bounds.
+/// Number of columns to draw in: `COLUMNS` if it is set (shells and CI set it), else the width of the terminal. The
+/// number is between [`NARROWEST`] and [`WIDEST`].
 pub(super) fn columns() -> u16 {
     let typed = std::env::var("COLUMNS").ok().and_then(|columns| columns.trim().parse().ok());
     let seen = || rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col);
     width(typed.filter(|columns| *columns > 0).or_else(seen))
 }
 
-/// The width to draw in. Terminals that do not know their width report 0.
+/// Limits the width to draw in. Terminals that do not know their width report 0.
 fn width(columns: Option<u16>) -> u16 {
     columns.filter(|columns| *columns > 0).map_or(WIDTH, |columns| columns.clamp(NARROWEST, WIDEST))
 }

@@ -48,10 +48,10 @@ pub(crate) struct Only {
 }
 
 impl Only {
-    /// Removes all other gateways from the plan, and budgets that refer to them.
+    /// Removes all gateways that `--only` does not name from the plan, and the budgets that refer to them.
     ///
     /// # Errors
-    /// [`BadInput`] if the plan has no such gateway.
+    /// [`BadInput`] if `--only` names a label that no gateway of the plan has.
     pub(crate) fn apply(&self, plan: &mut Plan) -> Result<(), BadInput> {
         if self.only.is_empty() {
             return Ok(());
@@ -78,15 +78,16 @@ impl Only {
 }
 
 /// Checks that the limit of open files allows the plan's connections. Returns a warning for each gateway that cannot
-/// open that many.
+/// open all of them.
 ///
 /// # Errors
-/// [`BadInput`] if the generator or the built-in upstream cannot open that many, because then nothing can be measured.
+/// [`BadInput`] if the generator or the built-in upstream cannot open all of them, because then nothing can be
+/// measured.
 pub(crate) fn fits(plan: &Plan, packs: &PackSet) -> anyhow::Result<Vec<String>> {
     Ok(descriptors::check(plan, packs, descriptors::limit()).map_err(|error| BadInput(error.to_string()))?)
 }
 
-/// Number of CPUs of this machine, including those that this process may not use: a plan can name any of them.
+/// Number of CPUs of this machine. It includes CPUs that this process may not use, because a plan can name any CPU.
 fn cpus() -> u32 {
     let online = std::fs::read_to_string("/sys/devices/system/cpu/online").ok();
     let last =

@@ -43,7 +43,7 @@ impl Args {
 /// The page: an index of the visible verbs, and a section for each.
 fn page(mut program: Command) -> String {
     program.build();
-    // `help` is clap's own verb; the head of the page explains it.
+    // clap adds the verb `help`. The head of the page explains it.
     let is_shown = |verb: &&mut Command| !verb.is_hide_set() && verb.get_name() != "help";
     let mut verbs: Vec<&mut Command> = program.get_subcommands_mut().filter(is_shown).collect();
     let mut page = format!("{HEAD}\n| command | description |\n| --- | --- |\n");
@@ -57,7 +57,8 @@ fn page(mut program: Command) -> String {
     page
 }
 
-/// Section of one verb: description, usage, arguments, and options by heading. The sections of its own verbs follow.
+/// Writes the section of one verb: description, usage, arguments, and options by heading. The sections of its own verbs
+/// follow.
 fn section(page: &mut String, verb: &mut Command, name: &str) {
     let about = verb.get_long_about().or(verb.get_about()).map(ToString::to_string).unwrap_or_default();
     let usage = verb.render_usage().to_string();
@@ -91,7 +92,8 @@ fn section(page: &mut String, verb: &mut Command, name: &str) {
     }
 }
 
-/// Leaves out hidden options, and `--help` and `--version`, which every verb has.
+/// Whether the page lists this option. It lists neither hidden options nor `--help` and `--version`, which every verb
+/// has.
 fn is_shown(arg: &Arg) -> bool {
     !arg.is_hide_set() && !matches!(arg.get_id().as_str(), "help" | "version")
 }
@@ -121,7 +123,7 @@ fn description(arg: &Arg) -> String {
     if !arg.get_action().takes_values() {
         return help.trim().to_owned();
     }
-    // A default that clap does not know is written at the end of the help text.
+    // If clap does not know the default, it is at the end of the help text.
     let (help, default) = match help.trim().split_once(" [default: ") {
         Some((help, default)) => (help, Some(format!(" [default: {default}"))),
         None => (help.trim(), None),

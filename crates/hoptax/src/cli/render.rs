@@ -45,7 +45,7 @@ impl Args {
     }
 }
 
-/// Each file under a heading, then the start command, and the settings that differ from the defaults.
+/// The text to print: each file under a heading, the start command, and the settings that differ from the defaults.
 fn text(rendered: &Rendered) -> String {
     let mut text = String::new();
     for file in &rendered.files {

@@ -4,7 +4,7 @@ use super::exit::BadInput;
 use super::help;
 use std::path::PathBuf;
 
-/// The directory that `hoptax run` writes to if nothing else is given.
+/// The results directory if none is given. `hoptax run` has the same default.
 const DEFAULT: &str = "results";
 
 /// Results directory as typed: an argument, or `--root` (the older form).

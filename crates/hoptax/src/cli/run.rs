@@ -94,7 +94,7 @@ impl Args {
         let mut traffic = traffic.watched(viewers.need_seconds());
         let name = dir.path().file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let mut watch = watch::Watch::new(&name, &plan, viewers);
-        // The server must live until the report is written, so it is bound to a variable.
+        // Keep the server in a variable, because it must live until the report is written.
         let serve = |service: serve::Service| service.start(&self.out, watch.board(), &run.generator_cpus);
         let served = service.map(serve).transpose();
         if served.is_err() {
@@ -121,7 +121,8 @@ impl Args {
         }
         let model = Model::of(&run);
         let text = for_terminal(&model, is_coloured());
-        // Print first, because that needs no disk space. A closed pipe must not prevent the files, so the result is checked later.
+        // Print the report first, because this needs no disk space. Errors of printing are checked later, so that the
+        // files are written even if the pipe is closed.
         let printed = writeln!(std::io::stdout(), "{text}");
         let html = report::html(&model).context("cannot draw the HTML report")?;
         dir.write_file("report.html", html.as_bytes())?;
@@ -129,7 +130,7 @@ impl Args {
         let also_printed =
             writeln!(std::io::stdout(), "Report: {}", dir.path().join("report.html").display());
         match printed.and(also_printed) {
-            // The result of the run does not depend on whether its report was read to the end.
+            // If the reader closes the pipe before the end of the report, the result of the run is still the same.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
             other => other.context("cannot print the report; read report.html in the run directory")?,
         }
@@ -144,7 +145,7 @@ impl Args {
     }
 }
 
-/// Whether the run has gateways and was not interrupted, but every trial of a gateway failed.
+/// Whether no trial of any gateway succeeded, although the run has gateways and was not interrupted.
 fn no_gateway_measured(run: &ReadRun) -> bool {
     let interrupted = run.record.ended.as_ref().is_none_or(|ended| ended.interrupted);
     let measured = |trial: &TrialRecord| trial.contender != DIRECT && trial.failed.is_none();
@@ -153,11 +154,12 @@ fn no_gateway_measured(run: &ReadRun) -> bool {
 
 const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
-/// Returns a flag that the first signal sets, so that the run ends early and reports. The second signal ends the process.
+/// Returns a flag that the first signal sets. The run then ends early and reports. The second signal ends the process.
 fn watch_signals() -> std::io::Result<Arc<AtomicBool>> {
     let flag = Arc::new(AtomicBool::new(false));
     for signal in SIGNALS {
-        // The order matters: at the first signal the shutdown handler runs before the flag is set, so it does nothing.
+        // The order of the two handlers matters: at the first signal, the shutdown handler runs before the flag is set,
+        // so that handler does nothing.
         signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&flag))?;
         signal_hook::flag::register(signal, Arc::clone(&flag))?;
     }

@@ -87,7 +87,7 @@ fn read_token(path: &Path) -> anyhow::Result<String> {
 }
 
 fn print_address(address: SocketAddr, token: Option<&str>) -> anyhow::Result<()> {
-    // One write: a script may read the first line and then close the pipe.
+    // Print both lines with one write, because a script may read the first line and then close the pipe.
     let text = format!("Serving at {}\nPress Ctrl-C to stop.\n", page(address, "/", token));
     super::output::print(&text)
 }

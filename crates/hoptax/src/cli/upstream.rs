@@ -99,8 +99,8 @@ impl Args {
     }
 }
 
-/// Certificate and key for TLS. They are not arguments, because every user of the machine can read the arguments of a
-/// process.
+/// Reads the certificate and key for TLS from the environment. They are not arguments, because every user of the
+/// machine can read the arguments of a process.
 fn identity() -> anyhow::Result<String> {
     std::env::var(IDENTITY).map_err(|_| {
         let help = "set it to a certificate and its key (PEM), or leave out --tls";
@@ -108,7 +108,7 @@ fn identity() -> anyhow::Result<String> {
     })
 }
 
-/// Prints one line of JSON. The process that started this one waits for it.
+/// Prints one line of JSON. The process that started this one waits for that line.
 pub(super) fn print_ready(ready: &impl serde::Serialize) -> anyhow::Result<()> {
     let mut line = serde_json::to_vec(ready)?;
     line.push(b'\n');
@@ -120,7 +120,7 @@ pub(super) fn print_ready(ready: &impl serde::Serialize) -> anyhow::Result<()> {
 /// The CPUs of `--cpus`.
 ///
 /// # Errors
-/// [`BadInput`] if this process may not use one of them.
+/// [`BadInput`] if `--cpus` names a CPU that this process may not use.
 pub(super) fn cpus(typed: Option<&str>) -> anyhow::Result<Vec<u32>> {
     let Some(typed) = typed else { return Ok(Vec::new()) };
     let cpus = units::cpu_list(typed).map_err(|error| BadInput(format!("--cpus: {error}")))?;

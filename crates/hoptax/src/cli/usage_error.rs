@@ -1,4 +1,4 @@
-//! Errors of clap: the command line does not parse. hoptax adds what to type instead.
+//! Errors of clap, which occur if the command line does not parse. hoptax adds what to type instead.
 
 use super::exit::Exit;
 use super::load::paint;
@@ -7,7 +7,7 @@ use clap::{Arg, Command, Error};
 use std::io;
 use std::process::ExitCode;
 
-/// Prints what clap reports. `--help` and `--version` end the process with 0, errors return 2.
+/// Prints what clap reports. Ends the process with 0 for `--help` and `--version`, and returns 2 for errors.
 pub(super) fn report(error: &Error, program: Command) -> ExitCode {
     if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         error.exit();
@@ -17,7 +17,7 @@ pub(super) fn report(error: &Error, program: Command) -> ExitCode {
     Exit::BadInput.into()
 }
 
-/// clap's message, with our help in place of its last line ("For more information, try '--help'").
+/// clap's message. Our help replaces its last line ("For more information, try '--help'").
 fn text(error: &Error, mut program: Command, typed: &[String], is_coloured: bool) -> String {
     program.build();
     let (verb, name) = verb(&program, typed);
@@ -33,7 +33,7 @@ fn text(error: &Error, mut program: Command, typed: &[String], is_coloured: bool
     }
 }
 
-/// The verb (or verb of a verb) that was typed, and its full name: `hoptax history list`.
+/// The last verb that was typed, such as `list` in `hoptax history list`, and its full name.
 fn verb<'p>(program: &'p Command, typed: &[String]) -> (&'p Command, String) {
     let mut verb = program;
     let mut name = "hoptax".to_owned();
@@ -81,7 +81,7 @@ fn commands(verb: &Command, name: &str) -> String {
     format!("the commands are {}; `{explains}` says what each does", shown.join(", "))
 }
 
-/// Example values for the missing options. If something else is missing too, an example of the whole command.
+/// Example values for the missing options. If an argument is missing too, an example of the whole command.
 fn missing(error: &Error, verb: &Command, name: &str) -> Option<String> {
     let Some(ContextValue::Strings(missing)) = argument(error) else { return None };
     if missing.iter().all(|typed| typed.starts_with("--")) {
@@ -144,7 +144,7 @@ fn value(arg: &Arg) -> Option<String> {
     by_option.or_else(by_name).map(str::to_owned).or_else(default)
 }
 
-/// Example values, by the name of the value in the help.
+/// Example values. The first text is the name that the help shows for the value, such as `DIR`.
 const VALUES: [(&str, &str); 40] = [
     ("A", "results/20260101T000000Z-before"),
     ("B", "results/20260102T000000Z-after"),

@@ -2,9 +2,9 @@
 //!
 //! Packs set the number of workers so that no gateway can use more CPUs at once than another. The number of threads
 //! does not show this: a gateway can have many threads and run only one at a time, or use a thread per connection. CPU
-//! time does show it, but only if CPUs are left idle that the gateway could have used. When a gateway only proxies, the
-//! generator and the upstream need as much CPU as the gateway. Therefore, if its pack has the feature `gzip`, the
-//! gateway also compresses large responses, and nearly all of the work is its own.
+//! time does show it, but only if the gateway could have used more CPUs because some were idle. When a gateway only
+//! proxies, the generator and the upstream need as much CPU as the gateway. Therefore, if its pack has the feature
+//! `gzip`, the gateway also compresses large responses. Nearly all of the work is then its own.
 
 use super::observe::{RunningGateway, plan};
 use crate::run::Loaded;
@@ -13,25 +13,25 @@ use hoptax_lab::packs::{Pack, PackSet};
 use hoptax_record::{Failure, Stage};
 use std::path::Path;
 
-/// Limit for the CPUs wanted per worker. Above this limit the gateway would use more CPUs than it has workers if
-/// enough CPUs were idle. The limit applies only while the gateway compresses, because then it makes few system calls.
-/// (While one thread is in a system call, the scheduler of a language such as Go runs another thread, which can wait
-/// for a CPU too.)
+/// Maximum number of CPUs per worker that the gateway may use or wait for. Above this limit, the gateway would use more
+/// CPUs than it has workers if enough CPUs were idle. The limit applies only while the gateway compresses, because then
+/// it makes few system calls. (While one thread is in a system call, the scheduler of a language such as Go runs
+/// another thread, which can wait for a CPU too.)
 const WANTED: f64 = 1.4;
 
 /// If the gateway used fewer CPUs than this per worker, it was not the bottleneck.
 const KEPT_BUSY: f64 = 0.8;
 
-/// If several threads of the gateway worked, the gateway must have received at least this share of the CPU time that
-/// it wanted. Otherwise the result is not reliable: threads that mostly wait for a CPU are rarely seen to want a CPU
-/// at the same time.
+/// If several threads of the gateway worked, the gateway must have received at least this share of the CPU time that it
+/// wanted. Otherwise the result is not reliable: while threads mostly wait for a CPU, we rarely see several of them
+/// want a CPU at the same time.
 const GOT: f64 = 0.5;
 
-/// If at least this many CPUs were idle, the gateway could have used more.
+/// If at least this many CPUs were idle, the gateway could have used more CPUs than it did.
 const ROOM: f64 = 0.2;
 
-/// Requests per connection. New connections go to an idle worker, whereas long-lived ones may all have gone to the same
-/// worker.
+/// Number of requests per connection. It is small, because new connections go to an idle worker, whereas long-lived
+/// connections may all belong to the same worker.
 const PER_CONNECTION: u32 = 10;
 
 /// Maximum number of loads. A load is repeated if its result was inconclusive or showed a fault, because a gateway
@@ -46,16 +46,17 @@ const COMPRESSED: &str = "upstream: { body: 64KiB }\n";
 pub struct CpuUse {
     /// Number of workers requested.
     pub workers: u32,
-    /// Whether it compressed responses.
+    /// Whether the gateway compressed responses.
     pub compressed: bool,
     /// Average number of CPUs used.
     pub used: f64,
-    /// Average number of CPUs used or waited for: threads that could have run at once. Absent if the kernel does not
-    /// report it.
+    /// Average number of CPUs that the gateway used or waited for: its threads that could have run at once. Absent if
+    /// the kernel does not report it.
     pub wanted: Option<f64>,
     /// Average number of idle CPUs.
     pub idle: f64,
-    /// Average number of CPUs that the hypervisor took. Threads that lose their CPU this way do not count as waiting.
+    /// Average number of CPUs that the hypervisor took. A thread that loses its CPU to the hypervisor does not count as
+    /// waiting.
     pub stolen: f64,
     /// Number of CPUs that the gateway is allowed to run on.
     pub cpus: u32,
@@ -69,7 +70,7 @@ pub struct CpuUse {
     pub threads: u32,
 }
 
-/// Whether a gateway uses more CPUs at once than a number of workers can.
+/// Whether a gateway uses more CPUs at once than a given number of workers can use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Conclusion {
     /// It uses more CPUs.
@@ -81,7 +82,7 @@ pub(super) enum Conclusion {
 }
 
 impl CpuUse {
-    /// Whether it uses more CPUs at once than `workers` workers can.
+    /// Whether the gateway uses more CPUs at once than `workers` workers can use.
     pub(super) fn beyond(&self, workers: u32) -> Conclusion {
         let (workers, most) = (f64::from(workers), f64::from(workers) * BEYOND);
         let busy = |cpus: f64| cpus >= KEPT_BUSY * workers;
@@ -93,13 +94,13 @@ impl CpuUse {
         if held {
             return Conclusion::Within;
         }
-        // Without compression there is little work, and the threads may have shared it.
+        // Without compression there is little work, and several threads may have shared the work of one worker.
         if !self.compressed && f64::from(self.busy_threads) > workers {
             return Conclusion::Unknown(
                 "several of its threads were busy, and its pack has no feature `gzip` to load them fully",
             );
         }
-        // A gateway that received enough CPU time and never wanted more CPUs would not use more on any machine.
+        // A gateway that received enough CPU time and never wanted more CPUs would not use more CPUs on any machine.
         let seen = |wanted| self.used >= GOT * wanted && wanted + self.stolen <= most;
         let no_more = |wanted| f64::from(self.busy_threads) <= workers || seen(wanted);
         if self.wanted.is_some_and(|wanted| busy(wanted) && wanted <= most && no_more(wanted)) {

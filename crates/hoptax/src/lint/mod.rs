@@ -1,7 +1,8 @@
-//! `hoptax lint`: checks by experiment that a pack configures its gateway like all other packs do.
+//! `hoptax lint`: checks by experiment that a pack configures its gateway in the same way as all other packs.
 //!
 //! It starts the real gateway (profile `equalised`) with one worker and with two, with and without an access log, and
-//! sends it a short load. The number of workers is judged by the CPU time that the gateway uses under full load.
+//! sends it a short load. The CPU time that the gateway uses under full load shows whether it has the right number of
+//! workers.
 
 mod cpu_use;
 mod observe;
@@ -79,7 +80,7 @@ pub fn lint(name: &str, packs: &PackSet, exe: &Path, directory: &Path) -> Result
     Ok(Report { pack: name.to_owned(), version, equalised, checks })
 }
 
-/// The set-ups in which the gateway is started, in order, without those that the pack lists as `unsupported`.
+/// The set-ups in which the gateway is started, in order. Set-ups that the pack lists as `unsupported` are left out.
 fn setups(pack: &Pack) -> Vec<Setup> {
     let can = |what: &str| !pack.manifest().unsupported.contains_key(what);
     let counts = worker_counts(pack).into_iter();

@@ -17,8 +17,8 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// Number of connections: enough for each of several workers to get some, and few enough for each connection to carry
-/// many requests.
+/// Number of connections. It is large enough that each of several workers gets some of them, and small enough that each
+/// connection carries many requests.
 const CONNECTIONS: u32 = 32;
 
 /// Duration of the load. It is long compared with the time that a connection pool needs to fill.
@@ -39,27 +39,27 @@ pub struct Setup {
 /// What was observed while a gateway ran.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Observation {
-    /// The options that it was started with.
+    /// The options that the gateway was started with.
     pub setup: Setup,
-    /// How its answers differ from direct; absent if they do not.
+    /// How the gateway's answers differ from those of direct; absent if they are equal.
     pub differs: Option<Failure>,
-    /// Client connections that the load uses.
+    /// Number of client connections that the load uses.
     pub connections: u64,
-    /// Client connections opened.
+    /// Number of client connections that were opened.
     pub opened: u64,
-    /// Requests sent to the gateway.
+    /// Number of requests sent to the gateway.
     pub sent: u64,
-    /// Requests that the gateway answered.
+    /// Number of requests that the gateway answered.
     pub completed: u64,
     /// What the upstream counted during the load.
     pub ledger: LedgerDelta,
-    /// Growth of all files that the gateway writes to, from before the load until it stopped. Bytes.
+    /// Growth in bytes of all files that the gateway writes to, from before the load until the gateway stopped.
     pub log_bytes: u64,
     /// The files that grew.
     pub grown: Vec<String>,
-    /// Addresses that it listened on.
+    /// Addresses that the gateway listened on.
     pub listening: Listening,
-    /// Time from the stop signal until its last process had exited.
+    /// Time from the stop signal until the gateway's last process had exited.
     pub stopped_in: Duration,
     /// Number of processes that were still alive after the stop.
     pub left: u32,
@@ -83,7 +83,8 @@ pub(super) fn observe(
     running.observe(*setup).map(|observation| (observation, version))
 }
 
-/// Plan for one gateway: `gateway` holds its keys, `more` is appended as further lines.
+/// A plan for one gateway. `gateway` contains the keys of the gateway, and `more` is appended to the plan as further
+/// lines.
 pub(super) fn plan(gateway: &str, more: &str, packs: &PackSet) -> Result<Plan, Failure> {
     let text = format!(
         "name: lint\ngateways: [{{ {gateway} }}]\ntarget: {{ headers: {{ host: lint.example }} }}\n\
@@ -143,8 +144,8 @@ impl<'a> RunningGateway<'a> {
         let before = self.files(&processes);
         let ledger = self.ledger()?;
         let loaded = self.load(None);
-        // A gateway that left the foreground may have seemed ready before its guard noticed. Report the guard's
-        // failure first.
+        // A gateway that moved itself to the background may have seemed ready before its guard noticed that. Report the
+        // guard's failure first.
         self.gateway.0.check().map_err(|failure| Failure { stage: Stage::Start, ..failure })?;
         let loaded = loaded?;
         let record = loaded.record.as_ref().expect("a load that did not fail has one");
@@ -234,8 +235,8 @@ impl<'a> RunningGateway<'a> {
         })
     }
 
-    /// Sends the gateway a load, adapted to its features. With `requests_per_connection`, the generator closes each
-    /// connection after this many requests; otherwise connections are kept.
+    /// Sends the gateway a load that is adapted to its features. With `requests_per_connection`, the generator closes
+    /// each connection after this many requests. Otherwise it keeps its connections.
     pub(super) fn load(&self, requests_per_connection: Option<u32>) -> Result<Loaded, Failure> {
         let contents = Contents::of(&self.plan.targets, &self.plan.files).map_err(|error| Failure {
             stage: Stage::Trial,

@@ -1,4 +1,4 @@
-//! Listening sockets and files open for writing of a gateway's processes.
+//! The listening sockets of a gateway's processes, and the files that they have open for writing.
 
 use procfs::net::TcpState;
 use procfs::process::{FDPermissions, FDTarget, Process};
@@ -39,7 +39,7 @@ pub(super) fn writing(processes: &BTreeSet<u32>) -> Writing {
         .collect()
 }
 
-/// Open file descriptors of these processes. A process that has exited meanwhile contributes none.
+/// Open file descriptors of these processes. Processes that have exited in the meantime are left out.
 fn descriptors(processes: &BTreeSet<u32>) -> impl Iterator<Item = (FDTarget, FDPermissions)> {
     let of = |pid: &u32| Process::new(pid.cast_signed()).ok()?.fd().ok();
     let all: Vec<_> = processes.iter().filter_map(of).flatten().flatten().collect();

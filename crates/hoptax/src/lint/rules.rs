@@ -1,4 +1,4 @@
-//! Rules: turn observations of a gateway into lint findings. Pure functions.
+//! Rules that turn observations of a gateway into lint findings. All are pure functions.
 
 use super::cpu_use::{Conclusion, CpuUse};
 use super::observe::{Observation, Setup};
@@ -11,15 +11,16 @@ use std::time::Duration;
 /// If the log grows by at least this many bytes per request, the gateway writes an access log. No log line is shorter.
 const A_LINE: f64 = 8.0;
 
-/// If more than this share of requests opens an upstream connection, the gateway does not reuse connections.
-/// Connections that fill the pool do not count.
+/// If more than this share of the requests opens an upstream connection, the gateway does not reuse connections.
+/// Connections that fill the gateway's pool do not count.
 const NOT_REUSED: f64 = 0.1;
 
-/// Maximum share of requests that may open a new client connection, and of upstream requests that may be additional or
-/// missing.
+/// Maximum share of requests that may open a new client connection. The number of upstream requests may differ from the
+/// number of client requests by the same share.
 const LOST: f64 = 0.02;
 
-/// Upstream connections allowed per client connection before they count as not reused: each worker keeps its own pool.
+/// Number of upstream connections per client connection that the gateway may open to fill its pools. Each worker has
+/// its own pool.
 const POOL: u64 = 2;
 
 /// Outcome of one check.
@@ -28,13 +29,14 @@ pub enum Verdict {
     /// No fault.
     #[serde(rename = "ok")]
     Ok,
-    /// The configuration differs from other gateways', so figures cannot be compared with theirs.
+    /// The configuration differs from that of other gateways, so figures of this gateway cannot be compared with
+    /// theirs.
     #[serde(rename = "not equalised")]
     NotEqualised,
     /// The pack breaks a rule for all packs.
     #[serde(rename = "wrong")]
     Wrong,
-    /// Not checked: the pack lists it as unsupported, or the result was inconclusive.
+    /// The pack lists this as unsupported, or the check had no clear result.
     #[serde(rename = "not looked at")]
     NotLookedAt,
 }
@@ -56,7 +58,7 @@ impl Verdict {
 pub struct Item {
     /// Name of the check.
     pub check: &'static str,
-    /// Its outcome.
+    /// Outcome of the check.
     pub verdict: Verdict,
     /// What was observed.
     pub evidence: String,
@@ -132,8 +134,9 @@ fn answers(observations: &[Observation]) -> Item {
     )
 }
 
-/// With one worker, a gateway must use at most one CPU at once. With two workers it must use more, or at least have
-/// more processes, threads or allowed CPUs, because by chance one worker may have received all connections.
+/// With one worker, a gateway must use at most one CPU at once. With two workers it must use more than one CPU, or have
+/// more processes, threads or allowed CPUs than with one worker. The second condition is enough, because one worker may
+/// have received all connections by chance.
 fn workers(cpu_uses: &[CpuUse]) -> Item {
     let fault = |verdict, evidence| {
         item(
@@ -319,7 +322,7 @@ fn stops(observations: &[Observation], pack: &Pack) -> Item {
     )
 }
 
-/// The evidence of each observation, without consecutive duplicates.
+/// The evidence of all observations. If consecutive observations have the same evidence, it is listed once.
 fn each(observations: &[Observation], seen: impl Fn(&Observation) -> String) -> String {
     let mut texts: Vec<String> = observations.iter().map(seen).collect();
     texts.dedup();

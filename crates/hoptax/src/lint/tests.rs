@@ -123,7 +123,7 @@ fn each_fault_is_found_by_exactly_one_check() {
     }
 }
 
-/// Verdicts of the check `workers` that are not ok, for the CPU use with one worker and with two.
+/// Verdicts of the check `workers` that are not ok. `one` is the CPU use with one worker, and `two` with two workers.
 fn workers(one: CpuUse, two: CpuUse) -> Vec<Verdict> {
     found_with(&all(), &[one, two])
         .into_iter()

@@ -1,5 +1,5 @@
-//! Contents of the files that targets name. They are read once, before anything starts, and sent to the generator with
-//! each spec.
+//! Contents of the files that targets name. The files are read once, before anything starts. Their contents are sent to
+//! the generator with each load spec.
 
 use anyhow::Context as _;
 use hoptax_load::spec::TargetSpec;
@@ -12,9 +12,9 @@ use std::path::PathBuf;
 /// Contents of the files that a plan or a list of targets names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Contents {
-    /// The body of each target, in the targets' order; empty if a target has none.
+    /// The body of each target, in the order of the targets; empty if a target has no body.
     pub bodies: Vec<Vec<u8>>,
-    /// Text of the files for `{{line FILE}}`, by name.
+    /// Text of each file for `{{line FILE}}`, by the name of the file.
     pub files: BTreeMap<String, String>,
 }
 
@@ -47,8 +47,8 @@ impl Contents {
         })
     }
 
-    /// Target specs for the generator. Targets must be in the order in which their bodies were read. The header `host`
-    /// is set to `host` unless a target sets it.
+    /// Builds the target specs for the generator. `targets` must be in the order in which their bodies were read. The
+    /// header `host` is set to `host` unless a target sets it.
     pub fn targets(&self, targets: &[Target], host: &str) -> Vec<TargetSpec> {
         let bodies = self.bodies.iter().cloned().chain(std::iter::repeat(Vec::new()));
         targets.iter().zip(bodies).map(|(target, body)| request(target, body, host)).collect()

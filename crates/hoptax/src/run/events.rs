@@ -1,7 +1,7 @@
 //! Carries out a plan's events (reload, restart, route change) while a trial is measured.
 //!
-//! A separate thread waits for the measured time to begin and then carries out the events in order. Neither the
-//! generator nor the sampler ever waits for a gateway that reloads slowly.
+//! A separate thread waits for the measured time to begin and then carries out the events in order. Therefore neither
+//! the generator nor the sampler waits for a gateway that reloads slowly.
 
 use hoptax_lab::features::Change;
 use hoptax_lab::verify::{self, Requests};
@@ -21,11 +21,11 @@ const ROUTE_LIMIT: Duration = Duration::from_secs(10);
 /// Timeout of each request to a new route.
 const ROUTE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Result of one event of a trial. Times are of the monotonic clock.
+/// Result of one event of a trial. Times are those of the monotonic clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct EventResult {
     event: Event,
-    /// When it began; absent if the trial ended first.
+    /// When the event began; absent if the trial ended first.
     begun_ns: Option<u64>,
     done_ns: Option<u64>,
     outcome: Result<Option<NewRoute>, String>,
@@ -95,7 +95,7 @@ pub(super) struct RouteCheck {
     pub(super) address: SocketAddr,
     pub(super) requests: Requests,
     pub(super) change: Change,
-    /// Prefix of the route that the load requests.
+    /// Prefix of the route that the load uses.
     pub(super) loaded_prefix: String,
 }
 

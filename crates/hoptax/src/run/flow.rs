@@ -29,9 +29,9 @@ const LARGE_BODY: u64 = 64 << 10;
 /// How a run ended.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// Trials of gateways and direct that were measured without a failure.
+    /// Number of trials, of gateways and of direct, that were measured without a failure.
     pub measured: usize,
-    /// The same `ended` as in the run record.
+    /// How the run ended, as in the run record.
     pub ended: Ended,
 }
 
@@ -76,7 +76,7 @@ impl Run<'_> {
         match measured {
             Ok((measured, failed)) => end(dir, &mut record, measured, interrupted, failed),
             Err(error) => {
-                // Writing a trial failed, for example on a full disk. Writing this failure may still work.
+                // Writing a trial failed, for example because the disk is full. Writing this failure may still work.
                 let failure = Failure {
                     stage: Stage::Trial,
                     message: format!("{error}; earlier trials are kept"),
@@ -164,7 +164,7 @@ fn end(
     Ok(Outcome { measured, ended })
 }
 
-/// A run whose upstream is up. Dropping it stops all services, gateways first.
+/// A run after its upstream has started. Dropping it stops all services, the gateways first.
 struct Flow<'a> {
     run: &'a Run<'a>,
     gateways: Vec<GatewayState>,
@@ -178,9 +178,9 @@ struct Flow<'a> {
 enum GatewayState {
     /// Started and verified.
     Up(Box<dyn Service>),
-    /// Verified, and stopped until its next trial (`isolate`).
+    /// Verified and then stopped. With `isolate`, a gateway runs only during its own trials.
     Stopped,
-    /// Failed: not measured any more.
+    /// Failed, and not measured any more.
     Failed(Failure),
 }
 
@@ -225,8 +225,8 @@ impl Flow<'_> {
         }
     }
 
-    /// Measures slot after slot until the schedule ends, a signal arrives, or the upstream dies. Returns the number of
-    /// good trials, and why the run had to stop early.
+    /// Measures one slot after the other until the schedule ends, a signal arrives, or the upstream dies. Returns the
+    /// number of good trials. If the run had to stop early, also returns the reason.
     fn measure(
         &mut self,
         director: &mut dyn Director,
@@ -304,7 +304,7 @@ impl Flow<'_> {
         if trial.failed.is_some() {
             trial.failed = explained(trial.failed, self.upstream.check().err());
         }
-        // A trial that a signal ended before its measured time holds no data.
+        // If a signal ended the trial before its measured time, the trial has no data.
         let has_data = trial.load_record.as_ref().is_some_and(|record| record.counts.scheduled > 0);
         (has_data || !self.run.is_interrupted()).then_some(trial)
     }
@@ -323,7 +323,8 @@ impl Flow<'_> {
         }
     }
 
-    /// Puts a gateway back after its trial. Returns a failure if the gateway died during the trial.
+    /// Stores a gateway in `self.gateways` again after its trial, or stops it (`isolate`). Returns a failure if the
+    /// gateway died during the trial.
     fn put_back(&mut self, index: usize, mut service: Box<dyn Service>) -> Option<Failure> {
         if let Err(mut failure) = service.check() {
             failure.stage = Stage::Trial;
@@ -338,7 +339,7 @@ impl Flow<'_> {
         None
     }
 
-    /// Carries out the plan's events during a trial; `None` if the trial has no events.
+    /// Prepares the events of the plan for a trial; `None` if the trial has no events.
     fn event_runner(&self, slot: &Slot, gateway: Option<(usize, &dyn Service)>) -> Option<EventRunner> {
         let plan = self.run.plan;
         let described = gateway.map(|(index, _)| &plan.gateways[index]);

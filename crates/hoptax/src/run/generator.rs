@@ -1,4 +1,5 @@
-//! The real implementation of [`Traffic`]: one generator process per trial, and the probes that sample meanwhile.
+//! The real implementation of [`Traffic`]: one generator process per trial, and the probes that sample resource use
+//! during the trial.
 
 use super::traffic::{Loaded, Traffic, TrialUpdate, Usage, Used, WatchedRoles};
 use hoptax_host::Watched;
@@ -23,16 +24,17 @@ use std::time::Duration;
 
 /// Interval at which signals and the generator's time limit are checked.
 const POLL: Duration = Duration::from_millis(50);
-/// Time allowed in addition to the times in the spec: for the start, and for writing the record.
+/// Time allowed in addition to the times in the spec: for starting the generator, and for writing the record.
 const SLACK_NS: u64 = 20 * clock::SECOND;
 
-/// If two polls are this far apart instead of [`POLL`], our process was stopped in between (Ctrl-Z).
+/// If the time between two polls is at least this long, instead of [`POLL`], our process was stopped in between
+/// (Ctrl-Z).
 const STOPPED_NS: u64 = clock::SECOND;
 
-/// How long the loopback is measured, once per run with large bodies.
+/// Duration of the measurement of the loopback. Only runs with large bodies measure it, and only once.
 const LINK_TIME: Duration = Duration::from_millis(300);
 
-/// Traffic from `hoptax load`, started again for each trial.
+/// Traffic from `hoptax load`. Each trial starts this program again.
 #[derive(Debug)]
 pub struct LocalTraffic {
     program: std::path::PathBuf,
@@ -53,7 +55,7 @@ impl LocalTraffic {
         Self { program: program.to_owned(), is_watched: false }
     }
 
-    /// Whether to also report each second and the CPU use of each role, for the live view.
+    /// Sets whether to also report each second and the CPU use of each role, for the live view.
     pub fn watched(self, is_watched: bool) -> Self {
         Self { is_watched, ..self }
     }
@@ -125,8 +127,8 @@ impl Traffic for LocalTraffic {
     }
 }
 
-/// Indices of the upstream's and the gateway's process trees among the sampled ones. Tree 0 is the generator, then come
-/// the upstream and the gateway, if present.
+/// Indices of the process trees of the upstream and of the gateway among the sampled trees. Tree 0 is the generator.
+/// The upstream and the gateway follow in this order, if they are sampled.
 fn trees(watched: &WatchedRoles) -> (Option<usize>, Option<usize>) {
     let upstream = watched.upstream.map(|_| 1);
     (upstream, watched.gateway.map(|_| 1 + usize::from(watched.upstream.is_some())))
@@ -200,7 +202,7 @@ fn drive(
     })
 }
 
-/// A line that the generator writes to its standard error.
+/// A line of JSON that the generator writes to its standard error.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Line {
@@ -261,7 +263,7 @@ fn follow(
     }
 }
 
-/// Sends a signal. The child has not been waited for, so its pid cannot belong to another process.
+/// Sends a signal to the child. We have not waited for the child yet, so its PID cannot belong to another process.
 fn signal(child: &Child, signal: Signal) {
     if let Some(pid) = Pid::from_raw(child.id() as i32) {
         let _ = kill_process(pid, signal);

@@ -10,20 +10,20 @@ use std::sync::atomic::AtomicBool;
 pub struct Run<'a> {
     /// The plan.
     pub plan: &'a Plan,
-    /// The plan as typed.
+    /// Text of the plan as the user wrote it.
     pub plan_text: String,
     /// The command line.
     pub command: Vec<String>,
     /// Contents of the files that the plan names.
     pub contents: Contents,
-    /// Seed of the order of trials and of the arrivals.
+    /// Seed for the order of the trials and for the arrivals.
     pub seed: u64,
-    /// CPUs for the generator's workers, one each; if empty, one worker that is not pinned.
+    /// CPUs for the generator's workers, one CPU for each worker. If empty, there is one worker, and it is not pinned.
     pub generator_cpus: Vec<u32>,
     /// Description of the machine.
     pub environment: Environment,
-    /// Checks how fit the machine is for measuring, at the start and at the end.
+    /// Checks whether the machine is fit for measurements, at the start and at the end of the run.
     pub look: &'a dyn Fn(Moment) -> Option<HostLook>,
-    /// Set by a signal: ends the current trial early, and no further trial begins.
+    /// A signal sets this flag. The current trial then ends early, and no further trial begins.
     pub interrupted: &'a AtomicBool,
 }

@@ -12,7 +12,7 @@ pub trait Progress {
     fn begun(&mut self, trials: usize, expected: Duration) {
         let _ = (trials, expected);
     }
-    /// Number of trials known so far for the whole run. Called again before each trial.
+    /// Number of trials of the whole run, as far as it is known. Called again before each trial.
     fn planned(&mut self, trials: usize) {
         let _ = trials;
     }
@@ -32,7 +32,7 @@ pub trait Progress {
     fn trial(&mut self, number: usize, slot: &Slot, label: &str) {
         let _ = (number, slot, label);
     }
-    /// The current trial reports a phase, a second or resource use.
+    /// The current trial reports a phase, the figures of a second, or resource use.
     fn update(&mut self, update: &TrialUpdate) {
         let _ = update;
     }

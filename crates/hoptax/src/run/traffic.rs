@@ -13,11 +13,12 @@ use std::time::Duration;
 
 /// Sends traffic and samples resource use.
 pub trait Traffic {
-    /// Verifies a gateway before anything is measured: sends one request per target to direct and, with `change` applied,
-    /// through the gateway, then the requests that prove each feature.
+    /// Verifies a gateway before anything is measured. Sends one request per target to direct, and the same request
+    /// with `change` applied through the gateway. Then sends the requests that prove each feature.
     ///
     /// # Errors
-    /// If the two answers differ, one of them is not as the target expects, or a feature is off.
+    /// If the answers of direct and of the gateway differ, if an answer is not as the target expects, or if a feature
+    /// is off.
     fn verify(
         &mut self,
         requests: &Requests,
@@ -33,8 +34,8 @@ pub trait Traffic {
         None
     }
 
-    /// Sends one trial's load while the processes in `watched` are sampled. Reports the beginning of each phase; other
-    /// updates are optional.
+    /// Sends one trial's load and samples the processes in `watched` at the same time. Reports the beginning of each
+    /// phase; other updates are optional.
     fn load(
         &mut self,
         spec: &LoadSpec,
@@ -49,7 +50,7 @@ pub trait Traffic {
 pub enum TrialUpdate {
     /// The generator entered a phase.
     Phase(Phase),
-    /// A second of the measured time has passed.
+    /// The figures of one second of the measured time.
     Second(SecondLine),
     /// Resources used over the last second.
     Used(Used),
@@ -60,7 +61,7 @@ pub enum TrialUpdate {
 pub struct Used {
     /// The generator.
     pub generator: Option<RecentTree>,
-    /// The gateway; absent for direct, and for an external one without a pid.
+    /// The gateway; absent for direct, and for an external gateway without a PID.
     pub gateway: Option<RecentTree>,
     /// The upstream, if hoptax started it.
     pub upstream: Option<RecentTree>,
@@ -68,14 +69,14 @@ pub struct Used {
     pub steal: f64,
 }
 
-/// Result of one trial's load. After a failure it contains the measurements until then.
+/// Result of one trial's load. If the trial failed, the result contains the measurements up to the failure.
 #[derive(Debug, Default)]
 pub struct Loaded {
     /// The generator's record.
     pub record: Option<LoadRecord>,
     /// Resource use that the probes sampled.
     pub usage: Usage,
-    /// Why the trial failed.
+    /// Why the trial failed; absent if it succeeded.
     pub failed: Option<Failure>,
 }
 
@@ -84,7 +85,7 @@ pub struct Loaded {
 pub struct WatchedRoles {
     /// The upstream, if hoptax started it.
     pub upstream: Option<Watched>,
-    /// The gateway; absent for direct, and for an external one without a pid.
+    /// The gateway; absent for direct, and for an external gateway without a PID.
     pub gateway: Option<Watched>,
 }
 
@@ -99,6 +100,6 @@ pub struct Usage {
     pub generator: Option<RoleUsage>,
     /// The host.
     pub host: HostUsage,
-    /// Growth of the kernel's network counters over the generator's whole life.
+    /// Growth of the kernel's network counters from the start to the end of the generator process.
     pub network: Option<NetworkUsage>,
 }

@@ -1,4 +1,4 @@
-//! One trial: its load spec and its record. Pure.
+//! Load spec and record of one trial. All functions are pure.
 
 use super::inputs::Run;
 use super::traffic::Loaded;
@@ -14,15 +14,16 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Separates this random stream from the others of the same seed. The bytes spell "arrival".
+/// Separates these random numbers from others with the same seed. The bytes spell "arrival".
 const ARRIVALS: u64 = 0x0061_7272_6976_616c;
 
-/// The generator's load spec for this slot. At one load point of a round, all contenders get the same arrivals.
+/// The generator's load spec for this slot. Within a round, all contenders get the same arrivals at the same load
+/// point.
 pub fn load_spec(run: &Run<'_>, slot: &Slot, addresses: Vec<SocketAddr>) -> LoadSpec {
     let (plan, cpus) = (run.plan, run.generator_cpus.clone());
     let LoadPoint { mut shape, connections, mut duration, requests, requests_per_connection, http, search } =
         plan.load[slot.load].clone();
-    // Each step of a search has its own rate, and a confirming step its own duration.
+    // Each step of a search has its own rate. Confirming steps also have their own duration.
     if let (Some(step), Some(search), Shape::Open { rate, .. }) = (slot.step, search, &mut shape) {
         *rate = Rate::Fixed(step.rate);
         if step.purpose == StepPurpose::Confirm {
@@ -107,7 +108,7 @@ pub(super) fn record(
     }
 }
 
-/// Adds the growth of the gateway's own counters and log during the trial.
+/// Adds to the record how much the gateway's own counters and log grew during the trial.
 pub(super) fn note_observed(trial: &mut TrialRecord, before: &Observed, after: &Observed) {
     trial.gateway_log_bytes = match (before.log_bytes, after.log_bytes) {
         (Some(before), Some(after)) => Some(after.saturating_sub(before)),

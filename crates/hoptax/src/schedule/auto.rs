@@ -9,19 +9,20 @@ use hoptax_record::{Stopped, TrialRecord};
 use hoptax_stats::Precision;
 use std::time::Duration;
 
-/// Schedules whole rounds until every headline tax is within the requested precision, or the time or round limit is reached.
+/// Schedules whole rounds until every headline tax is within the requested precision, or until the time limit or the
+/// limit of rounds is reached.
 pub(super) struct Auto {
     auto: AutoTrials,
     load: Vec<LoadPoint>,
-    /// Slots of the maximum number of rounds, in order.
+    /// Remaining slots, in order, up to the maximum number of rounds.
     slots: std::vec::IntoIter<Slot>,
     /// Trials per round.
     in_round: usize,
-    /// Slots handed out so far.
+    /// Number of slots returned so far.
     given: usize,
-    /// Trials so far, without the parts that no tax needs (windows, targets).
+    /// Records of the trials so far, without windows and targets, which no tax needs.
     measured: Vec<TrialRecord>,
-    /// Rounds with a disturbed trial. They do not count towards the minimum.
+    /// Rounds in which a trial was disturbed. They do not count towards the minimum number of rounds.
     disturbed: Vec<u32>,
     /// Time since the first trial began.
     elapsed: Duration,
@@ -70,7 +71,7 @@ impl Auto {
         if undisturbed >= self.auto.least && self.is_narrow() {
             return Some(Stopped::Narrow);
         }
-        // A round must end within the time limit, because half a round is useless.
+        // The next round must end within the time limit, because half a round is useless.
         (rounds > 0 && self.elapsed + self.elapsed / rounds > self.auto.at_most).then_some(Stopped::Budget)
     }
 
@@ -162,8 +163,8 @@ mod tests {
 
     #[test]
     fn goes_on_while_intervals_are_wide() {
-        // The times alternate between 150 and 250 µs, so the interval of the median remains wider than 5 % of direct's
-        // 100 µs.
+        // The times alternate between 150 and 250 µs, so the interval of the median stays wider than 5 % of the 100 µs
+        // of direct.
         let by_turns = |round: u32| 150 + 100 * u64::from(round % 2);
         assert_eq!(run(AUTO, by_turns, 0), (12, Some(Stopped::Rounds)));
         // Two slow rounds make the interval wide at first, but hardly affect the median of many rounds.

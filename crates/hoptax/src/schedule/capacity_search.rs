@@ -1,40 +1,40 @@
-//! One contender's search for the highest rate at which it holds each objective: chooses the next rate from the
-//! outcomes so far. Pure: uses no clock and no process, so tests run it against simulated contenders.
+//! Searches for the highest rate at which one contender holds each objective. The outcomes so far determine the next
+//! rate. The search uses no clock and no process, so tests run it against simulated contenders.
 //!
-//! 1. **Climb**: raise the rate fourfold, from the lowest rate on, until a rate fails twice. No trial exceeds four
-//!    times the highest rate that was held.
+//! 1. **Climb**: start at the lowest rate and multiply it by four, until a rate fails twice. No trial exceeds four
+//!    times the highest rate at which an objective held.
 //! 2. **Search**: try quantiles of each objective's threshold, the least certain objective first, until all thresholds
 //!    are known with the requested precision.
-//! 3. **Confirm**: longer trials at the lower end of each interval. Two trials that hold the objective confirm it. Two
-//!    that fail move the interval down, and a lower rate is tried.
+//! 3. **Confirm**: run longer trials at the lower end of each interval. Two trials in which the objective holds confirm
+//!    it. If two trials fail, the interval moves down, and a lower rate is tried.
 //!
 //! Each trial counts for all objectives. The number of trials is bounded by [`most_steps`].
 
 use hoptax_record::{SearchStep, StepPurpose};
 use hoptax_stats::Threshold;
 
-/// Factor of the climb. The climb needs about half as many steps as with doubling, and a fourfold overload is still
-/// answered within the timeouts.
+/// The climb multiplies the rate by this factor. It needs about half as many steps as with doubling, and contenders
+/// still answer within the timeouts at four times their capacity.
 const CLIMB: f64 = 4.0;
 
-/// Maximum number of steps of climb and search for one objective. To find a rate between 100/s and 50,000/s to 5 %, 16
-/// steps are enough without noise, and 24 if trials scatter by 5 %.
+/// Maximum number of steps of climb and search for one objective. For a rate between 100/s and 50,000/s and a precision
+/// of 5 %, 16 steps are enough without noise, and 24 steps if trials scatter by 5 %.
 const SEARCH_STEPS: u32 = 24;
 
-/// Additional steps per additional objective. These are few, because each step counts for all objectives.
+/// Number of extra steps for each further objective. It is small, because each step counts for all objectives.
 const STEPS_PER_OBJECTIVE: u32 = 6;
 
-/// Number of confirming trials for each objective: three attempts of two trials.
+/// Maximum number of confirming trials for each objective. It is enough for three rates with two trials each.
 const CONFIRM_STEPS: u32 = 6;
 
-/// This many trials with the same outcome decide a confirmation.
+/// Number of trials with the same outcome that decide a confirmation.
 const DECIDE: u32 = 2;
 
-/// The search for an objective ends if its threshold is outside the range of rates with this probability.
+/// If the threshold of an objective is outside the range of rates with at least this probability, its search ends.
 const CERTAIN: f64 = 0.975;
 
 /// Quantiles of the threshold to try in turn. Trials at the median alone would show little about the scatter, which
-/// determines the interval. The quartiles give narrower intervals in fewer trials.
+/// determines the interval. With the quartiles, the interval becomes narrow after fewer trials.
 const TRIED: [f64; 2] = [0.25, 0.75];
 
 /// The search ends after this many consecutive trials without a result (the generator or the gateway died).
@@ -47,7 +47,7 @@ pub struct Range {
     pub from: f64,
     /// Highest rate tried, requests/s.
     pub to: f64,
-    /// Half-width of the interval, as a share of the rate, that is precise enough.
+    /// Precision to reach: half-width of the interval, as a share of the rate.
     pub precision: f64,
 }
 
@@ -74,24 +74,24 @@ pub struct CapacitySearch {
     range: Range,
     objectives: Vec<Threshold>,
     phase: Phase,
-    /// Trials so far.
+    /// Number of trials requested so far.
     asked: u32,
-    /// How many of these trials belong to climb and search.
+    /// Number of trials of climb and search so far.
     searched: u32,
     broken: u32,
-    /// Confirming trials: the rate of each, and which objectives held.
+    /// Confirming trials: the rate of each trial, and for each objective whether it held.
     confirmations: Vec<(f64, Vec<bool>)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Phase {
-    /// Next rate, and whether it has failed once already.
+    /// The next rate, and whether this rate has already failed once.
     Climb {
         rate: f64,
         failed: bool,
     },
     Search,
-    /// Objective to confirm, the rate, and the number of trials for it so far.
+    /// The objective to confirm, the rate, and the number of confirming trials for this objective so far.
     Confirm {
         objective: usize,
         rate: f64,
@@ -101,7 +101,7 @@ enum Phase {
 }
 
 impl CapacitySearch {
-    /// A search that has not begun. Needs at least one objective.
+    /// A search that has not begun. `objectives` is the number of objectives, at least 1.
     pub fn new(range: Range, objectives: usize) -> Self {
         let threshold = Threshold::new(range.from, range.to, range.precision);
         Self {
@@ -138,7 +138,8 @@ impl CapacitySearch {
         Some(SearchStep { number, rate: self.allowed(rate), purpose })
     }
 
-    /// Adds the outcome of a trial: which objectives held; `None` for a trial without a result.
+    /// Adds the outcome of a trial. `held` says for each objective whether it held, and is `None` if the trial had no
+    /// result.
     pub fn observe(&mut self, step: SearchStep, held: Option<&[bool]>) {
         let searching = step.purpose == StepPurpose::Search;
         self.searched += u32::from(searching);
@@ -177,7 +178,7 @@ impl CapacitySearch {
         }
     }
 
-    /// The next rate to search; `None` when all objectives are known or the steps are used up.
+    /// The next rate to search; `None` when all thresholds are known precisely enough or the steps are used up.
     fn search_rate(&self) -> Option<f64> {
         if self.searched >= most_search_steps(self.objectives.len() as u32) {
             return None;
@@ -194,21 +195,21 @@ impl CapacitySearch {
             || threshold.above(self.range.from) <= 1.0 - CERTAIN
     }
 
-    /// Rate to confirm: the lower end of the interval. If `tried` failed to confirm this objective, the rate is also
-    /// below `tried`.
+    /// Rate to confirm: the lower end of the interval. If trials at the rate `tried` failed to confirm this objective,
+    /// the rate is also below `tried`.
     fn confirm_rate(&self, objective: usize, tried: Option<f64>) -> f64 {
         let low = self.objectives[objective].interval().1;
         let lower = tried.map_or(low, |tried| low.min(tried * (1.0 - self.range.precision)));
         self.allowed(lower)
     }
 
-    /// The rate rounded and clamped to the range.
+    /// Rounds the rate and clamps it to the range.
     fn allowed(&self, rate: f64) -> f64 {
         rounded(rate).clamp(self.range.from, self.range.to)
     }
 
-    /// The next confirming trial. It is for the first objective, from `objective` on, that needs one. So far
-    /// `objective` has had `trials` confirming trials, the last ones at `rate`.
+    /// Returns the phase for the next confirming trial. Chooses the first objective, starting with `objective`, that
+    /// still needs a trial. `objective` has had `trials` confirming trials so far, the last of them at `rate`.
     fn confirming(&self, objective: usize, rate: Option<f64>, trials: u32) -> Phase {
         let (mut trials, mut rate) = (trials, rate);
         for index in objective..self.objectives.len() {
@@ -223,8 +224,8 @@ impl CapacitySearch {
         Phase::Over
     }
 
-    /// Whether confirming trials at `tried` or above held the objective. Without `tried`, trials at or above the lower
-    /// end of the interval count. Trials for other objectives count too.
+    /// Whether trials have confirmed the objective at the rate `tried` or at a higher rate. Without `tried`, the rate
+    /// must not be far below the lower end of the interval. Trials for other objectives count too.
     fn is_confirmed(&self, objective: usize, tried: Option<f64>) -> bool {
         let least =
             tried.unwrap_or_else(|| self.confirm_rate(objective, None) * (1.0 - self.range.precision));
@@ -232,7 +233,7 @@ impl CapacitySearch {
         rates.map(|rate| self.outcomes(objective, rate)).any(|(held, not)| held >= DECIDE && held > not)
     }
 
-    /// Number of confirming trials at this rate that held the objective, and number of those that did not.
+    /// Number of confirming trials at this rate in which the objective held, and number of trials in which it did not.
     fn outcomes(&self, objective: usize, rate: f64) -> (u32, u32) {
         let here = self.confirmations.iter().filter(|(other, _)| *other == rate);
         here.fold((0, 0), |(held, not), (_, outcome)| match outcome[objective] {

@@ -4,12 +4,12 @@ use super::*;
 use hoptax_load::random::Random;
 
 struct Contender {
-    /// Capacity by objective, requests/s.
+    /// Capacity for each objective, requests/s.
     capacity: Vec<f64>,
-    /// Relative standard deviation of the capacity from trial to trial (log-normal, the same for all objectives).
+    /// Relative standard deviation of the capacity between trials (log-normal, the same for all objectives).
     scatter: f64,
-    /// Probability that a burst begins at a trial, and probability that it continues at the next trial. During a burst
-    /// no objective holds.
+    /// Probability that a burst begins at a trial, and probability that a burst continues at the next trial. During a
+    /// burst no objective holds.
     bursts: (f64, f64),
     in_burst: bool,
     random: Random,
@@ -44,7 +44,7 @@ impl Contender {
 
 const RANGE: Range = Range { from: 500.0, to: 16_000.0, precision: 0.05 };
 
-/// Results of many searches, each with another random capacity.
+/// Results of many searches. The capacity is random and differs from search to search.
 #[derive(Debug)]
 struct Played {
     /// Share of intervals that contain the capacity.
@@ -108,8 +108,8 @@ fn the_interval_covers_the_capacity_as_often_as_it_says() {
     page_agrees("scatters by 7 %", &noisy);
 }
 
-/// On a quiet machine more than 95 % of the intervals contain the capacity, because of the grid and the cautious
-/// prior. The intervals are narrow all the same.
+/// On a quiet machine more than 95 % of the intervals contain the capacity, because of the grid and the cautious prior.
+/// The intervals are still narrow.
 #[test]
 fn on_a_quiet_machine_the_search_is_short_and_precise() {
     for (scatter, words) in [(1e-6, "does not scatter"), (0.01, "scatters by 1 % (normal)")] {
@@ -121,8 +121,8 @@ fn on_a_quiet_machine_the_search_is_short_and_precise() {
     }
 }
 
-/// Bursts spoil one trial in nine, and half of the bursts also spoil the next trial. Sometimes the climb ends in a
-/// burst. A burst can only make trials fail, so wrong estimates are too low and never too high.
+/// Bursts make one trial in nine fail, and half of the bursts also make the next trial fail. Sometimes the climb ends
+/// in a burst. A burst can only make trials fail, so wrong estimates are too low and never too high.
 #[test]
 fn bursts_widen_the_interval_and_rarely_mislead_it() {
     let bursts = play_often(500, 0.03, (0.06, 0.5));
@@ -139,7 +139,7 @@ fn bursts_widen_the_interval_and_rarely_mislead_it() {
     page_agrees("scatters by 3 %, and one trial in ten is spoilt", &single);
 }
 
-/// The limit of the method that docs/concepts/simulations.md states.
+/// docs/concepts/simulations.md states this limit of the method.
 #[test]
 fn coverage_is_poor_if_trials_scatter_by_a_fifth() {
     let wild = play_often(500, 0.2, (0.0, 0.0));

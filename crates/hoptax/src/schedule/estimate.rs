@@ -6,15 +6,15 @@ use hoptax_load::spec::{Rate, Shape};
 use hoptax_plan::{LoadPoint, Plan, Trials};
 use std::time::Duration;
 
-/// Time per trial in addition to warm-up and measured time: for starting the generator, reading probes and ledger, and
-/// writing the record.
+/// Time per trial in addition to warm-up and measured time: for starting the generator, reading the probes and the
+/// ledger, and writing the record.
 const PER_TRIAL: Duration = Duration::from_millis(150);
 
-/// Time for starting one service until it answers.
+/// Time from starting a service until it answers.
 const PER_START: Duration = Duration::from_millis(700);
 
-/// Maximum rate at which the generator opens connections. The limit keeps thousands of new connections from
-/// overflowing a listen queue.
+/// Maximum rate at which the generator opens connections. It prevents thousands of new connections from overflowing a
+/// listen queue.
 const CONNECTS_PER_SECOND: u32 = 10_000;
 
 /// Estimated duration of the run: set-up, all trials, and the pauses between them. For `trials: auto`, the estimate is
@@ -63,7 +63,7 @@ fn trial(plan: &Plan, load: &LoadPoint) -> Duration {
     PER_TRIAL + connecting + plan.warmup + measured(load)
 }
 
-/// Measured time of one trial. It is shorter than the duration if `requests` at a known rate ends it earlier.
+/// Measured time of one trial. If the rate is known, `requests` can end the trial before its duration has passed.
 fn measured(load: &LoadPoint) -> Duration {
     match (&load.shape, load.requests) {
         (Shape::Open { rate, .. }, Some(requests)) => load
@@ -73,7 +73,7 @@ fn measured(load: &LoadPoint) -> Duration {
     }
 }
 
-/// Seconds until this many requests are due; infinite if the stages have fewer requests.
+/// Seconds until this many requests are due; infinite if fewer requests are due in all stages.
 fn time_until(rate: &Rate, requests: f64) -> f64 {
     let stages = match rate {
         Rate::Fixed(rate) => return requests / rate,
@@ -146,7 +146,8 @@ mod tests {
         let stage = |from: f64, to: f64| Stage { from, to, for_ns: 2 * clock::SECOND };
         let rate =
             Rate::Stages(vec![stage(10.0, 10.0), stage(10.0, 30.0), stage(0.0, 0.0), stage(20.0, 0.0)]);
-        // 20 due after 2 s, 60 after 4 s, 60 after 6 s, 80 after 8 s. In the ramp: 10·t + 5·t² after t seconds.
+        // 20 requests are due after 2 s, 60 after 4 s, 60 after 6 s, and 80 after 8 s. In the ramp, 10·t + 5·t²
+        // requests are due after t seconds.
         for (requests, seconds) in [(10.0, 1.0), (20.0, 2.0), (35.0, 3.0), (60.0, 4.0), (80.0, 8.0)] {
             assert!(
                 (time_until(&rate, requests) - seconds).abs() < 1e-9,
@@ -154,7 +155,7 @@ mod tests {
                 time_until(&rate, requests)
             );
         }
-        // 15 of the 20 requests of the last stage: 20·t − 5·t² = 15.
+        // The last stage has 20 requests. To find when 15 of them are due, solve 20·t − 5·t² = 15.
         assert!((time_until(&rate, 75.0) - 7.0).abs() < 1e-9);
         assert_eq!(time_until(&rate, 81.0), f64::INFINITY);
         assert_eq!(time_until(&Rate::Fixed(5.0), 10.0), 2.0);

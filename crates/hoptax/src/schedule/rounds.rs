@@ -20,11 +20,11 @@ impl Director for Rounds {
     }
 }
 
-/// Separates this random stream from the others of the same seed. The bytes spell "order".
+/// Separates these random numbers from others with the same seed. The bytes spell "order".
 const ORDER: u64 = 0x006f_7264_6572;
 
-/// All slots of a run in order. There are `trials` rounds. In each round, every load point has a slot for direct, one
-/// for each gateway, and another one for direct.
+/// All slots of a run in order. There are `trials` rounds. In each round, every load point has a slot for direct, a
+/// slot for each gateway, and a second slot for direct.
 pub fn schedule(gateways: usize, load_points: usize, trials: u32, seed: u64) -> Vec<Slot> {
     let mut random = Random::stream(seed, ORDER);
     let mut slots = Vec::with_capacity(trials as usize * load_points * (gateways + 2));

@@ -1,5 +1,5 @@
-//! The capacity searches of a run. They follow the rounds, one load point after the other, with one search per
-//! contender.
+//! The capacity searches of a run. They follow the rounds. Load points are searched one after the other, with one
+//! search per contender.
 //!
 //! Searches come last, so that no trial of a round follows an overload. In each turn every contender makes one step, in
 //! shuffled order. A temporary disturbance of the machine then affects all contenders alike.
@@ -12,7 +12,7 @@ use hoptax_plan::{LoadPoint, Plan, Search};
 use hoptax_record::{DirectTrial, TrialRecord};
 use std::time::Duration;
 
-/// Separates this random stream from the others of the same seed. The bytes spell "turns".
+/// Separates these random numbers from others with the same seed. The bytes spell "turns".
 const TURNS: u64 = 0x0074_7572_6e73;
 
 /// Schedules the searches of a plan.
@@ -31,7 +31,7 @@ struct Current {
     search: Search,
     /// One search per contender: direct, then each gateway.
     searches: Vec<CapacitySearch>,
-    /// Contenders that are still due in this turn, in reverse order.
+    /// Contenders that still have to make a step in this turn, in reverse order.
     order: Vec<usize>,
     turn: u32,
     /// Contender of the current trial.
@@ -63,7 +63,7 @@ impl Searches {
 }
 
 impl Director for Searches {
-    /// Trials handed out so far, plus one for each search that is not over.
+    /// Number of trials returned so far, plus one for each search that is not over.
     fn planned(&self) -> usize {
         let unfinished = self
             .current
@@ -132,7 +132,7 @@ pub fn bounds(search: &Search) -> (u32, u32) {
     (FEWEST, most_steps(search.objectives.len()))
 }
 
-/// The shortest search: two trials that fail at the lowest rate, and one more to be certain.
+/// Number of trials of the shortest search: two trials fail at the lowest rate, and one more trial makes it certain.
 const FEWEST: u32 = 3;
 
 #[cfg(test)]

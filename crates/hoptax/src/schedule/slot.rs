@@ -1,4 +1,4 @@
-//! A slot for one trial, and the trait that decides which slot is next.
+//! A slot for one trial, and the trait [`Director`], which decides which slot is next.
 
 use hoptax_record::{DirectTrial, SearchStep, Stopped, TrialRecord};
 use std::time::Duration;
@@ -18,8 +18,8 @@ pub struct Slot {
 
 /// Decides which trial is next, from the trials so far.
 pub trait Director {
-    /// Number of trials of the whole run that are known so far: all trials of a fixed schedule, or the certain trials
-    /// of an adaptive schedule.
+    /// Number of trials of the whole run, as far as it is known: all trials of a fixed schedule, or only the certain
+    /// trials of an adaptive schedule.
     fn planned(&self) -> usize;
 
     /// The next trial; `last` is the record of the previous one. `None` when the run is over.
@@ -30,7 +30,7 @@ pub trait Director {
         let _ = elapsed;
     }
 
-    /// Why an adaptive schedule ended its rounds; absent for a fixed schedule, and while rounds continue.
+    /// Why an adaptive schedule ended its rounds; absent while rounds continue, and for a fixed schedule.
     fn stopped(&self) -> Option<Stopped> {
         None
     }
@@ -41,6 +41,6 @@ pub trait Director {
 pub enum Contender {
     /// The baseline, before or after the gateways of its load point.
     Direct(DirectTrial),
-    /// The gateway of this index in the plan.
+    /// The gateway with this index in the plan.
     Gateway(usize),
 }

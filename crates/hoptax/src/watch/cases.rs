@@ -1,14 +1,14 @@
-//! Medians of the trials so far, by case, for the live view. They are not estimates.
+//! Medians of the trials so far, for each case, for the live view. Reports do not use them.
 
 use hoptax_history::live::Case;
 use hoptax_load::clock::SECOND;
 use hoptax_record::{DIRECT, TrialRecord};
 use hoptax_stats::median;
 
-/// The good trials of a run, by case.
+/// Figures of the good trials of a run.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
-    /// For each load point its label, and whether it is searched for capacities.
+    /// For each load point: its label, and whether the run searches for capacities there.
     loads: Vec<(String, bool)>,
     /// Labels of the contenders, direct first.
     labels: Vec<String>,
@@ -27,7 +27,7 @@ struct Seen {
     times: Option<[f64; 2]>,
 }
 
-/// Responses per second of a trial, and p50 and p99 of its response time in µs if anything was answered. `None` if the
+/// Responses per second of a trial. If there were responses, also p50 and p99 of the response time in µs. `None` if the
 /// trial failed or measured nothing.
 pub fn figures(trial: &TrialRecord) -> Option<(f64, Option<[f64; 2]>)> {
     let record =
@@ -38,7 +38,8 @@ pub fn figures(trial: &TrialRecord) -> Option<(f64, Option<[f64; 2]>)> {
 }
 
 impl Tally {
-    /// An empty tally: for each load point its label and whether it is searched, and the gateways in the plan's order.
+    /// An empty tally. `loads` contains the label of each load point and whether it is searched; `gateways` are in the
+    /// plan's order.
     pub(super) fn new<'a>(loads: Vec<(String, bool)>, gateways: impl Iterator<Item = &'a str>) -> Self {
         let labels = std::iter::once(DIRECT).chain(gateways).map(str::to_owned).collect();
         Self { loads, labels, seen: Vec::new() }
@@ -58,7 +59,7 @@ impl Tally {
         self.seen.push(Seen { load, who, round: trial.round, rate, times });
     }
 
-    /// The cases that have a trial, by load point, direct first.
+    /// The cases that have at least one trial. They are sorted by load point, and direct is first at each load point.
     pub(super) fn cases(&self) -> Vec<Case> {
         let loads = 0..self.loads.len();
         let all = loads.flat_map(|load| (0..self.labels.len()).map(move |who| (load, who)));

@@ -1,16 +1,16 @@
 //! Findings during a run, from the same analysis that the report uses.
 //!
-//! The analysis keeps a CPU busy, so it runs only between trials and delays the next trial. To limit the delay to a
-//! fiftieth of the run, hoptax waits [`APART`] times as long as the last analysis took before it analyses again. In a
-//! run of usual length, findings are then still updated after each trial.
+//! The analysis keeps a CPU busy, so it runs only between trials and delays the next trial. After an analysis, hoptax
+//! starts the next one only when [`APART`] times the duration of the first one has passed. All analyses together then
+//! delay the run by at most a fiftieth. In a run of usual length, findings are still updated after each trial.
 
 use hoptax_analysis::{Finding, analyse};
 use hoptax_plan::recorded::RunRecord;
 use hoptax_record::TrialRecord;
 
-/// Findings about too little data. They are hidden during a run, because more data follows.
+/// Findings about too little data. They are not shown during a run, because more data follows.
 const TOO_FEW: [&str; 2] = ["few-samples", "not-distinguishable"];
-/// Pause between two analyses, as a multiple of the duration of the last one.
+/// Minimum time between two analyses, as a multiple of the duration of the first one.
 const APART: u64 = 50;
 
 /// The data recorded so far, and when it was last analysed.
@@ -21,7 +21,7 @@ pub(super) struct LiveFindings {
     last: Option<LastAnalysis>,
 }
 
-/// When the last analysis ended and how long it took, nanoseconds.
+/// When the last analysis ended and how long it took, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 struct LastAnalysis {
     ended: u64,

@@ -1,5 +1,5 @@
-//! State machine behind the live view: turns events of the run into the state that screens display. Pure: the time is
-//! an argument.
+//! State machine behind the live view. It turns events of the run into the state that screens display, and reads no
+//! clock: the time is an argument.
 
 use super::cases::Tally;
 use crate::run::{TrialUpdate, Used};
@@ -19,7 +19,7 @@ pub struct LiveState {
     state: State,
     /// The plan's load points with their labels.
     loads: Vec<(LoadPoint, String)>,
-    /// Suffix with the number of rounds: `/5`, or ` of 5 to 30`.
+    /// Number of rounds, as text to append to the current round: `/5`, or ` of 5 to 30`.
     rounds: String,
     /// True if the plan searches for capacities.
     searches: bool,
@@ -35,7 +35,7 @@ pub struct LiveState {
 }
 
 impl LiveState {
-    /// State of a run of `plan` that has not begun; `run` is the name of its directory.
+    /// State of a run of `plan` that has not begun. `run` is the name of the run directory.
     pub fn new(run: &str, plan: &Plan) -> Self {
         let labels = Load::all(&plan.load).into_iter().map(|load| load.label);
         let loads: Vec<_> = plan.load.iter().cloned().zip(labels).collect();
@@ -89,7 +89,7 @@ impl LiveState {
         self.tick(now);
     }
 
-    /// Number of trials known so far for the whole run.
+    /// Number of trials of the whole run, as far as it is known.
     pub fn planned(&mut self, trials: usize) {
         self.state.trials_planned = number(trials);
     }
@@ -140,7 +140,7 @@ impl LiveState {
         self.tick(now);
     }
 
-    /// The current trial reports a phase, a second or resource use.
+    /// The current trial reports a phase, the figures of a second, or resource use.
     pub fn update(&mut self, update: &TrialUpdate, now: u64) {
         match update {
             TrialUpdate::Phase(phase) => {
@@ -182,7 +182,8 @@ impl LiveState {
         self.tick(now);
     }
 
-    /// Replaces the findings. Returns those that are new, by code and case.
+    /// Replaces the findings. Returns the new findings. A finding is new if no earlier finding has the same code and
+    /// case.
     pub fn found(&mut self, findings: &[analysis::Finding]) -> Vec<Finding> {
         let known = std::mem::take(&mut self.state.findings);
         self.state.findings = findings.iter().map(Finding::from).collect();
@@ -200,7 +201,7 @@ impl LiveState {
         self.state.left_s = 0.0;
     }
 
-    /// Updates elapsed and remaining time.
+    /// Updates the elapsed and the remaining time.
     pub fn tick(&mut self, now: u64) {
         if self.state.stage == Stage::Ended {
             return;
@@ -214,7 +215,7 @@ impl LiveState {
         }
     }
 
-    /// Seconds left. During the first half of the run they are taken from the estimate for the plan, then from the
+    /// Seconds left. During the first half of the run they follow from the estimate for the plan, and later from the
     /// pace so far.
     fn left(&self, now: u64) -> f64 {
         let (done, planned) = (self.state.trials_done, self.state.trials_planned);
@@ -238,7 +239,7 @@ fn seconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / SECOND as f64
 }
 
-/// Label of a step of a search. Its rate is seldom a round number.
+/// Label of a step of a search. The rate is rounded, because it is seldom a round number.
 fn step_label(step: SearchStep, search: &str) -> String {
     let doing = match step.purpose {
         StepPurpose::Search => "searching",

@@ -96,7 +96,7 @@ fn time_left_is_the_estimate_first_and_then_the_pace() {
     let mut live = LiveState::new("r", &plan(TWO_ROUNDS));
     live.begun(4, Duration::from_secs(100), 0);
     let run = Run::steady(1, 100, &[("hop-l4", 150)]);
-    // Each trial takes 40 s instead of 25.
+    // Each trial takes 40 s instead of 25 s.
     for (at, done, left) in [
         (0, 0, 100.0),
         (39, 0, 61.0),

@@ -29,7 +29,7 @@ pub struct Clock {
 }
 
 impl Watcher {
-    /// Watcher of a run of `plan`; `run` is the name of its directory.
+    /// A watcher of a run of `plan`. `run` is the name of the run directory.
     pub fn new(run: &str, plan: &Plan) -> Self {
         let state = LiveState::new(run, plan);
         let board = Board::new(state.state().clone());
@@ -37,7 +37,7 @@ impl Watcher {
         Self { clock, findings: LiveFindings::default(), new_findings: Vec::new() }
     }
 
-    /// The board that it publishes on.
+    /// The board that the watcher publishes on.
     pub fn board(&self) -> Board {
         self.clock.board.clone()
     }
@@ -57,7 +57,7 @@ impl Watcher {
         std::mem::take(&mut self.new_findings)
     }
 
-    /// As [`Progress::failed`]; returns true if this failure is new.
+    /// Records a failure for [`Progress::failed`]. Returns true if the failure is new.
     pub fn is_new_failure(&self, label: &str, failure: &Failure) -> bool {
         self.write(|state, _| state.failed(label, failure))
     }
@@ -68,7 +68,7 @@ impl Watcher {
 }
 
 impl Clock {
-    /// Updates elapsed and remaining time.
+    /// Updates the elapsed and the remaining time.
     pub fn tick(&self) {
         self.write(LiveState::tick);
     }

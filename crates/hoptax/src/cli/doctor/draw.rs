@@ -1,4 +1,4 @@
-//! Text output of `hoptax doctor`: a line for each check, followed by the reason and the advice if the check is not good.
+//! Text output of `hoptax doctor`: one line for each check. If the check is not good, the reason and the advice follow.
 
 use super::diagnosis::Diagnosis;
 use crate::cli::load::paint::{Ink, Paint};
@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 const WIDTH: usize = 80;
 
-/// The whole text, wrapped to 80 columns. Only a word longer than a line exceeds them.
+/// The whole text, wrapped to 80 columns. Only a word longer than 80 columns makes a line longer.
 pub(super) fn text(diagnosis: &Diagnosis, paint: Paint) -> String {
     let plan_items = diagnosis.plan.iter().flat_map(|plan| &plan.items);
     let all: Vec<&Fitness> = diagnosis.items.iter().chain(plan_items).collect();
@@ -75,7 +75,7 @@ fn verdict(items: &[&Fitness]) -> String {
     }
 }
 
-/// `text` wrapped at spaces to at most `width` characters per line. A longer word gets its own line.
+/// `text` wrapped at spaces to at most `width` characters per line. A word longer than `width` gets its own line.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::time::Duration;
 
-/// Bytes of a trial on disk without its windows: counts, and compressed histograms of the whole trial.
+/// Size of a trial on disk without its windows, in bytes: its counts, and the compressed histograms of the whole trial.
 const BYTES_PER_TRIAL: u64 = 8 * 1024;
-/// Bytes of one window of 100 ms: a sparse histogram, and the CPU time and memory of each role.
+/// Size of one window (100 ms) on disk, in bytes: a sparse histogram, and the CPU time and memory of each role.
 const BYTES_PER_WINDOW: u64 = 512;
 /// Windows per second.
 const WINDOWS: f64 = 10.0;
@@ -43,7 +43,8 @@ fn most_connections(plan: &Plan) -> u32 {
     plan.load.iter().map(|point| point.connections).max().unwrap_or(0)
 }
 
-/// Compares the largest load point with the limit of open files, as `hoptax check` does.
+/// Checks that the limit of open files allows the connections of the largest load point. `hoptax check` does the same
+/// check.
 fn connections(plan: &Plan, packs: &PackSet) -> Fitness {
     let seen = format!("{} at most", most_connections(plan));
     match descriptors::check(plan, packs, descriptors::limit()) {
@@ -83,7 +84,7 @@ fn ports(plan: &Plan, host: &Host) -> Fitness {
     good("source-ports", seen)
 }
 
-/// The CPUs of the roles: they must exist and should not overlap.
+/// Checks the CPUs of the roles: they must exist and should not overlap.
 fn roles(plan: &Plan, allowed: &[u32]) -> Fitness {
     const NAME: &str = "roles";
     let sets = cpus::resolve(&plan.cpus, allowed);
@@ -123,7 +124,7 @@ fn roles(plan: &Plan, allowed: &[u32]) -> Fitness {
     good(NAME, seen)
 }
 
-/// The gateways of the plan: each must be installed.
+/// Checks that every gateway of the plan is installed.
 fn installed(plan: &Plan, packs: &PackSet) -> Fitness {
     let named = plan.gateways.iter().filter_map(|gateway| match &gateway.kind {
         GatewayKind::Pack { pack, driver, .. } => packs.get(pack).map(|pack| (pack, driver)),
@@ -144,7 +145,7 @@ fn installed(plan: &Plan, packs: &PackSet) -> Fitness {
     item("packs", FitnessStatus::Bad, seen, "`hoptax run` does not start if a gateway is missing.", &advice)
 }
 
-/// Ports that the plan chooses for the built-in upstream: each must be free.
+/// Checks that the ports that the plan sets for the built-in upstream are free.
 fn upstream_ports(plan: &Plan) -> Fitness {
     const NAME: &str = "upstream-port";
     let Upstream::BuiltIn(upstream) = &plan.upstream else {

@@ -1,4 +1,4 @@
-//! The Markdown page of a pack, and the index page. Both contain only what the packs say.
+//! The Markdown page of a pack, and the index page. All information on these pages comes from the packs.
 
 use hoptax_lab::docker::how_to_get;
 use hoptax_lab::packs::Pack;
@@ -49,7 +49,7 @@ pub(super) fn index<'a>(packs: impl Iterator<Item = &'a Pack>) -> String {
     page
 }
 
-/// Version and date of the last run with the real gateway.
+/// Version and date of the last run with the real gateway, from the manifest of the pack.
 pub(super) fn last_run(pack: &Pack) -> String {
     match &pack.manifest().last_run_for_real {
         Some(last) => format!("{} on {}", last.version, last.date),
@@ -128,14 +128,14 @@ fn settings(page: &mut String, profile: &str, settings: &[SettingText]) {
     page.push('\n');
 }
 
-/// A template for readers: each variable is replaced by its name.
+/// Makes a template readable: replaces each variable by its name, and removes the `{% … %}` statements.
 fn plain(template: &str) -> String {
     let variable = regex_lite::Regex::new(r"\{\{\s*(.*?)\s*\}\}").expect("a constant");
     let statement = regex_lite::Regex::new(r"\{%.*?%\}").expect("a constant");
     statement.replace_all(&variable.replace_all(template, "$1"), "").into_owned()
 }
 
-/// Formats a command as code. Prose is unchanged.
+/// Formats `how` as code if it is a command. Prose is unchanged.
 fn code(how: &str, with: &str) -> String {
     let is_prose = with == "note" || with == "binary" || with == "source" || how.contains(", ");
     if is_prose { how.to_owned() } else { format!("`{how}`") }
@@ -145,7 +145,7 @@ fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }
 
-/// A README without its title, with headings one level lower.
+/// A README without its title. Each heading moves down by one level.
 fn demoted(readme: &str) -> String {
     let mut text = String::new();
     let mut in_code = false;

@@ -5,7 +5,7 @@ use hoptax_report::wrapped;
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
-/// Width of the names in the details of a run, in columns.
+/// Width of the column of names in the details of a run.
 const NAMES: usize = 10;
 
 /// Maximum width of the ID column. Longer IDs are printed whole and break the alignment.
@@ -31,7 +31,8 @@ pub(super) fn list(listing: &Listing, root: &Path, width: u16) -> String {
     text
 }
 
-/// An ID is never cut, because users copy it. Tags that do not fit next to it go on the next line.
+/// Draws the line of a run. An ID is never cut, because users copy it. Tags that do not fit next to it go on the next
+/// line.
 fn row(run: &Entry, ids: usize, width: usize) -> String {
     let trials = match trials(run) {
         trials if trials.is_empty() => trials,
@@ -93,7 +94,7 @@ pub(super) fn in_short(run: &Entry) -> String {
     }
 }
 
-/// The verdict, or the state of a run that has none.
+/// The verdict of a run, or the state of the run if there is no verdict.
 fn is(run: &Entry) -> &str {
     match (run.state, &run.verdict) {
         (State::Whole, Some(verdict)) => verdict,
@@ -130,7 +131,7 @@ fn counted(count: u32) -> String {
     format!("{count} {}", if count == 1 { "run" } else { "runs" })
 }
 
-/// `2026-09-30 17:45:01 UTC`; empty for times before 1970 or after the year 9999.
+/// A Unix time as `2026-09-30 17:45:01 UTC`. Empty for times before 1970 or after the year 9999.
 pub(super) fn moment(unix: i64) -> String {
     let at = u64::try_from(unix).ok().and_then(|unix| UNIX_EPOCH.checked_add(Duration::from_secs(unix)));
     let last = UNIX_EPOCH + Duration::from_secs(253_402_300_799);

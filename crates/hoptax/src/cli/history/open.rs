@@ -1,4 +1,4 @@
-//! The opened history, and its errors.
+//! The opened history of a results directory, and conversion of its errors.
 
 use crate::cli::exit::BadInput;
 use hoptax_history::{Entry, HistoryError, Store};
@@ -18,7 +18,7 @@ impl History {
         Ok(Self { root: root.to_path_buf(), store })
     }
 
-    /// The ID of a run that was typed as an ID or as the path of its directory.
+    /// The ID of a run. `typed` is either the ID itself or the path of the run directory.
     fn id(&self, typed: &str) -> String {
         let path = Path::new(typed.trim_end_matches('/'));
         let is_below_root =
@@ -29,7 +29,7 @@ impl History {
         }
     }
 
-    /// The run that was typed.
+    /// Reads the run with the ID or path `typed`.
     ///
     /// # Errors
     /// If there is no such run.
@@ -38,7 +38,7 @@ impl History {
         self.store.get(&id).map_err(as_error)?.ok_or_else(|| as_error(self.store.unknown(&id)))
     }
 
-    /// Analyses those of `runs` that are not analysed yet.
+    /// Analyses the `runs` that have not been analysed yet.
     pub(super) fn analyse<'e>(&mut self, runs: impl Iterator<Item = &'e Entry>) -> anyhow::Result<()> {
         let new: Vec<&Entry> = runs.filter(|run| run.verdict.is_none()).collect();
         let begun = Instant::now();
@@ -58,7 +58,7 @@ impl History {
     }
 }
 
-/// An error of the history. The user can correct most of them.
+/// Converts an error of the history. Most of these errors become [`BadInput`], because the user can correct them.
 pub(super) fn as_error(error: HistoryError) -> anyhow::Error {
     match error {
         HistoryError::Change { .. } | HistoryError::Index(_) => error.into(),

@@ -70,7 +70,7 @@ impl Args {
     /// The case and metric to show.
     ///
     /// # Errors
-    /// [`BadInput`] if the options name no case, or several.
+    /// [`BadInput`] if no case matches the options, or if several cases match.
     fn query(&self, choices: Vec<&TrendChoice>) -> Result<TrendQuery, BadInput> {
         if choices.is_empty() {
             return Err(BadInput(format!(
@@ -135,7 +135,7 @@ impl Args {
     }
 }
 
-/// An error for a name that does not exist, with the nearest known name or all of them.
+/// The error for a name that does not exist. It suggests the most similar known name, or lists all known names.
 fn unknown<'n>(what: &str, typed: &str, known: impl Iterator<Item = &'n str>) -> BadInput {
     let mut known: Vec<&str> = known.filter(|name| !name.is_empty()).collect();
     let help = match nearest(typed, known.iter().copied()) {
@@ -152,7 +152,8 @@ fn unknown<'n>(what: &str, typed: &str, known: impl Iterator<Item = &'n str>) ->
     BadInput(format!("{what} `{}`; {help}", plain(typed)))
 }
 
-/// One line per run: value, position between the lowest and the highest value, and verdict. Changes are listed above the run.
+/// Draws one line per run with its value, the position of the value between the lowest and the highest, and the
+/// verdict. Changes are listed above the run.
 fn terminal(query: &TrendQuery, trend: &Trend, width: u16) -> String {
     let width = usize::from(width);
     let title = format!("{} of {} in {}: {}", query.metric.name(), query.gateway, query.name, query.load);
@@ -194,7 +195,8 @@ struct Scale {
 }
 
 impl Scale {
-    /// A drawing narrower than five columns shows nothing and is left out.
+    /// The scale of these points. It has no columns if there are fewer than five, because a narrower drawing shows
+    /// nothing.
     fn new(points: &[Point], columns: usize) -> Self {
         let ends = points.iter().flat_map(|point| {
             let (low, high) = point.interval.unwrap_or((point.estimate, point.estimate));

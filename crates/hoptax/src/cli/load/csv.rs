@@ -1,4 +1,5 @@
-//! `--csv`: a time series with one row per window. Times are in microseconds; they are empty if a window has no response.
+//! `--csv`: a time series with one row per window. Times are in microseconds. They are empty in the row of a window
+//! without responses.
 
 use super::outcome::LoadOutcome;
 use hoptax_load::histogram::Encoded;

@@ -1,4 +1,4 @@
-//! Warnings about a load whose results are easily misread, each with advice.
+//! Warnings about results of a load that are easily misread. Each warning has advice.
 //!
 //! The limits are those of the findings in `hoptax-analysis/src/checks`.
 
@@ -16,9 +16,9 @@ const LATE: f64 = 0.1;
 const ACHIEVED: f64 = 0.99;
 /// If more than this share of the connections is busy on average, requests have to wait for a connection.
 const OCCUPIED: f64 = 0.8;
-/// Minimum number of requests per connection if keep-alive works.
+/// If connections carry fewer requests than this on average, keep-alive does not work.
 const KEPT: u64 = 10;
-/// Maximum share of failed requests. If more fail, the response times are those of a lighter load.
+/// Maximum share of failed requests. If more requests fail, the response times are those of a lighter load.
 const FAILED: f64 = 0.01;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -27,9 +27,10 @@ pub(super) enum Doubt {
     GeneratorBusy { share: f64, workers: u32 },
     /// Fewer connections were established than requested.
     ConnectionsShort { asked: u64, stood: u64 },
-    /// Fewer requests per second completed (`done`) than were due. `occupied`: all connections were busy.
+    /// Fewer requests per second completed (`done`) than were due (`due`). `occupied` is true if all connections were
+    /// busy.
     RateMissed { due: f64, done: f64, connections: u32, occupied: bool },
-    /// Requests were sent late. `occupied`: all connections were busy.
+    /// Requests were sent late. `occupied` is true if all connections were busy.
     SentLate { p99_ns: u64, occupied: bool, connections: u32 },
     /// The server closes connections instead of keeping them alive.
     NotKeptAlive { opened: u64, requests: u64 },

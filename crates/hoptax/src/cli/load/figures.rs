@@ -13,7 +13,7 @@ pub(in crate::cli) fn time(nanoseconds: f64) -> String {
     }
 }
 
-/// A round time, without trailing zeros.
+/// Formats a round time without trailing zeros: `2.5 ms`.
 pub(super) fn round(nanoseconds: f64) -> String {
     let (value, unit) = match nanoseconds {
         ns if ns < 1e3 => (ns, "ns"),
@@ -34,13 +34,13 @@ pub(in crate::cli) fn size(bytes: f64) -> String {
     }
 }
 
-/// One decimal, and commas between thousands.
+/// Formats a number with one decimal, and with commas between thousands: `1,234.5`.
 pub(super) fn decimals(value: f64) -> String {
     let tenths = (value * 10.0).round() as u64;
     format!("{}.{}", thousands(tenths / 10), tenths % 10)
 }
 
-/// Commas between thousands.
+/// Formats a number with commas between thousands: `1,234,567`.
 pub(in crate::cli) fn thousands(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::new();
@@ -53,7 +53,7 @@ pub(in crate::cli) fn thousands(value: u64) -> String {
     text
 }
 
-/// At most four characters and a letter: `950`, `12.3k`, `4.56M`.
+/// Formats a number with at most four characters and a letter: `950`, `12.3k`, `4.56M`.
 pub(in crate::cli) fn short(value: f64) -> String {
     let (value, unit) = match value {
         value if value < 999.5 => return format!("{value:.0}"),
@@ -68,7 +68,7 @@ pub(in crate::cli) fn short(value: f64) -> String {
     }
 }
 
-/// A share as a percentage. Rounding never gives `0 %` or `100 %`: these mean none and all.
+/// Formats a share as a percentage. `0 %` means none and `100 %` means all: no other share is rounded to these values.
 pub(super) fn percent(part: u64, whole: u64) -> String {
     match (part, whole) {
         (0, _) => "0 %".to_owned(),

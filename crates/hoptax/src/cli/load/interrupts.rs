@@ -11,7 +11,7 @@ pub(super) const SIGNALS: [i32; 2] = [SIGINT, SIGTERM];
 pub(super) fn watch() -> anyhow::Result<Arc<AtomicBool>> {
     let interrupt = Arc::new(AtomicBool::new(false));
     for signal in SIGNALS {
-        // The order matters: the shutdown handler checks the flag before the same signal sets it.
+        // The order of the two handlers matters: the first one must check the flag before the second one sets it.
         signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&interrupt))
             .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&interrupt)))
             .context("cannot install signal handlers")?;

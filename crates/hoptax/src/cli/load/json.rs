@@ -55,7 +55,7 @@ struct Load {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     stages: Vec<Stage>,
     arrivals: Option<String>,
-    /// Absent if only the number of requests ends the load.
+    /// Absent if the load has no time limit and ends after a number of requests.
     duration_s: Option<f64>,
     requests: Option<u64>,
     http: HttpVersion,
@@ -75,7 +75,7 @@ struct Part {
     service_time: Times,
 }
 
-/// A value. Its interval is null, because one trial has none.
+/// A value. Its interval is null, because a single trial has no interval.
 #[derive(Debug, Serialize)]
 struct Estimate {
     estimate: f64,

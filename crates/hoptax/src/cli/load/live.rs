@@ -1,7 +1,7 @@
 //! The live view of a load. A thread draws the generator's progress on the terminal of standard error.
 //!
-//! To disturb the generator as little as possible, the generator only sends its progress into a channel. The thread avoids the
-//! CPUs of the workers and draws a few frames per second.
+//! To disturb the generator as little as possible, the generator only sends its progress into a channel. The thread
+//! avoids the CPUs of the workers and draws a few frames per second.
 
 use super::args::OutputArgs;
 use crate::cli::terminal::{self, enter, leave, screen};
@@ -58,7 +58,7 @@ impl View {
     pub(super) fn observer(&self) -> impl FnMut(Progress) + use<> {
         let sender = self.progress.clone();
         move |progress| {
-            // If the view has ended, the measurement continues.
+            // If the view has ended, sending fails and the measurement continues.
             let _ = sender.as_ref().map(|sender| sender.send(progress));
         }
     }
@@ -68,7 +68,7 @@ impl Drop for View {
     fn drop(&mut self) {
         self.progress = None;
         if let Some(thread) = self.thread.take() {
-            // A panic has already been printed.
+            // If the thread panicked, the panic has already been printed.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! A load and its result, in the form that every output format takes.
+//! A load and its result. Every output format is built from this type.
 
 use hoptax_load::record::LoadRecord;
 use hoptax_load::spec::LoadSpec;

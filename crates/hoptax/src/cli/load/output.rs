@@ -13,7 +13,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What to print or write.
+/// Format of the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Format {
     Summary,
@@ -21,7 +21,8 @@ enum Format {
     Csv,
 }
 
-/// Files to write. They are opened before the load starts, so that a wrong path is an error at once and not after an hour.
+/// Files to write. They are opened before the load starts, so that a wrong path is reported at once and not after an
+/// hour.
 #[derive(Debug)]
 pub(super) struct Files {
     format: Format,
@@ -40,7 +41,7 @@ impl Files {
     /// Opens the files without changing their content.
     ///
     /// # Errors
-    /// If a file cannot be written, two files are the same, or `--output` has no format.
+    /// If a file cannot be written, two files are the same, or `--output` is given without `--json` or `--csv`.
     pub(super) fn open(args: &OutputArgs) -> Result<Self, BadInput> {
         let format = match (args.json, args.csv) {
             (true, _) => Format::Json,

@@ -11,7 +11,7 @@ use std::io::Write as _;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 
-/// Prints a phase at once, on the thread of the generator, because `hoptax run` uses this line to time its samples.
+/// Prints a phase at once, on the thread of the generator, because `hoptax run` times its samples by this line.
 pub(super) fn phase(progress: &Progress) {
     if let Progress::Phase(line) = progress {
         print(line);
@@ -19,7 +19,7 @@ pub(super) fn phase(progress: &Progress) {
 }
 
 fn print<T: Serialize>(line: &T) {
-    // This fails only if `hoptax run` has ended; then the kernel is about to kill this process.
+    // Writing fails only if `hoptax run` has ended. The kernel is then about to kill this process.
     let _ = serde_json::to_string(line).map(|line| writeln!(std::io::stderr(), "{line}"));
 }
 
@@ -52,7 +52,7 @@ impl SecondReporter {
         let sender = self.progress.clone();
         move |progress| {
             phase(&progress);
-            // If the thread has ended, the measurement continues.
+            // If the thread has ended, sending fails and the measurement continues.
             let _ = sender.as_ref().map(|sender| sender.send(progress));
         }
     }

@@ -1,4 +1,4 @@
-//! A latency spectrum: the number of samples between round times, in a few rows.
+//! A latency spectrum: a few rows, each with the number of samples between two round times.
 
 use hdrhistogram::Histogram;
 
@@ -10,7 +10,7 @@ pub(super) struct Bar {
     pub(super) count: u64,
 }
 
-/// Round numbers of a decade, from fine to coarse.
+/// Series of round numbers between 1 and 10, from the finest series to the coarsest.
 const SERIES: [&[f64]; 6] = [
     &[
         1.0, 1.12, 1.25, 1.4, 1.6, 1.8, 2.0, 2.24, 2.5, 2.8, 3.15, 3.55, 4.0, 4.5, 5.0, 5.6, 6.3, 7.1, 8.0,
@@ -23,12 +23,12 @@ const SERIES: [&[f64]; 6] = [
     &[1.0],
 ];
 
-/// Up to this quantile, bars are as fine as the number of rows allows. A few very long samples must not push all
-/// others into one bar.
+/// Up to this quantile, bars are as fine as the number of rows allows. Without this limit, a few very slow responses
+/// would push all other samples into one bar.
 const BODY: f64 = 0.99;
 
-/// At most `rows` bars of `histogram`: fine bars for 99 % of the samples, and one bar for the rest. Empty if the
-/// histogram is empty or `rows` is 0.
+/// At most `rows` bars of `histogram`: fine bars for 99 % of the samples, and one bar for all slower samples. Empty if
+/// the histogram is empty or `rows` is 0.
 pub(super) fn bars(histogram: &Histogram<u64>, rows: usize) -> Vec<Bar> {
     if histogram.is_empty() || rows == 0 {
         return Vec::new();
@@ -44,7 +44,7 @@ pub(super) fn bars(histogram: &Histogram<u64>, rows: usize) -> Vec<Bar> {
         edges.windows(2).map(|edge| Bar { from: edge[0], to: edge[1], count: 0 }).collect();
     let mut at = 0;
     for step in histogram.iter_recorded() {
-        // Count the sample at the lower end of its bucket, as `min` does.
+        // Treat each sample as if it were at the lower end of its bucket, as `min` does.
         let value = histogram.lowest_equivalent(step.value_iterated_to()) as f64;
         while at + 1 < bars.len() && value >= bars[at].to {
             at += 1;
@@ -54,7 +54,7 @@ pub(super) fn bars(histogram: &Histogram<u64>, rows: usize) -> Vec<Bar> {
     bars
 }
 
-/// Thins `decades` out to at most `rows` elements: keeps every second, third, … element, and the last one.
+/// Thins out `decades` to at most `rows` elements. Keeps every second, third, … element, and also the last element.
 fn coarse(decades: &[f64], rows: usize) -> Vec<f64> {
     if rows < 2 {
         return decades[..1].to_vec();
@@ -86,7 +86,8 @@ fn edges(series: &[f64], least: f64, most: f64) -> Vec<f64> {
     edges
 }
 
-/// A bar that fills `share` (0 to 1) of `width` columns, in steps of an eighth of a column. Shares above 0 are always visible.
+/// A bar that fills `share` (0 to 1) of `width` columns, in steps of an eighth of a column. A share above 0 is always
+/// visible.
 pub(in crate::cli) fn bar(share: f64, width: usize) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths = (share.clamp(0.0, 1.0) * width as f64 * 8.0).round() as usize;

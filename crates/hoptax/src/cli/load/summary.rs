@@ -22,7 +22,7 @@ const WIDTH: usize = 80;
 /// Width of the labels.
 const LABEL: usize = 15;
 
-/// Columns of the table of times: title and histogram.
+/// Columns of the table of times. Each column has a title and a histogram.
 #[derive(Debug)]
 struct Columns(Vec<(&'static str, Histogram<u64>)>);
 
@@ -49,7 +49,7 @@ impl<'a> Summary<'a> {
         let send_lag = histograms.send_lag.decode()?;
         let doubts = doubts::of(spec, record, &response_time, &service_time, &send_lag);
         let mut columns = vec![("response time", response_time.clone())];
-        // In a closed loop, service times equal response times, unless connections had to be opened again.
+        // In a closed loop, service times equal response times as long as no connection has to be opened again.
         if matches!(spec.shape, Shape::Open { .. }) || send_lag.max() >= LOWEST {
             columns.push(("service time", service_time));
             columns.push(("send lag", send_lag));
@@ -213,7 +213,7 @@ fn write_wrapped(f: &mut fmt::Formatter<'_>, text: &str, indent: &str) -> fmt::R
     Ok(())
 }
 
-/// `text` wrapped at spaces to at most `width` characters per line. A longer word gets its own line.
+/// `text` wrapped at spaces to at most `width` characters per line. A word longer than `width` gets its own line.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = vec![String::new()];
     for word in text.split_whitespace() {

@@ -18,10 +18,10 @@ mod tls;
 
 /// Measured time if neither `--duration` nor `--requests` is given.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
-/// Measured time if only `--requests` ends the load: a year.
+/// Measured time if only `--requests` ends the load: one year.
 pub(super) const UNBOUNDED: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// The load spec of the options.
+/// Builds the load spec from the options.
 ///
 /// # Errors
 /// [`BadInput`] if an option is wrong.
@@ -134,7 +134,7 @@ pub(super) fn read_spec(file: &Path) -> anyhow::Result<LoadSpec> {
     })
 }
 
-/// Content of the file that an option names.
+/// Reads the file that the option `flag` names.
 fn read(flag: &str, file: &Path, most: u64) -> Result<Vec<u8>, BadInput> {
     bounded::read(file, most).map_err(|error| {
         // Other errors (wrong kind of file, too long) already say what to do.
@@ -143,7 +143,7 @@ fn read(flag: &str, file: &Path, most: u64) -> Result<Vec<u8>, BadInput> {
     })
 }
 
-/// Content of the text file that an option names.
+/// Reads the text file that the option `flag` names.
 fn read_text(flag: &str, file: &Path, most: u64) -> Result<String, BadInput> {
     String::from_utf8(read(flag, file, most)?)
         .map_err(|_| BadInput(format!("{flag}: {} is not UTF-8 text; name a text file", file.display())))

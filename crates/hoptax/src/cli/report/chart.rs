@@ -67,7 +67,7 @@ impl ChartArgs {
         Ok(Exit::Success)
     }
 
-    /// The load point that was typed, or the first one that has this chart.
+    /// The load point that was typed. If none was typed, the first load point that has this chart.
     fn load<'m>(&self, chart: Chart, model: &'m Model) -> Result<&'m Load, BadInput> {
         let loads: Vec<&Load> = model.noise_floor.iter().map(|floor| &floor.load).collect();
         let Some(typed) = &self.load else {
@@ -97,7 +97,7 @@ impl ChartArgs {
     }
 }
 
-/// The format of the chart: `--format`, else the extension of the output file, else svg.
+/// The format of the chart: the value of `--format`, else the extension of the output file, else svg.
 fn chart_format(
     format: Option<&'static Format>,
     output: Option<&Path>,
@@ -142,7 +142,8 @@ fn no_data(chart: Chart, model: &Model, load: &Load) -> BadInput {
     ))
 }
 
-/// The charts of this run with their titles, then the others with the data that they need.
+/// Lists the charts that this run has, with their titles. The other charts follow, with the data that each of them
+/// needs.
 fn list(model: &Model) -> String {
     let has = |chart: &Chart| model.noise_floor.iter().any(|floor| charts::has(*chart, model, &floor.load));
     let (had, not): (Vec<Chart>, Vec<Chart>) = Chart::ALL.into_iter().partition(has);

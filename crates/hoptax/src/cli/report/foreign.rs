@@ -1,4 +1,4 @@
-//! Formats of other tools, which have one file per case: chooses the cases and their files.
+//! Reports in the formats of other tools, with one file per case. This module chooses the cases and their files.
 
 use crate::cli::exit::{BadInput, Exit};
 use crate::cli::output::{print, write_file};
@@ -19,7 +19,7 @@ pub(super) struct Document {
     pub(super) draw: DrawCase,
 }
 
-/// Writes the document of one case to a file or to standard output, or those of all cases to a directory.
+/// Writes the document of one case to a file or to standard output, or the documents of all cases to a directory.
 pub(super) fn each(
     run: &Run,
     document: &Document,
@@ -61,7 +61,7 @@ pub(super) fn measured(run: &Run) -> Result<Vec<Pooled>, BadInput> {
     Ok(cases)
 }
 
-/// The case that was typed, by name, or by gateway if the gateway has only one case.
+/// The case with the name `typed`. If a gateway has only one case, its label is accepted too.
 fn chosen<'c>(cases: &'c [Pooled], typed: &str) -> Result<&'c Pooled, BadInput> {
     if let Some(case) = cases.iter().find(|case| case.case.eq_ignore_ascii_case(typed.trim())) {
         return Ok(case);

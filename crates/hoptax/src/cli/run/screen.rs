@@ -1,6 +1,7 @@
 //! The screen of a run. A thread updates the times on the board and draws the board on the terminal of standard error.
 //!
-//! To disturb the measurement as little as possible, the thread avoids the CPUs of the generator's workers and draws only twice a second.
+//! To disturb the measurement as little as possible, the thread avoids the CPUs of the generator's workers, and draws
+//! only twice a second.
 
 use crate::cli::terminal::{self, enter, leave, screen};
 use crate::watch::Clock;
@@ -13,7 +14,7 @@ use std::time::Duration;
 
 mod draw;
 
-/// Time between two frames, and before the first one. A shorter run would only flicker.
+/// Time between two frames, and time before the first frame. The screen of a shorter run would only flicker.
 const FRAME: Duration = Duration::from_millis(500);
 
 /// The view. Dropping it closes it.
@@ -24,7 +25,7 @@ pub(super) struct View {
 }
 
 impl View {
-    /// Updates `board` with its `clock` and, if `on_terminal`, draws it.
+    /// Starts a thread that updates `board` with `clock`. If `on_terminal` is true, the thread also draws the board.
     ///
     /// # Errors
     /// If the thread cannot be started.
@@ -57,25 +58,26 @@ impl Drop for View {
     fn drop(&mut self) {
         self.stop = None;
         if let Some(thread) = self.thread.take() {
-            // A panic has already been printed.
+            // If the thread panicked, the panic has already been printed.
             let _ = thread.join();
         }
     }
 }
 
-/// Waits until the next frame is due. Returns false if the view was closed instead.
+/// Waits until the next frame is due. Returns false if the view is closed before that.
 fn next_frame(stopped: &Receiver<()>) -> bool {
     stopped.recv_timeout(FRAME) == Err(RecvTimeoutError::Timeout)
 }
 
-/// The terminal. It is entered with the first frame that is drawn while the process is in the foreground.
+/// Draws frames on the terminal. The alternate screen is entered with the first frame that is drawn while the process
+/// is in the foreground.
 #[derive(Default)]
 struct Drawing {
     terminal: Option<Terminal<screen::Ansi>>,
 }
 
 impl Drawing {
-    /// Draws a frame. Returns none if drawing failed; then no more frames are drawn.
+    /// Draws a frame. Returns `None` if drawing failed, and then no more frames are drawn.
     fn draw(mut self, board: &Board) -> Option<Self> {
         enter().ok()?;
         let terminal = match &mut self.terminal {

@@ -35,8 +35,8 @@ pub(super) struct Service {
 }
 
 impl Service {
-    /// Serves the runs in `root` and the run on `board`, and prints the address. The server's threads avoid the CPUs of the
-    /// generator's `workers`.
+    /// Starts a server for the runs in `root` and for the run on `board`, and prints its address. The server's threads
+    /// avoid the CPUs of the generator's `workers`.
     ///
     /// # Errors
     /// If it cannot listen on the address.

@@ -1,4 +1,4 @@
-//! Shows a run in progress: on a full screen, or as plain lines, and on the board that the server reads.
+//! Shows a run in progress, either on a full screen or as plain lines. Also updates the board that the server reads.
 
 use super::screen::View;
 use super::words;
@@ -38,7 +38,7 @@ pub(super) struct Watch {
     view: Option<View>,
     /// Failures to print when the screen is closed.
     pending: Vec<String>,
-    /// Findings that already have a line, by [`finding_key`].
+    /// Keys ([`finding_key`]) of the findings that have already been printed.
     printed: BTreeSet<(String, Option<String>)>,
 }
 
@@ -61,7 +61,7 @@ impl Watch {
         Ok(())
     }
 
-    /// The state of the run, which is updated until the end.
+    /// The board with the state of the run. It is updated until the run ends.
     pub(super) fn board(&self) -> Board {
         self.watcher.board()
     }
@@ -87,8 +87,8 @@ fn print_line(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// Key for printing a finding only once: a `void` finding once per case, any other finding once per run. The report lists all
-/// cases.
+/// Key for printing a finding only once: a `void` finding once per case, any other finding once per run. The report
+/// lists all cases.
 fn finding_key(finding: &Finding) -> (String, Option<String>) {
     let case = finding.case.clone().filter(|_| finding.severity == Severity::Void);
     (finding.code.clone(), case)

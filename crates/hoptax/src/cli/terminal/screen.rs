@@ -1,4 +1,5 @@
-//! The terminal of a live view: enters the alternate screen, draws, and restores the terminal when the process stops or ends.
+//! The terminal of a live view: enters the alternate screen, draws, and restores the terminal when the process stops or
+//! ends.
 
 use ratatui_core::backend::{Backend, ClearType, WindowSize};
 use ratatui_core::buffer::Cell;
@@ -12,7 +13,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Alternate screen, cursor hidden, no line wrap.
+/// Enters the alternate screen, hides the cursor, disables line wrap and clears the screen.
 const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J";
 const LEAVE: &[u8] = b"\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l";
 
@@ -22,22 +23,22 @@ static TERMINAL: Mutex<Held> = Mutex::new(Held { phase: Phase::Free, is_blank: f
 #[derive(Debug)]
 struct Held {
     phase: Phase,
-    /// The screen was entered since the last frame, so earlier frames are gone.
+    /// True if the screen was entered since the last frame. Earlier frames are then gone.
     is_blank: bool,
     /// Terminal settings to restore.
     before: Option<Termios>,
 }
 
-/// Who has the terminal.
+/// Whether the view uses the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Nobody; the view can enter it.
+    /// The view does not use the terminal, but may enter the alternate screen.
     Free,
-    /// The view.
+    /// The view uses the terminal.
     Entered,
-    /// Nobody; the process is being suspended.
+    /// The view does not use the terminal, because the process is being suspended.
     Suspended,
-    /// Nobody; the view has ended and does not enter it again.
+    /// The view has ended and does not enter the alternate screen again.
     Over,
 }
 
@@ -45,8 +46,8 @@ fn held() -> MutexGuard<'static, Held> {
     TERMINAL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Enters the alternate screen and switches echo off, if that is not done yet. Does nothing if the process is in the
-/// background, because then another job uses the terminal.
+/// Enters the alternate screen and switches echo off, unless this has already been done. Does nothing if the process is
+/// in the background, because then another job uses the terminal.
 pub(in crate::cli) fn enter() -> io::Result<()> {
     let mut held = held();
     if held.phase != Phase::Free || is_in_background() {
@@ -66,12 +67,12 @@ pub(in crate::cli) fn enter() -> io::Result<()> {
     write_all(ENTER)
 }
 
-/// Whether the screen was entered since the last call. Then the whole frame must be drawn.
+/// Whether the screen was entered since the last call. If so, the whole frame must be drawn.
 pub(in crate::cli) fn was_reentered() -> bool {
     std::mem::take(&mut held().is_blank)
 }
 
-/// Restores the terminal if the view has it. Nothing is drawn afterwards.
+/// Restores the terminal if the view uses it. Nothing is drawn afterwards.
 pub(in crate::cli) fn leave() {
     held().release(Phase::Over);
 }
@@ -81,7 +82,7 @@ pub(super) fn suspend() {
     held().release(Phase::Suspended);
 }
 
-/// Lets the next frame enter again, after the process was continued.
+/// Lets the next frame enter the alternate screen again. Called when the process continues after it was suspended.
 pub(super) fn resume() {
     let mut held = held();
     if held.phase == Phase::Suspended {
@@ -105,8 +106,8 @@ impl Held {
     }
 }
 
-/// Whether another job is in the foreground; changing the terminal would then stop this process. False if the terminal is
-/// not that of the session.
+/// Whether another job is in the foreground. Changing the terminal would then stop this process. False if the terminal
+/// does not belong to the session of this process.
 fn is_in_background() -> bool {
     tcgetpgrp(io::stderr()).is_ok_and(|foreground| foreground != getpgrp())
 }

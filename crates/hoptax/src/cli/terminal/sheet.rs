@@ -52,7 +52,7 @@ impl<'a> Sheet<'a> {
         }
     }
 
-    /// Writes the first of `texts` that fits the width, else the last.
+    /// Writes the first of `texts` that fits the width. If no text fits, writes the last one.
     pub(in crate::cli) fn fitting(&mut self, texts: &[String], style: Style) {
         let width = self.width();
         if let Some(text) = texts.iter().find(|text| text.chars().count() <= width).or(texts.last()) {

@@ -1,4 +1,5 @@
-//! The flow of a run when something is missing, wrong, killed or interrupted. All services and traffic are fakes.
+//! Tests of the flow of a run when something is missing, wrong, killed or interrupted. All services and traffic are
+//! fakes.
 
 use super::*;
 use crate::run::Contents;
@@ -390,7 +391,7 @@ fn gateway_counters_and_log_are_recorded_as_growth_during_a_trial() {
         log_bytes: Some(log_bytes),
         counters: std::collections::BTreeMap::from([("refused".to_owned(), refused)]),
     };
-    // Values before and after each of the two trials.
+    // Size of the log and value of the counter, before and after each of the two trials.
     scene.script("hop-l7").observed = vec![at(10, 1.0), at(110, 4.0), at(500, 4.0), at(501, 4.0)];
     let (_, run, _) = scene.play();
     let recorded = |contender: &str| -> Vec<_> {

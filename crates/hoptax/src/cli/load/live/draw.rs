@@ -75,7 +75,7 @@ fn compact(sheet: &mut Sheet<'_>, model: &Model, now: u64) {
     }
 }
 
-/// The spectrum of the response times so far in at most `rows` rows.
+/// Draws the spectrum of the response times so far, in at most `rows` rows.
 fn spectrum(sheet: &mut Sheet<'_>, rows: u16, model: &Model) {
     let histogram = model.overall();
     let bars = bars(histogram, usize::from(rows.min(sheet.rows_left())));
@@ -94,7 +94,7 @@ fn spectrum(sheet: &mut Sheet<'_>, rows: u16, model: &Model) {
     }
 }
 
-/// Phase, progress bar, time left.
+/// Draws the phase, a progress bar and the time left.
 fn progress(sheet: &mut Sheet<'_>, model: &Model, now: u64) {
     let progress = model.progress(now);
     let phase = match progress.phase {
@@ -147,7 +147,7 @@ fn throughput(sheet: &mut Sheet<'_>, model: &Model, now: u64) {
     sheet.fitting(&texts, BOLD);
 }
 
-/// Percentiles on the left, results of the requests on the right.
+/// Draws percentiles on the left and the results of the requests on the right.
 fn table(sheet: &mut Sheet<'_>, model: &Model) {
     const LEFT: usize = 34;
     let (now, overall) = (model.times_now(), model.times_overall());
@@ -168,7 +168,8 @@ fn table(sheet: &mut Sheet<'_>, model: &Model) {
     }
 }
 
-/// Results of the requests: one line for all, and at most `most` lines for the most frequent causes of failures.
+/// Results of the requests: one line for all requests, and at most `most` lines for the most frequent causes of
+/// failures.
 fn outcomes(model: &Model, most: usize) -> Vec<Line<'static>> {
     let totals = model.totals();
     let bad = totals.bad();

@@ -7,7 +7,7 @@ use hoptax_load::spec::{Rate, Shape};
 const S: u64 = 1_000_000_000;
 const START: u64 = 1_000 * S;
 
-/// The state after four seconds of a load of ten seconds, with a few failures.
+/// State of the view four seconds after the start of a load of ten seconds, with a few failures.
 fn model() -> Model {
     let mut model =
         Model::new("http://127.0.0.1:8080/orders?id={{seq}}", &spec(open(Rate::Fixed(1000.0)), 1, 10, None));

@@ -1,4 +1,5 @@
-//! State of the live view: takes phases and windows, and computes the numbers to show. It reads no clock and draws nothing.
+//! State of the live view. It takes phases and windows, and computes the numbers to show. It reads no clock and draws
+//! nothing.
 
 use hdrhistogram::Histogram;
 use hoptax_load::histogram::{WINDOW_DIGITS, empty};
@@ -21,7 +22,7 @@ pub(super) struct Model {
     phase: Option<(Phase, u64)>,
     /// Start of the measured time.
     start: Option<u64>,
-    /// Windows by number, added up over all workers.
+    /// Counts of each window, added up over all workers. The index is the number of the window.
     windows: Vec<Cell>,
     /// Response times of the last windows, newest last.
     recent: VecDeque<(usize, Histogram<u64>)>,
@@ -124,7 +125,8 @@ impl Model {
         for (cause, count) in window.causes {
             *totals.causes.entry(cause).or_default() += count;
         }
-        // If a histogram cannot be decoded, the view leaves it out; reading the record later reports the error.
+        // If a histogram cannot be decoded, the view leaves it out. The error is reported later, when the record is
+        // read.
         let Some(Ok(times)) = window.response_time.map(|encoded| encoded.decode()) else { return };
         let _ = self.overall.add(&times);
         if let Some((_, sum)) = self.recent.iter_mut().find(|(known, _)| *known == index) {
@@ -136,7 +138,7 @@ impl Model {
         self.recent.retain(|(known, _)| known + RECENT >= newest);
     }
 
-    /// Number of complete windows: every worker has reported them.
+    /// Number of windows that are complete because every worker has reported them.
     fn complete(&self) -> usize {
         let lagging = self.windows.iter().rev().take_while(|cell| cell.reported < self.workers).count();
         self.windows.len() - lagging
@@ -163,25 +165,25 @@ impl Model {
         Times::of(&sum)
     }
 
-    /// Requests per second over the last second.
+    /// Completed requests per second over the last second.
     pub(super) fn throughput_now(&self) -> f64 {
         let complete = self.complete();
         mean(&self.windows[complete.saturating_sub(RECENT)..complete])
     }
 
-    /// Requests per second since the measured time began.
+    /// Completed requests per second since the measured time began.
     pub(super) fn throughput(&self) -> f64 {
         mean(&self.windows[..self.complete()])
     }
 
-    /// Requests due per second at `now`; none in a closed loop.
+    /// Requests due per second at the time `now`; `None` in a closed loop.
     pub(super) fn rate(&self, now: u64) -> Option<f64> {
         let at = now.saturating_sub(self.start.unwrap_or(now));
         self.rate.as_ref().map(|rate| rate.at(at))
     }
 
-    /// Requests per second over time, in at most `columns` intervals of equal length. In an open loop, also the rate
-    /// that was due in each interval.
+    /// Completed requests per second over time, in at most `columns` intervals of equal length. In an open loop, also
+    /// the rate that was due in each interval.
     pub(super) fn history(&self, columns: usize) -> (Vec<f64>, Option<Vec<f64>>) {
         let cells = &self.windows[..self.complete()];
         if columns == 0 || cells.is_empty() {

@@ -6,7 +6,7 @@ use hoptax_load::spec::{Arrivals, EventLoopName, HttpVersion, SPEC_SCHEMA, Stage
 const S: u64 = 1_000_000_000;
 const START: u64 = 1_000 * S;
 
-/// A load of `connections` on `workers`.
+/// A load spec with 10 connections and this many workers.
 pub(in super::super::super) fn spec(
     shape: Shape,
     workers: u32,
@@ -45,7 +45,7 @@ pub(in super::super) fn phase(phase: Phase, at_ns: u64) -> Progress {
     Progress::Phase(PhaseLine { phase, at_ns })
 }
 
-/// A window with these response times (µs), and with a number of failed requests and their cause.
+/// A window with these response times (µs). `failed` is the cause and the number of its failed requests.
 pub(in super::super) fn window(index: u64, times: &[u64], failed: Option<(Cause, u64)>) -> Progress {
     let mut histogram = empty(WINDOW_DIGITS);
     times.iter().for_each(|time| histogram.record(time * 1000).expect("in range"));

@@ -12,7 +12,7 @@ use std::fmt;
 #[derive(Debug)]
 pub(super) struct Row {
     name: String,
-    /// Completed requests, or completed requests per second.
+    /// Number of completed requests of a target, or completed requests per second of a stage.
     completed: String,
     /// Failures, and responses that are not successes.
     failed: u64,
@@ -31,7 +31,8 @@ pub(super) fn targets(targets: &[TargetRecord]) -> Result<Vec<Row>, DecodeError>
     targets.iter().map(row).collect()
 }
 
-/// The rows of `stages`, each computed from the windows inside the stage. Stages that the load did not reach are left out.
+/// The rows of `stages`. Each is computed from the windows inside the stage. Stages that the load did not reach are
+/// left out.
 pub(super) fn stages(stages: &[Stage], record: &LoadRecord) -> Result<Vec<Row>, DecodeError> {
     let mut rows = Vec::new();
     let mut start = 0;

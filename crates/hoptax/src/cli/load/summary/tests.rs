@@ -16,7 +16,7 @@ fn histogram(digits: u8, values: impl IntoIterator<Item = u64>) -> Encoded {
     Encoded::new(&histogram)
 }
 
-/// A second in which 1,000 requests took 100 µs to 1.1 ms.
+/// The record of a load of one second. Its 1,000 response times are between 100 µs and 1.1 ms.
 fn record() -> LoadRecord {
     let times = || histogram(TRIAL_DIGITS, (0..1000).map(|at| 100_000 + at * 1000));
     LoadRecord {
@@ -131,7 +131,7 @@ fn tls_is_shown() {
             "1,234 handshakes, 1,000 resumed, certificates not checked",
         ],
     );
-    // Six columns of times also fit.
+    // A table with six columns of times also fits.
     spec.shape = Shape::Open { rate: Rate::Fixed(1000.0), arrivals: Arrivals::Constant };
     says(&summary(&spec, &record), &["   response    service   send lag first byte    connect        TLS"]);
     record.tls.as_mut().expect("set").versions.insert("TLSv1.2".into(), 7);
@@ -248,7 +248,7 @@ fn stages_are_computed_from_the_windows_inside_them() {
     record.windows = (0..7).map(window).collect();
     let text = summary(&open(Rate::Stages(stages)), &record);
     let row = |name: &str| text.lines().find(|line| line.starts_with(name)).map(str::to_owned);
-    // Windows 0 and 1 are in the first stage, 3 to 6 in the second, none in the third.
+    // Windows 0 and 1 are in the first stage, and windows 3 to 6 in the second. No window is in the third stage.
     let first = row("100/s for 250ms").expect("a row");
     assert!(first.contains(" 5.0/s") && first.contains("2.0"), "{first}");
     let second = row("ramp from 100/s to 900/s over 500ms").expect("a row");

@@ -38,7 +38,7 @@ enum Row {
 impl Summary<'_> {
     pub(super) fn times(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let columns = &self.columns.0;
-        // Six columns are too narrow for the long names.
+        // With six columns, each column is too narrow for the long names.
         let (width, short) = if columns.len() > 5 { (11, true) } else { (14, false) };
         write!(f, "\n{:9}", "")?;
         for (name, _) in columns {

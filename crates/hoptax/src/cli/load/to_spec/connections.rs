@@ -1,4 +1,4 @@
-//! Options for connections: the addresses to connect to.
+//! Connection options: the addresses to connect to.
 
 use super::super::args::ConnectionArgs;
 use super::super::url::{Url, split_authority};
@@ -6,10 +6,10 @@ use crate::cli::exit::BadInput;
 use hoptax_load::Address;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 
-/// The addresses to connect to.
+/// The addresses to connect to, with host names resolved.
 ///
 /// # Errors
-/// If a name does not resolve, or an address and a source are not both IPv4 or both IPv6.
+/// If a name does not resolve, or if an address and a source address are not both IPv4 or both IPv6.
 pub(super) fn addresses(args: &ConnectionArgs, url: &Url) -> Result<Vec<Address>, BadInput> {
     if let Some(path) = &args.unix {
         return unix(path).map(|address| vec![address]);
@@ -75,7 +75,7 @@ fn connect_to(typed: &str) -> Result<Address, BadInput> {
     if typed.contains("://") {
         return Err(wrong("use HOST:PORT, without a scheme".to_owned()));
     }
-    // The form of curl: HOST1:PORT1:HOST2:PORT2.
+    // The user typed the syntax of curl: HOST1:PORT1:HOST2:PORT2.
     if let Some((_, to)) = typed.match_indices(':').nth(1).map(|(at, _)| typed.split_at(at + 1))
         && !typed.starts_with('[')
     {
@@ -88,7 +88,7 @@ fn connect_to(typed: &str) -> Result<Address, BadInput> {
     }
 }
 
-/// The first address of the host, so that all connections go to the same one.
+/// Returns only the first address of the host, so that all connections go to the same address.
 fn resolve(host: &str, port: u16) -> Result<SocketAddr, BadInput> {
     let mut found = (host, port).to_socket_addrs().map_err(|error| {
         BadInput(format!(

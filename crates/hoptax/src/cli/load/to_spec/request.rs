@@ -1,4 +1,4 @@
-//! Options for requests: builds the target with its method, path, headers, body and checks.
+//! Request options: builds the target with its method, path, headers, body and checks.
 
 use super::super::args::RequestArgs;
 use super::super::url::Url;
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::path::Path;
 
-/// Returns the target, and the content of files that its templates read lines from.
+/// Returns the target, and the content of the files from which its templates read lines.
 ///
 /// # Errors
 /// [`BadInput`] if an option is wrong; another error if standard input cannot be read.
@@ -44,7 +44,7 @@ pub(super) fn target(
     Ok((target, files))
 }
 
-/// Checks the templates, and reads the files that they take lines from.
+/// Checks the templates, and reads the files from which they take lines.
 fn templates(target: &TargetSpec, body: Option<&str>) -> Result<BTreeMap<String, String>, BadInput> {
     let mut texts = vec![("the URL".to_owned(), target.path.as_str(), Place::Path)];
     texts.extend(
@@ -59,7 +59,8 @@ fn templates(target: &TargetSpec, body: Option<&str>) -> Result<BTreeMap<String,
     Ok(files)
 }
 
-/// Checks the template in `what` (a name for errors), and adds the files that it takes lines from to `files`.
+/// Checks the template in `what` (a name for errors). Reads the files that the template takes lines from, and adds
+/// their content to `files`.
 pub(super) fn template(
     what: &str,
     text: &str,

@@ -9,7 +9,7 @@ struct Typed {
     args: Args,
 }
 
-/// The spec of a command line; `~` is a space inside an argument.
+/// Parses a command line into a load spec. `~` in `line` becomes a space inside an argument.
 fn typed(line: &str) -> anyhow::Result<LoadSpec> {
     let words = line.split_whitespace().map(|word| word.replace('~', " "));
     spec(&Typed::try_parse_from(words)?.args)
@@ -34,7 +34,7 @@ fn refused(cases: &[(&str, &str)]) {
     }
 }
 
-/// A directory with PEM files. Their content is not valid; the load engine would parse it later.
+/// A directory with PEM files. Their content is not valid, but only the load engine would parse it.
 fn pem_files() -> (tempfile::TempDir, impl Fn(&str) -> PathBuf) {
     let directory = tempfile::tempdir().expect("a directory");
     let certificate = "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n";

@@ -1,4 +1,4 @@
-//! Options for TLS.
+//! TLS options.
 
 use super::super::args::{ConnectionArgs, TlsArgs};
 use super::super::url::Url;

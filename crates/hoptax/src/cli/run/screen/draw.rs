@@ -13,7 +13,7 @@ use ratatui_core::text::{Line, Span};
 /// Smaller screens have no room for tables and use the compact form.
 const LEAST_WIDTH: u16 = 60;
 const LEAST_HEIGHT: u16 = 16;
-/// From this height on, parts are separated by empty lines.
+/// Minimum height at which empty lines separate the parts.
 const SPACED: u16 = 22;
 /// Width of a figure in a table.
 const COLUMN: usize = 11;
@@ -54,11 +54,11 @@ fn full(sheet: &mut Sheet<'_>, state: &State) {
         sheet.line(titles(width));
     }
     let left = usize::from(sheet.rows_left().saturating_sub(gap));
-    // Findings get the rows that the table does not need, but at least a third.
+    // Failures and findings get the rows that the table does not need, but at least a third of the remaining rows.
     let for_notes = notes.len().min((left / 3).max(left.saturating_sub(rows.len())));
     rows_around_current(rows, left - for_notes).into_iter().for_each(|line| sheet.line(line));
     sheet.skip(gap);
-    // Lines that are wider than the screen are wrapped if there are rows for that, else cut.
+    // If there are enough rows, lines that are wider than the screen are wrapped. Otherwise they are cut.
     let whole: Vec<_> = notes.iter().flat_map(|note| wrapped(note, width)).collect();
     let room = usize::from(sheet.rows_left());
     let cut = |line: Line<'static>| Line::styled(clip(&line.to_string(), width), line.style);
@@ -108,7 +108,7 @@ fn compact_cases(sheet: &mut Sheet<'_>, state: &State) {
     rows_around_current(cases.map(row).collect(), room).into_iter().for_each(|line| sheet.line(line));
 }
 
-/// Progress bar of the whole run, and the time left.
+/// Draws the progress bar of the whole run, and the time left.
 fn progress(sheet: &mut Sheet<'_>, state: &State) {
     let whole = state.elapsed_s + state.left_s;
     let share = match state.stage {
@@ -233,7 +233,7 @@ fn is_current(state: &State, case: &Case) -> bool {
     state.stage != Stage::Ended && state.trial.as_ref().is_some_and(of)
 }
 
-/// Selects at most `room` rows: all rows if they fit, else those from the heading of the current load point on. The
+/// Selects at most `room` rows. If not all rows fit, the selection starts at the heading of the current load point. The
 /// current case is always included.
 fn rows_around_current(rows: Vec<Row>, room: usize) -> Vec<Line<'static>> {
     let current = rows.iter().position(|row| row.is_current).unwrap_or(0);
@@ -243,7 +243,7 @@ fn rows_around_current(rows: Vec<Row>, room: usize) -> Vec<Line<'static>> {
     rows.into_iter().skip(first).take(room).map(|row| row.line).collect()
 }
 
-/// Failures, then findings: one line per code, in the order of severity.
+/// Lines about failures, followed by one line for each code of a finding, in the order of severity.
 fn notes(state: &State) -> Vec<Line<'static>> {
     let failures = state
         .failures
@@ -267,7 +267,7 @@ fn notes(state: &State) -> Vec<Line<'static>> {
     lines
 }
 
-/// A finding, with the number of cases that have the same one.
+/// A finding as text. If several cases have a finding with this code, the text includes their number.
 fn with_count(state: &State, finding: &Finding) -> String {
     let is_alike = |other: &&Finding| (&other.code, other.severity) == (&finding.code, finding.severity);
     match state.findings.iter().filter(is_alike).count() {
@@ -304,9 +304,9 @@ fn wrapped(line: &Line<'static>, width: usize) -> Vec<Line<'static>> {
     lines.into_iter().map(|text| Line::styled(text, line.style)).collect()
 }
 
-/// Two texts at the two ends of a line, cut if they do not fit.
+/// A line with one text at its left end and another at its right end. Texts that do not fit are cut.
 fn apart(width: usize, (left, style): (String, Style), (right, other): (String, Style)) -> Line<'static> {
-    // If there is no room for both, each gets half of the width.
+    // If there is no room for both texts, each gets half of the width.
     let right = clip(&right, width.saturating_sub(2 + left.chars().count()).max(width.saturating_sub(2) / 2));
     let room = width.saturating_sub(right.chars().count() + 2);
     let left = format!("{:room$}  ", clip(&left, room));
