@@ -8,9 +8,10 @@ use hoptax_stats::share;
 use std::cmp::Reverse;
 
 const CODE: &str = "errors";
-/// Share of failed requests above which the slow end of the distribution consists of failures instead of responses.
+/// Limit for the share of failed requests. Above this share, the slow end of the distribution consists of failures
+/// instead of responses.
 const DOUBTFUL: f64 = 0.001;
-/// Share above which the case is void.
+/// Limit for the share of failed requests. Above this share, the case is void.
 const MOST: f64 = 0.5;
 
 pub(super) fn rule() -> Rule {

@@ -69,7 +69,8 @@ fn of_case(case: &Case) -> Option<Finding> {
     })
 }
 
-/// A disagreement in words: `added_p50 is 40 µs in all windows and not distinguishable (12 µs) in quiet ones`.
+/// Describes a disagreement, for example: `added_p50 is 40 µs in all windows and not distinguishable (12 µs) in quiet
+/// ones`.
 fn in_words(one: &Disagreement<'_>) -> String {
     let value = |difference: &Difference| match one.metric {
         Metric::ThroughputRatio => format!("{:.1} %", difference.estimate.estimate * 100.0),

@@ -4,13 +4,12 @@ use super::*;
 
 type Check = fn(&Subject<'_>) -> Vec<Finding>;
 
-/// A finding that every run is checked for.
 #[derive(Debug, Clone, Copy)]
 struct Registered {
     rule: fn() -> Rule,
     check: Check,
-    /// Position among the findings of the same severity in a report. The reference page uses the order of the table
-    /// instead.
+    /// Position among the findings of the same severity in a report. The reference page ignores it and uses the order
+    /// of the table.
     place: u32,
 }
 
