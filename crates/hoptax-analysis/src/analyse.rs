@@ -19,8 +19,8 @@ use hoptax_record::{DIRECT, TrialRecord};
 /// The analysis of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Analysis {
-    /// The case of every contender at every load point. A search has no cases. Sorted by load point, then by contender:
-    /// direct first, then in the plan's order.
+    /// The case of every contender at every load point. A search has no cases. Sorted by load point, then by contender.
+    /// Direct comes first, and the others follow in the plan's order.
     pub cases: Vec<Case>,
     /// The noise floor of each load point.
     pub noise_floor: Vec<NoiseFloor>,

@@ -53,7 +53,7 @@ pub struct ChangeResult {
     pub drift: f64,
 }
 
-/// The baseline: budgets on relative changes compare a run with this run.
+/// The baseline run. Budgets on relative changes compare another run with it.
 #[derive(Debug, Clone, Copy)]
 pub struct Baseline<'a> {
     /// The run's name in messages.

@@ -14,8 +14,8 @@ use hoptax_record::EventRecord;
 use hoptax_stats::{Estimate, Rounds, Statistic, Units, merge, of_mean, of_merged};
 use std::collections::BTreeMap;
 
-/// Windows up to this long after the end of an event still belong to it. In this time, old workers exit, connection
-/// pools fill, and routes settle.
+/// Time after the end of an event during which windows still belong to the event, ns. In this time, old workers exit,
+/// connection pools fill, and routes settle.
 const AFTER_NS: u64 = SECOND;
 
 /// Limit for the share of unsuccessful answers outside of all events. Up to this share, the events count as the cause
@@ -189,7 +189,8 @@ impl Trial<'_> {
             .map(|(window, _)| failures(window))
             .sum();
         let seen: u64 = windows.iter().map(failures).sum();
-        // Requests that failed after the last window were sent before the end of that window.
+        // Requests that failed after the last window were sent before its end. They count as if they had failed in the
+        // last window.
         let after = if owners.last().is_some_and(Option::is_none) { all.saturating_sub(seen) } else { 0 };
         beside + after
     }

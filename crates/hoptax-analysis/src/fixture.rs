@@ -552,7 +552,8 @@ fn record(load: Vec<LoadPoint>) -> RunRecord {
     }
 }
 
-/// A typical run: three load points, gateways whose figures scatter, one gateway that did not start, and one finding.
+/// A typical run. It has three load points, gateways with figures that scatter, one gateway that did not start, and one
+/// finding.
 pub fn sample() -> Run {
     use hoptax_record::Setting;
     let mut run = Run::with_load(vec![closed_point(1, 5), closed_point(32, 5), open_point(1000.0, 8, 5)]);

@@ -144,7 +144,8 @@ mod tests {
             |value: f64, expected: f64| assert!((value - expected).abs() < 0.1, "{value} for {expected}");
         let there = path.added_request_us_p50.expect("three rounds");
         near(there.estimate.estimate, 45.0);
-        // Direct and the gateway both drift by 1 µs per round. Each draw keeps the pairs, so the drift cancels.
+        // Direct and the gateway both drift by 1 µs per round. Each draw takes both from the same rounds, so the drift
+        // cancels.
         let (low, high) = there.estimate.interval().expect("three rounds");
         assert!(high - low < 10.0, "{there:?}");
         assert!(there.distinguishable);

@@ -133,9 +133,9 @@ pub(crate) struct Disagreement<'a> {
     pub quiet: &'a Difference,
 }
 
-/// The metrics for which all windows and quiet windows disagree. Either the tax is distinguishable in only one of the
-/// two, or the two taxes lie on different sides of "no tax". Both figures need an interval. Throughput is left out in
-/// an open loop, because the rate decides it there.
+/// The metrics for which all windows and quiet windows disagree. Either only one of the two taxes is distinguishable
+/// from noise, or the two taxes lie on different sides of "no tax". Both taxes need an interval. Throughput is left out
+/// in an open loop, because the rate decides the throughput there.
 pub(crate) fn disagreements(case: &Case) -> Vec<Disagreement<'_>> {
     let Some((tax, quiet)) = case.tax.as_ref().zip(case.quiet.as_ref().and_then(|quiet| quiet.tax.as_ref()))
     else {

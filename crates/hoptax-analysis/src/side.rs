@@ -139,7 +139,7 @@ pub(super) fn counterpart(point: &LoadPoint, of: &RunRecord) -> Option<usize> {
     exact.or_else(|| of.load.iter().position(same))
 }
 
-/// How much direct changed from the first run to the second, as a share. The change is that of the figure from which
+/// How much direct changed from the first run to the second, as a share. It is the change of the figure from which
 /// `metric` is computed. A gateway does not affect direct, so the change comes from the machine. Zero if the change is
 /// unknown, and for metrics that do not depend on the machine's speed.
 pub(super) fn drift(metric: Metric, first: (&Side<'_>, usize), second: (&Side<'_>, usize)) -> f64 {

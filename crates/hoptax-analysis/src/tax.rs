@@ -173,7 +173,7 @@ mod tests {
         let mut run = Run::closed(1);
         for round in 0..3 {
             run.direct(round, 100, 100);
-            // 1,000 requests cost 18 ms of CPU time and cause twice as many upstream requests.
+            // 1,000 requests cost 18 ms of CPU time and cause 2,000 upstream requests.
             run.push(via("nginx", round).all_at_us(150).gateway_cpu_us(18_000).ledger_requests(2000));
         }
         let tax = tax(&run, "nginx");

@@ -1,6 +1,6 @@
 //! The incomplete beta function, and Student's t with any number of degrees of freedom.
 
-/// Maximum number of terms of the continued fraction. For all arguments used here, the fraction converges earlier.
+/// Maximum number of terms of the continued fraction. The fraction converges earlier for all arguments used here.
 const MOST_TERMS: u32 = 500;
 const TINY: f64 = 1e-300;
 /// Number of bisection steps. After 200 steps only rounding errors remain.

@@ -7,7 +7,7 @@ use hoptax_load::random::Random;
 /// random. There are `C(2n − 1, n)` draws of `n` rounds: 1,716 for seven.
 const EXACT_UP_TO: usize = 7;
 
-/// Number of random draws if there are more than [`EXACT_UP_TO`] rounds. A standard error from `B` draws has itself a
+/// Number of random draws if there are more than [`EXACT_UP_TO`] rounds. A standard error from `B` draws itself has a
 /// relative error of `1 / √(2B)`, here 1.6 % (Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapter
 /// 6).
 const DRAWS: usize = 2000;
@@ -16,7 +16,7 @@ const DRAWS: usize = 2000;
 /// give the same report, and all figures from the same rounds use the same draws.
 const SEED: u64 = 0x0064_7261_7773;
 
-/// Draws with replacement. Each draw picks as many rounds as there are.
+/// Draws with replacement. From `n` rounds, each draw picks `n` rounds.
 #[derive(Debug, Clone)]
 pub struct Draws {
     rounds: usize,

@@ -8,10 +8,10 @@
 //! luck + (1 − luck − lapse) · logistic((ln capacity − ln r) / spread)
 //! ```
 //!
-//! `spread` is how much the capacity varies from trial to trial. `lapse` is the share of trials that fail at any rate
-//! because of an outside disturbance, for example a burst of steal. Both are unknown, so the fit sums over all their
-//! values. One trial that failed by bad luck therefore moves the estimate little, and a second failure at the same rate
-//! moves it a lot.
+//! `spread` is how much the capacity varies from trial to trial. `lapse` is the share of trials that fail because of an
+//! outside disturbance, for example a burst of steal, regardless of the rate. Both are unknown, so the fit sums over
+//! all their values. One trial that failed by bad luck therefore moves the estimate little, and a second failure at the
+//! same rate moves it a lot.
 
 /// Possible spreads of the capacity, relative to the rate, with their prior weights. On most machines the spread is a
 /// few per cent. It is rarely a third.

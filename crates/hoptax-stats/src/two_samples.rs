@@ -73,9 +73,9 @@ pub fn paired(pairs: &[(f64, f64)]) -> Option<Contrast> {
     Some(Contrast::new(mean(&differences)?, error, pairs.len()))
 }
 
-/// Contrast of two independent samples. Their scatter may differ, so it uses Welch's t with Satterthwaite's degrees of
-/// freedom (B. L. Welch, "The generalization of 'Student's' problem when several different population variances are
-/// involved", Biometrika 34, 1947). Absent if a sample is empty.
+/// Contrast of two independent samples. The scatter of the two samples may differ. Uses Welch's t with Satterthwaite's
+/// degrees of freedom (B. L. Welch, "The generalization of 'Student's' problem when several different population
+/// variances are involved", Biometrika 34, 1947). Absent if a sample is empty.
 pub fn independent(first: &[f64], second: &[f64]) -> Option<Contrast> {
     let estimate = mean(second)? - mean(first)?;
     let error = variance_of_mean(first).zip(variance_of_mean(second)).map(|(a, b)| {
@@ -191,8 +191,8 @@ pub fn holm(p_values: &[f64]) -> Vec<f64> {
     adjusted
 }
 
-/// The variance of a figure, computed from the interval of the figure, and the number of rounds (or batches) in it.
-/// `None` if the figure has no interval.
+/// The variance of a figure, computed from the interval of the figure, and the number of rounds (or batches) from which
+/// the figure is computed. `None` if the figure has no interval.
 fn variance_of(figure: &Estimate) -> Option<(f64, usize)> {
     let count = (figure.trials as usize).min(MOST_UNITS);
     let degrees = count.checked_sub(1).filter(|degrees| *degrees > 0)? as f64;

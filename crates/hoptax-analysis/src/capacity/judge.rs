@@ -54,7 +54,7 @@ impl<'a> SearchTrial<'a> {
 
     /// A figure of the response times, ns. Requests without a response time (not sent, connection reset, invalid
     /// answer) count as slower than any limit. Otherwise a percentile would describe only the requests that succeeded.
-    /// Absent if the figure falls on a request without a response time.
+    /// Absent if the request that decides the figure has no response time.
     pub fn figure(&self, of: Figure) -> Option<f64> {
         let recorded = self.response_time.len();
         let due = self.load.counts.scheduled.max(recorded);
@@ -117,8 +117,8 @@ mod tests {
 
     #[test]
     fn unsent_requests_are_longer_than_any_bound() {
-        // 1,000 requests were answered in 100 µs and 8 were never sent. The p99 falls on an answered request. The p99.9
-        // falls on a request that was never sent.
+        // 1,000 requests were answered in 100 µs and 8 were never sent. The request at the p99 was answered. The
+        // request at the p99.9 was never sent.
         let trial = || via("nginx", 0).all_at_us(100).scheduled(1008);
         assert!(broken(trial(), "p99 < 1ms").is_empty());
         assert_eq!(broken(trial(), "p99.9 < 1s"), ["p99.9"]);

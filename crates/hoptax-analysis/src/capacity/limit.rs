@@ -18,7 +18,7 @@ const EXAMINED: usize = 3;
 const ALL: f64 = 0.9;
 
 /// Limit for the service time ÷ the service time in trials in which the objective held. Up to this ratio, the service
-/// time counts as unchanged. If requests wait in a queue, it becomes several times longer.
+/// time counts as unchanged. If requests wait in a queue, the service time becomes several times longer.
 const SAME: f64 = 1.5;
 
 /// Checks in the contender's own trials whether the limit was the range of the search, the generator, or the number of

@@ -5,8 +5,8 @@ use crate::Trial;
 use hoptax_stats::share;
 
 const CODE: &str = "amplification";
-/// Smallest difference to report, as a share of the requests. At 100 requests/s or more, one health check per second is
-/// a smaller share than this.
+/// Smallest difference to report, as a share of the requests. If there are 100 requests/s or more, one health check per
+/// second does not exceed this share.
 const DIFFERENT: f64 = 0.01;
 /// Limit for the share of the answers that did not come from the upstream. Above this share, the case is void.
 const MOST: f64 = 0.5;

@@ -13,10 +13,10 @@ use std::collections::{BTreeMap, BTreeSet};
 const CODE: &str = "different-work";
 /// Smallest difference to report, as a share of the answers or of their bytes. The finding `errors` has the same limit.
 const DIFFERENT: f64 = 0.001;
-/// Limit for the same difference. Above this share, the case is void.
+/// Limit for the difference. Above this share, the case is void.
 const OTHER_WORK: f64 = 0.1;
-/// A difference above this number of standard errors does not count as chance. The probability that chance causes a
-/// larger difference is one in two million.
+/// A difference of more than this number of standard errors is not due to chance. Chance alone exceeds this number with
+/// a probability of one in two million.
 const ERRORS: f64 = 5.0;
 /// Number of trials needed on each side to estimate how much body lengths differ by chance.
 const SCATTER: usize = 3;
@@ -85,9 +85,9 @@ fn of_case(subject: &Subject<'_>, via: Measured<'_>, direct: Measured<'_>) -> Op
     })
 }
 
-/// Share of the answers whose status differs from direct's (the total variation distance). `None` if chance explains
-/// the difference for every status. Each status is compared as two proportions, with the standard error of their pooled
-/// share.
+/// Share of the answers whose status differs from the statuses of direct (the total variation distance). `None` if
+/// chance explains the difference for every status. For each status, the gateway's share is compared with direct's
+/// share. The comparison uses the standard error of the pooled share.
 fn statuses(via: Measured<'_>, direct: Measured<'_>) -> Option<f64> {
     let (via, direct) = (via.0.counts.as_ref()?, direct.0.counts.as_ref()?);
     let (n, m) = (via.completed as f64, direct.completed as f64);

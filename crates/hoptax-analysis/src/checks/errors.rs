@@ -67,7 +67,8 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// Number of failed requests for each cause, most frequent first. Older runs recorded only the kind of failure.
+/// Number of failed requests for each cause, most frequent first. Records of older runs contain only the kind of
+/// failure.
 fn causes_by_count(counts: &Counts) -> Vec<String> {
     let mut causes: Vec<(&str, u64)> =
         counts.causes.iter().map(|(cause, count)| (causes::words(*cause), *count)).collect();

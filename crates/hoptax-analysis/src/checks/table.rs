@@ -65,7 +65,7 @@ fn with_round_thresholds(mut rule: Rule) -> Rule {
     rule
 }
 
-/// Checks a run for every finding, and returns the most severe findings first.
+/// Checks a run for every finding. Returns the findings, the most severe first.
 pub fn examine(subject: &Subject<'_>) -> Vec<Finding> {
     let mut all = ALL;
     all.sort_by_key(|one| one.place);

@@ -38,7 +38,7 @@ const ROUNDS: usize = 3;
 /// Number of blocks per trial. In a trial of 10 s, each block lasts half a second. A trial with fewer windows has fewer
 /// blocks.
 const BLOCKS: usize = 20;
-/// Number of windows that a trial needs to be checked.
+/// Smallest number of windows. A trial with fewer windows is not checked.
 const WINDOWS: usize = 10;
 
 /// Smallest number of consecutive empty windows that counts as a standstill: half a second.
@@ -333,7 +333,7 @@ mod tests {
         );
         let short = |_, window: u64| if (20..24).contains(&window) { 0.0 } else { 100.0 };
         assert_eq!(raised(&closed(4, short), CODE), []);
-        // In one run all answers arrive at once every second. In the other, requests are rare.
+        // In the first run, all answers of a second arrive in one window. In the second run, requests are rare.
         let at_once = closed(4, |_, window| if window % 10 == 0 { 100.0 } else { 0.0 });
         let now_and_then = closed(4, |_, window| (window % 7 / 6) as f64);
         assert_eq!((raised(&at_once, CODE), raised(&now_and_then, CODE)), (vec![], vec![]));

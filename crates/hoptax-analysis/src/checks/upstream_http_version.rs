@@ -8,8 +8,8 @@ use serde_json::json;
 use std::collections::BTreeMap;
 
 const CODE: &str = "upstream-http-version";
-/// Limit for the share of the upstream requests. A version counts only above this share, because health checks may use
-/// another version.
+/// A version counts only if more than this share of the upstream requests use it. Health checks may use another
+/// version.
 const COUNTS: f64 = 0.01;
 
 pub(super) fn rule() -> Rule {
@@ -60,7 +60,7 @@ fn main(case: &Case) -> Option<String> {
     versions.iter().max_by_key(|(_, count)| **count).map(|(version, _)| version.clone())
 }
 
-/// The most frequent version. If several versions are equally frequent, the newest of these.
+/// The most frequent version. If several versions are equally frequent, takes the newest.
 fn commonest(versions: impl Iterator<Item = String>) -> Option<String> {
     let mut counts: BTreeMap<String, u32> = BTreeMap::new();
     for version in versions {

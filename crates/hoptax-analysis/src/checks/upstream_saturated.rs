@@ -16,7 +16,8 @@ const AS_SLOW: f64 = 0.97;
 const EASY: f64 = 0.85;
 /// Two load points are compared if one has at least this many times the connections of the other.
 const MORE: f64 = 2.0;
-/// If direct's throughput grows by less than this factor when the connections grow by [`MORE`], direct is at its limit.
+/// Limit for the growth of direct's throughput, as a factor. If [`MORE`] times the connections give less growth, direct
+/// is at its limit.
 const GROWTH: f64 = 1.1;
 
 pub(super) fn rule() -> Rule {

@@ -27,9 +27,9 @@ const SPAN: usize = 5;
 struct Workers<'a> {
     gateway: &'a str,
     declared: Option<u32>,
-    /// Number of CPUs used at once, in the gateway's case with the largest number.
+    /// Number of CPUs used at once, in the case in which the gateway used the most CPUs.
     used: Option<f64>,
-    /// The same number for closed loops only, where a gateway uses as much CPU time as it can.
+    /// Number of CPUs used at once in closed loops, where a gateway uses as much CPU time as it can.
     used_closed: Option<f64>,
     cpus: u32,
 }
@@ -81,8 +81,8 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     unequal.into_iter().chain(each.flatten()).collect()
 }
 
-/// True for gateways whose workers the plan sets. Built-in hops always have one thread, and the plan does not configure
-/// external gateways.
+/// True if the plan sets the number of the gateway's workers. Built-in hops always have one thread, and the plan does
+/// not configure external gateways.
 fn is_compared(contender: &Contender) -> bool {
     !contender.kind.is_empty() && !contender.kind.starts_with("hop-") && contender.kind != "external"
 }

@@ -125,9 +125,9 @@ fn of_rounds(pair: &Pair<'_, '_>, metric: Metric) -> Option<Contrasts> {
     Some(Contrasts { size: mean(&first).unwrap_or(0.0).abs(), difference, change })
 }
 
-/// The smallest difference to report. It is the larger of the two noise floors, or the least change if that is larger
-/// still. For two runs, direct's relative change × the first figure is added. A gateway does not affect direct, so this
-/// change comes from the machine.
+/// The smallest difference to report. It is the largest of three values: the noise floors of both cases, and the least
+/// change. For two runs, direct's relative change × the first figure is added. A gateway does not affect direct, so
+/// this change comes from the machine.
 fn floor(pair: &Pair<'_, '_>, metric: Metric, size: f64) -> f64 {
     let ((one, label_a, load_a), (two, label_b, load_b)) = (pair.a, pair.b);
     let noise = one.side.floor(metric, label_a, load_a).max(two.side.floor(metric, label_b, load_b));

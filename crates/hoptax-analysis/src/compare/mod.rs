@@ -109,7 +109,7 @@ pub struct Comparison {
     pub paired: bool,
     /// The overall verdict. It is computed from all headline rows.
     pub verdict: Verdict,
-    /// Obstacles that the user chose to ignore. Empty unless the comparison was forced.
+    /// Obstacles that the user chose to ignore. Empty if the comparison was not forced.
     pub forced: Vec<Obstacle>,
     /// Other possible reasons for a difference, and weaknesses of the comparison.
     pub warnings: Vec<String>,
@@ -117,7 +117,7 @@ pub struct Comparison {
     pub void: Vec<String>,
     /// The comparison of every case and metric.
     pub rows: Vec<Row>,
-    /// Number of rows that would show a difference by chance if nothing differed: one in twenty of the rows with an
+    /// Number of rows that are expected to show a difference by chance alone: one in twenty of the rows with an
     /// interval.
     pub expected_by_chance: f64,
 }

@@ -2,8 +2,8 @@
 //! have trials of both. If two features are used together, it also computes whether they cost more or less than the sum
 //! of their prices.
 //!
-//! Direct is used only for the noise floor. If a feature needs more in the request (a key, TLS), the cost of that is
-//! part of the price.
+//! Direct is used only for the noise floor. If a feature needs an addition to the request (a key, TLS), the price
+//! includes the cost of the addition.
 
 mod family;
 mod figures;
@@ -30,7 +30,7 @@ pub struct Prices {
     pub added_p99: Option<Difference>,
     /// Price in the gateway's CPU time per completed request, µs.
     pub cpu_us_per_request: Option<Difference>,
-    /// Throughput with the feature ÷ throughput without it. At 1 the feature costs nothing.
+    /// Throughput with the feature ÷ throughput without it. A ratio of 1 means that the feature costs nothing.
     pub throughput_ratio: Option<Difference>,
     /// Price in memory (resident set), bytes.
     pub memory_rss_bytes: Option<Difference>,

@@ -31,9 +31,9 @@ pub(super) const RULE: Rule = Rule {
     before: 1,
     // Requests that waited during a burst are served after it.
     after: 1,
-    // After a burst of length B at utilisation ρ, working off the backlog takes B · ρ / (1 − ρ). Up to a utilisation of
-    // one half, this is at most B. The rule must not use the utilisation itself, because it differs between direct and
-    // gateways.
+    // After a burst of length B at utilisation ρ, the CPU processes the backlog in a time of B · ρ / (1 − ρ). Up to a
+    // utilisation of one half, this time is at most B. The rule must not use the utilisation itself, because it differs
+    // between direct and gateways.
     in_proportion: true,
 };
 
@@ -104,8 +104,8 @@ fn leave_out(rule: &Rule, taken: &[u64], left_out: &mut [bool]) {
             continue;
         }
         let burst = &taken[at..at + length];
-        // If a burst is longer than its window, it began in an earlier window. The kernel could not count it earlier,
-        // because the CPU was away.
+        // If a burst is longer than its window, it began in an earlier window. The kernel could not count time while
+        // the CPU was away.
         let earlier = windows_of(burst[0]).saturating_sub(1);
         let behind = if rule.in_proportion { windows_of(burst.iter().sum()) } else { 0 };
         let begin = at.saturating_sub(earlier + rule.before);

@@ -12,8 +12,8 @@ const RATIO: f64 = 0.7;
 /// Median of direct's response times, µs.
 const MIDDLE_US: f64 = 100.0;
 
-/// One round: the request times of both direct trials and of the gateway's trial, ns, and the throughput of direct and
-/// of the gateway.
+/// One round: the request times of both direct trials and of the gateway's trial, ns, and the throughput of the gateway
+/// and of direct.
 pub(super) struct Round {
     pub(super) direct: Vec<u64>,
     pub(super) via: Vec<u64>,

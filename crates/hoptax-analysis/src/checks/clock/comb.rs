@@ -1,10 +1,10 @@
 //! Detects response times that come in steps. Their distribution looks like a comb: narrow teeth at equal distances.
 //!
-//! Each time is mapped to a point on a circle whose circumference is the step. Times that come in steps gather at one
-//! point of the circle, and other times spread over it. The *mean resultant length*, which is the length of the mean of
-//! all points, measures this. It is 1 if all points are the same, and 0 if they are evenly spread (K. V. Mardia, P. E.
-//! Jupp, *Directional Statistics*, 2000). A distribution that is narrower than a step also gathers at one point, so
-//! several teeth are required.
+//! Each time is mapped to a point on a circle. The circumference of the circle is the step. Times that come in steps
+//! gather at one point of the circle, and other times spread over it. The *mean resultant length*, which is the length
+//! of the mean of all points, measures this. It is 1 if all points are the same, and 0 if they are evenly spread (K. V.
+//! Mardia, P. E. Jupp, *Directional Statistics*, 2000). A distribution that is narrower than a step also gathers at one
+//! point, so several teeth are required.
 
 use hdrhistogram::Histogram;
 use hoptax_load::clock::MILLISECOND;
@@ -34,7 +34,7 @@ pub(super) struct Comb {
     pub(super) coherence: f64,
 }
 
-/// Finds the step in `times` (ns). `None` if the times do not come in steps.
+/// Finds the step between the teeth of `times` (ns). `None` if the times do not come in steps.
 pub(super) fn find(times: &Histogram<u64>) -> Option<Comb> {
     STEPS.iter().find_map(|step| in_steps_of(*step, times))
 }
