@@ -19,19 +19,19 @@ use hoptax_record::{DIRECT, TrialRecord};
 /// The analysis of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Analysis {
-    /// Every contender at every load point except searches. Sorted by load point, then in the plan's order of
-    /// contenders, with direct first.
+    /// The case of every contender at every load point. A search has no cases. Sorted by load point, then by contender.
+    /// Direct comes first, and the others follow in the plan's order.
     pub cases: Vec<Case>,
     /// The noise floor of each load point.
     pub noise_floor: Vec<NoiseFloor>,
     /// Results of searches, sorted by load point, then contender, then objective.
     pub capacity: Vec<Capacity>,
-    /// Prices of features, sorted by load point, then in the plan's order. Empty unless a gateway was measured both
-    /// with and without features.
+    /// Prices of features, sorted by load point, then in the plan's order. Empty if no gateway was measured both with
+    /// and without features.
     pub prices: Vec<Price>,
     /// Findings, the most severe first.
     pub findings: Vec<Finding>,
-    /// The result of each budget of the plan, for each case that it limits.
+    /// Results of the plan's budgets, one for each budget and each case that the budget limits.
     pub budget: Vec<BudgetResult>,
 }
 
@@ -51,8 +51,8 @@ pub fn analyse(run: &RunRecord, records: &[TrialRecord]) -> Analysis {
         let direct = good_trials(records, DIRECT, load.index);
         let floor = NoiseFloor::new(load.clone(), &direct);
         let first = examined.len();
-        // A search has no cases, because its trials run at many rates. It gets an empty noise floor, so that indices of
-        // load points stay valid.
+        // A search has no cases, because its trials run at many rates. It still gets an empty noise floor, so that
+        // `noise_floor` has the same indices as the load points.
         let contenders = if load.search.is_some() { &[][..] } else { &run.contenders };
         for contender in contenders {
             let trials = good_trials(records, &contender.label, load.index);

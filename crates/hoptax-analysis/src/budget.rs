@@ -1,7 +1,7 @@
-//! Budgets: compares measured figures with limits.
+//! Checks measured figures against the limits of budgets.
 //!
 //! A budget is breached only if the *whole* interval is beyond the limit. If there is no interval (one trial only), the
-//! value itself is compared.
+//! value itself is compared with the limit.
 
 use super::case::Case;
 use super::merged;
@@ -27,15 +27,15 @@ pub struct BudgetResult {
     pub min: Option<f64>,
     /// The measured figure.
     pub measured: Option<Estimate>,
-    /// The change and its limits. Absent if the budget is in the metric's own unit.
+    /// The relative change and its limits. Absent if the budget limits the metric itself, in the metric's own unit.
     pub change: Option<ChangeResult>,
     /// Kept, breached or not measured.
     pub outcome: Outcome,
-    /// Why the metric was not measured. Absent if it was.
+    /// Why the metric was not measured. Absent if the metric was measured.
     pub reason: Option<String>,
 }
 
-/// A change and its limits, all as shares of the reference: 0.1 means an increase by one tenth.
+/// A relative change and its limits. All of them are shares of the reference: 0.1 means an increase by one tenth.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChangeResult {
     /// Name of the reference that the change is relative to.
@@ -48,12 +48,12 @@ pub struct ChangeResult {
     pub reference: Option<Estimate>,
     /// The change. It has no interval if the reference's interval contains zero.
     pub measured: Option<Estimate>,
-    /// How much direct changed from the baseline run to this one. Both limits are widened by this much, because it is a
-    /// change of the machine and not of the gateway. Zero if the reference is in the same run.
+    /// How much direct changed from the baseline run to this run. Both limits are widened by this much, because such a
+    /// change comes from the machine and not from the gateway. Zero if the reference is in the same run.
     pub drift: f64,
 }
 
-/// The run that changes are relative to.
+/// The baseline run. Budgets on relative changes compare another run with it.
 #[derive(Debug, Clone, Copy)]
 pub struct Baseline<'a> {
     /// The run's name in messages.
@@ -64,7 +64,7 @@ pub struct Baseline<'a> {
     pub cases: &'a [Case],
 }
 
-/// Checks every budget against every case that it limits.
+/// Checks each budget in every case that the budget limits.
 pub fn judge(
     budgets: &[Budget],
     cases: &[Case],
@@ -189,7 +189,8 @@ impl Judge<'_> {
 
 impl ChangeResult {
     fn breached(&self, value: &Estimate) -> bool {
-        // There are several trials but no interval. The reference may then be zero, and a share of zero means nothing.
+        // With several trials, a missing interval means that the reference may be zero. A share of zero has no meaning,
+        // so the budget is not breached.
         if value.trials > 1 && value.interval().is_none() {
             return false;
         }
@@ -197,7 +198,7 @@ impl ChangeResult {
     }
 }
 
-/// The values of two contenders, in the rounds that have values for both.
+/// The pairs (first value, second value) of two contenders, one pair for each round that has both values.
 pub(super) fn pairs(
     first: (&Side<'_>, &str, usize),
     second: (&Side<'_>, &str, usize),
@@ -248,8 +249,8 @@ mod tests {
             run.direct(round as u32, 100, 100);
             run.push(via("nginx", round as u32).all_at_us(via_us));
         }
-        // 50 µs are added. Of 27 draws, 7 have the median 140 and 7 have 160: s*² = 100 · 14/27, and t(2)·√1.5·s* =
-        // 37.9.
+        // The gateway adds 50 µs. Of the 27 draws, 7 have a median of 140 µs and 7 have a median of 160 µs. So s*² =
+        // 100 · 14/27, and t(2)·√1.5·s* = 37.9.
         assert_eq!(outcome(&mut run, Metric::AddedP50, Some(10.0), None), Outcome::Breached);
         assert_eq!(outcome(&mut run, Metric::AddedP50, Some(15.0), None), Outcome::Kept);
         assert_eq!(outcome(&mut run, Metric::AddedP50, None, Some(90.0)), Outcome::Breached);
@@ -339,7 +340,7 @@ mod tests {
         let worse = Run::steady(5, 100, &[("nginx", 180)]);
         let result = against_baseline(&base, &worse, Metric::P50);
         assert_eq!((result.outcome, &*result.change.expect("relative").against), (Outcome::Breached, "base"));
-        // Everything takes 20 % longer, including direct, so the machine is slower and not the gateway.
+        // Everything takes 20 % longer, including direct. So the machine became slower, not the gateway.
         let slower = Run::steady(5, 120, &[("nginx", 180)]);
         let result = against_baseline(&base, &slower, Metric::P50);
         assert_eq!(result.outcome, Outcome::Kept, "{result:?}");

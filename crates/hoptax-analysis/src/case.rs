@@ -63,13 +63,13 @@ pub struct Case {
     pub failed_trials: Vec<FailedTrial>,
     /// Throughput.
     pub throughput: Option<Throughput>,
-    /// Distribution of completed − scheduled.
+    /// Distribution of the response times: completed − scheduled.
     pub response_time: Option<Latency>,
-    /// Distribution of completed − sent.
+    /// Distribution of the service times: completed − sent.
     pub service_time: Option<Latency>,
-    /// Distribution of sent − scheduled.
+    /// Distribution of the send lags: sent − scheduled.
     pub send_lag: Option<Latency>,
-    /// Distribution of first byte of the answer − sent.
+    /// Distribution of the times to the first byte: first byte of the answer − sent.
     pub first_byte: Option<Latency>,
     /// Time to establish each connection, including the warm-up.
     pub connect: Option<Latency>,
@@ -89,9 +89,9 @@ pub struct Case {
     pub memory: Option<Memory>,
     /// The upstream's ledger, if it keeps one.
     pub ledger: Option<Ledger>,
-    /// The tax; absent for direct.
+    /// The tax. Absent for direct.
     pub tax: Option<Tax>,
-    /// Figures of quiet windows only; absent if steal was not recorded.
+    /// Figures from quiet windows only. Absent if steal was not recorded.
     pub quiet: Option<QuietFigures>,
     /// The path split. Absent if the upstream sent no usable timestamps.
     pub path: Option<Path>,
@@ -101,7 +101,8 @@ pub struct Case {
     pub findings: Vec<&'static str>,
     /// Each trial over time, for charts.
     pub series: Vec<Series>,
-    /// Distribution of the response times, for charts, as points (1 ÷ share of slower samples, response time in µs).
+    /// The distribution of the response times, for charts. Each point is (1 ÷ share of slower samples, response time in
+    /// µs).
     pub curve: Vec<(f64, f64)>,
 }
 
@@ -262,8 +263,8 @@ mod tests {
     fn percentiles_come_from_merged_histograms() {
         let mut run = Run::closed(1);
         run.direct(0, 100, 100);
-        // 1,000 samples at 100 µs and 1,000 samples at 300 µs. The merged p90 is 300 µs, and the mean of the two p90s
-        // would be 200 µs.
+        // 1,000 samples at 100 µs and 1,000 samples at 300 µs. The p90 of the merged samples is 300 µs. The mean of the
+        // two p90s would be 200 µs.
         run.push(via("nginx", 0).all_at_us(100)).push(via("nginx", 1).all_at_us(300));
         let analysis = run.analyse();
         let response = analysis.case("nginx", 0).expect("measured").response_time.clone().expect("measured");

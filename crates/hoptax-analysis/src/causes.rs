@@ -2,7 +2,7 @@
 
 use hoptax_load::record::Cause;
 
-/// A cause, as the predicate of a sentence about requests: `3 were refused a connection`.
+/// Describes a cause. The text follows a number of requests, as in `3 were refused a connection`.
 pub fn words(cause: Cause) -> &'static str {
     match cause {
         Cause::ConnectRefused => "were refused a connection",

@@ -2,8 +2,8 @@
 
 use hoptax_stats::Estimate;
 
-/// Changes below this share of the first figure are never reported as differences. The place of a process in memory
-/// alone can change figures by as much (T. Mytkowicz and others, "Producing wrong data without doing anything obviously
+/// Changes below this share of the first figure are never reported as differences. The memory layout of a process alone
+/// can change figures by this much (T. Mytkowicz and others, "Producing wrong data without doing anything obviously
 /// wrong!", ASPLOS 2009).
 pub const LEAST_CHANGE: f64 = 0.01;
 

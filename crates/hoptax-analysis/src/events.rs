@@ -1,8 +1,8 @@
-//! Compares what clients saw around the plan's events with the rest of the same trials.
+//! Compares the figures around the plan's events with the figures of the rest of the same trials.
 //!
 //! Each window belongs to the latest event that has begun, until [`AFTER_NS`] after the end of that event. Windows that
-//! belong to no event form the quiet stretch of the trial. All trials of a case are taken together, and intervals are
-//! over rounds.
+//! belong to no event form the quiet stretch of the trial. Figures are computed from all trials of a case together, and
+//! intervals are over rounds.
 
 use super::counts::failures as failures_of;
 use super::trial::Trial;
@@ -14,12 +14,12 @@ use hoptax_record::EventRecord;
 use hoptax_stats::{Estimate, Rounds, Statistic, Units, merge, of_mean, of_merged};
 use std::collections::BTreeMap;
 
-/// Windows up to this long after the end of an event still belong to it. In this time, old workers exit, connection
-/// pools fill, and routes settle.
+/// Time after the end of an event during which windows still belong to the event, ns. In this time, old workers exit,
+/// connection pools fill, and routes settle.
 const AFTER_NS: u64 = SECOND;
 
-/// Largest share of unsuccessful answers outside of all events for which the other unsuccessful answers count as
-/// effects of the events.
+/// Limit for the share of unsuccessful answers outside of all events. Up to this share, the events count as the cause
+/// of unsuccessful answers.
 const FEW: f64 = 0.001;
 
 /// The figures of one event of a case.
@@ -43,7 +43,7 @@ pub struct EventFigures {
     pub quiet: Stretch,
 }
 
-/// What clients saw in a set of windows.
+/// Figures of a set of windows, as clients saw them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Stretch {
     /// Total time over all trials, s.
@@ -60,7 +60,7 @@ pub struct Stretch {
     pub connections_opened: u64,
     /// 99th percentile of the response times, µs, with two significant digits.
     pub p99_us: Option<Estimate>,
-    /// Longest response time, µs; it has no interval.
+    /// Longest response time, µs. It has no interval.
     pub slowest_us: Option<Estimate>,
 }
 
@@ -129,15 +129,15 @@ fn failures(window: &Window) -> u64 {
     window.timeouts + window.errors
 }
 
-/// For each window of a trial, the index of the event that it belongs to. Windows up to `after_ns` after the end of an
-/// event belong to it.
+/// For each window of a trial, the index of the event that it belongs to. A window belongs to an event until `after_ns`
+/// after the end of the event.
 fn owners(trial: &Trial<'_>, after_ns: u64) -> Vec<Option<usize>> {
     let mut owners = vec![None; trial.load.windows.len()];
     for (index, event) in trial.record.events.iter().enumerate() {
         let Some(at) = event.at_ns else { continue };
         let answered = event.new_route.map_or(at, |new| at + new.after_ns);
         let end = event.done_ns.unwrap_or(at).max(answered).saturating_add(after_ns);
-        // From the beginning of a later event on, windows belong to that event.
+        // Windows after the start of a later event belong to the later event.
         let first = (at / WINDOW_NS) as usize;
         for (number, owner) in owners.iter_mut().enumerate().skip(first) {
             let earlier = if number as u64 * WINDOW_NS < end { Some(index) } else { None };
@@ -173,8 +173,8 @@ impl Trial<'_> {
         failures_of(&self.load.counts).saturating_sub(self.failures_beside_events(timeout_ns))
     }
 
-    /// Number of failed requests outside of all events. A request that an event delays fails only after `timeout_ns`,
-    /// so windows belong to an event for that much longer.
+    /// Number of failed requests outside of all events. A request that an event delays fails only after `timeout_ns`.
+    /// Windows therefore belong to an event for `timeout_ns` longer than usual.
     pub(super) fn failures_beside_events(&self, timeout_ns: u64) -> u64 {
         let all = failures_of(&self.load.counts);
         if !self.has_events() {
@@ -189,7 +189,8 @@ impl Trial<'_> {
             .map(|(window, _)| failures(window))
             .sum();
         let seen: u64 = windows.iter().map(failures).sum();
-        // Requests that failed after the last window were sent before the end of that window.
+        // Requests that failed after the last window were sent before its end. They count as if they had failed in the
+        // last window.
         let after = if owners.last().is_some_and(Option::is_none) { all.saturating_sub(seen) } else { 0 };
         beside + after
     }
@@ -213,8 +214,8 @@ mod tests {
         }
     }
 
-    /// Five seconds of 1 ms responses, with a restart at 2 s. It changes eight windows: in the first two, responses
-    /// take 80 ms, and the first has thirty failures. The other six are empty.
+    /// Five seconds of 1 ms responses, with a restart at 2 s. The restart changes eight windows. In the first two,
+    /// responses take 80 ms. The first window also has thirty failures. The other six windows are empty.
     fn run() -> Run {
         let mut run = Run::with_load(vec![closed_point(4, 5)]);
         for round in 0..3 {

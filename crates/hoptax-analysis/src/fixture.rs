@@ -93,7 +93,7 @@ impl Run {
         run
     }
 
-    /// A run whose rounds are all alike. Direct has one response time in µs, and each gateway has its own.
+    /// A run in which all rounds are alike. Each gateway is given as (label, response time in µs).
     pub fn steady(rounds: u32, direct_us: u64, gateways: &[(&str, u64)]) -> Self {
         let mut run = Self::closed(32);
         for (label, _) in gateways {
@@ -288,7 +288,7 @@ impl MadeTrial {
         self
     }
 
-    /// Sets the number of requests that were due. Those that were not completed count as unsent.
+    /// Sets the number of requests that were due. Requests that were not completed count as unsent.
     pub fn scheduled(mut self, scheduled: u64) -> Self {
         let load = self.load();
         load.counts.scheduled = scheduled;
@@ -396,7 +396,7 @@ impl MadeTrial {
         self
     }
 
-    /// Makes the trial one without answers: 50 requests were sent, and all connections were reset.
+    /// Removes all answers from the trial: 50 requests were sent, and all connections were reset.
     pub fn nothing_completed(mut self) -> Self {
         let load = self.load();
         load.counts = Counts { scheduled: 50, sent: 50, resets: 50, ..Counts::default() };
@@ -408,7 +408,7 @@ impl MadeTrial {
     }
 }
 
-/// The identity of the clock of a boot, with an offset.
+/// Identity of a clock, from the ID of a boot and an offset.
 pub fn clock_id(boot_id: &str, offset_ns: i64) -> ClockId {
     ClockId { boot_id: boot_id.into(), offset_ns }
 }
@@ -552,7 +552,8 @@ fn record(load: Vec<LoadPoint>) -> RunRecord {
     }
 }
 
-/// A typical run: three load points, gateways whose figures scatter, one gateway that did not start, and one finding.
+/// A typical run. It has three load points, gateways with figures that scatter, one gateway that did not start, and one
+/// finding.
 pub fn sample() -> Run {
     use hoptax_record::Setting;
     let mut run = Run::with_load(vec![closed_point(1, 5), closed_point(32, 5), open_point(1000.0, 8, 5)]);

@@ -183,8 +183,8 @@ mod tests {
         assert_eq!(Run::closed(1).analyse().headlines("nginx"), []);
     }
 
-    /// Labels of the leaders and of the beaten, between and unranked gateways. Each gateway is given with its response
-    /// time in each round, µs. Direct takes 100 µs.
+    /// Labels of the leaders, the beaten gateways, the gateways in between, and the unranked gateways. Each gateway is
+    /// given with its response time in each round, µs. Direct takes 100 µs.
     fn ranking(gateways: &[(&str, &[u64])]) -> Option<[Vec<String>; 4]> {
         let mut run = Run::closed(1);
         for round in 0..4 {

@@ -27,7 +27,7 @@ pub struct Load {
     pub duration_s: f64,
     /// Number of requests after which a trial ends early. Absent if there is no limit.
     pub requests: Option<u64>,
-    /// Number of requests per connection, or 1 without keep-alive. Absent if there is no limit.
+    /// Maximum number of requests per connection. It is 1 without keep-alive. Absent if there is no limit.
     pub requests_per_connection: Option<u32>,
     /// HTTP version.
     pub http: HttpVersion,
@@ -36,7 +36,8 @@ pub struct Load {
 }
 
 impl Load {
-    /// Every load point of a run. A label contains only the settings that are needed to distinguish it from the others.
+    /// Every load point of a run. The label of a load point contains only the settings that are needed to distinguish
+    /// it from the other load points.
     pub fn all(points: &[LoadPoint]) -> Vec<Self> {
         let mut loads: Vec<Self> =
             points.iter().enumerate().map(|(index, point)| Self::new(index, point)).collect();

@@ -5,7 +5,7 @@ use super::trial::Trial;
 use hoptax_plan::Metric;
 use hoptax_stats::{Statistic, share};
 
-/// The percentile of response time that a metric is computed from. Absent for metrics that are not percentiles.
+/// The percentile of the response times that this metric uses. Absent if the metric does not use a percentile.
 pub(super) fn percentile(metric: Metric) -> Option<Statistic> {
     let quantile = metric.quantile()?;
     Statistic::ALL.into_iter().find(|statistic| statistic.quantile() == Some(quantile))

@@ -7,8 +7,9 @@ use super::trial::Trial;
 use hoptax_plan::Metric;
 use hoptax_stats::root_mean_square;
 
-/// The noise floor of a load point: for each metric of the tax, the difference between direct's last and first trial of
-/// a round, as the root mean square over rounds. A value is absent if no round has both trials.
+/// The noise floor of a load point. For each metric of the tax, it contains the root mean square, over all rounds, of
+/// the difference between the first and the last direct trial of a round. A value is absent if no round has both
+/// trials.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NoiseFloor {
     /// The load point.

@@ -31,7 +31,8 @@ impl<'t, 'a> Pairs<'t, 'a> {
         Self { via, direct, units }
     }
 
-    /// Keeps the trials for which `has` returns true. Rounds that then lack the gateway or direct are removed.
+    /// Keeps only the trials for which `has` returns true. Then removes the rounds in which the gateway or direct has
+    /// no trial left.
     fn where_both(&self, has: impl Fn(&Trial<'_>) -> bool) -> Self {
         let of = |trials: &[&'t Trial<'a>]| trials.iter().copied().filter(|trial| has(trial)).collect();
         Self::of(of(&self.via), of(&self.direct))
@@ -53,8 +54,8 @@ impl<'t, 'a> Pairs<'t, 'a> {
     }
 
     /// Throughput via the gateway ÷ direct throughput. Each throughput is the requests of all rounds ÷ the time of all
-    /// rounds. The mean of the ratio of each round would be too large, because direct scatters, and would give slow
-    /// rounds the same weight as fast ones.
+    /// rounds. A mean of the rounds' ratios would be too large, because direct scatters. It would also give slow rounds
+    /// the same weight as fast rounds.
     fn throughput_ratio(&self) -> Option<Estimate> {
         let rate = |trials: &[&Trial<'_>]| {
             let of = |trial: &&Trial<'_>| (trial.round(), trial.completed as f64, trial.seconds());

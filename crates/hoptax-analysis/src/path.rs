@@ -9,15 +9,15 @@ use hdrhistogram::Histogram;
 use hoptax_load::stamp::ClockId;
 use hoptax_stats::{Estimate, Statistic, root_mean_square, share};
 
-/// Largest share of timestamps that may contradict the generator's clock before the clocks count as different. With a
-/// single clock there is no contradiction, because nothing arrives before it is sent. The allowance is for CPUs whose
-/// counters differ slightly.
+/// Largest share of timestamps that may contradict the generator's clock. Above this share, the upstream's clock counts
+/// as a different clock. With a single clock there is no contradiction, because nothing arrives before it is sent. The
+/// allowance is for CPUs whose counters differ slightly.
 pub(super) const IMPOSSIBLE: f64 = 0.001;
-/// Largest share of responses that may lack timestamps. Above it, the path split would describe other requests than the
-/// response times do.
+/// Largest share of responses that may lack timestamps. Above this share, the path split and the response times would
+/// describe different requests.
 pub(super) const MISSING: f64 = 0.01;
 
-/// Time on the request path and on the response path, µs. The time that the upstream itself takes is in neither.
+/// Time on the request path and on the response path, µs. Neither includes the time that the upstream itself takes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Path {
     /// Median time from sending a request to receiving it at the upstream.
@@ -49,7 +49,8 @@ pub(super) enum Refusal {
     },
 }
 
-/// Why a case has no path split. `None` if it has one, if the plan does not enable it, or if no request was answered.
+/// Why a case has no path split. `None` if the case has a path split, if the plan does not enable it, or if no request
+/// was answered.
 pub(super) fn refusal(trials: &[Trial<'_>]) -> Option<Refusal> {
     let (mut used, mut missing, mut impossible) = (0, 0, 0);
     for trial in trials {
@@ -105,7 +106,7 @@ fn own(trials: &[Trial<'_>], times_of: PathTimes) -> Option<Estimate> {
     Latency::of(&times.collect::<Vec<_>>()).p50
 }
 
-/// Computes an added time like those of the tax, with its own noise floor.
+/// Computes an added time in the same way as the tax. The noise floor is that of the path's own times.
 fn added(pairs: &Pairs<'_, '_>, direct: &[Trial<'_>], times_of: PathTimes) -> Option<Difference> {
     let estimate = Added::new(pairs, times_of).at(Statistic::P50)?;
     let median = |trial| Statistic::P50.of(times_of(trial)?);
@@ -143,7 +144,8 @@ mod tests {
             |value: f64, expected: f64| assert!((value - expected).abs() < 0.1, "{value} for {expected}");
         let there = path.added_request_us_p50.expect("three rounds");
         near(there.estimate.estimate, 45.0);
-        // Direct and the gateway both drift by 1 µs per round. Each draw keeps the pairs, so the drift cancels.
+        // Direct and the gateway both drift by 1 µs per round. Each draw takes both from the same rounds, so the drift
+        // cancels.
         let (low, high) = there.estimate.interval().expect("three rounds");
         assert!(high - low < 10.0, "{there:?}");
         assert!(there.distinguishable);
@@ -169,8 +171,8 @@ mod tests {
             run.push(via("nginx", round).paths_us(50, 40 + u64::from(round)));
         }
         let path = path(&run, "nginx").expect("stamped");
-        // On the request path 30 µs are added, but the two direct trials differ by 40 µs. On the response path the
-        // direct trials do not differ.
+        // On the request path the gateway adds 30 µs, but the two direct trials differ by 40 µs. On the response path
+        // the direct trials do not differ.
         assert!(!path.added_request_us_p50.expect("three rounds").distinguishable);
         assert!(path.added_response_us_p50.expect("three rounds").distinguishable);
     }

@@ -30,7 +30,7 @@ pub struct Pooled {
     pub counts: Counts,
     /// Number of connections opened, including warm-up.
     pub opened: u64,
-    /// Completed − scheduled, ns.
+    /// Response times (completed − scheduled), ns.
     pub response_time: Histogram<u64>,
     /// Time to establish each connection, ns.
     pub connect: Histogram<u64>,

@@ -22,7 +22,7 @@ struct QuietTrials<'a> {
 }
 
 impl<'a> QuietTrials<'a> {
-    /// `None` if steal was recorded in none of the trials.
+    /// `None` if no trial recorded steal.
     fn new(trials: &[Trial<'a>]) -> Option<Self> {
         let known: Vec<(&Trial<'a>, Quiet)> =
             trials.iter().filter_map(|trial| Some((trial, Quiet::of(trial.record)?))).collect();
@@ -38,7 +38,7 @@ impl<'a> QuietTrials<'a> {
         })
     }
 
-    /// Reads the histograms of the windows. This takes long, so it is done only if some windows are left out.
+    /// Reads the histograms of the windows. This takes a long time, so it is done only if some windows are left out.
     fn read(&mut self, trials: &[Trial<'a>]) {
         let enough = |trial: &Trial<'a>| {
             let quiet = Quiet::of(trial.record).filter(Quiet::is_enough)?;
@@ -73,7 +73,7 @@ pub(crate) fn fill_in(load: &Load, cases: &mut [(Case, Vec<Trial<'_>>)]) {
     }
 }
 
-/// The quiet figures if no window was left out: the figures of all windows.
+/// The quiet figures of a case at a load point where no window was left out. They are the figures of all windows.
 fn undisturbed(case: &Case, quiet: &QuietTrials<'_>) -> QuietFigures {
     QuietFigures {
         throughput: case.throughput.clone(),
@@ -133,9 +133,9 @@ pub(crate) struct Disagreement<'a> {
     pub quiet: &'a Difference,
 }
 
-/// The metrics whose tax is distinguishable in all windows but not in quiet windows, or the reverse. Also the metrics
-/// whose tax lies on different sides of "no tax". Both figures need an interval. Throughput is left out in an open
-/// loop, because the rate decides it.
+/// The metrics for which all windows and quiet windows disagree. Either only one of the two taxes is distinguishable
+/// from noise, or the two taxes lie on different sides of "no tax". Both taxes need an interval. Throughput is left out
+/// in an open loop, because the rate decides the throughput there.
 pub(crate) fn disagreements(case: &Case) -> Vec<Disagreement<'_>> {
     let Some((tax, quiet)) = case.tax.as_ref().zip(case.quiet.as_ref().and_then(|quiet| quiet.tax.as_ref()))
     else {

@@ -8,24 +8,24 @@ use hoptax_load::record::{WINDOW_NS, Window};
 use hoptax_record::DirectTrial;
 use hoptax_stats::{Statistic, merge};
 
-/// Largest number of points per trial. A chart cannot show more, so neighbouring windows are combined.
+/// Maximum number of points per trial. A chart cannot show more, so neighbouring windows are combined.
 const MOST_POINTS: usize = 120;
-/// Number of points of a distribution for each factor of ten in rarity.
+/// Number of points of a [`curve`] per factor of ten in rarity.
 const PER_DECADE: i32 = 10;
 
-/// A trial over time, with a point every `step_s`. The first point starts with the measured time.
+/// A trial over time, with a point every `step_s`. The first point begins at the start of the measured time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
     /// Round, from 0.
     pub round: u32,
-    /// The first or the last direct trial of the round. Absent for gateways.
+    /// Whether this is the first or the last direct trial of the round. Absent for gateways.
     pub direct: Option<DirectTrial>,
     /// Time between two points, s.
     pub step_s: f64,
     /// Throughput at each point, requests/s.
     pub throughput: Vec<f64>,
-    /// Median response time of the requests that completed or timed out during each point, µs. Absent if there were
-    /// none.
+    /// Median response time of the requests that completed or timed out during each point, µs. A value is absent if
+    /// there were no such requests.
     pub p50_us: Vec<Option<f64>>,
     /// 99th percentile of the same response times, µs.
     pub p99_us: Vec<Option<f64>>,
@@ -65,7 +65,8 @@ fn response_times(windows: &[Window]) -> Histogram<u64> {
 }
 
 /// A distribution as a curve of points (rarity, response time in µs). Rarity 2 is the median, and rarity 100 the 99th
-/// percentile. The curve ends with the largest sample, whose rarity is the number of samples. Empty without samples.
+/// percentile. The curve ends with the largest sample. The rarity of this sample is the number of samples. Empty
+/// without samples.
 pub(super) fn curve(trials: &[Trial<'_>]) -> Vec<(f64, f64)> {
     let all = merge(trials.iter().map(|trial| &trial.response_time));
     let samples = all.len() as f64;

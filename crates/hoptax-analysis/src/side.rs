@@ -48,8 +48,8 @@ impl<'a> Side<'a> {
         contender.and_then(|at| Some(self.trials.get(load)?.get(at)?.as_slice())).unwrap_or_default()
     }
 
-    /// The value of a metric in each round that has one. Direct's two trials of a round count as one value, their mean.
-    /// Taxes are relative to this mean.
+    /// The value of a metric in each round that has a value. For direct, the value of a round is the mean of both
+    /// direct trials. Taxes are relative to this mean.
     pub fn by_round(&self, metric: Metric, label: &str, load: usize) -> BTreeMap<u32, f64> {
         if label == DIRECT && metric.is_tax() {
             return BTreeMap::new();
@@ -82,7 +82,8 @@ impl<'a> Side<'a> {
         self.by_round(metric, label, load).into_values().collect()
     }
 
-    /// The noise floor of a metric, in the metric's own unit. Zero if direct does not have this metric.
+    /// The noise floor of a metric, in the metric's own unit. Zero if the noise floor was not measured, for example
+    /// because direct does not have this metric.
     pub fn floor(&self, metric: Metric, label: &str, load: usize) -> f64 {
         let Some(floors) = self.floors.get(load) else { return 0.0 };
         let of = |tax| floors.get(tax).unwrap_or(0.0);
@@ -106,7 +107,7 @@ impl<'a> Side<'a> {
     }
 }
 
-/// The figure of a metric for a case with its interval, as in the report.
+/// The figure of `metric` for `case`, with its interval, as in the report.
 pub fn measured(metric: Metric, case: &Case, side: &Side<'_>) -> Option<Estimate> {
     if metric.is_tax() {
         return Some(case.tax.as_ref()?.get(metric)?.estimate);
@@ -126,7 +127,8 @@ pub fn measured(metric: Metric, case: &Case, side: &Side<'_>) -> Option<Estimate
     }
 }
 
-/// The index of the load point in `of` that sends the same traffic as `point`. Its position and duration may differ.
+/// The index of the load point in `of` that sends the same traffic as `point`. The two load points may differ in
+/// position and duration.
 pub(super) fn counterpart(point: &LoadPoint, of: &RunRecord) -> Option<usize> {
     let same = |other: &LoadPoint| {
         LoadPoint { duration: point.duration, ..other.clone() } == *point
@@ -137,9 +139,9 @@ pub(super) fn counterpart(point: &LoadPoint, of: &RunRecord) -> Option<usize> {
     exact.or_else(|| of.load.iter().position(same))
 }
 
-/// How much direct changed from one run to the other, as a share, in the figure that `metric` is computed from. A
-/// gateway does not affect direct, so this is a change of the machine. Zero if the change is unknown, and for metrics
-/// that do not depend on the machine's speed.
+/// How much direct changed from the first run to the second, as a share. It is the change of the figure from which
+/// `metric` is computed. A gateway does not affect direct, so the change comes from the machine. Zero if the change is
+/// unknown, and for metrics that do not depend on the machine's speed.
 pub(super) fn drift(metric: Metric, first: (&Side<'_>, usize), second: (&Side<'_>, usize)) -> f64 {
     let of = |(side, load): (&Side<'_>, usize)| match (percentile(metric), metric) {
         (Some(statistic), _) => merged::of_all(side.trials(DIRECT, load), statistic),

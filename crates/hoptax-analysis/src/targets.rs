@@ -15,7 +15,7 @@ pub struct TargetFigures {
     pub name: String,
     /// The target's share of the requests in the plan, 0 to 1.
     pub share: f64,
-    /// Number of requests that were due and that were assigned to a connection.
+    /// Number of requests that were due and that were also assigned to a connection.
     pub scheduled: u64,
     /// Number of complete answers.
     pub completed: u64,
@@ -78,7 +78,8 @@ fn one(
     }
 }
 
-/// Computes an added time like the tax of the whole case: paired with direct by round, with its own noise floor.
+/// Computes an added time in the same way as the tax of the whole case: trials are paired with direct by round. The
+/// target has its own noise floor.
 fn added(times: &Added, statistic: Statistic, name: &str, direct: &[Trial<'_>]) -> Option<Difference> {
     let of = |trial: &Trial<'_>| statistic.of(&trial.target(name)?.response_time);
     let drifts: Vec<f64> =

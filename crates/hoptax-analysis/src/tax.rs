@@ -1,8 +1,8 @@
 //! The tax: a gateway's trials compared with the direct trials of the same rounds and load point.
 //!
 //! A tax is one figure over all rounds: the percentile of the gateway's merged trials minus the percentile of direct's
-//! merged trials, or a ratio of sums. For the interval, rounds are drawn together with all their trials. If a
-//! disturbance affects all trials of a round, it therefore cancels in each draw.
+//! merged trials, or a ratio of sums. For the interval, each draw takes whole rounds with all their trials. A
+//! disturbance that affects all trials of a round therefore cancels in each draw.
 
 use super::difference::Difference;
 use super::metric::percentile;
@@ -79,10 +79,10 @@ mod tests {
 
     #[test]
     fn by_hand() {
-        // Two rounds. Direct's trials take 100 and 110 µs, then 100 and 130 µs. The gateway's trials take 150 µs, then
-        // 175 µs. The merged medians are 100 and 150 µs, so 50 µs are added. Drawing the first round twice gives 50,
-        // drawing the second twice gives 75, and drawing both, which is twice as likely, gives 50. The mean is 56.25,
-        // and s*² = 0.75 · 6.25² + 0.25 · 18.75².
+        // Two rounds. Direct's trials take 100 and 110 µs in the first round, and 100 and 130 µs in the second. The
+        // gateway's trials take 150 µs, then 175 µs. The merged medians are 100 and 150 µs, so the gateway adds 50 µs.
+        // A draw that takes the first round twice gives 50. A draw that takes the second round twice gives 75. A draw
+        // of both rounds gives 50 and is twice as likely. The mean is 56.25, and s*² = 0.75 · 6.25² + 0.25 · 18.75².
         let mut run = Run::closed(1);
         run.direct(0, 100, 110).direct(1, 100, 130);
         run.push(via("nginx", 0).all_at_us(150)).push(via("nginx", 1).all_at_us(175));
@@ -96,8 +96,8 @@ mod tests {
 
     #[test]
     fn percentiles_are_merged_and_not_averaged() {
-        // One round in ten is slow. It contains a tenth of all times, so the p95 is one of its times. Averaging the p95
-        // of each round would give only a tenth of 900 µs.
+        // One round in ten is slow. The slow round contains a tenth of all times, so the p95 is one of its times. An
+        // average of the rounds' p95s would contain only a tenth of the 900 µs.
         let mut run = Run::closed(1);
         for round in 0..10 {
             run.direct(round, 100, 100);
@@ -173,7 +173,7 @@ mod tests {
         let mut run = Run::closed(1);
         for round in 0..3 {
             run.direct(round, 100, 100);
-            // 1,000 requests cost 18 ms of CPU time and cause twice as many upstream requests.
+            // 1,000 requests cost 18 ms of CPU time and cause 2,000 upstream requests.
             run.push(via("nginx", round).all_at_us(150).gateway_cpu_us(18_000).ledger_requests(2000));
         }
         let tax = tax(&run, "nginx");

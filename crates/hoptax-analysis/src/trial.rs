@@ -23,21 +23,23 @@ pub struct Trial<'a> {
     pub measured_ns: u64,
     /// CPU time of the gateway in the covered time, ns. Absent if it was not recorded.
     pub gateway_cpu_ns: Option<u64>,
-    /// Completed − scheduled, ns.
+    /// Response times (completed − scheduled), ns.
     pub response_time: Histogram<u64>,
-    /// Completed − sent, ns.
+    /// Service times (completed − sent), ns.
     pub service_time: Histogram<u64>,
-    /// Sent − scheduled, ns.
+    /// Send lags (sent − scheduled), ns.
     pub send_lag: Histogram<u64>,
-    /// First byte of the answer − sent, ns.
+    /// Times to the first byte of the answer (first byte − sent), ns.
     pub first_byte: Histogram<u64>,
     /// Time to establish each connection, ns.
     pub connect: Histogram<u64>,
     /// Duration of each TLS handshake, ns. Absent without TLS.
     pub tls_handshake: Option<Histogram<u64>>,
-    /// Received by the upstream − sent, ns. Absent without timestamps, or if the histogram cannot be read.
+    /// Times on the request path (received by the upstream − sent), ns. Absent without timestamps, or if the histogram
+    /// cannot be read.
     pub request_path: Option<Histogram<u64>>,
-    /// Completed − replied by the upstream, ns. Absent without timestamps, or if the histogram cannot be read.
+    /// Times on the response path (completed − replied by the upstream), ns. Absent without timestamps, or if the
+    /// histogram cannot be read.
     pub response_path: Option<Histogram<u64>>,
     /// The targets of a mix.
     pub targets: Vec<TargetTrial<'a>>,
@@ -48,9 +50,9 @@ pub struct Trial<'a> {
 pub struct TargetTrial<'a> {
     /// The record that the figures were read from.
     pub record: &'a TargetRecord,
-    /// Completed − scheduled, ns.
+    /// Response times (completed − scheduled), ns.
     pub response_time: Histogram<u64>,
-    /// Completed − sent, ns.
+    /// Service times (completed − sent), ns.
     pub service_time: Histogram<u64>,
 }
 
@@ -110,7 +112,7 @@ impl<'a> Trial<'a> {
         self.record.round
     }
 
-    /// The first or the last direct trial of the round. Absent for gateways.
+    /// Whether this is the first or the last direct trial of the round. Absent for gateways.
     pub fn direct(&self) -> Option<DirectTrial> {
         self.record.direct
     }
@@ -135,7 +137,7 @@ impl<'a> Trial<'a> {
         share(self.gateway_cpu_ns? as f64 / 1e3, self.completed as f64)
     }
 
-    /// Upstream requests ÷ requests sent − 1, including warm-up. It counts requests sent instead of completed ones,
+    /// Upstream requests ÷ requests sent − 1, including warm-up. All sent requests count, not only completed requests,
     /// because a request that timed out may have reached the upstream too.
     pub fn extra_upstream_requests(&self) -> Option<f64> {
         let ledger = self.record.ledger.as_ref()?;

@@ -1,6 +1,6 @@
 //! The incomplete beta function, and Student's t with any number of degrees of freedom.
 
-/// Limit for the number of terms of the continued fraction. It converges earlier for all arguments used here.
+/// Maximum number of terms of the continued fraction. The fraction converges earlier for all arguments used here.
 const MOST_TERMS: u32 = 500;
 const TINY: f64 = 1e-300;
 /// Number of bisection steps. After 200 steps only rounding errors remain.
@@ -9,7 +9,7 @@ const HALVINGS: u32 = 200;
 /// The regularised incomplete beta function `I_x(a, b)`: the probability that a beta variable is at most `x`.
 ///
 /// Uses the continued fraction of the NIST Digital Library of Mathematical Functions (DLMF), 8.17.22, evaluated by
-/// Lentz's method. Where the fraction converges slowly, computes `1 − I_{1−x}(b, a)` instead (8.17.4).
+/// Lentz's method. If the fraction converges slowly, computes `1 − I_{1−x}(b, a)` instead (8.17.4).
 pub(super) fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
@@ -56,7 +56,8 @@ pub(super) fn student_beyond(t: f64, degrees: f64) -> f64 {
 /// The `t` for which a Student-t variable with `degrees` degrees of freedom lies within `±t` with probability
 /// `confidence`.
 pub(super) fn student_within(confidence: f64, degrees: f64) -> f64 {
-    // The upper end 10¹² lies above every quantile for one degree of freedom or more and a confidence up to 1 − 10⁻¹¹.
+    // The upper end 10¹² is above every quantile that can occur: at least one degree of freedom, and a confidence of at
+    // most 1 − 10⁻¹¹.
     bisect(0.0, 1e12, |t| 1.0 - student_beyond(t, degrees) < confidence)
 }
 
@@ -69,7 +70,7 @@ fn bisect(mut low: f64, mut high: f64, too_low: impl Fn(f64) -> bool) -> f64 {
 }
 
 /// `ln Γ(x)` for `x > 0`. Above 10, uses five terms of Stirling's series (DLMF 5.11.1), whose error is less than 10⁻¹³.
-/// Below 10, the recurrence `Γ(x + 1) = x Γ(x)` leads to values above 10.
+/// Below 10, the recurrence `Γ(x + 1) = x Γ(x)` first increases `x` to more than 10.
 fn ln_gamma(x: f64) -> f64 {
     let (mut x, mut shift) = (x, 0.0);
     while x < 10.0 {

@@ -1,8 +1,8 @@
 //! Upper tails of the χ² and the normal distribution.
 
-/// Limit for the number of terms of the expansions below. They converge much earlier.
+/// Maximum number of terms of the expansions below. The expansions converge much earlier.
 const TERMS: u32 = 500;
-/// Relative size at which a term no longer changes the sum.
+/// An expansion has converged if its next term changes the result by less than this share.
 const CONVERGED: f64 = 1e-14;
 
 /// Probability that a χ² variable with `degrees` degrees of freedom is at least `value`. It equals `Q(degrees/2,
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn agrees_with_the_tables() {
-        // Abramowitz and Stegun, table 26.8: the values that a χ² variable exceeds with each of these probabilities.
+        // Abramowitz and Stegun, table 26.8. A χ² variable exceeds each value with the given probability.
         for (degrees, probability, value) in [
             (1, 0.05, 3.841_46),
             (1, 0.001, 10.828),

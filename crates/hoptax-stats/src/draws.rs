@@ -3,19 +3,20 @@
 
 use hoptax_load::random::Random;
 
-/// Largest number of rounds for which every possible draw is used, weighted by its probability, instead of random
-/// draws. There are `C(2n − 1, n)` draws of `n` rounds: 1,716 for seven.
+/// Up to this number of rounds, every possible draw is used, weighted by its probability. With more rounds, draws are
+/// random. There are `C(2n − 1, n)` draws of `n` rounds: 1,716 for seven.
 const EXACT_UP_TO: usize = 7;
 
-/// Number of random draws if there are too many rounds to use every possible draw. A standard error from `B` draws is
-/// itself off by `1 / √(2B)`, here 1.6 % (Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 6).
+/// Number of random draws if there are more than [`EXACT_UP_TO`] rounds. A standard error from `B` draws itself has a
+/// relative error of `1 / √(2B)`, here 1.6 % (Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapter
+/// 6).
 const DRAWS: usize = 2000;
 
 /// Seed of the random draws for more than [`EXACT_UP_TO`] rounds. It never changes. The same trials therefore always
 /// give the same report, and all figures from the same rounds use the same draws.
 const SEED: u64 = 0x0064_7261_7773;
 
-/// Draws with replacement. Each draw picks as many rounds as there are.
+/// Draws with replacement. From `n` rounds, each draw picks `n` rounds.
 #[derive(Debug, Clone)]
 pub struct Draws {
     rounds: usize,
@@ -25,7 +26,7 @@ pub struct Draws {
 }
 
 impl Draws {
-    /// Generates the draws for this many rounds. There are none for zero rounds.
+    /// Generates the draws for this number of rounds. For zero rounds there are no draws.
     pub fn of(rounds: usize) -> Self {
         let mut draws = Self { rounds, counts: Vec::new(), probabilities: Vec::new() };
         match rounds {
@@ -36,7 +37,7 @@ impl Draws {
         draws
     }
 
-    /// Returns each draw, as the number of times that each round was drawn, with the probability of the draw.
+    /// Returns each draw with its probability. A draw is a list with the number of times that each round was drawn.
     pub fn iter(&self) -> impl Iterator<Item = (&[u64], f64)> {
         self.counts.chunks(self.rounds.max(1)).zip(self.probabilities.iter().copied())
     }

@@ -1,5 +1,5 @@
-//! Statistics of latency histograms. Percentiles are always read from merged histograms. Percentiles are never
-//! averaged.
+//! Statistics of latency histograms. Percentiles are always read from merged histograms. They are never averages of
+//! other percentiles.
 
 use hdrhistogram::Histogram;
 use hoptax_load::histogram::{LOWEST, TRIAL_DIGITS, empty};

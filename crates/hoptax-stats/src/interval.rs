@@ -14,7 +14,7 @@ use super::draws::Draws;
 use super::rounds::{Reader, Units};
 use super::{mean, standard_deviation, two_sided_95};
 
-/// A value with its 95 % interval and the number of trials it is computed from.
+/// A value, its 95 % interval, and the number of trials that the value is computed from.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
     /// The value.
@@ -48,19 +48,20 @@ impl Estimate {
         self.interval().is_some_and(|(low, high)| value < low || high < value)
     }
 
-    /// Raises the lower end to `least` if it is below, for example to zero for a time, which cannot be negative.
+    /// Raises the lower end of the interval to `least` if it is below `least`. For example, the interval of a time must
+    /// not go below zero.
     #[must_use]
     pub fn at_least(self, least: f64) -> Self {
         Self { low: self.low.map(|low| low.max(least)), ..self }
     }
 }
 
-/// A half-width below this share of the figure is only a rounding error.
+/// If the half-width is below this share of the figure, it is only a rounding error.
 const ROUNDING: f64 = 1e-12;
 
-/// The figure of all rounds in `units`, with its interval. Absent if there are no rounds. `figure` receives how often
-/// each unit was drawn and returns the figure of that draw. The interval is absent if there are fewer than two units,
-/// or if `figure` returns `None` for any draw.
+/// The figure of all rounds in `units`, with its interval. `figure` receives the number of times that each unit was
+/// drawn, and returns the figure of that draw. The result is absent if there are no rounds. Only the interval is absent
+/// if there are fewer than two units, or if `figure` returns `None` for any draw.
 pub fn resampled(units: &Units, figure: impl Fn(&[u64]) -> Option<f64>) -> Option<Estimate> {
     let (count, rounds) = (units.count(), units.rounds() as u32);
     let estimate = figure(&vec![1; count])?;
@@ -91,8 +92,9 @@ fn half_width_of_draws(count: usize, figure: impl Fn(&[u64]) -> Option<f64>) -> 
     Some(t * (variance * count as f64 / degrees as f64).sqrt())
 }
 
-/// The mean of one value per round, with its interval. Absent if there are no values. The result is that of
-/// [`resampled`], computed by formula: over all draws, the standard deviation of the mean is `s · √((n − 1) ÷ n) ÷ √n`.
+/// The mean of one value per round, with its interval. Absent if there are no values. The result is the same as that of
+/// [`resampled`], but computed by a formula: over all draws, the standard deviation of the mean is
+/// `s · √((n − 1) ÷ n) ÷ √n`.
 pub fn of_mean(values: &[f64]) -> Option<Estimate> {
     let estimate = mean(values)?;
     let trials = u32::try_from(values.len()).ok()?;
@@ -153,8 +155,8 @@ mod tests {
 
     #[test]
     fn the_interval_of_a_maximum_by_hand() {
-        // The larger of two rounds with the values 1 and 3. It is 1 in a quarter of the draws, and 3 in the others. So
-        // s*² = 4 · 1/4 · 3/4, and the half-width is t(1) · √2 · √0.75.
+        // The figure is the larger value of two rounds, which have the values 1 and 3. The figure is 1 in a quarter of
+        // the draws, and 3 in the others. So s*² = 4 · 1/4 · 3/4, and the half-width is t(1) · √2 · √0.75.
         let larger = |drawn: &[u64]| Some(if drawn[1] > 0 { 3.0 } else { 1.0 });
         let estimate = resampled(&units(2), larger).expect("two rounds");
         assert_eq!((estimate.estimate, estimate.trials), (3.0, 2));

@@ -13,8 +13,8 @@ pub fn standard_deviation(values: &[f64]) -> Option<f64> {
     Some((squares / degrees as f64).sqrt())
 }
 
-/// Root mean square. Absent if there are no values. Unlike a standard deviation, it also includes the mean: if all
-/// differences have the same sign, that drift is noise too.
+/// Root mean square. Absent if there are no values. Unlike a standard deviation, it does not subtract the mean. If all
+/// differences have the same sign, they are a drift, and a drift is noise too.
 pub fn root_mean_square(values: &[f64]) -> Option<f64> {
     let squares: Vec<f64> = values.iter().map(|value| value * value).collect();
     mean(&squares).map(f64::sqrt)

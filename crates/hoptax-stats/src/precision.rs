@@ -1,4 +1,4 @@
-//! The precision of a tax. It decides when `trials: auto` may stop.
+//! The precision of a tax. With `trials: auto`, a run stops when its taxes are precise enough.
 
 use super::Estimate;
 
@@ -9,14 +9,14 @@ pub struct Precision {
     pub estimate: Estimate,
     /// The value of the tax that means "the gateway adds nothing".
     pub neutral: f64,
-    /// Direct's median response time, µs. 1 if the tax is a ratio.
+    /// Direct's median response time, µs. If the tax is a ratio, this is 1.
     pub direct: f64,
 }
 
 impl Precision {
-    /// True if the half-width of the interval is at most this share of the tax, or of direct's figure if that is
-    /// larger. A gateway that costs almost nothing could never reach a share of its own tax, and a tax that is tiny
-    /// compared with the request itself does not need more precision.
+    /// True if the half-width of the interval is at most `share` × the tax or `share` × direct's figure. The larger of
+    /// the two is the limit. If a gateway costs almost nothing, the interval can never be small compared with the tax.
+    /// If the tax is tiny compared with direct's figure, it does not need more precision.
     pub fn is_within(&self, share: f64) -> bool {
         let tax = (self.estimate.estimate - self.neutral).abs();
         self.estimate.half_width().is_some_and(|half| half <= share * tax.max(self.direct))

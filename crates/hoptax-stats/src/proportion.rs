@@ -9,14 +9,16 @@ const TAIL: f64 = 0.025;
 /// Number of degrees of freedom for which Student's t is practically the normal distribution.
 const MANY: f64 = 1e6;
 
-/// The share of all trials together, from each trial's (hits, requests), with a 95 % interval that allows for bursts.
-/// Absent if there are no requests. A single trial has no interval, because it cannot show how much trials differ.
+/// The share of all trials together, with a 95 % interval that allows for bursts. Each trial is given as (hits,
+/// requests). Absent if there are no requests. A single trial has no interval, because it cannot show how much trials
+/// differ.
 ///
 /// The interval is that of Clopper and Pearson ("The use of confidence or fiducial limits illustrated in the case of
-/// the binomial", Biometrika 26, 1934), with an effective number of requests, which E. L. Korn and B. I. Graubard use
-/// for clustered surveys ("Confidence intervals for proportions with small expected number of positive counts estimated
-/// from survey data", Survey Methodology 24, 1998). The variance between trials gives the effective number: how many
-/// independent requests would scatter as much. Student's t accounts for the uncertainty of a variance from few trials.
+/// the binomial", Biometrika 26, 1934), but with an effective number of requests. E. L. Korn and B. I. Graubard use
+/// this method for clustered surveys ("Confidence intervals for proportions with small expected number of positive
+/// counts estimated from survey data", Survey Methodology 24, 1998). The effective number is the number of independent
+/// requests that would have the same variance as the trials. Student's t accounts for the uncertainty of a variance
+/// from few trials.
 pub fn of_share(trials: &[(u64, u64)]) -> Option<Estimate> {
     let hits: f64 = trials.iter().map(|(hits, _)| *hits as f64).sum();
     let all: f64 = trials.iter().map(|(_, of)| *of as f64).sum();
@@ -30,8 +32,8 @@ pub fn of_share(trials: &[(u64, u64)]) -> Option<Estimate> {
     Some(Estimate { low: Some(low), high: Some(high), ..plain })
 }
 
-/// The effective number of requests: how many independent requests would scatter as much. It is at most the real number
-/// of requests.
+/// The effective number of requests: the number of independent requests that would have the same variance as the
+/// trials. It is at most the real number of requests.
 fn effective(trials: &[(u64, u64)], share: f64, all: f64) -> f64 {
     let count = trials.len() as f64;
     let squares: f64 = trials.iter().map(|(hits, of)| (*hits as f64 - share * *of as f64).powi(2)).sum();
@@ -85,7 +87,8 @@ mod tests {
 
     #[test]
     fn covers_the_truth_if_failures_come_in_bursts() {
-        // Each of six trials has its own failure rate. The rates are exponentially distributed with a mean of 2 %.
+        // There are six trials. In the runs with bursts, each trial has its own failure rate. These rates are
+        // exponentially distributed with a mean of 2 %.
         const RUNS: u32 = 1000;
         let mut random = Random::new(7);
         let mut held = [0_u32; 2];
@@ -101,8 +104,8 @@ mod tests {
             }
         }
         let share = held.map(|held| f64::from(held) / f64::from(RUNS));
-        // Clopper and Pearson's interval tends to be too wide. Six trials with exponential rates are so skewed that the
-        // interval cannot be exact.
+        // Clopper and Pearson's interval tends to be too wide. The second interval cannot be exact, because six trials
+        // with exponential rates are too skewed.
         assert!(share[0] >= 0.945, "independent: {share:?}");
         assert!(share[1] >= 0.88, "in bursts: {share:?}");
     }

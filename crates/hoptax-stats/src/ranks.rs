@@ -1,9 +1,9 @@
-//! Rank tests. They only require that values are exchangeable, and even the largest stall or burst counts as one value
-//! only.
+//! Rank tests. They only require that values are exchangeable. Even the largest stall or burst counts as only one
+//! value.
 
 use super::chance::normal_two_sided;
 
-/// The median. For an even number of values, the mean of the two in the middle. Absent if there are no values.
+/// The median. For an even number of values, the mean of the two middle values. Absent if there are no values.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -48,7 +48,7 @@ pub fn mann_kendall(series: &[f64]) -> (i64, f64) {
 /// approximation `2 exp(−6 K² ÷ (n³ + n²))` is conservative for short series. Absent for fewer than two values.
 pub fn pettitt(series: &[f64]) -> Option<(usize, f64)> {
     let n = series.len() as f64;
-    // U(t) follows from U(t − 1) by adding the signs of value t compared with all other values.
+    // To get U(t) from U(t − 1), add the signs of the differences between value t and all other values.
     let mut u = 0i64;
     let mut most = (0, 0);
     for (index, value) in series.iter().enumerate().take(series.len().checked_sub(1)?) {
@@ -136,8 +136,8 @@ mod tests {
             apart += u32::from(mann_whitney(&noise[..8], &noise[8..]) < 0.05);
             steps += u32::from(pettitt(&noise).is_some_and(|(_, p)| p < 0.05));
         }
-        // Of 2,000 series without a trend, 5 % are expected below the limit. 100 ± four standard errors (39) are
-        // allowed.
+        // Of 2,000 series without a trend, about 100 (5 %) have a p-value below 0.05. The test allows four standard
+        // errors (39) more or fewer.
         assert!((61..=139).contains(&trends), "{trends}");
         assert!((61..=139).contains(&apart), "{apart}");
         assert!(steps <= 139, "{steps}");

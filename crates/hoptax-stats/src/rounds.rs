@@ -1,13 +1,14 @@
-//! Histograms of rounds, prepared so that percentiles of any combination of rounds can be read without merging
+//! Histograms of rounds. They are prepared so that percentiles of any combination of rounds can be read without merging
 //! histograms.
 
 use super::{Statistic, share};
 use hdrhistogram::Histogram;
 use hoptax_load::histogram::LOWEST;
 
-/// Largest number of units to draw. If a run has more rounds, neighbouring rounds form batches, and batches are drawn.
-/// This limits the work, and preserves the correlation between consecutive rounds. More than 30 batches are of little
-/// use: B. W. Schmeiser, "Batch Size Effects in the Analysis of Simulation Output", Operations Research 30 (1982).
+/// Maximum number of units to draw. If a run has more rounds, batches of neighbouring rounds are drawn instead of
+/// single rounds. This limits the work, and preserves the correlation between consecutive rounds. More than 30 batches
+/// bring little benefit: B. W. Schmeiser, "Batch Size Effects in the Analysis of Simulation Output", Operations
+/// Research 30 (1982).
 pub const MOST_UNITS: usize = 30;
 
 /// The distributions of times of several rounds. A round can have several histograms: direct has two trials in each
@@ -39,8 +40,8 @@ impl Rounds {
         Self::of_samples(sums, samples)
     }
 
-    /// Like [`Self::new`], but takes the sum of each round's samples (ns) and a list of (value in ns, round, count) in
-    /// any order.
+    /// Like [`Self::new`], but with other arguments: the sum of each round's samples (ns), and a list of (value in ns,
+    /// round, count) in any order.
     pub(super) fn of_samples(sums: Vec<f64>, mut samples: Vec<(u64, usize, u64)>) -> Self {
         samples.sort_unstable();
         let (mut values, mut cumulative) = (Vec::new(), Vec::<u64>::new());
@@ -81,8 +82,8 @@ impl Rounds {
         (!self.is_empty()).then_some(Reader { rounds: self, what })
     }
 
-    /// Indices of the smallest and the largest percentile of any single round. In every merge of rounds, the percentile
-    /// lies between these two values.
+    /// Computes this percentile for each round. Returns the indices of the smallest and the largest of these
+    /// percentiles in `values`. The percentile of any merged rounds lies between these two values.
     fn between(&self, share: f64) -> Option<(usize, usize)> {
         let of = |round: usize| {
             let rank = rank(share, self.samples[round]);
@@ -105,7 +106,7 @@ impl Rounds {
     }
 }
 
-/// The rank of the sample that is this percentile, counted from 1, as HdrHistogram defines it.
+/// The rank of the sample that is this percentile. Ranks are counted from 1, as in HdrHistogram.
 fn rank(share: f64, samples: u64) -> u64 {
     ((share * samples as f64).ceil() as u64).max(1)
 }
@@ -124,7 +125,7 @@ enum What {
 }
 
 impl Reader<'_> {
-    /// The statistic, µs, of the merged rounds. Each round counts as often as it was drawn. Absent if there are no
+    /// The statistic of the merged rounds, µs. Each round counts as often as it was drawn. Absent if there are no
     /// samples.
     pub fn of(&self, drawn: &[u64]) -> Option<f64> {
         let Rounds { values, cumulative, sums, samples } = self.rounds;
@@ -147,7 +148,8 @@ impl Reader<'_> {
     }
 }
 
-/// Two sums over rounds whose ratio is a figure, for example the completed requests and the time that they took.
+/// Two sums over rounds, for example the completed requests and the time that they took. The ratio of the two sums is a
+/// figure.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sums {
     parts: Vec<f64>,

@@ -2,8 +2,8 @@
 
 use std::f64::consts::PI;
 
-/// Number of bisection steps. The interval to bisect is about 13 wide, and after 60 steps the error is smaller than a
-/// rounding error.
+/// Number of bisection steps. The interval to bisect is about 11 wide. After 60 steps, the error of the bisection is
+/// smaller than a rounding error.
 const HALVINGS: u32 = 60;
 
 /// The `t` for which a Student-t variable with `degrees` degrees of freedom lies within `±t` with probability 0.95.
@@ -12,7 +12,7 @@ pub fn two_sided_95(degrees: u32) -> Option<f64> {
     if degrees == 0 {
         return None;
     }
-    // The quantile is 12.71 for one degree of freedom, and falls to 1.96 for infinitely many.
+    // The quantile is 12.71 for one degree of freedom. It falls to 1.96 as the degrees of freedom increase.
     let (mut low, mut high) = (1.9, 12.8);
     for _ in 0..HALVINGS {
         let middle = f64::midpoint(low, high);

@@ -8,25 +8,25 @@
 //! luck + (1 − luck − lapse) · logistic((ln capacity − ln r) / spread)
 //! ```
 //!
-//! `spread` is how much the capacity varies from trial to trial. `lapse` is the share of trials that fail at any rate
-//! because of an outside disturbance, for example a burst of steal. Both are unknown, so the fit sums over all their
-//! values. One trial that failed by bad luck therefore moves the estimate little, and a second failure at the same rate
-//! moves it a lot.
+//! `spread` is how much the capacity varies from trial to trial. `lapse` is the share of trials that fail because of an
+//! outside disturbance, for example a burst of steal, regardless of the rate. Both are unknown, so the fit sums over
+//! all their values. One trial that failed by bad luck therefore moves the estimate little, and a second failure at the
+//! same rate moves it a lot.
 
 /// Possible spreads of the capacity, relative to the rate, with their prior weights. On most machines the spread is a
 /// few per cent. It is rarely a third.
 const SPREADS: [(f64, f64); 7] =
     [(0.005, 1.0), (0.01, 1.0), (0.02, 1.0), (0.04, 1.0), (0.08, 0.8), (0.16, 0.5), (0.32, 0.15)];
 
-/// Possible lapses (shares of spoilt trials), with their prior weights: almost no trials, one in ten, one in four.
+/// Possible lapses, with their prior weights. A lapse of 0.1 means that a disturbance makes one trial in ten fail.
 const LAPSES: [(f64, f64); 3] = [(0.01, 0.7), (0.1, 0.22), (0.25, 0.08)];
 
-/// Probability that the objective holds in a trial far above the capacity. It is not zero, so that no single trial can
-/// rule out a rate.
+/// Probability that the objective holds in a trial at a rate far above the capacity. It is not zero, so that no single
+/// trial can rule out a rate.
 const LUCK: f64 = 0.01;
 
-/// Number of grid cells per requested precision. With eight, rounding to a cell changes the result by at most an eighth
-/// of the precision.
+/// Number of grid cells in an interval as wide as the requested precision. With eight cells, rounding to a cell changes
+/// the result by at most an eighth of the precision.
 const CELLS_PER_PRECISION: f64 = 8.0;
 
 /// The grid extends beyond the lowest and the highest rate by this factor, because the threshold may lie outside of the
@@ -101,7 +101,7 @@ impl Threshold {
         self.observations
     }
 
-    /// The rate that lies above the threshold with this probability.
+    /// The rate that is above the threshold with this probability.
     pub fn quantile(&self, probability: f64) -> f64 {
         let mut below = 0.0;
         for (cell, weight) in self.by_cell.iter().enumerate() {
@@ -126,7 +126,7 @@ impl Threshold {
         (self.quantile(0.5), self.quantile(0.025), self.quantile(0.975))
     }
 
-    /// Half of the interval's width, relative to the rate: `√(high ÷ low) − 1`.
+    /// Half of the width of the 95 % interval, relative to the rate: `√(high ÷ low) − 1`.
     pub fn uncertainty(&self) -> f64 {
         (self.quantile(0.975) / self.quantile(0.025)).sqrt() - 1.0
     }
@@ -158,7 +158,8 @@ mod tests {
         assert_eq!(threshold.observations(), 4);
     }
 
-    /// Two trials computed by hand on the test's own grid. For each cell, the test sums over spreads and lapses.
+    /// Observes two trials and computes the result by hand, on a grid that the test defines. For each cell, the test
+    /// sums over spreads and lapses.
     #[test]
     fn weights_agree_with_the_formula() {
         let mut threshold = Threshold::new(1000.0, 2000.0, 0.4);

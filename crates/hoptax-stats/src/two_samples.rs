@@ -28,8 +28,8 @@ impl Contrast {
         self.low.zip(self.high)
     }
 
-    /// The contrast of a figure with a Student's t interval. The number of degrees of freedom is the number of rounds −
-    /// 1.
+    /// Converts a figure with a Student's t interval to a contrast. The number of degrees of freedom is one less than
+    /// the number of rounds.
     pub fn of(figure: &Estimate) -> Self {
         let error = variance_of(figure).map(|(variance, count)| (variance.sqrt(), count as f64 - 1.0));
         Self::new(figure.estimate, error, figure.trials as usize)
@@ -64,8 +64,8 @@ impl Contrast {
     }
 }
 
-/// Contrast of (first, second) pairs from the same rounds, by Student's t of the differences. Absent if there are no
-/// pairs.
+/// Contrast of pairs (first, second). The values of a pair are from the same round. Uses Student's t of the
+/// differences. Absent if there are no pairs.
 pub fn paired(pairs: &[(f64, f64)]) -> Option<Contrast> {
     let differences: Vec<f64> = pairs.iter().map(|(first, second)| second - first).collect();
     let error = standard_deviation(&differences)
@@ -73,9 +73,9 @@ pub fn paired(pairs: &[(f64, f64)]) -> Option<Contrast> {
     Some(Contrast::new(mean(&differences)?, error, pairs.len()))
 }
 
-/// Contrast of two independent samples, whose scatter may differ. Uses Welch's t with Satterthwaite's degrees of
-/// freedom (B. L. Welch, "The generalization of 'Student's' problem when several different population variances are
-/// involved", Biometrika 34, 1947). Absent if a sample is empty.
+/// Contrast of two independent samples. The scatter of the two samples may differ. Uses Welch's t with Satterthwaite's
+/// degrees of freedom (B. L. Welch, "The generalization of 'Student's' problem when several different population
+/// variances are involved", Biometrika 34, 1947). Absent if a sample is empty.
 pub fn independent(first: &[f64], second: &[f64]) -> Option<Contrast> {
     let estimate = mean(second)? - mean(first)?;
     let error = variance_of_mean(first).zip(variance_of_mean(second)).map(|(a, b)| {
@@ -107,8 +107,7 @@ pub fn change_of_figures(first: &Estimate, second: &Estimate) -> Option<Contrast
     (a > 0.0).then(|| fieller(a, b, scatter, rounds))
 }
 
-/// The relative change: second ÷ first − 1. Absent if there are no values, or if the mean of the first is not above
-/// zero.
+/// The relative change: second ÷ first − 1. Absent if there are no values, or if the mean of `first` is not above zero.
 ///
 /// For pairs whose values are all above zero, this is the geometric mean of each round's ratio, with Student's t of the
 /// logarithms. A round on a slow machine then counts like any other (P. J. Fleming and J. J. Wallace, "How not to lie
@@ -175,8 +174,8 @@ fn paired_ratios(first: &[f64], second: &[f64]) -> Option<Contrast> {
     Some(paired(&pairs)?.as_change())
 }
 
-/// Adjusts p-values for multiple comparisons. If every hypothesis with an adjusted p-value of at most α is rejected,
-/// the probability of any false rejection is at most α, even if the tests depend on each other. Results are in the
+/// Adjusts p-values for multiple comparisons. Reject every hypothesis with an adjusted p-value of at most α. The
+/// probability of any false rejection is then at most α, even if the tests depend on each other. Results are in the
 /// order of the input (S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of
 /// Statistics 6, 1979).
 pub fn holm(p_values: &[f64]) -> Vec<f64> {
@@ -192,8 +191,8 @@ pub fn holm(p_values: &[f64]) -> Vec<f64> {
     adjusted
 }
 
-/// The variance that follows from a figure's interval, and the number of rounds (or batches) behind it. `None` if the
-/// figure has no interval.
+/// The variance of a figure, computed from the interval of the figure, and the number of rounds (or batches) from which
+/// the figure is computed. `None` if the figure has no interval.
 fn variance_of(figure: &Estimate) -> Option<(f64, usize)> {
     let count = (figure.trials as usize).min(MOST_UNITS);
     let degrees = count.checked_sub(1).filter(|degrees| *degrees > 0)? as f64;
@@ -212,7 +211,7 @@ fn covariance_of_means(first: &[f64], second: &[f64]) -> f64 {
     first.iter().zip(second).map(|(x, y)| (x - a) * (y - b)).sum::<f64>() / (count - 1.0) / count
 }
 
-/// Degrees of freedom of a sum of variances of means. Each variance is given with its sample size.
+/// Degrees of freedom of a sum of variances of means. Each variance is given as (variance, sample size).
 fn welch_degrees(parts: &[(f64, usize)]) -> f64 {
     let sum: f64 = parts.iter().map(|(variance, _)| variance).sum();
     let below: f64 = parts.iter().map(|(variance, size)| variance * variance / (*size as f64 - 1.0)).sum();
@@ -302,7 +301,7 @@ mod tests {
 
     #[test]
     fn intervals_of_two_runs_cover_the_truth() {
-        // Five rounds against eight. The second group scatters three times as much.
+        // The groups have five and eight rounds. The second group scatters three times as much as the first.
         let share = covered(|random| {
             let first: Vec<f64> = (0..5).map(|_| 100.0 + normal(random)).collect();
             let second: Vec<f64> = (0..8).map(|_| 107.0 + 3.0 * normal(random)).collect();

@@ -14,13 +14,14 @@ pub struct SearchTrial<'a> {
     pub record: &'a TrialRecord,
     /// The generator's record.
     pub load: &'a LoadRecord,
-    /// Completed − scheduled, ns. A timeout counts as the time limit.
+    /// Response times (completed − scheduled), ns. If a request timed out, its response time is the time limit.
     pub response_time: Histogram<u64>,
 }
 
 impl<'a> SearchTrial<'a> {
-    /// Reads a trial. `None` if it shows nothing about the contender's capacity: the trial failed before sending, it
-    /// was interrupted, or the contender or the upstream died. A trial without a single answer does show something.
+    /// Reads a trial. `None` if the trial shows nothing about the contender's capacity: it failed before it sent
+    /// requests, it was interrupted, or the contender or the upstream died. A trial in which no request was answered
+    /// does show something.
     pub fn read(record: &'a TrialRecord) -> Option<Self> {
         let load = record.load_record.as_ref()?;
         let unanswered = load.counts.completed == 0 && load.counts.scheduled > 0;
@@ -31,8 +32,8 @@ impl<'a> SearchTrial<'a> {
         Some(Self { record, load, response_time })
     }
 
-    /// Names of the objective's terms that failed. Empty if the objective held. If the rate was not reached, the list
-    /// contains `throughput`, even if the objective does not name it.
+    /// Names of the objective's terms that failed. Empty if the objective held. If the trial did not reach its rate,
+    /// the list contains `throughput`, even if the objective has no such term.
     pub fn breaks(&self, objective: &Objective) -> Vec<String> {
         let mut broken: Vec<String> =
             objective.terms.iter().filter(|term| !self.holds(term)).map(Term::name).collect();
@@ -53,7 +54,7 @@ impl<'a> SearchTrial<'a> {
 
     /// A figure of the response times, ns. Requests without a response time (not sent, connection reset, invalid
     /// answer) count as slower than any limit. Otherwise a percentile would describe only the requests that succeeded.
-    /// Absent if the figure would be the time of such a request.
+    /// Absent if the request that decides the figure has no response time.
     pub fn figure(&self, of: Figure) -> Option<f64> {
         let recorded = self.response_time.len();
         let due = self.load.counts.scheduled.max(recorded);
@@ -84,7 +85,7 @@ impl<'a> SearchTrial<'a> {
     }
 }
 
-/// For each objective, true if it held in the trial. `None` if the trial shows nothing about the capacity.
+/// Checks for each objective whether it held in the trial. `None` if the trial shows nothing about the capacity.
 pub fn held(record: &TrialRecord, objectives: &[Objective]) -> Option<Vec<bool>> {
     let trial = SearchTrial::read(record)?;
     Some(objectives.iter().map(|objective| trial.breaks(objective).is_empty()).collect())
@@ -116,8 +117,8 @@ mod tests {
 
     #[test]
     fn unsent_requests_are_longer_than_any_bound() {
-        // 1,000 requests were answered in 100 µs and 8 were never sent. The p99 is an answered request, and the p99.9
-        // is not.
+        // 1,000 requests were answered in 100 µs and 8 were never sent. The request at the p99 was answered. The
+        // request at the p99.9 was never sent.
         let trial = || via("nginx", 0).all_at_us(100).scheduled(1008);
         assert!(broken(trial(), "p99 < 1ms").is_empty());
         assert_eq!(broken(trial(), "p99.9 < 1s"), ["p99.9"]);

@@ -7,18 +7,18 @@ use hoptax_record::report::Limit;
 use hoptax_stats::Estimate;
 use std::collections::BTreeMap;
 
-/// Utilisation above which a worker of the load generator cannot send requests on time, as in the finding
-/// `generator-saturated`.
+/// Limit for the utilisation of a worker of the load generator. Above this limit, the worker cannot send requests on
+/// time. The finding `generator-saturated` has the same limit.
 const BUSY: f64 = 0.85;
 
-/// Number of trials just above the capacity that are examined. It is odd, so that the median is a single trial.
+/// Number of trials to examine just above the capacity. It is odd, so that the median is a single trial.
 const EXAMINED: usize = 3;
 
-/// Busy connections ÷ all connections. Above this share, no connection was free.
+/// Limit for busy connections ÷ all connections. From this share on, all connections count as busy.
 const ALL: f64 = 0.9;
 
-/// Service time ÷ service time in trials in which the objective held. Up to this ratio it counts as unchanged. Queues
-/// make it several times longer.
+/// Limit for the service time ÷ the service time in trials in which the objective held. Up to this ratio, the service
+/// time counts as unchanged. If requests wait in a queue, the service time becomes several times longer.
 const SAME: f64 = 1.5;
 
 /// Checks in the contender's own trials whether the limit was the range of the search, the generator, or the number of
@@ -76,7 +76,8 @@ fn utilisation(trial: &SearchTrial<'_>) -> f64 {
     trial.load.cpu.busiest_worker_ns as f64 / trial.load.measured_ns.max(1) as f64
 }
 
-/// True if, above the capacity, every connection was busy although requests took no longer than at rates that held.
+/// True if all connections were busy in most of the trials above the capacity, although the service time was about the
+/// same as in trials in which the objective held.
 fn all_busy(above: &[&SearchTrial<'_>], held: &[&SearchTrial<'_>]) -> bool {
     let service =
         |trial: &SearchTrial<'_>| Some(trial.load.histograms.service_time.decode().ok()?.mean() / 1e9);
@@ -92,15 +93,15 @@ fn all_busy(above: &[&SearchTrial<'_>], held: &[&SearchTrial<'_>]) -> bool {
     !outcomes.is_empty() && 2 * busy > outcomes.len()
 }
 
-/// The median. For an even number of values, the larger of the two in the middle.
+/// The median. For an even number of values, the larger of the two middle values.
 fn middle(values: impl Iterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied()
 }
 
-/// Compares each gateway's capacity with direct's under the same objective. The gateway was the limit only if direct's
-/// whole interval lies above the gateway's.
+/// Compares each gateway's capacity with direct's capacity for the same objective. The gateway was the limit only if
+/// direct's whole interval is above the gateway's interval.
 pub(super) fn compare_with_direct(capacities: &mut [Capacity]) {
     for direct in capacities.iter_mut().filter(|one| one.is_direct()) {
         if direct.limited_by.is_none() && (direct.rate.is_some() || direct.below.is_some()) {
@@ -121,7 +122,7 @@ pub(super) fn compare_with_direct(capacities: &mut [Capacity]) {
         };
         match (one.limited_by, below_direct) {
             (Some(_), false) => {}
-            // The gateway itself is the limit, because direct reached this limit at a higher rate.
+            // Direct reached this limit only at a higher rate, so the gateway itself limits its capacity.
             (Some(Limit::Generator | Limit::Connections), true) => {}
             (_, true) => {
                 one.limited_by = Some(Limit::Gateway);

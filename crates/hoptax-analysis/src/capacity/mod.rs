@@ -20,11 +20,11 @@ pub struct Capacity {
     pub gateway: String,
     /// The objective.
     pub slo: String,
-    /// The capacity: the rate, requests/s, at which the objective holds in half of the undisturbed trials, with its 95
-    /// % interval. The interval has no upper end if the objective held at the highest rate tried. Absent if nothing was
+    /// The capacity, requests/s, with its 95 % interval. At this rate, the objective holds in half of the undisturbed
+    /// trials. The interval has no upper end if the objective held at the highest rate tried. Absent if nothing was
     /// measured, or if the objective did not hold even at the lowest rate.
     pub rate: Option<Estimate>,
-    /// The lowest rate tried, if the objective did not hold even there.
+    /// The lowest rate tried. Present only if the objective did not hold even at this rate.
     pub below: Option<f64>,
     /// True if the real capacity may be higher, because something other than the contender was the limit.
     pub at_least: bool,
@@ -35,7 +35,7 @@ pub struct Capacity {
     pub broken: Vec<String>,
     /// The highest rate that longer trials confirmed, if any.
     pub confirmed: Option<Confirmed>,
-    /// The capacity ÷ direct's capacity. Absent for direct, and if one of the two intervals has no upper end.
+    /// The capacity ÷ direct's capacity. Absent for direct. Also absent if one of the two intervals has no upper end.
     pub of_direct: Option<Estimate>,
     /// Why there is no capacity, or why the search ended early.
     pub failed: Option<Failure>,

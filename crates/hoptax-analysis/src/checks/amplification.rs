@@ -5,12 +5,12 @@ use crate::Trial;
 use hoptax_stats::share;
 
 const CODE: &str = "amplification";
-/// Smallest difference reported, as a share of the requests. At 100 requests/s or more, health checks once per second
-/// stay below it.
+/// Smallest difference to report, as a share of the requests. If there are 100 requests/s or more, one health check per
+/// second does not exceed this share.
 const DIFFERENT: f64 = 0.01;
-/// Share of the answers that did not come from the upstream. Above this share, the case is void.
+/// Limit for the share of the answers that did not come from the upstream. Above this share, the case is void.
 const MOST: f64 = 0.5;
-/// Smallest difference reported, in requests. Under a very light load, health checks alone exceed [`DIFFERENT`].
+/// Smallest difference to report, in requests. Under a very light load, health checks alone exceed [`DIFFERENT`].
 const FEWEST: u64 = 10;
 
 pub(super) fn rule() -> Rule {
@@ -39,8 +39,8 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     subject.measured().filter_map(|measured| more(measured).or_else(|| fewer(measured))).collect()
 }
 
-/// Requests that the upstream received, requests sent, and answers received. All three count all trials, including
-/// warm-up.
+/// Numbers of requests that the upstream received, of requests that the generator sent, and of answers that the
+/// generator received. All three include all trials and the warm-up.
 fn totals((case, trials): Measured<'_>) -> Option<(u64, u64, u64)> {
     let ledger = case.ledger.as_ref()?;
     Some((ledger.requests, ledger.sent, trials.iter().map(|trial| trial.load.lifetime.completed).sum()))

@@ -14,9 +14,10 @@ use hoptax_stats::chi_square_above;
 use serde_json::json;
 
 const CODE: &str = "balance";
-/// Smallest effect reported. For two instances, 0.1 means shares of 45 % and 55 %.
+/// Smallest effect w to report. For two instances, 0.1 means shares of 45 % and 55 %.
 const EFFECT: f64 = 0.1;
-/// p-value below which chance is ruled out. A run has tens of cases, so one in hundreds of runs raises a false alarm.
+/// p-value below which chance does not explain the difference. A run has tens of cases, so about one run in several
+/// hundred raises a false alarm.
 const CHANCE: f64 = 1e-4;
 
 pub(super) fn rule() -> Rule {
@@ -38,7 +39,7 @@ pub(super) fn rule() -> Rule {
 }
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
-    // Events that stop or remove instances make shares unequal on purpose.
+    // Events that stop or remove instances make the shares unequal on purpose.
     let away = |trials: &[Trial<'_>]| {
         trials
             .iter()
@@ -52,7 +53,8 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// Number of instances that the gateway was given, counted from the upstream's first instance. `None` means all.
+/// Number of upstream instances in the gateway's configuration. These are always the first instances of the upstream.
+/// `None` means all instances.
 fn given(gateway: Option<&Gateway>) -> Option<u32> {
     match gateway?.kind {
         GatewayKind::Pack { instances, .. } => instances,
@@ -60,7 +62,7 @@ fn given(gateway: Option<&Gateway>) -> Option<u32> {
     }
 }
 
-/// The smallest possible number of independent choices by the gateway: one per client connection, but no more than one
+/// Lower bound for the number of independent choices that the gateway made: one per client connection, but at most one
 /// per request.
 fn choices((case, trials): Measured<'_>, requests: u64) -> f64 {
     let opened: u64 = trials.iter().map(|trial| trial.load.lifetime.opened).sum();

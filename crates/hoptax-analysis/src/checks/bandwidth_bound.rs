@@ -3,7 +3,7 @@
 use super::{Finding, Rule, Severity, Subject, evidence, percent};
 
 const CODE: &str = "bandwidth-bound";
-/// Share of the measured link capacity. Above this share, long queues form in front of the link.
+/// Limit for the traffic ÷ the measured capacity of the link. Above this share, long queues form in front of the link.
 const NEAR: f64 = 0.8;
 
 pub(super) fn rule() -> Rule {

@@ -1,4 +1,4 @@
-//! Tests that runs without mistakes raise no findings. The runs are generated with every kind of load and with the
+//! Tests that a run without mistakes raises no findings. The runs are generated with every kind of load and with the
 //! noise of real machines.
 //!
 //! The generated figures are consistent, like those of the load generator. In a closed loop, throughput × mean response
@@ -44,7 +44,8 @@ fn normal(random: &mut Random) -> f64 {
     (0..12).map(|_| random.unit()).sum::<f64>() - 6.0
 }
 
-/// The machine's speed in each window of a trial. It scatters, and sometimes stalls for a few windows.
+/// The machine's speed in each window of a trial. The speed varies at random, and sometimes the machine stalls for a
+/// few windows.
 fn speeds(random: &mut Random) -> Vec<f64> {
     let mut stalled = 0u32;
     let mut window = || {
@@ -58,7 +59,7 @@ fn speeds(random: &mut Random) -> Vec<f64> {
     (0..WINDOWS).map(|_| window().max(0.1)).collect()
 }
 
-/// For each window, the number of requests and their response time, µs.
+/// For each window, the number of requests, and their response time in µs.
 fn windows(load: &LoadPoint, typical_us: f64, random: &mut Random) -> Vec<(u64, f64)> {
     let speeds = speeds(random);
     let of = |(index, speed): (usize, &f64)| {
@@ -73,7 +74,8 @@ fn windows(load: &LoadPoint, typical_us: f64, random: &mut Random) -> Vec<(u64, 
     speeds.iter().enumerate().map(of).collect()
 }
 
-/// Ten response times around the response time of each window, with a longer tail above it.
+/// A histogram of the response times in all windows. The response times of a window have ten values around its typical
+/// response time, with a longer tail above it.
 fn times(windows: &[(u64, f64)], digits: u8) -> Encoded {
     let mut histogram = empty(digits);
     let shape = [0.7, 0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.15, 1.2, 1.4];
@@ -153,7 +155,7 @@ fn fill(record: &mut LoadRecord, point: &LoadPoint, windows: &[(u64, f64)], comp
     record.windows = windows.iter().map(seen).collect();
 }
 
-/// Rounds of every load, on a machine whose speed drifts by a few per cent.
+/// A run with rounds of every load. The machine's speed drifts by a few per cent.
 fn run(seed: u64, targets: u32) -> Run {
     let mut random = Random::new(seed);
     let mut run = Run::with_load(loads());

@@ -25,7 +25,7 @@ pub(super) fn rule() -> Rule {
 }
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
-    // The plan itself asks for delays, which come in steps.
+    // With `Delay::Choice`, the plan itself makes response times come in steps.
     let steps_are_asked_for = matches!(
         &subject.run.plan.upstream,
         Upstream::BuiltIn(upstream) if matches!(upstream.delay, Delay::Choice(_))
@@ -156,7 +156,8 @@ mod tests {
         assert_eq!(findings(via("nginx", 0)), []);
     }
 
-    /// Waiting times rounded up to whole milliseconds, plus 80 to 180 µs for the way there and back.
+    /// Response times: a waiting time that is rounded up to whole milliseconds, plus 80 to 180 µs for the way to the
+    /// upstream and back.
     fn rounded() -> crate::fixture::MadeTrial {
         let mut random = Random::new(5);
         let times: Vec<u64> = (0..1000)

@@ -4,7 +4,8 @@ use super::{Finding, Rule, Severity, Subject, evidence, percent};
 use hoptax_stats::share;
 
 const CODE: &str = "connections-short";
-/// Established ÷ requested connections. Below this share the case is void, because it is another case than the plan's.
+/// Limit for established ÷ requested connections. Below this share the case is void, because its load differs too much
+/// from the plan's load.
 const ANOTHER_CASE: f64 = 0.9;
 
 pub(super) fn rule() -> Rule {

@@ -1,7 +1,7 @@
-//! `different-work`: during trials a gateway's answers differed from direct's.
+//! `different-work`: during trials, a gateway's answers differed from direct's answers.
 //!
 //! Verification compares answers before the first trial. This check compares the status and the body length under load.
-//! Heads may differ, because gateways add headers.
+//! It does not compare header fields, because gateways add some.
 
 use super::{Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use crate::Trial;
@@ -11,14 +11,14 @@ use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
 const CODE: &str = "different-work";
-/// Smallest difference reported, as a share of the answers or of their bytes. It is the same as for `errors`.
+/// Smallest difference to report, as a share of the answers or of their bytes. The finding `errors` has the same limit.
 const DIFFERENT: f64 = 0.001;
-/// Difference above which the case is void.
+/// Limit for the difference. Above this share, the case is void.
 const OTHER_WORK: f64 = 0.1;
-/// Number of standard errors above which chance is ruled out. The probability of a larger difference by chance is one
-/// in two million.
+/// A difference of more than this number of standard errors is not due to chance. Chance alone exceeds this number with
+/// a probability of one in two million.
 const ERRORS: f64 = 5.0;
-/// Smallest number of trials on each side whose scatter can show how much body lengths differ by chance.
+/// Number of trials needed on each side to estimate how much body lengths differ by chance.
 const SCATTER: usize = 3;
 
 pub(super) fn rule() -> Rule {
@@ -47,7 +47,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
 fn of_case(subject: &Subject<'_>, via: Measured<'_>, direct: Measured<'_>) -> Option<Finding> {
     let features = subject.gateway(&via.0.gateway);
     let features = features.map_or(&[][..], Gateway::features);
-    // Rate limits reject requests and gzip shortens bodies on purpose.
+    // These differences are intended: rate limits reject requests, and gzip shortens bodies.
     let statuses =
         statuses(via, direct).filter(|_| !features.iter().any(|feature| feature.is_reachable_limit()));
     let alone = subject.run.plan.targets.len() == 1;
@@ -85,9 +85,9 @@ fn of_case(subject: &Subject<'_>, via: Measured<'_>, direct: Measured<'_>) -> Op
     })
 }
 
-/// Share of the answers whose status differs from direct's (the total variation distance). `None` if chance explains
-/// the difference for every status. Each status is compared as two proportions, with the standard error of their pooled
-/// share.
+/// Share of the answers whose status differs from the statuses of direct (the total variation distance). `None` if
+/// chance explains the difference for every status. For each status, the gateway's share is compared with direct's
+/// share. The comparison uses the standard error of the pooled share.
 fn statuses(via: Measured<'_>, direct: Measured<'_>) -> Option<f64> {
     let (via, direct) = (via.0.counts.as_ref()?, direct.0.counts.as_ref()?);
     let (n, m) = (via.completed as f64, direct.completed as f64);
@@ -109,8 +109,8 @@ fn statuses(via: Measured<'_>, direct: Measured<'_>) -> Option<f64> {
 }
 
 /// Mean body length via the gateway, mean body length of direct, and their relative difference. `None` if chance
-/// explains the difference. The scatter of the trials shows how much lengths differ by chance. With too few trials,
-/// lengths are compared only if there is a single target whose answers never vary.
+/// explains the difference. The scatter of the trials shows how much lengths differ by chance. If there are too few
+/// trials, lengths are compared only if there is a single target and direct's mean length is the same in each trial.
 fn bodies(via: &[Trial<'_>], direct: &[Trial<'_>], single: bool) -> Option<(f64, f64, f64)> {
     let lengths = |trials: &[Trial<'_>]| -> Vec<f64> {
         trials

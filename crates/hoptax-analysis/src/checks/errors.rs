@@ -8,9 +8,10 @@ use hoptax_stats::share;
 use std::cmp::Reverse;
 
 const CODE: &str = "errors";
-/// Share of failed requests above which the slow end of the distribution consists of failures instead of responses.
+/// Limit for the share of failed requests. Above this share, the slow end of the distribution consists of failures
+/// instead of responses.
 const DOUBTFUL: f64 = 0.001;
-/// Share above which the case is void.
+/// Limit for the share of failed requests. Above this share, the case is void.
 const MOST: f64 = 0.5;
 
 pub(super) fn rule() -> Rule {
@@ -66,7 +67,8 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// Number of failed requests for each cause, most frequent first. Older runs recorded only the kind of failure.
+/// Number of failed requests for each cause, most frequent first. Records of older runs contain only the kind of
+/// failure.
 fn causes_by_count(counts: &Counts) -> Vec<String> {
     let mut causes: Vec<(&str, u64)> =
         counts.causes.iter().map(|(cause, count)| (causes::words(*cause), *count)).collect();

@@ -4,9 +4,9 @@ use super::{Finding, Rule, Severity, Subject, evidence, percent};
 use hoptax_stats::share;
 
 const CODE: &str = "failed-checks";
-/// Share of unexpected answers above which they change the figures.
+/// Limit for the share of unexpected answers. Above this share, they change the figures.
 const DOUBTFUL: f64 = 0.001;
-/// Share above which the case is void.
+/// Limit for the share of unexpected answers. Above this share, the case is void.
 const MOST: f64 = 0.5;
 
 pub(super) fn rule() -> Rule {
@@ -20,8 +20,8 @@ pub(super) fn rule() -> Rule {
     }
 }
 
-/// Applies only if a target has expectations. Unsuccessful answers to other targets are reported as
-/// `rejections-counted`.
+/// Reports nothing if no target has expectations. For targets without expectations, `rejections-counted` reports
+/// unsuccessful answers.
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     if subject.run.plan.targets.iter().all(|target| target.checks.is_empty()) {
         return Vec::new();

@@ -52,8 +52,8 @@ mod tests {
     use super::*;
     use crate::fixture::{Run, via};
 
-    /// Three rounds of ten windows. In the gateway's second trial, the hypervisor takes 10 ms in each of the first
-    /// `stolen` windows.
+    /// Three rounds of ten windows. In the gateway's second trial, the hypervisor takes 10 ms of CPU time in each of
+    /// the first `stolen` windows.
     fn run(stolen: usize) -> Run {
         let mut run = Run::closed(1);
         for round in 0..3 {
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn raised_if_less_than_half_of_a_trial_is_quiet() {
-        // Five windows lose time, and the window after them is left out too.
+        // The hypervisor takes time in five windows. The window after them is left out too.
         let findings = raised(&run(5), CODE);
         assert_eq!(findings.len(), 1);
         let evidence = &findings[0].evidence;

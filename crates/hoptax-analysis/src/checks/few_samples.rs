@@ -4,7 +4,8 @@ use super::{Finding, Measured, Rule, Severity, Subject, evidence};
 use hoptax_stats::Statistic;
 
 const CODE: &str = "few-samples";
-/// Number of samples that must lie above a percentile, so that a single request cannot decide it.
+/// Number of samples that must lie above a percentile. With fewer samples, a single request could decide the
+/// percentile.
 const ABOVE: f64 = 10.0;
 
 pub(super) fn rule() -> Rule {
@@ -25,7 +26,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     subject.measured().filter_map(|measured| shown(measured).or_else(|| of_tax(measured))).collect()
 }
 
-/// The percentiles in `of` for which `samples` samples are too few.
+/// The percentiles in `of` that need more than `samples` samples.
 fn doubtful(samples: u64, of: &[Statistic]) -> Vec<Statistic> {
     let few = |statistic: &Statistic| statistic.quantile().is_some_and(|quantile| samples < needed(quantile));
     of.iter().copied().filter(few).collect()
@@ -53,7 +54,7 @@ fn shown((case, _): Measured<'_>) -> Option<Finding> {
     })
 }
 
-/// Checks the percentiles of single trials that the tax is computed from.
+/// Checks that each trial has enough samples for the percentiles of the tax.
 fn of_tax((case, trials): Measured<'_>) -> Option<Finding> {
     let of = case.tax.as_ref().map(|_| [Statistic::P50, Statistic::P90, Statistic::P95, Statistic::P99])?;
     let samples = trials.iter().map(|trial| trial.response_time.len()).min()?;

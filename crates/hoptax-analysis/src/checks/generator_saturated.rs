@@ -4,9 +4,11 @@ use super::{Finding, Rule, Severity, Subject, evidence, percent};
 use crate::Case;
 
 const CODE: &str = "generator-saturated";
-/// Share of the time that a worker is on a CPU. Above this share, it cannot send requests on time.
+/// Limit for the share of the time that a worker spends on a CPU. Above this share, the worker cannot send requests on
+/// time.
 const BUSY: f64 = 0.85;
-/// Send lag at p99 ÷ response time at p50. Above this ratio, the generator's lateness is visible in the figures.
+/// Limit for the p99 of the send lag ÷ the median response time. Above this ratio, delays in the generator are visible
+/// in the figures.
 const LATE: f64 = 0.1;
 
 pub(super) fn rule() -> Rule {

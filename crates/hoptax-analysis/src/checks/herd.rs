@@ -1,8 +1,8 @@
-//! `herd`: with constant arrivals, requests are sent or arrive in step with each other.
+//! `herd`: with constant arrivals, many requests are sent together or arrive together.
 //!
-//! Requests at a constant rate meet other periodic events (timers, batches, ticks) always at the same phase. A
-//! generator that is late sends all due requests at once. Two signs show this: the same load with jitter has shorter
-//! response times, or half of the requests are sent only after the following request is due.
+//! If requests have a constant rate, they always meet other periodic events (timers, batches, ticks) at the same phase.
+//! If the generator is late, it sends all due requests at once. The check looks for two signs. Either the same load
+//! with jitter has shorter response times, or half of the requests are sent only after the following request is due.
 
 use super::{Finding, Measured, Rule, Severity, Subject, evidence};
 use crate::Case;
@@ -11,9 +11,10 @@ use hoptax_load::clock::SECOND;
 use hoptax_stats::{Estimate, Statistic};
 
 const CODE: &str = "herd";
-/// Smallest number of connections. With fewer connections, requests cannot leave in step.
+/// Smallest number of connections to check. With fewer connections, only a few requests can be sent together.
 const MANY: u32 = 8;
-/// Smallest ratio of the p99 to the p99 with jitter that is reported. With few trials, the p99 alone varies by a third.
+/// Smallest ratio to report: the p99 with constant arrivals ÷ the p99 with jitter. With few trials, the p99 varies by a
+/// third even without a cause.
 const LONGER: f64 = 1.5;
 /// Limit for the median send lag ÷ the time between two requests. Above this limit, at least half of the requests are
 /// sent together with another request.
@@ -88,7 +89,7 @@ fn against_jitter(subject: &Subject<'_>, (case, trials): Measured<'_>) -> Option
 }
 
 fn together((case, _): Measured<'_>) -> Option<Finding> {
-    // Here requests wait for a free connection, so they are late for another reason.
+    // If requests remain unsent, requests had to wait for a free connection. They are then late for another reason.
     if case.counts.as_ref()?.unsent > 0 {
         return None;
     }

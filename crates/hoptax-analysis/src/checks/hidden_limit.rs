@@ -30,7 +30,8 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Reports a counter that grew at all. Reaching a limit once already shapes the tail of the response times.
+/// Reports a counter if it grew at all. Even if a limit is reached only once, it changes the tail of the response
+/// times.
 fn grew(case: &Case, trials: &[Trial<'_>], counter: &Counter) -> Option<Finding> {
     let grown: Vec<f64> = trials
         .iter()

@@ -5,7 +5,8 @@ use hoptax_record::{FitnessStatus, HostLook};
 
 const CODE: &str = "host-changed";
 
-/// Doctor items that affect figures and change only if someone changes them. The other items vary from check to check.
+/// Items of `hoptax doctor` that affect figures and that change only if someone changes them. All other items vary from
+/// one check to the next.
 const LASTING: [&str; 8] =
     ["cpus", "cpu-limit", "governor", "turbo", "smt", "clock-source", "huge-pages", "kernel"];
 

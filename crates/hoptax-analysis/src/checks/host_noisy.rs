@@ -3,9 +3,9 @@
 use super::{Finding, Rule, Severity, Subject, evidence, percent};
 
 const CODE: &str = "host-noisy";
-/// Share of the time of all CPUs that the hypervisor may take during a trial.
+/// Limit for the CPU time that the hypervisor takes during a trial, as a share of the time of all CPUs.
 const STEAL: f64 = 0.02;
-/// Share of the time of all CPUs that processes outside of the run may use during a trial.
+/// Limit for the CPU time that processes outside of the run use during a trial, as a share of the time of all CPUs.
 const FOREIGN: f64 = 0.05;
 
 pub(super) fn rule() -> Rule {

@@ -1,4 +1,4 @@
-//! `host-unfit`: `hoptax doctor` rates an item of the host as bad, before the first trial or after the last.
+//! `host-unfit`: `hoptax doctor` rated an item of the host as bad, before the first trial or after the last trial.
 
 use super::{Finding, Rule, Severity, Subject, evidence};
 use hoptax_record::{Fitness, FitnessStatus, HostLook};

@@ -15,17 +15,19 @@ const CODE: &str = "impossible";
 const QUICKEST_NS: u64 = 1_000;
 /// Allowance for rounding. Histograms are accurate to 0.1 %, and two figures may be rounded in opposite directions.
 const ROUNDING: f64 = 1.005;
-/// Largest allowed ratio of requests in flight to connections, after allowing for the edges of the measured time.
+/// Largest allowed ratio of requests in flight to connections. The function [`edges`] adds an allowance for requests at
+/// the start and the end of the measured time.
 const IN_FLIGHT: f64 = 1.1;
-/// Smallest allowed ratio of requests in flight to connections in a closed loop. If it is lower, something other than
-/// waiting for responses delayed the requests.
+/// Smallest allowed ratio of requests in flight to connections in a closed loop. If the ratio is lower, requests were
+/// delayed by something other than waiting for responses.
 const IDLE: f64 = 0.5;
-/// Mean response time ÷ measured time. Up to this ratio, the edges of the measured time matter little.
+/// Limit for the mean response time ÷ the measured time. Up to this ratio, requests at the start and the end of the
+/// measured time change the figures only a little.
 const EDGES: f64 = 0.1;
-/// Smallest allowed ratio of the shortest service time via the gateway to direct's. A hop cannot halve the shortest
-/// time.
+/// Smallest allowed ratio: shortest service time via the gateway ÷ shortest service time of direct. A hop cannot halve
+/// the shortest time.
 const SHORTEST: f64 = 0.5;
-/// Number of samples needed to compare shortest times.
+/// Number of samples needed to compare the shortest times.
 const SAMPLES: u64 = 1_000;
 
 /// A contradiction: its name in the evidence, its description, and its figures.
@@ -134,7 +136,8 @@ fn samples(trial: &Trial<'_>) -> Option<Contradiction> {
     })
 }
 
-/// Checks that no percentile of service time is longer than the same percentile of response time, which includes it.
+/// Checks that no percentile of the service time is longer than the same percentile of the response time. The response
+/// time of a request includes its service time.
 fn order(trial: &Trial<'_>) -> Option<Contradiction> {
     let (response, service) = (&trial.response_time, &trial.service_time);
     let longer = |statistic: Statistic| -> Option<(Statistic, f64, f64)> {
@@ -196,10 +199,11 @@ fn littles_law((case, trials): Measured<'_>) -> Option<Finding> {
     ))
 }
 
-/// The largest ratio of requests in flight to connections that the edges of the measured time can explain. On each
-/// connection, the requests that were due in the measured time fill that time, and the last one can end after it. In
-/// units of the measured time, they last at most `connections × (1 + longest ÷ measured)` in total. In addition, up to
-/// one request per connection may be counted in only one of throughput and response time.
+/// The largest ratio of requests in flight to connections that is possible because of the start and the end of the
+/// measured time. On each connection, the requests that were due in the measured time fill that time, and the last of
+/// these requests can end later. In units of the measured time, all these requests together last at most
+/// `connections × (1 + longest ÷ measured)`. In addition, for each connection, one request may be counted in the
+/// throughput but not in the response times, or the reverse.
 fn edges(trial: &Trial<'_>, connections: f64) -> f64 {
     let longest = trial.response_time_us(Statistic::Max).unwrap_or(0.0) / 1e6;
     (1.0 + longest / trial.seconds()) * (1.0 + connections / (trial.completed as f64).max(1.0))
@@ -211,9 +215,9 @@ fn faster(subject: &Subject<'_>, via: Measured<'_>, direct: Measured<'_>) -> Opt
     (!seen.is_empty()).then(|| finding(via.0, Severity::Warning, seen))
 }
 
-/// Checks that the shortest time via the gateway is not much shorter than direct's. Skipped in a closed loop with many
-/// connections: requests queue there, direct's queue is longer because direct gets more load, and the shortest time is
-/// a matter of chance.
+/// Checks that the shortest time via the gateway is not much shorter than direct's shortest time. Skipped in a closed
+/// loop with several connections. There requests wait in queues, and direct's queue is longer because direct gets more
+/// load. The shortest time then depends on chance.
 fn shorter_way((case, via): Measured<'_>, direct: &[Trial<'_>]) -> Option<Contradiction> {
     if !case.load.is_open() && case.load.connections > 1 {
         return None;
@@ -235,9 +239,9 @@ fn shorter_way((case, via): Measured<'_>, direct: &[Trial<'_>]) -> Option<Contra
     })
 }
 
-/// Checks that the gateway is not better than direct. It counts as better if its whole interval lies beyond the noise
-/// floor. Each kind of loop has its own figure: in a saturated closed loop response times only mirror throughput, and
-/// in an open loop the rate decides throughput.
+/// Checks that the gateway is not better than direct. The gateway counts as better if its whole interval lies beyond
+/// the noise floor. A closed loop compares throughput, because in a saturated closed loop response times only mirror
+/// throughput. An open loop compares the median response time, because its throughput depends on the rate.
 fn better(subject: &Subject<'_>, case: &Case) -> Option<Contradiction> {
     let metric = if case.load.is_open() { Metric::AddedP50 } else { Metric::ThroughputRatio };
     let estimate = case.tax.as_ref()?.get(metric)?.estimate;

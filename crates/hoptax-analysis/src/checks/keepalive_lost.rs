@@ -8,12 +8,13 @@ use crate::counts::failures;
 use hoptax_stats::share;
 
 const CODE: &str = "keepalive-lost";
-/// Extra connections per request. By default, servers close a connection after 100 requests (Apache httpd) or 1,000
-/// requests (nginx), which costs almost nothing. This limit is twice Apache's share.
+/// Limit for extra connections ÷ requests. By default, servers close a connection after 100 requests (Apache httpd) or
+/// 1,000 requests (nginx), which costs almost nothing. This limit is twice Apache's share.
 const LOST: f64 = 0.02;
-/// Extra connections per request above which most requests pay for a new connection.
+/// Limit for extra connections ÷ requests. Above this limit, most requests need a new connection.
 const MOST: f64 = 0.5;
-/// Smallest number of extra connections that is reported. A smaller number may have been closed because they were idle.
+/// Smallest number of extra connections to report. If there are fewer, the replaced connections may have been closed
+/// because they were idle.
 const FEWEST: u64 = 10;
 
 pub(super) fn rule() -> Rule {
@@ -37,12 +38,12 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     subject.measured().filter_map(|measured| of_case(subject, measured)).collect()
 }
 
-/// Connections opened in the measured times beyond those that the load requires: their number, and their share of the
-/// requests.
+/// The number of connections that were opened in the measured times although the load does not require them, and this
+/// number ÷ the requests.
 fn excess((case, trials): Measured<'_>) -> Option<(u64, f64)> {
     let counts = case.counts.as_ref()?;
     let opened = case.connections.as_ref()?.opened;
-    // A limit on requests per connection may cause one more new connection for each of the load's connections, in each
+    // If there is a limit on requests per connection, each of the load's connections may be replaced once more in each
     // trial.
     let asked = case.load.requests_per_connection.map_or(0, |limit| {
         counts.sent.div_ceil(u64::from(limit.max(1))) + u64::from(case.load.connections) * trials.len() as u64
@@ -135,7 +136,8 @@ mod tests {
             assert_eq!(raised(&run, CODE), [], "{limit}");
         }
         let mut run = Run::closed(32);
-        // nginx closes a connection after 1,000 requests. 50 other connections broke and were replaced.
+        // nginx closes a connection after 1,000 requests. Behind the other gateway, 50 connections broke and were
+        // replaced.
         run.push(via("nginx", 0).opened(1, 1)).push(via("broken", 0).errors(50).opened(50, 0));
         assert_eq!(raised(&run, CODE), []);
     }

@@ -4,11 +4,12 @@ use super::{Finding, Rule, Severity, Subject, evidence, percent};
 use hoptax_record::NetworkUsage;
 
 const CODE: &str = "listen-overflow";
-/// One dropped connection is enough: on a loopback interface, only a full listen queue drops connections.
+/// Smallest number of dropped connections to report. One is enough, because on a loopback interface only a full listen
+/// queue drops connections.
 const DROPS: u64 = 1;
-/// Retransmitted SYNs ÷ opened connections. The kernel counts SYNs of the whole network namespace, and other programs
-/// in it may connect to hosts that do not answer. A full listen queue exceeds this share, because it hits many
-/// connections at once.
+/// Limit for retransmitted SYNs ÷ opened connections. The kernel counts the SYNs of the whole network namespace. Other
+/// programs in the namespace cause such SYNs too if they connect to hosts that do not answer. A full listen queue
+/// affects many connections at once and exceeds this limit.
 const SYN_SHARE: f64 = 0.01;
 /// Smallest number of retransmitted SYNs for which [`SYN_SHARE`] is checked.
 const LEAST_SYNS: u64 = 3;

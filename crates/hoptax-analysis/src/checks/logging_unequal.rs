@@ -5,12 +5,13 @@ use hoptax_plan::Feature;
 use std::collections::BTreeMap;
 
 const CODE: &str = "logging-unequal";
-/// Largest difference in bytes per request that is ignored. Access log formats differ by about this much, at little
-/// cost: for a short request, nginx's combined format takes about 90 bytes and HAProxy's httplog about 150.
+/// A difference up to this many bytes per request is ignored. Access log formats differ by about this much, which costs
+/// little. For a short request, nginx's combined format takes about 90 bytes and HAProxy's httplog about 150 bytes.
 const APART: f64 = 128.0;
-/// If a gateway writes fewer bytes than this per request, it does not log requests. No access log has such short lines.
+/// A gateway that writes fewer bytes than this per request does not log requests. No access log has such short lines.
 const SILENT: f64 = 8.0;
-/// Twice the number of bytes that a gateway may still have in its buffer after the trial (Envoy flushes at 64 KiB).
+/// A total difference up to this many bytes is ignored. This is twice the number of bytes that a gateway may still have
+/// in its buffer after the trial (Envoy flushes at 64 KiB).
 const BUFFERED: u64 = 128 << 10;
 
 #[derive(Debug, Clone, Copy)]

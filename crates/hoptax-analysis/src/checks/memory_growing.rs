@@ -5,15 +5,15 @@ use crate::Case;
 use hoptax_stats::{mann_kendall, median};
 
 const CODE: &str = "memory-growing";
-/// Smallest relative growth that is reported, over the second half of the last trial or over the last rounds. Smaller
-/// growth comes from buffers that fill.
+/// Smallest relative growth to report. Growth is measured over the second half of the last trial, or over the last
+/// rounds. Buffers that fill cause smaller growth.
 const GROWTH: f64 = 0.05;
-/// Smallest growth that is reported, bytes. Allocators add arenas of about this size.
+/// Smallest growth to report, bytes. Memory allocators add arenas of about this size.
 const BYTES: f64 = 1024.0 * 1024.0;
 /// p-value below which a rise within a trial is not due to chance.
 const CHANCE: f64 = 0.001;
 const WINDOWS: usize = 10;
-/// Number of rounds at the end of the run that are compared.
+/// Number of rounds to compare, counted back from the end of the run.
 const ROUNDS: usize = 3;
 const STEP: f64 = 0.005;
 
@@ -132,7 +132,7 @@ mod tests {
             let mut run = Run::closed(1);
             let filled = |window: u64| 12 * MIB + window.min(20) * MIB / 4;
             run.push(via("nginx", 0).rss_windows((0..50).map(filled)));
-            // The heap of a garbage collector rises and falls.
+            // The heap of a program with a garbage collector rises and falls.
             let start = random.below(12);
             for round in 0..4 {
                 let heap = (0..50).map(|window| 40 * MIB + (window + start) % 12 * MIB);

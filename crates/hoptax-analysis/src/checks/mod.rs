@@ -1,4 +1,5 @@
-//! Findings: every run is checked for these mistakes. Each finding has a file with its rule, its check and its tests.
+//! Findings: mistakes that hoptax looks for in every run. Each finding has a file with its rule, its check and its
+//! tests.
 
 mod amplification;
 mod balance;

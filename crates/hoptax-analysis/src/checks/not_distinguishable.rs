@@ -27,7 +27,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     gateways.into_iter().filter_map(|case| of_case(subject, case)).collect()
 }
 
-/// The metrics to check. Throughput is left out in an open loop, because the rate decides it and not the gateway.
+/// The metrics to check. Throughput is left out in an open loop, because the rate decides the throughput there.
 fn metrics(case: &Case) -> &'static [Metric] {
     match case.load.is_open() {
         true => &[Metric::AddedP50, Metric::AddedP99],

@@ -6,9 +6,9 @@ use hoptax_load::clock::SECOND;
 use hoptax_load::record::Cause;
 
 const CODE: &str = "ports-exhausted";
-/// Share of the port range in TIME_WAIT above which it is reported as nearly exhausted. A port can be used once for
-/// each pair of source and destination addresses, so this share is close to the limit but does not prove that it was
-/// reached.
+/// Limit for the share of the port range that is in TIME_WAIT. Above this share, the port range is reported as nearly
+/// exhausted. Each pair of source and destination addresses can use a port once, so such a share does not prove that
+/// all ports were in use.
 const NEAR: f64 = 0.8;
 /// How long Linux keeps a connection in TIME_WAIT (`TCP_TIMEWAIT_LEN`), ns.
 const TIME_WAIT_NS: u64 = 60 * SECOND;
@@ -84,9 +84,9 @@ fn near(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
     })
 }
 
-/// The largest possible number of this case's connections between two addresses that are in TIME_WAIT at the end of
-/// `trial`: all connections that the case's trials opened in the minute before. The kernel's own count includes other
-/// programs and destinations, so it proves nothing alone.
+/// The largest possible number of this case's connections that are in TIME_WAIT at the end of `trial`, between one pair
+/// of addresses. It counts all connections that the case's trials opened in the minute before. The kernel's own count
+/// proves nothing alone, because it includes other programs and destinations.
 fn ours(trial: &Trial<'_>, trials: &[Trial<'_>]) -> u64 {
     let end = |trial: &Trial<'_>| trial.load.started_unix_ns + trial.load.measured_ns;
     let lingers = |other: &&Trial<'_>| end(other) <= end(trial) && end(trial) - end(other) < TIME_WAIT_NS;
@@ -106,7 +106,7 @@ mod tests {
     use crate::fixture::{Run, via};
     use hoptax_record::NetworkUsage;
 
-    /// Two trials. Each opened `opened` connections, and the second came `apart_s` seconds after the first.
+    /// Two trials. Each trial opened `opened` connections, and the second trial came `apart_s` seconds after the first.
     fn waiting(time_wait_max: u64, local_ports: u64, opened: u64, apart_s: u64) -> Run {
         let mut run = Run::closed(1);
         for round in 0..2 {

@@ -39,8 +39,8 @@ fn of_case(case: &Case) -> Option<Finding> {
             (one.metric.name().to_string(), json!({ "all": figures(one.all), "quiet": figures(one.quiet) }))
         })
         .collect();
-    // A tax that is only seen if disturbed windows are included may come from the hypervisor. A tax that is only seen
-    // in quiet windows was hidden by the disturbance.
+    // If a tax shows only with the disturbed windows, it may come from the hypervisor. If a tax shows only in quiet
+    // windows, the disturbance hid it.
     let doubtful = differing.iter().any(|one| one.all.distinguishable);
     let words: Vec<String> = differing.iter().map(in_words).collect();
     Some(Finding {
@@ -69,7 +69,8 @@ fn of_case(case: &Case) -> Option<Finding> {
     })
 }
 
-/// A disagreement in words: `added_p50 is 40 µs in all windows and not distinguishable (12 µs) in quiet ones`.
+/// Describes a disagreement, for example: `added_p50 is 40 µs in all windows and not distinguishable (12 µs) in quiet
+/// ones`.
 fn in_words(one: &Disagreement<'_>) -> String {
     let value = |difference: &Difference| match one.metric {
         Metric::ThroughputRatio => format!("{:.1} %", difference.estimate.estimate * 100.0),

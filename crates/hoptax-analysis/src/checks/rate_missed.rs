@@ -68,8 +68,8 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// What the missed rate means for the figures, and which rate to lower. With stages, the highest rate causes the
-/// overload, and its unfinished requests also delay the stages after it.
+/// Two texts: what the missed rate means for the figures, and which rate to lower. With stages, the highest rate causes
+/// the overload, and its unfinished requests also delay the stages after it.
 fn words(load: &Load, rate: f64) -> (String, String) {
     let highest = grouped(highest(load, rate));
     match load.is_steady() {

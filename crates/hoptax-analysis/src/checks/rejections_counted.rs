@@ -6,9 +6,9 @@ use hoptax_plan::Upstream;
 use hoptax_stats::share;
 
 const CODE: &str = "rejections-counted";
-/// Share of rejected requests above which they change the figures.
+/// Limit for the share of rejected requests. Above this share, they change the figures.
 const DOUBTFUL: f64 = 0.001;
-/// Share above which the case is void.
+/// Limit for the share of rejected requests. Above this share, the case is void.
 const MOST: f64 = 0.5;
 
 pub(super) fn rule() -> Rule {

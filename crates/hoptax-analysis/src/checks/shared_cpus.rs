@@ -7,9 +7,9 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 
 const CODE: &str = "shared-cpus";
-/// CPU time of the roles that share CPUs ÷ total time of these CPUs. Below this share, a thread that wakes up usually
-/// finds a free CPU. With two CPUs that are each busy for 85 % of the time, both are taken at seven in ten wake-ups
-/// (0.85²).
+/// Limit for the CPU time of the roles that share CPUs ÷ the total time of these CPUs. Below this limit, a thread that
+/// wakes up usually finds a free CPU. For example, if two CPUs are each busy for 85 % of the time, a thread that wakes
+/// up finds both of them busy in seven of ten cases (0.85²).
 const BUSY: f64 = 0.85;
 
 struct Shared {

@@ -23,7 +23,8 @@ impl<'a> Subject<'a> {
         u64::try_from(self.run.plan.timeout.total.as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// True if the plan's events caused all rejections in these trials. Such rejections are reported with the events.
+    /// True if the plan's events caused all rejections in these trials. The report shows such rejections with the
+    /// figures of the events.
     pub(super) fn rejects_by_events_only(&self, trials: &[Trial<'_>]) -> bool {
         let timeout = self.timeout_ns();
         !trials.is_empty() && trials.iter().all(|trial| trial.rejects_by_events_only(timeout))
@@ -41,8 +42,8 @@ impl<'a> Subject<'a> {
         self.run.plan.gateways.iter().find(|gateway| gateway.label == label)
     }
 
-    /// The case of each gateway, with direct's case at the same load point. Left out if one of the two was not
-    /// measured.
+    /// Pairs of a gateway's case and direct's case at the same load point. A pair is left out if one of its cases was
+    /// not measured.
     pub(super) fn pairs(&self) -> impl Iterator<Item = (Measured<'a>, Measured<'a>)> {
         self.gateways().filter_map(|via| Some((via, self.direct(via.0.load.index)?)))
     }

@@ -4,13 +4,12 @@ use super::*;
 
 type Check = fn(&Subject<'_>) -> Vec<Finding>;
 
-/// A finding that every run is checked for.
 #[derive(Debug, Clone, Copy)]
 struct Registered {
     rule: fn() -> Rule,
     check: Check,
-    /// Position among the findings of the same severity in a report. The reference page uses the order of the table
-    /// instead.
+    /// Position among the findings of the same severity in a report. The reference page ignores it and uses the order
+    /// of the table.
     place: u32,
 }
 
@@ -66,7 +65,7 @@ fn with_round_thresholds(mut rule: Rule) -> Rule {
     rule
 }
 
-/// Checks a run for every finding, and returns the most severe findings first.
+/// Checks a run for every finding. Returns the findings, the most severe first.
 pub fn examine(subject: &Subject<'_>) -> Vec<Finding> {
     let mut all = ALL;
     all.sort_by_key(|one| one.place);

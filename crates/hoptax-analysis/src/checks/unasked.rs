@@ -4,8 +4,8 @@ use super::{Finding, Rule, Severity, Subject, evidence};
 use hoptax_stats::share;
 
 const CODE: &str = "unasked";
-/// Connections with such bytes ÷ requests. Above this share the case is void, because answers may belong to other
-/// requests.
+/// Limit for the number of connections on which unexpected bytes arrived ÷ the number of requests. Above this share the
+/// case is void, because answers may belong to other requests.
 const MOST: f64 = 0.01;
 
 pub(super) fn rule() -> Rule {

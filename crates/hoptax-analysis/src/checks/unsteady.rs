@@ -15,36 +15,36 @@ use hoptax_plan::Metric;
 use hoptax_stats::{Statistic, mann_whitney, mean, median, pettitt};
 
 const CODE: &str = "unsteady";
-/// Smallest relative change between parts of a trial that is reported.
+/// Smallest relative change to report between two parts of a trial.
 const CHANGE: f64 = 0.1;
-/// p-value below which a trial counts as changed, if there are several trials.
+/// If there are several trials, a trial counts as changed if its p-value is below this limit.
 const CHANCE: f64 = 0.01;
-/// p-value below which a trial counts as changed, if it is the only trial, so that no other trial can confirm the
-/// change.
+/// If there is only one trial, it counts as changed if its p-value is below this limit. The limit is stricter, because
+/// no other trial can confirm the change.
 const CHANCE_ALONE: f64 = 1e-3;
-/// Share of the trials that must change in the same direction.
+/// Smallest share of the trials that must change in the same direction.
 const MOST: f64 = 0.75;
-/// Smallest jump that is reported in a single trial, as a relative change.
+/// Smallest jump to report in a single trial, as a relative change.
 const JUMP: f64 = 0.3;
-/// p-value below which a jump in a single trial is reported.
+/// A jump in a single trial is reported only if its p-value is below this limit.
 const CHANCE_OF_JUMP: f64 = 1e-5;
-/// Smallest difference between a round of direct and the median round that is reported, as a share.
+/// Smallest difference to report between one round of direct and the median round, as a share.
 const ROUND: f64 = 0.2;
-/// The same difference must also be at least this many noise floors. The noise floor is the difference between the two
-/// direct trials of a round.
+/// The difference between a round of direct and the median round must also be at least this many noise floors. The
+/// noise floor is the difference between the two direct trials of a round.
 const FLOORS: f64 = 3.0;
 /// Number of rounds needed for a median round.
 const ROUNDS: usize = 3;
 /// Number of blocks per trial. In a trial of 10 s, each block lasts half a second. A trial with fewer windows has fewer
 /// blocks.
 const BLOCKS: usize = 20;
-/// Smallest number of windows for which a trial is checked.
+/// Smallest number of windows. A trial with fewer windows is not checked.
 const WINDOWS: usize = 10;
 
-/// Number of empty windows in a row that count as a standstill: half a second.
+/// Smallest number of consecutive empty windows that counts as a standstill: half a second.
 const STANDSTILL: usize = 5;
-/// Median number of answers per window. Above it, empty windows are not due to chance: five in a row then have a
-/// probability below e⁻²⁵.
+/// Limit for the median number of answers per window. From this number on, empty windows are not due to chance, because
+/// five empty windows in a row have a probability below e⁻²⁵.
 const USUAL: f64 = 5.0;
 
 pub(super) fn rule() -> Rule {
@@ -86,7 +86,7 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
     let gather = |windows: &Vec<f64>| -> Vec<f64> {
         windows.chunks(windows.len().div_ceil(BLOCKS)).filter_map(median).collect()
     };
-    // The plan's events change figures on purpose, and are reported separately.
+    // The plan's events change figures on purpose. The report shows their effects separately.
     if trials.iter().any(Trial::has_events) {
         return standstill(case, trials);
     }
@@ -95,8 +95,8 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
         .or_else(|| jumping(case, &windows))
 }
 
-/// Looks for a standstill. For ranks, a standstill is one value among many, but the requests that wait for its end form
-/// the tail of the case.
+/// Looks for a standstill. The rank tests miss it, because they count it as one value among many. But the requests that
+/// wait for its end form the tail of the case.
 fn standstill(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
     let seconds = |windows: usize| windows as f64 * WINDOW_NS as f64 / SECOND as f64;
     let longest = |trial: &Trial<'_>| {
@@ -150,7 +150,8 @@ fn change(earlier: &[f64], later: &[f64]) -> Option<(f64, f64)> {
     (before > 0.0).then(|| (after / before - 1.0, mann_whitney(earlier, later)))
 }
 
-/// The parts to compare. Halves show a lasting trend, and the first fifth shows a warm-up that was too short.
+/// Compares the first half and the first fifth of a trial with its second half. The first half shows a lasting trend,
+/// and the first fifth shows a warm-up that was too short.
 fn parts(series: &[f64]) -> [(&'static str, Option<(f64, f64)>); 2] {
     let (half, fifth) = (series.len() / 2, series.len().div_ceil(5));
     [
@@ -332,7 +333,7 @@ mod tests {
         );
         let short = |_, window: u64| if (20..24).contains(&window) { 0.0 } else { 100.0 };
         assert_eq!(raised(&closed(4, short), CODE), []);
-        // In one run all answers arrive at once every second. In the other, requests are rare.
+        // In the first run, all answers of a second arrive in one window. In the second run, requests are rare.
         let at_once = closed(4, |_, window| if window % 10 == 0 { 100.0 } else { 0.0 });
         let now_and_then = closed(4, |_, window| (window % 7 / 6) as f64);
         assert_eq!((raised(&at_once, CODE), raised(&now_and_then, CODE)), (vec![], vec![]));

@@ -8,7 +8,8 @@ use serde_json::json;
 use std::collections::BTreeMap;
 
 const CODE: &str = "upstream-http-version";
-/// Share of the upstream requests above which a version counts. Health checks may use another version.
+/// A version counts only if more than this share of the upstream requests use it. Health checks may use another
+/// version.
 const COUNTS: f64 = 0.01;
 
 pub(super) fn rule() -> Rule {
@@ -38,7 +39,8 @@ fn of_load(subject: &Subject<'_>, load: usize) -> Vec<Finding> {
         .map(|(case, _)| case)
         .filter(|case| case.load.index == load && !passes_on(subject, &case.gateway))
         .collect();
-    // A gateway chooses its own version for requests to the upstream, even if clients use 1.0.
+    // If clients use HTTP/1.0, gateways still choose their own version for upstream requests. In that case, gateways
+    // are compared with each other instead of with direct.
     let expected = match spoken {
         HttpVersion::Http10 => commonest(gateways.iter().filter_map(|case| main(case))),
         HttpVersion::Http11 => subject.direct(load).and_then(|(case, _)| main(case)),
@@ -58,7 +60,7 @@ fn main(case: &Case) -> Option<String> {
     versions.iter().max_by_key(|(_, count)| **count).map(|(version, _)| version.clone())
 }
 
-/// The most frequent version. If several are equally frequent, the newest of them.
+/// The most frequent version. If several versions are equally frequent, takes the newest.
 fn commonest(versions: impl Iterator<Item = String>) -> Option<String> {
     let mut counts: BTreeMap<String, u32> = BTreeMap::new();
     for version in versions {

@@ -4,15 +4,16 @@ use super::{Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use hoptax_stats::share;
 
 const CODE: &str = "upstream-not-reused";
-/// Upstream connections per upstream request, after subtracting one for each client connection. A connection pool opens
-/// only a few during a trial. Above this share, new connections change the reported percentiles.
+/// Limit for upstream connections ÷ upstream requests, after subtracting one connection for each client connection. A
+/// connection pool opens only a few connections during a trial. Above this limit, new connections change the reported
+/// percentiles.
 const NOT_REUSED: f64 = 0.1;
-/// Smallest number of extra connections. A smaller number may come from a pool that refills under few requests. For
-/// example, behind a limit that let 26 of 40,000 requests through in a trial, 16 clients caused 20 upstream
-/// connections.
+/// Smallest number of extra connections to report. If a gateway has few requests to forward, its pool may close a
+/// smaller number of connections and open them again. For example, a rate limit let only 26 of 40,000 requests through
+/// in a trial, and 16 clients caused 20 upstream connections.
 const FEWEST: u64 = 50;
-/// Requests per client connection above which keep-alive counts as on. Below it, a gateway may reasonably open one
-/// upstream connection for each client connection.
+/// From this number of requests per client connection on, keep-alive counts as on. Below this number, a gateway may
+/// reasonably open one upstream connection for each client connection.
 const KEPT: u32 = 10;
 
 pub(super) fn rule() -> Rule {
@@ -93,8 +94,8 @@ mod tests {
     fn not_raised_by_a_pool_or_without_keep_alive_of_clients() {
         let mut run = Run::closed(32);
         run.push(via("nginx", 0).upstream_connections(0)).push(via("hop-l4", 0).upstream_connections(32));
-        // If the gateway closes client connections, it opens as many upstream connections, and `keepalive-lost` reports
-        // them.
+        // If the gateway closes client connections, it opens the same number of upstream connections. `keepalive-lost`
+        // reports such connections.
         run.push(via("lossy", 0).opened(1000, 1000).upstream_connections(1000));
         assert_eq!(raised(&run, CODE), []);
         let off = LoadPoint { requests_per_connection: Some(1), ..closed_point(32, 1) };

@@ -6,15 +6,18 @@ use crate::Trial;
 use hoptax_plan::Upstream;
 
 const CODE: &str = "upstream-saturated";
-/// Share of a CPU above which an instance answers late, as in `generator-saturated`. Each instance has one thread.
+/// Limit for the share of a CPU that an instance uses. Above this share, the instance answers late.
+/// `generator-saturated` has the same limit. Each instance has one thread.
 const BUSY: f64 = 0.85;
-/// Throughput via the gateway ÷ direct's throughput. Above this ratio, the gateway is not the limit of a closed loop.
+/// Limit for the throughput via the gateway ÷ direct's throughput. From this ratio on, the gateway is not the limit of
+/// a closed loop.
 const AS_SLOW: f64 = 0.97;
-/// Utilisation of the generator. Below this share, the generator was not the limit.
+/// Limit for the utilisation of the generator. Below this share, the generator was not the limit.
 const EASY: f64 = 0.85;
 /// Two load points are compared if one has at least this many times the connections of the other.
 const MORE: f64 = 2.0;
-/// If direct's throughput grows by less than this factor when the connections grow by [`MORE`], direct is at its limit.
+/// Limit for the growth of direct's throughput, as a factor. If [`MORE`] times the connections give less growth, direct
+/// is at its limit.
 const GROWTH: f64 = 1.1;
 
 pub(super) fn rule() -> Rule {
@@ -90,7 +93,7 @@ fn saturated(subject: &Subject<'_>, (case, trials): Measured<'_>) -> Option<Find
     })
 }
 
-/// Reports a gateway that is as fast as direct while direct is at its limit: then the limit is the upstream.
+/// Reports a gateway that is as fast as direct while direct is at its limit. In this case, the upstream is the limit.
 fn as_slow(subject: &Subject<'_>, (case, _): Measured<'_>) -> Option<Finding> {
     let ratio = case.tax.as_ref()?.throughput_ratio.as_ref()?.estimate.estimate;
     let (direct, _) = subject.direct(case.load.index)?;
@@ -187,8 +190,8 @@ mod tests {
 
     #[test]
     fn not_raised_by_a_slow_upstream() {
-        // Each request takes 10 ms, and the gateway adds almost nothing. Eight times the connections give eight times
-        // the throughput.
+        // Each request takes 10 ms, and the gateway adds almost nothing. With eight times the connections, throughput
+        // is eight times as high.
         let mut run = Run::with_load(vec![closed_point(1, 1), closed_point(8, 1)]);
         for round in 0..3 {
             for (load, throughput) in [(0, 100), (1, 800)] {

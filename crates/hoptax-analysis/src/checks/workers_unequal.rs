@@ -12,11 +12,11 @@ use std::collections::BTreeMap;
 
 const CODE: &str = "workers-unequal";
 
-/// Ratio of CPUs used to workers. Above this ratio, the finding is raised. A gateway's other threads (timers, garbage
-/// collection, system calls that left the language's scheduler) use less than this.
+/// Limit for CPUs used ÷ workers. Above this ratio, the finding is raised. A gateway's other threads (timers, garbage
+/// collection, threads that block in system calls) use less than this.
 pub const BEYOND: f64 = 1.25;
 
-/// Smallest ratio of the CPUs used by two gateways that is reported in the profile `stock`.
+/// Smallest ratio to report in the profile `stock`: CPUs used by one gateway ÷ CPUs used by another gateway.
 const UNLIKE: f64 = 1.5;
 
 /// Number of windows over which CPU time is measured: half a second. On a busy machine a sample may be some
@@ -27,9 +27,9 @@ const SPAN: usize = 5;
 struct Workers<'a> {
     gateway: &'a str,
     declared: Option<u32>,
-    /// CPUs used at once, in the case that used the most.
+    /// Number of CPUs used at once, in the case in which the gateway used the most CPUs.
     used: Option<f64>,
-    /// CPUs used at once in closed loops, where a gateway uses as much CPU as it can.
+    /// Number of CPUs used at once in closed loops, where a gateway uses as much CPU time as it can.
     used_closed: Option<f64>,
     cpus: u32,
 }
@@ -81,8 +81,8 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     unequal.into_iter().chain(each.flatten()).collect()
 }
 
-/// True for gateways whose workers the plan sets. Built-in hops always have one thread, and the plan does not configure
-/// external gateways.
+/// True if the plan sets the number of the gateway's workers. Built-in hops always have one thread, and the plan does
+/// not configure external gateways.
 fn is_compared(contender: &Contender) -> bool {
     !contender.kind.is_empty() && !contender.kind.starts_with("hop-") && contender.kind != "external"
 }
@@ -91,7 +91,7 @@ fn larger(one: Option<f64>, other: Option<f64>) -> Option<f64> {
     one.into_iter().chain(other).reduce(f64::max)
 }
 
-/// CPUs used at once: the gateway's CPU time ÷ wall time, in its busiest half second.
+/// Number of CPUs used at once: the gateway's CPU time ÷ wall time, in the busiest half second of the trial.
 fn at_once(trial: &Trial<'_>) -> Option<f64> {
     let windows = &trial.record.gateway.as_ref()?.cpu_ns_by_window;
     let spans = windows.windows(SPAN).map(|span| span.iter().sum::<u64>());
@@ -126,8 +126,8 @@ fn incomparable(
     }
 }
 
-/// Compares the CPUs used in the profile `stock`. In this profile gateways run with their defaults, so a difference is
-/// not a mistake.
+/// Compares how many CPUs gateways used in the profile `stock`. In this profile gateways run with their defaults, so a
+/// difference is not a mistake.
 fn unlike(gateways: &[Workers<'_>]) -> Option<Finding> {
     let used = || gateways.iter().filter_map(|gateway| Some((gateway.used_closed?, gateway.gateway)));
     let least = used().min_by(|a, b| a.0.total_cmp(&b.0))?;
@@ -163,7 +163,8 @@ fn beyond(gateway: &Workers<'_>) -> Option<Finding> {
     })
 }
 
-/// Checks for more workers than CPUs. Such workers wait for each other because of the plan, not because of the gateway.
+/// Checks whether a gateway has more workers than CPUs. Its workers then wait for each other because of the plan, not
+/// because of the gateway.
 fn crowded(gateway: &Workers<'_>) -> Option<Finding> {
     let declared = gateway.declared?;
     (gateway.cpus > 0 && declared > gateway.cpus).then(|| Finding {

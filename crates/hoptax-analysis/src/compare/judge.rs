@@ -33,7 +33,7 @@ const OF_GATEWAY: [Metric; 13] = [
 const OF_DIRECT: [Metric; 5] =
     [Metric::P50, Metric::P99, Metric::P999, Metric::Throughput, Metric::ErrorShare];
 
-/// The two cases. Each has the subject, the label and the index of the load point.
+/// The two cases to compare. Each case is given as (subject, label, index of the load point).
 pub(super) struct Pair<'p, 'a> {
     pub(super) a: (&'p Subject<'a>, &'a str, usize),
     pub(super) b: (&'p Subject<'a>, &'a str, usize),
@@ -125,9 +125,9 @@ fn of_rounds(pair: &Pair<'_, '_>, metric: Metric) -> Option<Contrasts> {
     Some(Contrasts { size: mean(&first).unwrap_or(0.0).abs(), difference, change })
 }
 
-/// The smallest difference to report: the larger noise floor of the two runs, or the least change if that is larger.
-/// For two runs, direct's relative change is added, as a share of the first figure. A gateway does not affect direct,
-/// so this change comes from the machine.
+/// The smallest difference to report. It is the largest of three values: the noise floors of both cases, and the least
+/// change. For two runs, direct's relative change × the first figure is added. A gateway does not affect direct, so
+/// this change comes from the machine.
 fn floor(pair: &Pair<'_, '_>, metric: Metric, size: f64) -> f64 {
     let ((one, label_a, load_a), (two, label_b, load_b)) = (pair.a, pair.b);
     let noise = one.side.floor(metric, label_a, load_a).max(two.side.floor(metric, label_b, load_b));
@@ -150,9 +150,9 @@ fn verdict(metric: Metric, difference: &Contrast, floor: f64) -> Verdict {
     }
 }
 
-/// True for the few metrics that decide the overall verdict. There are few, so that adjusting for their number costs
-/// little. These are CPU per request for all loads, the throughput ratio in closed loops, and added time in open loops.
-/// In a saturated closed loop, added time only mirrors lost throughput.
+/// True for the metrics that decide the overall verdict: CPU per request for all loads, the throughput ratio in closed
+/// loops, and added time in open loops. They are few, because the p-values must be adjusted for their number. Added
+/// time in a saturated closed loop only mirrors lost throughput.
 fn is_headline(metric: Metric, load: &Load) -> bool {
     match metric {
         Metric::CpuUsPerRequest => true,

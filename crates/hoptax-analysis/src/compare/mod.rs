@@ -1,8 +1,8 @@
 //! Comparison of two runs, or of two contenders of one run, case by case.
 //!
 //! Contenders of the same run are paired by round. Two runs are independent samples, and the machine may have changed
-//! between them. For two runs, taxes are therefore better to compare than other figures, and a difference must also
-//! exceed the change of direct.
+//! between them. For two runs, taxes are therefore more comparable than other figures. A difference between two runs
+//! must also exceed the change of direct.
 
 mod judge;
 mod obstacles;
@@ -19,14 +19,14 @@ use hoptax_plan::Metric;
 pub use hoptax_record::report::{Obstacle, Verdict};
 use hoptax_stats::{Contrast, Estimate};
 
-/// Largest share of wrong overall verdicts if nothing differs. It covers only the noise that is visible between the
-/// rounds of a run.
+/// If nothing differs, at most this share of the overall verdicts is wrong. This holds only for noise that is visible
+/// between the rounds of a run.
 const ALPHA: f64 = 0.05;
 
 /// A run to compare, optionally restricted to one of its contenders.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject<'a> {
-    /// The run's name in messages, which is its directory.
+    /// The directory of the run. Messages use it as the run's name.
     pub name: &'a str,
     /// The run's trials.
     pub side: &'a Side<'a>,
@@ -81,7 +81,7 @@ pub struct Row {
     pub b: Option<Estimate>,
     /// Second figure − first figure.
     pub difference: Contrast,
-    /// Second ÷ first − 1. Absent if the first figure is not above zero.
+    /// Second figure ÷ first figure − 1. Absent if the first figure is not above zero.
     pub change: Option<Estimate>,
     /// A difference up to this size is not distinguishable from noise.
     pub floor: f64,
@@ -103,21 +103,21 @@ impl Row {
 pub struct Comparison {
     /// Name of the first run.
     pub a: String,
-    /// Name of the second run. The same as the first for two contenders of one run.
+    /// Name of the second run. For two contenders of one run, both names are the same.
     pub b: String,
     /// True if figures were paired by round, as for two contenders of one run.
     pub paired: bool,
-    /// The overall verdict. All headline rows count.
+    /// The overall verdict. It is computed from all headline rows.
     pub verdict: Verdict,
-    /// Obstacles that the user chose to ignore. Empty unless the comparison was forced.
+    /// Obstacles that the user chose to ignore. Empty if the comparison was not forced.
     pub forced: Vec<Obstacle>,
-    /// Possible other reasons for a difference, and weaknesses of the comparison.
+    /// Other possible reasons for a difference, and weaknesses of the comparison.
     pub warnings: Vec<String>,
     /// Names of the cases with a `void` finding.
     pub void: Vec<String>,
     /// The comparison of every case and metric.
     pub rows: Vec<Row>,
-    /// Number of rows that would show a difference by chance if nothing differed: one in twenty of the rows with an
+    /// Number of rows that are expected to show a difference by chance alone: one in twenty of the rows with an
     /// interval.
     pub expected_by_chance: f64,
 }

@@ -1,4 +1,5 @@
-//! Checks the settings of two runs. Some must be equal for a comparison, and others should be.
+//! Checks the settings of two runs. Some settings must be equal, or the runs cannot be compared. If other settings
+//! differ, the comparison has warnings.
 
 use super::{Obstacle, Subject};
 use crate::Side;
@@ -9,7 +10,7 @@ use hoptax_record::Contender;
 use hoptax_record::plan as kept;
 use serde::Serialize;
 
-/// Longest quotation of a setting in a message, in characters.
+/// Maximum number of characters that a message quotes from a setting.
 const QUOTED: usize = 120;
 
 /// Reasons why the subjects cannot be compared. Empty for contenders of the same run.
@@ -45,7 +46,7 @@ fn of_runs(a: &RunRecord, b: &RunRecord, labels: &[(&str, &str)]) -> Vec<Obstacl
     check("access_log", words(&a.plan.access_log), words(&b.plan.access_log));
     check("timeout", words(&a.plan.timeout), words(&b.plan.timeout));
     check("isolate", a.plan.isolate.to_string(), b.plan.isolate.to_string());
-    // Adding timestamps to each answer costs the upstream time.
+    // With the path split, the upstream spends time on adding timestamps to each answer.
     check("path_split", words(&a.plan.path_split), words(&b.plan.path_split));
     let common = a.load.iter().any(|point| counterpart(point, b).is_some());
     if !common {
@@ -70,7 +71,7 @@ fn of_runs(a: &RunRecord, b: &RunRecord, labels: &[(&str, &str)]) -> Vec<Obstacl
     found
 }
 
-/// Sentences about other settings that differ and may explain a difference.
+/// Warnings about other settings that differ and that may explain a difference between figures.
 pub(super) fn warnings(first: &Subject<'_>, second: &Subject<'_>) -> Vec<String> {
     let (a, b) = (first.side.run, second.side.run);
     let mut warnings = Vec::new();
@@ -225,7 +226,7 @@ fn words(value: &impl Serialize) -> String {
     value.as_str().map_or_else(|| value.to_string(), ToString::to_string)
 }
 
-/// The text, shortened if it is too long.
+/// The text, shortened if it is longer than [`QUOTED`].
 fn quoted(text: &str) -> String {
     match text.char_indices().nth(QUOTED) {
         Some((at, _)) => format!("{}…", &text[..at]),

@@ -243,8 +243,8 @@ fn void_cases_are_named() {
     assert!(void.iter().any(|one| one.starts_with("two, nginx") && one.contains("errors")), "{void:?}");
 }
 
-/// Measures how often a comparison of equal things shows a difference, and how often it finds a difference of one
-/// tenth. Each simulated run is a complete comparison.
+/// Measures how often a comparison of equal gateways shows a difference, and how often a difference of one tenth is
+/// found. Each simulated run is a complete comparison.
 #[test]
 fn false_alarms_are_as_rare_as_stated() {
     let alarms = |extra: f64| {
@@ -254,7 +254,7 @@ fn false_alarms_are_as_rare_as_stated() {
         };
         (100..140).filter(|seed| verdict(*seed) != Verdict::NotDistinguishable).count()
     };
-    // Of 40 comparisons with an error rate of 5 %, more than 6 give a false alarm only once in 300 test runs.
+    // At an error rate of 5 %, more than 6 of 40 comparisons give a false alarm in only one of 300 test runs.
     assert!(alarms(1.0) <= 6);
     assert_eq!(alarms(1.1), 40);
 }

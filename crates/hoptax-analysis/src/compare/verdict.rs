@@ -6,8 +6,8 @@ use crate::side::counterpart;
 use hoptax_record::DIRECT;
 use hoptax_stats::holm;
 
-/// Compares `second` with `first`. Differences below `least_change`, as a share of the first figure, are not reported.
-/// It is usually [`LEAST_CHANGE`]. If `force` is true, obstacles are ignored.
+/// Compares `second` with `first`. A difference is not reported if it is smaller than `least_change`, which is a share
+/// of the first figure and usually [`LEAST_CHANGE`]. If `force` is true, obstacles are ignored.
 ///
 /// # Errors
 /// If the two subjects cannot be compared.
@@ -92,7 +92,7 @@ fn overall(rows: &[Row]) -> Verdict {
     }
 }
 
-/// The compared cases that have a `void` finding, and the runs that have one as a whole.
+/// The compared cases that have a `void` finding, and the runs that have a `void` finding about the whole run.
 fn void_cases(first: &Subject<'_>, second: &Subject<'_>, rows: &[Row]) -> Vec<String> {
     let mut cases = Vec::new();
     for (subject, label) in

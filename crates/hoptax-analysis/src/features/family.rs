@@ -9,11 +9,12 @@ pub(super) struct Family<'p> {
     /// Label of the same gateway without features.
     pub(super) bare: &'p str,
     pub(super) features: &'p [Feature],
-    /// Labels of two gateways that together have the same features, each feature once.
+    /// Labels of two gateways. Each of them has a part of this gateway's features. Together they have each feature
+    /// exactly once.
     pub(super) parts: Option<[&'p str; 2]>,
 }
 
-/// Finds each gateway with features that the plan also has without features. Results are in the plan's order.
+/// Finds the gateways that the plan contains both with and without features. Results are in the plan's order.
 pub(super) fn families(plan: &Plan) -> Vec<Family<'_>> {
     let all: Vec<PackGateway<'_>> = plan.gateways.iter().filter_map(PackGateway::of).collect();
     all.iter().filter(|one| !one.features.is_empty()).filter_map(|one| one.family(&all)).collect()
@@ -44,8 +45,8 @@ impl<'p> PackGateway<'p> {
         Some(Family { gateway: self.label, bare: bare.label, features: self.features, parts })
     }
 
-    /// The same gateway without features. If there are several, prefers one whose label is a prefix of this gateway's
-    /// label (as in a matrix), then one with the same number of upstream instances.
+    /// The same gateway without features. If the plan has several, the first choice is one whose label is a prefix of
+    /// this gateway's label (as in a matrix). The second choice is one with the same number of upstream instances.
     fn bare(&self, all: &[Self]) -> Option<Self> {
         let siblings = all.iter().filter(|one| one.features.is_empty() && one.is_sibling(self));
         siblings.copied().min_by_key(|one| {

@@ -1,4 +1,5 @@
-//! Figures of several cases, in the rounds that all of them have. Prices are computed from these.
+//! Figures of several cases, computed from the rounds that all these cases have. Prices are computed from these
+//! figures.
 
 use crate::metric::{of_trial, percentile};
 use crate::trial::Trial;
@@ -15,7 +16,7 @@ pub(super) struct Figures<'t, 'a> {
 }
 
 impl<'t, 'a> Figures<'t, 'a> {
-    /// Collects figures of these cases. `None` if no round contains all of them.
+    /// Collects figures of these cases. `None` if no round has trials of all of them.
     pub(super) fn new(sides: &[&'t [Trial<'a>]]) -> Option<Self> {
         let has = |trials: &[Trial<'_>], round| {
             trials.iter().any(|trial| trial.round() == round && !trial.response_time.is_empty())
@@ -25,8 +26,8 @@ impl<'t, 'a> Figures<'t, 'a> {
         (units.count() > 0).then(|| Self { sides: sides.to_vec(), units })
     }
 
-    /// Computes `figure` with an interval over rounds. `figure` receives a function that returns the figure of a case
-    /// by its index.
+    /// Computes `figure` with an interval over rounds. The argument of `figure` is a function: for the index of a case,
+    /// it returns the figure of the case.
     pub(super) fn resampled(
         &self,
         metric: Metric,

@@ -1,8 +1,9 @@
-//! Prices of features: compares a gateway with features and the same gateway without them, in the rounds that have
-//! both. For two features together, it also computes whether they cost more or less than the sum of both.
+//! Prices of features: compares a gateway that has features with the same gateway without features, in the rounds that
+//! have trials of both. If two features are used together, it also computes whether they cost more or less than the sum
+//! of their prices.
 //!
-//! Direct is used only for the noise floor. If a feature needs more in the request (a key, TLS), its cost is part of
-//! the price.
+//! Direct is used only for the noise floor. If a feature needs an addition to the request (a key, TLS), the price
+//! includes the cost of the addition.
 
 mod family;
 mod figures;
@@ -29,7 +30,7 @@ pub struct Prices {
     pub added_p99: Option<Difference>,
     /// Price in the gateway's CPU time per completed request, µs.
     pub cpu_us_per_request: Option<Difference>,
-    /// Throughput with the feature ÷ throughput without it. At 1 the feature costs nothing.
+    /// Throughput with the feature ÷ throughput without it. A ratio of 1 means that the feature costs nothing.
     pub throughput_ratio: Option<Difference>,
     /// Price in memory (resident set), bytes.
     pub memory_rss_bytes: Option<Difference>,
@@ -70,23 +71,25 @@ pub struct Price {
     pub features: Vec<Feature>,
     /// The load point.
     pub load: Load,
-    /// The figure with the features − the figure without them. For throughput, the first ÷ the second.
+    /// The figure with the features − the figure without them. For throughput, the figure with the features ÷ the
+    /// figure without them.
     pub prices: Prices,
-    /// The price beyond the sum of the parts. Absent unless there are several features whose parts were also measured.
+    /// How much the price of all features exceeds the sum of the prices of their parts. Absent if there is only one
+    /// feature, or if the parts were not measured.
     pub beyond: Option<Beyond>,
 }
 
-/// The additional price of using several features together: their common price − the prices of their two parts.
+/// The additional price of using several features together: the price of all features − the prices of their two parts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Beyond {
     /// Labels of the two gateways that each have one part of the features.
     pub alone: [String; 2],
-    /// The price of all features − the sum of the prices of both parts. For throughput, the first ÷ the product of
-    /// both.
+    /// The price of all features − the sum of the prices of both parts. For throughput, the ratio of all features ÷ the
+    /// product of the ratios of both parts.
     pub prices: Prices,
 }
 
-/// The prices of all gateways with features that the run also has without features. Sorted by load point, then in the
+/// The prices of all gateways that the run contains both with and without features. Sorted by load point, then in the
 /// plan's order. Searches are left out.
 pub(super) fn prices(run: &RunRecord, records: &[TrialRecord], floors: &[NoiseFloor]) -> Vec<Price> {
     let families = family::families(&run.plan);

@@ -4,8 +4,8 @@ use crate::latency::Latency;
 use crate::tax::Tax;
 use crate::throughput::Throughput;
 
-/// The figures of a case from quiet windows only. If no window of the load point was left out, they equal the figures
-/// of all windows. Absent if no trial has enough quiet windows.
+/// The figures of a case from quiet windows only. If no window of the load point was left out, these figures equal the
+/// figures of all windows. If no trial has enough quiet windows, the figures are absent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QuietFigures {
     /// Number of windows in trials that recorded steal.
@@ -30,7 +30,8 @@ pub struct QuietFigures {
 }
 
 impl QuietFigures {
-    /// True if at least one window of the case is left out. Only then can its figures differ from those of all windows.
+    /// True if at least one window of the case is left out. Otherwise the quiet figures of the case cover all its
+    /// windows.
     pub fn leaves_out(&self) -> bool {
         self.left_out > 0
     }

@@ -40,7 +40,7 @@ pub(crate) fn restrict<'a>(trial: &Trial<'a>, quiet: &Quiet) -> Option<Trial<'a>
     })
 }
 
-/// The gateway's CPU time in the quiet windows. `None` if it was not recorded in all of them.
+/// The gateway's CPU time in the quiet windows. `None` if it was not recorded in all of these windows.
 fn gateway_cpu(trial: &Trial<'_>, quiet: &Quiet) -> Option<u64> {
     let by_window = &trial.record.gateway.as_ref()?.cpu_ns_by_window;
     quiet.numbers().map(|number| by_window.get(number).copied()).sum()

@@ -3,9 +3,11 @@
 //!
 //! An open loop sends Poisson arrivals to a server on one CPU. Via the gateway, each request costs more CPU time. The
 //! hypervisor takes the CPU away in bursts. The kernel notices a burst when the CPU runs again, and counts it in ticks.
-//! The counter is read at the edges of windows. Each run is simulated twice with the same random numbers: without
-//! bursts, which gives the true tax, and with bursts. The second simulation gives the tax from all windows and the tax
-//! from quiet windows, so their errors come only from the bursts and the rule.
+//! The counter is read at the edges of windows.
+//!
+//! Each run is simulated twice with the same random numbers. The simulation without bursts gives the true tax. The
+//! simulation with bursts gives the tax from all windows and the tax from quiet windows. The errors of these two taxes
+//! come only from the bursts and the rule.
 
 use super::restrict::restrict;
 use super::windows::{Quiet, RULE, Rule};
@@ -23,7 +25,7 @@ use hoptax_stats::{mean, standard_deviation};
 use std::collections::BTreeMap;
 
 const ROUNDS: u32 = 5;
-/// Number of windows per trial, for 3 s.
+/// Number of windows per trial. A trial takes 3 s.
 const WINDOWS: usize = 30;
 const WARMUP: usize = 5;
 /// Length of a window, µs.
@@ -122,7 +124,7 @@ impl Cpu {
         }
     }
 
-    /// Steal that `/proc/stat` shows for each window, ns. It counts in whole ticks. Windows of the warm-up are
+    /// Steal that `/proc/stat` shows for each window, ns. `/proc/stat` counts whole ticks. Windows of the warm-up are
     /// included.
     fn stat(&self) -> Vec<u64> {
         let total = |until: f64| {
@@ -136,8 +138,8 @@ impl Cpu {
     }
 }
 
-/// A simulated trial. For each request, it has the window in which it was due, the window in which it completed, and
-/// its response time, µs.
+/// A simulated trial. `requests` contains for each request: the window in which it was due, the window in which it
+/// completed, and its response time in µs.
 struct Simulated {
     trial: MadeTrial,
     requests: Vec<(usize, usize, f64)>,
@@ -170,7 +172,7 @@ fn simulate(who: &str, round: u32, steal: Steal, seed: u64, stream: u64, drift: 
     Simulated { trial, requests }
 }
 
-/// A run whose rounds each have a trial of direct, the gateway, and direct again.
+/// A run. Each round has a trial of direct, a trial of the gateway, and another trial of direct.
 fn run(steal: Steal, seed: u64) -> Vec<Simulated> {
     let mut drift = Random::stream(seed, 7);
     (0..ROUNDS)
@@ -199,7 +201,7 @@ fn whole(run: &[Simulated]) -> Vec<Trial<'_>> {
     run.iter().map(|one| Trial::read(&one.trial.0).expect("it did not fail")).collect()
 }
 
-/// The trials, restricted to the windows that `rule` keeps. Trials with too few of these windows are left out.
+/// Restricts trials to the windows that `rule` keeps. Trials with too few of these windows are left out.
 fn by<'a>(rule: &Rule, trials: &[Trial<'a>]) -> Vec<Trial<'a>> {
     let restricted =
         |trial: &Trial<'a>| restrict(trial, &Quiet::by(rule, trial.record).filter(Quiet::is_enough)?);
@@ -308,7 +310,7 @@ fn page_agrees(steal: &str, outcomes: &Outcomes) {
     assert!(wrong.is_empty(), "docs/concepts/simulations.md should say:\n{}", wrong.join("\n"));
 }
 
-/// True if the mean error is at most two standard errors.
+/// True if the mean error is at most two standard errors from zero.
 fn is_unbiased(outcome: &Outcome) -> bool {
     outcome.errors.len() as u64 == RUNS && outcome.error().abs() <= 2.0 * outcome.standard_error()
 }
@@ -320,9 +322,9 @@ fn random_steal_leaves_the_quiet_tax_unbiased_and_narrow() {
         let [all, unstolen, quiet] = [ALL, UNSTOLEN, QUIET].map(|selection| &outcomes.of[selection][metric]);
         assert!(is_unbiased(quiet), "{name}: {} ± {}", quiet.error(), quiet.standard_error());
         assert!(quiet.width() < 0.5 * all.width(), "{name}: {} of {}", quiet.width(), all.width());
-        // The windows after a burst contain the requests that waited for the end of the burst, so leaving out only the
-        // burst is not enough. There are few such responses, but they are very late. The median shows their effect most
-        // clearly.
+        // After a burst, the windows contain the requests that waited for the end of the burst. Leaving out only the
+        // burst is therefore not enough. There are few such responses, but they are very late. The median shows their
+        // effect most clearly.
         let least = if metric == 0 { 3.0 } else { 1.5 };
         assert!(unstolen.error() > least * unstolen.standard_error(), "{name}: {}", unstolen.error());
     }

@@ -6,8 +6,9 @@ use hoptax_load::clock::MILLISECOND;
 use hoptax_record::Stolen;
 use std::collections::BTreeMap;
 
-/// Shows the windows of a trial as text: `.` is a quiet window, and `x` is left out. `taken` is the time taken from
-/// each CPU in each window, ms. Its first `before` and last `after` windows lie outside of the trial.
+/// Shows the windows of a trial as text: `.` is a quiet window, and `x` is left out. `taken` contains one list for each
+/// CPU: the time taken in each window, ms. The first `before` and the last `after` windows of each list lie outside of
+/// the trial.
 fn marks(before: u32, after: u32, taken: &[&[u64]]) -> String {
     let length = taken[0].len() - (before + after) as usize;
     let mut trial = via("nginx", 0).windows_us(&vec![vec![100]; length]).0;
@@ -54,7 +55,7 @@ fn a_burst_longer_than_its_window_began_earlier() {
 
 #[test]
 fn cpus_are_examined_separately() {
-    // 4 ms on each of two CPUs is less than a tick on either. Two bursts on two CPUs count as two bursts.
+    // 4 ms on each of two CPUs is less than a tick on each of them. Two bursts on two CPUs count as two bursts.
     assert_eq!(marks(0, 0, &[&[0, 0, 4, 0, 0, 0], &[0, 0, 4, 0, 0, 0]]), "......");
     let two: [&[u64]; 2] = [&[0, 10, 0, 0, 0, 0, 0, 0, 0], &[0, 0, 0, 0, 0, 0, 10, 0, 0]];
     assert_eq!(marks(0, 0, &two), "xxx..xxx.");

@@ -17,7 +17,7 @@ pub(super) fn unfold(coarse: &Histogram<u64>) -> Histogram<u64> {
         let parts =
             (highest - lowest) / (fine.highest_equivalent(lowest) - fine.lowest_equivalent(lowest) + 1) + 1;
         let count = bucket.count_at_value();
-        // The first `part` fine buckets together get `count · part / parts`, rounded. A single value therefore goes to
+        // The first `part` fine buckets together get `count · part / parts`, rounded. A single sample therefore goes to
         // the middle.
         let until = |part: u64| (2 * count * part + parts) / (2 * parts);
         let mut edge = lowest;

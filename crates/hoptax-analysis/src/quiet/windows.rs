@@ -4,9 +4,10 @@ use hoptax_load::clock::MILLISECOND;
 use hoptax_load::record::WINDOW_NS;
 use hoptax_record::TrialRecord;
 
-/// Share of a trial's windows that must be quiet for the trial to count in quiet figures. If more than half of the time
-/// is disturbed, the rest lies between bursts and is probably disturbed too. The figures of such a trial would also
-/// scatter more than those of the whole trial, by a factor of over √2, although each round has the same weight.
+/// A trial counts in quiet figures only if at least this share of its windows is quiet. If more than half of the time
+/// is disturbed, the other windows lie between bursts and are probably disturbed too. The quiet figures of such a trial
+/// would also scatter more than the figures of the whole trial, by a factor of over √2, although each round has the
+/// same weight.
 const ENOUGH: f64 = 0.5;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,11 +29,11 @@ pub(super) const RULE: Rule = Rule {
     stolen_ns: 5 * MILLISECOND,
     // The kernel notices a burst when the CPU runs again, so the burst may appear one window too late.
     before: 1,
-    // The backlog that a burst causes is processed after it.
+    // Requests that waited during a burst are served after it.
     after: 1,
-    // After a burst of length B at utilisation ρ, working off the backlog takes B · ρ / (1 − ρ). Up to a utilisation of
-    // one half, this is at most B. The rule must not use the utilisation itself, because it differs between direct and
-    // gateways.
+    // After a burst of length B at utilisation ρ, the CPU processes the backlog in a time of B · ρ / (1 − ρ). Up to a
+    // utilisation of one half, this time is at most B. The rule must not use the utilisation itself, because it differs
+    // between direct and gateways.
     in_proportion: true,
 };
 
@@ -103,8 +104,8 @@ fn leave_out(rule: &Rule, taken: &[u64], left_out: &mut [bool]) {
             continue;
         }
         let burst = &taken[at..at + length];
-        // If a burst is longer than its window, it began in an earlier window. The kernel could not count while the CPU
-        // was away.
+        // If a burst is longer than its window, it began in an earlier window. The kernel could not count time while
+        // the CPU was away.
         let earlier = windows_of(burst[0]).saturating_sub(1);
         let behind = if rule.in_proportion { windows_of(burst.iter().sum()) } else { 0 };
         let begin = at.saturating_sub(earlier + rule.before);
@@ -114,8 +115,8 @@ fn leave_out(rule: &Rule, taken: &[u64], left_out: &mut [bool]) {
     }
 }
 
-/// Applies the rule to older records, which contain steal as a share of all CPUs but not the number of CPUs. Here any
-/// steal counts.
+/// Applies the rule to older records. They contain steal as a share of all CPUs, but not the number of CPUs. For these
+/// records, any steal counts.
 fn older(rule: &Rule, windows: usize, shares: &[f64]) -> Option<Quiet> {
     if shares.is_empty() {
         return None;

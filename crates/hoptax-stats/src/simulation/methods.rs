@@ -1,4 +1,4 @@
-//! Methods for computing intervals that were considered, for comparison with the method in use.
+//! Other methods for computing intervals. They were considered, and are compared with the method in use.
 
 use super::super::Draws;
 use super::super::two_sided_95;
@@ -107,7 +107,8 @@ impl<'a> Figure<'a> {
         self.drawn.iter().map(|(figure, likely)| (figure - mean).powi(2) * likely).sum()
     }
 
-    /// The jackknife's standard error of a draw, and the figures that remain after leaving out each round in turn.
+    /// The jackknife's standard error of a draw, and the figures from which it is computed. Each figure leaves out one
+    /// round.
     fn jackknife(&self, drawn: &[u64]) -> (f64, Vec<f64>) {
         let n = self.rounds as f64;
         let without = |round: usize| {
@@ -149,8 +150,8 @@ fn bca(figure: &Figure<'_>) -> (f64, f64) {
     figure.between(at(-1.96), at(1.96))
 }
 
-/// Source: B. Efron and R. J. Tibshirani, "An Introduction to the Bootstrap", chapter 12.5. A draw without scatter has
-/// no t, and counts as more extreme than all other draws.
+/// Source: B. Efron and R. J. Tibshirani, "An Introduction to the Bootstrap", chapter 12.5. If a draw has no scatter,
+/// it has no t, and it counts as more extreme than all other draws.
 fn bootstrap_t(figure: &Figure<'_>) -> (f64, f64) {
     let mut ts: Vec<(f64, f64)> = figure
         .draws
@@ -177,8 +178,8 @@ fn quantile(values: &[(f64, f64)], share: f64) -> f64 {
     reached.or(values.last()).expect("there are draws").0
 }
 
-/// The distribution function of the normal distribution, computed from the density by Simpson's rule. Here its error is
-/// below 1e-9.
+/// The distribution function of the normal distribution, computed by Simpson's rule from the density. For the arguments
+/// used here, the error is below 1e-9.
 fn cumulative(z: f64) -> f64 {
     const STEPS: u32 = 400;
     let density = |x: f64| (-x * x / 2.0).exp() / std::f64::consts::TAU.sqrt();

@@ -88,11 +88,11 @@ fn coverage(
 /// The figures estimated in each model.
 const FIGURES: [What; 3] = [What::Added(Statistic::P50), What::Added(Statistic::P99), What::Ratio];
 
-/// Runs per test. A share near 95 % then has a standard error of 1.1 %.
+/// Number of runs per test. With this number, a share near 95 % has a standard error of 1.1 %.
 const RUNS: u32 = 400;
 
-/// Checks the coverage of every figure in a model. A difference of four standard errors is allowed, so that none of
-/// about sixty shares fails by chance. If the intervals are known to be too wide, only the lower bound is checked.
+/// Checks the coverage of every figure in a model. The test allows a difference of four standard errors, so that none
+/// of about sixty shares fails by chance. If the intervals are known to be too wide, only the lower bound is checked.
 fn check_coverage(world: World, rounds: usize) {
     let error = (0.95 * 0.05 / f64::from(RUNS)).sqrt();
     for what in FIGURES {

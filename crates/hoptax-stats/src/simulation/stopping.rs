@@ -47,7 +47,7 @@ fn stopping_when_narrow_costs_a_few_per_cent_of_coverage() {
         assert!(odd > 0.80, "{table}");
     }
     println!("{table}");
-    // Coverage without early stopping is 95 %. The allowance is four standard errors of a share of 4,000 runs.
+    // Without early stopping, the coverage is 95 %. The test allows four standard errors of a share of 4,000 runs.
     let error = (0.95 * 0.05 / f64::from(RUNS)).sqrt();
     assert!(least > 0.90 - 4.0 * error, "{table}");
     let text = include_str!("../../../../docs/concepts/simulations.md").replace('\n', " ");

@@ -7,12 +7,13 @@ use std::f64::consts::TAU;
 const REQUESTS: usize = 500;
 /// Time that the gateway adds to each request, µs.
 const ADDED_US: f64 = 20.0;
-/// Throughput of the gateway ÷ direct's.
+/// Throughput of the gateway ÷ throughput of direct.
 const RATIO: f64 = 0.7;
 /// Median of direct's response times, µs.
 const MIDDLE_US: f64 = 100.0;
 
-/// One round: the times of both direct trials and of the gateway's trial, ns, and the throughput of gateway and direct.
+/// One round: the request times of both direct trials and of the gateway's trial, ns, and the throughput of the gateway
+/// and of direct.
 pub(super) struct Round {
     pub(super) direct: Vec<u64>,
     pub(super) via: Vec<u64>,
@@ -59,8 +60,8 @@ impl World {
         }
     }
 
-    /// True if rounds differ so much that intervals are too wide. Differences that direct and the gateway share cancel
-    /// in the median, but not completely in the tails of merged distributions.
+    /// True if rounds differ so much that intervals are too wide. If a difference between rounds affects direct and the
+    /// gateway alike, it cancels in the median, but not completely in the tails of merged distributions.
     pub(super) fn is_wide(self) -> bool {
         matches!(self, Self::BadRounds | Self::Drift)
     }
@@ -71,9 +72,9 @@ impl World {
             What::Added(statistic) => statistic,
             What::Ratio => return RATIO,
         };
-        // The gateway's times are direct's plus the added time, so each percentile grows by it. `Unequal` is the
-        // exception: there both distributions are lognormal, and the total scatter of rounds, trials and requests
-        // differs between them.
+        // The gateway's times are direct's times plus the added time, so each percentile grows by the added time.
+        // `Unequal` is the exception: both distributions are lognormal, and direct and the gateway differ in the total
+        // scatter of rounds, trials and requests.
         let of = |trial: f64| {
             let sigma = (ROUND * ROUND + trial * trial + REQUEST * REQUEST).sqrt();
             let z = if statistic.quantile() == Some(0.99) { 2.326_347_874 } else { 0.0 };
@@ -107,7 +108,7 @@ impl World {
         Round { direct, via, throughput: [1.0, 1.0] }
     }
 
-    /// A factor for the times of all trials of a round. Above 1, they are slower.
+    /// A factor for the times of all trials of a round. A factor above 1 makes the times longer.
     fn of_round(self, random: &mut Random) -> f64 {
         match self {
             Self::BadRounds if random.unit() < 0.3 => 1.5,
@@ -116,7 +117,7 @@ impl World {
         }
     }
 
-    /// A factor for the times of one trial. Above 1, it is slower.
+    /// A factor for the times of one trial. A factor above 1 makes the times longer.
     fn of_trial(self, random: &mut Random, via: bool) -> f64 {
         match self {
             Self::Drift => (0.03 * normal(random)).exp(),

@@ -1,25 +1,25 @@
 //! Detects response times that come in steps. Their distribution looks like a comb: narrow teeth at equal distances.
 //!
-//! Each time is mapped to a point on a circle whose circumference is the step. Times that come in steps gather at one
-//! point of the circle, and other times spread over it. The *mean resultant length*, which is the length of the mean of
-//! all points, measures this. It is 1 if all points are the same, and 0 if they are evenly spread (K. V. Mardia, P. E.
-//! Jupp, *Directional Statistics*, 2000). A distribution that is narrower than a step also gathers at one point, so
-//! several teeth are required.
+//! Each time is mapped to a point on a circle. The circumference of the circle is the step. Times that come in steps
+//! gather at one point of the circle, and other times spread over it. The *mean resultant length*, which is the length
+//! of the mean of all points, measures this. It is 1 if all points are the same, and 0 if they are evenly spread (K. V.
+//! Mardia, P. E. Jupp, *Directional Statistics*, 2000). A distribution that is narrower than a step also gathers at one
+//! point, so several teeth are required.
 
 use hdrhistogram::Histogram;
 use hoptax_load::clock::MILLISECOND;
 use std::collections::BTreeMap;
 use std::f64::consts::TAU;
 
-/// Steps to look for, longest first, because times in steps of 4 ms are also in steps of 1 ms. These are the periods of
-/// usual timers and of kernel ticks (`CONFIG_HZ` 100, 250 and 1000).
+/// Steps to look for. The longest step is first, because times in steps of 4 ms are also in steps of 1 ms. These steps
+/// are the periods of usual timers and of kernel ticks (`CONFIG_HZ` 100, 250 and 1000).
 const STEPS: [u64; 3] = [10 * MILLISECOND, 4 * MILLISECOND, MILLISECOND];
-/// Smallest mean resultant length that is reported. Normally distributed teeth with standard deviation σ, as a share of
-/// the step, give `exp(−2π²σ²)` (wrapped normal distribution, same source). At 0.9, σ is 7 % of a step, so the teeth
-/// are well apart.
+/// Smallest mean resultant length to report. If teeth are normally distributed with a standard deviation σ, as a share
+/// of the step, the length is `exp(−2π²σ²)` (wrapped normal distribution, same source). A length of 0.9 means that σ is
+/// 7 % of a step, so the teeth are clearly separate.
 const COHERENCE: f64 = 0.9;
-/// Smallest number of teeth. Two teeth may be two kinds of answers, such as cache hits and misses. Three teeth at equal
-/// distances come from a timer.
+/// Smallest number of teeth to report. Two teeth may be two kinds of answers, such as cache hits and misses. Three
+/// teeth at equal distances come from a timer.
 const TEETH: usize = 3;
 /// Smallest share of the samples that counts as a tooth.
 const TOOTH: f64 = 0.05;
@@ -34,7 +34,7 @@ pub(super) struct Comb {
     pub(super) coherence: f64,
 }
 
-/// Finds the steps of these times (ns). `None` if the times do not come in steps.
+/// Finds the step between the teeth of `times` (ns). `None` if the times do not come in steps.
 pub(super) fn find(times: &Histogram<u64>) -> Option<Comb> {
     STEPS.iter().find_map(|step| in_steps_of(*step, times))
 }
