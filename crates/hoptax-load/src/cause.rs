@@ -1,10 +1,10 @@
-//! Causes of failed requests, derived from the kernel's errors.
+//! Derives the causes of failed requests from the kernel's errors.
 
 use crate::record::Cause;
 use rustix::io::Errno;
 use std::io;
 
-/// Cause of a failed connect, and a description.
+/// Returns the cause of a failed connect, and its description.
 pub(crate) fn of_connect(error: &io::Error) -> (Cause, String) {
     let cause = match Errno::from_io_error(error) {
         // ENOENT means that the Unix socket's file is missing.
@@ -32,8 +32,8 @@ pub(crate) fn of_connect(error: &io::Error) -> (Cause, String) {
     (cause, text)
 }
 
-/// Cause and description of a request whose connection ended before its response was complete. `begun` is true if at
-/// least one byte of the response had arrived.
+/// Returns the cause and the description of a failed request if its connection ended before the response was complete.
+/// `begun` is true if at least one byte of the response had arrived.
 pub(crate) fn of_end(ended: io::Result<()>, begun: bool) -> (Cause, String) {
     match (ended, begun) {
         (Ok(()), false) => {

@@ -1,5 +1,5 @@
-//! The clock: `CLOCK_MONOTONIC` in nanoseconds. All processes of a host share it, so the generator's windows, the
-//! probes' samples and the upstream's timestamps can be aligned.
+//! The clock: `CLOCK_MONOTONIC` in nanoseconds. All processes of a host share this clock. The generator's windows, the
+//! probes' samples and the upstream's timestamps can therefore be aligned.
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -8,7 +8,7 @@ pub const SECOND: u64 = 1_000_000_000;
 /// Nanoseconds per millisecond.
 pub const MILLISECOND: u64 = 1_000_000;
 
-/// Nanoseconds since an arbitrary moment during boot; never decreases.
+/// Nanoseconds since an arbitrary moment during boot. This value never decreases.
 pub fn now() -> u64 {
     #[cfg(test)]
     if let Some(stopped) = STOPPED.get() {
@@ -27,34 +27,34 @@ thread_local! {
     static STOPPED: std::cell::Cell<Option<u64>> = const { std::cell::Cell::new(None) };
 }
 
-/// Time that each reading adds to a stopped clock.
+/// How far each reading advances a stopped clock, nanoseconds.
 #[cfg(test)]
 const LOOK: u64 = 10_000;
 
-/// Stops this thread's clock. From then on, only [`skip`] advances it, and each reading advances it a little. A slow
+/// Stops this thread's clock. From then on, the clock advances only when it is read (by `LOOK`) or by [`skip`]. A slow
 /// or busy machine then has no effect on a test.
 #[cfg(test)]
 pub(crate) fn stop() {
     STOPPED.set(Some(nanoseconds(ClockId::Monotonic)));
 }
 
-/// Advances the clock of this thread, so that tests need not wait.
+/// Advances this thread's clock, so that tests do not have to wait.
 #[cfg(test)]
 pub(crate) fn skip(nanoseconds: u64) {
     SKIPPED.set(SKIPPED.get() + nanoseconds);
 }
 
-/// Wall-clock nanoseconds since the Unix epoch: for dates in records, never for durations.
+/// Wall-clock time in nanoseconds since the Unix epoch. Use it for dates in records, never for durations.
 pub fn unix() -> u64 {
     nanoseconds(ClockId::Realtime)
 }
 
-/// CPU time that all threads of this process have used, in nanoseconds.
+/// CPU time that all threads of this process have used, nanoseconds.
 pub fn process_cpu() -> u64 {
     nanoseconds(ClockId::ProcessCPUTime)
 }
 
-/// CPU time that the calling thread has used, in nanoseconds.
+/// CPU time that the calling thread has used, nanoseconds.
 pub fn thread_cpu() -> u64 {
     nanoseconds(ClockId::ThreadCPUTime)
 }

@@ -1,4 +1,4 @@
-//! One slot of a worker: a place for a connection and its request.
+//! One slot of a worker. A slot has at most one connection and at most one request.
 //!
 //! ```text
 //!          wanted          permitted             established         sent
@@ -14,13 +14,13 @@
 //!                                        closed                   ended, and the connection with it
 //! ```
 //!
-//! A request can be assigned to a slot that is Down or Idle, and remains there until it has an outcome. If the peer's
-//! backlog is full, the connect is put off: the slot goes back to Queued while its timeout continues to run. When the
-//! timeout expires, the slot goes to Resting. If connecting turns out to be hopeless before traffic begins, Queued
-//! slots go Down.
+//! A slot can take a request when it is Down or Idle. The slot keeps the request until the request has an outcome. If
+//! the peer's backlog is full, the slot goes back to Queued and connects again later, while its connect timeout
+//! continues to run. When this timeout expires, the slot goes to Resting. If connecting is found to be hopeless before
+//! traffic begins, Queued slots go to Down.
 //!
-//! A slot has two tokens. When a connection has carried its last response, it is retired: the peer should close it
-//! (see `Worker::retire`), and the slot continues under its other token.
+//! A slot has two tokens. After the last response on a connection, the connection is retired: the worker waits for the
+//! peer to close it (see `Worker::retire`), and the slot opens its next connection under its other token.
 
 use crate::recorder::{Response, Times};
 use crate::scratch::Scratch;
@@ -31,16 +31,16 @@ use hoptax_wire::http1::{Malformed, ResponseDecoder, Step};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
-    /// No connection, and none needed.
+    /// The slot has no connection and needs none.
     Down,
     Queued,
     Connecting,
     Handshaking,
-    /// Connected, without a request.
+    /// The slot is connected and has no request.
     Idle,
     /// A request was sent; the response is not complete.
     Busy,
-    /// Waits after a failure.
+    /// The slot waits after a failure before it connects again.
     Resting,
 }
 
@@ -50,17 +50,17 @@ pub(crate) enum Event {
     Wanted,
     /// The connect may start now.
     Permitted,
-    /// The peer's backlog is full. The connect is retried soon.
+    /// The peer's backlog is full. The connect is retried later.
     PutOff,
-    /// TCP is connected. TLS is next.
+    /// TCP is connected. The TLS handshake follows.
     Reached,
     /// The connection can carry requests.
     Established,
-    /// A request was handed to the kernel.
+    /// A request was passed to the kernel.
     Sent,
     /// The response is complete, and the connection remains open.
     Ended,
-    /// The connection is over, or no longer needed, without a failure.
+    /// The connection has ended, or is no longer needed. This is not a failure.
     Closed,
     Failed,
     Rested,
@@ -91,31 +91,31 @@ impl State {
 #[derive(Debug)]
 pub(crate) struct Slot {
     state: State,
-    /// The request that the slot carries, or will carry once it is connected.
+    /// The request that the slot is sending or has sent, or that it will send once it is connected.
     pub(crate) request: Option<Times>,
     pub(crate) connect_started: u64,
-    /// Number of requests on the current connection, including the one in progress.
+    /// Number of requests on the current connection, including the current request.
     pub(crate) carried: u32,
-    /// True if the current connection has the slot's second token.
+    /// True if the current connection uses the slot's second token.
     pub(crate) second: bool,
-    /// True while a retired connection, under the other token, waits for the peer to close it.
+    /// True while a retired connection, which uses the other token, waits for the peer to close it.
     pub(crate) leaving: bool,
-    /// Failures in a row. Each doubles the next wait.
+    /// Number of failures in a row. Each failure doubles the next wait.
     pub(crate) failures: u8,
     pub(crate) session: Option<Box<Session>>,
     reader: Reader,
 }
 
-/// State of reading a response. Between responses it owns no memory except the counters of checks.
+/// State of the reader of one response. Between responses it owns no memory except the counters of the checks.
 #[derive(Debug)]
 struct Reader {
     decoder: ResponseDecoder,
     status: u16,
     bytes: u64,
     body: u64,
-    /// Input that the decoder could not use yet: part of a head or of a chunk size.
+    /// Input that the decoder could not use yet: the beginning of a head or of a chunk size.
     spill: Vec<u8>,
-    /// Counters of the target's checks; empty if the checks need none.
+    /// Counters for the checks of the target. Empty if the checks need no counters.
     progress: Box<[u32]>,
     stamped: Stamped,
 }
@@ -131,7 +131,7 @@ pub(crate) enum Read {
 }
 
 impl Slot {
-    /// `room_for_checks` is the number of counters for the target whose checks need most.
+    /// `room_for_checks` is the maximum number of counters that the checks of a target need.
     pub(crate) fn new(room_for_checks: usize) -> Self {
         Self {
             state: State::Down,
@@ -191,7 +191,7 @@ impl Slot {
         (self.reader.status, self.reader.bytes, self.reader.body) = (0, 0, 0);
     }
 
-    /// Reads the next bytes of the response from `target`.
+    /// Reads the next bytes of the response that `target` sent.
     ///
     /// # Errors
     /// If the bytes are not a valid response.
@@ -212,7 +212,7 @@ impl Slot {
         read
     }
 
-    /// Called when the connection has ended. Returns the response if the end completes it.
+    /// Called when the connection has ended. Returns the response if the end of the connection completes it.
     pub(crate) fn read_end(&mut self, target: &Target) -> Option<Response> {
         matches!(self.reader.decoder.end_of_input(), Ok(true)).then(|| self.reader.response(target))
     }
@@ -255,8 +255,8 @@ impl Reader {
                         consumed
                     }
                     Step::End { consumed, keep_alive } => {
-                        // These bytes mean a wrong length, an unexpected body, or a second response. It is impossible
-                        // to know which, so the response is not valid (RFC 9112 §6.3).
+                        // The additional bytes mean a wrong length, an unexpected body, or a second response. It is
+                        // impossible to know which of these is true, so the response is not valid (RFC 9112 §6.3).
                         if input.len() > consumed {
                             return Err(Malformed::UnexpectedBytes);
                         }

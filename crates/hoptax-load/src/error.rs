@@ -2,34 +2,34 @@
 
 use std::io;
 
-/// Why a load could not run. Failed requests are outcomes, not errors.
+/// Reason why a load could not run. Failed requests are outcomes of a load, not errors.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The spec is contradictory or impossible.
     #[error("the load spec is invalid: {0}")]
     Spec(String),
-    /// Not enough file descriptors for the connections.
+    /// The limit of file descriptors is too low for the connections.
     #[error(
         "{asked} connections need more file descriptors than this process may open; at most {fits} connections \
          fit. Raise `ulimit -n` or use fewer connections"
     )]
     Descriptors {
-        /// Connections requested.
+        /// Number of connections requested.
         asked: u32,
-        /// Number of connections that fit.
+        /// Number of connections for which there are enough descriptors.
         fits: u64,
     },
     /// No connection could be opened.
     #[error("cannot open any of {asked} connections to {addresses}: {cause}")]
     NoConnection {
-        /// Connections requested.
+        /// Number of connections requested.
         asked: u32,
-        /// Addresses tried.
+        /// The addresses that were tried.
         addresses: String,
-        /// Error of the last attempt.
+        /// The error of the last attempt.
         cause: String,
     },
-    /// A worker could not be pinned.
+    /// A worker could not be pinned to its CPU.
     #[error(
         "cannot pin a worker to CPU {cpu}: {source}; `nproc` and `taskset -p $$` show which CPUs are available"
     )]

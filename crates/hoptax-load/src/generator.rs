@@ -1,4 +1,4 @@
-//! The generator: starts the workers, sets the times of the trial for all of them, and merges their results into one
+//! The generator starts the workers, sets the times of the trial for all of them, and merges their results into one
 //! record.
 
 use crate::clock::{self, MILLISECOND};
@@ -24,34 +24,36 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
-/// Time between setting the times of the trial and the first request: enough for every worker to see the times.
+/// Time between setting the times of the trial and the first request. It is long enough for every worker to read these
+/// times.
 const LEAD: u64 = 5 * MILLISECOND;
-/// How often the starting thread checks that its workers are alive.
+/// Interval at which the starting thread checks that its workers are running.
 const LOOK: u64 = 50 * MILLISECOND;
-/// How long after the end of a window the starting thread collects it from the workers.
+/// Delay after the end of a window until the starting thread collects it from the workers.
 const AFTER_WINDOW: u64 = 10 * MILLISECOND;
 
-/// Selects the progress that is reported during a trial.
+/// Selects which progress is reported during a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Watch {
     /// Reports each phase when it begins.
     Phases,
-    /// Reports phases, and each worker's windows as they end.
+    /// Reports each phase when it begins, and the windows of each worker when they end.
     ///
-    /// Each window is reported once, in order, between [`Phase::Measuring`] and [`Phase::Draining`]. This includes
-    /// the last window, which may be short. A window arrives about 10 ms after its end, or 60 ms if a worker is late.
-    /// If the spec records no windows, they are reported too, but not kept.
+    /// Each window is reported once, in order, between [`Phase::Measuring`] and [`Phase::Draining`]. This includes the
+    /// last window, which can be shorter than the others. A window is reported about 10 ms after its end, or about 60
+    /// ms if a worker is late. If the spec records no windows, they are still reported, but the record does not
+    /// contain them.
     Windows,
 }
 
-/// Runs `spec` and reports to `observe` the progress that `watch` selects. A trial without warm-up has no
+/// Runs `spec`, and calls `observe` with the progress that `watch` selects. A trial without warm-up has no
 /// [`Phase::Warmup`].
 ///
-/// Setting `interrupt` ends the trial within 50 ms, without waiting for requests in flight. The record is then marked
-/// as interrupted.
+/// Setting `interrupt` to true ends the trial within 50 ms, without waiting for requests in flight. The record is then
+/// marked as interrupted.
 ///
 /// # Errors
-/// If the spec is invalid, the machine lacks a resource that the load needs, or no connection can be opened.
+/// If the spec is invalid, if the machine lacks a resource that the load needs, or if no connection can be opened.
 pub fn run(
     spec: &LoadSpec,
     interrupt: &AtomicBool,
@@ -95,7 +97,7 @@ pub fn run(
         }
         let conducted =
             Conductor { shared: &shared, messages, windows, handles: &handles }.conduct(&mut observe);
-        // Release the workers that still wait for the times.
+        // Release the workers that are still waiting for the times.
         let _ = shared.times.set(None);
         let mut outcomes = Vec::new();
         for handle in handles {
@@ -132,7 +134,7 @@ fn prepare(index: u32, spec: &LoadSpec) -> Result<(), LoadError> {
     }
 }
 
-/// The starting thread's job while the workers run.
+/// What the starting thread does while the workers run.
 struct Conductor<'a, 'scope> {
     shared: &'a Shared<'a>,
     messages: Receiver<Message>,
@@ -144,7 +146,7 @@ struct Conductor<'a, 'scope> {
 struct Conducted {
     times: TrialTimes,
     started_unix: u64,
-    /// CPU time of the starting thread during the measured time, nanoseconds.
+    /// CPU time of the starting thread during the measured time, in nanoseconds.
     cpu: u64,
 }
 
@@ -201,8 +203,8 @@ impl Conductor<'_, '_> {
         Ok(Conducted { times, started_unix, cpu })
     }
 
-    /// Waits for the next message and reports windows while it waits. Returns `None` at the time `until`, or when
-    /// more workers have ended than expected; `over` is the expected number.
+    /// Waits for the next message, and reports windows while waiting. Returns `None` at the time `until`, or as soon
+    /// as more than `over` workers have ended.
     fn wait(&self, until: u64, over: usize, mut observe: impl FnMut(Progress)) -> Option<Message> {
         loop {
             let now = clock::now();
@@ -224,8 +226,9 @@ impl Conductor<'_, '_> {
         }
     }
 
-    /// How long to sleep. If windows are reported, the thread wakes shortly after the end of each window, and halfway
-    /// to the next. That is as often as without windows.
+    /// Returns how long to sleep. If windows are reported, the thread wakes shortly after the end of each window and
+    /// once more halfway to the end of the next window. It therefore wakes as often as it does when no windows are
+    /// reported.
     fn look(&self, now: u64) -> u64 {
         match (&self.windows, self.shared.times.get()) {
             (Some(_), Some(Some(times))) => {
@@ -247,7 +250,8 @@ fn phase(phase: Phase, at_ns: u64) -> Progress {
     Progress::Phase(PhaseLine { phase, at_ns })
 }
 
-/// Checks `spec` without looking at the machine, except for its source addresses. [`run`] does this first.
+/// Checks `spec`, but not whether this machine can run it. Only the source addresses are checked against this machine.
+/// [`run`] calls this function first.
 ///
 /// # Errors
 /// [`LoadError::Spec`] with the reason.

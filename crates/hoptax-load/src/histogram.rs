@@ -1,30 +1,31 @@
-//! Format of latency histograms, shared by recorders, records and reports.
+//! Format of latency histograms, which recorders, records and reports share.
 //!
-//! Values are nanoseconds. On disk, a histogram is stored in HdrHistogram's V2 encoding, in base64, which all HDR
-//! tools can read.
+//! Values are nanoseconds. On disk, a histogram is stored in HdrHistogram's V2 encoding, as base64. All HDR tools can
+//! read this format.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 use serde::{Deserialize, Serialize};
 
-/// The smallest value that is distinguished from zero: 100 ns. Nothing that uses a socket is faster.
+/// Smallest value that is distinguished from zero: 100 ns. No operation on a socket is faster.
 pub const LOWEST: u64 = 100;
-/// The largest value: one hour. Larger values count as one hour.
+/// Largest value: one hour. Larger values are recorded as one hour.
 pub const HIGHEST: u64 = 3600 * crate::clock::SECOND;
-/// Significant digits of a trial's histogram.
+/// Number of significant digits of a trial's histogram.
 pub const TRIAL_DIGITS: u8 = 3;
-/// Significant digits of a window's histogram; fewer, because a trial has hundreds of windows.
+/// Number of significant digits of a window's histogram. It is lower than for a trial, because a trial has hundreds of
+/// windows.
 pub const WINDOW_DIGITS: u8 = 2;
 
-/// An empty histogram of 100 ns to 1 h with this many significant digits.
+/// Creates an empty histogram for values from 100 ns to 1 h with `digits` significant digits.
 pub fn empty(digits: u8) -> Histogram<u64> {
     Histogram::new_with_bounds(LOWEST, HIGHEST, digits)
         .expect("the bounds are constants that the crate accepts")
 }
 
-/// True if one of the variable-length numbers (7 bits per byte, 8 in the ninth) is the minimum of `i64`. This number
-/// would mean a gap of 2^63 values, and the decoder would overflow when it negates the number.
+/// True if the list contains the minimum of `i64`. Each number has 7 bits per byte, and 8 bits in its ninth byte. The
+/// minimum would mean a gap of 2^63 values, and the decoder would overflow when it negates this number.
 fn has_least_number(mut numbers: &[u8]) -> bool {
     while !numbers.is_empty() {
         let more = numbers.iter().take(8).take_while(|&&byte| byte & 0x80 != 0).count();
@@ -37,18 +38,18 @@ fn has_least_number(mut numbers: &[u8]) -> bool {
     false
 }
 
-/// A histogram in a record: HdrHistogram V2, base64.
+/// A histogram in a record, as base64 of HdrHistogram's V2 encoding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Encoded(pub String);
 
-/// Why an encoded histogram cannot be decoded.
+/// Reason why an encoded histogram cannot be decoded.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
-    /// Not base64.
+    /// The text is not base64.
     #[error("the histogram is not base64: {0}")]
     Base64(#[from] base64::DecodeError),
-    /// Base64, but not an HdrHistogram.
+    /// The text is base64, but the decoded bytes are not an HdrHistogram.
     #[error("the histogram is not in HdrHistogram V2 encoding: {0}")]
     Histogram(#[from] hdrhistogram::serialization::DeserializeError),
     /// The header is inconsistent, or declares an unreasonable size.
@@ -56,20 +57,21 @@ pub enum DecodeError {
     Head(&'static str),
 }
 
-/// Length of the header: cookie, length of the counts, normalizing offset, digits (4 bytes each), lowest, highest,
-/// ratio (8 bytes each), big-endian. From HdrHistogram's `V2EncodingFormat`.
+/// Length of the header, bytes. Four fields have 4 bytes each: the cookie, the length of the counts, the normalizing
+/// offset and the digits. Three fields have 8 bytes each: the lowest value, the highest value and the ratio. All
+/// numbers are big-endian. Source: HdrHistogram's `V2EncodingFormat`.
 const HEAD: usize = 40;
-/// Magic number of the encoding without compression.
+/// Magic number of the uncompressed encoding.
 const COOKIE: u32 = 0x1c84_9313;
-/// Maximum number of significant digits accepted. Each further digit needs ten times the memory: with five digits, a
-/// few bytes of input would allocate 50 MiB.
+/// Maximum number of significant digits accepted. Each additional digit needs ten times the memory: with five digits,
+/// a few bytes of input would allocate 50 MiB.
 const MOST_DIGITS: u32 = 4;
 
-/// Maximum number of values accepted in one histogram: nine hundred years at ten thousand values per second. Sums of
-/// many such histograms still fit in 64 bits.
+/// Maximum number of values accepted in one histogram. At ten thousand values per second, a load would need nine
+/// hundred years to record this many. The sum of many such histograms still fits in 64 bits.
 const MOST_VALUES: u64 = 1 << 48;
 
-/// Refuses input that would make the decoder allocate much memory or overflow.
+/// Refuses a histogram if decoding it would allocate too much memory or overflow.
 fn check_head(bytes: &[u8]) -> Result<(), DecodeError> {
     let word =
         |at: usize| bytes.get(at..at + 4).and_then(|word| word.try_into().ok()).map(u32::from_be_bytes);
@@ -90,7 +92,7 @@ fn check_head(bytes: &[u8]) -> Result<(), DecodeError> {
     }
 }
 
-/// Encodes histograms and reuses its buffers. Only the result is allocated each time.
+/// Encodes histograms and reuses its buffers. Only the encoded text is allocated each time.
 pub(crate) struct Encoder {
     serializer: V2Serializer,
     bytes: Vec<u8>,
@@ -125,8 +127,8 @@ impl Encoded {
     /// Decodes the histogram.
     ///
     /// # Errors
-    /// If the text is not base64, or not an uncompressed V2 histogram. Memory is bounded by the length of the text
-    /// plus 6 MiB.
+    /// If the text is not base64, or if it is not an uncompressed V2 histogram. Decoding uses at most 6 MiB of memory
+    /// in addition to the length of the text.
     pub fn decode(&self) -> Result<Histogram<u64>, DecodeError> {
         let bytes = STANDARD.decode(&self.0)?;
         check_head(&bytes)?;

@@ -1,7 +1,7 @@
-//! The load engine: its input ([`spec`]), its output ([`record`]), and the event loop ([`event_loop`]), which the
-//! generator, the built-in upstream and the hops use.
+//! The load engine. Its input is a load spec ([`spec`]) and its output is a load record ([`record`]). The generator,
+//! the built-in upstream and the hops all use its event loop ([`event_loop`]).
 //!
-//! Depends only on `hoptax-wire`, and knows nothing about gateways, plans or reports.
+//! This crate depends only on `hoptax-wire`. It does not know gateways, plans or reports.
 #![forbid(unsafe_code)]
 
 mod address;

@@ -6,14 +6,15 @@ use rustix::thread::{CpuSet, sched_setaffinity, set_current_timer_slack};
 use std::io;
 use std::num::NonZeroU64;
 
-/// Descriptors reserved for everything except connections: event loops, files, and files that libraries open.
+/// Number of descriptors reserved for everything except connections: event loops, and files that hoptax or its
+/// libraries open.
 const SPARE_DESCRIPTORS: u64 = 32;
 
-/// Raises the soft limit on descriptors to the hard limit if `2 × connections` need it. Returns how many connections
-/// fit in addition to `connections`.
+/// Raises the soft limit on descriptors to the hard limit if `2 × connections` need more. Returns how many additional
+/// connections are possible after `connections` are open.
 ///
 /// # Errors
-/// If even the hard limit is too low. The error contains the number of connections that fit.
+/// If even the hard limit is too low. The error contains the number of connections that are possible.
 pub(crate) fn make_room_for(connections: u32) -> Result<u64, LoadError> {
     let taken = open_descriptors() + SPARE_DESCRIPTORS;
     let needed = u64::from(connections) + taken;
@@ -30,7 +31,7 @@ pub(crate) fn make_room_for(connections: u32) -> Result<u64, LoadError> {
 }
 
 fn open_descriptors() -> u64 {
-    // Without /proc, only the three standard descriptors are known.
+    // If /proc cannot be read, only the three standard descriptors are known to be open.
     std::fs::read_dir("/proc/self/fd").map_or(3, |entries| entries.count() as u64)
 }
 
@@ -43,14 +44,14 @@ pub(crate) fn pin_to(cpu: u32) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// Sets the timer slack of the calling thread to 1 ns, so that sleeps end on time. By default the kernel may add 50 µs
-/// to save power (`PR_SET_TIMERSLACK`, prctl(2)).
+/// Sets the timer slack of the calling thread to 1 ns, so that sleeps end on time. By default, the kernel may delay
+/// the end of a sleep by up to 50 µs to save power (`PR_SET_TIMERSLACK`, prctl(2)).
 pub(crate) fn minimize_timer_slack() {
-    // This cannot fail for a value above zero. If it did, the send lag would show it.
+    // This cannot fail for a value above zero. If it did fail, the send lag would be higher.
     let _ = set_current_timer_slack(NonZeroU64::new(1));
 }
 
-/// Largest resident set of this process so far, bytes; 0 if the kernel does not report it.
+/// Maximum resident set of this process so far, in bytes, or 0 if the kernel does not report it.
 pub(crate) fn largest_resident_set() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     status

@@ -1,39 +1,42 @@
 //! Limits how fast a worker connects while its connections fail.
 //!
 //! After a failure, each slot waits with exponential backoff ([`crate::worker`]). But a thousand waiting slots can
-//! still make a thousand attempts at once. Therefore the whole worker connects at a limited rate while connections
-//! fail: while they are refused, closed at once, reset instead of answered, or lack ports. Failed attempts may take
-//! at most a tenth of the worker's time, because an unsuccessful search for a free port keeps the kernel busy for
-//! milliseconds, during which no response is read.
+//! still make a thousand attempts at once. Therefore, the whole worker connects at a limited rate while its
+//! connections fail. This includes connections that are refused, closed at once or reset before a response, and
+//! connects for which no port is free.
+//!
+//! Failed attempts may take at most a tenth of the worker's time. An unsuccessful search for a free port keeps the
+//! kernel busy for milliseconds, and the worker reads no responses meanwhile.
 
 use crate::clock::MILLISECOND;
 
-/// Shortest time between two connects while connects fail. It allows at most 1,000 connects per second and worker.
+/// Minimum time between two connects while connections fail. It allows at most 1,000 connects per second and worker.
 const LEAST_GAP: u64 = MILLISECOND;
-/// Gap after a failed attempt, per nanosecond that the attempt blocked the thread.
+/// After a failed attempt, the worker waits this many times as long as the attempt blocked its thread.
 const GAP_PER_COST: u64 = 9;
 const LONGEST_GAP: u64 = 100 * MILLISECOND;
-/// If ports or descriptors are exhausted, connecting is hopeless after this many failures in a row.
+/// If ports or descriptors are exhausted, connecting is regarded as hopeless after this many failures in a row.
 const HOPELESS_FAILURES: u32 = 5;
-/// For other failures, connecting is hopeless only after this time as well. It is the sum of the first four waits of
-/// a slot: 10, 20, 40 and 80 ms.
+/// After any other kind of failure, connecting is regarded as hopeless only if this much time has passed as well. It
+/// is the sum of the first four waits of a slot: 10, 20, 40 and 80 ms.
 const HOPELESS_AFTER: u64 = 150 * MILLISECOND;
 
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     trouble: Option<Trouble>,
     not_before: u64,
-    /// True once a connection was useful. Before traffic, that means established; during traffic, it means answered.
+    /// True once a connection was useful. Before traffic, a connection is useful when it is established. During
+    /// traffic, it is useful when it has carried a response.
     proven: bool,
 }
 
-/// Present while connections are failing.
+/// State while connections fail.
 #[derive(Debug, Clone, Copy)]
 struct Trouble {
     since: u64,
-    /// Failures since then, without a success in between.
+    /// Number of failures since then, without a success in between.
     failures: u32,
-    /// True if the last failure was due to a lack of ports or descriptors.
+    /// True if the last failure was caused by a lack of ports or descriptors.
     exhausted: bool,
 }
 
@@ -43,7 +46,7 @@ impl Pace {
     }
 
     /// Records a failure at `now`: a connect failed, or a connection failed before it was useful. `exhausted` is true
-    /// if no ports or descriptors were left.
+    /// if no port or no descriptor was free.
     pub(crate) fn failed(&mut self, now: u64, exhausted: bool) {
         let Trouble { since, failures, .. } =
             self.trouble.unwrap_or(Trouble { since: now, failures: 0, exhausted });
@@ -51,7 +54,7 @@ impl Pace {
         self.put_off(now, LEAST_GAP);
     }
 
-    /// Records that a failed attempt ended at `now` and blocked the thread for `cost` nanoseconds.
+    /// Records that a failed attempt ended at `now`, after it had blocked the thread for `cost` nanoseconds.
     pub(crate) fn cost(&mut self, now: u64, cost: u64) {
         self.put_off(now, cost.saturating_mul(GAP_PER_COST).min(LONGEST_GAP));
     }
@@ -65,27 +68,27 @@ impl Pace {
         self.not_before = self.not_before.max(from.saturating_add(gap));
     }
 
-    /// Records a connect that starts at `now`. While connections fail, the next connect must wait for the gap.
+    /// Records a connect that starts at `now`. While connections fail, this delays the next connect by [`LEAST_GAP`].
     pub(crate) fn connecting(&mut self, now: u64) {
         if self.trouble.is_some() {
             self.put_off(now, LEAST_GAP);
         }
     }
 
-    /// True while connects are limited because connections fail.
+    /// True while the rate of connects is limited because connections fail.
     pub(crate) fn is_limited(&self) -> bool {
         self.trouble.is_some()
     }
 
-    /// Records a successful connect: a port and a descriptor were available. It is not known yet whether the
-    /// connection is useful.
+    /// Records a successful connect. It shows that a port and a descriptor were free. Whether the connection is useful
+    /// is not known yet.
     pub(crate) fn connected(&mut self) {
         if self.trouble.is_some_and(|trouble| trouble.exhausted) {
             self.end();
         }
     }
 
-    /// Records that a connection was useful. This does not mean that ports are available for more connections.
+    /// Records that a connection was useful. This does not show that ports are free for more connections.
     pub(crate) fn proved(&mut self) {
         self.proven = true;
         if self.trouble.is_some_and(|trouble| !trouble.exhausted) {
@@ -98,9 +101,9 @@ impl Pace {
         self.not_before = 0;
     }
 
-    /// Called while connections are opened before traffic. Returns true if no more connections can be expected. This
-    /// needs several failures in a row. In addition, either ports or descriptors are exhausted, or the failures have
-    /// lasted for some time and no connection was useful before.
+    /// Called while connections are opened before traffic begins. Returns true if further attempts would be useless.
+    /// This requires several failures in a row and one of two further conditions. Either ports or descriptors are
+    /// exhausted, or the failures have lasted for some time and no connection was useful before.
     pub(crate) fn is_hopeless(&self, now: u64) -> bool {
         self.trouble.is_some_and(|trouble| {
             trouble.failures >= HOPELESS_FAILURES
@@ -113,7 +116,7 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// Number of connects in `time` if each connect fails and takes `cost`.
+    /// Counts the connects within `time` nanoseconds if each of them fails and takes `cost` nanoseconds.
     fn attempts(pace: &mut Pace, time: u64, cost: u64) -> u64 {
         let (mut now, mut attempts) = (0, 0);
         while now < time {
@@ -131,10 +134,10 @@ mod tests {
     fn failing_connects_are_bounded_in_number_and_in_time() {
         let second = 1000 * MILLISECOND;
         assert!((900..=1001).contains(&attempts(&mut Pace::default(), second, 1000)));
-        // An unsuccessful search for a free port takes 1.5 ms. All searches together may take a tenth of the time,
-        // and no more.
+        // An unsuccessful search for a free port takes 1.5 ms. All searches together must take at most a tenth of the
+        // time.
         assert!((60..=68).contains(&attempts(&mut Pace::default(), second, 1_500_000)));
-        // Even after a long attempt, the next attempt comes eventually.
+        // Even if one attempt takes very long, the worker must try again eventually.
         assert!(attempts(&mut Pace::default(), second, 50 * MILLISECOND) >= 6);
     }
 

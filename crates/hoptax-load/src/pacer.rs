@@ -1,8 +1,9 @@
-//! Schedule of open-loop requests. It is pure arithmetic on (worker, index), so workers share nothing and errors do
-//! not accumulate.
+//! Schedule of the requests of an open loop. Each time is calculated from the worker and the index of the request
+//! alone, so workers share nothing and errors do not accumulate.
 //!
-//! Worker `w` of `n` owns the global indexes `w, w + n, w + 2n, …`. The queue of requests that are due but not sent
-//! needs no memory: it is the distance between the pacer's next scheduled time and the clock.
+//! Worker `w` of `n` sends the requests with the global indexes `w`, `w + n`, `w + 2n` and so on. No memory is needed
+//! to queue requests that are due but not sent: they are the requests between the pacer's next scheduled time and the
+//! current time.
 
 mod refusal;
 mod schedule;
@@ -15,41 +16,43 @@ use schedule::{REQUEST, Schedule};
 
 pub(crate) use refusal::refusal;
 
-/// Highest rate accepted, requests per second: far more than any machine can serve.
+/// Maximum rate accepted, requests per second. It is far more than any machine can serve.
 pub const HIGHEST_RATE: f64 = 1e7;
-/// Lowest rate accepted above zero, requests per second: one request in a thousand seconds.
+/// Minimum rate accepted above zero, requests per second: one request in a thousand seconds.
 pub const LOWEST_RATE: f64 = 1e-3;
-/// Largest jitter accepted: a whole interval in each direction. With it, neighbors can swap places, but no other
-/// requests can.
+/// Maximum jitter accepted: a whole interval in each direction. With this jitter, two neighboring requests can swap
+/// places, but other requests cannot.
 pub const LARGEST_JITTER: f64 = 1.0;
 
-/// Scheduled times of one worker, in order, for the warm-up or the measured time.
+/// Scheduled times of one worker, in order, either for the warm-up or for the measured time.
 ///
-/// Request `k` has position `k` on the axis of requests due. Jitter shifts this position. With Poisson arrivals,
-/// positions are sums of exponential gaps with mean 1. The schedule maps a position to a time.
+/// Positions count the requests that are due, so request `k` has position `k`. Jitter shifts this position. With
+/// Poisson arrivals, a position is instead a sum of exponential gaps with mean 1. The schedule converts a position to
+/// a time.
 #[derive(Debug, Clone)]
 pub(crate) struct Pacer {
     schedule: Schedule,
     arrivals: Arrivals,
     seed: u64,
-    /// Index of the next request, counted over all workers.
+    /// Index of the next request. Indexes count the requests of all workers.
     index: u64,
     stride: u64,
-    /// First index that is not scheduled, because it exceeds the limit of requests.
+    /// First index that is not scheduled, because the number of requests is limited.
     limit: u64,
     origin: u64,
     poisson: Poisson,
     next: Option<u64>,
-    /// Used only with jitter: the later of two computed times, which is held back so that neighbors are returned in
-    /// order.
+    /// Used only with jitter: the later one of two computed times. It is kept back, so that two neighboring requests
+    /// are returned in order of time.
     held: Option<u64>,
 }
 
-/// State of the Poisson process. Unlike the other arrivals, it has no closed form.
+/// State of the Poisson process. Each of its times depends on all earlier times. With other kinds of arrivals, a time
+/// depends only on the index of its request.
 #[derive(Debug, Clone)]
 struct Poisson {
     random: Random,
-    /// Current position, in units of [`REQUEST`]: an integer, so that errors do not accumulate.
+    /// Current position, in units of [`REQUEST`]. It is an integer, so that errors do not accumulate.
     position: u128,
 }
 
@@ -60,8 +63,8 @@ pub(crate) struct Share {
 }
 
 impl Pacer {
-    /// Creates the scheduled times from `origin` on. With a fixed rate they end before `end`; otherwise they end with
-    /// the last stage. There are at most `limit` of them over all workers.
+    /// Creates the scheduled times, beginning at `origin`. With a fixed rate, they end before `end`. With stages, they
+    /// end with the last stage. All workers together have at most `limit` scheduled times.
     pub(crate) fn new(
         (rate, arrivals): (&Rate, Arrivals),
         share: Share,
@@ -89,14 +92,14 @@ impl Pacer {
         self.next
     }
 
-    /// Takes the next scheduled time if it is not later than `now`.
+    /// Takes the next scheduled time, if it is not later than `now`.
     pub(crate) fn take_due(&mut self, now: u64) -> Option<u64> {
         let due = self.next.filter(|due| *due <= now)?;
         self.next = self.compute();
         Some(due)
     }
 
-    /// Number of scheduled times before `until` that were not taken. These requests are due but not sent.
+    /// Number of scheduled times before `until` that were not taken: requests that are due but not sent.
     pub(crate) fn due_unsent(&self, until: u64) -> u64 {
         if self.next.is_none_or(|next| next >= until) {
             return 0;
@@ -105,8 +108,8 @@ impl Pacer {
             let mut rest = self.clone();
             return std::iter::from_fn(|| rest.take_due(until - 1)).count() as u64;
         }
-        // Constant arrivals are in order, so a binary search finds the first time at or after `until`. `index`
-        // belongs to the request after `next`.
+        // Constant arrivals are in order, so a binary search finds the first time that is not before `until`. `index`
+        // is the index of the request after `next`.
         let is_due = |step: u64| {
             let index = u128::from(self.index) + u128::from(step) * u128::from(self.stride);
             u64::try_from(index).ok().and_then(|index| self.at(index)).is_some_and(|moment| moment < until)
@@ -135,10 +138,10 @@ impl Pacer {
             Arrivals::Poisson if self.index >= self.limit => None,
             Arrivals::Poisson => {
                 self.index = self.index.saturating_add(self.stride);
-                // The superposition of n independent Poisson processes of rate r/n is a Poisson process of rate r, so
-                // workers need not coordinate. A monotone function maps a Poisson process to another Poisson process,
-                // whose rate is the slope of the inverse function (Kingman, "Poisson Processes", 1993, sections 2.2
-                // and 2.3). So a process of rate 1 on the axis of requests due can produce any rate profile.
+                // n independent Poisson processes of rate r/n together are a Poisson process of rate r, so workers
+                // need not coordinate. A monotone function maps a Poisson process to another Poisson process. The rate
+                // of the result is the slope of the inverse function (Kingman, "Poisson Processes", 1993, sections 2.2
+                // and 2.3). A process of rate 1 in the space of positions can therefore produce any rate profile.
                 let gap = self.poisson.random.exponential() * self.stride as f64;
                 self.poisson.position += (gap * REQUEST as f64) as u128;
                 self.moment(self.poisson.position)
@@ -152,9 +155,9 @@ impl Pacer {
         moment
     }
 
-    /// Scheduled time of `index`, for constant and jittered arrivals. Jitter shifts a position by at most its share
-    /// of one request, but never out of the schedule. The number of requests is therefore the same as for constant
-    /// arrivals.
+    /// Scheduled time of request `index`, for constant and jittered arrivals. Jitter shifts a position by at most
+    /// `share` requests, and never moves it beyond the start or end of the schedule. The number of requests is
+    /// therefore the same as for constant arrivals.
     fn at(&self, index: u64) -> Option<u64> {
         let position = u128::from(index) * REQUEST;
         if index >= self.limit || position >= self.schedule.total() {

@@ -1,10 +1,10 @@
 //! Reproducible random numbers: SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators",
 //! 2014).
 //!
-//! The generator is implemented here because a recorded seed must give the same order and the same arrivals in every
-//! future version. General libraries do not promise this.
+//! The algorithm is implemented here because a recorded seed must give the same order and the same arrivals in every
+//! future version of hoptax. General libraries do not promise this.
 
-/// A stream of 64-bit numbers, determined by its seed.
+/// A stream of 64-bit numbers that depends only on its seed.
 #[derive(Debug, Clone)]
 pub struct Random {
     state: u64,
@@ -13,33 +13,35 @@ pub struct Random {
 const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Random {
-    /// The stream for `seed`.
+    /// Creates the stream for `seed`.
     pub fn new(seed: u64) -> Self {
         Self { state: seed }
     }
 
-    /// The stream for `seed` and `index`. Streams of different indexes are unrelated.
+    /// Creates the stream for `seed` and `index`. Streams with different indexes are unrelated.
     pub fn stream(seed: u64, index: u64) -> Self {
         Self { state: mix(seed ^ mix(index.wrapping_add(GOLDEN_GAMMA))) }
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub fn next_u64(&mut self) -> u64 {
         self.state = self.state.wrapping_add(GOLDEN_GAMMA);
         mix(self.state)
     }
 
-    /// Uniform in `[0, 1)`, 53 bits.
+    /// Returns a number that is uniformly distributed in `[0, 1)`, with 53 random bits.
     pub fn unit(&mut self) -> f64 {
         to_unit(self.next_u64())
     }
 
-    /// Exponential with mean 1: `-ln(1 - u)`, the gap between arrivals of a Poisson process.
+    /// Returns an exponentially distributed number with mean 1, `-ln(1 - u)`: the gap between two arrivals of a
+    /// Poisson process.
     pub fn exponential(&mut self) -> f64 {
         -(-self.unit()).ln_1p()
     }
 
-    /// Uniform in `0..bound` (Lemire's multiply-and-shift; the bias is below `bound / 2^64`).
+    /// Returns a number that is uniformly distributed in `0..bound` (Lemire's multiply-and-shift; the bias is below
+    /// `bound / 2^64`).
     ///
     /// # Panics
     /// If `bound` is zero.
@@ -48,7 +50,7 @@ impl Random {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// Fisher–Yates shuffle.
+    /// Shuffles `items` (Fisher–Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last as u64 + 1) as usize);
@@ -56,7 +58,7 @@ impl Random {
     }
 }
 
-/// A number in `[0, 1)` determined by `(seed, index)`, for computations that keep no state.
+/// Returns a number in `[0, 1)` that depends only on `seed` and `index`, for callers that keep no state.
 pub fn unit_at(seed: u64, index: u64) -> f64 {
     to_unit(mix(seed ^ mix(index.wrapping_mul(GOLDEN_GAMMA))))
 }
@@ -77,7 +79,7 @@ mod tests {
 
     #[test]
     fn reproduces_the_published_sequence() {
-        // First outputs of SplitMix64 for seed 1234567, as the reference C implementation prints them.
+        // The first outputs of the reference implementation of SplitMix64 in C, for the seed 1234567.
         let mut random = Random::new(1_234_567);
         assert_eq!(random.next_u64(), 6_457_827_717_110_365_317);
         assert_eq!(random.next_u64(), 3_203_168_211_198_807_973);

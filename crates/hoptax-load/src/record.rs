@@ -1,14 +1,14 @@
-//! The load record: the generator's output, one JSON document on standard output.
+//! The load record: the output of the generator, one JSON document on standard output.
 //!
-//! Counts cover the requests scheduled in the measured time, and add up: `scheduled = completed + timeouts +
-//! connect_errors + resets + bad_responses + unsent + in_flight`.
+//! The counts cover the requests that were scheduled in the measured time. They add up:
+//! `scheduled = completed + timeouts + connect_errors + resets + bad_responses + unsent + in_flight`.
 
 use crate::histogram::Encoded;
 use crate::stamp::ClockId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Version of [`LoadRecord`].
+/// Version of the format of [`LoadRecord`].
 pub const RECORD_SCHEMA: u32 = 1;
 
 /// Length of a window: 100 ms.
@@ -20,135 +20,140 @@ pub const EVENT_LOOP: &str = "epoll";
 /// Results of one generator in one trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LoadRecord {
-    /// [`RECORD_SCHEMA`].
+    /// Version of this format: [`RECORD_SCHEMA`].
     pub schema: u32,
-    /// Event loop used: [`EVENT_LOOP`]; older versions could also use `io_uring`.
+    /// Event loop that was used: [`EVENT_LOOP`], or `io_uring` in records of older versions.
     pub event_loop: String,
-    /// Threads used.
+    /// Number of worker threads.
     pub workers: u32,
-    /// Start of the measured time, Unix nanoseconds, to be shown to people.
+    /// Start of the measured time in Unix nanoseconds, for display.
     pub started_unix_ns: u64,
-    /// Start of the measured time on [`crate::clock::now`], used to align windows with samples of other processes.
+    /// Start of the measured time on the clock of [`crate::clock::now`]. It is used to align windows with samples of
+    /// other processes.
     pub started_ns: u64,
-    /// Length of the measured time, nanoseconds; shorter than requested if interrupted.
+    /// Length of the measured time, nanoseconds. It is shorter than requested if the trial was interrupted.
     pub measured_ns: u64,
     /// True if a signal ended the trial early.
     pub interrupted: bool,
     /// Outcomes of the requests scheduled in the measured time.
     pub counts: Counts,
-    /// Requests that completed inside the measured time, no matter when they were scheduled. Throughput is this
-    /// number divided by `measured_ns`.
+    /// Number of requests that completed inside the measured time, no matter when they were scheduled. Throughput is
+    /// this number divided by `measured_ns`.
     pub completed_in_time: u64,
-    /// Totals over the whole life of the generator, including warm-up and drain. They are compared with the
-    /// upstream's ledger.
+    /// Totals over the whole life of the generator, including warm-up and drain. They are compared with the totals in
+    /// the upstream's ledger.
     pub lifetime: Lifetime,
-    /// Counts of connections.
+    /// Numbers of connections.
     pub connections: Connections,
     /// Bytes of the requests completed inside the measured time.
     pub bytes: Bytes,
     /// Latency histograms, nanoseconds.
     pub histograms: Histograms,
-    /// Results per target, in the spec's order; empty if there is only one target.
+    /// Results of each target, in the order of the spec. Empty if there is only one target.
     #[serde(default)]
     pub targets: Vec<TargetRecord>,
-    /// TLS handshakes; absent without TLS.
+    /// Counts of TLS handshakes. Absent if the load does not use TLS.
     #[serde(default)]
     pub tls: Option<TlsTally>,
-    /// Use of the upstream's timestamps; absent if they were not requested.
+    /// Counts of the upstream's timestamps. Absent if the load did not request timestamps.
     #[serde(default)]
     pub stamps: Option<StampTally>,
     /// CPU time of the generator during the measured time.
     pub cpu: GeneratorCpu,
-    /// Largest resident set of the generator, bytes.
+    /// Maximum resident set of the generator, bytes.
     pub rss_bytes_max: u64,
-    /// Windows of [`WINDOW_NS`] from the start of the measured time, without gaps; empty if not requested.
+    /// Windows of [`WINDOW_NS`], without gaps, beginning with the measured time. Empty if windows were not requested.
     pub windows: Vec<Window>,
 }
 
-/// Outcomes of requests; each scheduled request has exactly one.
+/// Numbers of requests by outcome. Each scheduled request has exactly one outcome.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Requests that were due.
     pub scheduled: u64,
-    /// Requests whose first byte was handed to the kernel.
+    /// Requests that were sent: at least their first byte was passed to the kernel.
     pub sent: u64,
-    /// Complete, well-formed responses with any status.
+    /// Requests with a complete, well-formed response, no matter which status it has.
     pub completed: u64,
-    /// Completed responses that pass the target's checks. Without checks, responses with status 200 to 399 count.
+    /// Completed requests with a response that passes the target's checks. Without checks, the status must be 200 to
+    /// 399.
     pub ok: u64,
-    /// Completed responses by status code.
+    /// Completed requests by status code.
     pub status: BTreeMap<u16, u64>,
-    /// Completed responses that failed a check, by a description of the first failed check. The sum is `completed` −
-    /// `ok`. If no check is about the status, this includes statuses outside 200 to 399. At most nine descriptions
-    /// per check.
+    /// Completed requests with a response that failed a check, by a description of the first failed check. The sum is
+    /// `completed` − `ok`. If the target has no check of the status, a status outside 200 to 399 counts as a failed
+    /// check. Each check has at most nine descriptions.
     #[serde(default)]
     pub failed_checks: BTreeMap<String, u64>,
-    /// Requests that were given up after a timeout, while connecting, waiting or reading.
+    /// Requests that were given up after a timeout: while connecting, waiting for the response or reading it.
     pub timeouts: u64,
-    /// Requests for which no connection could be opened.
+    /// Requests that were not sent because no connection could be opened for them.
     pub connect_errors: u64,
-    /// Requests whose connection ended before the response did.
+    /// Requests without a complete response, because their connection ended first.
     pub resets: u64,
-    /// Requests whose response was not valid HTTP.
+    /// Requests with a response that was not valid HTTP.
     pub bad_responses: u64,
-    /// Requests that were due, but had not been sent when the trial ended.
+    /// Requests that were due, but were not sent before the trial ended.
     pub unsent: u64,
-    /// Requests that were sent, but had no outcome when the trial ended (an interrupted trial does not wait for
-    /// them).
+    /// Requests that were sent, but had no outcome when the trial ended. This happens because an interrupted trial
+    /// does not wait for outstanding responses.
     pub in_flight: u64,
-    /// Causes of failures. Each failure in `timeouts`, `connect_errors`, `resets` and `bad_responses` has one cause.
+    /// Causes of failed requests. Each request in `timeouts`, `connect_errors`, `resets` and `bad_responses` has one
+    /// cause.
     #[serde(default)]
     pub causes: BTreeMap<Cause, u64>,
-    /// The first distinct error messages, with their counts.
+    /// The first error messages that differ from each other, with the number of times that each occurred.
     pub errors: BTreeMap<String, u64>,
 }
 
-/// Totals over the generator's whole life.
+/// Totals over the whole life of the generator.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lifetime {
-    /// Requests sent.
+    /// Number of requests sent.
     pub sent: u64,
-    /// Responses completed.
+    /// Number of responses completed.
     pub completed: u64,
-    /// Connections opened.
+    /// Number of connections opened.
     pub opened: u64,
 }
 
 /// Numbers of connections.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Connections {
-    /// Connections requested.
+    /// Number of connections requested.
     pub asked: u64,
-    /// Connections established when traffic began.
+    /// Number of connections that were established when traffic began.
     pub established: u64,
-    /// Connections opened inside the measured time.
+    /// Number of connections opened inside the measured time.
     pub opened: u64,
-    /// Requests of the measured time sent on a connection that had already carried one.
+    /// Number of requests of the measured time that were sent on a connection that had already carried another
+    /// request.
     pub reused: u64,
-    /// Connections that the peer closed inside the measured time, or announced to close, without being asked to.
+    /// Number of connections that the peer closed inside the measured time, or announced to close, although we had not
+    /// asked it to do so.
     pub closed_by_peer: u64,
-    /// Connections that we closed, over the whole life, because bytes arrived on them without a request. A server
-    /// that sends such data may also have answered requests before it received them.
+    /// Number of connections, over the generator's whole life, that we closed because bytes arrived when no request
+    /// was outstanding. A server that sends such bytes may also have answered requests before it received them.
     #[serde(default)]
     pub unasked: u64,
 }
 
-/// HTTP bytes, including heads. With TLS, they are counted before encryption and after decryption.
+/// Numbers of HTTP bytes, including heads. With TLS, bytes are counted before encryption and after decryption.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bytes {
-    /// Bytes of requests.
+    /// Bytes of requests, including heads.
     pub sent: u64,
-    /// Bytes of responses.
+    /// Bytes of responses, including heads.
     pub received: u64,
     /// Bytes of response bodies.
     pub body: u64,
 }
 
-/// The trial's histograms. A timeout counts in `response_time` and `service_time`, with the time until the request
-/// was given up.
+/// Histograms of a trial. A timeout counts in `response_time` and `service_time`. Its value is the time until the
+/// request was given up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Histograms {
-    /// Completed − scheduled: the time that a user waits.
+    /// Completed − scheduled: the time that a user would wait.
     pub response_time: Encoded,
     /// Completed − actually sent.
     pub service_time: Encoded,
@@ -156,61 +161,63 @@ pub struct Histograms {
     pub send_lag: Encoded,
     /// First response byte − actually sent.
     pub first_byte: Encoded,
-    /// Connection established − connect started, without TLS, for all connections of the generator's life.
+    /// Connection established − connect started, without TLS. Includes all connections of the generator's life.
     pub connect: Encoded,
-    /// TLS handshake done − connection established, for all connections of the generator's life; absent without TLS.
+    /// TLS handshake done − connection established. Includes all connections of the generator's life. Absent if the
+    /// load does not use TLS.
     #[serde(default)]
     pub tls_handshake: Option<Encoded>,
-    /// Received by the upstream − sent, for responses with the upstream's timestamps; absent if they were not requested.
+    /// Received by the upstream − sent, for responses that carry the upstream's timestamps. Absent if the load did not
+    /// request timestamps.
     #[serde(default)]
     pub request_path: Option<Encoded>,
-    /// Completed − replied by the upstream, for the same responses.
+    /// Completed − replied by the upstream, for the same responses as `request_path`.
     #[serde(default)]
     pub response_path: Option<Encoded>,
 }
 
-/// Use of the upstream's timestamps in responses to requests of the measured time.
+/// Counts of the upstream's timestamps in responses to requests of the measured time.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StampTally {
-    /// Responses with usable timestamps.
+    /// Number of responses with usable timestamps.
     pub used: u64,
-    /// Responses without timestamps.
+    /// Number of responses without timestamps.
     pub missing: u64,
-    /// Responses whose timestamps are not numbers or contradict the generator's clock: the request was received
-    /// before it was sent, or the response was sent after it was complete.
+    /// Number of responses with unusable timestamps. The timestamps are not numbers, or they contradict the
+    /// generator's clock: the request was received before it was sent, or the response was sent after it was complete.
     pub impossible: u64,
-    /// The generator's clock; absent if the kernel does not report it.
+    /// The clock of the generator. Absent if the kernel does not report it.
     #[serde(default)]
     pub clock: Option<ClockId>,
 }
 
-/// TLS handshakes over the generator's whole life.
+/// Counts of TLS handshakes over the generator's whole life.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TlsTally {
-    /// Completed handshakes.
+    /// Number of completed handshakes.
     pub handshakes: u64,
-    /// Handshakes that resumed an earlier session.
+    /// Number of handshakes that resumed an earlier session.
     pub resumed: u64,
-    /// Handshakes by protocol version, for instance `TLSv1.3`.
+    /// Number of handshakes by protocol version, for example `TLSv1.3`.
     pub versions: BTreeMap<String, u64>,
-    /// Handshakes by cipher suite, for instance `TLS13_AES_256_GCM_SHA384`.
+    /// Number of handshakes by cipher suite, for example `TLS13_AES_256_GCM_SHA384`.
     pub cipher_suites: BTreeMap<String, u64>,
-    /// Handshakes by the protocol that ALPN selected; `none` without one.
+    /// Number of handshakes by the protocol that ALPN selected, or `none` if ALPN selected no protocol.
     pub alpn: BTreeMap<String, u64>,
 }
 
-/// Results of one target, for the same requests as [`Counts`].
+/// Results of one target. They cover the same requests as [`Counts`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TargetRecord {
     /// Name of the target.
     pub name: String,
-    /// Requests that were due and assigned to a connection.
+    /// Number of requests that were due and assigned to a connection.
     pub scheduled: u64,
-    /// Complete responses.
+    /// Number of complete responses.
     pub completed: u64,
-    /// Completed responses that pass all checks.
+    /// Number of completed responses that pass all checks.
     pub ok: u64,
-    /// Failures of all kinds.
+    /// Number of failed requests, with any cause.
     pub failed: u64,
     /// Response times, as in [`Histograms`].
     pub response_time: Encoded,
@@ -224,33 +231,34 @@ pub struct TargetRecord {
 pub enum Cause {
     /// Nothing listens on the address.
     ConnectRefused,
-    /// No connection within the connect timeout.
+    /// The connection was not established within the connect timeout.
     ConnectTimeout,
-    /// The connect was answered by a reset.
+    /// The peer answered the connect with a reset.
     ConnectReset,
     /// No route to the address.
     Unreachable,
     /// All ports from the source to the address are in use.
     PortsExhausted,
-    /// The process or the machine lacks a descriptor or memory for another socket.
+    /// The process or the machine has no free descriptor, or not enough memory, for another socket.
     DescriptorsExhausted,
-    /// Another error of the connect.
+    /// The connect failed with another error.
     ConnectFailed,
     /// The TLS handshake did not complete within the connect timeout.
     TlsTimeout,
-    /// The server's certificate is not acceptable.
+    /// The server's certificate was not accepted.
     TlsCertificate,
-    /// The server refused the connection with an alert before its first response, or there are no common parameters.
+    /// The server refused the connection with an alert before its first response, or client and server have no TLS
+    /// parameters in common.
     TlsRefused,
     /// The connection ended during the TLS handshake.
     TlsClosed,
     /// The server sent something that is not valid TLS.
     TlsMalformed,
-    /// No byte of the response within the first-byte timeout.
+    /// No byte of the response arrived within the first-byte timeout.
     FirstByteTimeout,
-    /// No byte of the response within the total timeout.
+    /// No byte of the response arrived within the total timeout.
     ResponseTimeout,
-    /// The response began, but did not complete within the total timeout.
+    /// The response began, but was not complete within the total timeout.
     ReadTimeout,
     /// The connection was reset before the first byte of the response.
     ResetBeforeResponse,
@@ -265,7 +273,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// The field of [`Counts`] that counts failures with this cause.
+    /// Returns the kind of failure: the field of [`Counts`] that counts requests with this cause.
     pub fn kind(self) -> FailureKind {
         use Cause as C;
         match self {
@@ -289,16 +297,16 @@ impl Cause {
     }
 }
 
-/// The four kinds of failure in [`Counts`].
+/// The four kinds of failure. Each is counted in its own field of [`Counts`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureKind {
-    /// `timeouts`.
+    /// Counted in `timeouts`.
     Timeout,
-    /// `connect_errors`.
+    /// Counted in `connect_errors`.
     Connect,
-    /// `resets`.
+    /// Counted in `resets`.
     Reset,
-    /// `bad_responses`.
+    /// Counted in `bad_responses`.
     BadResponse,
 }
 
@@ -311,26 +319,27 @@ pub struct GeneratorCpu {
     pub busiest_worker_ns: u64,
 }
 
-/// 100 ms of a trial.
+/// Results of one window of a trial (100 ms).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
-    /// Requests sent.
+    /// Number of requests sent.
     pub sent: u64,
-    /// Responses completed.
+    /// Number of responses completed.
     pub completed: u64,
-    /// Completed responses that pass all checks.
+    /// Number of completed responses that pass all checks.
     pub ok: u64,
-    /// Timeouts.
+    /// Number of timeouts.
     pub timeouts: u64,
-    /// Failures of all other kinds.
+    /// Number of failures that are not timeouts.
     pub errors: u64,
     /// Causes of failures. Each failure in `timeouts` and `errors` has one cause.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub causes: BTreeMap<Cause, u64>,
-    /// Connections established. With keep-alive, they replace connections that ended.
+    /// Number of connections established. If the load uses keep-alive, these connections replace others that have
+    /// ended.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub opened: u64,
-    /// Response times of responses and timeouts in the window (two significant digits); absent if there were none.
+    /// Response times of the window's responses and timeouts, with two significant digits. Absent if there were none.
     pub response_time: Option<Encoded>,
 }
 
@@ -342,10 +351,10 @@ fn is_zero(count: &u64) -> bool {
 /// Progress of a running generator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
-    /// A phase begins.
+    /// A phase has begun.
     Phase(PhaseLine),
-    /// Window `index` (from 0) of the measured time has ended in one worker. Reported only with
-    /// [`crate::Watch::Windows`]; the receiver sums over the workers.
+    /// Window `index` (from 0) of the measured time has ended in one worker. The receiver adds up the windows of all
+    /// workers. Reported only with [`crate::Watch::Windows`].
     Window {
         /// Index of the window.
         index: u64,
@@ -354,7 +363,7 @@ pub enum Progress {
     },
 }
 
-/// A line on the generator's standard error when a phase begins.
+/// A line that the generator writes to standard error when a phase begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PhaseLine {
     /// The phase that begins.
@@ -363,25 +372,25 @@ pub struct PhaseLine {
     pub at_ns: u64,
 }
 
-/// A line on the generator's standard error for each second of the measured time, over all workers. It is written
-/// only if progress is being watched, and only for display: the record contains the exact figures.
+/// A line that the generator writes to standard error for each second of the measured time, with the sums of all
+/// workers. It is written only on request, and is meant for display: the record contains the exact figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SecondLine {
     /// Number of the second, from 0.
     pub second: u64,
-    /// Its length, nanoseconds: less than a second if the measured time ends in it.
+    /// Length of this second, nanoseconds. It is shorter than a second if the measured time ends within it.
     pub length_ns: u64,
-    /// Requests sent.
+    /// Number of requests sent.
     pub sent: u64,
-    /// Responses completed.
+    /// Number of responses completed.
     pub completed: u64,
-    /// Completed responses that pass all checks.
+    /// Number of completed responses that pass all checks.
     pub ok: u64,
-    /// Timeouts, errors, and responses that failed a check.
+    /// Number of timeouts, of errors, and of responses that failed a check, together.
     pub failed: u64,
-    /// Median response time, nanoseconds; absent without responses and timeouts.
+    /// Median response time, nanoseconds. Absent if there were no responses and no timeouts.
     pub p50_ns: Option<u64>,
-    /// 99th percentile of the response time, nanoseconds.
+    /// 99th percentile of the response time, nanoseconds. Absent if there were no responses and no timeouts.
     pub p99_ns: Option<u64>,
 }
 
@@ -389,12 +398,12 @@ pub struct SecondLine {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
-    /// Connections are being opened, at a limited pace.
+    /// The generator opens its connections, at a limited pace.
     Connecting,
-    /// Traffic whose results are discarded.
+    /// Requests are sent, but their results are discarded.
     Warmup,
     /// The measured time.
     Measuring,
-    /// No new requests are sent. Outstanding requests are waited for, at most until their timeouts.
+    /// No new requests are sent. The generator waits for outstanding responses, at most until their timeouts.
     Draining,
 }

@@ -1,9 +1,9 @@
-//! Results of one worker, and the merging of all workers' results.
+//! Records the results of one worker, and merges the results of all workers.
 //!
-//! There are two populations. *Counts* and trial histograms cover the requests that were scheduled in the measured
-//! time, no matter when they ended. *Throughput* (`completed_in_time`, bytes, windows) covers everything that
-//! happened in the measured time, no matter when it was scheduled: a request that crosses the start of the measured
-//! time is still work done in that time.
+//! Results cover one of two sets of requests. *Counts* and the histograms of a trial cover the requests that were
+//! scheduled in the measured time, no matter when they ended. *Throughput* (`completed_in_time`, bytes, windows)
+//! covers everything that happened in the measured time, no matter when it was scheduled: a request that was sent
+//! before the measured time and completed within it is still work done in that time.
 
 mod paths;
 mod tally;
@@ -24,20 +24,21 @@ use tally::{add_error, count};
 use targets::Targets;
 use windows::Windows;
 
-/// Statuses have three digits (RFC 9110, section 15).
+/// Number of possible status codes: they have three digits (RFC 9110, section 15).
 const STATUSES: usize = 1000;
 
 #[derive(Debug)]
 pub(crate) struct Recorder {
-    /// Start and end of the measured time; `u64::MAX` until the times are agreed.
+    /// Start of the measured time; `end` is its end. Both are `u64::MAX` until the times are set.
     start: u64,
     end: u64,
     tally: Tally,
     status: Box<[u64; STATUSES]>,
-    /// Requests sent exactly at their scheduled time, whose send lag is zero.
+    /// Number of requests that were sent exactly at their scheduled time. Their send lag is zero.
     on_time: u64,
-    /// Values that are response time, service time and first byte at once. In a closed loop with small responses,
-    /// nearly all values are. They are recorded once here, and added to all three histograms at the end.
+    /// Requests with the same value for response time, service time and first byte. In a closed loop with small
+    /// responses, these are nearly all requests. Each value is recorded once here. At the end, this histogram is added
+    /// to the other three.
     alike: Histogram<u64>,
     windows: Option<Windows>,
 }
@@ -60,12 +61,12 @@ impl Recorder {
         self
     }
 
-    /// Sets the measured time: from `start` to `end`, exclusive.
+    /// Sets the measured time. It begins at `start`, and ends just before `end`.
     pub(crate) fn measure(&mut self, start: u64, end: u64) {
         (self.start, self.end) = (start, end);
     }
 
-    /// Shortens the measured time so that it ends at `ended`, if that is earlier.
+    /// Shortens the measured time so that it ends at `ended`, unless it ends earlier already.
     pub(crate) fn measured_until(&mut self, ended: u64) {
         self.end = self.end.min(ended);
     }
@@ -74,7 +75,7 @@ impl Recorder {
         self.start <= scheduled && scheduled < self.end
     }
 
-    /// The window at `now`; absent outside the measured time. `now` must never decrease.
+    /// Returns the current window at `now`, or `None` outside the measured time. `now` must never decrease.
     fn window(&mut self, now: u64) -> Option<&mut Windows> {
         if now < self.start || now >= self.end {
             return None;
@@ -84,8 +85,8 @@ impl Recorder {
         Some(windows)
     }
 
-    /// Reports the windows before number `index` that were not reported yet, with their numbers. If `keep` is true,
-    /// the tally keeps them too.
+    /// Calls `report` with the number and the results of each window before number `index` that was not reported yet.
+    /// If `keep` is true, the tally keeps these windows too.
     pub(crate) fn report_windows(&mut self, index: u64, keep: bool, report: impl FnMut(u64, Window)) {
         if let Some(windows) = &mut self.windows {
             windows.report_until(index, keep, report);
@@ -99,14 +100,14 @@ impl Recorder {
         }
     }
 
-    /// Records requests that were due in the measured time, but had no connection when it ended.
+    /// Records requests that were due in the measured time, but still had no connection when it ended.
     pub(crate) fn left_unsent(&mut self, requests: u64) {
         self.tally.counts.scheduled += requests;
         self.tally.counts.unsent += requests;
     }
 
-    /// Records that the first byte of a request went to the kernel at `sent`. `reused` is true if the connection had
-    /// carried a request before.
+    /// Records that the first byte of a request was passed to the kernel at `sent`. `reused` is true if the connection
+    /// had already carried another request.
     pub(crate) fn sent(&mut self, scheduled: u64, sent: u64, reused: bool) {
         self.tally.lifetime.sent += 1;
         if let Some(windows) = self.window(sent) {
@@ -164,11 +165,11 @@ impl Recorder {
         }
     }
 
-    /// Records a failed request; `text` describes the failure.
+    /// Records a failed request. `text` describes the failure.
     ///
-    /// A timeout counts in the response time and, if the request was sent, in the service time, because percentiles
-    /// without these requests would look too good. Other failures are only counted, because the time until a
-    /// connection fails says nothing about how long a response takes.
+    /// A timeout counts in the response time, because percentiles without these requests would look too good. If the
+    /// request was sent, the timeout also counts in the service time. Other failures are only counted: the time until
+    /// a connection fails does not show how long a response takes.
     pub(crate) fn failed(&mut self, times: Times, now: u64, cause: Cause, text: &str) {
         let timeout = cause.kind() == FailureKind::Timeout;
         let response_time = now.saturating_sub(times.scheduled);
@@ -228,7 +229,7 @@ impl Recorder {
         self.tally.counts.scheduled
     }
 
-    /// Time of the last outcome of a request of the measured time; zero before the first outcome.
+    /// Time of the latest outcome of a request of the measured time, or zero before the first outcome.
     pub(crate) fn last_outcome(&self) -> u64 {
         self.tally.last_outcome
     }
@@ -258,7 +259,7 @@ impl Recorder {
         }
     }
 
-    /// Records that the peer closed a connection without being asked to, or announced to close it.
+    /// Records that the peer closed a connection, or announced to close it, although we had not asked it to do so.
     pub(crate) fn closed_by_peer(&mut self, now: u64) {
         self.tally.connections.closed_by_peer += u64::from(self.start <= now && now < self.end);
     }

@@ -1,4 +1,4 @@
-//! Sums the windows of all workers per second, for live views. This module does no I/O and reads no clock.
+//! Adds up the windows of all workers into seconds, for live views. This module does no I/O and reads no clock.
 
 use crate::clock::SECOND;
 use crate::histogram::{Encoded, WINDOW_DIGITS, empty};
@@ -7,15 +7,15 @@ use hdrhistogram::Histogram;
 use std::collections::VecDeque;
 
 const WINDOWS: u64 = SECOND / WINDOW_NS;
-/// Maximum number of incomplete seconds kept, which bounds the memory. A worker that is further behind, or has ended
-/// early, is not waited for.
+/// Maximum number of incomplete seconds that are kept, so that the memory is bounded. If a worker is further behind,
+/// or has ended early, a second is returned without its windows.
 const PENDING: usize = 2;
 
-/// Seconds that are still incomplete.
+/// Collects the seconds that are still incomplete.
 #[derive(Debug)]
 pub struct Seconds {
     workers: u64,
-    /// Number of the first second that was not returned yet.
+    /// Number of the first second that has not been returned yet.
     next: u64,
     pending: VecDeque<Second>,
 }
@@ -31,17 +31,17 @@ struct Second {
 }
 
 impl Seconds {
-    /// Creates the sums for a load with this many workers.
+    /// Creates an empty collection for a load with `workers` workers.
     pub fn new(workers: u32) -> Self {
         Self { workers: u64::from(workers.max(1)), next: 0, pending: VecDeque::new() }
     }
 
-    /// Adds a window of one worker. Returns the second that this window completes, if any. A window of a second that
-    /// was already returned is ignored.
+    /// Adds a window of one worker. Returns the second that this window completes, if any. Ignores the window if its
+    /// second was already returned.
     pub fn add(&mut self, index: u64, window: &Window) -> Option<SecondLine> {
         let place = usize::try_from((index / WINDOWS).checked_sub(self.next)?).ok()?;
         if place > PENDING {
-            // Workers report windows in order, so a window this far ahead cannot be real.
+            // Workers report their windows in order. A window this far ahead must be an error.
             return None;
         }
         while self.pending.len() <= place {
@@ -52,7 +52,7 @@ impl Seconds {
         (complete || self.pending.len() > PENDING).then(|| self.pop(SECOND)).flatten()
     }
 
-    /// Returns the incomplete seconds when the measured time has ended after `measured_ns`.
+    /// Returns all incomplete seconds. Called when the measured time has ended after `measured_ns`.
     pub fn end(&mut self, measured_ns: u64) -> Vec<SecondLine> {
         let mut rest = Vec::new();
         while !self.pending.is_empty() {
@@ -91,7 +91,8 @@ impl Second {
         self.completed += window.completed;
         self.ok += window.ok;
         self.failed += window.timeouts + window.errors + window.completed.saturating_sub(window.ok);
-        // If a histogram cannot be decoded, only these times lack it. Reading the record reports the error.
+        // If the histogram cannot be decoded, only its response times are missing here. The error is reported when the
+        // record is read.
         if let Some(Ok(times)) = window.response_time.as_ref().map(Encoded::decode) {
             let _ = self.response_time.add(&times);
         }
@@ -102,7 +103,7 @@ impl Second {
 mod tests {
     use super::*;
 
-    /// A window with one completed request of this response time (µs) and one failed request.
+    /// Creates a window with one completed request, with this response time in µs, and one failed request.
     fn window(time: u64) -> Window {
         let mut histogram = empty(WINDOW_DIGITS);
         histogram.record(time * 1000).expect("in range");

@@ -1,10 +1,10 @@
 //! A pool of reusable buffers, with a limit on its bytes.
 
-/// Unused buffers. The buffer returned last is reused first.
+/// Unused buffers. The buffer that was returned last is reused first.
 #[derive(Debug)]
 pub(crate) struct Spares {
     buffers: Vec<Vec<u8>>,
-    /// Total capacity, bytes.
+    /// Total capacity of the unused buffers, bytes.
     kept: usize,
     most: usize,
 }
@@ -14,7 +14,7 @@ impl Spares {
         Self { buffers: Vec::new(), kept: 0, most }
     }
 
-    /// Returns an empty buffer. If the pool has an unused buffer, its capacity is reused.
+    /// Returns an empty buffer. If the pool has an unused buffer, this one is returned, with its capacity.
     pub(crate) fn take(&mut self) -> Vec<u8> {
         let bytes = self.buffers.pop().unwrap_or_default();
         self.kept -= bytes.capacity();

@@ -1,67 +1,71 @@
-//! The load spec: the generator's input, one JSON document on standard input.
+//! The load spec: the input of the generator, one JSON document on standard input.
 //!
-//! The same document starts a generator locally, in a container, over ssh or in a pod. It contains the contents of all
-//! files that the load needs: tokens, certificates, bodies.
+//! The same document can start a generator locally, in a container, over ssh or in a pod. It includes the contents of
+//! all files that the load needs: tokens, certificates, bodies.
 
 use crate::address::Address;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// Version of [`LoadSpec`].
+/// Version of the format of [`LoadSpec`].
 pub const SPEC_SCHEMA: u32 = 2;
 
-/// One load point for one set of addresses.
+/// A load for one set of addresses.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoadSpec {
-    /// [`SPEC_SCHEMA`].
+    /// Version of this format: [`SPEC_SCHEMA`].
     pub schema: u32,
-    /// Addresses to connect to: connection `i` goes to address `i mod n`.
+    /// Addresses to connect to. Connection `i` uses address `i mod n`, where `n` is the number of addresses.
     pub addresses: Vec<Address>,
-    /// Local addresses to connect from: connection `i` uses source `i / addresses mod n`. If empty, the kernel
-    /// chooses.
+    /// Local addresses to connect from. Connection `i` uses source `(i / n) mod m`, where `n` is the number of
+    /// addresses and `m` is the number of sources. If empty, the kernel chooses.
     #[serde(default)]
     pub sources: Vec<IpAddr>,
-    /// TLS settings for every connection. Absent for plain text.
+    /// TLS settings for every connection. Absent if connections do not use TLS.
     #[serde(default)]
     pub tls: Option<TlsSpec>,
     /// HTTP version of the requests.
     #[serde(default)]
     pub http: HttpVersion,
-    /// Number of requests per connection before it is replaced. 1 disables keep-alive; absent means no limit.
+    /// Number of requests on a connection before it is replaced. With 1, there is no keep-alive. If absent, there is
+    /// no limit.
     #[serde(default)]
     pub requests_per_connection: Option<u32>,
     /// Targets to request; at least one.
     pub targets: Vec<TargetSpec>,
-    /// Contents of the files that `{{line NAME}}` reads, by name.
+    /// Contents of the files that `{{line NAME}}` reads, by file name.
     #[serde(default)]
     pub files: BTreeMap<String, String>,
     /// When requests are due.
     pub shape: Shape,
-    /// Connections of all workers together; at least one.
+    /// Number of connections of all workers together; at least one.
     pub connections: u32,
-    /// Traffic before the measured time, nanoseconds; its results are discarded.
+    /// Duration of the warm-up before the measured time, nanoseconds. The results of the warm-up are discarded.
     pub warmup_ns: u64,
-    /// Measured time, nanoseconds, after the warm-up; with stages, the sum of their durations.
+    /// Duration of the measured time, which follows the warm-up, nanoseconds. With stages, it is the sum of their
+    /// durations.
     pub duration_ns: u64,
-    /// Stops the load after this many scheduled requests, if that is earlier than `duration_ns`.
+    /// Maximum number of scheduled requests. The load stops after this many requests if it has not reached
+    /// `duration_ns` yet.
     pub requests: Option<u64>,
     /// Timeouts of connects and responses.
     pub timeouts: Timeouts,
-    /// Threads, each with its own connections, histograms and event loop; at least one.
+    /// Number of threads; at least one. Each thread has its own connections, histograms and event loop.
     pub workers: u32,
     /// CPUs to pin the workers to: worker `i` runs on `cpus[i mod n]`. If empty, workers are not pinned.
     pub cpus: Vec<u32>,
     /// Seed of all random numbers.
     pub seed: u64,
-    /// True to record windows of [`crate::record::WINDOW_NS`].
+    /// True to record windows of length [`crate::record::WINDOW_NS`].
     pub windows: bool,
-    /// True if responses carry the upstream's timestamps ([`crate::stamp`]), which split service times into request
-    /// path, the upstream's own time, and response path.
+    /// True if responses carry the upstream's timestamps ([`crate::stamp`]). The timestamps split a service time into
+    /// request path, the upstream's own time, and response path.
     #[serde(default)]
     pub stamps: bool,
-    /// Ignored: there is only one event loop. Accepted because older specs could choose between two.
+    /// Ignored, because there is only one event loop. Older specs could choose between two event loops, so the field
+    /// is still accepted.
     #[serde(default)]
     pub event_loop: EventLoopName,
 }
@@ -70,27 +74,27 @@ pub struct LoadSpec {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EventLoopName {
-    /// epoll; `auto` in older specs.
+    /// The epoll event loop. Older specs also call it `auto`.
     #[default]
     #[serde(alias = "auto")]
     Epoll,
 }
 
-/// Timeouts, nanoseconds; each at least 1.
+/// Timeouts, nanoseconds. Each of them must be at least 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Timeouts {
-    /// Timeout of each connect, and again of each TLS handshake.
+    /// Time limit for each connect. The TLS handshake after it has a separate time limit of the same length.
     pub connect_ns: u64,
-    /// Time from sending the request to the first byte of its response. Has no effect if it is not shorter than
-    /// `total_ns`.
+    /// Maximum time from sending the request to the first byte of its response. It has no effect if it is not shorter
+    /// than `total_ns`.
     pub first_byte_ns: u64,
-    /// Time from sending the request to the end of its response.
+    /// Maximum time from sending the request to the end of its response.
     pub total_ns: u64,
 }
 
 impl Timeouts {
-    /// Uses the same timeout for all three.
+    /// Creates timeouts that are all `ns` nanoseconds long.
     pub fn all(ns: u64) -> Self {
         Self { connect_ns: ns, first_byte_ns: ns, total_ns: ns }
     }
@@ -99,7 +103,8 @@ impl Timeouts {
 /// HTTP version of the requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HttpVersion {
-    /// HTTP/1.0, with `connection: keep-alive` if a connection may carry more than one request.
+    /// HTTP/1.0. The request has the header `connection: keep-alive` if its connection may carry more than one
+    /// request.
     #[serde(rename = "1.0")]
     Http10,
     /// HTTP/1.1.
@@ -112,43 +117,43 @@ pub enum HttpVersion {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TlsSpec {
-    /// Host name (or IP address) that the certificate must match. A host name is also sent as SNI.
+    /// Host name or IP address that the server's certificate must match. A host name is also sent as SNI.
     pub server_name: String,
     /// How the server's certificate is verified.
     pub verify: Verify,
-    /// Client certificate, for servers that request one.
+    /// Client certificate, for servers that request it.
     pub client_certificate: Option<ClientCertificate>,
-    /// True if connections resume earlier sessions.
+    /// True to resume earlier TLS sessions on new connections.
     pub resumption: bool,
-    /// Protocols offered by ALPN, in order of preference. If empty, the extension is not sent.
+    /// Protocols to offer by ALPN, in order of preference. If empty, the ALPN extension is not sent.
     pub alpn: Vec<String>,
-    /// Versions offered; at least one.
+    /// TLS versions to offer; at least one.
     pub versions: Vec<TlsVersion>,
-    /// Cipher suites offered, in order of preference, by their registered names (`TLS_AES_128_GCM_SHA256`). If empty,
-    /// all are offered.
+    /// Cipher suites to offer, in order of preference. Names are the registered names, for example
+    /// `TLS_AES_128_GCM_SHA256`. If empty, all supported suites are offered.
     #[serde(default)]
     pub cipher_suites: Vec<String>,
 }
 
-/// Accepted server certificates.
+/// Which server certificates are accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verify {
-    /// Certificates signed by an authority that the generator's system trusts.
+    /// Certificates that were signed by an authority that the generator's system trusts.
     System,
-    /// Certificates signed by one of these authorities, PEM.
+    /// Certificates that were signed by one of these authorities (PEM).
     Authorities(String),
     /// Any certificate: the server's identity is not verified.
     Nothing,
 }
 
-/// Certificate chain and private key of a client, PEM.
+/// Certificate chain and private key of a client (PEM).
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClientCertificate {
-    /// The chain, beginning with the client's own certificate.
+    /// The certificate chain. It begins with the client's own certificate.
     pub chain: String,
-    /// Private key of the first certificate.
+    /// Private key of the client's own certificate.
     pub key: String,
 }
 
@@ -173,9 +178,9 @@ pub enum TlsVersion {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "loop", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Shape {
-    /// Each connection sends its next request when the previous response ends.
+    /// Closed loop: each connection sends its next request when the previous response has ended.
     Closed,
-    /// Requests are due at scheduled times, independent of the responses.
+    /// Open loop: requests are due at scheduled times, no matter when responses arrive.
     Open {
         /// Requests per second over all workers.
         rate: Rate,
@@ -184,31 +189,33 @@ pub enum Shape {
     },
 }
 
-/// Requests per second, all workers together.
+/// Requests per second of all workers together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Rate {
     /// A constant rate above zero.
     Fixed(f64),
-    /// Stages in sequence; at least one, and at least one with a rate above zero. A stage of rate zero is a pause.
-    /// The warm-up has the mean rate of the first stage, so if the first stage is a pause, the warm-up sends nothing.
+    /// Stages, one after another. There must be at least one stage with a rate above zero. A stage with rate zero is a
+    /// pause. During the warm-up, the rate is the mean rate of the first stage. If the first stage is a pause, the
+    /// warm-up therefore sends nothing.
     Stages(Vec<Stage>),
 }
 
-/// A period during which the rate changes linearly from one value to another.
+/// A stage: a period during which the rate changes linearly from one value to another.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stage {
-    /// Requests per second at the beginning; zero or more.
+    /// Requests per second at the beginning of the stage; zero or more.
     pub from: f64,
-    /// Requests per second at the end; zero or more. Equal to `from` for a constant rate.
+    /// Requests per second at the end of the stage; zero or more. If the rate is constant, this is the same value as
+    /// `from`.
     pub to: f64,
-    /// Duration, nanoseconds; at least 1.
+    /// Duration of the stage, nanoseconds; at least 1.
     pub for_ns: u64,
 }
 
 impl Rate {
-    /// Mean rate over the whole duration; 0 if the stages have no duration.
+    /// Mean rate over the whole duration, or 0 if the duration is zero.
     pub fn mean(&self) -> f64 {
         match self {
             Self::Fixed(rate) => *rate,
@@ -221,7 +228,7 @@ impl Rate {
         }
     }
 
-    /// Rate of the warm-up: the fixed rate, or the mean of the first stage.
+    /// Rate during the warm-up: the fixed rate, or the mean rate of the first stage.
     pub fn of_warmup(&self) -> f64 {
         match self {
             Self::Fixed(rate) => *rate,
@@ -229,8 +236,8 @@ impl Rate {
         }
     }
 
-    /// Rate at this many nanoseconds after the start of the measured time. After the last stage, this is its final
-    /// rate.
+    /// Rate at `passed_ns` nanoseconds after the start of the measured time. After the last stage, it is the rate at
+    /// the end of that stage.
     pub fn at(&self, passed_ns: u64) -> f64 {
         let stages = match self {
             Self::Fixed(rate) => return *rate,
@@ -247,7 +254,7 @@ impl Rate {
         stages.last().map_or(0.0, |stage| stage.to)
     }
 
-    /// The highest rate of all stages.
+    /// Maximum rate over all stages.
     pub fn highest(&self) -> f64 {
         match self {
             Self::Fixed(rate) => *rate,
@@ -262,43 +269,46 @@ impl Rate {
 pub enum Arrivals {
     /// One request every `1 / rate` seconds.
     Constant,
-    /// Like `Constant`, but each request is moved by a random share of the interval, uniformly distributed, at most
-    /// this much in each direction (0.1 is ±10 %).
+    /// Like `Constant`, but each request is moved by a random part of the interval between requests. The value is the
+    /// maximum part in each direction: 0.1 is ±10 %. The parts are uniformly distributed.
     Jitter(f64),
-    /// Exponentially distributed gaps with mean `1 / rate`: independent users.
+    /// Poisson arrivals: exponentially distributed gaps with mean `1 / rate`, as with independent users.
     Poisson,
 }
 
 /// A request of the mix, and the checks of its response.
 ///
-/// `path`, header values and, with `body_is_template`, the body can contain templates: `{{seq}}`, `{{uuid}}`,
-/// `{{random LOW HIGH}}`, `{{line FILE}}`, `{{base64 …}}`; `\{{` is a literal `{{`.
+/// The following texts can contain templates: `path`, the values of headers and, if `body_is_template` is true, the
+/// body. Templates are `{{seq}}`, `{{uuid}}`, `{{random LOW HIGH}}`, `{{line FILE}}` and `{{base64 …}}`. `\{{` is a
+/// literal `{{`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TargetSpec {
-    /// Unique name among the targets of a spec.
+    /// Name of the target. It must be unique within the spec.
     pub name: String,
     /// Weight of this target, at least 1. Its share of the requests is this weight divided by the sum of all weights.
     pub weight: u32,
-    /// Method, e.g. `GET`.
+    /// HTTP method, for example `GET`.
     pub method: String,
     /// Path and query, beginning with `/` (origin form).
     pub path: String,
-    /// Headers in order. `host` must be included; `content-length` is added if there is a body.
+    /// Headers in the order in which they are sent. `host` must be among them. `content-length` is added if there is a
+    /// body.
     pub headers: Vec<(String, String)>,
-    /// Body, written in base64 in JSON. If empty, there is no body.
+    /// Body of the request, in base64 in the JSON document. If empty, the request has no body.
     #[serde(with = "base64_bytes")]
     pub body: Vec<u8>,
     /// True to expand templates in the body.
     #[serde(default)]
     pub body_is_template: bool,
-    /// Conditions of success. If none is about the status, statuses 200 to 399 are required.
+    /// Conditions that a successful response must meet. If none of them checks the status, the status must be 200 to
+    /// 399.
     #[serde(default)]
     pub checks: Vec<Check>,
 }
 
 impl TargetSpec {
-    /// A target that is the only one of its spec, with no checks and no templates in the body.
+    /// Creates a target for a spec with a single target, without checks and without templates in the body.
     pub fn only(method: &str, path: &str, headers: Vec<(String, String)>, body: Vec<u8>) -> Self {
         Self {
             name: format!("{method} {path}"),
@@ -313,28 +323,29 @@ impl TargetSpec {
     }
 }
 
-/// A condition that a response must meet to count as a success. A response that fails it still counts as completed.
+/// A condition that a response must meet to count as successful. A response that does not meet it still counts as
+/// completed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Check {
-    /// The status is in one of these ranges, bounds included.
+    /// The status is in one of these ranges. The bounds belong to the range.
     Status(Vec<(u16, u16)>),
     /// The body contains this text.
     BodyContains(String),
     /// The body is exactly this text.
     BodyEquals(String),
-    /// The body has this length, bytes, bounds included.
+    /// The length of the body in bytes is in this range. The bounds belong to the range.
     BodyLength {
-        /// Smallest length.
+        /// Minimum length.
         least: u64,
-        /// Greatest length.
+        /// Maximum length.
         most: u64,
     },
-    /// The header is present and, if a value is given, has that value.
+    /// The header is present. If a value is given, the header has exactly this value.
     Header {
-        /// Name, not case-sensitive.
+        /// Name of the header. Upper and lower case are the same.
         name: String,
-        /// Exact value.
+        /// Value that the header must have. If absent, any value is accepted.
         value: Option<String>,
     },
 }

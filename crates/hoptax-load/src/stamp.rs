@@ -1,13 +1,14 @@
-//! The upstream's timestamps in a response header: when the upstream had read the request, and when it replied. If
-//! both processes run on one host, the timestamps split a service time into request path, the upstream's own time,
-//! and response path.
+//! The upstream's timestamps, which it sends in a response header: when it had read the request, and when it replied.
+//! If generator and upstream run on one host, the timestamps split a service time into request path, the upstream's
+//! own time, and response path.
 //!
 //! ```text
 //!   sent ──────────► received ─────────────► replied ──────────► completed
 //!     request path    the upstream's own time    response path
 //! ```
 //!
-//! The three parts add up to the service time, to the nanosecond. The upstream's own time belongs to neither path.
+//! The sum of the three parts is exactly the service time, to the nanosecond. The upstream's own time belongs to
+//! neither path.
 
 mod clock_id;
 
@@ -15,33 +16,34 @@ pub use clock_id::ClockId;
 
 use hoptax_wire::http1::fields;
 
-/// The name of the header. Its value is `<received> <replied>`: both are nanoseconds on [`crate::clock::now`]
-/// (CLOCK_MONOTONIC) of the upstream's host, in decimal.
+/// Name of the header. Its value is `<received> <replied>`. Both are decimal numbers of nanoseconds on
+/// [`crate::clock::now`] (CLOCK_MONOTONIC) of the upstream's host.
 pub const HEADER: &str = "hoptax-stamp";
 
-/// Number of digits of each number as the upstream writes it, with leading zeros. The kernel counts time in 63 bits
-/// (`ktime_t`), which fits into 19 digits. The value therefore has a fixed length and can be overwritten in place.
+/// Number of digits of each of the two numbers, including leading zeros, when the upstream writes them. The kernel
+/// counts time in 63 bits (`ktime_t`), which fits into 19 digits. The value of the header therefore has a fixed length
+/// and can be overwritten in place.
 pub const DIGITS: usize = 19;
 
-/// Length of the header's value as the upstream writes it.
+/// Length of the header's value when the upstream writes it.
 pub const LENGTH: usize = 2 * DIGITS + 1;
 
-/// A placeholder value of that length.
+/// Placeholder for a value, with the same length ([`LENGTH`]).
 pub const BLANK: &str = "0000000000000000000 0000000000000000000";
 
-/// Maximum number of digits accepted when a number is read: a 64-bit number has no more.
+/// Maximum number of digits accepted when a number is read. A 64-bit number has at most 20 digits.
 const MOST_DIGITS: usize = 20;
 
 /// The upstream's timestamps for one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
-    /// When the upstream had read the whole request.
+    /// Time when the upstream had read the whole request.
     pub received: u64,
-    /// When the upstream handed the first byte of its response to the kernel.
+    /// Time when the upstream passed the first byte of its response to the kernel.
     pub replied: u64,
 }
 
-/// The two paths of a request, nanoseconds.
+/// Durations of the request path and the response path, nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Paths {
     /// Received − sent.
@@ -51,22 +53,22 @@ pub struct Paths {
 }
 
 impl Stamp {
-    /// Overwrites a value of [`LENGTH`] bytes completely.
+    /// Overwrites the whole value, which has [`LENGTH`] bytes.
     pub fn write(self, value: &mut [u8; LENGTH]) {
         write_digits(&mut value[..DIGITS], self.received);
         value[DIGITS] = b' ';
         write_digits(&mut value[DIGITS + 1..], self.replied);
     }
 
-    /// Parses a value: two numbers of 1 to 20 digits, separated by a space. `None` if it is invalid.
+    /// Parses a value: two numbers of 1 to 20 digits, separated by a space. Returns `None` if the value is invalid.
     pub fn read(value: &[u8]) -> Option<Self> {
         let blank = value.iter().position(|&byte| byte == b' ')?;
         Some(Self { received: number(&value[..blank])?, replied: number(&value[blank + 1..])? })
     }
 
-    /// Splits the service time of a request, given the generator's times. Returns `None` if the timestamps contradict
-    /// these times: a request cannot be received before it was sent, and a response cannot be complete before the
-    /// upstream sent it.
+    /// Splits the service time of a request that the generator sent at `sent` and that was complete at `completed`.
+    /// Returns `None` if the timestamps contradict these times: a request cannot be received before it was sent, and a
+    /// response cannot be complete before the upstream sent it.
     pub fn split(self, sent: u64, completed: u64) -> Option<Paths> {
         if self.replied < self.received {
             return None;
@@ -105,12 +107,13 @@ fn number(digits: &[u8]) -> Option<u64> {
 pub(crate) enum Stamped {
     #[default]
     No,
-    /// A header whose value is not two numbers.
+    /// The header is present, but its value is not two numbers.
     Unreadable,
     With(Stamp),
 }
 
-/// Offset of the header in the last head. In the heads of one target, the header mostly has the same offset.
+/// Position of the header in the last head, from its start in bytes. The header mostly has the same position in all
+/// heads of one target.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Place(usize);
 
@@ -123,8 +126,8 @@ impl Place {
         }
     }
 
-    /// Looks at the remembered offset. If a line there begins with the header's name, the line is the header, because
-    /// no header value contains a line feed.
+    /// Looks for the header at the remembered position. If a line there begins with the header's name, it must be the
+    /// header, because values of headers never contain a line feed.
     fn look(self, head: &[u8]) -> Option<Stamp> {
         const COLON: &[u8] = b": ";
         let before = self.0.checked_sub(1)?;
@@ -139,7 +142,8 @@ impl Place {
     fn search(&mut self, head: &[u8]) -> Stamped {
         let mut found = Stamped::No;
         let mut place = None;
-        // The decoder has already accepted this head, so this cannot fail; if it did, headers would count as absent.
+        // This cannot fail, because the decoder has already accepted this head. If it did fail, the header would count
+        // as absent.
         let _ = fields(head, |field| {
             if field.name.eq_ignore_ascii_case(HEADER) && found == Stamped::No {
                 place = Some(field.name.as_ptr() as usize - head.as_ptr() as usize);
@@ -199,7 +203,7 @@ mod tests {
         }
     }
 
-    /// For any four times in order, the three parts add up to the service time, to the nanosecond.
+    /// The sum of the three parts is exactly the service time, for any four times in order.
     #[test]
     fn the_parts_add_up_to_the_service_time() {
         let mut random = Random::new(2);
@@ -237,7 +241,7 @@ mod tests {
         let (first, second) = (stamp(&written(5, 9)), stamp(&written(123, 456)));
         let upper = first.to_uppercase();
         let with = |received, replied| Stamped::With(Stamp { received, replied });
-        // The same `Place` for all heads: the remembered offset must not affect the result.
+        // All heads use the same `Place`, because the remembered position must not affect the result.
         let mut place = Place::default();
         for (lines, expected) in [
             (vec!["a: b", &*first], with(5, 9)),

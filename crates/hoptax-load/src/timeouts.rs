@@ -1,36 +1,37 @@
-//! Timeouts of connects, requests and retired connections. Each kind of timeout has a linked list in an array indexed
-//! by slot.
+//! Timeouts of connects, requests and retired connections. Each kind of timeout has its own queue: a linked list in an
+//! array that is indexed by slot.
 //!
-//! All timeouts of one kind have the same length, so they expire in the order in which they were armed. A first in,
-//! first out queue therefore works as a priority queue, and arming and disarming cost only a few stores.
+//! All timeouts of one kind have the same length, so they expire in the order in which they were armed. A simple queue
+//! (first in, first out) is therefore enough, and arming or disarming a timeout takes only a few memory writes.
 
 use crate::clock::SECOND;
 use crate::spec;
 
 const NONE: u32 = u32::MAX;
 
-/// Time limit for the peer to close a retired connection. Servers close it at once or within a second (Envoy's
+/// Maximum time that a peer has to close a retired connection. Servers close it at once or within a second (Envoy's
 /// `delayed_close_timeout`).
 const LEAVING: u64 = 2 * SECOND;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// The connection is not established in time.
+    /// The connection was not established in time.
     Connect,
-    /// The first byte of the response has not arrived in time.
+    /// The first byte of the response did not arrive in time.
     FirstByte,
-    /// The response is not complete in time.
+    /// The response was not complete in time.
     Total,
-    /// The peer has not closed a retired connection in time.
+    /// The peer did not close a retired connection in time.
     Leaving,
 }
 
-/// The armed timeouts of one worker's slots. A slot has at most one of each kind.
+/// The armed timeouts of one worker's slots. A slot has at most one timeout of each kind.
 #[derive(Debug)]
 pub(crate) struct Timeouts {
     connect: Queue,
     first_byte: Queue,
-    /// False if the first-byte timeout can never expire before the total timeout.
+    /// False if the first-byte timeout is not shorter than the total timeout, because it would then never expire
+    /// first.
     watches_first_byte: bool,
     total: Queue,
     leaving: Queue,
@@ -47,12 +48,12 @@ impl Timeouts {
         }
     }
 
-    /// A connect starts at `now`. Here and below, `now` must never decrease.
+    /// Called when a connect starts at `now`. In all methods of this type, `now` must never decrease.
     pub(crate) fn connecting(&mut self, slot: u32, now: u64) {
         self.connect.arm(slot, now);
     }
 
-    /// True if a connect is in progress or waits to be retried.
+    /// True while the slot is connecting, or waits to connect again.
     pub(crate) fn is_connecting(&self, slot: u32) -> bool {
         self.connect.is_armed(slot)
     }
@@ -84,7 +85,7 @@ impl Timeouts {
         self.total.disarm(slot);
     }
 
-    /// A connection is retired at `now`: the peer should close it.
+    /// Called when a connection is retired at `now`. From then on, the worker waits for the peer to close it.
     pub(crate) fn leaving(&mut self, slot: u32, now: u64) {
         self.leaving.arm(slot, now);
     }
@@ -93,13 +94,13 @@ impl Timeouts {
         self.leaving.disarm(slot);
     }
 
-    /// When the next timeout expires; `u64::MAX` if none is armed.
+    /// Time when the next timeout expires, or `u64::MAX` if no timeout is armed.
     pub(crate) fn next(&self) -> u64 {
         let requests = self.total.next().min(self.first_byte.next());
         requests.min(self.connect.next()).min(self.leaving.next())
     }
 
-    /// Disarms one timeout that has expired at `now`, and returns its slot and kind.
+    /// If a timeout has expired at `now`, disarms it, and returns its slot and kind.
     pub(crate) fn expire(&mut self, now: u64) -> Option<(u32, Kind)> {
         let queues = [
             (&mut self.connect, Kind::Connect),
@@ -118,20 +119,21 @@ struct Link {
     armed_at: u64,
 }
 
-/// Value of `before` for a slot that is not armed. The first slot in the queue has [`NONE`] instead.
+/// Value of `before` for a slot that is not armed. The first slot in a queue has [`NONE`] in `before`.
 const DISARMED: u32 = u32::MAX - 1;
 
 #[derive(Debug)]
 struct Queue {
     timeout: u64,
-    /// This array grows up to the highest slot that was ever armed, so a kind that does not occur uses no memory.
+    /// Links of the slots. The array grows up to the highest slot that was ever armed. A kind of timeout that is never
+    /// armed therefore uses no memory.
     links: Vec<Link>,
     first: u32,
     last: u32,
 }
 
 impl Queue {
-    /// Creates a queue in which no slot is armed. Each timeout is `timeout` nanoseconds long.
+    /// Creates an empty queue. Each of its timeouts is `timeout` nanoseconds long.
     fn new(timeout: u64) -> Self {
         Self { timeout, links: Vec::new(), first: NONE, last: NONE }
     }
@@ -140,7 +142,7 @@ impl Queue {
         self.links.get(slot as usize).is_some_and(|link| link.before != DISARMED)
     }
 
-    /// Arms `slot` at `now`, which must never decrease.
+    /// Arms the timeout of `slot` at `now`. `now` must never decrease.
     fn arm(&mut self, slot: u32, now: u64) {
         debug_assert!(!self.is_armed(slot), "slot {slot} is armed already");
         let index = slot as usize;
@@ -172,13 +174,13 @@ impl Queue {
     }
 
     fn next(&self) -> u64 {
-        // NONE is larger than every valid slot.
+        // `NONE` is larger than every valid slot, so it has no link.
         self.links
             .get(self.first as usize)
             .map_or(u64::MAX, |link| link.armed_at.saturating_add(self.timeout))
     }
 
-    /// Disarms one slot whose timeout has expired at `now`, and returns it.
+    /// If the timeout of a slot has expired at `now`, disarms this slot and returns it.
     fn expire(&mut self, now: u64) -> Option<u32> {
         let slot = self.first;
         let due = slot != NONE && self.next() <= now;

@@ -1,4 +1,4 @@
-//! The phases of a trial in one worker, and its communication with the thread that started it.
+//! Runs the phases of a trial in one worker, and communicates with the thread that started the worker.
 
 use crate::clock::{self, MILLISECOND, SECOND};
 use crate::event_loop::EventLoop;
@@ -12,38 +12,38 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 
-/// Longest sleep of a worker, so that it sees an interrupt within this time.
+/// Maximum duration of one sleep of a worker. A worker therefore notices an interrupt within this time.
 const LONGEST_SLEEP: u64 = 50 * MILLISECOND;
-/// How often a worker checks whether the times are agreed.
+/// Interval at which a worker checks whether the times of the trial are set.
 const AGREEMENT_POLL: u64 = MILLISECOND;
-/// Shortest time allowed for opening connections, even if the timeout is shorter.
+/// Minimum time for opening all connections, even if the connect timeout is shorter.
 const LEAST_OPENING: u64 = 10 * SECOND;
 
-/// State shared by the workers and the thread that started them.
+/// State that the workers share with the thread that started them.
 #[derive(Debug)]
 pub(crate) struct Shared<'a> {
     pub(crate) spec: &'a LoadSpec,
-    /// Number of workers, which can be lower than requested.
+    /// Number of workers. It can be lower than the spec requests.
     pub(crate) workers: u32,
-    /// The agreed times. `None` means that there will be no traffic.
+    /// The times of the trial, once they are set. If they are set to `None`, there will be no traffic.
     pub(crate) times: OnceLock<Option<TrialTimes>>,
     pub(crate) interrupt: &'a AtomicBool,
 }
 
-/// Times that all workers use.
+/// Times of a trial, the same for all workers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TrialTimes {
     /// Start of the warm-up.
     pub(crate) traffic: u64,
     /// Start of the measured time.
     pub(crate) start: u64,
-    /// Latest end of the measured time.
+    /// Latest possible end of the measured time.
     pub(crate) end: u64,
 }
 
 #[derive(Debug)]
 pub(crate) enum Message {
-    /// The worker has stopped opening connections, and this many are established.
+    /// The worker has stopped opening connections. `established` connections are open.
     Opened {
         established: u64,
         error: Option<String>,
@@ -51,23 +51,24 @@ pub(crate) enum Message {
     Measured {
         ended: u64,
     },
-    /// The worker failed. Its result contains the reason.
+    /// The worker has failed. Its result contains the reason.
     Failed,
 }
 
 /// Channels from a worker to the thread that started it.
 #[derive(Debug, Clone)]
 pub(crate) struct Reports {
-    /// Channel for messages. Each message wakes the receiver.
+    /// Channel for messages. Each message wakes the receiving thread.
     pub(crate) messages: Sender<Message>,
-    /// Ended windows with their numbers, if windows are reported. The receiver polls, because waking it would cost
-    /// the worker a system call, and CPU time if they share a CPU.
+    /// Channel for windows that have ended, with their numbers. Present if windows are reported. The receiver polls
+    /// this channel. If it were woken instead, the worker would lose time for a system call, and CPU time if both
+    /// share a CPU.
     pub(crate) windows: Option<Sender<(u64, Window)>>,
 }
 
 impl Reports {
-    /// Sends the windows before number `index`, if windows are reported. Sending cannot fail while workers run,
-    /// because the receiver outlives them.
+    /// If windows are reported, sends all windows before number `index`. Sending cannot fail while workers run,
+    /// because the receiver lives longer than the workers.
     fn report_windows(&self, worker: &mut Worker<'_>, index: u64, keep: bool) {
         if let Some(windows) = &self.windows {
             worker.recorder.report_windows(index, keep, |number, window| {
@@ -81,7 +82,7 @@ impl Reports {
 pub(crate) struct Outcome {
     pub(crate) tally: Tally,
     pub(crate) ended: u64,
-    /// CPU time during the measured time, nanoseconds.
+    /// CPU time of the worker during the measured time, nanoseconds.
     pub(crate) cpu: u64,
     pub(crate) interrupted: bool,
 }
@@ -108,7 +109,7 @@ impl Shared<'_> {
                 let share = Share { worker: index, workers: self.workers };
                 let warmup = Rate::Fixed(rate.of_warmup());
                 // The measured time has its own pacer, so that its requests do not depend on the length of the
-                // warm-up. Requests that remain from the warm-up are sent first.
+                // warm-up. Requests that are still due from the warm-up are sent first.
                 let pacer = |rate, seed, times, limit| {
                     Box::new(Pacer::new((rate, *arrivals), share, seed, times, limit))
                 };
@@ -121,7 +122,7 @@ impl Shared<'_> {
     }
 }
 
-/// Runs all phases of a worker.
+/// Runs all phases of a trial in one worker.
 ///
 /// # Errors
 /// If the event loop fails.
@@ -134,7 +135,7 @@ pub(crate) fn run<L: EventLoop>(
 ) -> io::Result<Outcome> {
     open(&mut worker, io, shared)?;
     let error = worker.connect_error.clone();
-    // Sending cannot fail: the receiver outlives all workers.
+    // Sending cannot fail, because the receiver lives longer than all workers.
     let _ = reports.messages.send(Message::Opened { established: worker.established_count(), error });
     let Some(times) = agreed(&mut worker, io, shared)? else {
         let now = clock::now();
@@ -151,7 +152,7 @@ pub(crate) fn run<L: EventLoop>(
     Ok(Outcome { tally: worker.finish(ended), ended, cpu, interrupted })
 }
 
-/// Phase `Connecting`: opens all connections, within a time limit.
+/// Phase `Connecting`: opens all connections, or stops at a time limit.
 fn open<L: EventLoop>(worker: &mut Worker<'_>, io: &mut L, shared: &Shared<'_>) -> io::Result<()> {
     let give_up = clock::now().saturating_add(shared.spec.timeouts.connect_ns.max(LEAST_OPENING));
     worker.open_all();
@@ -164,7 +165,7 @@ fn open<L: EventLoop>(worker: &mut Worker<'_>, io: &mut L, shared: &Shared<'_>) 
     }
 }
 
-/// Waits for the agreed times, then for the start of traffic.
+/// Waits until the times of the trial are set, and then for the start of traffic.
 fn agreed<L: EventLoop>(
     worker: &mut Worker<'_>,
     io: &mut L,
@@ -182,11 +183,11 @@ fn agreed<L: EventLoop>(
     }
 }
 
-/// Runs the warm-up and the measured time. Returns the end of the measured time, its CPU time, and whether it was
-/// interrupted.
+/// Runs the warm-up and the measured time. Returns the end of the measured time, the CPU time used in it, and whether
+/// the trial was interrupted.
 ///
-/// The measured time ends at its agreed end or at an interrupt. If the number of requests is limited, it also ends
-/// with the outcome of the last request. The returned end is exclusive: the first moment after the measured time.
+/// The measured time ends at its latest end or at an interrupt. If the number of requests is limited, it also ends
+/// when the last request has its outcome. The returned end is the first nanosecond after the measured time.
 fn measure<L: EventLoop>(
     worker: &mut Worker<'_>,
     io: &mut L,
@@ -229,13 +230,14 @@ fn measure<L: EventLoop>(
     let cpu = cpu_at_start.map_or(0, |start| clock::thread_cpu() - start);
     worker.recorder.measured_until(ended);
     reports.report_windows(worker, (ended - times.start).div_ceil(WINDOW_NS), keep);
-    // Requests that were due before the end, but got no free connection.
+    // Requests that were due before the end, but were never assigned to a connection.
     let unsent = worker.due_unsent(ended);
     worker.recorder.left_unsent(unsent);
     Ok((ended, cpu, interrupted))
 }
 
-/// Phase `Draining`: waits for outstanding requests, at most for the time that a connect and a response may take.
+/// Phase `Draining`: waits for outstanding responses. It waits at most as long as the timeouts of a connect and a
+/// response together.
 fn drain<L: EventLoop>(
     worker: &mut Worker<'_>,
     io: &mut L,
@@ -252,7 +254,7 @@ fn drain<L: EventLoop>(
             return Ok(());
         }
         worker.turn(io, now, give_up.min(now + LONGEST_SLEEP))?;
-        // Checked after the turn, so that timeouts that are due at this moment still count as timeouts.
+        // This check is after the turn, so that timeouts that expire at this moment still count as timeouts.
         if now >= give_up {
             return Ok(());
         }

@@ -1,6 +1,6 @@
-//! One thread's share of the load: its slots, and how it reacts to their events.
+//! The part of the load that one thread runs: its slots, and how it reacts to their events.
 //!
-//! Workers share nothing, and allocate nothing per request in steady state.
+//! Workers share nothing. Once the load runs steadily, a request allocates nothing.
 
 use crate::address::Address;
 use crate::cause;
@@ -22,16 +22,17 @@ use std::io;
 use std::net::IpAddr;
 use tls_shared::TlsShared;
 
-/// Wait after a slot's first failure. Each further failure doubles the wait.
+/// Time that a slot waits after its first failure. Each further failure doubles this time.
 const SHORTEST_REST: u64 = 10 * MILLISECOND;
-/// Longest wait after a failure.
+/// Maximum time that a slot waits after a failure.
 const LONGEST_REST: u64 = 1000 * MILLISECOND;
-/// Maximum number of slots that get their first request before the loop looks for responses again.
+/// Maximum number of slots that get their first request before the loop reads responses again.
 const STARTS_AT_ONCE: usize = 128;
-/// A worker with its own CPU stops sleeping this long before a request is due, nanoseconds. This covers the wake-up
-/// latency of common kernels.
+/// How long before a request is due a worker with its own CPU stops sleeping and polls instead, nanoseconds. This time
+/// covers the wake-up latency of common kernels.
 const SPIN: u64 = 50_000;
-/// Attempts per slot to open a connection before traffic begins. There are fewer attempts if the peer refuses them.
+/// Maximum number of attempts per slot to open a connection before traffic begins. If the peer refuses them, there are
+/// fewer attempts.
 const OPENING_ATTEMPTS: u8 = 5;
 
 #[derive(Debug)]
@@ -41,28 +42,29 @@ pub(crate) struct Setup<'a> {
     pub(crate) sources: &'a [IpAddr],
     pub(crate) mix: &'a Mix<'a>,
     pub(crate) tls: Option<&'a Client>,
-    /// Maximum number of retired connections that may be open in addition to the regular ones, per worker.
+    /// Maximum number of retired connections per worker that are open at the same time as the regular connections.
     pub(crate) most_leaving: usize,
     pub(crate) timeouts: spec::Timeouts,
-    /// True if the worker spins before a request is due.
+    /// True if the worker polls without sleeping shortly before a request is due.
     pub(crate) spin: bool,
     pub(crate) stamps: bool,
 }
 
-/// Where new requests come from.
+/// Source of new requests.
 #[derive(Debug)]
 pub(crate) enum Source {
-    /// There are no requests yet. Connections are opened, and failed ones are retried.
+    /// No requests yet: connections are opened, and failed connects are retried.
     Opening,
     Quiet,
-    /// Closed loop: until `end`, each free slot gets a request. At most `limit` requests are counted from `start` on.
+    /// Closed loop. Until `end`, each free slot gets a request. From `start` on, requests are counted, and at most
+    /// `limit` of them are sent.
     Closed {
         start: u64,
         end: u64,
         limit: u64,
     },
-    /// Open loop: each due request gets a free slot. The requests that remain from the warm-up come before those of
-    /// the measured time.
+    /// Open loop. Each request that is due gets a free slot. Requests that are still due from the warm-up are sent
+    /// before the requests of the measured time.
     Open {
         warmup: Box<Pacer>,
         measured: Box<Pacer>,
@@ -73,14 +75,15 @@ pub(crate) enum Source {
 pub(crate) struct Worker<'a> {
     setup: &'a Setup<'a>,
     slots: Vec<Slot>,
-    /// Slot 0 has connection `first_address`, counted over all workers, and each further slot has the connection
-    /// `address_step` later. Connection `i` goes to address `i`, modulo the number of addresses.
+    /// Connections are numbered over all workers. Slot 0 has connection `first_address`, and each further slot has the
+    /// number of the slot before it plus `address_step`. Connection `i` goes to address `i mod n`, where `n` is the
+    /// number of addresses.
     first_address: usize,
     address_step: usize,
     source: Source,
     pub(crate) recorder: Recorder,
     timeouts: Timeouts,
-    /// Slots that wait after a failure, ordered by the end of their wait.
+    /// Slots that wait after a failure, ordered by the end of their waiting time.
     resting: BinaryHeap<Reverse<(u64, u32)>>,
     /// Slots that need a connection, in the order in which they began to need it.
     queued: VecDeque<u32>,
@@ -89,7 +92,7 @@ pub(crate) struct Worker<'a> {
     pace: Pace,
     /// Number of retired connections that the peer has not closed yet.
     leaving: usize,
-    /// Open loop: slots without a request, the longest idle first.
+    /// Used in an open loop: slots without a request. The slot that has been free for the longest time is first.
     free: VecDeque<u32>,
     starting: std::ops::Range<u32>,
     active: usize,
@@ -135,8 +138,8 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// True if every slot has its connection or has used up its attempts. Cancels further attempts if they are
-    /// hopeless.
+    /// True if every slot is connected or has used all its attempts. If connecting is hopeless, this function also
+    /// cancels further attempts.
     pub(crate) fn is_settled(&mut self, now: u64) -> bool {
         if self.pace.is_hopeless(now) {
             self.source = Source::Quiet;
@@ -150,12 +153,12 @@ impl<'a> Worker<'a> {
         self.slots.iter().filter(|slot| matches!(slot.state(), State::Idle | State::Busy)).count() as u64
     }
 
-    /// Number of slots with a request that has no outcome yet.
+    /// Number of slots that have a request without an outcome.
     pub(crate) fn active(&self) -> usize {
         self.active
     }
 
-    /// Starts or stops traffic.
+    /// Sets the source of new requests, which starts or stops traffic.
     pub(crate) fn set_source(&mut self, source: Source) {
         self.starting = match source {
             Source::Closed { .. } | Source::Open { .. } => 0..self.slots.len() as u32,
@@ -164,7 +167,7 @@ impl<'a> Worker<'a> {
         self.source = source;
     }
 
-    /// Number of open-loop requests that were due before `until` and have no slot yet.
+    /// Number of open-loop requests that were due before `until` and were not assigned to a slot yet.
     pub(crate) fn due_unsent(&self, until: u64) -> u64 {
         match &self.source {
             Source::Open { measured, .. } => measured.due_unsent(until),
@@ -184,17 +187,18 @@ impl<'a> Worker<'a> {
         self.recorder.finish(ended)
     }
 
-    /// Does all work that is due, then waits for events, at most until `until`.
+    /// Does all work that is due, then waits for events until `until` or until more work is due.
     pub(crate) fn turn<L: EventLoop>(&mut self, io: &mut L, mut now: u64, until: u64) -> io::Result<()> {
         if self.timeouts.next() <= now {
-            // Deliver the bytes that have already arrived first. They arrived in time, even if this thread was too
-            // late to look.
+            // First process the bytes that have already arrived. They arrived in time, even if this thread reads them
+            // only after the timeout.
             io.turn(self, Some(now))?;
             let looked = clock::now().max(now);
             while let Some((slot, kind)) = self.timeouts.expire(now) {
                 self.time_out(io, slot, kind, looked);
             }
-            // The send timestamps below must not be earlier than the work above.
+            // Processing the timeouts took time. Requests that are sent below must not get a timestamp from before
+            // this work.
             now = looked;
         }
         while let Some(Reverse((at, slot))) = self.resting.peek().copied()
@@ -209,7 +213,7 @@ impl<'a> Worker<'a> {
                 let Some(slot) = self.starting.next() else { break };
                 self.start(io, slot);
             }
-            // The steps above took time. They may have armed timeouts that begin after the start of this turn.
+            // The steps above took time, and timeouts that they armed began after the old value of `now`.
             now = clock::now().max(now);
         }
         self.dispatch(io, now);
@@ -231,21 +235,22 @@ impl<'a> Worker<'a> {
         }
         if let (Source::Open { warmup, measured }, false) = (&self.source, self.free.is_empty()) {
             let due = warmup.peek().or_else(|| measured.peek()).unwrap_or(u64::MAX);
-            // Close to the due time, a worker with its own CPU only polls, so that each turn returns at once.
+            // Shortly before a request is due, a worker with its own CPU polls without sleeping: the deadline has
+            // passed, so each turn returns at once.
             deadline = deadline.min(if self.setup.spin { due.saturating_sub(SPIN) } else { due });
         }
         deadline
     }
 
-    /// Gives a slot its first request, or marks it as free. In a closed loop, the first request is due now, because
-    /// there is no earlier response that determines its time.
+    /// Gives a slot its first request, or marks the slot as free. In a closed loop, the first request is due at once,
+    /// because no earlier response determines its time.
     fn start<L: EventLoop>(&mut self, io: &mut L, slot: u32) {
         if self.slots[slot as usize].is_free() {
             self.freed(io, slot, clock::now());
         }
     }
 
-    /// Called when a slot can take a request.
+    /// Called when a slot is ready for its next request.
     fn freed<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64) {
         match &self.source {
             Source::Opening | Source::Quiet => {}
@@ -261,7 +266,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Open loop: assigns due requests to free slots.
+    /// In an open loop, assigns requests that are due to free slots.
     fn dispatch<L: EventLoop>(&mut self, io: &mut L, mut now: u64) {
         while let (Source::Open { warmup, measured }, false) = (&mut self.source, self.free.is_empty()) {
             let next = if warmup.peek().is_some() { warmup } else { measured };
@@ -315,8 +320,8 @@ impl<'a> Worker<'a> {
         self.queued.push_back(slot);
     }
 
-    /// The connect or request of `slot` failed. Records the request's outcome, closes the connection, and lets the
-    /// slot wait before it retries, so that a failing target is not flooded.
+    /// Called when the connect or the request of `slot` failed. Records the outcome of the request and closes the
+    /// connection. The slot then waits before it connects again, so that a failing target is not flooded.
     fn fail<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64, cause: Cause, text: &str) {
         io.close(self.token(slot));
         self.timeouts.failed(slot);
@@ -374,7 +379,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// A response is complete. The slot continues with its next request, on this connection or a new one.
+    /// Called when a response is complete. The slot sends its next request on the same connection or on a new one.
     fn complete<L: EventLoop>(
         &mut self,
         io: &mut L,
@@ -399,7 +404,8 @@ impl<'a> Worker<'a> {
             self.recorder.closed_by_peer(now);
         }
         let keep_alive = keep_alive && !state.session.as_ref().is_some_and(|session| session.is_spent());
-        // If part of the request is still unsent, it would precede the next request.
+        // If the kernel has not accepted the whole request yet, the remaining bytes would be sent before the next
+        // request.
         let unsent = io.unsent(token) > 0;
         if keep_alive && !closing && !unsent {
             state.step(Event::Ended);
@@ -432,7 +438,7 @@ impl<L: EventLoop> Handler<L> for Worker<'_> {
 
     fn received(&mut self, io: &mut L, token: Token, bytes: &[u8]) {
         let (slot, true) = self.slot_of(token) else {
-            // Data on a retired connection is ignored. Only the end of the connection matters.
+            // Data on a retired connection is ignored. Only its end matters.
             return;
         };
         let now = clock::now();
@@ -444,7 +450,7 @@ impl<L: EventLoop> Handler<L> for Worker<'_> {
 
     fn closed(&mut self, io: &mut L, token: Token, result: io::Result<()>) -> AfterEnd {
         let (slot, present) = self.slot_of(token);
-        // Close the socket in any case, because it cannot be used again.
+        // The socket cannot be used again, so it is closed whether or not a request uses it.
         io.close(token);
         if present {
             self.ended(io, slot, clock::now(), result);
@@ -463,7 +469,7 @@ impl Worker<'_> {
         state.step(Event::Established);
         let wanted = state.request.is_some();
         if matches!(self.source, Source::Opening) {
-            // Before traffic, an established connection counts as success.
+            // Before traffic begins, an established connection counts as a success.
             state.failures = 0;
             self.pace.proved();
         }
@@ -478,7 +484,8 @@ impl Worker<'_> {
         let token = self.token(slot);
         let state = &mut self.slots[slot as usize];
         if state.state() != State::Busy {
-            // A server that sends unrequested data (a 408 on an idle connection) is about to close it.
+            // A server that sends data without a request, for example status 408 on an idle connection, is about to
+            // close the connection.
             io.close(token);
             state.step(Event::Closed);
             self.recorder.unasked();
@@ -498,7 +505,7 @@ impl Worker<'_> {
         }
     }
 
-    /// The peer closed a connection, or it failed.
+    /// Called when the peer has closed a connection, or when the connection has failed.
     fn ended<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64, result: io::Result<()>) {
         let state = &mut self.slots[slot as usize];
         match state.state() {
@@ -509,7 +516,8 @@ impl Worker<'_> {
                 return self.lost(slot, now);
             }
         }
-        // With TLS, only a close_notify is a valid end: anyone on the path can close a TCP connection.
+        // With TLS, only a close_notify is a valid end of the data, because anyone on the network path can close a TCP
+        // connection.
         let whole = state.session.as_ref().is_none_or(|session| session.peer_closed());
         let times = state.request.expect("a busy slot has a request");
         let target = self.setup.mix.target(times.target);
@@ -524,8 +532,8 @@ impl Worker<'_> {
         }
     }
 
-    /// An idle connection is gone. This is not a failure, because the connection carried no request. The slot
-    /// connects again when it gets a request.
+    /// Called when an idle connection has ended. This is not a failure, because the connection carried no request. The
+    /// slot connects again when it gets a request.
     fn lost(&mut self, slot: u32, now: u64) {
         self.slots[slot as usize].step(Event::Closed);
         self.recorder.closed_by_peer(now);

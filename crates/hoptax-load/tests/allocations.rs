@@ -1,10 +1,10 @@
-//! Checks that a request in steady state allocates nothing. Each load runs twice, the second time for longer. The
-//! additional allocations are compared with the additional work.
+//! Checks that a request allocates nothing once the load runs steadily. Each load runs twice, the second time with
+//! more requests. The additional allocations are compared with the additional work.
 //!
-//! This file has a single test, because the counter covers the whole process, and the test harness allocates when a
-//! test ends.
+//! This file must have a single test, because the counter covers the whole process, and the test harness allocates
+//! when a test ends.
 
-// `GlobalAlloc` is an unsafe trait. This allocator passes every call to the system's.
+// `GlobalAlloc` is an unsafe trait. This allocator passes every call to the system's allocator.
 #![allow(unsafe_code)]
 
 use hoptax_load::record::{LoadRecord, Phase, Progress};
@@ -26,18 +26,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-/// Allocations of all threads that are not exempt. Each reallocation counts too.
+/// Number of allocations in all threads that are not exempt. Each reallocation also counts.
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// True in the threads of the server, which is not under test.
+    /// True in the threads of the server. Their allocations are not counted.
     static EXEMPT: Cell<bool> = const { Cell::new(false) };
 }
 
 struct Counting;
 
 fn count() {
-    // A thread that is ending has no flag any more, so its allocations count.
+    // A thread that is ending no longer has this flag, so its allocations count.
     if !EXEMPT.try_with(Cell::get).unwrap_or(false) {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
     }
@@ -47,24 +47,24 @@ fn count() {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
-        // SAFETY: by this function's contract.
+        // SAFETY: the caller of this function upholds the same contract.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count();
-        // SAFETY: by this function's contract.
+        // SAFETY: the caller of this function upholds the same contract.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count();
-        // SAFETY: by this function's contract.
+        // SAFETY: the caller of this function upholds the same contract.
         unsafe { System.realloc(pointer, layout, size) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: by this function's contract.
+        // SAFETY: the caller of this function upholds the same contract.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -73,7 +73,7 @@ unsafe impl GlobalAlloc for Counting {
 static COUNTING: Counting = Counting;
 
 const WHOLE: &[&[u8]] = &[b"HTTP/1.1 200 OK\r\nx-kind: test\r\ncontent-length: 5\r\n\r\nhello"];
-/// A response that is split inside the head, inside a chunk's size, and inside a chunk.
+/// A response in four pieces. It is split inside the head, inside the size of a chunk, and inside a chunk.
 const IN_PIECES: &[&[u8]] = &[
     b"HTTP/1.1 200 OK\r\nx-kind: test\r\ntransfer-",
     b"encoding: chunked\r\n\r\n1",
@@ -81,7 +81,7 @@ const IN_PIECES: &[&[u8]] = &[
     b"89abcdef\r\n0\r\n\r\n",
 ];
 
-/// The server overwrites the zeros with its timestamps.
+/// A response with space for timestamps: the server overwrites the zeros.
 const STAMPED: &[&[u8]] = &[b"HTTP/1.1 200 OK\r\nhoptax-stamp: 0000000000000000000 0000000000000000000\r\ncontent-length: 5\r\n\r\nhello"];
 
 struct Case {
@@ -91,33 +91,35 @@ struct Case {
     watch: Watch,
     stamps: bool,
     response: &'static [&'static [u8]],
-    /// TLS version; absent for plain text.
+    /// TLS version. Absent if the load does not use TLS.
     tls: Option<TlsVersion>,
     targets: fn() -> Vec<TargetSpec>,
-    /// Number of allocations that can happen once per load, but not once per request.
+    /// Number of allocations that may happen once per load, but not once per request.
     once: u64,
     requests: (u64, u64),
 }
 
-/// Numbers of requests in the shorter and in the longer load.
+/// Number of requests in the shorter load, and in the longer load.
 const FEW_AND_MANY: (u64, u64) = (500, 5500);
-/// The same for large requests.
+/// Number of requests in the shorter load, and in the longer load, if requests are large.
 const FEW_AND_MANY_LARGE: (u64, u64) = (25, 175);
-/// Length of a large body, bytes: more than the kernel accepts at once.
+/// Length of a large body, bytes. It is more than the kernel accepts at once.
 const LARGE: usize = 4 << 20;
-/// Allocations of a buffer that grows. The unsent part of a large request varies, and each new maximum makes the
-/// buffer grow.
+/// Number of allocations of a buffer that grows. The length of the unsent part of a large request varies, and the
+/// buffer grows at each new maximum.
 const LARGEST_YET: u64 = 40;
 const CONNECTIONS: u32 = 8;
-/// Allocations when the starting thread sleeps on its channel for the first time. This may happen only in the longer
-/// load.
+/// Number of allocations when the starting thread waits on its channel for the first time. This may happen only in the
+/// longer load.
 const BY_CHANCE: u64 = 4;
-/// Allocations of buffers for pieces. They happen whenever more responses than ever before are incomplete at once.
+/// Number of allocations of buffers for pieces. They happen when the number of incomplete responses reaches a new
+/// maximum.
 const PIECES: u64 = BY_CHANCE + 3 * CONNECTIONS as u64;
-/// Allocations per window: its encoded histogram, the copy for the receiver, and space in the record and the channel.
+/// Number of allocations per window: one for the encoded histogram, one for the copy that the receiver gets, and one
+/// for space in the record and in the channel.
 const PER_WINDOW: u64 = 3;
-/// Allocations of all windows together. Some buffers grow with the largest window so far, and others double when they
-/// are full.
+/// Number of allocations that are independent of the number of windows. Some buffers grow when a window is larger than
+/// all earlier windows, and others double when they are full.
 const WINDOWS_TOGETHER: u64 = 16;
 
 #[test]
@@ -198,7 +200,7 @@ fn plain() -> TargetSpec {
     TargetSpec::only("GET", "/", vec![("host".into(), "test".into())], Vec::new())
 }
 
-/// A mix that uses all templates, and checks that both kinds of response pass.
+/// A mix that uses all templates. It has two kinds of response, and its checks accept both.
 fn mix() -> Vec<TargetSpec> {
     let checks = vec![
         Check::Status(vec![(200, 200), (204, 299)]),
@@ -222,7 +224,7 @@ fn mix() -> Vec<TargetSpec> {
 
 fn examine(case: &Case) {
     let address = serve(case);
-    // The first run is not counted, because it makes the allocations that happen only once per process.
+    // The first run is not counted, because some allocations happen only once per process.
     carry_out(case, address, case.requests.0 / 5);
     let (few, record_of_few) = carry_out(case, address, case.requests.0);
     let (many, record_of_many) = carry_out(case, address, case.requests.1);
@@ -238,7 +240,7 @@ fn examine(case: &Case) {
     );
 }
 
-/// Runs the case with this many requests and counts the allocations.
+/// Runs the case with `requests` requests. Returns the number of allocations and the record.
 fn carry_out(case: &Case, address: SocketAddr, requests: u64) -> (u64, LoadRecord) {
     let spec = LoadSpec {
         schema: SPEC_SCHEMA,
@@ -273,8 +275,8 @@ fn carry_out(case: &Case, address: SocketAddr, requests: u64) -> (u64, LoadRecor
     let interrupt = AtomicBool::new(false);
     let mut before = 0;
     let record = hoptax_load::run(&spec, &interrupt, case.watch, |progress| {
-        // Counting starts here, because listing descriptors and starting threads makes a varying number of
-        // allocations.
+        // Counting starts here. The allocations before this point vary, because they depend on listing descriptors and
+        // starting threads.
         if matches!(progress, Progress::Phase(line) if line.phase == Phase::Warmup) {
             before = ALLOCATIONS.load(Ordering::Relaxed);
         }
@@ -292,14 +294,16 @@ fn carry_out(case: &Case, address: SocketAddr, requests: u64) -> (u64, LoadRecor
     (allocations, record)
 }
 
-/// Answers every request with the case's pieces, each in its own segment, until the process ends.
+/// Answers every request with the pieces of the case, and sends each piece in its own segment. The server runs until
+/// the process ends.
 fn serve(case: &Case) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    // Limits the data that the server buffers, so that the sender's buffers fill up.
+    // Limit the data that the server's socket can hold, so that the sender's buffers fill up.
     rustix::net::sockopt::set_socket_recv_buffer_size(&listener, 256 * 1024).expect("a socket");
     let address = listener.local_addr().expect("bound");
     let (pieces, tls) = (case.response, case.tls.map(|_| tls_server()));
-    // Each thread is started only once, because starting a thread allocates before the thread can be exempt.
+    // Each thread is started only once. Starting a thread allocates, and the thread can become exempt only after it
+    // has started.
     for _ in 0..CONNECTIONS {
         let (listener, tls) = (listener.try_clone().expect("a descriptor"), tls.clone());
         thread::spawn(move || {
@@ -327,7 +331,7 @@ fn tls_server() -> Arc<ServerConfig> {
         .with_no_client_auth()
         .with_single_cert(vec![identity.cert.der().clone()], identity.signing_key.into());
     let mut config = config.expect("they belong together");
-    // No tickets, because the client would read them once per connection, at varying times.
+    // The server sends no tickets, because the client would read them once per connection, at varying times.
     config.send_tls13_tickets = 0;
     Arc::new(config)
 }
@@ -338,7 +342,7 @@ fn answer(mut connection: impl Read + Write, pieces: &[&[u8]]) {
         let received = clock::now();
         for (index, piece) in pieces.iter().enumerate() {
             if index > 0 {
-                // Lets the client run, so that it mostly reads the pieces one at a time.
+                // Let the client run, so that it mostly reads one piece at a time.
                 thread::yield_now();
             }
             if connection.write_all(&stamped(piece, received)).is_err() {
@@ -348,7 +352,7 @@ fn answer(mut connection: impl Read + Write, pieces: &[&[u8]]) {
     }
 }
 
-/// The piece, with timestamps if it has space for them.
+/// Returns the piece. If the piece has space for timestamps, they are inserted.
 fn stamped(piece: &[u8], received: u64) -> Cow<'_, [u8]> {
     let blank = stamp::BLANK.as_bytes();
     let Some(at) = piece.windows(blank.len()).position(|window| window == blank) else { return piece.into() };
@@ -358,7 +362,8 @@ fn stamped(piece: &[u8], received: u64) -> Cow<'_, [u8]> {
     piece.into()
 }
 
-/// Reads one request. Returns false if no further request comes. The head arrives in one piece, because it is short.
+/// Reads one request. Returns false if the client sends no further request. The head is short, so it arrives in one
+/// piece.
 fn request(connection: &mut impl Read, buffer: &mut [u8]) -> bool {
     let Ok(mut read @ 1..) = connection.read(buffer) else { return false };
     let text = String::from_utf8_lossy(&buffer[..read]);

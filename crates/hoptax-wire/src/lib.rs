@@ -1,4 +1,4 @@
-//! Protocol codecs: convert bytes to events and back.
+//! Protocol codecs. A decoder turns bytes into events, and an encoder turns values into bytes.
 //!
 //! Nothing here opens a socket, reads a clock or starts a thread. Every codec can therefore be tested on any split of
 //! its input, and fuzzed without a harness.

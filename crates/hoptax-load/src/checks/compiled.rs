@@ -1,36 +1,37 @@
-//! Checks in executable form. They see each response once, in pieces, and store none of it.
+//! Checks in a form that can be executed. They process each response once, piece by piece, and store none of it.
 
 use super::contains::Needle;
 use crate::spec::Check;
 use hoptax_wire::http1::fields;
 
-/// Statuses that count as success if no check of the target is about the status.
+/// Statuses that count as success if the target has no check of the status.
 const SUCCESSES: (u16, u16) = (200, 399);
-/// Value of a counter: the comparison with the body has already failed.
+/// Value of a counter if the body is already known to differ.
 const DIFFERS: u32 = u32::MAX;
 
 #[derive(Debug)]
 pub(crate) struct Checks {
     list: Vec<Compiled>,
-    /// Number of counters to keep per response: one for each check of the body's text or of a header.
+    /// Number of counters that a response needs: one for each check of the body's text or of a header.
     pub(crate) room: usize,
     looks_at_head: bool,
     looks_at_body: bool,
-    /// The range of statuses, if a single range is the only check. Most loads use this fast path.
+    /// The accepted range of statuses, if this is the only check and has a single range. Most loads use this fast
+    /// path.
     only_statuses: Option<(u16, u16)>,
 }
 
-/// A check. `at` is the index of its counter.
+/// A compiled check. `at` is the index of its counter.
 #[derive(Debug)]
 enum Compiled {
     Status(Vec<(u16, u16)>),
-    /// The counter is the state of the search for the needle.
+    /// The counter is the state of the search for the text.
     Contains {
         text: String,
         needle: Box<Needle>,
         at: usize,
     },
-    /// The counter is the number of bytes that have matched so far, or [`DIFFERS`].
+    /// The counter is the number of bytes that are equal so far, or [`DIFFERS`].
     Equals {
         text: String,
         at: usize,
@@ -39,7 +40,7 @@ enum Compiled {
         least: u64,
         most: u64,
     },
-    /// The counter is 1 once the header has been seen.
+    /// The counter is 1 once the header was found.
     Header {
         name: String,
         value: Option<String>,
@@ -49,18 +50,18 @@ enum Compiled {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Failed {
-    /// Index of the check in its target.
+    /// Index of the failed check in its target.
     pub(crate) check: u16,
-    /// The actual status or body length; 0 for other checks.
+    /// The status or the length of the body that the response had. 0 for other checks.
     pub(crate) saw: u64,
 }
 
-/// Value of [`Failed::saw`] for all values that are counted together.
+/// Value of [`Failed::saw`] if the actual value is not counted separately.
 pub(super) const SAW_OTHERS: u64 = u64::MAX;
 
 impl Checks {
-    /// Compiles the checks of a target, which [`super::check`] must have validated. If no check is about the status,
-    /// adds a check for success as the first one.
+    /// Compiles the checks of a target. They must already be validated by [`super::check`]. If the target has no check
+    /// of the status, a check for success is added as the first check.
     pub(crate) fn new(checks: &[Check]) -> Self {
         let mut list = Vec::new();
         if !checks.iter().any(|check| matches!(check, Check::Status(_))) {
@@ -117,7 +118,8 @@ impl Checks {
     }
 
     fn look_at_head(&self, head: &[u8], progress: &mut [u32]) {
-        // The decoder has already accepted this head, so this cannot fail; if it did, headers would count as absent.
+        // This cannot fail, because the decoder has already accepted this head. If it did fail, headers would count as
+        // absent.
         let _ = fields(head, |field| {
             for check in &self.list {
                 if let Compiled::Header { name, value, at } = check
@@ -146,7 +148,7 @@ impl Checks {
         }
     }
 
-    /// Returns the first failed check of a complete response with `length` bytes of body.
+    /// Returns the first check that a complete response fails. Its body has `length` bytes.
     #[inline]
     pub(crate) fn verdict(&self, status: u16, length: u64, progress: &[u32]) -> Option<Failed> {
         match self.only_statuses {
@@ -234,12 +236,12 @@ mod tests {
         Check::Header { name: name.into(), value: value.map(str::to_owned) }
     }
 
-    /// Returns the failed check of a response. The body arrives in pieces, and the result must be the same for every
+    /// Returns the check that a response fails. The body arrives in pieces, and the result must be the same for every
     /// size of the pieces.
     fn verdict(checks: &[Check], status: u16, body: &[u8]) -> Option<String> {
         let checks = Checks::new(checks);
         let mut verdicts = (1..=body.len().max(1)).map(|size| {
-            // Counters that are not zero, as another response would leave them.
+            // The counters are not zero, as if another response had used them before.
             let mut progress = vec![7; checks.room + 2];
             checks.begin(&mut progress);
             checks.head(HEAD, &mut progress);

@@ -1,20 +1,20 @@
-//! Search for a text in data that arrives in pieces, without storing the pieces.
+//! Searches for a text in data that arrives in pieces, without storing the pieces.
 //!
-//! Between two pieces, only the length of the current partial match is kept (Knuth, Morris, Pratt: "Fast pattern
-//! matching in strings", 1977). If the previous piece leaves no partial match, a piece is searched with vector
-//! instructions first.
+//! Between two pieces, only the length of the current partial match is stored (Knuth, Morris, Pratt: "Fast pattern
+//! matching in strings", 1977). If there is no partial match, the rest of the piece is searched with vector
+//! instructions.
 
 use memchr::memmem::Finder;
 
 #[derive(Debug, Clone)]
 pub(super) struct Needle {
     finder: Finder<'static>,
-    /// For each prefix of the text, the length of the longest shorter prefix that is also its ending.
+    /// For each prefix of the text: the length of the longest shorter prefix that is also a suffix of this prefix.
     shorter: Box<[u32]>,
 }
 
 impl Needle {
-    /// `text` must not be empty, and must be shorter than 4 GiB.
+    /// Prepares the search. `text` must not be empty, and must be shorter than 4 GiB.
     pub(super) fn new(text: &[u8]) -> Self {
         let mut shorter = vec![0u32; text.len()];
         let mut length = 0;
@@ -32,13 +32,13 @@ impl Needle {
         self.finder.needle()
     }
 
-    /// True if `seen`, the state after the last piece, means that the text was found.
+    /// True if the text was found. `seen` is the state after the last piece.
     pub(super) fn is_found(&self, seen: u32) -> bool {
         seen as usize == self.text().len()
     }
 
-    /// Processes the next piece. `seen` is 0 for the first piece, and the result of the previous call for later
-    /// pieces.
+    /// Processes the next piece and returns the new state. `seen` is the old state: 0 for the first piece, and
+    /// otherwise the result of the previous call.
     pub(super) fn advance(&self, seen: u32, piece: &[u8]) -> u32 {
         if self.is_found(seen) {
             return seen;
@@ -50,13 +50,13 @@ impl Needle {
         if self.finder.find(rest).is_some() {
             return self.text().len() as u32;
         }
-        // Only these last bytes can begin an occurrence that continues in the next piece.
+        // An occurrence that continues in the next piece can begin only in these last bytes.
         let tail = &rest[rest.len() - rest.len().min(self.text().len() - 1)..];
         self.step(0, tail, |_| false).0 as u32
     }
 
-    /// Matches byte by byte until the text is found or `enough` returns true. Returns the state and the unread part
-    /// of the piece.
+    /// Compares byte by byte until the text is found or `enough` returns true. Returns the state and the part of the
+    /// piece that was not compared.
     fn step<'p>(
         &self,
         mut seen: usize,
@@ -113,7 +113,8 @@ mod tests {
         }
     }
 
-    /// Compares with a plain search. The alphabet has only two letters, so that most matches overlap.
+    /// Compares the results with the results of a plain search. The texts use only two letters, so that many partial
+    /// matches overlap.
     #[test]
     fn agrees_with_the_definition_on_random_texts() {
         let mut random = Random::new(11);

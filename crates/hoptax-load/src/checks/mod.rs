@@ -1,7 +1,7 @@
-//! Checks of responses: validation, execution, and counts of failures.
+//! Checks of responses: their validation, their execution, and the counts of failed checks.
 //!
-//! A response to HEAD, or with status 204 or 304, has no body, even if its head announces one. Checks treat this body
-//! as empty. Bodies are checked as sent, before any content coding is decoded.
+//! A response to a HEAD request, or with status 204 or 304, has no body, even if its head announces a body. Checks
+//! treat its body as empty. Bodies are checked as they were sent, before any content coding is decoded.
 
 mod compiled;
 mod contains;
@@ -13,7 +13,7 @@ pub(crate) use tally::FailedChecks;
 use crate::spec::Check;
 use hoptax_wire::http1::{is_field_value, is_token};
 
-/// Why a check is invalid: no response could pass it, or it cannot be executed.
+/// Reason why a check is invalid: no response could pass it, or it cannot be executed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}; {help}")]
 pub struct CheckError {
@@ -23,13 +23,14 @@ pub struct CheckError {
     pub help: String,
 }
 
-/// Valid statuses of final responses (RFC 9110 §15).
+/// Valid status codes of final responses (RFC 9110 §15).
 const STATUSES: std::ops::RangeInclusive<u16> = 200..=999;
 
-/// Validates a check: checks that it can be executed, and that some response could pass it.
+/// Validates a check: it must be executable, and at least one response must be able to pass it.
 ///
 /// # Errors
-/// If a status is invalid, a range or length is reversed, a text to find is empty, or a header is invalid.
+/// If a status is invalid, if a range of statuses or lengths is reversed, if a text to find is empty, or if a header
+/// is invalid.
 pub fn check(check: &Check) -> Result<(), CheckError> {
     let wrong = |message: String, help: &str| Err(CheckError { message, help: help.to_owned() });
     match check {

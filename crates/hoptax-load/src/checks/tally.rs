@@ -3,10 +3,10 @@
 use super::compiled::{Checks, Failed, SAW_OTHERS};
 use std::collections::BTreeMap;
 
-/// Number of different values per check that are counted separately. All further values are counted together.
+/// Number of different values per check that are counted separately. All further values share one count.
 const COUNTED_SEPARATELY: usize = 8;
 
-/// Failed checks of several targets, by target and check.
+/// Numbers of failed checks, by target, check and actual value.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FailedChecks(BTreeMap<(u32, u16, u64), u64>);
 
@@ -28,8 +28,8 @@ impl FailedChecks {
         }
     }
 
-    /// Returns the counts by description. `checks` returns the checks of a target. Equal descriptions are counted
-    /// together.
+    /// Returns the number of failures for each description. `checks` must return the checks of a target. Failures with
+    /// equal descriptions are added up.
     pub(crate) fn in_words<'c>(&self, checks: impl Fn(u32) -> &'c Checks) -> BTreeMap<String, u64> {
         let mut words = BTreeMap::new();
         for (&(target, check, saw), &times) in &self.0 {

@@ -1,4 +1,4 @@
-//! Sockets for outgoing connections.
+//! Creates sockets for outgoing connections.
 
 use crate::address::Address;
 use nix::sys::socket::{setsockopt, sockopt::IpBindAddressNoPort};
@@ -8,11 +8,11 @@ use rustix::net::{AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, Soc
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-/// Creates a socket to connect to `to`. The socket is bound to the local address `from`, if given; a Unix socket has
-/// none.
+/// Creates a socket to connect to `to`. If `from` is given, the socket is bound to this local address. Unix sockets
+/// have no local address.
 ///
 /// # Errors
-/// If there is no descriptor, or the local address cannot be used.
+/// If no descriptor is free, or if the local address cannot be used.
 pub(super) fn socket(to: &Address, from: Option<IpAddr>) -> io::Result<(OwnedFd, SocketAddrAny)> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     match to {
@@ -21,9 +21,9 @@ pub(super) fn socket(to: &Address, from: Option<IpAddr>) -> io::Result<(OwnedFd,
             let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
             sockopt::set_tcp_nodelay(&socket, true)?;
             if let Some(from) = from {
-                // The port must be chosen by connect, not by bind. For connect, a port only needs to be free for this
-                // destination, and may be in TIME_WAIT. For bind, it would have to be free for all destinations
-                // (ip(7)). On kernels without this option, bind chooses the port.
+                // The port must be chosen by `connect`, not by `bind`. `connect` only needs a port that is free for
+                // this destination, and the port may be in TIME_WAIT. `bind` would need a port that is free for all
+                // destinations (ip(7)). On kernels without this option, `bind` chooses the port.
                 let _ = setsockopt(&socket, IpBindAddressNoPort, &true);
                 rustix::net::bind(&socket, &SocketAddr::new(from, 0))?;
             }

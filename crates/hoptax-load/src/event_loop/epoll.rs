@@ -1,5 +1,5 @@
-//! Event loop on epoll: edge-triggered, with one registration for both directions. A request in steady state costs one
-//! `recv`, one `send` and its share of an `epoll_wait`.
+//! Event loop on epoll. It is edge-triggered, and one registration covers both directions of a connection. Once a load
+//! runs steadily, a request costs one `recv`, one `send` and a share of one `epoll_wait`.
 
 use super::client;
 use super::interface::{AfterEnd, EventLoop, Handler, Token};
@@ -15,15 +15,15 @@ use std::io;
 use std::mem;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 
-/// Size of the buffer that all connections of a loop share, so that an idle connection owns no buffer.
+/// Size of the receive buffer, which all connections of a loop share. An idle connection therefore needs no buffer.
 const RECEIVE_BUFFER: usize = 64 * 1024;
-/// Number of full buffers read from one connection before the other connections get their turn.
+/// Maximum number of times that the buffer is filled from one connection before the other connections are read.
 const READS_IN_A_ROW: usize = 16;
 const EVENTS: usize = 512;
-/// Maximum number of bytes of send buffers kept for reuse. With them, even a request that is larger than what the
-/// kernel accepts at once allocates nothing. The memory is allocated only when it is needed.
+/// Maximum number of bytes of send buffers that are kept for reuse. Because they are reused, a request allocates
+/// nothing even if the kernel does not accept all of it at once. The memory is allocated only when it is needed.
 const KEPT_OF_UNSENT: usize = 16 << 20;
-/// How long a listener waits after the process ran out of descriptors.
+/// Time that a listener waits after the process had no free descriptor.
 const ACCEPT_REST: u64 = 10 * clock::MILLISECOND;
 
 /// An event loop on epoll.
@@ -34,11 +34,12 @@ pub struct Epoll {
     buffer: Vec<u8>,
     /// Buffers for data that the kernel does not accept at once.
     spares: Spares,
-    /// Connections to read again without a new event, because they were resumed or have used up their turn.
+    /// Connections to read again without a new event, because they were resumed or because more data may be left after
+    /// [`READS_IN_A_ROW`].
     again: Vec<(Token, u32)>,
-    /// Takes the place of `again` while the loop processes it, so that both vectors keep their memory.
+    /// The empty vector that replaces `again` while the loop processes it. Both vectors keep their memory.
     was_again: Vec<(Token, u32)>,
-    /// Listeners that had no descriptor for a new connection. They try again at `rest_until`.
+    /// Listeners for which no descriptor was free when a connection arrived. They try again at `rest_until`.
     resting: Vec<(Token, u32)>,
     rest_until: u64,
 }
@@ -49,8 +50,8 @@ impl std::fmt::Debug for Epoll {
     }
 }
 
-/// State of a token. `generation` grows whenever the token is freed. It distinguishes an event of the token's former
-/// connection, still in the current batch, from an event of the new connection.
+/// State of a token. `generation` increases whenever the token is freed. The current batch can still contain an event
+/// of the token's former connection; the generation distinguishes it from an event of the new connection.
 #[derive(Default)]
 struct Slot {
     generation: u32,
@@ -68,14 +69,15 @@ enum Kind {
 
 struct Connection {
     socket: OwnedFd,
-    /// Data that the kernel has not accepted yet, starting at offset `taken`. Nearly always empty and unallocated.
+    /// Data that the kernel has not accepted yet. The first `taken` bytes were already accepted. The buffer is nearly
+    /// always empty and unallocated.
     pending: Vec<u8>,
     taken: usize,
     paused: bool,
-    /// The kernel reported a hang-up or error, so reading must continue until the end is seen, even after a short
-    /// read.
+    /// True once the kernel has reported a hang-up or an error. Reading must then continue until the end of the
+    /// stream, even after a short read.
     hangup: bool,
-    /// The end of the peer's stream was delivered to the handler. From then on, the connection only sends.
+    /// True once the handler knows that the peer has ended its stream. From then on, the connection only sends.
     ended: bool,
     finishing: bool,
 }
@@ -110,7 +112,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends pending data. Returns true if the last of this data was sent.
+    /// Sends pending data. Returns true if this call has sent the last pending byte.
     fn flush(&mut self, spares: &mut Spares) -> io::Result<bool> {
         if self.unsent() == 0 {
             return Ok(false);
@@ -128,7 +130,7 @@ impl Connection {
     }
 }
 
-/// Writes until everything is sent or the kernel accepts no more. Returns the number of bytes sent.
+/// Writes until everything is sent or the kernel accepts no more data. Returns the number of bytes sent.
 fn write(socket: &OwnedFd, bytes: &[u8]) -> io::Result<usize> {
     let mut sent = 0;
     while sent < bytes.len() {
@@ -143,7 +145,7 @@ fn write(socket: &OwnedFd, bytes: &[u8]) -> io::Result<usize> {
 }
 
 impl Epoll {
-    /// A loop without connections.
+    /// Creates a loop without connections.
     ///
     /// # Errors
     /// If the process has no free descriptor.
@@ -181,7 +183,7 @@ impl Epoll {
         }
     }
 
-    /// Returns the connection if `token` still has this generation.
+    /// Returns the connection of `token`, if the token still has this generation.
     fn current(&mut self, token: Token, generation: u32) -> Option<&mut Connection> {
         match &mut self.slots[token.index()] {
             Slot { generation: now, kind: Kind::Open(connection) } if *now == generation => Some(connection),
@@ -231,8 +233,8 @@ impl Epoll {
             Ok(()) => {
                 self.slots[token.index()].kind = Kind::Open(Connection::new(socket));
                 handler.connected(self, token, Ok(()));
-                // If the server sends first or closes at once, its data can arrive with this event. No further event
-                // will report it.
+                // If the server sends first or closes at once, this event can already include its data. No further
+                // event will report this data.
                 self.ready(handler, token, generation, flags);
             }
             Err(error) => {
@@ -266,7 +268,7 @@ impl Epoll {
         }
         let Some(connection) = self.current(token, generation) else { return };
         if connection.ended && flags.contains(Flags::ERR) {
-            // Reading has stopped, so nothing else would report this failure.
+            // This connection is no longer read, so reading cannot report the failure.
             let error = sockopt::socket_error(&connection.socket).and_then(|outcome| outcome).err();
             return self.broken(handler, token, error.unwrap_or(Errno::CONNRESET).into());
         }
@@ -276,7 +278,7 @@ impl Epoll {
     }
 
     fn receive(&mut self, handler: &mut impl Handler<Self>, token: Token, generation: u32) {
-        // The buffer is taken out during the call, so that the handler can use the loop.
+        // The loop's buffer is removed from `self` during the call, so that the handler can use the loop.
         let mut buffer = mem::take(&mut self.buffer);
         self.receive_into(&mut buffer, handler, token, generation);
         self.buffer = buffer;
@@ -297,8 +299,8 @@ impl Epoll {
             match rustix::net::recv(&connection.socket, &mut *buffer, RecvFlags::empty()) {
                 Ok((0, _)) => return self.ended(handler, token, generation),
                 Ok((count, _)) => {
-                    // A short read means that the socket is empty (epoll(7), "edge-triggered"), unless the end
-                    // follows.
+                    // After a short read, the socket is empty (epoll(7), "edge-triggered"), unless the end of the
+                    // stream follows.
                     let emptied = count < buffer.len() && !connection.hangup;
                     handler.received(self, token, &buffer[..count]);
                     if emptied {
@@ -340,7 +342,7 @@ impl Epoll {
                     let Some(peer) = peer else { continue };
                     let Some(new) = handler.accepted(self, token, peer) else { continue };
                     let generation = self.vacant(new).generation;
-                    // Both calls fail only if the kernel has no memory left. The peer then sees a reset.
+                    // Both calls fail only if the kernel has no memory left. The peer then receives a reset.
                     let _ = sockopt::set_tcp_nodelay(&socket, true);
                     if Self::register(&self.epoll, &socket, new, generation).is_ok() {
                         self.vacant(new).kind = Kind::Open(Connection::new(socket));
@@ -351,8 +353,8 @@ impl Epoll {
                 Err(Errno::AGAIN) => return,
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
                 Err(_) => {
-                    // The process has no descriptor or memory left. No further event will come, so the loop retries
-                    // on its own.
+                    // The process has no descriptor or memory left. The kernel reports no further event for this, so
+                    // the loop retries after a while.
                     self.resting.push((token, generation));
                     self.rest_until = clock::now() + ACCEPT_REST;
                     return;
@@ -387,7 +389,8 @@ impl EventLoop for Epoll {
             Ok(()) | Err(Errno::INPROGRESS) => {}
             Err(error) => return Err(error.into()),
         }
-        // Register only after connect: a socket that is not connecting yet would report a hang-up.
+        // Register the socket only after the call of connect: a socket that is not connecting yet would report a
+        // hang-up.
         Self::register(&self.epoll, &socket, token, generation)?;
         self.slots[token.index()].kind = Kind::Connecting(socket);
         Ok(())
@@ -447,7 +450,7 @@ impl EventLoop for Epoll {
 
     fn close(&mut self, token: Token) {
         if token.index() < self.slots.len() && !matches!(self.slots[token.index()].kind, Kind::Free) {
-            // Closing the descriptor also removes it from the epoll set, because there is no other reference to it.
+            // Nothing else refers to this descriptor, so closing it also removes it from the epoll set.
             drop(self.free(token));
         }
     }

@@ -1,103 +1,109 @@
-//! The interface between an event loop and its handler.
+//! The interface between an event loop and the handler of its events.
 
 use crate::address::Address;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 
-/// Identifies a connection or listener; chosen by the handler.
+/// Identifies a connection or a listener. The handler chooses the tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Token(pub u32);
 
 impl Token {
-    /// For use as an array index.
+    /// The token as an array index.
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// Socket operations of one thread.
+/// The socket operations of one thread.
 pub trait EventLoop: Sized {
-    /// Starts to connect; [`Handler::connected`] receives the result. The local address is `from`, if given; a Unix
-    /// socket has none.
+    /// Starts to connect to `to`. [`Handler::connected`] receives the result. If `from` is given, it is the local
+    /// address; Unix sockets have no local address.
     ///
     /// # Errors
-    /// If the socket cannot be created, or the connect fails at once because there is no descriptor or port. The
-    /// token then remains free. `WouldBlock` means that the backlog of a Unix socket is full, and the caller can
+    /// If the socket cannot be created, or if the connect fails at once because no descriptor or port is free. The
+    /// token then remains free. `WouldBlock` means that the backlog of a Unix socket is full, and that the caller can
     /// retry later.
     fn connect(&mut self, token: Token, to: &Address, from: Option<IpAddr>) -> io::Result<()>;
 
-    /// Accepts from `listener` until [`EventLoop::close`]; each connection is passed to [`Handler::accepted`].
+    /// Accepts connections from `listener` until [`EventLoop::close`] is called. Each connection is passed to
+    /// [`Handler::accepted`].
     ///
     /// # Errors
     /// If the listener cannot be registered.
     fn listen(&mut self, token: Token, listener: TcpListener) -> io::Result<()>;
 
-    /// Sends `bytes` after all earlier bytes. If the kernel does not accept all of them at once, the rest is buffered
-    /// and sent later, in order; [`EventLoop::unsent`] returns its length.
+    /// Sends `bytes` after all earlier bytes. The loop buffers the bytes that the kernel does not accept at once, and
+    /// sends them later, in order. [`EventLoop::unsent`] returns how many bytes are buffered.
     ///
     /// # Errors
-    /// If the connection is broken; the caller should [`close`](EventLoop::close) it.
+    /// If the connection is broken. The caller should [`close`](EventLoop::close) it.
     fn send(&mut self, token: Token, bytes: &[u8]) -> io::Result<()>;
 
-    /// True if `token` is an established connection. False for a listener, a connect in progress, or a free token.
+    /// True if `token` is an established connection. False for a listener, for a connect in progress, and for a free
+    /// token.
     fn is_connected(&self, token: Token) -> bool;
 
     /// Number of bytes passed to [`send`](EventLoop::send) that the kernel has not accepted yet.
     fn unsent(&self, token: Token) -> usize;
 
-    /// Stops calls of [`Handler::received`] for this connection. A proxy uses this to slow down a sender whose
+    /// Stops the calls of [`Handler::received`] for this connection. A proxy uses this to slow down a sender if the
     /// receiver is slow.
     fn pause(&mut self, token: Token);
 
-    /// Undoes [`pause`](EventLoop::pause).
+    /// Ends a [`pause`](EventLoop::pause) of this connection.
     fn resume(&mut self, token: Token);
 
-    /// Ends our side of the stream: the peer sees the end after all data sent before.
+    /// Ends our side of the stream. The peer receives all data that was sent before, and then the end.
     ///
     /// # Errors
-    /// If the connection is broken already.
+    /// If the connection is already broken.
     fn finish(&mut self, token: Token) -> io::Result<()>;
 
-    /// Closes the connection and frees the token at once. Unsent data is dropped. Does nothing for a free token.
+    /// Closes the connection and frees its token at once. Unsent data is dropped. If the token is free, nothing
+    /// happens.
     fn close(&mut self, token: Token);
 
-    /// Waits for events until `deadline` (on [`crate::clock::now`]) and passes them to `handler`. Without a deadline,
-    /// waits without limit; with a deadline in the past, polls once. Returns early after a signal.
+    /// Waits for events and passes them to `handler`. Waits until `deadline` (on the clock of [`crate::clock::now`]),
+    /// or without limit if there is no deadline. If the deadline has passed, polls once. Returns early after a signal.
     ///
     /// # Errors
     /// If the loop itself fails. Errors of a connection are passed to the handler.
     fn turn(&mut self, handler: &mut impl Handler<Self>, deadline: Option<u64>) -> io::Result<()>;
 }
 
-/// Reactions to events. `io` is the loop that delivers the event, so that a handler can respond at once.
+/// Reacts to events. `io` is the loop that delivers the event, so the handler can act at once.
 pub trait Handler<L: EventLoop> {
-    /// A connect has succeeded or failed; after a failure the token is free.
+    /// A connect has succeeded or failed. After a failure, the token is free.
     fn connected(&mut self, io: &mut L, token: Token, result: io::Result<()>);
 
-    /// `listener` accepted a connection from `peer`. Returns the token for this connection, or `None` to drop it.
+    /// `listener` has accepted a connection from `peer`. Returns the token for this connection, or `None` to drop the
+    /// connection.
     fn accepted(&mut self, io: &mut L, listener: Token, peer: SocketAddr) -> Option<Token> {
         let _ = (io, listener, peer);
         None
     }
 
-    /// Bytes arrived, in order. They are valid only during the call.
+    /// Bytes have arrived. Calls are in the order of the bytes, which are valid only during the call.
     fn received(&mut self, io: &mut L, token: Token, bytes: &[u8]);
 
-    /// The peer ended its side (`Ok`) or the connection failed. Afterwards, the connection is closed and the token
-    /// free. The exception: if the peer ended its side, [`AfterEnd::KeepSending`] keeps the connection open.
+    /// The peer has ended its side of the stream (`Ok`), or the connection has failed (`Err`). After this call, the
+    /// connection is closed and its token is free. There is one exception: if the peer has ended its side and this
+    /// method returns [`AfterEnd::KeepSending`], the connection remains open.
     fn closed(&mut self, io: &mut L, token: Token, result: io::Result<()>) -> AfterEnd;
 
-    /// All data counted by [`EventLoop::unsent`] for this token has been sent.
+    /// The kernel has accepted all data that [`EventLoop::unsent`] counted for this token.
     fn drained(&mut self, io: &mut L, token: Token) {
         let _ = (io, token);
     }
 }
 
-/// What to do with a connection after the peer has ended its side.
+/// What the loop does with a connection after the peer has ended its side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AfterEnd {
-    /// Close it.
+    /// Close the connection.
     Close,
-    /// Keep it half open to send the rest. Nothing more is received, but a failure is still reported.
+    /// Keep the connection half open, to send the remaining data. Nothing more is received, but a failure is still
+    /// reported.
     KeepSending,
 }

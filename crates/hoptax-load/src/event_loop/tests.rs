@@ -1,4 +1,5 @@
-//! Tests of the event loop on real loopback sockets. They wait for events, not for time; a deadline bounds each step.
+//! Tests of the event loop with real sockets on the loopback interface. The tests wait for events, not for a fixed
+//! time. A deadline bounds each step.
 
 use super::*;
 use crate::address::Address;
@@ -8,7 +9,7 @@ use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixListener;
 
-/// Records its events. Echoes received data if `echo` is set.
+/// Records its events. If `echo` is true, it also sends received data back.
 #[derive(Default)]
 struct Witness {
     connected: Vec<(Token, bool)>,
@@ -51,7 +52,7 @@ impl Handler<Epoll> for Witness {
     }
 }
 
-/// Turns the loop until `done` returns true, for at most a minute. Only a failing test takes a minute.
+/// Turns the loop until `done` returns true, for at most a minute. Only a failing test takes that long.
 fn turn_until(io: &mut Epoll, witness: &mut Witness, done: impl Fn(&Witness) -> bool) {
     let deadline = clock::now() + 60 * clock::SECOND;
     while !done(witness) {
@@ -107,7 +108,7 @@ fn reports_a_refused_connect_and_frees_the_token() {
 fn accepts_and_echoes_more_than_the_kernel_buffers() {
     let mut io = Epoll::new().expect("epoll");
     let (listener, address) = listener();
-    // Accepted connections inherit this size.
+    // Accepted connections inherit this size of the send buffer.
     sockopt::set_socket_send_buffer_size(&listener, 64 * 1024).expect("a small buffer");
     let mut witness = Witness { echo: true, ..Witness::default() };
     io.listen(Token(0), listener).expect("listens");
@@ -117,7 +118,8 @@ fn accepts_and_echoes_more_than_the_kernel_buffers() {
         let sent = sent.clone();
         move || {
             let mut stream = TcpStream::connect(address).expect("connects");
-            // A fixed size, so that the socket cannot hold the whole echo. The server's side is limited too.
+            // Limit the receive buffer, so that the socket cannot hold the whole echo. The server's send buffer is
+            // limited too.
             sockopt::set_socket_recv_buffer_size(&stream, 64 * 1024).expect("a small buffer");
             stream.write_all(&sent).expect("writes");
             may_read.recv().expect("signalled");
@@ -126,7 +128,7 @@ fn accepts_and_echoes_more_than_the_kernel_buffers() {
             back == sent
         }
     });
-    // So far nothing has read the echo, so the rest must be queued here.
+    // The client has not read any of the echo yet, so a part of it must be queued in the event loop.
     turn_until(&mut io, &mut witness, |witness| witness.received.len() == sent.len());
     let before = witness.drained;
     assert!(io.unsent(Token(101)) > 0, "more than the kernel buffers");
@@ -189,7 +191,7 @@ fn a_deadline_that_has_passed_polls() {
     io.turn(&mut Witness::default(), Some(0)).expect("returns at once");
 }
 
-/// Turns until all events so far are delivered.
+/// Turns the loop until all events that have happened so far are delivered.
 fn settle(io: &mut Epoll, witness: &mut Witness) {
     for _ in 0..5 {
         io.turn(witness, Some(clock::now() + clock::MILLISECOND)).expect("turns");
@@ -253,7 +255,8 @@ fn a_closed_connection_delivers_no_more_events() {
     settle(&mut io, &mut witness);
     assert_eq!(witness.received, b"also new");
     assert!(witness.closed.is_empty() && witness.drained == 0);
-    // The bytes that the kernel had accepted arrive. Then comes the end: FIN, or RST because of unread data.
+    // The client receives the bytes that the kernel had accepted, and then the end: a FIN, or an RST because of unread
+    // data.
     let mut rest = Vec::new();
     let _ = former.read_to_end(&mut rest);
     assert!(rest.len() < 12_000_000);
@@ -292,7 +295,8 @@ fn data_from_a_server_that_sends_first_is_received() {
     let (listener, address) = listener();
     let mut witness = Witness::default();
     io.connect(Token(0), &address.into(), None).expect("connect starts");
-    // The loop is deliberately not turned yet: the greeting and the end arrive before the connect is processed.
+    // The loop is not turned before the server's thread starts, so that the greeting and the end can arrive before the
+    // loop processes the connect.
     let server = std::thread::spawn(move || listener.accept().expect("accepts").0.write_all(b"welcome"));
     turn_until(&mut io, &mut witness, |witness| witness.closed == [(Token(0), true)]);
     server.join().expect("no panic").expect("writes");
@@ -348,7 +352,7 @@ fn a_unix_socket_works_like_any_other_connection() {
     assert_eq!(refused.kind(), io::ErrorKind::NotFound);
     let listener = UnixListener::bind(&path).expect("binds");
     let mut witness = Witness::default();
-    // If a connect is cancelled before its result was delivered, the handler gets no result.
+    // If a connect is cancelled before its result was delivered, the handler must not receive a result.
     io.connect(Token(0), &address, None).expect("the token is free");
     io.close(Token(0));
     io.connect(Token(0), &address, None).expect("the token is free again");
@@ -393,7 +397,7 @@ fn a_failure_after_the_peer_ended_its_side_is_reported() {
     let peer = connected_pair(&mut io, &mut witness);
     peer.shutdown(std::net::Shutdown::Write).expect("ends its side");
     turn_until(&mut io, &mut witness, |witness| witness.closed == [(Token(0), true)]);
-    // Closing without linger resets the connection.
+    // With a linger time of zero, closing the socket resets the connection.
     sockopt::set_socket_linger(&peer, Some(std::time::Duration::ZERO)).expect("set");
     drop(peer);
     turn_until(&mut io, &mut witness, |witness| witness.closed == [(Token(0), true), (Token(0), false)]);

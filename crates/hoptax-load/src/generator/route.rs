@@ -1,12 +1,12 @@
-//! Validation of source addresses and destinations.
+//! Validates source addresses and destinations.
 
 use crate::address::Address;
 use std::net::{IpAddr, UdpSocket};
 
-/// Longest path of a Unix socket, bytes: `sun_path` without its NUL (unix(7)).
+/// Maximum length of the path of a Unix socket, bytes: the size of `sun_path` without its NUL (unix(7)).
 const LONGEST_PATH: usize = 107;
 
-/// Refuses addresses that no connection can use. The error says how to fix this.
+/// Refuses addresses that no connection can use. The error contains advice on how to fix this.
 pub(super) fn check(addresses: &[Address], sources: &[IpAddr]) -> Result<(), String> {
     for address in addresses {
         match address {
@@ -32,7 +32,7 @@ pub(super) fn check(addresses: &[Address], sources: &[IpAddr]) -> Result<(), Str
             Address::Unix(_) => {}
         }
     }
-    // Binding a datagram socket checks an address without sending anything.
+    // Binding a datagram socket checks a local address without sending anything.
     match sources.iter().find_map(|from| Some((from, UdpSocket::bind((*from, 0)).err()?))) {
         None => Ok(()),
         Some((from, error)) => Err(format!(
@@ -65,7 +65,7 @@ mod tests {
             (&["127.0.0.1:80"][..], &["127.0.0.2", "::1"][..], ["from ::1 to 127.0.0.1:80", "IPv4"]),
             (&["[::1]:80"], &["127.0.0.2"], ["from 127.0.0.2 to [::1]:80", "IPv6"]),
             (&["unix:/run/app.sock"], &["127.0.0.2"], ["unix:/run/app.sock", "remove `sources`"]),
-            // TEST-NET-3 (RFC 5737): no machine has this address.
+            // This address is in TEST-NET-3 (RFC 5737), so no machine has it.
             (&["127.0.0.1:80"], &["203.0.113.9"], ["203.0.113.9", "ip address"]),
             (&[&long], &[], ["107 bytes", "shorter"]),
         ] {

@@ -1,4 +1,4 @@
-//! Whole trials against servers that behave and misbehave. In every case the counts must add up.
+//! Whole trials against servers that behave correctly or incorrectly. In every case, the counts must add up.
 
 use super::*;
 use crate::address::Address;
@@ -23,11 +23,11 @@ mod tls;
 mod trouble;
 mod windows;
 
-/// Much longer than any load here takes.
+/// A test fails after this time. It is much longer than any load in these tests takes.
 const HANGS: Duration = Duration::from_secs(120);
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
 
-/// A server with one thread per connection. Each thread runs `behave` until `behave` returns.
+/// A server with one thread per connection. Each thread runs `behave`. The connection closes when `behave` returns.
 struct Server {
     address: SocketAddr,
     requests: Arc<AtomicU64>,
@@ -63,12 +63,13 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        // This connect wakes the listener, so that it sees the flag. The listener may be gone already.
+        // This connect wakes the thread that accepts connections, so that it notices the flag. The listener may
+        // already be closed.
         let _ = TcpStream::connect(self.address);
     }
 }
 
-/// Reads one request without a body. Returns false if no further request comes.
+/// Reads one request without a body. Returns false if the client sends no further request.
 fn request(connection: &mut impl io::Read) -> bool {
     let mut seen = Vec::new();
     let mut buffer = [0; 1024];
@@ -101,7 +102,7 @@ fn answer(
 fn answer_once(response: &'static [u8]) -> impl Fn(TcpStream, &AtomicU64) + Clone + Send + 'static {
     move |mut connection, _| {
         if request(&mut connection) {
-            // If the client has gone, it counts the failure itself.
+            // If the client has closed the connection, writing fails here. The client counts the failure itself.
             let _ = connection.write_all(response);
         }
     }
@@ -156,12 +157,12 @@ fn open(rate: f64, arrivals: Arrivals) -> Shape {
     Shape::Open { rate: Rate::Fixed(rate), arrivals }
 }
 
-/// A load that ends after this many requests; its duration is never reached.
+/// Changes `spec` to a load that ends after `requests` requests. The load never reaches its duration.
 fn until_done(requests: u64, spec: LoadSpec) -> LoadSpec {
     LoadSpec { requests: Some(requests), duration_ns: 60_000 * MILLISECOND, ..spec }
 }
 
-/// Result of one attempt at a measurement that noise can invalidate.
+/// Returns an error with a description if `holds` is false. Used for conditions that a noisy machine can violate.
 fn seen(holds: bool, describe: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(describe()) }
 }
@@ -171,7 +172,7 @@ fn staged(stages: &[(f64, f64, u64)]) -> Shape {
     Shape::Open { rate: Rate::Stages(stages.iter().map(stage).collect()), arrivals: Arrivals::Constant }
 }
 
-/// Runs `spec` and checks what must be true of every record.
+/// Runs `spec` and checks the properties that every record must have.
 fn load(spec: &LoadSpec) -> LoadRecord {
     let spec = spec.clone();
     let load = move || run(&spec, &AtomicBool::new(false), Watch::Phases, |_| {});
@@ -231,7 +232,7 @@ fn a_closed_loop_completes_what_it_sends() {
             assert!(record.cpu.used_ns > 0 && record.cpu.busiest_worker_ns <= record.cpu.used_ns);
             assert_eq!(record.workers, workers);
             seen(record.counts.completed > 10, || format!("{:?}", record.counts))?;
-            // The warm-up is not counted.
+            // The counts must not include the warm-up, but the lifetime totals do.
             seen(record.lifetime.completed > record.counts.completed, || format!("{:?}", record.lifetime))
         });
     }
@@ -327,8 +328,8 @@ fn an_overloaded_open_loop_leaves_requests_queued() {
             let record = load(&spec);
             assert_eq!(record.counts.scheduled, 300);
             assert!(record.counts.unsent > 200, "{:?}", record.counts);
-            // Time in the queue is part of the response time, but not of the service time. Requests are sent in the
-            // order in which they were due, at most 15 of them, so the last request sent was due in the first 15 ms.
+            // Queueing time is part of the response time, but not of the service time. Requests are sent in the order
+            // in which they are due. At most 15 of them are sent, so the last one was due in the first 15 ms.
             let histograms = &record.histograms;
             let (response, lag) =
                 (quantile(&histograms.response_time, 1.0), quantile(&histograms.send_lag, 1.0));
@@ -356,7 +357,7 @@ fn a_server_that_closes_each_connection_costs_a_connect_per_request() {
             assert_eq!(record.connections.reused, 0);
             assert!(record.lifetime.opened >= record.lifetime.completed);
             assert_eq!(record.connections.closed_by_peer, record.completed_in_time);
-            // A request's wait for its connect is part of its response time and of its send lag.
+            // The time that a request waits for its connect is part of its response time and of its send lag.
             assert!(quantile(&record.histograms.send_lag, 0.5) > 1000, "{counts:?}");
             assert_eq!(record.bytes.body, 5 * record.completed_in_time);
         }
@@ -375,8 +376,8 @@ fn a_request_with_connection_close_uses_a_connection_of_its_own() {
 
 #[test]
 fn idle_connections_closed_by_the_server_are_replaced_without_an_error() {
-    // The server closes after each response without announcing it. At this rate the close comes between two requests,
-    // unless the server's thread is delayed.
+    // The server closes each connection after its response, without announcing this. At this rate, the connection
+    // closes between two requests, unless the server's thread is delayed.
     let server = Server::new(answer_once(OK));
     let spec = LoadSpec { shape: open(20.0, Arrivals::Constant), connections: 1, ..spec(&[server.address]) };
     let record = load(&until_done(6, spec));
@@ -407,7 +408,7 @@ fn a_refused_connect_fails_the_request_that_waited_for_it() {
         retry_if_disturbed(|| {
             let record = load(&spec);
             assert_eq!(record.connections.established, 2);
-            // Two slots wait 10, 20, 40, … ms between attempts, so they make only a few attempts.
+            // Two of the slots fail. They wait 10, 20, 40, … ms between attempts, so there are only a few attempts.
             assert!(record.counts.connect_errors <= 20, "{:?}", record.counts);
             let some = record.counts.completed > 10 && record.counts.connect_errors >= 2;
             seen(some, || format!("{:?}", record.counts))
@@ -449,7 +450,8 @@ fn half_a_response_is_a_reset() {
 #[test]
 fn a_server_that_closes_every_connection_is_survived() {
     let server = Server::new(|connection, _| drop(connection));
-    // Whether a connection is still open when traffic begins depends on a race. The counts must add up in both cases.
+    // It depends on a race whether a connection is still open when traffic begins. In both cases, the counts must add
+    // up.
     match run(&spec(&[server.address]), &AtomicBool::new(false), Watch::Phases, |_| {}) {
         Ok(record) => {
             adds_up(&record);
@@ -499,7 +501,7 @@ fn a_known_delay_appears_in_the_service_time() {
     let server = Server::new(answer(OK, Duration::from_nanos(delay)));
     for shape in [Shape::Closed, open(100.0, Arrivals::Constant)] {
         let record = load(&LoadSpec { shape: shape.clone(), ..spec(&[server.address]) });
-        // Low quantiles, because a busy machine delays some of the responses, but not all.
+        // Low quantiles are used, because a busy machine delays some of the responses, but not all of them.
         assert!(quantile(&record.histograms.service_time, 0.0) >= delay - delay / 500, "{shape:?}");
         assert!(quantile(&record.histograms.service_time, 0.2) < 2 * delay, "{shape:?}");
         assert!(quantile(&record.histograms.first_byte, 0.0) >= delay - delay / 500, "{shape:?}");
@@ -516,7 +518,7 @@ fn a_large_request_and_a_large_response_are_transferred_completely() {
         let mut buffer = vec![0; 1 << 16];
         while let Ok(count @ 1..) = connection.read(&mut buffer) {
             seen += count;
-            // All requests have the same length. After more bytes than the body has, the head has arrived too.
+            // Every request has `LARGE` + 1 bytes (see below), so the whole request has arrived.
             if seen > LARGE {
                 seen = 0;
                 if connection.write_all(&response).is_err() {
@@ -527,7 +529,7 @@ fn a_large_request_and_a_large_response_are_transferred_completely() {
     });
     let mut spec = LoadSpec { connections: 1, requests: Some(5), ..spec(&[server.address]) };
     spec.targets[0].body = vec![b'y'; LARGE];
-    // Subtract the head's length, so that the server's count is exact.
+    // Shorten the body by the length of the head, so that each request has exactly the length that the server expects.
     let request = crate::target::first_request(&spec.targets[0], &spec.files, 0, spec.http).expect("valid");
     let head = request.len() - LARGE;
     spec.targets[0].body.truncate(LARGE + 1 - head);

@@ -1,4 +1,4 @@
-//! Rates that the pacer refuses, and why.
+//! Explains why the pacer refuses a rate.
 
 use super::{HIGHEST_RATE, LOWEST_RATE};
 use crate::spec::{Rate, Stage};

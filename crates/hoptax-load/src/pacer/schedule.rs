@@ -1,26 +1,27 @@
-//! The number of requests due as a function of time, and the inverse: the time of a given request.
+//! Calculates the number of requests due as a function of time, and the inverse: the time at which a request is due.
 //!
-//! The number due is the area under the rate. It is counted in units of 1/[`REQUEST`], which makes it an exact
-//! integer: rates are whole requests per million seconds, times are whole nanoseconds, and the area of a ramp is half
-//! of an integer product. Errors do not accumulate over stages, because each time is computed from the start of its
-//! own stage.
+//! The number of requests due is the area under the rate. It is counted in units of 1/[`REQUEST`] request, so that it
+//! is an exact integer: rates are whole numbers of requests per million seconds, times are whole nanoseconds, and the
+//! area of a ramp is half of the product of two integers. Errors do not accumulate over stages, because each time is
+//! calculated from the start of its own stage.
 
 use crate::clock::SECOND;
 use crate::spec::Rate;
 
 /// Rates are stored as whole numbers of requests per this many seconds.
 const RATE_UNIT: f64 = 1e6;
-/// Units of one request: two (because a ramp's area has a half) × nanoseconds per second × [`RATE_UNIT`].
+/// Number of units in one request: 2 × nanoseconds per second × [`RATE_UNIT`]. The factor 2 is needed because the area
+/// of a ramp is half of a product.
 pub(super) const REQUEST: u128 = 2 * SECOND as u128 * RATE_UNIT as u128;
 
 #[derive(Debug, Clone, Copy)]
 struct Segment {
-    /// Units that are due before this stage.
+    /// Number of units that are due before this stage.
     before: u128,
-    /// Start and duration, nanoseconds.
+    /// Start of the stage, nanoseconds; `length` is its duration.
     begins: u64,
     length: u64,
-    /// Requests per million seconds at the start and at the end.
+    /// Rate at the start of the stage, in requests per million seconds; `to` is the rate at its end.
     from: u64,
     to: u64,
 }
@@ -32,7 +33,7 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// Creates the schedule for `rate`. A fixed rate lasts for `length` nanoseconds; stages have their own durations.
+    /// Creates the schedule for `rate`. A fixed rate lasts for `length` nanoseconds. Stages have their own durations.
     pub(super) fn new(rate: &Rate, length: u64) -> Self {
         let mut schedule = Self { segments: Box::default(), total: 0 };
         let whole = |rate: f64| (rate * RATE_UNIT).round() as u64;
@@ -53,14 +54,14 @@ impl Schedule {
         schedule
     }
 
-    /// Units that are due in total. Only positions below this number are due.
+    /// Total number of units that are due. A position is due only if it is below this number.
     pub(super) fn total(&self) -> u128 {
         self.total
     }
 
-    /// The last time at which at most `position` units are due; `None` if the position is beyond the schedule. It
-    /// must be the last such time: a request that falls on a pause is then due at the end of the pause, with the
-    /// traffic that follows.
+    /// Returns the last time at which at most `position` units are due, or `None` if the position is beyond the end of
+    /// the schedule. The number of units does not change during a pause. The last such time is then the end of the
+    /// pause, so the request is due together with the traffic that follows.
     pub(super) fn moment(&self, position: u128) -> Option<u64> {
         if position >= self.total {
             return None;
@@ -76,11 +77,11 @@ impl Segment {
         u128::from(self.from + self.to) * u128::from(self.length)
     }
 
-    /// Time from the start of the stage until `due` units are due; `due` must be less than the stage's area.
+    /// Time from the start of the stage until `due` units are due. `due` must be less than the area of the stage.
     ///
-    /// At a constant rate, this is an exact quotient, rounded down. In a ramp, it is accurate to a nanosecond for
-    /// stages shorter than fifty days, the limit of double precision. A ramp is computed from its slower end, because
-    /// the formula there subtracts no large numbers.
+    /// At a constant rate, the time is an exact quotient, rounded down. In a ramp, it is accurate to a nanosecond if
+    /// the stage is shorter than fifty days. This is the limit of double precision. The calculation starts at the
+    /// slower end of the ramp, because the formula then does not subtract large numbers.
     fn moment(&self, due: u128) -> u64 {
         if self.from == self.to {
             return (due / (2 * u128::from(self.from))) as u64;
@@ -92,8 +93,9 @@ impl Segment {
         self.length - left.clamp(1, self.length)
     }
 
-    /// Distance from the slower end of a ramp within which `units` are due. With the slower rate `s`, the difference
-    /// of rates `d` and the length `l`, it solves `2·s·t + d·t²/l = units` for `t`, in a form that only adds.
+    /// Time between the slower end of a ramp and the point at which `units` units are due, counted from that end. With
+    /// the slower rate `s`, the difference of rates `d` and the length `l`, it is the solution `t` of
+    /// `2·s·t + d·t²/l = units`. The formula is written without subtractions.
     fn past_slow_end(&self, units: u128) -> f64 {
         let (slow, more) = (self.from.min(self.to) as f64, self.from.abs_diff(self.to) as f64);
         let units = units as f64;
@@ -112,7 +114,7 @@ mod tests {
         Schedule::new(&Rate::Stages(stages.iter().map(stage).collect()), 0)
     }
 
-    /// Units due up to `moment`, rounded up, in integer arithmetic; `None` on overflow.
+    /// Number of units due up to `moment`, rounded up, in integer arithmetic. Returns `None` on overflow.
     fn due(segments: &[Segment], moment: u64) -> Option<u128> {
         let mut sum = 0;
         for segment in segments {
@@ -128,7 +130,7 @@ mod tests {
         Some(sum)
     }
 
-    /// Reference for [`Schedule::moment`], by binary search.
+    /// Reference implementation of [`Schedule::moment`], by binary search.
     fn slowly(schedule: &Schedule, position: u128) -> Option<u64> {
         let last = schedule.segments.last().expect("a segment");
         let (mut low, mut high) = (0, last.begins + last.length);
@@ -165,14 +167,15 @@ mod tests {
 
     #[test]
     fn a_ramp_follows_the_square_root() {
-        // 0 to 1000/s over 10 s: after t seconds 50·t² are due.
+        // The rate rises from 0/s to 1000/s in 10 s: after t seconds, 50·t² requests are due.
         let up = stages(&[(0.0, 1000.0, 10 * SECOND)]);
         assert_eq!(up.total(), 5000 * REQUEST);
         for (index, moment) in [(0, 0), (50, SECOND), (200, 2 * SECOND), (1250, 5 * SECOND)] {
             let found = up.moment(index * REQUEST).expect("due");
             assert!(found.abs_diff(moment) <= 1, "{index} at {found}");
         }
-        // The ramp down is the mirror image: the units that remain equal the units that were due in the ramp up.
+        // The ramp down is the mirror image of the ramp up. The units that are not due yet at a time equal the units
+        // that were due at the mirrored time.
         let down = stages(&[(1000.0, 0.0, 10 * SECOND)]);
         for (left, moment) in [(50, 9 * SECOND), (200, 8 * SECOND), (5000, 0)] {
             let found = down.moment((5000 - left) * REQUEST).expect("due");
@@ -205,7 +208,7 @@ mod tests {
             let mut positions: Vec<u128> = (0..40)
                 .map(|_| u128::from(random.below(1 << 20)) * scale + u128::from(random.below(1000)))
                 .collect();
-            // A ramp from or to zero is steep at that end.
+            // Where a ramp begins or ends at rate zero, a small change of the position changes the time a lot.
             positions.extend([0, 1, REQUEST, schedule.total() - 1, schedule.total() / 2]);
             positions.retain(|position| *position < schedule.total());
             positions.sort_unstable();
@@ -232,8 +235,7 @@ mod tests {
             assert!(moment >= before);
             before = moment;
         }
-        // The last thousandth of all requests is due in the last √(2 · 30 · 0.33) days of the ramp down, which takes
-        // 30 days.
+        // The ramp down takes 30 days. The last thousandth of all requests is due in its last √(2 · 30 · 0.33) days.
         assert!((before as f64 / day as f64 - (360.0 - 19.8_f64.sqrt())).abs() < 1e-6, "{before}");
         let endless = Schedule::new(&Rate::Fixed(1e7), u64::MAX);
         assert_eq!(endless.moment(u128::from(u64::MAX / 200) * REQUEST), Some(u64::MAX / 200 * 100));

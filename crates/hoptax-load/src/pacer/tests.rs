@@ -1,4 +1,4 @@
-//! Scheduled times, compared with tables and with each other.
+//! Tests scheduled times, by comparing them with tables and with each other.
 
 use super::*;
 use crate::clock::{MILLISECOND, SECOND};
@@ -86,7 +86,7 @@ fn jitter_stays_within_its_share() {
 #[test]
 fn poisson_has_the_right_rate_and_variance() {
     let moments = all(10_000.0, Arrivals::Poisson, 4, 10 * SECOND, None);
-    // Mean 100,000, standard deviation 316.
+    // The expected number is 100,000, with a standard deviation of 316.
     assert!(moments.len().abs_diff(100_000) < 1600, "{} arrivals", moments.len());
     let gaps: Vec<f64> = moments.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
     let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
@@ -119,7 +119,8 @@ fn nothing_is_due_before_its_time() {
     assert_eq!(pacer.take_due(SECOND + MILLISECOND - 1), None);
 }
 
-/// Ramp up, constant, pause, ramp down, and constant again: 2500 + 3000 + 0 + 500 + 200 requests.
+/// Five stages: a ramp up with 2500 requests, a constant rate with 3000, a pause, a ramp down with 500, and a constant
+/// rate with 200.
 fn profile() -> Rate {
     let stage = |from, to, seconds| Stage { from, to, for_ns: seconds * SECOND };
     Rate::Stages(vec![
@@ -187,11 +188,12 @@ fn poisson_follows_the_rate_profile() {
         assert!(each.iter().all(|moments| moments.is_sorted()));
         let all = sorted(each);
         for (found, (_, expected)) in per_stage(&all).iter().zip(COURSE) {
-            // Four standard deviations. The standard deviation of a Poisson count is the square root of its mean.
+            // Allow four standard deviations. The standard deviation of a Poisson count is the square root of its
+            // mean.
             let allowed = 4.0 * (expected as f64).sqrt();
             assert!(found.abs_diff(expected) as f64 <= allowed, "{found} instead of {expected}");
         }
-        // Halfway through the ramp up, a quarter of its requests is due.
+        // Halfway through the ramp up, a quarter of the ramp's requests must be due.
         let half = all.partition_point(|moment| *moment < SECOND + 5 * SECOND / 2);
         assert!((half as f64 - 625.0).abs() < 100.0, "{half} in the first half of the ramp");
     }

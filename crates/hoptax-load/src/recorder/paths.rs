@@ -1,4 +1,5 @@
-//! Results from the upstream's timestamps: how long requests took to reach the upstream, and responses to return.
+//! Results from the upstream's timestamps: the time from sending a request until the upstream has received it, and the
+//! time from the upstream's reply until the response is complete.
 
 use super::times::Times;
 use crate::histogram::{self, TRIAL_DIGITS};
@@ -6,7 +7,8 @@ use crate::record::StampTally;
 use crate::stamp::Stamped;
 use hdrhistogram::Histogram;
 
-/// Results of one worker. They need two histograms of 216 KiB, so they exist only if timestamps are requested.
+/// Results of one worker. Its two histograms need 216 KiB each, so this struct exists only if timestamps were
+/// requested.
 #[derive(Debug)]
 pub(crate) struct Paths {
     pub(crate) tally: StampTally,

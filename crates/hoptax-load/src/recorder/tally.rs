@@ -1,4 +1,4 @@
-//! Results of a worker, and their sum over all workers.
+//! Results of a worker, and how the results of all workers are added up.
 
 use super::paths::Paths;
 use super::targets::Targets;
@@ -8,7 +8,7 @@ use crate::record::{Bytes, Connections, Counts, Lifetime, TlsTally, Window};
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
 
-/// Most distinct error texts. Further texts are counted as [`OTHER_ERRORS`].
+/// Maximum number of distinct error texts. Further texts are counted as [`OTHER_ERRORS`].
 pub(super) const ERROR_TEXTS: usize = 16;
 pub(super) const OTHER_ERRORS: &str = "other errors";
 
@@ -23,13 +23,13 @@ pub(crate) struct Tally {
     pub(crate) windows: Vec<Window>,
     pub(crate) failed_checks: FailedChecks,
     pub(crate) targets: Targets,
-    /// Absent until the first handshake is complete.
+    /// Absent until the first TLS handshake is complete.
     pub(crate) tls: Option<Box<Handshakes>>,
     pub(crate) paths: Option<Box<Paths>>,
     pub(crate) last_outcome: u64,
 }
 
-/// The histograms of a trial, nanoseconds.
+/// The histograms of a trial, in nanoseconds.
 #[derive(Debug)]
 pub(crate) struct Latencies {
     pub(crate) response_time: Histogram<u64>,
@@ -39,11 +39,11 @@ pub(crate) struct Latencies {
     pub(crate) connect: Histogram<u64>,
 }
 
-/// TLS handshakes over the whole life of a worker.
+/// Counts of TLS handshakes over the whole life of a worker.
 #[derive(Debug)]
 pub(crate) struct Handshakes {
     pub(crate) tally: TlsTally,
-    /// Durations, nanoseconds.
+    /// Durations of handshakes, nanoseconds.
     pub(crate) took: Histogram<u64>,
 }
 
@@ -62,7 +62,7 @@ pub(super) fn add_error(errors: &mut BTreeMap<String, u64>, text: &str, times: u
     count(errors, text, times);
 }
 
-/// Allocates only if `name` is new.
+/// Adds `times` to the count of `name`. Allocates only if `name` is new.
 pub(super) fn count(counts: &mut BTreeMap<String, u64>, name: &str, times: u64) {
     match counts.get_mut(name) {
         Some(count) => *count += times,

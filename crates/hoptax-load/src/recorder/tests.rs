@@ -1,4 +1,4 @@
-//! The recorder, tested with invented events.
+//! Tests the recorder with made-up events.
 
 use super::tally::{ERROR_TEXTS, OTHER_ERRORS};
 use super::*;
@@ -27,8 +27,9 @@ fn respond(recorder: &mut Recorder, scheduled: u64, sent: u64, now: u64) {
 #[test]
 fn populations_are_separate_at_both_edges() {
     let mut recorder = recorder();
-    // Three requests: scheduled in the warm-up and completed in the measured time; both in the measured time;
-    // scheduled in the measured time and completed in the drain.
+    // Three requests. The first was scheduled in the warm-up and completed in the measured time. The second was
+    // scheduled and completed in the measured time. The third was scheduled in the measured time and completed in the
+    // drain.
     respond(&mut recorder, START - 5 * MILLISECOND, START - 5 * MILLISECOND, START + MILLISECOND);
     respond(&mut recorder, START + MILLISECOND, START + MILLISECOND, START + 3 * MILLISECOND);
     respond(&mut recorder, END - MILLISECOND, END - MILLISECOND, END + 7 * MILLISECOND);
@@ -49,7 +50,7 @@ fn nothing_counts_as_in_time_after_an_early_end() {
     let early = START + 20 * MILLISECOND;
     respond(&mut recorder, START, START, early - 1);
     recorder.measured_until(early);
-    // A request that was scheduled in the warm-up and completed in the drain.
+    // This request was scheduled in the warm-up and completed in the drain.
     respond(&mut recorder, START - MILLISECOND, START - MILLISECOND, early + 150 * MILLISECOND);
     let tally = recorder.finish(early);
     assert_eq!((tally.counts.completed, tally.completed_in_time), (1, 1));
@@ -159,13 +160,14 @@ fn timestamps_split_the_requests_of_the_measured_time() {
         let times = Times { sent: Some(ms(10)), ..Times::new(scheduled, 0) };
         recorder.stamped(times, ms(100), stamped);
     };
-    // 20 ms to the upstream, 30 ms in the upstream, 40 ms back. The request was sent 10 ms after it was due.
+    // The request was sent 10 ms after it was due. It took 20 ms to the upstream, 30 ms in the upstream, and 40 ms
+    // back.
     respond(ms(0), stamp(30, 60));
     respond(ms(0), Stamped::No);
     for wrong in [Stamped::Unreadable, stamp(9, 60), stamp(30, 101), stamp(60, 59)] {
         respond(ms(0), wrong);
     }
-    // A request of the warm-up, and a request that ends in the drain.
+    // The first request was scheduled in the warm-up. The second request ends in the drain.
     respond(START - 1, stamp(30, 60));
     respond(END, stamp(30, 60));
     let mut tally = recorder.finish(END);

@@ -1,15 +1,16 @@
-//! Timestamps of a request, and its response.
+//! Timestamps of a request, and data about its response.
 
 use crate::checks::Failed;
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Times {
     pub(crate) scheduled: u64,
-    /// When the first byte of the request went to the kernel; absent while the request waits for a connection.
+    /// Time when the first byte of the request was passed to the kernel. Absent while the request waits for a
+    /// connection.
     pub(crate) sent: Option<u64>,
-    /// When the first byte of the response was read.
+    /// Time when the first byte of the response was read.
     pub(crate) first_byte: Option<u64>,
-    /// Length of the request including its head, bytes; 0 while the request waits for a connection.
+    /// Length of the request including its head, bytes. 0 while the request waits for a connection.
     pub(crate) length: u64,
     pub(crate) target: u32,
 }
@@ -23,10 +24,10 @@ impl Times {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Response {
     pub(crate) status: u16,
-    /// Length of the response including heads, bytes.
+    /// Length of the response including its heads, bytes.
     pub(crate) bytes: u64,
     /// Length of the body, bytes.
     pub(crate) body: u64,
-    /// The first failed check; absent if the response is a success.
+    /// The first check that the response fails. Absent if the response is a success.
     pub(crate) failed: Option<Failed>,
 }

@@ -6,11 +6,11 @@ use hdrhistogram::Histogram;
 
 #[derive(Debug)]
 pub(super) struct Windows {
-    /// Windows that have ended. Windows that were reported and need not be kept are removed.
+    /// Windows that have ended. Once a window is reported, it is removed if the record does not need it.
     ended: Vec<Window>,
     index: u64,
     reported: u64,
-    /// The current window, without its response times.
+    /// The current window. Its response times are in `response_time`.
     pub(super) running: Window,
     pub(super) response_time: Histogram<u64>,
     encoder: Encoder,
@@ -41,8 +41,9 @@ impl Windows {
         }
     }
 
-    /// Ends windows until the current window is number `index`. Then reports all ended windows that were not reported
-    /// before, with their numbers. If `keep` is true, [`Self::into_ended`] returns them too.
+    /// Ends windows until the current window is number `index`. Then calls `report` with the number and the results of
+    /// each ended window that was not reported before. If `keep` is true, [`Self::into_ended`] returns these windows
+    /// too.
     pub(super) fn report_until(&mut self, index: u64, keep: bool, mut report: impl FnMut(u64, Window)) {
         self.run_until(index);
         let first_new = self.ended.len() - (self.index - self.reported) as usize;

@@ -1,31 +1,31 @@
-//! Identity of a process's CLOCK_MONOTONIC. Timestamps of two processes can be compared only if both have the same
-//! clock.
+//! Identifies the CLOCK_MONOTONIC of a process. Timestamps of two processes can be compared only if both processes
+//! have the same clock.
 
 use serde::{Deserialize, Serialize};
 use std::fs;
 
-/// Identifies a CLOCK_MONOTONIC. This clock counts from the boot of one kernel, and a time namespace shifts it
-/// (time_namespaces(7)).
+/// Identity of a CLOCK_MONOTONIC. This clock counts from the boot of a kernel, and a time namespace shifts it by an
+/// offset (time_namespaces(7)).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockId {
-    /// The kernel's random id for its current boot (`/proc/sys/kernel/random/boot_id`): the same in all containers of
-    /// a host, different on every other host and virtual machine.
+    /// The kernel's random id of its current boot (`/proc/sys/kernel/random/boot_id`). All containers of a host have
+    /// the same id. Every other host and every virtual machine has a different id.
     pub boot_id: String,
-    /// Shift that the time namespace adds, nanoseconds; 0 without a time namespace.
+    /// Offset that the time namespace adds to the clock, nanoseconds. 0 without a time namespace.
     pub offset_ns: i64,
 }
 
 impl ClockId {
-    /// The clock of this process; `None` if the kernel does not report it.
+    /// Returns the clock of this process, or `None` if the kernel does not report it.
     pub fn here() -> Option<Self> {
         let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-        // Kernels without time namespaces have no such file.
+        // Kernels without time namespaces do not have this file.
         let offsets = fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
         Self::read(&boot_id, &offsets)
     }
 
-    /// Parses the two files. A line of `offsets` has the clock's name (in older kernels its number, 1), seconds and
-    /// nanoseconds.
+    /// Parses the contents of the two files. A line of `offsets` has the name of a clock (in older kernels its number,
+    /// 1), seconds and nanoseconds.
     fn read(boot_id: &str, offsets: &str) -> Option<Self> {
         let boot_id = boot_id.trim();
         let mut offset_ns = 0;

@@ -1,4 +1,5 @@
-//! How the HTTP version and a limit of requests per connection affect the encoding of a request.
+//! Protocol settings that affect the encoding of a request: the HTTP version, and the limit of requests per
+//! connection.
 
 use crate::spec::{HttpVersion, TargetSpec};
 use hoptax_wire::http1::{Version, has_token};
@@ -24,8 +25,9 @@ impl Encoding {
         }
     }
 
-    /// Value of the `connection` header to add, if the version's default is not what this load needs (RFC 9112,
-    /// section 9.3). If the target has its own `connection` header, it is kept and nothing is added.
+    /// Value of the `connection` header that must be added to the request. It is needed if the default of the HTTP
+    /// version is not what this load needs (RFC 9112, section 9.3). If the target already has a `connection` header,
+    /// nothing is added.
     pub(super) fn added_to(self, target: &TargetSpec) -> Option<&'static str> {
         if connection(target).next().is_some() {
             return None;

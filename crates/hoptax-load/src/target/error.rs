@@ -1,18 +1,18 @@
-//! Errors in a target, with their location.
+//! Errors in a target. Each error says in which part of the target it is.
 
 use crate::spec::TargetSpec;
 use crate::template::TemplateError;
 use std::fmt;
 
-/// Why a target cannot be requested.
+/// Reason why a target cannot be requested.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("target {target:?}, {part}: {message}; {help}")]
 pub struct TargetError {
     /// Name of the target.
     pub target: String,
-    /// The part of the target that is wrong.
+    /// The part of the target that has the error.
     pub part: Part,
-    /// Byte offset in the text of that part; absent if the error is about the whole part.
+    /// Byte offset in the text of this part. Absent if the error is about the whole part.
     pub at: Option<usize>,
     /// What is wrong.
     pub message: String,
@@ -23,19 +23,19 @@ pub struct TargetError {
 /// A part of a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {
-    /// Its name.
+    /// Name of the target.
     Name,
-    /// Its weight.
+    /// Weight of the target.
     Weight,
-    /// Its method.
+    /// HTTP method.
     Method,
-    /// Its path.
+    /// Path.
     Path,
-    /// The header with this index, from 0, and this name.
+    /// A header, with its index from 0 and its name.
     Header(usize, String),
-    /// Its body.
+    /// Body.
     Body,
-    /// The check with this index, from 0.
+    /// A check, with its index from 0.
     Check(usize),
 }
 

@@ -1,4 +1,4 @@
-//! The first request of a load, for verification before the load runs.
+//! Builds the first request of a load, so that a user can check it before the load runs.
 
 use super::encoding::Protocol;
 use super::error::TargetError;
@@ -6,8 +6,8 @@ use super::mix::{Mix, Requests};
 use crate::spec::{HttpVersion, TargetSpec};
 use std::collections::BTreeMap;
 
-/// The first request that a load would send, as bytes, if it had only this target, this seed and this HTTP version,
-/// and used keep-alive.
+/// Returns the bytes of the first request of a load. The load has only this target, this seed and this HTTP version,
+/// and uses keep-alive.
 ///
 /// # Errors
 /// See [`super::check`].

@@ -8,28 +8,29 @@ use crate::spec::TargetSpec;
 use crate::template::{Files, Values, names_in};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Maximum number of targets in one load. With several targets, each worker keeps two histograms of 216 KiB per target.
+/// Maximum number of targets in one load. If there are several targets, each worker keeps two histograms of 216 KiB
+/// per target.
 pub const MOST_TARGETS: usize = 256;
-/// Separates this random stream from others with the same seed.
+/// Makes this stream of random numbers different from other streams that use the same seed.
 const CHOICE: u64 = 0x0063_686f_6963_6500;
 
 /// The targets of a load, shared by all workers.
 #[derive(Debug)]
 pub(crate) struct Mix<'a> {
     targets: Vec<Target>,
-    /// Cumulative weights of the targets.
+    /// Cumulative weights: element `i` is the sum of the weights of targets 0 to `i`.
     sums: Vec<u64>,
     files: Files<'a>,
     seed: u64,
-    /// Number of requests on a connection after which it is closed; `u32::MAX` means no limit.
+    /// Number of requests on a connection before the connection is closed. `u32::MAX` means that there is no limit.
     last: u32,
 }
 
 impl<'a> Mix<'a> {
-    /// Prepares `targets`; at least one is required.
+    /// Prepares `targets`. There must be at least one target.
     ///
     /// # Errors
-    /// If a target cannot be requested, or two have the same name.
+    /// If a target cannot be requested, or if two targets have the same name.
     pub(crate) fn new(
         targets: &'a [TargetSpec],
         files: &'a BTreeMap<String, String>,
@@ -76,7 +77,8 @@ impl<'a> Mix<'a> {
         &self.targets[index as usize]
     }
 
-    /// True if the connection closes after this request to `target`, which is the `carried`th on the connection.
+    /// True if the connection closes after this request to `target`. `carried` is the number of requests on the
+    /// connection, including this request.
     #[inline]
     pub(crate) fn closes(&self, target: u32, carried: u32) -> bool {
         self.target(target).encoded(carried >= self.last).closes
@@ -86,16 +88,16 @@ impl<'a> Mix<'a> {
         self.targets.iter().map(|target| target.name.as_str())
     }
 
-    /// Number of counters that a connection needs for the target whose checks need most.
+    /// Number of counters that a connection needs for checks. It is the maximum over all targets.
     pub(crate) fn room_for_checks(&self) -> usize {
         self.targets.iter().map(|target| target.checks.room).max().unwrap_or(0)
     }
 }
 
-/// Checks all targets of a spec as [`crate::run`] does, without starting anything. `files` are the files of the spec.
+/// Checks all targets of a spec, as [`crate::run`] does, but starts nothing. `files` are the files of the spec.
 ///
 /// # Errors
-/// The first error.
+/// The first error that was found.
 pub fn check(targets: &[TargetSpec], files: &BTreeMap<String, String>) -> Result<(), TargetError> {
     Mix::new(targets, files, 0, Protocol::default()).map(drop)
 }
@@ -105,7 +107,7 @@ pub(crate) struct Requests<'a> {
     mix: &'a Mix<'a>,
     pub(super) choice: Random,
     values: Values<'a>,
-    /// Buffers for requests and their bodies. They are large enough for the longest.
+    /// Buffers for a request and for its body. They are large enough for the longest request and the longest body.
     pub(super) made: Vec<u8>,
     pub(super) body: Vec<u8>,
 }
@@ -123,7 +125,7 @@ impl<'a> Requests<'a> {
         }
     }
 
-    /// Draws the next target by weight. With a single target no random number is drawn.
+    /// Chooses the next target at random, by weight. If there is a single target, no random number is drawn.
     #[inline]
     pub(crate) fn choose(&mut self) -> u32 {
         match self.mix.sums.as_slice() {
@@ -135,7 +137,8 @@ impl<'a> Requests<'a> {
         }
     }
 
-    /// Bytes of the next request to `target`, which will be the `carried`th on its connection.
+    /// Returns the bytes of the next request to `target`. `carried` is the number of requests on the connection,
+    /// including this request.
     #[inline]
     pub(crate) fn next(&mut self, target: u32, carried: u32) -> &[u8] {
         let target = self.mix.target(target).encoded(carried >= self.mix.last);

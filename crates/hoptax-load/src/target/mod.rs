@@ -1,7 +1,7 @@
 //! Targets: the requests of a load, prepared for sending.
 //!
 //! A target without templates is encoded once, and every connection sends the same bytes. A target with templates is
-//! assembled for each request, in buffers that each worker owns.
+//! encoded again for each request, in buffers that belong to the worker.
 
 mod encoding;
 mod error;
@@ -22,21 +22,21 @@ use crate::template::{Files, Place, Program, Usage, Values, push_decimal};
 use encoding::Encoding;
 use hoptax_wire::http1::is_token;
 
-/// Characters that a method or a header's name allows, for error messages.
+/// Advice for error messages: the characters that are allowed in a method or in the name of a header.
 const TOKEN: &str = "use letters, digits and !#$%&'*+-.^_`|~";
-/// The bytes between the value of `content-length`, which is always the last header, and the body.
+/// The bytes between the value of `content-length` and the body. `content-length` is always the last header.
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
-/// A request ready to be sent, and how to judge its response.
+/// A request that is ready to be sent, and the checks of its response.
 #[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) name: String,
-    /// Index in the mix, from 0.
+    /// Index of the target in the mix, from 0.
     pub(crate) index: u32,
     encoded: Encoded,
-    /// Encoding of the last request of a connection. Absent if `encoded` is used for it too.
+    /// Encoding of the last request on a connection. Absent if it is the same as `encoded`.
     last: Option<Encoded>,
-    /// True if the method is HEAD. The responses then have no body, even if their headers announce one.
+    /// True if the method is HEAD. Responses then have no body, even if their headers announce a body.
     pub(crate) is_head: bool,
     pub(crate) checks: Checks,
 }
@@ -55,17 +55,17 @@ enum Request {
 
 #[derive(Debug)]
 struct Made {
-    /// The whole request. If the body has templates, everything before the value of `content-length`.
+    /// The whole request, if the body has no templates. Otherwise, everything before the value of `content-length`.
     front: Program,
     body: Option<Program>,
     usage: Usage,
 }
 
 impl Target {
-    /// Prepares `target`. `files` contains all files that its templates name.
+    /// Prepares `target`. `files` must contain all files that its templates name.
     ///
     /// # Errors
-    /// If a part is not valid in its place, or no response could pass the checks.
+    /// If a part contains characters that are not allowed in it, or if no response could pass the checks.
     fn new(
         index: u32,
         target: &TargetSpec,
@@ -98,7 +98,7 @@ impl Target {
         }
     }
 
-    /// Length of the longest request, and of the longest body with templates.
+    /// Returns the length of the longest request, and of the longest body that has templates.
     fn longest(&self, files: &Files<'_>) -> (usize, usize) {
         let each = [Some(&self.encoded), self.last.as_ref()].into_iter().flatten();
         each.fold((0, 0), |longest, encoded| {
@@ -116,7 +116,7 @@ impl Encoded {
         Ok(Self { request: Request::new(target, files, encoding)?, closes: encoding.closes(target) })
     }
 
-    /// Returns the bytes of the next request. `made` and `body` are scratch buffers.
+    /// Returns the bytes of the next request. `made` and `body` are buffers that this method may overwrite.
     #[inline]
     fn write<'b>(&'b self, values: &mut Values<'_>, made: &'b mut Vec<u8>, body: &mut Vec<u8>) -> &'b [u8] {
         match &self.request {
@@ -176,7 +176,7 @@ impl Made {
     }
 }
 
-/// Encodes the request line and the headers, without `content-length` and without the empty line.
+/// Encodes the request line and the headers, but not `content-length` and not the empty line after the headers.
 fn head(target: &TargetSpec, files: &Files<'_>, encoding: Encoding) -> Result<Program, TargetError> {
     let fault = |part, message: String, help| Err(TargetError::new(target, part, message, help));
     if !is_token(&target.method) {
@@ -229,7 +229,7 @@ fn body_program(target: &TargetSpec, files: &Files<'_>) -> Result<Program, Targe
     Ok(body)
 }
 
-/// Ends the head and appends the body, which has no templates.
+/// Completes the head and appends `body`. The body must not have templates.
 fn push_body(front: &mut Program, body: &[u8]) {
     if !body.is_empty() {
         front.push_bytes(format!("content-length: {}\r\n", body.len()).as_bytes());
@@ -253,7 +253,7 @@ fn checks(target: &TargetSpec, is_head: bool) -> Result<Checks, TargetError> {
 }
 
 impl TargetSpec {
-    /// Texts that may contain templates. A body that is not UTF-8 is left out.
+    /// Texts of the target that may contain templates. A body that is not UTF-8 is not included.
     pub(crate) fn templates(&self) -> impl Iterator<Item = &str> {
         let body = self.body_is_template.then(|| std::str::from_utf8(&self.body).ok()).flatten();
         let values = self.headers.iter().map(|(_, value)| value.as_str());

@@ -1,4 +1,5 @@
-//! Prepared targets: the bytes sent, and the targets refused. Random texts must never break the syntax of a request.
+//! Tests how targets are prepared: which bytes are sent, and which targets are refused. Random texts must never break
+//! the syntax of a request.
 
 use super::*;
 use crate::random::Random;
@@ -23,7 +24,7 @@ fn files() -> BTreeMap<String, String> {
         .into()
 }
 
-/// The first `count` requests of a load with these targets and one worker.
+/// Returns the first `count` requests of a load with these targets and one worker.
 fn requests(targets: &[TargetSpec], count: usize) -> Vec<String> {
     let files = files();
     let mix = Mix::new(targets, &files, 3, Protocol::default()).unwrap_or_else(|error| panic!("{error}"));
@@ -145,7 +146,7 @@ fn each_target_is_chosen_as_often_as_its_weight_says_and_numbers_are_shared() {
     }
     for (name, share) in [("a", 0.1), ("b", 0.2), ("c", 0.7)] {
         let count = sent.iter().filter(|request| request[5..].starts_with(name)).count();
-        // Six standard deviations of a binomial count.
+        // Allow six standard deviations of a binomial count.
         let spread = 6.0 * (20_000.0f64 * share * (1.0 - share)).sqrt();
         assert!((count as f64 - 20_000.0 * share).abs() < spread, "{name}: {count}");
     }
@@ -266,7 +267,8 @@ fn errors_name_their_target_part_and_offset() {
     }
 }
 
-/// Parts of random texts: templates, pieces of templates, and characters with a special meaning in requests.
+/// The parts from which random texts are built: templates, pieces of templates, and characters that have a special
+/// meaning in requests.
 const ALPHABET: [&str; 24] = [
     "{{",
     "}}",
@@ -313,7 +315,7 @@ fn the_parser_survives_random_texts() {
     assert!(good > 10_000, "{good}: some texts must be valid");
 }
 
-/// A request as its server sees it.
+/// A request as the server parses it.
 #[derive(Debug, PartialEq)]
 struct Seen {
     target: String,

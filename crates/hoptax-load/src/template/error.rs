@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}; {help}")]
 pub struct TemplateError {
-    /// Byte offset in the text; always on a character boundary.
+    /// Byte offset of the error in the text. It is always at a character boundary.
     pub at: usize,
     /// What is wrong.
     pub message: String,

@@ -1,4 +1,4 @@
-//! Expansion of templates into bytes, once per request and without allocating.
+//! Expands templates into bytes, for each request, without allocating.
 
 use super::error::TemplateError;
 use super::files::Files;
@@ -7,14 +7,14 @@ use super::place::{self, Place};
 use crate::random::Random;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
-/// Separates this random stream from others with the same seed.
+/// Makes this stream of random numbers different from other streams that use the same seed.
 const TEMPLATES: u64 = 0x7465_6d70_6c61_7465;
 
-/// Length of the longest 64-bit number in decimal, with its sign.
+/// Maximum length of a 64-bit number in decimal, including its sign.
 const LONGEST_NUMBER: usize = 20;
 const UUID: usize = 36;
 
-/// A compiled text: the steps that write it.
+/// A compiled text: a list of steps that write the text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Program {
     steps: Vec<Step>,
@@ -25,14 +25,14 @@ enum Step {
     Bytes(Vec<u8>),
     Seq,
     Uuid,
-    /// Lowest number, and the number of values above it.
+    /// The lowest number, and how many higher numbers are possible.
     Random(i64, u64),
     Line(usize),
     Base64(Program),
 }
 
 impl Program {
-    /// Appends the text, which will be expanded in `place`.
+    /// Appends `text`, which must be valid in `place`.
     ///
     /// # Errors
     /// See [`super::check`].
@@ -77,7 +77,7 @@ impl Program {
         }
     }
 
-    /// The output, if it is the same for every request.
+    /// The output of this program, if it is the same for every request.
     pub(crate) fn fixed(&self) -> Option<&[u8]> {
         match self.steps.as_slice() {
             [] => Some(&[]),
@@ -135,7 +135,7 @@ impl Program {
     }
 }
 
-/// The counters and files that a request uses. They advance after the request.
+/// Which counters and files a request uses. They must be advanced after the request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
     seq: bool,
@@ -154,17 +154,17 @@ impl Usage {
 pub(crate) struct Values<'a> {
     files: &'a Files<'a>,
     seq: u64,
-    /// Distance from one number or line of this worker to its next one: the number of workers.
+    /// Difference between two successive numbers, or lines, of this worker. It equals the number of workers.
     step: u64,
     next_line: Vec<usize>,
     random: Random,
-    /// Buffer for text that is about to be encoded in base64.
+    /// Buffer for text that must be encoded in base64.
     plain: Vec<u8>,
 }
 
 impl<'a> Values<'a> {
-    /// Initial values for worker `index` of `workers`. `longest` is the length of the longest text to encode in
-    /// base64.
+    /// Creates the initial values for worker `index` of `workers`. `longest` is the maximum length of a text that must
+    /// be encoded in base64.
     pub(crate) fn new(files: &'a Files<'a>, (index, workers): (u32, u32), seed: u64, longest: usize) -> Self {
         Self {
             files,
@@ -187,12 +187,12 @@ impl<'a> Values<'a> {
     }
 }
 
-/// Length of this many bytes in base64, with padding.
+/// Length of `bytes` bytes after encoding them in base64, with padding.
 fn in_base64(bytes: usize) -> usize {
     bytes.div_ceil(3) * 4
 }
 
-/// Replaces `out[start..]` with its base64 encoding. `plain` is a scratch buffer.
+/// Replaces `out[start..]` by its base64 encoding. `plain` is a buffer that this function may overwrite.
 fn encode_tail(out: &mut Vec<u8>, start: usize, plain: &mut Vec<u8>) {
     plain.clear();
     plain.extend_from_slice(&out[start..]);
@@ -223,7 +223,7 @@ fn push_signed(out: &mut Vec<u8>, number: i64) {
     push_decimal(out, number.unsigned_abs());
 }
 
-/// Appends a UUID (RFC 9562 §5.4): 122 random bits, the version and the variant.
+/// Appends a UUID (RFC 9562 §5.4). It consists of 122 random bits, the version and the variant.
 fn push_uuid(out: &mut Vec<u8>, random: &mut Random) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     let bits = u128::from(random.next_u64()) << 64 | u128::from(random.next_u64());

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Lines of the files that templates name, in alphabetical order of the file names.
+/// The lines of all files that templates name. The files are in alphabetical order of their names.
 #[derive(Debug, Default)]
 pub(crate) struct Files<'a> {
     pub(super) named: Vec<(&'a str, Vec<&'a str>)>,
-    /// Names of all files, for error messages.
+    /// Names of all files in the spec, for error messages.
     known: Vec<&'a str>,
 }
 
@@ -32,7 +32,7 @@ impl<'a> Files<'a> {
     }
 }
 
-/// Splits at LF or CRLF. Blank lines at the end of the file are ignored.
+/// Splits `content` at LF or CRLF. Blank lines at the end of the file are ignored.
 fn lines(content: &str) -> Vec<&str> {
     let mut lines: Vec<&str> = content.lines().collect();
     while lines.last().is_some_and(|line| line.trim().is_empty()) {

@@ -1,24 +1,25 @@
-//! Templates: placeholders that make requests differ.
+//! Templates: placeholders that make requests different from each other.
 //!
 //! | template | expands to |
 //! | --- | --- |
-//! | `{{seq}}` | the request's number, unique within the load |
-//! | `{{uuid}}` | a random UUID (version 4, RFC 9562), different at each place |
-//! | `{{random LOW HIGH}}` | a random whole number, bounds included, different at each place |
-//! | `{{line FILE}}` | a line of the file: the next line for each request, from the first again after the last |
+//! | `{{seq}}` | the number of the request, unique within the load |
+//! | `{{uuid}}` | a random UUID (version 4, RFC 9562), different in each place |
+//! | `{{random LOW HIGH}}` | a random whole number from LOW to HIGH (both included), different in each place |
+//! | `{{line FILE}}` | a line of the file: each request uses the next line, and the first line follows the last |
 //! | `{{base64 TEXT}}` | the text in base64 (RFC 4648 §4, with padding); the text can contain templates |
 //! | `\{{` | a literal `{{`; inside `base64`, `\}}` is a literal `}}` |
 //!
-//! A number or line is the same throughout a request: `{{seq}}` in the path equals `{{seq}}` in the body, and so does
-//! `{{line FILE}}` of the same file. Worker `w` of `n` uses the numbers and lines `w`, `w + n`, `w + 2n`, …, so that
-//! all workers together count without a gap and read each file from its beginning. A request that uses no number or
-//! line does not advance the counters. The warm-up advances them, so that nothing is sent twice.
+//! Within one request, a number or line never changes: `{{seq}}` in the path equals `{{seq}}` in the body, and
+//! `{{line FILE}}` in the path equals `{{line FILE}}` in the body. Worker `w` of `n` uses the numbers and lines `w`,
+//! `w + n`, `w + 2n` and so on. All workers together therefore count without gaps, and read each file from its
+//! beginning. A request advances only the numbers and lines that it uses. The warm-up also advances them, so that the
+//! measured time does not repeat the requests of the warm-up.
 //!
 //! Spaces next to the braces, and at the ends of the text in `base64`, are ignored. Blank lines at the end of a file
-//! are ignored.
+//! are also ignored.
 //!
-//! An expanded template never breaks the syntax of its place: every line of a file is checked in advance, and the
-//! other templates produce only characters that are allowed everywhere.
+//! An expanded template is always valid in its place. Every line of a file is checked in advance, and all other
+//! templates produce only characters that are allowed everywhere.
 
 mod check;
 mod error;

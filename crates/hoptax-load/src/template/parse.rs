@@ -1,11 +1,11 @@
-//! Parser of texts with templates.
+//! Parses texts with templates.
 
 use super::error::TemplateError;
 use std::collections::BTreeSet;
 
 const WORDS: [&str; 5] = ["seq", "uuid", "random", "line", "base64"];
 const KNOWN: &str = "templates are `seq`, `uuid`, `random LOW HIGH`, `line FILE` and `base64 TEXT`; write `\\{{` for a literal `{{`";
-/// Deepest nesting of `base64`. Nobody needs three levels, but a malicious text must not exhaust the stack.
+/// Maximum nesting of `base64`. Nobody needs three levels, but a malicious text must not exhaust the stack.
 const DEEPEST: usize = 8;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,13 +20,13 @@ pub(super) enum Part<'t> {
     Text(&'t str),
     Seq,
     Uuid,
-    /// Lowest and highest number, both included.
+    /// The lowest and the highest number. Both are possible.
     Random(i64, i64),
     Line(&'t str),
     Base64(Vec<Piece<'t>>),
 }
 
-/// Splits `text` into its parts.
+/// Splits `text` into literal text and templates.
 ///
 /// # Errors
 /// The first template that is not closed, is unknown or lacks an argument.
@@ -46,7 +46,7 @@ pub(super) fn collect_files<'t>(pieces: &[Piece<'t>], names: &mut BTreeSet<&'t s
     }
 }
 
-/// Names of the files that `text` reads. Empty if the text cannot be parsed.
+/// Returns the names of the files that `text` reads. The result is empty if the text cannot be parsed.
 pub(crate) fn names_in(text: &str) -> BTreeSet<&str> {
     let mut names = BTreeSet::new();
     if let Ok(pieces) = pieces(text) {
@@ -55,7 +55,7 @@ pub(crate) fn names_in(text: &str) -> BTreeSet<&str> {
     names
 }
 
-/// Invariant: texts are cut at `at` only on a character boundary, because the parser searches only for ASCII.
+/// Invariant: the parser cuts the text only at character boundaries, because it searches only for ASCII characters.
 struct Parser<'t> {
     text: &'t str,
     at: usize,
@@ -66,8 +66,8 @@ impl<'t> Parser<'t> {
         self.text.as_bytes()[self.at..].starts_with(what.as_bytes())
     }
 
-    /// Parses to the end of the text or, inside `base64`, to the braces that close the innermost `base64`. `open`
-    /// holds the offsets of the `base64` templates that are open.
+    /// Parses until the end of the text. Inside `base64`, parses until the braces that close the innermost `base64`.
+    /// `open` holds the offsets of all `base64` templates that are not closed yet.
     fn pieces(&mut self, open: &mut Vec<usize>) -> Result<Vec<Piece<'t>>, TemplateError> {
         let mut pieces = Vec::new();
         let mut from = self.at;
@@ -203,7 +203,8 @@ impl<'t> Parser<'t> {
     }
 }
 
-/// The beginning of `word`, short enough for a message. If `{{` was meant literally, the word can be any text.
+/// Returns the beginning of `word`, short enough for an error message. The word can be any text if the user meant `{{`
+/// literally.
 fn shown(word: &str) -> String {
     const MOST: usize = 40;
     if word.chars().count() <= MOST {

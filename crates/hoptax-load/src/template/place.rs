@@ -1,22 +1,23 @@
-//! The characters that each part of a request allows.
+//! Which characters are allowed in each part of a request.
 
 use super::error::TemplateError;
 use super::files::Files;
 use super::parse::{Part, Piece};
 
-/// The part of a request that contains the text.
+/// The part of a request in which a text is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// Path and query: begins with `/`, and contains no spaces and no control characters.
+    /// Path and query. The text must begin with `/`, and must not contain spaces or control characters.
     Path,
-    /// A header's value: contains no control characters except tabs, and does not begin or end with a space or tab.
+    /// Value of a header. The text must not contain control characters except tabs, and must not begin or end with a
+    /// space or tab.
     Header,
-    /// The body: any text.
+    /// Body. Any text is allowed.
     Body,
 }
 
 impl Place {
-    /// Offset of the first byte of `text` that is not allowed here.
+    /// Offset of the first byte of `text` that is not allowed in this place.
     fn first_misfit(self, text: &str) -> Option<usize> {
         let fits = match self {
             Place::Path => |byte: u8| byte.is_ascii_graphic() || byte >= 0x80,
@@ -48,7 +49,7 @@ enum End {
     Back,
 }
 
-/// Checks that `pieces` are valid in `place` for every value of their templates.
+/// Checks that `pieces` are valid in `place` for every value that their templates can have.
 pub(super) fn check(pieces: &[Piece<'_>], place: Place, files: &Files<'_>) -> Result<(), TemplateError> {
     for piece in pieces {
         check_piece(piece, place, files)?;
@@ -140,8 +141,8 @@ fn begins_with_slash(pieces: &[Piece<'_>], files: &Files<'_>) -> Result<(), Temp
     }
 }
 
-/// Checks that the value has no space or tab at this end. Looks at the pieces from there up to the first piece that
-/// is never empty.
+/// Checks that the value has no space or tab at `end`. Starts with the piece at this end. If a piece can be empty, the
+/// next piece is also checked.
 fn no_blank_at(end: End, pieces: &[Piece<'_>], files: &Files<'_>) -> Result<(), TemplateError> {
     let is_blank_at = |text: &str| match end {
         End::Front => text.starts_with([' ', '\t']),

@@ -1,4 +1,4 @@
-//! Templates in whole texts: their expansion, the offset of the error in refused texts, and the allowed characters.
+//! Tests whole texts with templates: their expansion, the position of errors, and the characters that are allowed.
 
 use super::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +17,7 @@ fn files() -> BTreeMap<String, String> {
     .into()
 }
 
-/// The first `count` expansions of `text` by worker `index` of `workers`.
+/// Returns the first `count` expansions of `text` by worker `index` of `workers`.
 fn expanded(text: &str, place: Place, (index, workers): (u32, u32), count: usize) -> Vec<String> {
     let files = files();
     let files = Files::new(&files, &names_in(text));

@@ -1,6 +1,6 @@
-//! Buffers that the TLS sessions of one worker share.
+//! Buffers that all TLS sessions of one worker share.
 
-/// Maximum number of buffers for partial records that are kept for reuse.
+/// Maximum number of unused buffers for partial records. They are kept for reuse.
 const SPARES: usize = 64;
 
 #[derive(Debug, Default)]
@@ -12,7 +12,7 @@ pub(crate) struct Buffers {
 }
 
 impl Buffers {
-    /// Returns an empty buffer. If there is an unused buffer, its capacity is reused.
+    /// Returns an empty buffer. If there is an unused buffer, this one is returned, with its capacity.
     pub(super) fn spare(&mut self) -> Vec<u8> {
         self.spares.pop().unwrap_or_default()
     }

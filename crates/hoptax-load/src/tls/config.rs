@@ -1,5 +1,5 @@
-//! Turns the TLS settings of a spec into rustls's configuration. Invalid settings are refused here, before anything
-//! starts.
+//! Converts the TLS settings of a spec to a configuration of rustls. Invalid settings are refused here, before the
+//! load starts.
 
 use super::sessions::Sessions;
 use crate::error::LoadError;
@@ -15,12 +15,13 @@ use rustls::{
 };
 use std::sync::Arc;
 
-/// Maximum number of session tickets kept per worker, for any number of connections. They use about 1 MiB.
+/// Maximum number of session tickets per worker. It does not depend on the number of connections. These tickets use
+/// about 1 MiB.
 const MOST_TICKETS: usize = 1024;
-/// The length of a protocol's name is one byte (RFC 7301, section 3.1).
+/// Maximum length of a protocol's name: its length is sent in one byte (RFC 7301, section 3.1).
 const LONGEST_PROTOCOL: usize = 255;
 
-/// The configuration from which every TLS connection starts.
+/// Configuration of TLS client connections.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     config: Arc<ClientConfig>,
@@ -32,7 +33,7 @@ impl Client {
     /// Converts `spec`.
     ///
     /// # Errors
-    /// [`LoadError::Spec`] with the invalid field and advice on how to fix it.
+    /// [`LoadError::Spec`], which names the invalid field and says how to fix it.
     pub(crate) fn new(spec: &TlsSpec) -> Result<Self, LoadError> {
         let name = ServerName::try_from(spec.server_name.clone()).map_err(|_| {
             wrong(format!(
@@ -59,14 +60,15 @@ impl Client {
             }
         };
         config.alpn_protocols = protocols(&spec.alpn)?;
-        // rustls does the handshake. `super::records` encrypts the data after it, in place and without allocating.
+        // rustls performs the handshake. `super::records` then encrypts and decrypts the data, in place and without
+        // allocating.
         config.enable_secret_extraction = true;
         config.resumption = Resumption::disabled();
         Ok(Self { config: Arc::new(config), name, resumption: spec.resumption })
     }
 
-    /// A copy for one worker with this many connections. Workers share nothing while a trial runs, so each worker has
-    /// its own sessions to resume.
+    /// Returns a copy for one worker with `connections` connections. Workers share nothing while a trial runs, so each
+    /// worker has its own list of sessions that it can resume.
     pub(crate) fn for_one_worker(&self, connections: usize) -> Self {
         let mut config = ClientConfig::clone(&self.config);
         if self.resumption {
@@ -75,7 +77,7 @@ impl Client {
         Self { config: Arc::new(config), name: self.name.clone(), resumption: self.resumption }
     }
 
-    /// A new connection, before its first message.
+    /// Creates the TLS state of a new connection. No message has been sent yet.
     ///
     /// # Errors
     /// If the system provides no random numbers.
@@ -92,10 +94,10 @@ fn wrong(text: String) -> LoadError {
     LoadError::Spec(text)
 }
 
-/// ring's cryptography, restricted to the requested cipher suites.
+/// Returns the cryptography of the library `ring`, restricted to the requested cipher suites.
 fn provider(suites: &[String]) -> Result<CryptoProvider, LoadError> {
     let mut provider = ring::default_provider();
-    // rustls prefixes the names of TLS 1.3 suites with `TLS13_` instead of `TLS_`.
+    // In rustls, the names of TLS 1.3 suites begin with `TLS13_`. The registered names begin with `TLS_`.
     let name =
         |suite: &rustls::SupportedCipherSuite| format!("{:?}", suite.suite()).replace("TLS13_", "TLS_");
     let known: Vec<String> = provider.cipher_suites.iter().map(name).collect();
@@ -103,17 +105,17 @@ fn provider(suites: &[String]) -> Result<CryptoProvider, LoadError> {
         return Err(wrong(format!("tls.cipher_suites has {unknown:?}; known suites: {}", known.join(", "))));
     }
     if !suites.is_empty() {
-        // Sorted by the requested order, which is the client's preference.
+        // The order of the suites is the client's preference, so they are sorted in the requested order.
         provider.cipher_suites.retain(|suite| suites.contains(&name(suite)));
         provider.cipher_suites.sort_by_key(|suite| suites.iter().position(|asked| *asked == name(suite)));
     }
     Ok(provider)
 }
 
-/// rustls's configuration for `spec`, for callers that send single requests without the generator.
+/// Returns rustls's configuration for `spec`, for callers that send single requests without the generator.
 ///
 /// # Errors
-/// [`LoadError::Spec`] with the invalid field and advice on how to fix it.
+/// [`LoadError::Spec`], which names the invalid field and says how to fix it.
 pub fn client_config(spec: &TlsSpec) -> Result<(Arc<ClientConfig>, ServerName<'static>), LoadError> {
     let client = Client::new(spec)?;
     Ok((client.config, client.name))
@@ -152,7 +154,8 @@ fn protocols(asked: &[String]) -> Result<Vec<Vec<u8>>, LoadError> {
 fn system_authorities() -> Result<RootCertStore, LoadError> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
-    // Some systems have certificates that cannot be parsed. The others still work.
+    // Some systems have certificates that cannot be parsed. These are ignored, because the other certificates still
+    // work.
     let _ = roots.add_parsable_certificates(found.certs);
     if roots.is_empty() {
         let why = found.errors.first().map_or_else(String::new, |error| format!(" ({error})"));
@@ -208,7 +211,7 @@ fn unfit_key(error: &Error) -> String {
              matching pair, with the client's own certificate first"
                 .to_owned()
         }
-        // This is webpki's name for the error. rustls does not export it.
+        // This is the name of the error in webpki, which rustls does not export.
         Error::InvalidCertificate(CertificateError::Other(why)) if why.to_string() == "UnsupportedCertVersion" => {
             "the client certificate is an X.509 version 1 certificate, which is not supported; create a version 3 \
              certificate (`openssl x509 -req` with -extfile)"
@@ -218,7 +221,7 @@ fn unfit_key(error: &Error) -> String {
     }
 }
 
-/// Accepts any certificate, even one that cannot be verified.
+/// Accepts every certificate without verifying it.
 #[derive(Debug)]
 struct AcceptAny(Arc<CryptoProvider>);
 

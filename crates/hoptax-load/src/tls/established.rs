@@ -1,4 +1,4 @@
-//! An established session: reads its records and handles the TLS messages in them.
+//! An established TLS session. It reads records and handles the TLS messages in them.
 
 use super::buffers::Buffers;
 use super::failure::Failure;
@@ -7,30 +7,30 @@ use rustls::AlertDescription;
 use rustls::client::ClientConnectionData;
 use rustls::kernel::KernelConnection;
 
-/// Longest message accepted after the handshake. A ticket can be slightly longer than 64 KiB (RFC 8446, section
+/// Maximum length of a message after the handshake. A ticket can be slightly longer than 64 KiB (RFC 8446, section
 /// 4.6.1).
 const LONGEST_MESSAGE: usize = 0x1_0400;
-/// Type and length of a handshake message (RFC 8446, section 4).
+/// Length of the header of a handshake message, which contains type and length (RFC 8446, section 4).
 const MESSAGE_HEADER: usize = 4;
-/// Types of the messages that can follow the handshake.
+/// Types of messages that a server can send after the handshake.
 const HELLO_REQUEST: u8 = 0;
 const NEW_SESSION_TICKET: u8 = 4;
 const KEY_UPDATE: u8 = 24;
-/// Level of an alert (RFC 5246, section 7.2).
+/// Level of alerts that are warnings (RFC 5246, section 7.2).
 const WARNING: u8 = 1;
 
-/// In TLS 1.2, a key gets no new request if fewer than this many records remain before its limit. A request of up to
-/// 64 MiB can then still be sent.
+/// In TLS 1.2, a connection gets no further request if fewer than this many records can still be sent with its key.
+/// The last request can then be up to 64 MiB long.
 pub(super) const RESERVE: u64 = 1 << 12;
 
 pub(super) struct Established {
-    /// rustls's state, which handles tickets and derives new keys.
+    /// rustls's part of the session. It handles tickets and derives new keys.
     pub(super) keys: KernelConnection<ClientConnectionData>,
     pub(super) transmit: Half,
     pub(super) receive: Half,
-    /// Maximum number of records that may be sent with one key, because of its encryption limit.
+    /// Maximum number of records that may be sent with one key. It follows from the encryption limit of the cipher.
     pub(super) limit: u64,
-    /// Beginning of an incomplete handshake message.
+    /// The beginning of a handshake message that is not complete yet.
     pub(super) message: Vec<u8>,
     pub(super) resumes: bool,
 }
@@ -45,7 +45,7 @@ impl std::fmt::Debug for Established {
 }
 
 impl Established {
-    /// Processes one record. Returns true if the peer announced in it that no data follows.
+    /// Processes one record. Returns true if the record announces that the peer sends no more data.
     pub(super) fn take(
         &mut self,
         header: [u8; HEADER],
@@ -71,7 +71,7 @@ impl Established {
         last
     }
 
-    /// Processes an alert (RFC 8446, section 6; RFC 5246, section 7.2). Returns true for a close_notify.
+    /// Processes an alert (RFC 8446, section 6; RFC 5246, section 7.2). Returns true if the alert is a close_notify.
     fn alert(&self, content: &[u8]) -> Result<bool, Failure> {
         let &[level, description] = content else { return Err(Failure::malformed("an alert is malformed")) };
         match AlertDescription::from(description) {
@@ -99,7 +99,8 @@ impl Established {
                         taken.map_err(|error| Failure::of_handshake(&error, b""))?;
                     }
                 }
-                // No data with the old key may follow in this record (RFC 8446, section 5.1).
+                // In this record, no data may follow the key update, because it would be encrypted with the old key
+                // (RFC 8446, section 5.1).
                 (true, KEY_UPDATE, &[answer @ (0 | 1)]) if rest.len() == length => {
                     self.renew_receive()?;
                     if answer == 1 {
@@ -126,7 +127,7 @@ impl Established {
         Ok(())
     }
 
-    /// Announces a new key and switches to it.
+    /// Announces a new key to the peer, and then uses the new key for sending.
     pub(super) fn renew_transmit(&mut self, out: &mut Vec<u8>) -> Result<(), Failure> {
         if !self.transmit.layout().is_tls13() {
             return Err(Failure::malformed("the key of this connection has reached its encryption limit"));

@@ -1,14 +1,14 @@
-//! TLS failures, described with advice on how to fix them.
+//! Describes TLS failures, with advice on how to fix them.
 
 use rustls::{AlertDescription, CertificateError, Error, PeerIncompatible};
 
-/// Why a TLS connection cannot continue.
+/// Reason why a TLS connection cannot continue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Failure {
     Certificate(String),
-    /// The server sent a fatal alert, or the two sides have no parameters in common.
+    /// The server sent a fatal alert, or client and server have no TLS parameters in common.
     Refused(String),
-    /// The bytes received are not TLS or violate the protocol.
+    /// The received bytes are not TLS, or they violate the protocol.
     Malformed(String),
 }
 
@@ -27,8 +27,8 @@ impl Failure {
         Self::Malformed(format!("TLS: {what}"))
     }
 
-    /// Describes a failed handshake. `answer` is the data that the server had sent, because a server without TLS
-    /// answers in plain text.
+    /// Describes a failed handshake. `answer` is the data that the server has sent. It is needed because a server
+    /// without TLS answers in plain text.
     pub(super) fn of_handshake(error: &Error, answer: &[u8]) -> Self {
         match error {
             Error::InvalidCertificate(error) => Self::Certificate(unacceptable(error)),
@@ -53,7 +53,7 @@ impl Failure {
     }
 }
 
-/// Describes why a certificate is not acceptable. Each reason has one text, without dates and names, because the
+/// Describes why a certificate is not accepted. Each reason has a fixed text, without dates and names, because the
 /// number of different texts must be limited.
 fn unacceptable(error: &CertificateError) -> String {
     use CertificateError as E;

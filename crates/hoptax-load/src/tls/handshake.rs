@@ -1,16 +1,15 @@
-//! The handshake, driven by rustls.
+//! The TLS handshake, which rustls performs.
 
 use super::buffers::Buffers;
 use rustls::Error;
 use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, UnbufferedStatus};
 
-/// Lets rustls continue its handshake with `incoming`. Returns the number of bytes that rustls has consumed, and
-/// whether the peer has already closed the session. In TLS 1.2, plaintext directly after the handshake is appended to
-/// `buffers.plain`.
+/// Passes `incoming` to rustls and continues the handshake. Returns the number of bytes that rustls has consumed, and
+/// whether the peer has already closed the session. In TLS 1.2, plaintext that directly follows the handshake is
+/// appended to `buffers.plain`.
 ///
-/// Stops when the handshake is complete and its last message is encoded, because rustls must not read the records
-/// that follow.
+/// Stops when the handshake is complete and its last message is encoded. rustls must not read the records that follow.
 pub(super) fn drive(
     connection: &mut UnbufferedClientConnection,
     incoming: &mut [u8],
@@ -51,7 +50,7 @@ pub(super) fn drive(
     }
 }
 
-/// Encodes the alert that informs the peer of the failure.
+/// Encodes the alert that reports the failure to the peer.
 fn encode_alert(connection: &mut UnbufferedClientConnection, incoming: &mut [u8], out: &mut Vec<u8>) {
     while connection.wants_write() {
         let state = connection.process_tls_records(incoming).state;

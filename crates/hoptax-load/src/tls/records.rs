@@ -1,14 +1,15 @@
 //! The record layer after the handshake: TLS 1.3 (RFC 8446, section 5) and TLS 1.2 with AEAD ciphers (RFC 5246,
 //! section 6.2; RFC 5288; RFC 7905).
 //!
-//! rustls negotiates the keys and derives new ones, but its record layer allocates twice per request and copies
-//! decrypted data. Here, records are encrypted directly into the send buffer, and decrypted in the read buffer.
+//! rustls negotiates the keys and derives new keys. Its record layer is not used, because it allocates twice per
+//! request and copies decrypted data. This module encrypts records directly into the send buffer, and decrypts them in
+//! the read buffer.
 
 use super::failure::Failure;
 use ring::aead::{self, AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use rustls::ConnectionTrafficSecrets;
 
-/// Types of content (RFC 8446, section 5.1).
+/// Content types of records (RFC 8446, section 5.1).
 pub(super) const ALERT: u8 = 21;
 pub(super) const HANDSHAKE: u8 = 22;
 pub(super) const APPLICATION_DATA: u8 = 23;
@@ -18,22 +19,22 @@ const VERSION: [u8; 2] = [3, 3];
 pub(super) const HEADER: usize = 5;
 /// Maximum number of bytes of plaintext in a record (RFC 8446, section 5.1).
 const LONGEST_PLAINTEXT: usize = 1 << 14;
-/// Maximum number of bytes that encryption adds: RFC 8446, section 5.2; RFC 5246, section 6.2.3.
+/// Maximum number of bytes that encryption adds to a record: RFC 8446, section 5.2; RFC 5246, section 6.2.3.
 const LONGEST_EXPANSION_13: usize = 256;
 const LONGEST_EXPANSION_12: usize = 2048;
-/// Length of the authentication tag, the same for all AEADs here.
+/// Length of the authentication tag. It is the same for all ciphers in this module.
 const TAG: usize = 16;
-/// AES-GCM's nonce in TLS 1.2 has two parts: this one is sent with each record (RFC 5288, section 3), and `SALT` is
-/// not.
+/// In TLS 1.2, the nonce of AES-GCM has two parts. The explicit part is sent with each record (RFC 5288, section 3).
+/// The part with the length `SALT` is not sent.
 const EXPLICIT_NONCE: usize = 8;
 const SALT: usize = 4;
 
 /// Layout of records. It depends on the TLS version and, in TLS 1.2, on the cipher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Layout {
-    /// TLS 1.3: the content type is encrypted, and padding may follow it.
+    /// TLS 1.3. The content type is encrypted, and padding may follow it.
     Tls13,
-    /// TLS 1.2 with AES-GCM: part of the nonce precedes the ciphertext.
+    /// TLS 1.2 with AES-GCM. A part of the nonce precedes the ciphertext.
     Tls12Explicit,
     /// TLS 1.2 with ChaCha20-Poly1305.
     Tls12,
@@ -49,11 +50,11 @@ impl Layout {
     }
 }
 
-/// One direction of a connection.
+/// Encryption state of one direction of a connection.
 pub(super) struct Half {
     key: LessSafeKey,
     iv: [u8; aead::NONCE_LEN],
-    /// Number of records so far under this key.
+    /// Number of records that have used this key so far.
     sequence: u64,
     layout: Layout,
 }
@@ -70,11 +71,11 @@ impl std::fmt::Debug for Half {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Opened {
     pub(super) content: u8,
-    /// Offset of the plaintext in its buffer. The plaintext extends to the end of the buffer.
+    /// Offset of the plaintext in its buffer. The plaintext ends at the end of the buffer.
     pub(super) start: usize,
 }
 
-/// Length of a record's body, from its header.
+/// Returns the length of a record's body, which the record's header contains.
 ///
 /// # Errors
 /// If the header is invalid.
@@ -88,7 +89,7 @@ pub(super) fn body_length(header: [u8; HEADER], layout: Layout) -> Result<usize,
 }
 
 impl Half {
-    /// Starts with `secrets`, after `sequence` records. Returns `None` if the cipher is not supported.
+    /// Creates the state for `secrets` after `sequence` records. Returns `None` if the cipher is not supported.
     pub(super) fn new(tls13: bool, (sequence, secrets): &(u64, ConnectionTrafficSecrets)) -> Option<Self> {
         use ConnectionTrafficSecrets as S;
         let (algorithm, key, iv, explicit) = match secrets {
@@ -118,8 +119,8 @@ impl Half {
         length.div_ceil(LONGEST_PLAINTEXT) as u64
     }
 
-    /// The nonce of the next record (RFC 8446, section 5.3; RFC 7905, section 2). In TLS 1.2, AES-GCM accepts any
-    /// unique nonce; rustls uses the same nonces as this function.
+    /// Returns the nonce of the next record (RFC 8446, section 5.3; RFC 7905, section 2). In TLS 1.2, AES-GCM accepts
+    /// any unique nonce. rustls uses the same nonces as this function.
     fn nonce(&self) -> [u8; aead::NONCE_LEN] {
         let mut nonce = self.iv;
         for (byte, sequence) in nonce[SALT..].iter_mut().zip(self.sequence.to_be_bytes()) {
@@ -128,7 +129,7 @@ impl Half {
         nonce
     }
 
-    /// Additional data of a TLS 1.2 record (RFC 5246, section 6.2.3.3).
+    /// The additional authenticated data of a TLS 1.2 record (RFC 5246, section 6.2.3.3).
     fn tls12_data(&self, content: u8, length: usize) -> [u8; 13] {
         let mut data = [0; 13];
         data[..8].copy_from_slice(&self.sequence.to_be_bytes());
@@ -137,7 +138,7 @@ impl Half {
         data
     }
 
-    /// Encrypts `plain`, which has the type `content`, and appends the records to `out`.
+    /// Encrypts `plain` and appends the records to `out`. `content` is the content type of `plain`.
     pub(super) fn seal(&mut self, content: u8, plain: &[u8], out: &mut Vec<u8>) {
         for part in plain.chunks(LONGEST_PLAINTEXT) {
             self.seal_record(content, part, out);
@@ -171,10 +172,10 @@ impl Half {
         self.sequence += 1;
     }
 
-    /// Decrypts a record and appends the plaintext to `plain`.
+    /// Decrypts a record and appends its plaintext to `plain`.
     ///
     /// # Errors
-    /// If the record is invalid or was not encrypted with our key. In this case, `plain` is unchanged.
+    /// If the record is invalid, or if it was not encrypted with this key. `plain` is then unchanged.
     pub(super) fn open(
         &mut self,
         header: [u8; HEADER],
@@ -221,7 +222,8 @@ impl Half {
     }
 }
 
-/// Removes padding and content type from a TLS 1.3 record that begins at `start`.
+/// Removes the padding and the content type from the plaintext of a TLS 1.3 record. The plaintext begins at `start`.
+/// Returns the content type.
 fn content_type(outer: u8, plain: &mut Vec<u8>, start: usize) -> Result<u8, Failure> {
     let last = plain[start..].iter().rposition(|&byte| byte != 0);
     match last {

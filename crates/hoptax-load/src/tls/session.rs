@@ -1,4 +1,4 @@
-//! TLS session of one connection.
+//! The TLS session of one connection.
 //!
 //! ```text
 //!                 the server's Finished
@@ -7,7 +7,7 @@
 //!        └──────────────── failed ◄───────────┘
 //! ```
 //!
-//! When the handshake is complete, rustls's keys are passed to [`records`], which then reads all further records.
+//! When the handshake is complete, [`records`] receives the keys from rustls and reads all further records.
 
 use super::buffers::Buffers;
 use super::config::Client;
@@ -20,20 +20,20 @@ use rustls::{HandshakeKind, ProtocolVersion, SupportedCipherSuite};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Agreed<'a> {
-    /// TLS version, for instance `TLSv1.3`.
+    /// TLS version, for example `TLSv1.3`.
     pub(crate) version: &'static str,
-    /// Cipher suite, for instance `TLS13_AES_256_GCM_SHA384`.
+    /// Cipher suite, for example `TLS13_AES_256_GCM_SHA384`.
     pub(crate) suite: &'static str,
-    /// The protocol selected by ALPN.
+    /// The protocol that ALPN selected.
     pub(crate) alpn: Option<&'a [u8]>,
     pub(crate) resumed: bool,
 }
 
-/// Result of receiving bytes. Decrypted data is in [`Buffers::plain`], data to send in [`Buffers::out`].
+/// Result of receiving bytes. [`Buffers::plain`] contains decrypted data, and [`Buffers::out`] contains data to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Received {
     Handshaking,
-    /// The handshake is complete. Data may have followed it.
+    /// The handshake is complete. There may also be decrypted data that followed it.
     Established,
     Records,
 }
@@ -42,7 +42,7 @@ pub(crate) enum Received {
 pub(crate) struct Session {
     phase: Phase,
     pub(crate) began: u64,
-    /// An incomplete record. During the handshake, also data that rustls has not consumed.
+    /// An incomplete record. During the handshake, also any other data that rustls has not consumed.
     partial: Vec<u8>,
     resumes: bool,
     peer_closed: bool,
@@ -53,7 +53,7 @@ pub(crate) struct Session {
 enum Phase {
     Handshaking(Box<UnbufferedClientConnection>),
     Established(Box<Established>),
-    /// Temporary state between the other two. If establishing fails, it remains.
+    /// Temporary state between the other two. The session remains in this state if it cannot be established.
     Over,
 }
 
@@ -68,7 +68,7 @@ impl std::fmt::Debug for Phase {
 }
 
 impl Session {
-    /// Starts a handshake: the first message is in `buffers.out`.
+    /// Starts a handshake and writes its first message to `buffers.out`.
     ///
     /// # Errors
     /// If the system provides no random numbers.
@@ -89,7 +89,7 @@ impl Session {
         })
     }
 
-    /// True if the peer has announced the end of its data (`close_notify`).
+    /// True if the peer has announced that it sends no more data (`close_notify`).
     pub(crate) fn peer_closed(&self) -> bool {
         self.peer_closed
     }
@@ -98,8 +98,8 @@ impl Session {
         self.answered
     }
 
-    /// True if the session can carry no further request. Either it has ended, or its key is near its encryption limit
-    /// in TLS 1.2, which cannot change keys.
+    /// True if the session cannot carry another request. Either the session has ended, or it uses TLS 1.2 and its key
+    /// is near the encryption limit. TLS 1.2 cannot change keys.
     pub(crate) fn is_spent(&self) -> bool {
         let worn = |established: &Established| {
             !established.transmit.layout().is_tls13()
@@ -110,7 +110,7 @@ impl Session {
             || matches!(&self.phase, Phase::Established(established) if worn(established))
     }
 
-    /// Encrypts `plain` into `buffers.out`, whose former content is dropped.
+    /// Encrypts `plain` into `buffers.out`. The former content of `buffers.out` is dropped.
     ///
     /// # Panics
     /// If the handshake is not complete.
@@ -127,12 +127,11 @@ impl Session {
         Ok(())
     }
 
-    /// Processes bytes from the socket. `agreed` is called with the negotiated parameters when the handshake is
-    /// complete.
+    /// Processes bytes from the socket. Calls `agreed` with the negotiated parameters when the handshake is complete.
     ///
     /// # Errors
-    /// If the session cannot continue. `buffers.out` can still contain an alert for the peer, and `buffers.plain`
-    /// earlier data.
+    /// If the session cannot continue. `buffers.out` can still contain an alert for the peer, and `buffers.plain` can
+    /// contain data that was received earlier.
     pub(crate) fn receive(
         &mut self,
         input: &[u8],
@@ -170,7 +169,8 @@ impl Session {
         Ok(Received::Established)
     }
 
-    /// Called when the handshake is complete: takes over the keys and reads the data that followed the handshake.
+    /// Called when the handshake is complete. Gets the keys from rustls, and reads the data that followed the
+    /// handshake.
     fn establish(&mut self, buffers: &mut Buffers, agreed: impl FnOnce(Agreed<'_>)) -> Result<(), Failure> {
         let Phase::Handshaking(connection) = std::mem::replace(&mut self.phase, Phase::Over) else {
             unreachable!("called only in this phase")
@@ -202,7 +202,7 @@ impl Session {
         read
     }
 
-    /// Reads records from `partial`, which holds the rest of the last input, and from `input`.
+    /// Reads records, first from `partial`, which holds the end of the previous input, and then from `input`.
     fn read(&mut self, mut input: &[u8], buffers: &mut Buffers) -> Result<(), Failure> {
         let Phase::Established(established) = &mut self.phase else {
             unreachable!("called only in this phase")
@@ -235,7 +235,8 @@ impl Session {
     }
 }
 
-/// Moves input to `partial` until it is one complete record. Returns false if there is not enough input.
+/// Moves bytes from `input` to `partial` until `partial` is one complete record. Returns false if `input` is too
+/// short.
 fn fill(partial: &mut Vec<u8>, input: &mut &[u8], layout: records::Layout) -> Result<bool, Failure> {
     loop {
         let needed = match partial.first_chunk::<HEADER>() {
@@ -263,7 +264,7 @@ impl Session {
         established.limit = limit;
     }
 
-    /// Capacity of the buffers for partial records and messages, bytes.
+    /// Capacity of the buffers for partial records and for messages, in bytes.
     pub(super) fn kept(&self) -> usize {
         let Phase::Established(established) = &self.phase else { panic!("not established") };
         self.partial.capacity() + established.message.capacity()

@@ -1,5 +1,5 @@
-//! Sessions that one worker can resume. rustls's own store keeps eight tickets per server name. If a hundred
-//! connections reconnected at once, all but eight would need a full handshake.
+//! Stores the sessions that one worker can resume. rustls's own store keeps only eight tickets per server name. If a
+//! hundred connections reconnected at once, all but eight of them would need a full handshake.
 
 use rustls::NamedGroup;
 use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue};
@@ -7,7 +7,7 @@ use rustls::pki_types::ServerName;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Sessions with one server name, which all connections of a load share.
+/// Sessions with one server name. All connections of a worker share them.
 #[derive(Debug)]
 pub(super) struct Sessions {
     most: usize,
@@ -19,7 +19,7 @@ struct Kept {
     group: Option<NamedGroup>,
     /// A TLS 1.2 session can be resumed any number of times.
     tls12: Option<Tls12ClientSessionValue>,
-    /// A TLS 1.3 ticket should be used once (RFC 8446, appendix C.4). The newest is at the back.
+    /// A TLS 1.3 ticket should be used only once (RFC 8446, appendix C.4). The newest ticket is at the back.
     tickets: VecDeque<Tls13ClientSessionValue>,
 }
 

@@ -13,7 +13,7 @@ pub(crate) const NAME: &str = "server.test";
 
 pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
-/// A certificate and its key, PEM.
+/// A certificate and its private key, PEM.
 #[derive(Clone)]
 pub(crate) struct Identity {
     pub(crate) certificate: String,
@@ -77,8 +77,8 @@ impl Identity {
     }
 }
 
-/// A server with the certificate `identity`. With `clients`, it requires a client certificate signed by this
-/// authority.
+/// Configures a server with the certificate `identity`. If `clients` is given, the server requires a client
+/// certificate that this authority has signed.
 pub(crate) fn server(
     identity: &Identity,
     versions: &[TlsVersion],

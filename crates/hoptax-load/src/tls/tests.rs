@@ -1,4 +1,4 @@
-//! Sessions against rustls's server, in memory. The server's bytes arrive in pieces of every size.
+//! Tests sessions with rustls's server, in memory. The bytes of the server arrive in pieces of different sizes.
 
 use super::testing::{Authority, Identity, NAME, client, self_signed, server};
 use super::*;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 const BOTH: [TlsVersion; 2] = [TlsVersion::Tls12, TlsVersion::Tls13];
 
-/// Number of connections of the worker that owns the sessions.
+/// Number of connections of the worker to which the sessions belong.
 const CONNECTIONS: usize = 20;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,12 +20,12 @@ struct Known {
     resumed: bool,
 }
 
-/// A session and a server, connected by the test.
+/// A client session and a server. The test passes bytes between them.
 struct Pair {
     session: Session,
     buffers: Buffers,
     server: ServerConnection,
-    /// The server's bytes reach the session in pieces of this size.
+    /// Size of the pieces in which the server's bytes reach the session.
     piece: usize,
     agreed: Option<Known>,
     heard: Vec<u8>,
@@ -54,9 +54,9 @@ impl Pair {
         let mut out = &self.buffers.out[..];
         while !out.is_empty() {
             self.server.read_tls(&mut out).expect("memory");
-            // If the server refuses the bytes, it sends an alert.
+            // If the server refuses the bytes, this call fails and the server sends an alert.
             let _ = self.server.process_new_packets();
-            // `read_to_end` always fails at the end of the available data.
+            // `read_to_end` always fails when it has read all available data.
             let _ = self.server.reader().read_to_end(&mut self.asked);
         }
         self.buffers.out.clear();
@@ -89,7 +89,7 @@ impl Pair {
         Ok(())
     }
 
-    /// Exchanges bytes until neither side has any to send.
+    /// Passes bytes between both sides until neither side has more bytes to send.
     fn exchange(&mut self) -> Result<(), Failure> {
         loop {
             let bytes = self.server_says();
@@ -107,7 +107,7 @@ impl Pair {
         self.asked.clear();
     }
 
-    /// The bytes that the server sends for `answer`.
+    /// Returns the encrypted bytes that the server sends for `answer`.
     fn saying(&mut self, answer: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::new();
         for part in answer.chunks(10_000) {
@@ -190,7 +190,7 @@ fn every_cipher_works() {
             .with_cert_resolver(resolver);
         let mut pair = Pair::new(&world.client(), &Arc::new(config), 100);
         if pair.exchange().is_err() {
-            // The server's key is an ECDSA key, so RSA suites cannot work.
+            // The server has an ECDSA key, so RSA suites cannot work.
             assert!(format!("{suite:?}").contains("RSA"), "{suite:?}");
             continue;
         }
@@ -209,7 +209,7 @@ fn resumes_if_enabled() {
         for resumption in [true, false] {
             let client = made(&TlsSpec { resumption, ..client(&world.authority) });
             for round in 0..3 {
-                // Deliver single bytes, to test tickets that arrive in pieces.
+                // The bytes arrive one at a time, to test tickets that arrive in pieces.
                 let mut pair = Pair::established(&client, &server, 1);
                 let agreed = pair.agreed.clone().expect("done");
                 assert_eq!(agreed.resumed, resumption && round > 0, "{version:?}, round {round}");
@@ -284,7 +284,7 @@ fn sends_its_certificate_if_the_server_requests_it() {
             let mut pair = Pair::new(&made(&spec), &config, usize::MAX);
             let refused = pair.exchange();
             assert!(matches!(refused, Err(Failure::Refused(_))), "{version:?}: {refused:?}");
-            // In TLS 1.3, the client completes the handshake before the server has seen the client's certificate.
+            // In TLS 1.3, the client completes the handshake before the server has received the client's certificate.
             assert_eq!(pair.agreed.is_some(), version == TlsVersion::Tls13);
             assert!(pair.session.is_spent() || pair.agreed.is_none());
             let text = format!("{refused:?}");
@@ -386,7 +386,7 @@ fn a_tls_1_2_key_near_its_limit_ends_the_connection() {
         pair.ask(b"request");
         asked += 1;
     }
-    // The handshake used one record.
+    // The client already sent one record with this key during the handshake.
     assert_eq!(asked, sent - 1);
     pair.ask(&long(1_000_000));
 }
@@ -403,7 +403,7 @@ fn a_flipped_bit_is_detected() {
             bytes[at] ^= 0x10;
             match pair.hear(&bytes) {
                 Err(Failure::Malformed(_)) => {}
-                // If the length in the header is larger, the session waits for more bytes.
+                // If the changed byte makes the length in the header larger, the session waits for more bytes.
                 Ok(()) => assert!(at == 3 || at == 4, "byte {at}"),
                 other => panic!("byte {at}: {other:?}"),
             }
@@ -437,7 +437,7 @@ fn no_memory_is_kept_between_responses() {
     assert_eq!(pair.session.kept(), 0);
 }
 
-/// Created by `openssl x509 -req` without -extfile: X.509 version 1, valid until 2126.
+/// A certificate with X.509 version 1, valid until 2126. It was created with `openssl x509 -req`, without `-extfile`.
 const VERSION_1: &str = "\
 -----BEGIN CERTIFICATE-----\n\
 MIIBFzCBvQIUczcrpecPkErpfb3koZL+gV7i8rMwCgYIKoZIzj0EAwIwDTELMAkG\n\

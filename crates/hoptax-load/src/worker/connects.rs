@@ -1,4 +1,5 @@
-//! How a worker opens connections: a limited number at a time, and slowly while they fail.
+//! Opens the connections of a worker. The number of connects in progress is limited, and so is the rate of connects
+//! while connections fail.
 
 use super::{Setup, Worker};
 use crate::address::Address;
@@ -9,11 +10,11 @@ use crate::event_loop::EventLoop;
 use std::io;
 use std::net::IpAddr;
 
-/// Maximum number of connects in progress per worker. This is the smallest common listen backlog (128), so that opening
-/// thousands of connections does not overflow a server's backlog.
+/// Maximum number of connects in progress per worker. Common listen backlogs have at least this length (128), so a
+/// server's backlog does not overflow when a worker opens thousands of connections.
 const CONNECTS_AT_ONCE: usize = 128;
-/// Connects that are started before the loop checks which of them have succeeded. On loopback a connect succeeds
-/// within the call, and the time until the check counts as connect time.
+/// Number of connects that are started before the loop checks which of them have succeeded. On loopback, a connect
+/// succeeds within the call, but the time until this check counts as connect time.
 pub(super) const CONNECTS_IN_A_ROW: usize = 8;
 
 impl Worker<'_> {
@@ -21,8 +22,8 @@ impl Worker<'_> {
         self.connecting < CONNECTS_AT_ONCE && !self.queued.is_empty()
     }
 
-    /// Called when no more requests will be due. If connects are limited, gives up the requests that wait for a
-    /// connect.
+    /// Called when no further requests will be due. If the rate of connects is limited, the requests that wait for a
+    /// connect are given up.
     pub(crate) fn leave_unsent(&mut self) {
         if self.pace.is_limited() {
             for index in 0..self.queued.len() {
@@ -37,7 +38,7 @@ impl Worker<'_> {
 
     pub(super) fn cancel_queued(&mut self) {
         for slot in self.queued.drain(..) {
-            // If the slot's connect was put off, its timeout is still armed.
+            // If the connect of this slot was put off, its timeout is still armed.
             self.timeouts.failed(slot);
             self.slots[slot as usize].step(Event::Closed);
         }
@@ -70,7 +71,8 @@ impl Worker<'_> {
         let (address, source) = self.setup.route(connection);
         match io.connect(token, address, source) {
             Ok(()) => {}
-            // The backlog of a Unix socket is full. The kernel retries for TCP, but not here.
+            // The backlog of a Unix socket is full. For TCP the kernel would retry, but for Unix sockets the worker
+            // must retry.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 self.slots[slot as usize].step(Event::PutOff);
                 self.connecting -= 1;
@@ -99,7 +101,8 @@ impl Worker<'_> {
 }
 
 impl Setup<'_> {
-    /// Destination and source address of this connection, which is counted over all workers.
+    /// Returns the destination and the source address of a connection. `connection` is its number, counted over all
+    /// workers.
     fn route(&self, connection: usize) -> (&Address, Option<IpAddr>) {
         let source = connection / self.addresses.len() % self.sources.len().max(1);
         (&self.addresses[connection % self.addresses.len()], self.sources.get(source).copied())

@@ -1,13 +1,14 @@
-//! How a worker retires connections that have carried their last request.
+//! Retires connections: after the last request on a connection, the worker waits for the peer to close it.
 
 use super::Worker;
 use crate::connection::Event;
 use crate::event_loop::{EventLoop, Token};
 
 impl Worker<'_> {
-    /// Retires the connection of `slot`, which has carried its last response. The peer should close it: the side that
-    /// closes first keeps the port in TIME_WAIT for a minute, and the client would soon run out of ports. Meanwhile
-    /// the slot opens a new connection under its other token, so that no request has to wait for a slow server.
+    /// Retires the connection of `slot` after its last response, and waits for the peer to close it. The side that
+    /// closes first keeps the port in TIME_WAIT for a minute, so a client that closed first would soon run out of
+    /// ports. Meanwhile, the slot opens a new connection under its other token, so that no request has to wait for a
+    /// slow server.
     pub(super) fn retire<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64) {
         let (token, former) = (self.token(slot), self.former_token(slot));
         self.slots[slot as usize].step(Event::Closed);
@@ -18,7 +19,7 @@ impl Worker<'_> {
         if self.leaving >= self.setup.most_leaving {
             io.close(token);
         }
-        // The connection is already gone if it ended together with the response.
+        // If the connection ended together with the response, it is already closed.
         if io.is_connected(token) {
             let state = &mut self.slots[slot as usize];
             (state.second, state.leaving) = (!state.second, true);
@@ -33,7 +34,7 @@ impl Worker<'_> {
         self.timeouts.closed(slot);
     }
 
-    /// Token of the current connection of `slot`, or of its next one.
+    /// Token of the current connection of `slot`. If there is none, token of its next connection.
     pub(super) fn token(&self, slot: u32) -> Token {
         self.token_of(slot, self.slots[slot as usize].second)
     }
@@ -46,7 +47,7 @@ impl Worker<'_> {
         Token(if second { slot + self.slots.len() as u32 } else { slot })
     }
 
-    /// The slot of `token`. The second value is true if the token belongs to the slot's current connection.
+    /// Returns the slot of `token`, and whether the token belongs to the slot's current connection.
     pub(super) fn slot_of(&self, token: Token) -> (u32, bool) {
         let slots = self.slots.len() as u32;
         let (slot, second) = if token.0 < slots { (token.0, false) } else { (token.0 - slots, true) };

@@ -1,4 +1,4 @@
-//! A worker on a scripted event loop, so that the order of events is fixed.
+//! Tests a worker on a scripted event loop, so that the order of events is fixed.
 
 use super::*;
 use crate::clock::SECOND;
@@ -13,10 +13,10 @@ mod chance;
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 const TIMEOUT: u64 = SECOND;
 
-/// An event loop in which connects succeed at the next turn. If `answers` is set, every request gets a response.
+/// An event loop in which each connect succeeds at the next turn. If `answers` is true, every request gets a response.
 #[derive(Default)]
 struct Script {
-    /// How long each connect blocks the caller.
+    /// Time that each connect blocks the caller.
     connect_takes: u64,
     connecting: Vec<Token>,
     most_connecting: usize,
@@ -127,7 +127,7 @@ fn a_response_that_arrived_in_time_is_no_timeout_however_late_it_is_read() {
         worker.turn(&mut io, start, start).expect("the script does not break");
         assert_eq!(io.asked.len(), 3);
         io.answers = answers;
-        // The time jumps, as if this thread had stalled.
+        // Advance the time far, as if this thread had stalled.
         let late = start + 10 * TIMEOUT;
         worker.turn(&mut io, late, late).expect("the script does not break");
         let counts = worker.finish(late).counts;
@@ -147,7 +147,8 @@ fn connect_time_covers_one_connect_and_not_all_of_them() {
     assert_eq!(io.most_connecting, CONNECTS_IN_A_ROW);
     let connect = worker.finish(clock::now()).histograms.connect;
     assert_eq!(connect.len(), 40);
-    // In each batch, the first connect is checked after all others have started, and the last connect right away.
+    // In each batch, the result of the first connect is checked after all other connects have started. The result of
+    // the last connect is checked at once.
     let spread = connect.max() - connect.min();
     assert!(spread >= (CONNECTS_IN_A_ROW as u64 - 2) * MILLISECOND, "{spread} ns");
 }

@@ -1,4 +1,4 @@
-//! TLS in a worker: the effect of session events on a slot.
+//! TLS in a worker: how the events of a TLS session affect a slot.
 
 use super::Worker;
 use crate::connection::{Event, State};
@@ -8,8 +8,7 @@ use crate::tls::{Failure, Received, Session};
 use std::io;
 
 impl Worker<'_> {
-    /// Called when the TCP connection is established. Starts the TLS handshake, for which the connect timeout begins
-    /// again.
+    /// Called when the TCP connection is established. Starts the TLS handshake, and starts the connect timeout again.
     pub(super) fn start_handshake<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64) {
         let token = self.token(slot);
         let tls = self.tls.as_mut().expect("called only with TLS");
@@ -50,7 +49,7 @@ impl Worker<'_> {
         if let Some(tls) = &mut self.tls {
             tls.buffers.plain = plain;
         }
-        // Reading may have ended the connection.
+        // The data that was just read may have ended the connection.
         if self.slots[slot as usize].session.is_none() {
             return;
         }
@@ -88,7 +87,7 @@ impl Worker<'_> {
             Failure::Certificate(_) => Cause::TlsCertificate,
             Failure::Malformed(_) => Cause::TlsMalformed,
             Failure::Refused(_) if !answered => Cause::TlsRefused,
-            // After the first response, a fatal alert counts as a reset of the connection.
+            // After the first byte of a response, a fatal alert counts as a reset of the connection.
             Failure::Refused(_) if state.request.is_some_and(|times| times.first_byte.is_some()) => {
                 Cause::ResetInResponse
             }
@@ -99,7 +98,7 @@ impl Worker<'_> {
                 self.handshake_failed(io, slot, now, cause, failure.text());
             }
             State::Handshaking | State::Busy => self.fail(io, slot, now, cause, failure.text()),
-            // In TLS 1.3 a server can refuse the client certificate after the client has completed the handshake.
+            // In TLS 1.3, the client can complete the handshake before the server refuses the client's certificate.
             _ => {
                 if !answered {
                     self.connect_error = Some(failure.text().to_owned());

@@ -1,4 +1,4 @@
-//! TLS state that the connections of one worker share.
+//! TLS state that all connections of one worker share.
 
 use crate::event_loop::{EventLoop, Token};
 use crate::tls::{Buffers, Client, Session};
@@ -15,8 +15,8 @@ impl TlsShared {
         Box::new(Self { client: client.for_one_worker(connections), buffers: Buffers::default() })
     }
 
-    /// Encrypts and sends `bytes`. If the kernel does not accept everything at once, the rest is queued in encrypted
-    /// form.
+    /// Encrypts and sends `bytes`. If the kernel does not accept all encrypted data at once, the event loop queues the
+    /// remaining data.
     pub(super) fn send<L: EventLoop>(
         &mut self,
         io: &mut L,

@@ -1,4 +1,4 @@
-//! Bodies that contradict their heads.
+//! Servers that send bodies which contradict their heads.
 
 use super::Outcome::{self, Answered, Fails};
 use super::{Case, answers, answers_once, case, meet};

@@ -1,11 +1,11 @@
-//! Connections that end, fail or become silent at each point of a response.
+//! Servers that close or reset their connections, or become silent, at each point of a response.
 
 use super::Outcome::{Answered, Fails, FailsBy};
 use super::{Case, answers, answers_once, case, meet};
 use hoptax_load::record::Cause;
 use std::time::Duration;
 
-/// Beginnings of a response, named after the point at which the connection ends.
+/// Beginnings of a response. Each is named after the point at which the connection ends.
 const PARTS: [(&str, &[u8]); 11] = [
     ("before the response", b""),
     ("within the version", b"HTT"),
@@ -106,7 +106,8 @@ fn closes_every_connection_after_its_response() {
         case("says so and continues to send", Answered(200), |peer| {
             if peer.request() {
                 peer.write("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok");
-                // Wait first: bytes that arrive together with the response would be part of it and make it malformed.
+                // Wait before sending more bytes. If they arrived together with the response, they would be part of
+                // the response and make it malformed.
                 std::thread::sleep(Duration::from_secs(1));
                 peer.flood("more");
             }
@@ -138,8 +139,8 @@ fn slow_to_the_last_byte() {
 
 #[test]
 fn resets_accepted_connections() {
-    // Before traffic, connections are retried. Two races decide the cause: whether a connection is open when traffic
-    // begins, and whether its end is seen before the request is sent.
+    // Connections that fail before traffic are retried. The cause then depends on two races: whether a connection is
+    // open when traffic begins, and whether the worker notices its end before it sends the request.
     const BEFORE: &[Cause] = &[Cause::ConnectReset, Cause::ResetBeforeResponse, Cause::ClosedBeforeResponse];
     for (name, end) in
         [("closes at once", (|_| {}) as fn(&mut super::Peer)), ("resets at once", super::Peer::reset)]

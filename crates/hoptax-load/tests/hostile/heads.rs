@@ -1,4 +1,4 @@
-//! Malformed or contradictory heads, and unusual heads that are valid.
+//! Heads that are malformed or contradictory, and unusual heads that are valid.
 
 use super::Outcome::{self, Answered, Fails};
 use super::{answers, meet};
@@ -6,7 +6,7 @@ use hoptax_load::record::Cause;
 
 const MALFORMED: Outcome = Fails(Cause::MalformedResponse);
 
-/// Sends each response on a connection that remains open, so the error must be detected from the bytes alone.
+/// Sends each response on a connection that remains open. The engine must detect the error from the response alone.
 fn refused(table: &[(&'static str, &'static [u8])]) {
     let cases: Vec<_> = table.iter().map(|&(name, bytes)| answers(name, MALFORMED, bytes)).collect();
     meet(&cases);

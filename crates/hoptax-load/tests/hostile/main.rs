@@ -1,7 +1,8 @@
-//! Servers that misbehave, each in one way. They are tested with the whole engine, in a closed and in an open loop.
+//! Servers that misbehave, each in its own way. They are tested with the whole engine, in a closed loop and in an open
+//! loop.
 //!
-//! In every case the engine must end within its own timeouts, not panic, count each request once, count no failure as
-//! a success, report the cause of each failure, and keep its memory bounded.
+//! In every case, the engine must end within its own timeouts and must not panic. It must count each request once,
+//! must not count a failure as a success, and must report the cause of each failure. Its memory must remain bounded.
 
 #[path = "../support/awake.rs"]
 mod awake;
@@ -27,15 +28,17 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
-/// Number of requests of each load. If they are expected to time out, there is one request per connection instead.
+/// Number of requests of each load. If a load's requests are expected to time out, each connection gets one request
+/// instead.
 const REQUESTS: u64 = 4;
 const CONNECTIONS: u32 = 2;
 const MILLISECOND: u64 = 1_000_000;
-/// Timeout for requests that must end without a timeout, even on a slow machine.
+/// Timeout for requests that must not time out, even on a slow machine.
 const PATIENT: u64 = 20_000 * MILLISECOND;
-/// Timeout for requests that are expected to time out. Usually a server can start its response within this time.
+/// Timeout for requests that are expected to time out. It is usually long enough for a server to start its response.
 const IMPATIENT: u64 = 1000 * MILLISECOND;
-/// If the server could not start its response in time, number of retries, each with [`MORE`] times the timeout.
+/// Maximum number of retries if the server could not start its response in time. Each retry multiplies the timeout by
+/// [`MORE`].
 const AGAIN: u32 = 2;
 const MORE: u64 = 4;
 const HANGS: Duration = Duration::from_secs(120);
@@ -43,7 +46,7 @@ const HANGS: Duration = Duration::from_secs(120);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Fails(Cause),
-    /// Every request fails with one of these causes. Which one depends on a race between two processes.
+    /// Every request fails with one of these causes. The cause depends on a race between the client and the server.
     FailsBy(&'static [Cause]),
     Answered(u16),
 }
@@ -65,12 +68,13 @@ fn case(name: &'static str, outcome: Outcome, behaviour: impl Fn(&mut Peer) + Se
     Case { name, behaviour: Arc::new(behaviour), outcome, method: "GET", body: 0, timeout }
 }
 
-/// A server that sends these bytes for each request, and closes when no further request comes.
+/// A server that sends these bytes for each request. It closes the connection when the client sends no further
+/// request.
 fn answers(name: &'static str, outcome: Outcome, bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Case {
     case(name, outcome, move |peer| while peer.request() && peer.write(&bytes) {})
 }
 
-/// A server that sends these bytes for one request and then closes.
+/// A server that sends these bytes for one request and then closes the connection.
 fn answers_once(
     name: &'static str,
     outcome: Outcome,
@@ -118,7 +122,7 @@ impl Case {
         if self.timeout < PATIENT { u64::from(CONNECTIONS) } else { REQUESTS }
     }
 
-    /// True if the machine was so slow that the server did not start its response in time.
+    /// True if the server did not start its response in time, because the machine was too slow.
     fn came_too_late(&self, record: &LoadRecord) -> bool {
         self.outcome == Outcome::Fails(Cause::ReadTimeout)
             && record.counts.causes.contains_key(&Cause::ResponseTimeout)
@@ -149,7 +153,8 @@ fn shapes() -> [Shape; 2] {
     [Shape::Closed, Shape::Open { rate: Rate::Fixed(200.0), arrivals: Arrivals::Constant }]
 }
 
-/// Runs the load of each case in all shapes at the same time, each with its own server, and checks the records.
+/// Runs each case in all shapes and checks the records. The loads run at the same time, and each load has its own
+/// server.
 fn meet(cases: &[Case]) {
     for case in cases {
         thread::scope(|scope| {
@@ -178,12 +183,12 @@ fn meet(cases: &[Case]) {
     }
 }
 
-/// Runs `spec`, and panics if it hangs.
+/// Runs `spec`. Panics if this takes too long.
 fn load(spec: LoadSpec) -> Result<LoadRecord, LoadError> {
     unless_it_hangs(HANGS, move || run(&spec, &AtomicBool::new(false), Watch::Phases, |_| {}))
 }
 
-/// Checks what must be true of every record.
+/// Checks the properties that every record must have.
 fn adds_up(record: &LoadRecord) {
     let counts = &record.counts;
     let failed = counts.timeouts + counts.connect_errors + counts.resets + counts.bad_responses;

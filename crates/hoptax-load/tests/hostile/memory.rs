@@ -1,4 +1,5 @@
-//! Memory used in a flood, compared with a well-behaved server. Each load runs in its own process.
+//! Compares the memory that the engine uses in a flood with the memory that it uses with a well-behaved server. Each
+//! load runs in a process of its own.
 
 use super::floods::floods;
 use super::server::Server;
@@ -9,19 +10,19 @@ use hoptax_load::spec::LoadSpec;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-/// Environment variable with the path of the child's load spec. The child prints its record to standard output, after
-/// [`MARK`].
+/// Environment variable with the path of the load spec for the child process. The child prints [`MARK`] and then its
+/// record to standard output.
 const SPEC_FILE: &str = "HOPTAX_TEST_SPEC";
 const MARK: &str = "record: ";
-/// Number of connections of each load. The memory per connection is multiplied by this number.
+/// Number of connections of each load. Memory that is used per connection is multiplied by this number.
 const CONNECTIONS: u32 = 8;
-/// Most memory per connection for a response: a head of 64 KiB and the same amount of data after it, all of it
-/// doubled because vectors grow by doubling.
+/// Maximum memory per connection for a response, bytes. A head has 64 KiB, and the data after it has the same length.
+/// Both are doubled, because vectors double their capacity when they grow.
 const MOST_PER_CONNECTION: u64 = 4 * 64 * 1024;
-/// Difference in memory that two processes can have although they do the same, bytes.
+/// Difference in memory between two processes that do the same work, bytes.
 const NOISE: u64 = 2 << 20;
 
-/// Runs one load. Only the other test starts this one, as a child process.
+/// Runs one load. The other test in this file starts this test in a child process; it never runs on its own.
 #[test]
 #[ignore = "a part of a_flood_leaves_memory_bounded"]
 fn child() {

@@ -1,4 +1,4 @@
-//! Additional responses, data that no request asked for, and servers that do not accept connections.
+//! Servers that send additional responses or send data without a request, and servers that do not accept connections.
 
 use super::Outcome::{Answered, Fails};
 use super::awake::retry_if_disturbed;
@@ -22,7 +22,8 @@ fn two_responses_to_one_request() {
 
 #[test]
 fn data_without_a_request_is_not_used_as_a_response() {
-    // At this rate the second response arrives before the next request. The connection is lost, but no request fails.
+    // At this rate, the second response arrives before the next request is sent. The connection is closed, but no
+    // request fails.
     let case = case("and another one later", Answered(200), |peer| {
         if peer.request() && peer.write(OK) {
             std::thread::sleep(std::time::Duration::from_millis(20));
@@ -40,7 +41,7 @@ fn data_without_a_request_is_not_used_as_a_response() {
     spec.connections = 1;
     spec.timeouts = hoptax_load::spec::Timeouts::all(5 * super::IMPATIENT);
     // Data without a request must end its connection. If the server is delayed by half a second, its data arrives
-    // after the next request and is taken as the response.
+    // after the next request was sent, and is used as the response to this request.
     let record = retry_if_disturbed(|| {
         let record = load(spec.clone()).expect("a load");
         super::adds_up(&record);
@@ -57,12 +58,12 @@ fn a_server_that_sends_before_the_first_request_is_detected() {
         peer.write(OK);
         peer.until_gone();
     });
-    // The server answers once per connection and then never again.
+    // The server sends one response per connection and nothing after it, so further requests time out.
     case.timeout = super::IMPATIENT;
     for shape in shapes() {
         let server = Server::start(&case.behaviour);
-        // If a connection was opened for a request, the response may arrive before or after the request is sent.
-        // Connections that were opened in advance show that the server sends without a request.
+        // If a connection is opened for a request, the response may arrive before or after this request is sent. If a
+        // connection is opened in advance, a response on it shows that the server sends without a request.
         match load(case.spec(server.address, shape)) {
             Ok(record) => {
                 super::adds_up(&record);
@@ -74,7 +75,7 @@ fn a_server_that_sends_before_the_first_request_is_detected() {
     }
 }
 
-/// A listener with the smallest backlog, which accepts no connections.
+/// Creates a listener with the smallest possible backlog. It never accepts a connection.
 fn listener() -> (TcpListener, SocketAddr) {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
     rustix::net::bind(&socket, &SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port");
@@ -91,7 +92,8 @@ fn a_full_backlog() {
         let case = case("accepts nothing", Fails(Cause::ConnectTimeout), |_| {});
         let mut spec = case.spec(address, shape);
         (spec.connections, spec.requests) = (8, Some(16));
-        // The kernel completes the first connects by itself; the others wait for space in the backlog.
+        // The kernel completes the first connects without the server. The other connects wait for space in the
+        // backlog.
         let record = load(spec).expect("some connections are established");
         super::adds_up(&record);
         let causes: Vec<Cause> = record.counts.causes.keys().copied().collect();

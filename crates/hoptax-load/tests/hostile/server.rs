@@ -1,4 +1,4 @@
-//! A server that treats each connection as the test case requires.
+//! A test server. The test case defines what it does with each connection.
 
 use rustix::net::sockopt::set_socket_linger;
 use std::io::{Read as _, Write as _};
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Code run for each accepted connection; the connection closes when it returns.
+/// Code that runs for each accepted connection. The connection closes when this code returns.
 pub(crate) type Behaviour = Arc<dyn Fn(&mut Peer) + Send + Sync>;
 
 pub(crate) struct Server {
@@ -28,7 +28,7 @@ impl Server {
                 if stop.load(Ordering::Relaxed) {
                     return;
                 }
-                // This fails only for a connection that has already ended.
+                // This call fails only if the connection has already ended.
                 let _ = connection.set_nodelay(true);
                 let behaviour = Arc::clone(&behaviour);
                 let stop = Arc::clone(&stop);
@@ -42,12 +42,14 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        // This connect wakes the listener, so that it sees the flag. The listener may be gone already.
+        // This connect wakes the thread that accepts connections, so that it notices the flag. The listener may
+        // already be closed.
         let _ = TcpStream::connect(self.address);
     }
 }
 
-/// The server's side of a connection. No method here panics, because the client counts the failures.
+/// The server's side of a connection. Failures to read or write do not panic here, because the client counts the
+/// failures.
 pub(crate) struct Peer {
     connection: TcpStream,
     stop: Arc<AtomicBool>,
@@ -55,7 +57,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// Reads a request with its body. Returns false if no further request comes.
+    /// Reads a request with its body. Returns false if the client sends no further request.
     pub(crate) fn request(&mut self) -> bool {
         self.request_head() && {
             let head = String::from_utf8_lossy(&self.head).to_ascii_lowercase();
@@ -88,7 +90,7 @@ impl Peer {
         true
     }
 
-    /// Writes `bytes`. Returns false if the client has gone.
+    /// Writes `bytes`. Returns false if the client has closed the connection.
     pub(crate) fn write(&mut self, bytes: impl AsRef<[u8]>) -> bool {
         self.connection.write_all(bytes.as_ref()).is_ok()
     }
@@ -101,7 +103,8 @@ impl Peer {
         })
     }
 
-    /// Writes `piece` repeatedly until the client has gone. The rate is tens of MiB per second, to spare the machine.
+    /// Writes `piece` repeatedly until the client has closed the connection. The rate is limited to tens of MiB per
+    /// second, so that the machine is not overloaded.
     pub(crate) fn flood(&mut self, piece: impl AsRef<[u8]>) {
         let many = piece.as_ref().repeat((1 << 16) / piece.as_ref().len() + 1);
         while self.write(&many) {
@@ -109,13 +112,13 @@ impl Peer {
         }
     }
 
-    /// Ends its own side and keeps the other side open.
+    /// Ends the server's side of the stream. The client's side remains open.
     pub(crate) fn half_close(&mut self) {
         let _ = self.connection.shutdown(Shutdown::Write);
     }
 
-    /// Reads nothing and keeps the connection until the server is dropped. (While data is unread, the server cannot
-    /// see that the client has closed.)
+    /// Keeps the connection open without reading, until the server is dropped. While there is unread data, the server
+    /// cannot notice that the client has closed the connection.
     pub(crate) fn ignore(&mut self) {
         while !self.stop.load(Ordering::Relaxed) {
             thread::sleep(Duration::from_millis(20));
@@ -127,7 +130,7 @@ impl Peer {
         while matches!(self.connection.read(&mut buffer), Ok(1..)) {}
     }
 
-    /// Makes closing reset the connection, which drops pending data.
+    /// Changes the socket so that closing it resets the connection and drops pending data.
     pub(crate) fn reset(&mut self) {
         set_socket_linger(&self.connection, Some(Duration::ZERO)).expect("a socket");
     }

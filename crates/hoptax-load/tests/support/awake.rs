@@ -1,5 +1,5 @@
-//! Distinguishes a slow machine from a faulty engine. If a test depends on time, it may be repeated if the machine
-//! was disturbed. If it was not, the test must fail at once.
+//! Distinguishes a slow machine from a faulty engine. A test that depends on time may be repeated if the machine was
+//! disturbed. If the machine was not disturbed, the test must fail at once.
 
 use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,14 +8,15 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 const TICK: Duration = Duration::from_millis(1);
-/// If the ticker wakes this late, it did not get a CPU in time, and possibly the engine did not either.
+/// If the thread that observes the machine wakes this late, it did not get a CPU in time. The engine was then possibly
+/// delayed as well.
 const LATE: Duration = Duration::from_millis(5);
 /// Maximum number of attempts. `scripts/run-tests.py` also allows two repeats for each test.
 const LOOKS: usize = 3;
 
-/// Observes the machine with a thread that only sleeps and wakes.
+/// Observes the machine with a thread that repeatedly sleeps for a short time.
 pub(crate) struct MachineWatch {
-    /// Largest delay of the ticker's wake-ups, microseconds.
+    /// Maximum delay of this thread's wake-ups so far, microseconds.
     latest: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
     ticker: Option<JoinHandle<()>>,
@@ -41,7 +42,7 @@ impl MachineWatch {
         Duration::from_micros(self.latest.load(Ordering::Relaxed))
     }
 
-    /// Describes what has disturbed the machine since the start; absent if nothing has.
+    /// Describes how the machine was disturbed since the start. Returns `None` if it was not disturbed.
     pub(crate) fn disturbance(&self) -> Option<String> {
         let (latest, steal) = (self.latest(), steal().saturating_sub(self.steal));
         match (latest >= LATE, steal > 0) {
@@ -61,13 +62,13 @@ impl Drop for MachineWatch {
     }
 }
 
-/// Time that the hypervisor took from all CPUs, in ticks (proc(5)); 0 if the kernel does not report it.
+/// Time that the hypervisor took from all CPUs, in ticks (proc(5)), or 0 if the kernel does not report it.
 fn steal() -> u64 {
     let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
     stat.lines().next().and_then(|cpus| cpus.split_whitespace().nth(8)?.parse().ok()).unwrap_or(0)
 }
 
-/// Calls `look` until it succeeds. Retries only if the machine was disturbed.
+/// Calls `look` until it succeeds. Retries only if the machine was disturbed, and panics otherwise.
 pub(crate) fn retry_if_disturbed<T>(look: impl Fn() -> Result<T, String>) -> T {
     let mut complaints = Vec::new();
     loop {
@@ -89,7 +90,7 @@ pub(crate) fn retry_if_disturbed<T>(look: impl Fn() -> Result<T, String>) -> T {
     }
 }
 
-/// Runs `work` on its own thread. Fails if this takes longer than `most` although the machine was not disturbed.
+/// Runs `work` on its own thread. Panics if it takes longer than `most` although the machine was not disturbed.
 pub(crate) fn unless_it_hangs<T: Send + 'static>(
     most: Duration,
     work: impl FnOnce() -> T + Send + 'static,
@@ -105,7 +106,8 @@ pub(crate) fn unless_it_hangs<T: Send + 'static>(
             Err(mpsc::RecvTimeoutError::Disconnected) => {
                 std::panic::resume_unwind(working.join().expect_err("it sends unless it panics"))
             }
-            // A delay of a few milliseconds does not explain minutes.
+            // Continue to wait only if the thread that observes the machine was also delayed for long. A delay of a
+            // few milliseconds does not explain a timeout of minutes.
             Err(mpsc::RecvTimeoutError::Timeout) if watch.latest() > most / 2 => {
                 note_retry(&format!("keeps waiting: a sleeper woke {:?} late", watch.latest()));
             }
@@ -119,7 +121,7 @@ pub(crate) fn unless_it_hangs<T: Send + 'static>(
     }
 }
 
-/// Records a retry of the calling test in the file that the test runner names, if it names one.
+/// Writes a note that the calling test was retried. Writes nothing if the test runner names no file for such notes.
 pub(crate) fn note_retry(reason: &str) {
     let Some(notes) = std::env::var_os("HOPTAX_TEST_NOTES") else { return };
     let thread = thread::current();

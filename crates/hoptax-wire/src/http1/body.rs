@@ -1,4 +1,4 @@
-//! Reading of message bodies, shared by requests and responses.
+//! Decodes message bodies. Requests and responses share this code.
 
 use super::chunked::{Between, between};
 use super::{Framing, Malformed};
@@ -7,9 +7,9 @@ use std::ops::Range;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Body {
     Length(u64),
-    /// Inside a chunk with this many remaining bytes (above zero).
+    /// Inside a chunk; this many bytes of it remain (more than zero).
     Chunk(u64),
-    /// Between two chunks, or before the first chunk if `first`.
+    /// Between two chunks. If `first` is true, before the first chunk.
     BetweenChunks {
         first: bool,
     },
@@ -50,7 +50,7 @@ impl Body {
         }
     }
 
-    /// Consumes data from `input`, after `skip` bytes of framing.
+    /// Returns the body data at the start of `input` after `skip` bytes of framing, and updates the state.
     fn data(&mut self, input: &[u8], skip: usize) -> BodyStep {
         let here = (input.len() - skip) as u64;
         let taken = match self {

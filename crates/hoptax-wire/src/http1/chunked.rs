@@ -12,17 +12,17 @@ pub(super) enum Between {
         skip: usize,
         size: u64,
     },
-    /// The last chunk and the trailers, `skip` bytes long; the body is complete.
+    /// The last chunk and the trailers, together `skip` bytes long. The body is complete.
     End {
         skip: usize,
     },
 }
 
-/// Reads from the end of one chunk's data (`first`: from the start of the body) to the start of the next chunk's
-/// data.
+/// Reads the framing between the data of two chunks. If `first` is true, reads the framing before the first chunk.
 ///
 /// All of this framing is read in one step, so that no state is needed between a chunk's CRLF, the size line and the
-/// trailers. If it is incomplete, at most a size line and a trailer section are read again when more input arrives.
+/// trailers. If the framing is incomplete, at most a size line and a trailer section are read again when more input
+/// arrives.
 pub(super) fn between(input: &[u8], first: bool) -> Result<Between, Malformed> {
     let mut at = 0;
     if !first {
@@ -43,7 +43,8 @@ pub(super) fn between(input: &[u8], first: bool) -> Result<Between, Malformed> {
     })
 }
 
-/// Length of the size line with its CRLF, and the chunk size; `None` if the line is incomplete.
+/// Returns the length of the size line, including its CRLF, and the chunk size. Returns `None` if the line is
+/// incomplete.
 fn size_line(input: &[u8]) -> Result<Option<(usize, u64)>, Malformed> {
     let digits = input.iter().take_while(|byte| byte.is_ascii_hexdigit()).take(MAX_CHUNK_LINE).count();
     let mut size = 0u64;
@@ -71,8 +72,9 @@ fn size_line(input: &[u8]) -> Result<Option<(usize, u64)>, Malformed> {
     }
 }
 
-/// Length of the chunk extensions with CRLF. They have no meaning here. A lone CR, LF or another control byte is
-/// refused, because another parser might end the line there.
+/// Returns the length of the chunk extensions, including the CRLF, or `None` if they are incomplete. The extensions
+/// themselves are ignored. A lone CR, LF or another control byte is refused, because another parser might end the line
+/// there.
 fn extensions(input: &[u8]) -> Result<Option<usize>, Malformed> {
     let visible = |byte: u8| byte == b'\t' || (byte >= b' ' && byte != 0x7f);
     let padding = input.iter().take_while(|&&byte| byte == b' ' || byte == b'\t').count();
@@ -91,7 +93,8 @@ fn extensions(input: &[u8]) -> Result<Option<usize>, Malformed> {
     }
 }
 
-/// Length of the trailer section with the final empty line; `None` if it is incomplete.
+/// Returns the length of the trailer section, including the final empty line. Returns `None` if the section is
+/// incomplete.
 fn trailers(input: &[u8]) -> Result<Option<usize>, Malformed> {
     if input.starts_with(b"\r\n") {
         return Ok(Some(2));

@@ -1,4 +1,4 @@
-//! Encoding of heads and chunk-size lines.
+//! Encodes heads and chunk-size lines.
 
 use super::Version;
 
@@ -24,7 +24,7 @@ pub enum BadField {
         /// Its value.
         value: String,
     },
-    /// A header that frames the body. The encoder adds such headers itself.
+    /// The header defines the length of the body. The encoder adds such headers itself.
     #[error("hoptax adds the header {0:?} itself; leave it out")]
     Framing(String),
 }
@@ -48,10 +48,10 @@ pub fn is_target(text: &str) -> bool {
     text.starts_with('/') && text.bytes().all(|byte| byte.is_ascii_graphic() || byte >= 0x80)
 }
 
-/// Encodes the head of a request, with the final empty line. `content_length` is written as the last header.
+/// Encodes the head of a request, including the final empty line. `content_length` becomes the last header.
 ///
 /// # Errors
-/// If a part is not valid, or is a framing header.
+/// If a part is not valid, or if a header is one that the encoder adds itself.
 pub fn request_head<'a>(
     version: Version,
     method: &str,
@@ -70,10 +70,10 @@ pub fn request_head<'a>(
     Ok(head)
 }
 
-/// Encodes the head of a response, with the final empty line. `content_length` is written as the last header.
+/// Encodes the head of a response, including the final empty line. `content_length` becomes the last header.
 ///
 /// # Errors
-/// If a part is not valid, or is a framing header.
+/// If a part is not valid, or if a header is one that the encoder adds itself.
 pub fn response_head<'a>(
     version: Version,
     status: u16,
@@ -116,7 +116,7 @@ pub fn chunk_size_line(line: &mut Vec<u8>, size: usize) {
     line.extend_from_slice(format!("{size:x}\r\n").as_bytes());
 }
 
-/// Appends `body` in chunks of `size` bytes, and the end of a chunked body without trailers (RFC 9112, section 7.1).
+/// Appends `body` in chunks of `size` bytes, followed by the last chunk without trailers (RFC 9112, section 7.1).
 pub fn chunked(bytes: &mut Vec<u8>, body: &[u8], size: usize) {
     for chunk in body.chunks(size) {
         chunk_size_line(bytes, chunk.len());
@@ -126,7 +126,7 @@ pub fn chunked(bytes: &mut Vec<u8>, body: &[u8], size: usize) {
     bytes.extend_from_slice(b"0\r\n\r\n");
 }
 
-/// The standard reason phrase of a status (RFC 9110 §15, RFC 6585); `Unknown` if there is none.
+/// The standard reason phrase of a status (RFC 9110 §15, RFC 6585), or `Unknown` for other statuses.
 pub fn reason(status: u16) -> &'static str {
     match status {
         100 => "Continue",

@@ -1,9 +1,10 @@
-//! Heads: the fields that determine framing and connection, and a cache of the last head.
+//! Parses heads. Reads the fields that determine the end of the body and whether the connection stays open. Also
+//! caches the last head.
 
 use super::{Framing, MAX_FIELDS, MAX_HEAD, Malformed, Version};
 use std::mem::MaybeUninit;
 
-/// Memory for the fields of one head: on the stack, and not initialized before use.
+/// Memory for the fields of one head. It is on the stack and is not initialized before use.
 pub(super) type FieldRoom<'b> = [MaybeUninit<httparse::Header<'b>>; MAX_FIELDS];
 
 pub(super) fn field_room<'b>() -> FieldRoom<'b> {
@@ -22,8 +23,8 @@ pub(super) struct FramingFields {
 }
 
 impl FramingFields {
-    /// Reads the fields that affect framing and connection. The others are skipped quickly by the length of their
-    /// names.
+    /// Reads the fields that affect framing and connection. All other fields are skipped quickly, because their names
+    /// have other lengths.
     pub(super) fn read(headers: &[httparse::Header<'_>]) -> Result<Self, Malformed> {
         let mut framing_fields = FramingFields::default();
         for header in headers {
@@ -50,8 +51,8 @@ impl FramingFields {
         Ok(framing_fields)
     }
 
-    /// Parses a content length. A list of equal lengths counts as one length, which RFC 9112 §6.3 allows. Everything
-    /// else is refused.
+    /// Parses a content length. A list of equal lengths counts as one length, as RFC 9112 §6.3 allows. Any other value
+    /// is refused.
     fn read_length(&mut self, value: &[u8]) -> Result<(), Malformed> {
         for part in value.split(|&byte| byte == b',') {
             let length = decimal(part.trim_ascii()).ok_or(Malformed::ContentLength)?;
@@ -63,7 +64,7 @@ impl FramingFields {
         Ok(())
     }
 
-    /// Framing given by the fields; `None` if they give none.
+    /// Returns the framing that the fields define, or `None` if they do not define one.
     pub(super) fn framing(&self, version: Version) -> Result<Option<Framing>, Malformed> {
         match (self.chunked, self.content_length) {
             (true, Some(_)) => Err(Malformed::TwoFramings),
@@ -92,18 +93,19 @@ fn decimal(digits: &[u8]) -> Option<u64> {
     })
 }
 
-/// True if a comma-separated list, such as the value of `connection`, contains this token, in any case.
+/// True if a comma-separated list, such as the value of `connection`, contains this token. Upper and lower case are
+/// the same.
 pub fn has_token(value: &[u8], token: &str) -> bool {
     value.split(|&byte| byte == b',').any(|part| part.trim_ascii().eq_ignore_ascii_case(token.as_bytes()))
 }
 
-/// The first [`MAX_HEAD`] bytes of `input`: a decision about a head never depends on later bytes.
+/// Returns the first [`MAX_HEAD`] bytes of `input`, so that later bytes never affect how a head is read.
 pub(super) fn within_bounds(input: &[u8]) -> &[u8] {
     &input[..input.len().min(MAX_HEAD)]
 }
 
-/// Length of the head, from httparse's result for `parsed_bytes` bytes (see [`within_bounds`]); `None` if the head is
-/// incomplete.
+/// Returns the length of the head, from httparse's result for `parsed_bytes` bytes (see [`within_bounds`]). Returns
+/// `None` if the head is incomplete.
 pub(super) fn bounded(
     parsed: httparse::Result<usize>,
     parsed_bytes: usize,
@@ -142,7 +144,7 @@ pub struct HeadCache<T> {
     parsed: Option<T>,
 }
 
-/// Longest head that is cached. Longer heads are rare and expensive to copy.
+/// Maximum length of a cached head, in bytes. Longer heads are rare and expensive to copy.
 const REMEMBERED: usize = 2048;
 
 impl<T> Default for HeadCache<T> {
@@ -152,13 +154,13 @@ impl<T> Default for HeadCache<T> {
 }
 
 impl<T> HeadCache<T> {
-    /// An empty cache.
+    /// Creates an empty cache.
     pub fn new() -> Self {
         Self { bytes: Vec::new(), parsed: None }
     }
 
-    /// The cached head, if `input` begins with it. Bytes after the head do not matter, because its meaning depends
-    /// only on its own bytes.
+    /// Returns the cached head if `input` begins with it. The bytes after the head do not matter, because the meaning
+    /// of a head depends only on its own bytes.
     fn find(&self, input: &[u8]) -> Option<(usize, &T)> {
         let parsed = self.parsed.as_ref()?;
         input.starts_with(&self.bytes).then_some((self.bytes.len(), parsed))
@@ -173,8 +175,8 @@ impl<T> HeadCache<T> {
     }
 }
 
-/// The head at the start of `input` and its length, found in `cache` or parsed with `parse`; `None` if it is
-/// incomplete.
+/// Returns the head at the start of `input` and its length. The head comes from `cache`, or is parsed with `parse`.
+/// Returns `None` if the head is incomplete.
 pub(super) fn find_or_parse<T: Clone>(
     cache: Option<&mut HeadCache<T>>,
     input: &[u8],
@@ -200,8 +202,8 @@ pub struct Field<'b> {
     pub value: &'b [u8],
 }
 
-/// Calls `each` with every header field of a complete head, in order. It is meant for callers that forward or compare
-/// heads, because a decoder reads only the fields that affect framing.
+/// Calls `each` with every header field of a complete head, in order. Use this function to forward or compare heads:
+/// the decoders read only the fields that affect framing.
 ///
 /// # Errors
 /// If `head` is not a complete head.
@@ -219,7 +221,8 @@ pub fn fields<'b>(head: &'b [u8], mut each: impl FnMut(Field<'b>)) -> Result<(),
     }
 }
 
-/// Length of the start line, including its line end and any empty lines before it; `None` if the line is incomplete.
+/// Returns the length of the start line, including its line end and any empty lines before it. Returns `None` if the
+/// line is incomplete.
 pub fn start_line_length(head: &[u8]) -> Option<usize> {
     let start = head.iter().position(|byte| !matches!(byte, b'\r' | b'\n'))?;
     let end = head[start..].iter().position(|&byte| byte == b'\n')?;

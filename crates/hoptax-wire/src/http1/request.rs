@@ -1,4 +1,4 @@
-//! Decoder of requests, for servers.
+//! Decodes requests, for servers.
 
 use super::body::{Body, BodyStep};
 use super::head::{FramingFields, HeadCache, bounded, field_room, find_or_parse, version, within_bounds};
@@ -12,35 +12,35 @@ pub enum RequestStep {
     NeedMore,
     /// The head.
     Head {
-        /// Bytes consumed: the head, and any empty lines before it.
+        /// Number of bytes consumed: the head, and any empty lines before it.
         consumed: usize,
-        /// Its contents.
+        /// Contents of the head.
         head: RequestHead,
     },
     /// A part of the body, possibly an empty part.
     Body {
-        /// Bytes consumed: the data, and any framing before it.
+        /// Number of bytes consumed: the data, and any framing before it.
         consumed: usize,
         /// Position of the data in the input.
         data: Range<usize>,
     },
     /// The request is complete. The next step reads the head of the next request.
     End {
-        /// Bytes consumed.
+        /// Number of bytes consumed.
         consumed: usize,
         /// True if the client allows another request on the connection.
         keep_alive: bool,
     },
 }
 
-/// Contents of a request's head. Ranges refer to the input of the step.
+/// Contents of a request's head. Ranges are positions in the input of the step that returned the head.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestHead {
     /// Position of the method.
     pub method: Range<usize>,
-    /// Position of the target, which keeps the form in which it was sent.
+    /// Position of the request target, exactly as it was sent.
     pub target: Range<usize>,
-    /// Version.
+    /// HTTP version.
     pub version: Version,
     /// Framing of the body; never [`Framing::UntilClose`].
     pub framing: Framing,
@@ -58,7 +58,7 @@ enum State {
     Body { body: Body, keep_alive: bool },
 }
 
-/// Decodes the successive requests of a server connection.
+/// Decodes the requests of one server connection, one after another.
 #[derive(Debug, Clone)]
 pub struct RequestDecoder {
     state: State,
@@ -71,21 +71,21 @@ impl Default for RequestDecoder {
 }
 
 impl RequestDecoder {
-    /// A decoder for a new connection.
+    /// Creates a decoder for a new connection.
     pub fn new() -> Self {
         Self { state: State::Head }
     }
 
-    /// Decodes the next event. `input` holds the bytes not consumed so far, contiguous.
+    /// Decodes the next event. `input` must be one slice with all bytes that were not consumed so far.
     ///
     /// # Errors
-    /// If the bytes are not a request, or the end of the request is ambiguous. The connection can then only be used
-    /// to answer 400.
+    /// If the bytes are not a request, or the end of the request is ambiguous. The server can then only answer with
+    /// status 400 and close the connection.
     pub fn advance(&mut self, input: &[u8]) -> Result<RequestStep, Malformed> {
         self.step(None, input)
     }
 
-    /// Like [`RequestDecoder::advance`], with a cache of heads.
+    /// Like [`RequestDecoder::advance`], but looks for the head in a cache first.
     ///
     /// # Errors
     /// See [`RequestDecoder::advance`].
@@ -97,7 +97,7 @@ impl RequestDecoder {
         self.step(Some(cache), input)
     }
 
-    /// True between two requests. Input that was not consumed may be the beginning of the next one.
+    /// True between two requests. Bytes that were not consumed may be the beginning of the next request.
     pub fn is_between(&self) -> bool {
         self.state == State::Head
     }
@@ -130,7 +130,7 @@ impl RequestDecoder {
     }
 }
 
-/// Parses the head at the start of `input`; `None` if it is incomplete.
+/// Parses the head at the start of `input`. Returns `None` if the head is incomplete.
 fn parse(input: &[u8]) -> Result<Option<(usize, RequestHead)>, Malformed> {
     if input.is_empty() {
         return Ok(None);
@@ -159,7 +159,7 @@ fn parse(input: &[u8]) -> Result<Option<(usize, RequestHead)>, Malformed> {
     Ok(Some((length, head)))
 }
 
-/// Position of `part` in `whole`; `part` must be borrowed from `whole`.
+/// Returns the position of `part` in `whole`. `part` must be borrowed from `whole`.
 fn place(whole: &[u8], part: &str) -> Range<usize> {
     let start = (part.as_ptr() as usize).saturating_sub(whole.as_ptr() as usize);
     start..start + part.len()

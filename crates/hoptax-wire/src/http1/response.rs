@@ -1,4 +1,4 @@
-//! Decoder of responses, for clients.
+//! Decodes responses, for clients.
 
 use super::body::{Body, BodyStep};
 use super::head::{FramingFields, HeadCache, bounded, field_room, find_or_parse, version, within_bounds};
@@ -10,28 +10,28 @@ use std::ops::Range;
 pub enum Step {
     /// The input is incomplete: append more bytes and call again.
     NeedMore,
-    /// An interim (1xx) head; the response itself follows.
+    /// An interim head (status 1xx). The final response follows.
     Interim {
-        /// Bytes consumed.
+        /// Number of bytes consumed.
         consumed: usize,
     },
     /// The head.
     Head {
-        /// Bytes consumed: exactly the head.
+        /// Number of bytes consumed: exactly the head.
         consumed: usize,
-        /// Its contents.
+        /// Contents of the head.
         head: ResponseHead,
     },
     /// A part of the body, possibly an empty part.
     Body {
-        /// Bytes consumed: the data, and any framing before it.
+        /// Number of bytes consumed: the data, and any framing before it.
         consumed: usize,
         /// Position of the data in the input.
         data: Range<usize>,
     },
-    /// The response is complete; call [`ResponseDecoder::begin`] for the next one.
+    /// The response is complete. Call [`ResponseDecoder::begin`] before the next response.
     End {
-        /// Bytes consumed.
+        /// Number of bytes consumed.
         consumed: usize,
         /// True if the connection can carry another request.
         keep_alive: bool,
@@ -41,9 +41,9 @@ pub enum Step {
 /// Contents of a response's head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResponseHead {
-    /// Status, 100 to 999.
+    /// Status code, 100 to 999.
     pub status: u16,
-    /// Version.
+    /// HTTP version.
     pub version: Version,
     /// Framing of the body.
     pub framing: Framing,
@@ -51,7 +51,7 @@ pub struct ResponseHead {
     pub keep_alive: bool,
 }
 
-/// Contents of a response's head, before the request's method is taken into account.
+/// Contents of a response's head that do not depend on the request. The framing also depends on the request's method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ParsedResponse {
     status: u16,
@@ -67,7 +67,7 @@ enum State {
     Body { body: Body, keep_alive: bool },
 }
 
-/// Decodes the successive responses of a client connection.
+/// Decodes the responses of one client connection, one after another.
 #[derive(Debug, Clone)]
 pub struct ResponseDecoder {
     state: State,
@@ -80,25 +80,26 @@ impl Default for ResponseDecoder {
 }
 
 impl ResponseDecoder {
-    /// A decoder for a new connection, which expects no response yet.
+    /// Creates a decoder for a new connection. It does not expect a response until [`ResponseDecoder::begin`] is
+    /// called.
     pub fn new() -> Self {
         Self { state: State::Idle }
     }
 
-    /// Prepares for the next response. `to_head` is true if the request was HEAD.
+    /// Prepares for the next response. `to_head` is true if the request used the method HEAD.
     pub fn begin(&mut self, to_head: bool) {
         self.state = State::Head { to_head };
     }
 
-    /// Decodes the next event. `input` holds the bytes not consumed so far, contiguous.
+    /// Decodes the next event. `input` must be one slice with all bytes that were not consumed so far.
     ///
     /// # Errors
-    /// If the bytes are not a response, or no response was expected. The connection cannot be used further.
+    /// If the bytes are not a response, or no response was expected. The connection cannot be used again.
     pub fn advance(&mut self, input: &[u8]) -> Result<Step, Malformed> {
         self.step(None, input)
     }
 
-    /// Like [`ResponseDecoder::advance`], with a cache of heads.
+    /// Like [`ResponseDecoder::advance`], but looks for the head in a cache first.
     ///
     /// # Errors
     /// See [`ResponseDecoder::advance`].
@@ -110,8 +111,8 @@ impl ResponseDecoder {
         self.step(Some(cache), input)
     }
 
-    /// Called when the connection has ended. Returns true if this completes a response, and false if no response was
-    /// expected.
+    /// Call this when the connection has ended. Returns true if the end of the connection completes a response.
+    /// Returns false if no response was expected.
     ///
     /// # Errors
     /// [`Malformed::CutShort`] if a response was expected or is incomplete.
@@ -159,11 +160,11 @@ impl ResponseDecoder {
 }
 
 impl ParsedResponse {
-    /// Parses the head at the start of `input`; `None` if it is incomplete.
+    /// Parses the head at the start of `input`. Returns `None` if the head is incomplete.
     fn parse(input: &[u8]) -> Result<Option<(usize, Self)>, Malformed> {
         match input.first() {
             None => return Ok(None),
-            // Empty lines before a request are skipped (RFC 9112 §2.2), but before a response nothing is allowed.
+            // A server ignores empty lines before a request (RFC 9112 §2.2). No bytes are allowed before a response.
             Some(b'\r' | b'\n') => return Err(Malformed::Head("an empty line precedes the status")),
             Some(_) => {}
         }
@@ -188,7 +189,8 @@ impl ParsedResponse {
         Ok(Some((length, Self { status, version, framing, persists: framing_fields.persists(version) })))
     }
 
-    /// Applies RFC 9112 §6.3, whose result depends on whether the request was HEAD.
+    /// Completes the head with the framing of RFC 9112 §6.3, which depends on whether the request used the method
+    /// HEAD.
     fn answering(self, to_head: bool) -> ResponseHead {
         let bodyless = to_head || matches!(self.status, 204 | 304);
         let framing = if bodyless { Framing::None } else { self.framing.unwrap_or(Framing::UntilClose) };
@@ -218,7 +220,7 @@ mod tests {
     use Framing::{Chunked, Length, UntilClose};
     use Version::{Http10, Http11};
 
-    /// Valid responses to a GET, with their events.
+    /// Valid responses to a GET request, and the events that each of them must produce.
     fn well_formed() -> Vec<(&'static str, Vec<Event>)> {
         vec![
             (

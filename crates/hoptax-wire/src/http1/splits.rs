@@ -1,8 +1,8 @@
-//! Test harness: the same bytes must give the same events, no matter where they are split.
+//! Test harness. The same bytes must produce the same events, no matter where they are split.
 
 use super::{Malformed, RequestDecoder, RequestStep, ResponseDecoder, Step};
 
-/// An event of a decoder; the parts of one body are joined.
+/// An event of a decoder. All parts of one body are joined into one event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Event {
     Interim,
@@ -13,10 +13,12 @@ pub(super) enum Event {
     Malformed(Malformed),
 }
 
-/// Distance between two cuts: 1, but more in Miri, which is a thousand times slower.
+/// Distance between two positions at which the input is split. Miri uses a larger distance, because it is a thousand
+/// times slower.
 const STEP: usize = if cfg!(miri) { 11 } else { 1 };
 
-/// Calls `check` with three kinds of pieces: the whole `input`, single bytes, and `input` cut in two at every place.
+/// Calls `check` with the whole `input`, then with `input` split into single bytes, and then with `input` split in two
+/// at every position.
 pub(super) fn for_every_split(input: &[u8], check: impl Fn(&[&[u8]])) {
     check(&[input]);
     check(&input.chunks(1).collect::<Vec<_>>());
@@ -26,8 +28,8 @@ pub(super) fn for_every_split(input: &[u8], check: impl Fn(&[&[u8]])) {
     }
 }
 
-/// Feeds `pieces` to a response decoder. For each element of `to_head` it expects one response; the element is true
-/// if the request was HEAD.
+/// Feeds `pieces` to a response decoder. `to_head` has one element per expected response, which is true if the request
+/// used the method HEAD.
 pub(super) fn responses(pieces: &[&[u8]], to_head: &[bool], ends: bool) -> Vec<Event> {
     let mut decoder = ResponseDecoder::new();
     let mut due = to_head.iter();
@@ -83,8 +85,8 @@ pub(super) fn requests(pieces: &[&[u8]]) -> Vec<Event> {
     events
 }
 
-/// Calls `step` with the bytes that were not consumed so far, as a caller of a decoder does. Stops when the input is
-/// malformed. Returns true if it was not.
+/// Calls `step` with the bytes that were not consumed so far, as a caller of a decoder does. Returns false, and stops,
+/// if the input is malformed.
 fn feed(pieces: &[&[u8]], mut step: impl FnMut(&[u8]) -> Option<usize>) -> bool {
     let mut kept = Vec::new();
     for piece in pieces {
@@ -99,7 +101,7 @@ fn feed(pieces: &[&[u8]], mut step: impl FnMut(&[u8]) -> Option<usize>) -> bool 
     true
 }
 
-/// Returned by `step` instead of a number of consumed bytes if the input is malformed; no input is this long.
+/// `step` returns this value instead of the number of consumed bytes if the input is malformed. No input is this long.
 const MALFORMED: usize = usize::MAX;
 
 fn add(events: &mut Vec<Event>, event: Event) -> Option<usize> {

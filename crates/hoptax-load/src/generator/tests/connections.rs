@@ -1,13 +1,13 @@
-//! Opening, reuse and closing of connections.
+//! Tests how connections are opened, reused and closed.
 
 use super::*;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Mutex;
 
-/// Heads of the requests that a server received, per connection.
+/// Heads of the requests that a server has received on each connection.
 type Heads = Arc<Mutex<Vec<Vec<String>>>>;
 
-/// Reads the head of the next request; `None` if no further request comes.
+/// Reads the head of the next request. Returns `None` if the client sends no further request.
 pub(super) fn head(connection: &mut impl std::io::Read) -> Option<String> {
     let mut seen = Vec::new();
     let mut buffer = [0; 1024];
@@ -20,7 +20,7 @@ pub(super) fn head(connection: &mut impl std::io::Read) -> Option<String> {
     Some(String::from_utf8(seen).expect("our own requests are text"))
 }
 
-/// True if the server must close after its response (RFC 9112, section 9.3).
+/// True if the request requires the server to close the connection after its response (RFC 9112, section 9.3).
 pub(super) fn asks_to_close(head: &str) -> bool {
     match head.contains(" HTTP/1.0\r\n") {
         true => !head.contains("\r\nconnection: keep-alive\r\n"),
@@ -28,8 +28,8 @@ pub(super) fn asks_to_close(head: &str) -> bool {
     }
 }
 
-/// Behaviour of a server that answers requests. If `obedient`, it closes a connection when asked to; otherwise it
-/// never does.
+/// Behaviour of a server that answers requests. If `obedient` is true, the server closes a connection when the request
+/// requires this. Otherwise it never closes a connection.
 fn keeper(heads: &Heads, obedient: bool) -> impl Fn(TcpStream, &AtomicU64) + Clone + Send + 'static {
     let heads = Arc::clone(heads);
     move |mut connection, _| {
@@ -48,7 +48,8 @@ fn keeper(heads: &Heads, obedient: bool) -> impl Fn(TcpStream, &AtomicU64) + Clo
     }
 }
 
-/// The requests of each connection as the server saw them, once `connections` of them have ended.
+/// Waits until `connections` connections have ended. Returns the heads of the requests that the server received on
+/// each of them.
 fn per_connection(heads: &Heads, connections: u64) -> Vec<Vec<String>> {
     loop {
         let seen = heads.lock().expect("not poisoned");
@@ -109,7 +110,8 @@ fn a_server_that_does_not_close_delays_no_request() {
     let spec = LoadSpec { requests_per_connection: Some(1), ..spec(&[server.address]) };
     let record = load(&until_done(300, spec));
     assert_eq!(record.counts.completed, 300);
-    // A delay would affect all requests except the first four, which use the first connections.
+    // The first four requests use the connections that are already open. If a server that does not close caused a
+    // delay, it would affect all other requests.
     assert!(quantile(&record.histograms.response_time, 0.05) < 20 * MILLISECOND, "requests are delayed");
     assert_eq!(per_connection(&heads, record.lifetime.opened).len() as u64, record.lifetime.opened);
 }
@@ -121,8 +123,8 @@ fn a_new_connection_is_part_of_the_response_time() {
     for shape in [Shape::Closed, open(500.0, Arrivals::Constant)] {
         let spec = LoadSpec { shape, requests_per_connection: Some(1), ..spec(&[server.address]) };
         let record = load(&until_done(100, LoadSpec { warmup_ns: 30 * MILLISECOND, ..spec }));
-        // The order is: scheduled, connected, sent. So the send lag includes the connect, and the response time
-        // includes the send lag.
+        // A request is first scheduled, then its connection is established, and then it is sent. The send lag
+        // therefore includes the connect, and the response time includes the send lag.
         let connect = quantile(&record.histograms.connect, 0.1);
         assert!(quantile(&record.histograms.send_lag, 0.5) >= connect, "{connect}");
         let service = quantile(&record.histograms.service_time, 0.1);
@@ -139,7 +141,8 @@ fn responses_of_http_1_0_end_with_their_connection() {
         let record = load(&until_done(50, spec));
         assert_eq!((record.counts.completed, record.connections.reused), (50, 0));
         assert_eq!(record.bytes.body, 50 * 12);
-        // If keep-alive was requested, a close by the server counts as unexpected.
+        // If the load uses keep-alive, the server closes connections unexpectedly, and each of these closes is
+        // counted.
         assert_eq!(record.connections.closed_by_peer, if unexpected { 50 } else { 0 });
     }
 }
@@ -152,7 +155,7 @@ fn unix_server(listener: UnixListener) {
     });
 }
 
-/// Answers one request. Returns false if the connection is over.
+/// Answers one request. Returns false if the connection has ended.
 fn serve(connection: &mut UnixStream) -> bool {
     head(connection).is_some_and(|head| connection.write_all(OK).is_ok() && !asks_to_close(&head))
 }
@@ -197,7 +200,7 @@ fn a_backlog_of_a_unix_socket_that_remains_full_is_a_connect_timeout() {
     rustix::net::listen(&listener, 0).expect("the backlog can be changed");
     let timeouts = Timeouts { connect_ns: 40 * MILLISECOND, ..Timeouts::all(100 * MILLISECOND) };
     let spec = LoadSpec { addresses: vec![Address::Unix(path)], timeouts, ..spec(&[]) };
-    // One connection fits into the backlog and remains there.
+    // One connection fits into the backlog. It remains there, because the server does not accept it.
     let record = load(&until_done(8, spec));
     assert_eq!(record.connections.established, 1);
     assert!(record.counts.causes[&Cause::ConnectTimeout] > 0, "{:?}", record.counts);
@@ -250,13 +253,14 @@ fn each_time_measures_its_own_part() {
         let spec = LoadSpec { requests_per_connection: limit, ..spec(&[server.address]) };
         let histograms = load(&until_done(20, spec)).histograms;
         let least = |ms: u64| ms * MILLISECOND - ms * MILLISECOND / 500;
-        // The minimum, because a busy machine delays some of the responses, but not all.
+        // The minimum is used, because a busy machine delays some of the responses, but not all of them.
         let first = quantile(&histograms.first_byte, 0.0);
         assert!(first >= least(FIRST) && first < least(FIRST + REST), "{first}");
         let whole = quantile(&histograms.service_time, 0.0);
         assert!(whole >= least(FIRST + REST) && whole < least(2 * (FIRST + REST)), "{whole}");
         assert!(quantile(&histograms.response_time, 0.0) >= least(FIRST + REST));
-        // The server's delays come after the connect, which the kernel completes without the server.
+        // The delays of the server begin after the connect, because the kernel completes the connect without the
+        // server.
         assert!(quantile(&histograms.connect, 0.0) < least(FIRST));
     }
 }
@@ -276,15 +280,15 @@ fn each_part_has_its_own_timeout() {
         (&silent, short, long, Cause::FirstByteTimeout, short),
         (&silent, long, short, Cause::ResponseTimeout, short),
         (&silent, short, short, Cause::ResponseTimeout, short),
-        // `long` gives the server enough time to start its response.
+        // The timeout `long` gives the server enough time to start its response.
         (&slow, long, long + short, Cause::ReadTimeout, long + short),
         (&slow, long, long, Cause::ReadTimeout, long),
     ] {
         for shape in [Shape::Closed, open(50.0, Arrivals::Constant)] {
             let timeouts = Timeouts { connect_ns: 5000 * MILLISECOND, first_byte_ns, total_ns };
             let spec = until_done(4, LoadSpec { shape, timeouts, ..spec(&[server.address]) });
-            // If the machine was disturbed for longer than both timeouts, either of them can be reported, and the
-            // server may not have started its response.
+            // If the machine was disturbed for longer than both timeouts, the load can report either of them. It is
+            // also possible that the server has not started its response.
             retry_if_disturbed(|| {
                 let record = load(&spec);
                 seen(record.counts.causes == [(cause, 4)].into(), || format!("{:?}", record.counts))?;

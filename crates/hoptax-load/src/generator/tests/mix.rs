@@ -1,4 +1,4 @@
-//! Mixes of targets, templates and checks, against a server that stores its requests.
+//! Tests mixes of targets, templates and checks, against a server that stores the requests that it receives.
 
 use super::*;
 use crate::spec::Check;
@@ -6,7 +6,7 @@ use hoptax_wire::http1::{RequestDecoder, RequestStep};
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
-/// Checks the sums over targets and checks.
+/// Checks that the counts of all targets, and the counts of all checks, have the right sums.
 pub(super) fn adds_up(record: &LoadRecord) {
     let counts = &record.counts;
     assert_eq!(counts.ok + counts.failed_checks.values().sum::<u64>(), counts.completed, "{counts:?}");
@@ -15,7 +15,7 @@ pub(super) fn adds_up(record: &LoadRecord) {
         return;
     }
     let sum = |of: fn(&crate::record::TargetRecord) -> u64| targets.iter().map(of).sum::<u64>();
-    // Requests that were never assigned to a connection have no target, so they count in no target.
+    // A request that was never assigned to a connection has no target, so no target counts it.
     let assigned = sum(|target| target.scheduled);
     assert!(
         (counts.scheduled - counts.unsent..=counts.scheduled).contains(&assigned),
@@ -34,7 +34,7 @@ pub(super) fn adds_up(record: &LoadRecord) {
     assert_eq!(sums[1], record.histograms.service_time.decode().expect("our own"));
 }
 
-/// A received request: head and body.
+/// Head and body of a received request.
 type Asked = (String, Vec<u8>);
 
 /// A server that stores every request and sends the response that `answer` returns.
@@ -82,7 +82,7 @@ fn target(name: &str, weight: u32, path: &str, checks: &[Check]) -> TargetSpec {
     TargetSpec { name: name.into(), weight, checks: checks.to_vec(), ..only }
 }
 
-/// Answers `/STATUS/BODY` with this status and this body, in chunks of three bytes.
+/// Answers a request for `/STATUS/BODY` with this status and this body. The body has chunks of three bytes.
 fn as_asked(asked: &Asked) -> Vec<u8> {
     let mut parts = asked.0.split([' ', '?']).nth(1).expect("a path").splitn(3, '/').skip(1);
     let (status, body) = (parts.next().expect("a status"), parts.next().unwrap_or_default());
@@ -116,7 +116,7 @@ fn a_mix_is_sent_by_weight_and_counted_by_target() {
         assert_eq!(names, ["a", "b", "c"]);
         assert_eq!(record.counts.completed, 1000);
         for (target, share) in record.targets.iter().zip([0.1, 0.3, 0.6]) {
-            // Six standard deviations of a binomial count.
+            // Allow six standard deviations of a binomial count.
             let spread = 6.0 * (1000.0f64 * share * (1.0 - share)).sqrt();
             assert!((target.completed as f64 - 1000.0 * share).abs() < spread, "{target:?}");
             assert_eq!(target.ok, if target.name == "b" { 0 } else { target.completed });
@@ -259,7 +259,7 @@ fn a_response_to_head_has_no_body_to_check() {
 
 #[test]
 fn failures_are_counted_by_target() {
-    // Half of the requests get no response. Each of these closes its connection.
+    // The server answers half of the requests with nothing, and then closes their connections.
     let (server, _) = keeping(|(head, _)| if head.starts_with("GET /no") { Vec::new() } else { OK.to_vec() });
     let record = load(&LoadSpec {
         targets: vec![target("no", 1, "/no", &[]), target("yes", 3, "/yes", &[])],

@@ -1,4 +1,4 @@
-//! Tests that need their own network: exhausted ports and unreachable addresses. Each test creates a network
+//! Tests that need a network of their own, for exhausted ports and unreachable addresses. Each test creates a network
 //! namespace for its threads, which requires root. Without root, the test prints a note and is skipped.
 
 use super::connections::{asks_to_close, head};
@@ -7,16 +7,16 @@ use nix::sched::{CloneFlags, unshare};
 use std::process::Command;
 use std::time::Instant;
 
-/// Number of ports per source address after [`narrow`].
+/// Number of ports per source address after a call of [`narrow`].
 const PORTS: u32 = 100;
 
-/// Restricts the port range to [`PORTS`] ports that no server uses.
+/// Restricts the range of local ports to [`PORTS`] ports that no server uses.
 fn narrow() {
     std::fs::write("/proc/sys/net/ipv4/ip_local_port_range", format!("20000 {}", 20_000 + PORTS - 1))
         .expect("the namespace is ours");
 }
 
-/// Runs `body` in its own network namespace, with a loopback device.
+/// Runs `body` in a new network namespace that has a loopback device.
 fn in_a_namespace(body: impl FnOnce() + Send + 'static) {
     let prepare = || -> Result<(), String> {
         unshare(CloneFlags::CLONE_NEWNET).map_err(|error| format!("a network namespace: {error}"))?;
@@ -26,7 +26,7 @@ fn in_a_namespace(body: impl FnOnce() + Send + 'static) {
             false => Err("`ip link set lo up`".into()),
         }
     };
-    // A new thread, because a thread that has entered a new namespace cannot return to the old one.
+    // Use a new thread, because a thread cannot return to the old namespace after it has entered a new one.
     let outcome = thread::spawn(move || prepare().map(|()| body())).join();
     match outcome {
         Ok(Ok(())) => {}
@@ -59,8 +59,8 @@ fn two_sources_allow_more_connections_than_one_source_has_ports() {
         };
         for (addresses, sources) in [
             (&[server.address][..], sources(&[2, 3])),
-            // A port can be used again for another destination. (The ports of the first two loads are still in
-            // TIME_WAIT.)
+            // A local port can be used for several destinations at the same time. (The ports of the first two loads
+            // are still in TIME_WAIT.)
             (&[server.address, other.address], sources(&[4])),
         ] {
             let record = many(addresses, sources);
@@ -83,14 +83,15 @@ fn exhausted_ports_are_reported_soon_and_without_a_flood_of_connects() {
             let started = Instant::now();
             let spec = LoadSpec { sources, shape, connections: PORTS * 10, ..spec(&[server.address]) };
             let record = load(&spec);
-            // The generator tries to open connections for up to 10 s, but stops earlier if this is hopeless, as here.
+            // The generator may try to open connections for up to 10 s. It must stop earlier here, because connecting
+            // is hopeless.
             assert!(started.elapsed() < Duration::from_secs(9), "{:?}", started.elapsed());
             let (counts, connections) = (&record.counts, &record.connections);
-            // Nine tenths of the slots find no port. The others continue.
+            // For nine tenths of the slots, no port is free. The other slots must continue.
             assert_eq!(connections.established, u64::from(PORTS), "{connections:?}");
             assert!(counts.completed > 0, "{counts:?}");
             assert_eq!(counts.causes, [(Cause::PortsExhausted, counts.connect_errors)].into(), "{counts:?}");
-            // At most one attempt per millisecond, regardless of responses on other connections.
+            // There must be at most one attempt per millisecond, even while other connections receive responses.
             let elapsed = started.elapsed().as_millis() as u64;
             assert!((1..=elapsed).contains(&counts.connect_errors), "{elapsed} ms: {counts:?}");
         }
@@ -116,7 +117,7 @@ fn a_connection_per_request_needs_no_more_ports_than_connections() {
 fn an_unreachable_address_is_reported() {
     in_a_namespace(|| {
         let server = Server::new(obedient);
-        // TEST-NET-3 (RFC 5737): the namespace only has a route for loopback.
+        // This address is in TEST-NET-3 (RFC 5737). The namespace has a route for loopback only.
         let nowhere = SocketAddr::from(([203, 0, 113, 1], 80));
         let record = load(&until_done(60, spec(&[server.address, nowhere])));
         let counts = &record.counts;

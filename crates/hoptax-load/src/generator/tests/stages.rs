@@ -1,11 +1,12 @@
-//! Loads with stages.
+//! Tests loads that have stages.
 
 use super::*;
 
 #[test]
 fn stages_run_in_sequence() {
     let server = Server::new(answer(OK, Duration::ZERO));
-    // 100 requests while the rate rises, 100 at a constant rate, none in the pause, and 50 while the rate falls.
+    // 100 requests are due while the rate rises, 100 at a constant rate, none in the pause, and 50 while the rate
+    // falls.
     let part = 200 * MILLISECOND;
     let course = [(0.0, 1000.0, part), (500.0, 500.0, part), (0.0, 0.0, part), (500.0, 0.0, part)];
     for workers in [1, 3] {
@@ -21,7 +22,7 @@ fn stages_run_in_sequence() {
             let record = load(&spec);
             assert_eq!(record.counts.scheduled, 250);
             assert_eq!(record.counts.completed + record.counts.unsent, 250, "{:?}", record.counts);
-            // The warm-up has the mean rate of the first stage.
+            // The rate of the warm-up must be the mean rate of the first stage.
             seen((340..=350).contains(&record.lifetime.sent), || format!("{:?}", record.lifetime))
         });
     }

@@ -1,10 +1,10 @@
-//! The upstream's timestamps, tested with a server that also sums the time it takes itself.
+//! Tests the upstream's timestamps. The server in these tests also adds up the time that it takes itself.
 
 use super::*;
 use crate::clock;
 use crate::stamp::{BLANK, HEADER, LENGTH, Stamp};
 
-/// Adds timestamps to its responses, except to one of every `every` responses, and sums its own time.
+/// Adds timestamps to its responses, except to one of every `every` responses. Also adds up the server's own time.
 fn stamping(every: u64) -> impl Fn(TcpStream, &AtomicU64) + Clone + Send + 'static {
     let head = format!("HTTP/1.1 200 OK\r\n{HEADER}: {BLANK}\r\ncontent-length: 5\r\n\r\nhello").into_bytes();
     move |mut connection, own_time| {
@@ -46,7 +46,7 @@ fn both_paths_and_the_servers_own_time_add_up_to_the_service_time() {
         let back = histograms.response_path.as_ref().expect("requested");
         let own = server.requests.load(Ordering::Relaxed) as f64;
         let (parts, whole) = (total(there) + own + total(back), total(&histograms.service_time));
-        // Each histogram has an error of up to 0.1 %, and does not record values below 100 ns.
+        // Each histogram can be wrong by up to 0.1 %, and does not distinguish values below 100 ns from zero.
         let error = 0.002 * whole + 400.0 * 200.0;
         assert!((parts - whole).abs() <= error, "{parts} of {whole}, {workers} workers");
     }

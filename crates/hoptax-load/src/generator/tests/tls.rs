@@ -1,4 +1,4 @@
-//! Trials with TLS, against rustls's server on threads.
+//! Trials with TLS. The server uses rustls and has one thread per connection.
 
 use super::*;
 use crate::record::Cause;
@@ -33,7 +33,7 @@ fn tls_spec(addresses: &[SocketAddr], tls: TlsSpec) -> LoadSpec {
     LoadSpec { tls: Some(tls), ..spec(addresses) }
 }
 
-/// Runs `spec` and checks what must be true of every record with TLS.
+/// Runs `spec` and checks the properties that every record with TLS must have.
 fn load_tls(spec: &LoadSpec) -> LoadRecord {
     let record = load(spec);
     let tally = record.tls.as_ref().expect("there is TLS");
@@ -47,7 +47,7 @@ fn load_tls(spec: &LoadSpec) -> LoadRecord {
     record
 }
 
-/// Returns the error of a load with a single server. No TLS session with this server is possible.
+/// Runs a load with a single server and returns its error. A TLS session with this server must be impossible.
 fn refusal(address: SocketAddr, tls: TlsSpec) -> String {
     let error = run(&tls_spec(&[address], tls), &AtomicBool::new(false), Watch::Phases, |_| {});
     let error = error.expect_err("the server is not acceptable");
@@ -55,8 +55,8 @@ fn refusal(address: SocketAddr, tls: TlsSpec) -> String {
     error.to_string()
 }
 
-/// Sends half of the connections to `bad`; all failures there must have this cause. Only handshakes that must stall
-/// have a short timeout, because this machine may be busy.
+/// Sends half of the connections to `bad`. All failures on these connections must have the cause `cause`. The timeout
+/// is short only if the handshake is expected to stall, because a busy machine could delay other handshakes.
 fn fails_with(bad: SocketAddr, tls: &TlsSpec, authority: &Authority, cause: Cause) {
     let good = answering(testing::server(&authority.sign(NAME), &BOTH, None));
     let mut spec = tls_spec(&[good.address, bad], tls.clone());
@@ -69,7 +69,7 @@ fn fails_with(bad: SocketAddr, tls: &TlsSpec, authority: &Authority, cause: Caus
         let counts = &record.counts;
         let causes: Vec<_> = counts.causes.keys().copied().collect();
         assert!(causes.is_empty() || causes == [cause], "{:?}", counts.errors);
-        // Two slots wait between attempts, so they make only a few attempts.
+        // Two of the slots fail. They wait between attempts, so there are only a few attempts.
         let times = counts.causes.get(&cause).copied().unwrap_or(0);
         assert!(times <= 40, "{counts:?}");
         if counts.completed == 0 || times < 2 {
@@ -113,7 +113,7 @@ fn a_connection_per_request_resumes_if_enabled() {
     for version in BOTH {
         let server = secure(testing::server(&identity, &[version], None), |mut stream, _| {
             if request(&mut stream) {
-                // If the client has gone, it counts the failure itself.
+                // If the client has closed the connection, writing fails here. The client counts the failure itself.
                 let _ =
                     stream.write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok");
             }
@@ -270,7 +270,7 @@ fn a_handshake_that_stalls_in_its_first_record_times_out() {
 #[test]
 fn a_connection_that_ends_in_the_handshake_is_reported() {
     let authority = Authority::new("authority.test");
-    // Closing a socket with unread data resets the connection.
+    // Closing a socket that has unread data resets the connection.
     let resetting = Server::new(|connection: TcpStream, _: &AtomicU64| {
         let _ = connection.peek(&mut [0]);
     });

@@ -1,4 +1,5 @@
-//! Failing servers: each failure has its cause, a failing server is not flooded, and a server that returns is found.
+//! Failing servers. Each failure must have the right cause, a failing server must not be flooded, and the load must
+//! continue when a server returns.
 
 use super::*;
 use rustix::net::sockopt;
@@ -9,7 +10,7 @@ fn reset(connection: TcpStream) {
     drop(connection);
 }
 
-/// Reads a request, sends `part`, and resets or closes the connection.
+/// Reads a request, sends `part`, and then resets or closes the connection.
 fn breaks_off(
     part: &'static [u8],
     by_reset: bool,
@@ -17,7 +18,7 @@ fn breaks_off(
     move |mut connection, connections| {
         connections.fetch_add(1, Ordering::Relaxed);
         if request(&mut connection) {
-            // If the client has gone, it counts the failure itself.
+            // If the client has closed the connection, writing fails here. The client counts the failure itself.
             let _ = connection.write_all(part);
             if by_reset {
                 reset(connection);
@@ -68,7 +69,7 @@ fn failed_connects_have_their_causes() {
     }
 }
 
-/// Highest number of connects while connections fail: one per millisecond and worker, plus those that were in
+/// Maximum number of connects while connections fail: one per millisecond and worker, plus the connects that were in
 /// progress when the failures began.
 fn bound(workers: u32, elapsed: Duration) -> u64 {
     u64::from(workers) * (elapsed.as_millis() as u64 + 1 + 128)
@@ -76,7 +77,7 @@ fn bound(workers: u32, elapsed: Duration) -> u64 {
 
 #[test]
 fn a_failing_server_is_not_flooded() {
-    // If each slot only waited on its own, this many slots would connect far more often than the limit allows.
+    // This many slots would together connect far more often than the limit allows if each slot only waited on its own.
     const MANY: u32 = 400;
     let closing = Server::new(|connection: TcpStream, connections: &AtomicU64| {
         connections.fetch_add(1, Ordering::Relaxed);
@@ -93,11 +94,11 @@ fn a_failing_server_is_not_flooded() {
                     adds_up(&record);
                     assert_eq!(record.counts.completed, 0);
                 }
-                // Whether a connection is still open when traffic begins depends on a race.
+                // It depends on a race whether a connection is still open when traffic begins.
                 Err(error) => assert!(matches!(error, LoadError::NoConnection { .. }), "{error}"),
             }
             let connects = server.requests.load(Ordering::Relaxed) - before;
-            // The first connections are opened at full speed, because none has failed yet.
+            // The first connections are opened at full speed, because no connection has failed yet.
             assert!(connects <= u64::from(MANY) + bound(workers, started.elapsed()), "{connects}");
         }
     }
@@ -108,8 +109,8 @@ fn a_server_that_is_gone_is_not_flooded_and_is_found_when_it_returns() {
     retry_if_disturbed(gone_and_back);
 }
 
-/// Runs a load while its server goes away and returns. Returns an error if anything took too long, possibly because
-/// of the machine.
+/// Runs a load while its server stops and starts again. Returns an error if a step took too long, which a slow machine
+/// can cause.
 fn gone_and_back() -> Result<(), String> {
     const MANY: u32 = 300;
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -121,7 +122,7 @@ fn gone_and_back() -> Result<(), String> {
         let first: Vec<TcpStream> = listener.incoming().flatten().take(MANY as usize).collect();
         begun.recv().expect("it begins");
         leave.send(clock::now()).expect("the receiver waits");
-        // The server goes away: nothing listens, and open connections are reset. It returns after a while.
+        // The server stops: nothing listens, and open connections are reset. After a while, the server starts again.
         drop(listener);
         first.into_iter().for_each(reset);
         thread::sleep(Duration::from_millis(400));
@@ -138,8 +139,7 @@ fn gone_and_back() -> Result<(), String> {
     let record = record.expect("connections were established");
     adds_up(&record);
     drop(server.join().expect("it returned"));
-    // The longest wait of a slot is 1 s. At the limited rate of connects, the last slot connects within another
-    // second.
+    // A slot waits at most 1 s. Because the rate of connects is limited, the last slot connects up to a second later.
     let opened = record.lifetime.opened;
     assert!(opened <= 2 * u64::from(MANY), "{opened} for {MANY} that were lost once");
     seen(opened == 2 * u64::from(MANY), || format!("only {opened} have connected"))?;
@@ -147,7 +147,7 @@ fn gone_and_back() -> Result<(), String> {
     let refused = record.counts.causes[&Cause::ConnectRefused];
     let longest = Duration::from_nanos(returned - gone) + Duration::from_millis(1600);
     assert!(refused <= bound(1, longest), "{longest:?}: {:?}", record.counts);
-    // The first response must come within the longest wait of a slot.
+    // The first response must arrive within the maximum wait of a slot.
     let window =
         record.windows.iter().position(|window| window.completed > 0).ok_or("none completed")? as u64;
     let first = record.started_ns + window * crate::record::WINDOW_NS;
@@ -165,7 +165,8 @@ fn an_address_without_listener_fails_at_once_for_many_connections_too() {
         let started = Instant::now();
         let error = run(&spec, &AtomicBool::new(false), Watch::Phases, |_| {}).expect_err("no listener");
         assert!(matches!(error, LoadError::NoConnection { asked: 5000, .. }), "{error}");
-        // Five attempts for each of 5,000 connections, one attempt per millisecond and worker, would take longer.
+        // Each of 5,000 connections could be tried five times, with one attempt per millisecond and worker. That would
+        // take longer than 5 s.
         let took = started.elapsed();
         seen(took < Duration::from_secs(5), || format!("{took:?}"))
     });

@@ -1,11 +1,11 @@
-//! Windows reported during a trial: each is reported once, in order and soon after its end, without additional
-//! wake-ups.
+//! Windows that are reported during a trial. Each window must be reported once, in order and soon after its end. The
+//! reports must not cause additional wake-ups.
 
 use super::*;
 use crate::record::{WINDOW_NS, Window};
 
-/// Runs `spec` and interrupts it after window `last`. Returns the reported windows with the times of their reports,
-/// in order.
+/// Runs `spec`, and interrupts it after window `last`. Returns the record, and each reported window with the time of
+/// its report.
 fn watched(spec: &LoadSpec, last: Option<u64>) -> (LoadRecord, Vec<(u64, Window, u64)>) {
     let interrupt = AtomicBool::new(false);
     let (mut reported, mut phases) = (Vec::new(), Vec::new());
@@ -96,12 +96,12 @@ fn windows_are_reported_soon_even_if_nothing_happens() {
             .collect();
         late.sort_unstable();
         assert_eq!(late.len(), 20);
-        // The median, because a busy machine delays some of the reports.
+        // The median is used, because a busy machine delays some of the reports.
         seen(late[10] <= 50 * MILLISECOND, || format!("{late:?}"))
     });
 }
 
-/// How often the calling thread has been put to sleep.
+/// Number of times that the calling thread has been put to sleep.
 fn sleeps() -> u64 {
     let status = std::fs::read_to_string("/proc/thread-self/status").expect("a thread has a status");
     let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
@@ -116,8 +116,8 @@ fn reporting_windows_causes_no_additional_wake_ups() {
         let (before, began) = (sleeps(), clock::now());
         run(&spec, &AtomicBool::new(false), watch, |_| {}).expect("a load");
         let (slept, took) = (sleeps() - before, clock::now() - began);
-        // One check every 50 ms, plus starting, opening, ending and joining for each worker. If the thread also woke
-        // for each window, it would sleep another forty times.
+        // The starting thread may sleep once per 50 ms. In addition, it may sleep for starting, opening, ending and
+        // joining each worker. If it also woke for each window, it would sleep forty more times.
         let allowed = took / LOOK + 4 * 4 + 4;
         assert!(slept <= allowed, "{watch:?}: {slept} times, {allowed} allowed");
     }

@@ -1,5 +1,6 @@
-//! A worker on a simulated network with random but reproducible events. The clock is advanced, so no test waits. The
-//! worker's state must be consistent after each turn, and no slot may be lost once the failures have ended.
+//! Tests a worker on a simulated network with random but reproducible events. No test waits, because the clock is
+//! advanced instead. After each turn, the state of the worker must be consistent. Once the failures have ended, every
+//! slot must carry requests again.
 
 use super::*;
 use crate::pacer::Share;
@@ -14,7 +15,8 @@ use std::io::{Read as _, Write as _};
 use std::sync::Arc;
 
 const SLOTS: u32 = 6;
-/// Responses of a failing server. If the second value is true, the server closes afterwards, even if not asked to.
+/// Responses of a failing server. If the second value is true, the server closes the connection after the response,
+/// even if the request did not ask for it.
 const ANSWERS: [(&[u8], bool); 8] = [
     (OK, false),
     (b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", false),
@@ -27,15 +29,15 @@ const ANSWERS: [(&[u8], bool); 8] = [
 ];
 
 struct Peer {
-    /// Distinguishes this connection from later ones with the same token.
+    /// Distinguishes this connection from later connections with the same token.
     id: u64,
     open: bool,
     tls: Option<Box<ServerConnection>>,
-    /// Received data that is not a complete request yet.
+    /// Received data that does not form a complete request yet.
     asked: Vec<u8>,
-    /// Data that was not delivered to the worker yet.
+    /// Data that has not been delivered to the worker yet.
     outbox: Vec<u8>,
-    /// True if the connection closes once the outbox is delivered.
+    /// True if the connection must close when the outbox has been delivered.
     closing: bool,
     unsent: usize,
 }
@@ -43,17 +45,17 @@ struct Peer {
 struct Chance {
     random: Random,
     trouble: bool,
-    /// True if all connects fail.
+    /// True while all connects fail.
     shut: bool,
     tls: Option<Arc<ServerConfig>>,
     peers: BTreeMap<Token, Peer>,
     connects: u64,
-    /// Requests per slot since the failures ended.
+    /// Number of requests per slot since the failures have ended.
     asked: [u32; SLOTS as usize],
 }
 
 impl Chance {
-    /// True with probability 1 / `times` while failures are enabled.
+    /// Returns true with probability 1 / `times` while failures are enabled, and otherwise false.
     fn strikes(&mut self, times: u64) -> bool {
         self.trouble && self.random.below(times) == 0
     }
@@ -62,7 +64,7 @@ impl Chance {
         self.peers.get(&token).is_some_and(|peer| peer.id == id)
     }
 
-    /// Acts as the server: reads `bytes` and puts the responses into the outbox.
+    /// Acts as the server: reads `bytes` and adds the responses to the outbox.
     fn serve(&mut self, token: Token, bytes: &[u8]) {
         let (answer, closes) = if self.trouble {
             ANSWERS[self.random.below(ANSWERS.len() as u64) as usize]
@@ -114,7 +116,7 @@ impl Chance {
         }
     }
 
-    /// Lets a random event, or no event, happen to the connection of `token`.
+    /// Causes a random event on the connection of `token`, or no event.
     fn happen(&mut self, handler: &mut impl Handler<Self>, token: Token) {
         let refused = self.strikes(6);
         let (breaks, speaks, fast) = (self.strikes(80), self.strikes(80), self.random.below(3));
@@ -219,7 +221,7 @@ impl EventLoop for Chance {
 
     fn turn(&mut self, handler: &mut impl Handler<Self>, deadline: Option<u64>) -> io::Result<()> {
         let most = deadline.unwrap_or(u64::MAX).saturating_sub(clock::now()).min(2 * SECOND);
-        // Skip the whole time until the deadline, or only a part of it, as if an event had come earlier.
+        // Skip the whole time until the deadline, or only a part of it as if an event had occurred earlier.
         let waiting = |peer: &Peer| !peer.open || peer.closing || !peer.outbox.is_empty();
         let all = self.random.below(4) == 0 && (self.trouble || !self.peers.values().any(waiting));
         let part = if all { most } else { self.random.below(MILLISECOND).min(most) };
@@ -233,7 +235,7 @@ impl EventLoop for Chance {
     }
 }
 
-/// Checks that the worker's state is consistent between turns.
+/// Checks that the worker's state is consistent. Called between two turns.
 fn agrees(worker: &Worker<'_>, io: &Chance) {
     let count = |is: &dyn Fn(&Slot) -> bool| worker.slots.iter().filter(|slot| is(slot)).count();
     let being = |states: &[State]| count(&|slot| states.contains(&slot.state()));
@@ -256,7 +258,7 @@ fn agrees(worker: &Worker<'_>, io: &Chance) {
         assert_eq!(slot.session.is_some(), stands && io.tls.is_some());
         match slot.state() {
             State::Connecting | State::Handshaking => assert!(worker.timeouts.is_connecting(index)),
-            // The connect may have been put off.
+            // The slot may be waiting to connect again, and its connect timeout is then still armed.
             State::Queued => {}
             _ => assert!(!worker.timeouts.is_connecting(index)),
         }
@@ -273,7 +275,7 @@ fn turns(worker: &mut Worker<'_>, io: &mut Chance, count: u32) {
     }
 }
 
-/// One trial, from connecting to its end.
+/// Runs one trial, from opening the connections to the end of the load.
 fn trial(seed: u64, tls: Option<(&Client, &Arc<ServerConfig>)>) {
     let mut random = Random::stream(seed, 1);
     let (targets, files) = (targets(), BTreeMap::new());
@@ -355,9 +357,9 @@ fn trial(seed: u64, tls: Option<(&Client, &Arc<ServerConfig>)>) {
     assert_eq!(response_times, tally.counts.completed + tally.counts.timeouts);
 }
 
-/// Prints the seed of a failing trial.
+/// Runs a trial for each seed. If a trial fails, prints its seed.
 fn trials(seeds: std::ops::Range<u64>, tls: Option<(&Client, &Arc<ServerConfig>)>) {
-    // With a stopped clock, timeouts depend on the random events only, not on the machine.
+    // If the clock is stopped, timeouts depend only on the random events and not on the machine.
     clock::stop();
     for seed in seeds {
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| trial(seed, tls)));
