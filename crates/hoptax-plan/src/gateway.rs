@@ -10,7 +10,7 @@ pub struct PackInfo {
     pub name: String,
     /// Names of the supported features.
     pub features: Vec<String>,
-    /// Unsupported features, each with the reason.
+    /// Unsupported features, each with the reason why it is unsupported.
     pub unsupported: BTreeMap<String, String>,
     /// Names of the pack's variants; empty if it has none.
     pub variants: Vec<String>,
@@ -53,11 +53,11 @@ pub enum GatewayKind {
     Pack {
         /// The pack's name.
         pack: String,
-        /// Worker threads or processes.
+        /// Number of worker threads or processes.
         workers: u32,
         /// Enabled features, without duplicates.
         features: Vec<Feature>,
-        /// Number of upstream instances that the gateway uses; absent means all.
+        /// Number of upstream instances that the gateway uses. If absent, it uses all of them.
         instances: Option<u32>,
         /// Whether to start a process or a container.
         driver: PackDriver,
@@ -70,7 +70,7 @@ pub enum GatewayKind {
     External {
         /// `http://host:port` or `https://host:port`, without a path.
         url: String,
-        /// Id of the process whose CPU and memory are measured, together with its descendants.
+        /// Id of the gateway's process. The CPU time and the memory of this process and its descendants are measured.
         pid: Option<u32>,
         /// TLS settings and credentials.
         access: Access,

@@ -15,10 +15,10 @@ pub struct Target {
     pub weight: u32,
     /// Method.
     pub method: String,
-    /// Path and query, starting with `/`; a template.
+    /// Path and query, as a template. It starts with `/`.
     pub path: String,
-    /// Headers in order. Values are templates. Without a header `host`, requests send the gateway's or upstream's
-    /// address as host.
+    /// Headers in the order in which they are sent. Values are templates. If no header `host` is given, requests carry
+    /// the address of the gateway or of the upstream as `host`.
     pub headers: Vec<(String, String)>,
     /// Request body.
     pub body: Option<Body>,
@@ -80,7 +80,7 @@ impl Target {
 pub struct Targets {
     /// At least one target, with unique names.
     pub targets: Vec<Target>,
-    /// Paths of the files that `{{line FILE}}` reads, by their name in the template.
+    /// For each file name in `{{line FILE}}`, the path of the file.
     pub files: BTreeMap<String, PathBuf>,
 }
 

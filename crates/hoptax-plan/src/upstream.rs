@@ -25,7 +25,7 @@ pub struct BuiltInUpstream {
     pub body: Body,
     /// Delay of each response.
     pub delay: Delay,
-    /// Share of requests, 0 to 1, that are answered with status 500.
+    /// Share of the requests that get status 500, from 0 to 1.
     pub failures: f64,
     /// Port of the first instance; the other instances use the ports after it. If absent, the kernel chooses the ports.
     pub port: Option<u16>,

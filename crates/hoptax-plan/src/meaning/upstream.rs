@@ -43,7 +43,7 @@ fn running(reader: &mut Reader<'_>, url: &Placed<String>, typed: &RawUpstream) -
     UpstreamRead { value, delay_place: None }
 }
 
-/// Refuses keys that only an upstream that already runs can have.
+/// Refuses keys that are allowed only for an upstream that already runs.
 fn refuse_without_url(reader: &mut Reader<'_>, typed: &RawUpstream) {
     let keys = [
         ("server_name", typed.server_name.as_ref().map(|typed| typed.place)),
