@@ -14,7 +14,7 @@ pub struct Format {
     pub name: &'static str,
     /// Description of the format in the command line's help.
     pub about: &'static str,
-    /// How the format is generated.
+    /// The function that generates the format.
     pub draw: Draw,
 }
 
