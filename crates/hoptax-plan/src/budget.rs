@@ -10,7 +10,7 @@ pub struct Budget {
     pub gateway: Option<String>,
     /// The metric that is limited.
     pub metric: Metric,
-    /// The load points that the limit applies to; all by default.
+    /// The load points that the limit applies to. By default, it applies to all load points.
     pub load: LoadSelector,
     /// Label of a contender of the same run, which relative limits compare with. If absent, they compare with the
     /// gateway that has the same label in the baseline run.

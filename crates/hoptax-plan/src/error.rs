@@ -1,4 +1,4 @@
-//! Places in the user's input, and errors that show them.
+//! Places in the user's input, and errors that show such a place.
 
 use serde::Deserialize;
 use std::fmt;

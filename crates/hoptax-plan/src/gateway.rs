@@ -12,7 +12,7 @@ pub struct PackInfo {
     pub features: Vec<String>,
     /// Unsupported features, each with the reason why it is unsupported.
     pub unsupported: BTreeMap<String, String>,
-    /// Names of the pack's variants; empty if it has none.
+    /// Names of the pack's variants. Empty if the pack has no variants.
     pub variants: Vec<String>,
     /// Whether the gateway can start in a container.
     pub docker: bool,
@@ -30,7 +30,7 @@ pub fn variant_name(pack: &str, variant: &str) -> String {
 /// A gateway of the plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gateway {
-    /// Unique name in this plan; by default the pack's name.
+    /// Unique name of the gateway in this plan. The default is the pack's name.
     pub label: String,
     /// How the gateway is started or reached.
     pub kind: GatewayKind,

@@ -8,7 +8,7 @@ use std::time::Duration;
 /// Longest accepted delay. A longer delay is probably a typing error.
 pub const LONGEST_HOP_DELAY: Duration = Duration::from_secs(60);
 
-/// The delay that `hop-l7` adds.
+/// The delay that the built-in hop `hop-l7` adds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct HopDelay {
     /// Delay of a request before it is forwarded.

@@ -29,7 +29,7 @@ pub struct LoadPoint {
 /// A search. For each objective, it finds the highest rate at which a contender meets the objective.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Search {
-    /// The objectives; at least one, without duplicates.
+    /// The objectives, without duplicates. There is at least one objective.
     pub objectives: Vec<Objective>,
     /// Lowest rate that the search tries, requests/s.
     pub from: f64,

@@ -24,7 +24,7 @@ pub(crate) struct Node {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Value {
-    /// Text without its quotes; `plain` is true if it had no quotes.
+    /// Text without its quotes. `plain` is true if the text had no quotes.
     Scalar {
         text: String,
         plain: bool,

@@ -12,7 +12,7 @@ pub const REACHED: f64 = 0.99;
 pub struct Objective {
     /// The objective in plan syntax.
     pub text: String,
-    /// The limits; at least one.
+    /// The limits. There is at least one limit.
     pub terms: Vec<Term>,
 }
 

@@ -18,7 +18,7 @@ pub struct Plan {
     pub upstream: Upstream,
     /// The gateways, with unique labels. The list does not contain direct, which is always measured.
     pub gateways: Vec<Gateway>,
-    /// The targets; at least one, with unique names.
+    /// The targets, with unique names. There is at least one target.
     pub targets: Vec<Target>,
     /// For each file name in `{{line FILE}}`, the path of the file.
     pub files: BTreeMap<String, PathBuf>,

@@ -37,7 +37,7 @@ pub fn stages(text: &str) -> Result<Vec<Stage>, UnitError> {
     Ok(stages)
 }
 
-/// Parses one stage; `before` is the previous stage.
+/// Parses one stage. `before` is the previous stage.
 ///
 /// # Errors
 /// If the text is not a stage, or has no duration.

@@ -1,4 +1,4 @@
-//! Targets: the requests of a plan and the checks of their responses.
+//! Targets: the requests that a plan sends, and the checks of the responses.
 
 use super::Body;
 use hoptax_load::spec::Check;
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// A request, its weight in the mix, and the checks of its responses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// Name of the target, unique in the plan; by default its method and path.
+    /// Name of the target, unique in the plan. The default consists of its method and path.
     pub name: String,
     /// Weight in the mix, at least 1. The target's share of the requests is its weight divided by the sum of all
     /// weights.
@@ -78,7 +78,7 @@ impl Target {
 /// The content of a file for `hoptax load --targets`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Targets {
-    /// At least one target, with unique names.
+    /// The targets, with unique names. There is at least one target.
     pub targets: Vec<Target>,
     /// For each file name in `{{line FILE}}`, the path of the file.
     pub files: BTreeMap<String, PathBuf>,

@@ -393,7 +393,7 @@ pub fn show_budget_value(metric: Metric, value: f64) -> String {
     }
 }
 
-/// Parses a change, which is a percentage with a sign. Returns it as a share.
+/// Parses a change, which is a percentage with a sign. Returns the change as a share.
 ///
 /// # Errors
 /// If the text is not a percentage with a sign, or is −100 % or less.
@@ -514,7 +514,7 @@ pub fn cpu_list(text: &str) -> Result<Vec<u32>, UnitError> {
     Ok(cpus)
 }
 
-/// The known name that is most similar to `typed`; `None` if no name is similar enough to suggest.
+/// The known name that is most similar to `typed`. `None` if no name is similar enough to be suggested.
 pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let typed = typed.to_ascii_lowercase();
     known

@@ -64,7 +64,7 @@ fn rate_in_words(rate: &hoptax_stats::Estimate, at_least: bool) -> String {
     format!("{sign}{}{interval}", scale.value(rate.estimate))
 }
 
-/// The load points that are searches, with their results.
+/// The load points with a search, and the results of each search.
 fn searches(model: &Model) -> Vec<(&Load, Vec<&Capacity>)> {
     let mut searches: Vec<(&Load, Vec<&Capacity>)> = Vec::new();
     for one in &model.capacity {

@@ -46,8 +46,8 @@ pub fn terminal(comparison: &Comparison, width: u16, all: bool) -> String {
     text
 }
 
-/// Markdown for a pull request: the verdict, a table of the rows that it is based on, and the other rows in a folded
-/// part.
+/// Markdown for a pull request: the verdict, a table of the rows that the verdict is based on, and a folded part with
+/// the other rows.
 pub fn markdown(comparison: &Comparison) -> String {
     let mut text = format!("**{}**\n\n", inline(&headline(comparison)));
     for line in reasons(comparison) {

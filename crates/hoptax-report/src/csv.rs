@@ -172,7 +172,7 @@ fn cells(model: &Model, case: &Case) -> Vec<String> {
     cells
 }
 
-/// Columns for the features, the gateway without them, and their prices.
+/// The cells for the features, for the gateway without these features, and for their prices.
 fn of_price(model: &Model, case: &Case) -> Vec<String> {
     let is_own = |row: &&Price| row.gateway == case.gateway && row.load.index == case.load.index;
     let price = model.prices.rows.iter().find(is_own);

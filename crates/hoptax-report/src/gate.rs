@@ -1,4 +1,4 @@
-//! The output of `hoptax gate`: every budget, with its outcome.
+//! The output of `hoptax gate`. It contains every budget and its outcome.
 
 use super::document;
 use super::figures::{limit, measured, sentence};

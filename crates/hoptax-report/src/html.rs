@@ -1,4 +1,5 @@
-//! The report as an HTML page in a single file. Data, charts and script are inside, so the page needs no network.
+//! The report as an HTML page in a single file. The file contains all data, charts and scripts, so the page needs no
+//! network.
 //!
 //! Sentences, verdict and tables are in the page itself. The script adds charts and controls. If scripts are disabled,
 //! the page still shows a chart of the tax. The page's security policy forbids all network requests. It also forbids

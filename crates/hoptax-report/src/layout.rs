@@ -10,7 +10,7 @@ use super::table::Cell;
 /// Marks a tax that is not distinguishable from noise.
 pub(super) const MARK: &str = "~";
 
-/// A row of the table: its name, and either its figures or the words that are shown instead of them.
+/// A row of the table: its name and its figures. If there are no figures, words replace them.
 pub(super) type Line = (String, Result<Vec<Cell>, &'static str>);
 
 /// Numbers of spaces between columns, in the order in which they are tried.

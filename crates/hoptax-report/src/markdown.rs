@@ -55,7 +55,7 @@ fn answer(model: &Model) -> String {
     text
 }
 
-/// The verdict, with the codes of the findings that it is based on.
+/// The verdict, and the codes of the findings that it is based on.
 fn verdict(model: &Model) -> String {
     if !model.measured_anything() {
         return String::new();

@@ -178,7 +178,7 @@ impl Model {
         rules
     }
 
-    /// The contenders that could not be measured, with the reasons. Each reason appears once per contender.
+    /// The contenders that could not be measured, and the reasons. For each contender, each reason appears only once.
     pub fn failures(&self) -> Vec<(&str, &Failure)> {
         let contenders = self.contenders.iter().filter_map(|one| Some((&*one.label, one.failed.as_ref()?)));
         let trials = self

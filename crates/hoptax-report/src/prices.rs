@@ -1,4 +1,4 @@
-//! The price list: how much each feature costs with each gateway, as a table and in sentences.
+//! The price list. It shows in a table and in sentences how much each feature costs with each gateway.
 
 use super::format::Scale;
 use super::table::{self, Cell, in_one_line, none};
@@ -28,7 +28,7 @@ const BEYOND: &str = "· beyond both alone";
 /// intervals.
 const BY_CHANCE: f64 = 0.05;
 
-/// All prices, with the texts that belong to them.
+/// All prices, and the texts about them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PriceList {
     /// Number of prices that would be distinguishable by chance if features cost nothing.
@@ -52,7 +52,7 @@ impl PriceList {
         Self { expected_by_chance: intervals.count() as f64 * BY_CHANCE, sentences: sentences(&rows), rows }
     }
 
-    /// True if the list has a row for this gateway, which compares it with the same gateway without features.
+    /// True if the list has a row that compares this gateway with the same gateway without features.
     pub(super) fn contains(&self, gateway: &str) -> bool {
         self.rows.iter().any(|row| row.gateway == gateway)
     }

@@ -333,8 +333,9 @@ pub(super) fn instances(features: &[Feature]) -> Option<u32> {
     })
 }
 
-/// The gateways of a matrix: `bare` first, then one gateway for each set of features. Gateways without `round-robin`
-/// use only one instance of the upstream, so that the comparison shows the cost of `round-robin`.
+/// The gateways of a matrix. The gateway without features comes first, and then one gateway for each set of features.
+/// Gateways without `round-robin` use only one instance of the upstream, so that the comparison shows the cost of
+/// `round-robin`.
 pub(super) fn expand(
     reader: &mut Reader<'_>,
     typed: &RawGateway,

@@ -65,7 +65,7 @@ pub(super) fn read(
     points
 }
 
-/// The axes of a sweep, each with at least one value.
+/// The axes of a sweep. Each axis has at least one value.
 struct Axes {
     loops: Vec<Placed<RawLoop>>,
     rate: Vec<Placed<Option<Rate>>>,
@@ -321,7 +321,7 @@ impl Axes {
     }
 }
 
-/// Checks that a duration agrees with the stages, and that at least one request is due.
+/// Checks that the duration agrees with the stages, and that at least one request is due within it.
 fn check_duration(reader: &mut Reader<'_>, place: Place, rate: &Rate, duration: &Placed<Option<Duration>>) {
     let length = match (rate, duration.value) {
         (Rate::Stages(stages), typed) => {

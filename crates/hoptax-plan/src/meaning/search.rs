@@ -24,7 +24,7 @@ const PRECISIONS: std::ops::RangeInclusive<f64> = 0.01..=0.5;
 /// Default length of a confirming trial, as a multiple of the length of other trials.
 const CONFIRM: u32 = 2;
 
-/// Refuses keys that set the rate or the number of requests, because a search chooses them itself.
+/// Refuses keys that set the rate or the number of requests, because a search chooses both itself.
 pub(super) fn refuse_keys(reader: &mut Reader<'_>, search: Place, typed: &RawLoad, closed: bool) {
     if closed {
         let help = "write `loop: open`; a closed loop has no rate to search for";
@@ -40,7 +40,7 @@ pub(super) fn refuse_keys(reader: &mut Reader<'_>, search: Place, typed: &RawLoa
     }
 }
 
-/// Checks and converts a search; `None` if its rates are wrong.
+/// Checks and converts a search. Returns `None` if its rates are wrong.
 pub(super) fn read(reader: &mut Reader<'_>, typed: &Placed<RawSearch>) -> Option<Placed<Search>> {
     let objectives = objectives(reader, typed);
     let precision = match &typed.value.precision {

@@ -8,7 +8,7 @@ use crate::units;
 use crate::{Body, BuiltInUpstream, Delay, Upstream};
 use std::time::Duration;
 
-/// Default size of a response body in bytes: it fits into one packet, and is large enough to be realistic.
+/// Default size of a response body, in bytes. Such a body fits into one packet, and is large enough to be realistic.
 const DEFAULT_BODY: u64 = 1024;
 
 /// Maximum number of instances. Each has its own thread and port.

@@ -1,4 +1,4 @@
-//! Rates that change, keep-alive and versions of HTTP, and errors in them.
+//! Tests of rates that change, of keep-alive and of HTTP versions, and of wrong values for these.
 
 use super::*;
 use hoptax_load::spec::{HttpVersion, Rate, Shape, Stage};

@@ -62,7 +62,7 @@ plans/x.yaml:3:34: expected a whole number, found `1`
     );
 }
 
-/// The errors in `text`, one per line: `line:column message; help`.
+/// Lists the errors in `text`. Each error is on its own line, as `line:column message; help`.
 fn mistake(text: &str) -> String {
     let PlanErrors(errors) = parsed(text, &[]).expect_err(text);
     errors

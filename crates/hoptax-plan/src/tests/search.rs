@@ -1,4 +1,4 @@
-//! Searches for capacity, and errors in them.
+//! Tests of searches for capacity, and of wrong searches.
 
 use super::*;
 use hoptax_load::spec::{Arrivals, Rate, Shape};

@@ -6,7 +6,7 @@ use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, ValueFormatte
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
-/// Height of a panel's drawing area, without its title, px.
+/// Height of a panel without its title, px.
 const HEIGHT: i32 = 320;
 const TITLE: i32 = 26;
 /// Free space on both sides, px. It is enough for half of the longest label at the end of an axis.
@@ -26,7 +26,7 @@ pub(super) struct Panel {
     pub(super) across: Axis,
     pub(super) up: Axis,
     pub(super) lines: Vec<Line>,
-    /// Vertical lines, each with its position and its label.
+    /// Positions and labels of vertical lines.
     pub(super) marks: Vec<(f64, String)>,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Axis {
     log: bool,
     low: f64,
     high: f64,
-    /// Labels along the axis, each with its value and its text.
+    /// Labels along the axis: the value and the text of each label.
     ticks: Vec<(f64, String)>,
 }
 

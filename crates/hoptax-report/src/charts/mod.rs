@@ -25,7 +25,7 @@ use plotters::prelude::{BLACK, RGBColor, SVGBackend};
 use ranked::Room;
 use sheet::{Ink, Sheet};
 
-/// Draws a chart at a load point as SVG. `None` if the report has no data for it.
+/// Draws a chart at a load point as SVG. `None` if the report has no data for this chart.
 ///
 /// # Errors
 /// Only if hoptax has a bug.
@@ -46,7 +46,7 @@ pub fn svg_file(
     Ok(svg(chart, model, load, theme)?.map(String::into_bytes))
 }
 
-/// Draws a chart at a load point as PNG, with two dots per pixel. `None` if the report has no data for it.
+/// Draws a chart at a load point as PNG, with two dots per pixel. `None` if the report has no data for this chart.
 ///
 /// # Errors
 /// Only if hoptax has a bug.

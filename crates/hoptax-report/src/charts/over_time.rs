@@ -8,7 +8,7 @@ use crate::model::Model;
 use hoptax_analysis::{Case, Load, Series};
 use hoptax_record::DirectTrial;
 
-/// Space between two rounds, as a share of the length of a trial.
+/// Space between two rounds, as a share of the duration of a trial.
 const GAP: f64 = 0.06;
 
 /// The panels for throughput and response time. `None` if no trial has windows.
