@@ -3,30 +3,30 @@
 use super::{LoadPoint, Metric};
 use hoptax_load::spec::Shape;
 
-/// A limit on a metric, for one or all gateways and for selected or all load points.
+/// A limit on a metric. It applies to one gateway or to all, and to selected load points or to all.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Budget {
-    /// Label of the limited gateway; absent means all gateways.
+    /// Label of the gateway that the limit applies to. If absent, it applies to all gateways.
     pub gateway: Option<String>,
     /// The metric that is limited.
     pub metric: Metric,
-    /// The load points that the limit applies to; all by default.
+    /// The load points that the limit applies to. By default, it applies to all load points.
     pub load: LoadSelector,
-    /// The contender of the same run that relative limits compare with. If absent, they compare with the gateway of the
-    /// same label in the baseline run.
+    /// Label of a contender of the same run, which relative limits compare with. If absent, they compare with the
+    /// gateway that has the same label in the baseline run.
     pub against: Option<String>,
     /// Highest allowed value, in the metric's unit.
     pub max: Option<f64>,
     /// Lowest allowed value, in the metric's unit.
     pub min: Option<f64>,
-    /// Highest allowed change as a share of the reference: 0.1 for `+10%`.
+    /// Highest allowed change, as a share of the reference value. For example, 0.1 means `+10%`.
     pub max_change: Option<f64>,
-    /// Lowest allowed change as a share of the reference: −0.05 for `-5%`.
+    /// Lowest allowed change, as a share of the reference value. For example, −0.05 means `-5%`.
     pub min_change: Option<f64>,
 }
 
 impl Budget {
-    /// A budget for `metric` of all gateways and load points, without a limit yet.
+    /// A budget for `metric` that applies to all gateways and load points. It has no limit yet.
     pub fn of(metric: Metric) -> Self {
         Self {
             gateway: None,
@@ -40,13 +40,13 @@ impl Budget {
         }
     }
 
-    /// Whether a limit is a change relative to a reference.
+    /// Whether the budget limits a change relative to a reference.
     pub fn is_relative(&self) -> bool {
         self.max_change.is_some() || self.min_change.is_some()
     }
 }
 
-/// Selects load points that match all given fields. Without fields, it selects all.
+/// Selects the load points that match all fields that are set. If no field is set, it selects all load points.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LoadSelector {
     /// `true` selects open loops, `false` selects closed loops.

@@ -15,11 +15,11 @@ use serde::de::{
 use std::cell::RefCell;
 use std::fmt;
 
-/// Name of the struct that receives `(place, value)`.
+/// Name of the struct that receives a value together with its place.
 pub(crate) const PLACED: &str = "$placed";
-/// Name of the newtype around a list that can also be a single value.
+/// Name of the newtype for a list. In YAML, a single value can replace the list.
 pub(crate) const SWEEP: &str = "$sweep";
-/// Name of the enum whose variants are a bare word (`word`) and anything else (`full`).
+/// Name of the enum with two variants: `word` for a bare word, and `full` for any other value.
 pub(crate) const SHORT: &str = "$short";
 
 pub(crate) fn from_node<T: de::DeserializeOwned>(node: &Node) -> Result<T, Vec<Fault>> {
@@ -28,7 +28,7 @@ pub(crate) fn from_node<T: de::DeserializeOwned>(node: &Node) -> Result<T, Vec<F
     let mut faults = unknown_keys.into_inner();
     match outcome {
         Ok(value) if faults.is_empty() => Ok(value),
-        // A missing key is usually caused by a mistyped key, which is reported already.
+        // If a key is missing, the user has often mistyped it. The mistyped key is reported already, as an unknown key.
         Err(Error(fault)) if faults.is_empty() || !fault.message.starts_with("missing key") => {
             faults.push(fault);
             Err(faults)
@@ -64,7 +64,7 @@ impl de::Error for Error {
     }
 }
 
-/// Joins names to `a`, `a or b`, or `a, b or c`.
+/// Joins names with commas and `or`: `a`, `a or b`, `a, b or c`.
 pub(crate) fn one_of(names: &[&str]) -> String {
     match names {
         [] => String::new(),
@@ -120,7 +120,7 @@ impl<'a> NodeDeserializer<'a> {
         }
     }
 
-    /// The entries whose keys are in `fields`. All other keys are noted as unknown.
+    /// Returns the entries with keys in `fields`, and reports all other keys as unknown.
     fn known_entries(self, entries: &'a [(Key, Node)], fields: &[&str]) -> Vec<&'a (Key, Node)> {
         let (known, unknown): (Vec<_>, Vec<_>) =
             entries.iter().partition(|(key, _)| fields.contains(&key.text.as_str()));
@@ -153,7 +153,7 @@ macro_rules! whole_numbers {
 impl<'de> Deserializer<'de> for NodeDeserializer<'de> {
     type Error = Error;
 
-    /// Scalars remain text: the type that is deserialized decides what `1024` or `off` means.
+    /// Passes a scalar as text, because the target type decides what `1024` or `off` means.
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match &self.node.value {
             _ if self.node.is_null() => self.placed(visitor.visit_unit()),
@@ -369,7 +369,7 @@ impl<'de> Deserializer<'de> for KeyDeserializer<'de> {
     }
 }
 
-/// The two fields of a struct named [`PLACED`].
+/// Supplies the two fields of a struct named [`PLACED`]: the place and the value.
 struct PlacedParts<D> {
     of: D,
     place: Place,
@@ -408,7 +408,7 @@ impl<'de> Deserializer<'de> for PlaceDeserializer {
     }
 }
 
-/// The two variants of an enum named [`SHORT`].
+/// Chooses between the two variants of an enum named [`SHORT`].
 struct ShortOrFull<'a>(NodeDeserializer<'a>);
 
 impl<'de> de::EnumAccess<'de> for ShortOrFull<'de> {

@@ -1,22 +1,22 @@
-//! Places in the user's input, and errors that show them.
+//! Places in the user's input, and errors that show such a place.
 
 use serde::Deserialize;
 use std::fmt;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub(crate) struct Place {
-    /// Part of the input: 0 is the plan's text, `n` is the n-th `--set`.
+    /// The part of the input: 0 for the plan's text, `n` for the n-th `--set` argument.
     pub(crate) source: u32,
-    /// Line, from 1.
+    /// Line, counted from 1.
     pub(crate) line: u32,
-    /// Column in characters, from 1.
+    /// Column in characters, counted from 1.
     pub(crate) column: u32,
     /// Length in characters.
     pub(crate) length: u32,
 }
 
-/// An error that is not rendered yet. Serde creates some errors without a place. The innermost node around the wrong
-/// value then adds its place.
+/// An error that is not rendered yet. Serde creates some errors without a place. Such an error gets the place of
+/// the innermost node that contains the wrong value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) place: Option<Place>,
@@ -29,7 +29,7 @@ impl Fault {
         Self { place: Some(place), message: message.into(), help: help.into() }
     }
 
-    /// An error whose place a caller adds with [`Fault::at`].
+    /// Creates an error without a place. The caller adds the place with [`Fault::at`].
     pub(crate) fn placeless(message: impl Into<String>, help: impl Into<String>) -> Self {
         Self { place: None, message: message.into(), help: help.into() }
     }
@@ -70,15 +70,15 @@ impl Sources<'_> {
         let end = excerpt.chars().count() as u32 + 1;
         let column = if place.line > last { end } else { place.column.clamp(1, end) };
         let line = if place.source == 0 { place.line.clamp(1, last) } else { 0 };
-        // The parser counts spaces after a quoted value as part of the value, so leave them out.
+        // The parser counts spaces after a quoted value as part of the value. They are left out here.
         let typed: String = excerpt.chars().skip(column as usize - 1).take(place.length as usize).collect();
         PlanError {
             file,
             line,
             column,
             span: (typed.trim_end().chars().count() as u32).max(1),
-            // A tab counts as one column but is wider on the screen. Replace it by a space, so that the caret is below
-            // the right character.
+            // A tab counts as one column but is wider on the screen. Replace it with a space, so that the caret is
+            // below the right character.
             excerpt: excerpt.replace('\t', " ").trim_end().to_owned(),
             message: fault.message,
             help: fault.help,
@@ -86,7 +86,8 @@ impl Sources<'_> {
     }
 }
 
-/// Splits a text into lines as YAML does: a lone carriage return ends a line too (YAML 1.2, section 5.4).
+/// Splits a text into lines as YAML does. A carriage return without a line feed also ends a line (YAML 1.2, section
+/// 5.4).
 pub(crate) fn lines(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = (!text.is_empty()).then_some(text);
     std::iter::from_fn(move || {
@@ -106,9 +107,9 @@ pub(crate) fn lines(text: &str) -> impl Iterator<Item = &str> {
 pub struct PlanError {
     /// The file name as the user gave it, or the whole `--set` argument.
     pub file: String,
-    /// Line, from 1; 0 for a `--set`.
+    /// Line, counted from 1. For a `--set` argument, the line is 0.
     pub line: u32,
-    /// Column in characters, from 1.
+    /// Column in characters, counted from 1.
     pub column: u32,
     /// Length of the wrong part, in characters.
     pub span: u32,
@@ -116,7 +117,7 @@ pub struct PlanError {
     pub excerpt: String,
     /// What is wrong.
     pub message: String,
-    /// How to fix it; may be empty.
+    /// How to fix it. Can be empty.
     pub help: String,
 }
 
@@ -136,7 +137,7 @@ impl fmt::Display for PlanError {
     }
 }
 
-/// All errors found, in the order of their places; at least one.
+/// All errors that were found, in the order of their places. There is at least one error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct PlanErrors(pub Vec<PlanError>);
 

@@ -11,7 +11,7 @@ pub(super) const USUAL_DOWN: Duration = Duration::from_millis(200);
 /// An action at a given time of each trial.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// Time of the event, from the start of the measured time.
+    /// Time from the start of the measured time to the event.
     pub at: Duration,
     /// The action to perform.
     pub action: Action,
@@ -36,7 +36,7 @@ pub enum Action {
         /// How long the instance is down.
         down: Duration,
     },
-    /// The gateway is stopped as its pack's `stop` says, and started again.
+    /// The gateway is stopped and started again. The pack defines under `stop` how to stop it.
     RestartGateway,
 }
 
@@ -51,12 +51,12 @@ impl Action {
         }
     }
 
-    /// Whether the gateway has to read its configuration again.
+    /// Whether the action makes the running gateway read its configuration again.
     pub fn reloads(self) -> bool {
         matches!(self, Self::Reload | Self::ChangeRoute { .. })
     }
 
-    /// Whether the action affects the upstream, so that direct's trials have the event too.
+    /// Whether the action affects the upstream. If it does, the trials of direct have the event too.
     pub fn is_upstream(self) -> bool {
         matches!(self, Self::RestartUpstream { .. })
     }
@@ -76,7 +76,7 @@ impl fmt::Display for Action {
 }
 
 impl Event {
-    /// Whether trials of this gateway, or of direct (`None`), have the event.
+    /// Whether the trials of this gateway have the event. `None` means direct.
     pub fn concerns(&self, gateway: Option<&str>) -> bool {
         match (gateway, &self.gateway) {
             (None, only) => self.action.is_upstream() && only.is_none(),

@@ -6,8 +6,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Default rate limit, in requests per second. No gateway is fast enough to reach it, so a run measures only the cost
-/// of counting.
+/// Default rate limit, in requests per second. No gateway is fast enough to reach this limit, so a run measures only
+/// the cost of counting requests.
 pub const DEFAULT_RATE_LIMIT: u32 = 1_000_000;
 
 /// Maximum number of routes of a gateway.
@@ -19,23 +19,23 @@ pub const MOST_CONSUMERS: u32 = 10_000;
 /// A feature with its settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Feature {
-    /// A key in a header; requests without a known key get 401.
+    /// The gateway checks a key in a header. Requests without a known key get status 401.
     KeyAuth,
-    /// A name and a password; requests without a valid pair get 401.
+    /// The gateway checks a name and a password. Requests without a valid pair get status 401.
     BasicAuth,
-    /// A signed token; requests without a valid token get 401.
+    /// The gateway checks a signed token. Requests without a valid token get status 401.
     Jwt(JwtAlgorithm),
-    /// At most this many requests per second; further requests get 429.
+    /// The gateway limits the number of requests per second. Further requests get status 429.
     RateLimit {
         /// Requests per second.
         per_second: u32,
     },
-    /// An access log in a file, in the gateway's stock format. This feature overrides the plan's `access_log`.
+    /// The gateway writes an access log to a file in its default format. This overrides the plan's `access_log`.
     AccessLog,
     /// TLS between clients and gateway. All gateways use version 1.3, TLS_AES_128_GCM_SHA256 and an ECDSA P-256
     /// certificate.
     Tls,
-    /// TLS between clients and gateway that also requires a client certificate.
+    /// TLS between clients and gateway. Clients must also present a certificate.
     Mtls,
     /// TLS between gateway and upstream. The gateway verifies the upstream's certificate.
     UpstreamTls,
@@ -43,19 +43,19 @@ pub enum Feature {
     HeaderRewrite,
     /// The gateway removes a prefix from the path.
     PathRewrite,
-    /// The gateway allows cross-origin requests from one origin, and answers preflight requests.
+    /// The gateway allows cross-origin requests from one origin, and it answers preflight requests.
     Cors,
     /// The gateway compresses responses with gzip, level 6.
     Gzip,
-    /// Each request gets an identifier, which both upstream and client receive.
+    /// The gateway gives each request an identifier. Both the upstream and the client receive it.
     RequestId,
-    /// Only clients with allowed addresses are served; others get 403.
+    /// The gateway serves only clients with allowed addresses. Other clients get status 403.
     IpAllow,
     /// The gateway has several routes, and requests use one of them.
     Routes {
         /// Number of routes.
         count: u32,
-        /// The route that requests use.
+        /// Position of the route that requests use.
         ask: RoutePosition,
     },
     /// The gateway knows several consumers, each with its own key, password or token. Requests use them in turn.
@@ -63,15 +63,15 @@ pub enum Feature {
         /// Number of consumers.
         count: u32,
     },
-    /// The gateway distributes requests over several instances of the upstream, in turn.
+    /// The gateway sends requests to several instances of the upstream, in turn.
     RoundRobin {
-        /// Number of instances; absent means all.
+        /// Number of instances. If absent, the gateway uses all of them.
         instances: Option<u32>,
     },
-    /// Before the gateway forwards a request, it asks the upstream to review the request's bearer token, as Kubernetes
-    /// webhooks do.
+    /// Before the gateway forwards a request, it asks the upstream whether the request's bearer token is valid. It
+    /// uses the token reviews of Kubernetes webhooks.
     TokenReview {
-        /// Seconds for which reviews are cached; 0 means no cache.
+        /// Number of seconds for which the gateway caches a review. 0 means that it caches none.
         cache_s: u32,
     },
 }
@@ -98,7 +98,7 @@ pub enum RoutePosition {
 }
 
 impl Feature {
-    /// Names of all features, in the order that all lists of features use.
+    /// Names of all features. All lists of features use this order.
     pub const NAMES: [&str; 19] = [
         "key-auth",
         "basic-auth",
@@ -146,7 +146,7 @@ impl Feature {
         }
     }
 
-    /// The feature with this name and default settings, as `features: each` uses it.
+    /// The feature with this name and its default settings. `features: each` uses these settings.
     pub fn with_defaults(name: &str) -> Option<Self> {
         Some(match name {
             "key-auth" => Self::KeyAuth,
@@ -175,10 +175,10 @@ impl Feature {
     /// Key under `unsupported` in packs that cannot cache token reviews.
     pub const REVIEW_CACHE: &str = "token-review-cache";
 
-    /// Key under `unsupported` in packs whose gateway cannot present a certificate to upstreams.
+    /// Key under `unsupported` in packs of gateways that cannot present a certificate to upstreams.
     pub const CLIENT_CERTIFICATE: &str = "client-certificate";
 
-    /// Key under `unsupported` in packs that send token reviews which a Kubernetes API server does not accept.
+    /// Key under `unsupported` in packs of gateways that cannot use a real Kubernetes API server for token reviews.
     pub const REVIEW_ELSEWHERE: &str = "token-review-external";
 
     /// Whether this is `token-review` with a cache.
@@ -186,12 +186,12 @@ impl Feature {
         matches!(self, Self::TokenReview { cache_s } if *cache_s > 0)
     }
 
-    /// Whether this feature authenticates consumers that have credentials of their own.
+    /// Whether this feature is an authentication with separate credentials for each consumer.
     pub fn is_authentication(self) -> bool {
         matches!(self, Self::KeyAuth | Self::BasicAuth | Self::Jwt(_))
     }
 
-    /// Whether this is a rate limit that the load can reach.
+    /// Whether this is a rate limit that the load can reach, because it is below the default.
     pub fn is_reachable_limit(self) -> bool {
         matches!(self, Self::RateLimit { per_second } if per_second < DEFAULT_RATE_LIMIT)
     }

@@ -10,9 +10,9 @@ pub struct PackInfo {
     pub name: String,
     /// Names of the supported features.
     pub features: Vec<String>,
-    /// Unsupported features, each with the reason.
+    /// Unsupported features, each with the reason why it is unsupported.
     pub unsupported: BTreeMap<String, String>,
-    /// Names of the pack's variants; empty if it has none.
+    /// Names of the pack's variants. Empty if the pack has no variants.
     pub variants: Vec<String>,
     /// Whether the gateway can start in a container.
     pub docker: bool,
@@ -30,7 +30,7 @@ pub fn variant_name(pack: &str, variant: &str) -> String {
 /// A gateway of the plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gateway {
-    /// Unique name in this plan; by default the pack's name.
+    /// Unique name of the gateway in this plan. The default is the pack's name.
     pub label: String,
     /// How the gateway is started or reached.
     pub kind: GatewayKind,
@@ -53,11 +53,11 @@ pub enum GatewayKind {
     Pack {
         /// The pack's name.
         pack: String,
-        /// Worker threads or processes.
+        /// Number of worker threads or processes.
         workers: u32,
         /// Enabled features, without duplicates.
         features: Vec<Feature>,
-        /// Number of upstream instances that the gateway uses; absent means all.
+        /// Number of upstream instances that the gateway uses. If absent, it uses all of them.
         instances: Option<u32>,
         /// Whether to start a process or a container.
         driver: PackDriver,
@@ -70,7 +70,7 @@ pub enum GatewayKind {
     External {
         /// `http://host:port` or `https://host:port`, without a path.
         url: String,
-        /// Id of the process whose CPU and memory are measured, together with its descendants.
+        /// Id of the gateway's process. The CPU time and the memory of this process and its descendants are measured.
         pid: Option<u32>,
         /// TLS settings and credentials.
         access: Access,

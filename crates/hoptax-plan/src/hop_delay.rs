@@ -1,21 +1,21 @@
-//! Known delays of the built-in hop. With them users can check that hoptax measures a tax of known size correctly.
+//! Known delays of the built-in hop. Users add such a delay to check that hoptax measures it correctly.
 
 use super::units::{show_duration, show_share};
 use serde::Deserialize;
 use std::fmt;
 use std::time::Duration;
 
-/// Longest delay that is accepted. A longer delay is more likely a typing error.
+/// Longest accepted delay. A longer delay is probably a typing error.
 pub const LONGEST_HOP_DELAY: Duration = Duration::from_secs(60);
 
-/// The delay that `hop-l7` adds.
+/// The delay that the built-in hop `hop-l7` adds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct HopDelay {
     /// Delay of a request before it is forwarded.
     pub inbound: Duration,
     /// Delay of a response before it is sent to the client.
     pub outbound: Duration,
-    /// Share of the requests that are delayed, above 0 and at most 1.
+    /// Share of the requests to delay. It is above 0 and at most 1.
     pub share: f64,
     /// What the hop does during the delay.
     pub how: HopDelayHow,

@@ -1,10 +1,10 @@
 //! Names of container images.
 
-/// Checks that `image` is the name of a container image. It must not be an option or contain text that a shell would
-/// interpret.
+/// Checks that `image` can be the name of a container image. A name must not look like an option of a command, and must
+/// not contain characters that a shell would interpret.
 ///
 /// # Errors
-/// How to fix it.
+/// If the name is not valid. The error says how to fix it.
 pub fn check_image(image: &str) -> Result<(), String> {
     let first = image.chars().next().is_some_and(|first| first.is_ascii_alphanumeric());
     let allowed = |letter: char| letter.is_ascii_alphanumeric() || "-_./:@".contains(letter);

@@ -1,4 +1,4 @@
-//! Plans: reads the YAML, checks it, and defines the types that describe a plan to the rest of the program.
+//! Reads plans from YAML, checks them, and defines the types that the rest of the program uses for plans.
 //!
 //! `raw` mirrors the YAML. `meaning` converts it to the types below, or to errors that show a line, a column and a fix.
 //! Code outside this crate does not need to know YAML, units or defaults.
@@ -45,7 +45,7 @@ pub use raw::schema;
 pub use target::{Target, Targets};
 pub use upstream::{BuiltInUpstream, Delay, Upstream};
 
-// Types that are the same in a plan and on disk are defined only once.
+// Types that are the same in a plan and on disk are defined only once, in `hoptax_record`.
 pub use hoptax_record::plan::{
     Access, AccessLog, AutoTrials, Body, CertificateFiles, CpuPlan, CpuSets, HopKind, LedgerSource,
     PackDriver, PathSplit, Profile, Running, Timeouts, TlsAccess,

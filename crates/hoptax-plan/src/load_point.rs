@@ -15,35 +15,36 @@ pub struct LoadPoint {
     pub connections: u32,
     /// Measured time of one trial. With stages, this is the sum of their durations.
     pub duration: Duration,
-    /// The trial stops after this many requests, even before its duration ends.
+    /// Maximum number of requests. After this number of requests the trial stops, even before its duration ends.
     pub requests: Option<u64>,
-    /// Number of requests per connection. 1 means no keep-alive; absent means no limit.
+    /// Number of requests per connection. 1 means no keep-alive. If absent, there is no limit.
     pub requests_per_connection: Option<u32>,
     /// HTTP version.
     pub http: HttpVersion,
-    /// Search for the highest rate that meets an objective. With a search, the rate in `shape` is only the first rate
-    /// tried.
+    /// Search for the highest rate at which an objective is met. If there is a search, the rate in `shape` is only the
+    /// first rate that it tries.
     pub search: Option<Search>,
 }
 
-/// A search for the highest rate at which a contender meets an objective, for each objective.
+/// A search. For each objective, it finds the highest rate at which a contender meets the objective.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Search {
-    /// The objectives; at least one, without duplicates.
+    /// The objectives, without duplicates. There is at least one objective.
     pub objectives: Vec<Objective>,
-    /// Lowest rate tried, requests/s.
+    /// Lowest rate that the search tries, requests/s.
     pub from: f64,
-    /// Highest rate tried, requests/s.
+    /// Highest rate that the search tries, requests/s.
     pub to: f64,
-    /// The search ends when half the width of the interval for the highest rate is below this share of the rate.
+    /// Precision of the result, as a share of the highest rate. The search ends when half the width of the interval for
+    /// the highest rate is below this share.
     pub precision: f64,
     /// Measured time of a confirming trial.
     pub confirm: Duration,
 }
 
 impl Search {
-    /// Describes the search: `100/s to 50000/s, p99 < 10ms and errors < 0.1%`. With several objectives, only their
-    /// number is shown.
+    /// Describes the search: `100/s to 50000/s, p99 < 10ms and errors < 0.1%`. If there are several objectives, shows
+    /// only their number.
     pub fn describe(&self) -> String {
         let range = format!("{} to {}", units::show_rate(self.from), units::show_rate(self.to));
         match self.objectives.as_slice() {
@@ -87,7 +88,7 @@ impl LoadPoint {
         }
     }
 
-    /// Describes differences from HTTP/1.1 with keep-alive.
+    /// Describes how the load point differs from HTTP/1.1 with keep-alive.
     pub fn unusual(&self) -> Vec<String> {
         let mut words = Vec::new();
         if self.http == HttpVersion::Http10 {

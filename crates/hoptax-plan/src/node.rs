@@ -4,15 +4,15 @@ use super::error::{Fault, Place, lines};
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Span};
 use std::collections::HashMap;
 
-/// Deepest nesting that is accepted. No real plan is nested this deeply. The limit keeps hostile input from overflowing
-/// the stack.
+/// Maximum depth of nesting. No real plan is nested this deeply. The limit prevents hostile input from overflowing the
+/// stack.
 const DEEPEST: usize = 32;
 
-/// Maximum number of nodes that are accepted. No real plan has this many. The limit keeps aliases of aliases from using
-/// up the memory.
+/// Maximum number of nodes. No real plan has this many nodes. The limit prevents aliases of aliases from using up the
+/// memory.
 const MOST_NODES: usize = 100_000;
 
-/// Help for a template without quotes, which YAML reads as a mapping because of its braces.
+/// Help for a template without quotes. Because of its braces, YAML reads such a template as a mapping.
 const TEMPLATE_HELP: &str =
     "a key must be a word; put quotes around a value with `{{…}}`: \"/items/{{seq}}\"";
 
@@ -24,13 +24,13 @@ pub(crate) struct Node {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Value {
-    /// Text without its quotes; `plain` is true if it had no quotes.
+    /// Text without its quotes. `plain` is true if the text had no quotes.
     Scalar {
         text: String,
         plain: bool,
     },
     Sequence(Vec<Node>),
-    /// Keys and values in the order typed, without duplicate keys.
+    /// Keys and values in the order of the input, without duplicate keys.
     Mapping(Vec<(Key, Node)>),
 }
 
@@ -65,8 +65,8 @@ impl Node {
     }
 }
 
-/// Reads one YAML document. `source` and `column` locate `text` in the user's input, because the value of a `--set`
-/// begins in the middle of its argument.
+/// Reads one YAML document. `source` and `column` say where `text` begins in the user's input. The value of a `--set`
+/// argument begins in the middle of the argument.
 pub(crate) fn read(text: &str, source: u32, column: u32) -> Result<Node, Fault> {
     let mut reader = Reader {
         parser: Parser::new_from_str(text),
@@ -140,7 +140,7 @@ impl<'a> Reader<'a> {
     fn place(&self, span: Span) -> Place {
         let start: Marker = span.start;
         let line = start.line().max(1) as u32;
-        // The key before the value of a `--set` shifts only the first line of the value.
+        // In a `--set` argument, the key comes before the value. It shifts only the first line of the value.
         let shift = if line == 1 { self.column } else { 0 };
         Place { source: self.source, line, column: start.col() as u32 + 1 + shift, length: span.len() as u32 }
     }
@@ -167,7 +167,7 @@ impl<'a> Reader<'a> {
             return Err(Fault::new(place, "YAML tags are not supported", "remove the `!…`"));
         }
         let node = Node { place, value };
-        // The number 0 in the parser's events means that there is no anchor.
+        // In the parser's events, the number 0 means that there is no anchor.
         if anchor > 0 {
             self.anchors.insert(anchor, node.clone());
         }
@@ -284,7 +284,7 @@ fn apply_set(root: &mut Node, argument: &str, source: u32) -> Result<(), Fault> 
     Ok(())
 }
 
-/// The entry with the key `step` in `node`. Creates the entry if a mapping does not have it.
+/// Returns the entry `step` of `node`. If `node` is a mapping without this key, creates the entry.
 fn descend<'a>(node: &'a mut Node, step: &str, walked: &str, place: Place) -> Result<&'a mut Node, Fault> {
     if node.is_null() {
         node.value = Value::Mapping(Vec::new());

@@ -4,7 +4,7 @@ use super::units::{UnitError, duration, nearest, share, show_duration, show_shar
 use std::time::Duration;
 
 /// A rate counts as reached if at least this share of the due requests succeeds. An objective can set another share.
-/// The finding `rate-missed` uses the same limit.
+/// The finding `rate-missed` also uses this share.
 pub const REACHED: f64 = 0.99;
 
 /// A set of limits. A trial meets the objective if it meets all limits.
@@ -12,7 +12,7 @@ pub const REACHED: f64 = 0.99;
 pub struct Objective {
     /// The objective in plan syntax.
     pub text: String,
-    /// The limits; at least one.
+    /// The limits. There is at least one limit.
     pub terms: Vec<Term>,
 }
 
@@ -41,7 +41,8 @@ pub enum Term {
 /// A statistic of the response times.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Figure {
-    /// The percentile of this rank, 0 to 1: within this time, this share of all due requests was answered.
+    /// A percentile, as a share from 0 to 1. For example, 0.99 is the time within which 99 % of all due requests were
+    /// answered.
     Percentile(f64),
     /// The mean.
     Mean,
@@ -53,7 +54,7 @@ impl Objective {
     /// Parses an objective.
     ///
     /// # Errors
-    /// The part of the text that is wrong, for the caret of the message, and the error.
+    /// If the text is wrong. Returns the wrong part of the text, which the message marks with carets, and the error.
     pub fn parse(text: &str) -> Result<Self, (&str, UnitError)> {
         let parts = split_at_and(text);
         let mut terms = Vec::new();
@@ -90,7 +91,7 @@ impl Objective {
         asked.unwrap_or(REACHED)
     }
 
-    /// The highest percentile that has a limit; `None` if no percentile has one.
+    /// The highest percentile that has a limit. `None` if no percentile has a limit.
     pub fn highest_percentile(&self) -> Option<f64> {
         let percentiles = self.terms.iter().filter_map(|term| match term {
             Term::Time { of: Figure::Percentile(share), .. } => Some(*share),
@@ -137,7 +138,7 @@ fn kind(term: &Term) -> String {
     }
 }
 
-/// Splits a text at the word `and`, at commas, and at both together. The parts are trimmed.
+/// Splits a text at each `and`, at each comma, and at each comma that `and` follows. The parts are trimmed.
 fn split_at_and(text: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let (mut start, mut at, mut after_comma) = (0, 0, false);
@@ -188,7 +189,7 @@ fn term(part: &str) -> Result<Term, (&str, UnitError)> {
     Ok(Term::Time { of, below })
 }
 
-/// Parses a bound, after checking its sign.
+/// Checks the comparison sign, and then parses the bound.
 fn limit<'t, T>(
     part: &'t str,
     bound: &'t str,

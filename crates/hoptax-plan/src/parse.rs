@@ -1,4 +1,4 @@
-//! Entry points: they read a file, check it, and return a plan, targets or budgets.
+//! Entry points of this crate. They read and check plans, lists of targets and lists of budgets.
 
 use super::error::{Fault, PlanErrors, Sources};
 use super::raw::{Placed, RawBudget};
@@ -18,8 +18,8 @@ pub struct Context {
     pub directory: PathBuf,
 }
 
-/// Reads another kind of YAML document, such as a pack's manifest. Its errors are reported like those of plans, with
-/// line, column and caret.
+/// Reads another kind of YAML document, such as a pack's manifest. Errors show line, column and caret, like the errors
+/// in plans.
 ///
 /// # Errors
 /// All errors found in the document.
@@ -50,7 +50,7 @@ pub fn parse(file_name: &str, text: &str, sets: &[String], context: &Context) ->
     meaning::understand(raw, stem, context, &sources).map_err(|faults| sources.errors(faults))
 }
 
-/// Parses and checks a list of targets, or a single target: the value of `target` in a plan.
+/// Parses and checks a list of targets, or a single target, in the syntax of `target` in a plan.
 ///
 /// # Errors
 /// All errors, each with its place and how to fix it.
@@ -91,7 +91,7 @@ pub struct BudgetContext<'a> {
     pub baseline: bool,
 }
 
-/// Parses and checks a list of budgets: the value of `budget` in a plan.
+/// Parses and checks a list of budgets, in the syntax of `budget` in a plan.
 ///
 /// # Errors
 /// All errors, each with its place and how to fix it.
@@ -121,7 +121,7 @@ pub enum LoadError {
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// The system's reason.
+        /// The error that the system returned.
         source: std::io::Error,
     },
     /// The file is not text.

@@ -12,17 +12,17 @@ use std::time::Duration;
 /// A checked plan, with all defaults filled in and all sweeps expanded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// Name of the plan, which names the run directory.
+    /// Name of the plan. It is also used in the name of the run directory.
     pub name: String,
     /// The service behind the gateways.
     pub upstream: Upstream,
-    /// The gateways, with unique labels. Does not include direct, which is always measured.
+    /// The gateways, with unique labels. The list does not contain direct, which is always measured.
     pub gateways: Vec<Gateway>,
-    /// The targets; at least one, with unique names.
+    /// The targets, with unique names. There is at least one target.
     pub targets: Vec<Target>,
-    /// Paths of the files that `{{line FILE}}` reads, by their name in the template.
+    /// For each file name in `{{line FILE}}`, the path of the file.
     pub files: BTreeMap<String, PathBuf>,
-    /// The load points, with sweeps expanded, in the order typed.
+    /// The load points in the order of the plan. Sweeps are expanded.
     pub load: Vec<LoadPoint>,
     /// Number of rounds. Each round measures every case once.
     pub trials: Trials,
@@ -48,16 +48,16 @@ pub struct Plan {
     pub seed: Option<u64>,
     /// Events during trials, sorted by time.
     pub events: Vec<Event>,
-    /// Limits. If one is exceeded, `hoptax run` exits with 3.
+    /// The budgets. If a budget is exceeded, `hoptax run` exits with 3.
     pub budget: Vec<Budget>,
 }
 
 /// Number of rounds of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Trials {
-    /// This number of rounds.
+    /// A fixed number of rounds.
     Fixed(u32),
-    /// As many rounds as needed until the taxes are precise enough.
+    /// Further rounds are measured until the taxes are precise enough.
     Auto(AutoTrials),
 }
 

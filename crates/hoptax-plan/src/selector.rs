@@ -38,7 +38,7 @@ impl Selector {
         }))
     }
 
-    /// The sum of all matching numbers; `None` if no number matches.
+    /// The sum of all matching numbers. `None` if no number matches.
     pub fn value(&self, answer: &str) -> Option<f64> {
         match &self.0 {
             Kind::Prometheus(selector) => selector.value(answer),
@@ -53,7 +53,7 @@ impl Selector {
     }
 }
 
-/// The sum; `None` if there are no numbers.
+/// The sum of the numbers. `None` if there are no numbers.
 fn sum(numbers: impl Iterator<Item = f64>) -> Option<f64> {
     numbers.fold(None, |sum, number| Some(sum.unwrap_or(0.0) + number))
 }
@@ -106,7 +106,7 @@ impl PrometheusSelector {
     }
 }
 
-/// Parses `a="b",c="d"`; `None` if the text has another form.
+/// Parses `a="b",c="d"`. Returns `None` if the text has another form.
 fn labels(text: &str) -> Option<Vec<(String, String)>> {
     let mut found = Vec::new();
     let mut rest = text.trim();

@@ -12,7 +12,7 @@ const FORMS: &str = "write `100/s for 10s` or `ramp to 5000/s over 60s`, with a 
 /// Parses the value of `--rate`, which is one rate or a list of stages.
 ///
 /// # Errors
-/// If the text is neither.
+/// If the text is neither a rate nor a list of stages.
 pub fn pace(text: &str) -> Result<Rate, UnitError> {
     if is_staged(text) { stages(text).map(Rate::Stages) } else { rate(text).map(Rate::Fixed) }
 }
@@ -37,10 +37,10 @@ pub fn stages(text: &str) -> Result<Vec<Stage>, UnitError> {
     Ok(stages)
 }
 
-/// Parses one stage; `before` is the previous stage.
+/// Parses one stage. `before` is the previous stage.
 ///
 /// # Errors
-/// If it is not a stage, or has no duration.
+/// If the text is not a stage, or has no duration.
 pub fn stage(text: &str, before: Option<&Stage>) -> Result<Stage, UnitError> {
     let text = text.trim();
     let words: Vec<&str> = text.split_whitespace().collect();
@@ -83,14 +83,14 @@ fn ramp(text: &str, words: &[&str], before: Option<&Stage>) -> Result<(f64, f64,
     }
 }
 
-/// Splits at the word `at`. `None` if the word is missing or one side is empty.
+/// Splits a list of words at the first word that equals `at`. `None` if there is no such word, or if one side is empty.
 fn split_at_word(words: &[&str], at: &str) -> Option<(String, String)> {
     let middle = words.iter().position(|word| *word == at)?;
     let (left, right) = (&words[..middle], &words[middle + 1..]);
     (!left.is_empty() && !right.is_empty()).then(|| (left.join(" "), right.join(" ")))
 }
 
-/// Creates the error for text that is not a stage. If a keyword is misspelled, the error suggests the right one.
+/// Creates the error for text that is not a stage. If a keyword is misspelled, the error suggests the right keyword.
 fn not_a_stage<const N: usize>(text: &str, words: &[&str], known: [&str; N], help: String) -> UnitError {
     let misspelt = words.iter().find_map(|word| {
         let is_word = word.len() > 1 && word.chars().all(char::is_alphabetic) && !known.contains(word);

@@ -1,4 +1,4 @@
-//! Targets: the requests of a plan and the checks of their responses.
+//! Targets: the requests that a plan sends, and the checks of the responses.
 
 use super::Body;
 use hoptax_load::spec::Check;
@@ -8,17 +8,17 @@ use std::path::PathBuf;
 /// A request, its weight in the mix, and the checks of its responses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// Name of the target, unique in the plan; by default its method and path.
+    /// Name of the target, unique in the plan. The default consists of its method and path.
     pub name: String,
     /// Weight in the mix, at least 1. The target's share of the requests is its weight divided by the sum of all
     /// weights.
     pub weight: u32,
     /// Method.
     pub method: String,
-    /// Path and query, starting with `/`; a template.
+    /// Path and query, as a template. It starts with `/`.
     pub path: String,
-    /// Headers in order. Values are templates. Without a header `host`, requests send the gateway's or upstream's
-    /// address as host.
+    /// Headers in the order in which they are sent. Values are templates. If no header `host` is given, requests carry
+    /// the address of the gateway or of the upstream as `host`.
     pub headers: Vec<(String, String)>,
     /// Request body.
     pub body: Option<Body>,
@@ -78,9 +78,9 @@ impl Target {
 /// The content of a file for `hoptax load --targets`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Targets {
-    /// At least one target, with unique names.
+    /// The targets, with unique names. There is at least one target.
     pub targets: Vec<Target>,
-    /// Paths of the files that `{{line FILE}}` reads, by their name in the template.
+    /// For each file name in `{{line FILE}}`, the path of the file.
     pub files: BTreeMap<String, PathBuf>,
 }
 

@@ -10,11 +10,11 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Default of `jitter` without an argument: each request moves by up to ±10 % of the interval.
+/// Jitter of `jitter` without an argument. Each request is moved by up to ±10 % of the interval between requests.
 pub const DEFAULT_JITTER: f64 = 0.1;
 
-/// Longest duration that is accepted: a year. A longer duration is a typing error, and nanoseconds must fit into 64
-/// bits.
+/// Longest accepted duration: a year. A longer duration is a typing error. Durations in nanoseconds must also fit into
+/// 64 bits.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Why a value is not valid, and how to fix it.
@@ -37,7 +37,8 @@ impl UnitError {
 const TIME_UNITS: [(&str, f64); 6] =
     [("h", 3.6e12), ("m", 6e10), ("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0)];
 
-/// Units of size with their lengths in bytes. The first four are also used for display, the longest first.
+/// Units of size with their lengths in bytes. Only the first four are used to show sizes. They are sorted, longest
+/// first.
 const SIZE_UNITS: [(&str, u64); 7] = [
     ("GiB", 1 << 30),
     ("MiB", 1 << 20),
@@ -105,7 +106,7 @@ pub fn rate(text: &str) -> Result<f64, UnitError> {
     }
 }
 
-/// As [`rate`], but accepts zero.
+/// Parses a rate like [`rate`], but accepts zero.
 ///
 /// # Errors
 /// If the text has another form.
@@ -136,7 +137,7 @@ pub(crate) fn rate_or_zero(text: &str) -> Result<f64, UnitError> {
     Ok(number / seconds)
 }
 
-/// Shows a rate; the argument is in requests per second.
+/// Shows a rate, given in requests per second.
 pub fn show_rate(per_second: f64) -> String {
     let rounded = (per_second * 1000.0).round() / 1000.0;
     if rounded == per_second {
@@ -392,7 +393,7 @@ pub fn show_budget_value(metric: Metric, value: f64) -> String {
     }
 }
 
-/// Parses a change, which is a percentage with a sign. Returns it as a share.
+/// Parses a change, which is a percentage with a sign. Returns the change as a share.
 ///
 /// # Errors
 /// If the text is not a percentage with a sign, or is −100 % or less.
@@ -446,7 +447,8 @@ impl fmt::Display for Origin {
 /// Parses `http://host:port` and `https://host:port`. The port defaults to 80 or 443.
 ///
 /// # Errors
-/// If the scheme is not one of these, the host or port is not valid, or the URL has a path, a query or a user.
+/// If the scheme is neither `http` nor `https`, the host or the port is not valid, or the URL has a path, a query or a
+/// user.
 pub fn origin(url: &str) -> Result<Origin, UnitError> {
     const FORM: &str = "write http://host:port or https://host:port";
     let refuse = |why: &str, help: String| UnitError::new(format!("the URL `{url}` {why}"), help);
@@ -512,7 +514,7 @@ pub fn cpu_list(text: &str) -> Result<Vec<u32>, UnitError> {
     Ok(cpus)
 }
 
-/// The known name that is most similar to `typed`; `None` if no name is similar enough to suggest.
+/// The known name that is most similar to `typed`. `None` if no name is similar enough to be suggested.
 pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let typed = typed.to_ascii_lowercase();
     known

@@ -1,4 +1,4 @@
-//! Tables of accepted texts, of error messages, and of texts that are shown.
+//! Tests which texts are accepted, which error messages are reported, and how values are shown.
 
 use super::*;
 

@@ -25,16 +25,16 @@ pub struct BuiltInUpstream {
     pub body: Body,
     /// Delay of each response.
     pub delay: Delay,
-    /// Share of requests, 0 to 1, that are answered with status 500.
+    /// Share of the requests that get status 500, from 0 to 1.
     pub failures: f64,
-    /// Port of the first instance; the other instances use the ports after it. If absent, the kernel chooses the ports.
+    /// Port of the first instance. The other instances use the ports after it. If absent, the kernel chooses the ports.
     pub port: Option<u16>,
 }
 
 /// Delay of a response.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Delay {
-    /// Always the same delay, which can be zero.
+    /// All responses have this delay. It can be zero.
     Fixed(Duration),
     /// Uniformly distributed between two bounds.
     Uniform {
@@ -48,7 +48,7 @@ pub enum Delay {
         /// Mean.
         mean: Duration,
     },
-    /// One of several durations. Each has its share of the responses; all shares add up to 1.
+    /// One of several durations. Each duration has a share of the responses. All shares add up to 1.
     Choice(Vec<(f64, Duration)>),
 }
 

@@ -13,7 +13,7 @@ use hoptax_record::report::HostLooks;
 use std::time::{Duration, UNIX_EPOCH};
 
 impl Model {
-    /// The model of a run. `unreadable` describes the lines of the records that were skipped.
+    /// The model of a run. `unreadable` describes the lines of the run's records that could not be read.
     pub fn new(run: &RunRecord, trials_recorded: usize, analysis: Analysis, unreadable: &[String]) -> Self {
         let ended = run.ended.as_ref();
         let answer = sentence::answer(run, &analysis);
@@ -58,7 +58,7 @@ impl Model {
     }
 }
 
-/// Number of planned rounds. With `trials: auto`, the number of rounds that were started.
+/// Number of planned rounds. With `trials: auto`, this is the number of rounds that were started.
 fn rounds(run: &RunRecord, analysis: &Analysis) -> u32 {
     match run.plan.trials {
         _ if analysis.cases.is_empty() => 0,
@@ -70,7 +70,7 @@ fn rounds(run: &RunRecord, analysis: &Analysis) -> u32 {
     }
 }
 
-/// The reason why `trials: auto` started no further round.
+/// The reason why `trials: auto` did not start another round.
 fn why_stopped(run: &RunRecord) -> Option<String> {
     let Trials::Auto(auto) = run.plan.trials else { return None };
     let within = Scale::percent().value(auto.within);

@@ -1,4 +1,4 @@
-//! Results of capacity searches, in each format: the highest rate at which each objective holds for each contender.
+//! Shows the results of capacity searches in each format: the highest rate at which a contender meets an objective.
 
 use super::charts;
 use super::format::Scale;
@@ -11,7 +11,7 @@ use minijinja::{Value, context};
 /// Template of the page's section about searches.
 pub(super) const TEMPLATE: &str = include_str!("../assets/report/capacity.html");
 
-/// Headings of the table, after the gateway's name.
+/// Headings of the columns after the gateway's name.
 const HEADINGS: [&str; 4] = ["requests/s", "of direct", "confirmed", "limit"];
 
 /// The cells of a row, in the order of [`HEADINGS`].
@@ -55,7 +55,7 @@ fn rate_in_words(rate: &hoptax_stats::Estimate, at_least: bool) -> String {
     let sign = if at_least { "≥ " } else { "" };
     let interval = match (rate.low, rate.high) {
         (Some(low), Some(high)) => format!(" ({})", scale.interval(low, high)),
-        // Avoids `1,000 (from 1,000)`.
+        // Avoids text such as `1,000 (from 1,000)`.
         (Some(low), None) if scale.number(low) != scale.number(rate.estimate) => {
             format!(" (from {})", scale.number(low))
         }
@@ -64,7 +64,7 @@ fn rate_in_words(rate: &hoptax_stats::Estimate, at_least: bool) -> String {
     format!("{sign}{}{interval}", scale.value(rate.estimate))
 }
 
-/// The load points that are searches, with their results.
+/// The load points with a search, and the results of each search.
 fn searches(model: &Model) -> Vec<(&Load, Vec<&Capacity>)> {
     let mut searches: Vec<(&Load, Vec<&Capacity>)> = Vec::new();
     for one in &model.capacity {
@@ -108,7 +108,7 @@ pub(super) fn terminal(model: &Model, width: usize) -> String {
     text
 }
 
-/// A table of at most `width` columns. If the cells do not all fit, some are dropped.
+/// A table of at most `width` columns. If the table is too wide, some of its cells are left out.
 fn table(rows: &[(&str, [String; 4])], width: usize) -> Vec<String> {
     let length = |text: &str| text.chars().count();
     let names = rows.iter().map(|(name, _)| length(name)).max().unwrap_or(0).max("gateway".len());
@@ -117,7 +117,7 @@ fn table(rows: &[(&str, [String; 4])], width: usize) -> Vec<String> {
     };
     let widths: Vec<usize> = (0..HEADINGS.len()).map(widest).collect();
     let total = |columns: &[usize]| names + columns.iter().map(|column| 2 + widths[*column]).sum::<usize>();
-    // Cells are dropped in this order: the confirmation, the share of direct, the limit.
+    // The cells are left out in this order: the confirmation, the share of direct, the limit.
     let shown = [&[0, 1, 2, 3][..], &[0, 1, 3], &[0, 3], &[0]];
     let shown = shown.into_iter().find(|columns| total(columns) <= width).unwrap_or(&[0]);
     let line = |name: &str, cell: &dyn Fn(usize) -> String| {
@@ -169,8 +169,8 @@ pub(super) fn html(model: &Model) -> Vec<Value> {
     searches(model).into_iter().map(of).collect()
 }
 
-/// Adds the rates from searches to the summaries. If a gateway was only searched, its rates replace its sentence. If it
-/// was also measured in rounds, its rates become a detail of the sentence.
+/// Adds the rates from searches to the summaries. If a gateway was measured only by searches, the rates replace its
+/// sentence. If it was also measured in rounds, the rates become a detail of its summary.
 pub(super) fn add_sentences(mut summaries: Vec<Summary>, analysis: &Analysis) -> Vec<Summary> {
     for summary in &mut summaries {
         let of_gateway = || analysis.capacity.iter().filter(|one| one.gateway == summary.gateway);

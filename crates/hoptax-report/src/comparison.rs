@@ -9,11 +9,11 @@ use hoptax_record::report;
 use hoptax_stats::Estimate;
 use serde::Serialize;
 
-/// Marks rows whose difference is not distinguishable from noise, as in the table of a run.
+/// Marks a row with a difference that is not distinguishable from noise. The table of a run uses the same mark.
 const MARK: &str = "~";
 
-/// Tables for a terminal. If `all` is false, only headline rows and distinguishable differences are listed. The other
-/// rows are counted.
+/// Tables for a terminal. If `all` is false, only headline rows and distinguishable differences are listed. A line
+/// says how many rows are not listed.
 pub fn terminal(comparison: &Comparison, width: u16, all: bool) -> String {
     let width = usize::from(width);
     let mut text = wrapped(&headline(comparison), width);
@@ -46,8 +46,8 @@ pub fn terminal(comparison: &Comparison, width: u16, all: bool) -> String {
     text
 }
 
-/// Markdown for a pull request: the verdict, a table of the rows that it is based on, and the other rows in a folded
-/// part.
+/// Markdown for a pull request: the verdict, a table of the rows that the verdict is based on, and a folded part with
+/// the other rows.
 pub fn markdown(comparison: &Comparison) -> String {
     let mut text = format!("**{}**\n\n", inline(&headline(comparison)));
     for line in reasons(comparison) {
@@ -85,11 +85,11 @@ pub struct Words {
     pub headline: String,
     /// Sentences about the rows that the verdict is based on.
     pub reasons: Vec<String>,
-    /// Sentences about the weaknesses of the verdict.
+    /// Sentences with reasons to doubt the verdict.
     pub caveats: Vec<String>,
     /// A sentence that says how many rows would show a difference by chance.
     pub chance: String,
-    /// The texts of all rows: every case and metric.
+    /// The texts of all rows. There is a row for each case and metric.
     pub rows: Vec<RowWords>,
 }
 
@@ -98,7 +98,7 @@ pub struct Words {
 pub struct RowWords {
     /// The load point.
     pub load: String,
-    /// Label of the gateway, or of both gateways.
+    /// Label of the gateway. If the two subjects have different labels, both labels.
     pub gateway: String,
     /// The metric.
     pub metric: &'static str,
@@ -108,9 +108,9 @@ pub struct RowWords {
     pub before: String,
     /// The second subject's figure with its interval.
     pub after: String,
-    /// The change, with its interval.
+    /// The change with its interval, in per cent or as a difference.
     pub change: String,
-    /// The change as a share of the first subject's figure. Absent if `change` is a difference instead.
+    /// The change as a share of the first subject's figure. Absent if `change` is a difference.
     pub relative: Option<report::Estimate>,
     /// The row's verdict.
     pub verdict: Verdict,
@@ -152,7 +152,8 @@ pub fn words(comparison: &Comparison) -> Words {
 /// Formats a figure of a metric with its interval.
 pub fn figure_of(metric: Metric, estimate: f64, interval: Option<(f64, f64)>) -> String {
     let (low, high) = interval.unzip();
-    // The points of a trend do not record their number of trials. A value of 1 makes the text say `one trial`.
+    // The points of a trend do not record their number of trials. If there is no interval, 1 makes the text say `one
+    // trial`.
     figure(metric, &Estimate { estimate, low, high, trials: if interval.is_some() { 2 } else { 1 } })
 }
 
@@ -220,13 +221,13 @@ fn labels(row: &Row) -> String {
     }
 }
 
-/// The change as a share of the first subject's figure. `None` if it has no interval in spite of several trials,
-/// because the first figure may then be zero.
+/// The change as a share of the first subject's figure. `None` if there are several trials but no interval, because the
+/// first subject's figure may then be zero.
 fn relative(row: &Row) -> Option<&Estimate> {
     row.change.as_ref().filter(|changed| changed.interval().is_some() || changed.trials == 1)
 }
 
-/// The change in per cent if there is one. Otherwise the difference.
+/// The change in per cent. If that is not available, the difference.
 fn amount(row: &Row) -> String {
     match relative(row) {
         Some(changed) => change(changed),

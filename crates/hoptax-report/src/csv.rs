@@ -1,4 +1,4 @@
-//! The report as CSV (RFC 4180): one line for each case, then one line for each capacity. Every time is in µs.
+//! The report as CSV (RFC 4180): one line for each case, then one line for each capacity. All times are in µs.
 
 use super::Model;
 use hoptax_analysis::{Capacity, Case, Difference, Load, Price};
@@ -102,7 +102,7 @@ fn of_capacity(one: &Capacity, headings: usize) -> Vec<String> {
     cells
 }
 
-/// The first columns of a line, which contain gateway and load.
+/// The first cells of a line, which contain gateway and load.
 fn about(gateway: &str, load: &Load) -> Vec<String> {
     vec![
         gateway.to_owned(),
@@ -123,7 +123,7 @@ fn three(estimate: Option<&Estimate>) -> [String; 3] {
     ]
 }
 
-/// The verdict on a difference, in the same words as in the other formats.
+/// The verdict on a difference, in the words that the other formats use too.
 fn verdict(difference: Option<&Difference>) -> String {
     difference
         .map_or("", |one| if one.distinguishable { "distinguishable" } else { "not distinguishable" })
@@ -172,7 +172,7 @@ fn cells(model: &Model, case: &Case) -> Vec<String> {
     cells
 }
 
-/// Columns for the features, the gateway without them, and their prices.
+/// The cells for the features, for the gateway without these features, and for their prices.
 fn of_price(model: &Model, case: &Case) -> Vec<String> {
     let is_own = |row: &&Price| row.gateway == case.gateway && row.load.index == case.load.index;
     let price = model.prices.rows.iter().find(is_own);
@@ -186,7 +186,7 @@ fn of_price(model: &Model, case: &Case) -> Vec<String> {
     cells
 }
 
-/// The name of a value in JSON.
+/// The name that a value has in JSON.
 fn name(word: &impl Serialize) -> String {
     serde_json::to_value(word).ok().and_then(|name| Some(name.as_str()?.to_string())).unwrap_or_default()
 }
@@ -221,7 +221,8 @@ mod tests {
         assert!(text.contains("\"exited, it said \"\"no\"\"\""), "{text}");
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 4);
-        // Each line of this run contains one quoted cell with one comma: the load's label, or the failure of envoy.
+        // In the line of each case, the load's label contains a comma. In envoy's line, the failure also contains a
+        // comma.
         let commas: Vec<usize> = lines.iter().map(|line| line.matches(',').count()).collect();
         assert_eq!(commas, [commas[0], commas[0] + 1, commas[0] + 1, commas[0] + 2]);
         let mut failing = Run::closed(1);

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 
 pub(super) const HEADING: &str = "Around the events";
 
-/// Explains what time the figures cover.
+/// Explains which period each figure covers.
 const NOTE: &str = "Around: from the start of an event until 1 s after it was done, over all trials. Quiet: the rest of the \
                     same trials. The case's figures above include both. Vertical lines in the throughput charts mark the \
                     events.";
@@ -83,7 +83,7 @@ fn time(estimate: &Estimate) -> String {
     with_interval(estimate, Scale::of_us(estimate.estimate))
 }
 
-/// The response time of the slowest response. A maximum has no interval, so no interval is shown.
+/// The longest response time. A maximum has no interval, so no interval is shown.
 fn longest(stretch: &Stretch) -> Option<String> {
     stretch.slowest_us.map(|slowest| Scale::of_us(slowest.estimate).value(slowest.estimate))
 }

@@ -5,7 +5,7 @@ use hoptax_analysis::{BudgetResult, ChangeResult};
 use hoptax_plan::{Metric, Quantity};
 use hoptax_stats::Estimate;
 
-/// The unit for a value of this metric and size. `None` for bytes, which are formatted separately.
+/// The unit for a value of this metric and size. `None` for bytes, because [`bytes`] formats them.
 fn scale(metric: Metric, size: f64) -> Option<Scale> {
     match metric.quantity() {
         Quantity::Time => Some(Scale::of_us(size)),
@@ -69,7 +69,7 @@ pub(super) fn limit(result: &BudgetResult) -> String {
             (None, Some(min)) => format!("at least {}", percent(*min)),
             (None, None) => String::new(),
         };
-        // A widening by less than 0.1 % does not matter for any realistic limit.
+        // Widening a limit by less than 0.1 % makes no practical difference.
         let widened = if *drift < 1e-3 {
             String::new()
         } else {

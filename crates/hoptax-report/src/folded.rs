@@ -3,9 +3,9 @@
 
 use super::text::inline;
 
-/// Largest number of characters in a comment, pull request or issue on GitHub.
+/// Maximum number of characters in a comment, pull request or issue on GitHub.
 pub(super) const MOST_CHARACTERS: usize = 65_536;
-/// Room for text that a bot adds, such as a marker to find its comment again.
+/// Number of characters reserved for text that a bot adds, such as a marker that identifies its comment.
 const SPARE: usize = 1_000;
 
 /// A folded part of the report.
@@ -26,7 +26,7 @@ impl Part {
     }
 }
 
-/// The first part, followed by as many of the other parts as fit. If parts are dropped, a line names them.
+/// Returns the first part and as many of the other parts as fit. If parts are dropped, a line at the end names them.
 pub(super) fn fitted(first: &str, mut parts: Vec<Part>) -> String {
     let mut left_out = Vec::new();
     loop {
@@ -35,7 +35,7 @@ pub(super) fn fitted(first: &str, mut parts: Vec<Part>) -> String {
         if text.chars().count() + SPARE <= MOST_CHARACTERS {
             return text;
         }
-        // Of parts with the same rank, the last is dropped first. Load points are in the plan's order.
+        // If several parts have the same rank, the last part is dropped first. Load points are in the plan's order.
         let next = parts.iter().enumerate().max_by_key(|(_, part)| part.rank).map(|(at, _)| at);
         match next {
             Some(at) => left_out.push(parts.remove(at).title),
@@ -59,7 +59,7 @@ fn about(left_out: &[String]) -> String {
     )
 }
 
-/// The beginning of the text, with as many whole lines as fit.
+/// The beginning of the text: as many whole lines as fit.
 fn cut(text: &str) -> String {
     let note = about(&["the rest".to_owned()]);
     let room = MOST_CHARACTERS - SPARE - note.chars().count();

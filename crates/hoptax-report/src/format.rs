@@ -2,7 +2,7 @@
 
 use hoptax_stats::Estimate;
 
-/// A unit that a value and its interval share, so that they are easy to compare.
+/// A unit for both a value and its interval, so that they are easy to compare.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Scale {
     /// The size of the unit, in the base unit. Values are divided by it.
@@ -11,7 +11,7 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// A unit that suits a time of this many µs.
+    /// Chooses the unit for a time in µs.
     pub(super) fn of_us(us: f64) -> Self {
         match us.abs() {
             us if us < 1000.0 => Self { divisor: 1.0, unit: "µs" },
@@ -20,7 +20,7 @@ impl Scale {
         }
     }
 
-    /// A unit that suits a throughput, given in requests/s.
+    /// Chooses the unit for a throughput in requests/s.
     pub(super) fn of_throughput(per_second: f64) -> Self {
         match per_second {
             _ if per_second < 2000.0 => Self::plain(),
@@ -28,7 +28,7 @@ impl Scale {
         }
     }
 
-    /// A unit that suits this many bytes. The number may be negative.
+    /// Chooses the unit for a number of bytes. The number may be negative.
     pub(super) fn of_bytes(bytes: f64) -> Self {
         match bytes.abs() {
             bytes if bytes < 1024.0 => Self { divisor: 1.0, unit: "B" },
@@ -81,15 +81,15 @@ impl Scale {
     }
 }
 
-/// Formats the ends of an interval with as many decimals as its width requires. Rounding then moves an end by at most 5
-/// % of the width. If the width is zero, both ends are formatted like any number.
+/// Formats the ends of an interval. The width of the interval determines the number of decimals, so that rounding moves
+/// an end by at most 5 % of the width. If the width is zero, both ends are formatted like any other number.
 fn ends(low: f64, high: f64) -> (String, String) {
     let width = high - low;
     if width <= 0.0 || !width.is_finite() {
         return (number(low), number(high));
     }
-    // The last decimal is worth at most a tenth of the width, so rounding moves an end by up to half of that. More than
-    // three decimals do not help.
+    // A step of 1 in the last decimal is at most a tenth of the width. Rounding moves an end by at most half a step.
+    // More than three decimals do not help.
     let decimals = (-(width / 10.0).log10().floor()).clamp(0.0, 3.0) as usize;
     let rounded = |end: f64| {
         let text = format!("{:.decimals$}", end.abs());

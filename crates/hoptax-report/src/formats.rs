@@ -14,7 +14,7 @@ pub struct Format {
     pub name: &'static str,
     /// Description of the format in the command line's help.
     pub about: &'static str,
-    /// How the format is generated.
+    /// The function that generates the format.
     pub draw: Draw,
 }
 
@@ -31,7 +31,7 @@ pub enum Draw {
     Chart(DrawChart),
 }
 
-/// Generates the document of one case of a run from the case's distribution.
+/// Generates the document for one case of a run. The second argument is the distribution of the case.
 pub type DrawCase = fn(&RunRecord, &Pooled) -> serde_json::Result<String>;
 
 /// Draws a chart at a load point. Returns `None` if the report has no data for it.

@@ -1,4 +1,4 @@
-//! The output of `hoptax gate`: every budget, with its outcome.
+//! The output of `hoptax gate`. It contains every budget and its outcome.
 
 use super::document;
 use super::figures::{limit, measured, sentence};
@@ -6,8 +6,8 @@ use super::text::{inline, wrapped};
 use super::{Belief, Model};
 use hoptax_analysis::{BudgetResult, Outcome};
 
-/// Text for the terminal: the headline, then the budgets that were breached or not judged, then the budgets that were
-/// kept.
+/// Text for the terminal. The headline comes first, then the budgets that were breached or could not be judged, then
+/// the budgets that were kept.
 pub fn terminal(model: &Model, width: u16) -> String {
     let mut text = wrapped(&headline(model), usize::from(width));
     for result in model.budget.iter().filter(|result| result.outcome != Outcome::Kept) {

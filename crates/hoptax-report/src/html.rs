@@ -1,8 +1,9 @@
-//! The report as an HTML page in a single file. Data, charts and script are inside, so the page needs no network.
+//! The report as an HTML page in a single file. The file contains all data, charts and scripts, so the page needs no
+//! network.
 //!
 //! Sentences, verdict and tables are in the page itself. The script adds charts and controls. If scripts are disabled,
-//! the page still shows a chart of the tax. The page's security policy forbids all requests, and all scripts except
-//! ours.
+//! the page still shows a chart of the tax. The page's security policy forbids all network requests. It also forbids
+//! all scripts except the scripts of this page.
 
 use super::assets::{CHARTS, STYLE};
 use super::capacity;
@@ -46,9 +47,9 @@ fn code(text: &str) -> Value {
 }
 
 const TEMPLATE: &str = include_str!("../assets/report/report.html");
-/// Marks the page before anything is drawn, so that elements that need scripts become visible.
+/// A script that marks the page before anything is drawn, so that elements that need scripts become visible.
 const BEGIN: &str = "document.documentElement.classList.add(\"js\");";
-/// Our script. All its files share one scope.
+/// The script of the page. All its files share one scope.
 const SCRIPT: &str = concat!(
     "\"use strict\";\n(() => {\n",
     include_str!("../assets/report/numbers.js"),
@@ -122,7 +123,7 @@ pub fn html(model: &Model) -> Result<String, HtmlError> {
     Ok(page)
 }
 
-/// The CSS class of the verdict, its name, and the reason for it.
+/// The verdict's CSS class, its name, and the reason for the verdict.
 fn judged(model: &Model) -> (&'static str, &'static str, String) {
     let (class, name, gravest) = match model.belief() {
         _ if !model.measured_anything() => return ("void", "Nothing was measured.", String::new()),
@@ -246,7 +247,7 @@ fn of_target(target: &TargetFigures) -> Value {
     }
 }
 
-/// Causes of failed requests, and failed checks of responses. Each has its count.
+/// Causes of failed requests, then failed checks of responses. The second element is the number of requests.
 fn of_failures(case: &Case) -> Vec<(String, String)> {
     let Some(counts) = &case.counts else { return Vec::new() };
     let causes = counts.causes.iter().map(|(cause, count)| (causes::words(*cause).to_string(), *count));
@@ -254,8 +255,9 @@ fn of_failures(case: &Case) -> Vec<(String, String)> {
     causes.chain(checks).map(|(why, count)| (why, grouped(count as f64))).collect()
 }
 
-/// Cells about connections: connections opened; connect time and time to the first byte at p50 and p99; TLS handshakes,
-/// how many were resumed, and their p50 and p99. If a figure is missing, its cell contains a dash.
+/// Cells about connections and TLS. They contain the number of opened connections, the connect time (p50, p99), the
+/// time to the first byte (p50, p99), the number of TLS handshakes, the number of resumed handshakes, and the handshake
+/// time (p50, p99). If a figure is missing, its cell contains a dash.
 fn of_connects(case: &Case) -> Vec<String> {
     let time = |estimate: Option<&Estimate>| table::time(estimate).value;
     let latency = |latency: Option<&Latency>, statistic| time(latency.and_then(|one| one.get(statistic)));
@@ -293,8 +295,8 @@ fn of_counts(counts: &hoptax_load::record::Counts) -> Vec<String> {
     .to_vec()
 }
 
-/// Cells about work: upstream requests and connections per request, HTTP versions, bytes per response, the generator's
-/// CPU share, and the memory as PSS.
+/// Cells about work: upstream requests per request, upstream connections per request, HTTP versions, bytes per
+/// response, the generator's CPU share, and the gateway's memory (PSS).
 fn of_work(case: &Case) -> Vec<String> {
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "–".into());
     let ledger = case.ledger.as_ref();

@@ -1,21 +1,22 @@
 //! Lays out the main table on a terminal of any width. Cells are never wrapped, because a figure that is split in two
 //! cannot be read.
 //!
-//! There are three layouts, and the first that fits is used: figure and interval on one line; the interval below the
-//! figure; the columns in several blocks that each repeat the gateways' names.
+//! There are three layouts, and the first layout that fits is used. First: each figure and its interval are on one
+//! line. Second: the interval is below the figure. Third: the columns are split into blocks, and each block repeats the
+//! gateways' names.
 
 use super::table::Cell;
 
 /// Marks a tax that is not distinguishable from noise.
 pub(super) const MARK: &str = "~";
 
-/// A row of the table: its name, and either its figures or the words that are shown instead of them.
+/// A row of the table: its name and its figures. If there are no figures, words replace them.
 pub(super) type Line = (String, Result<Vec<Cell>, &'static str>);
 
-/// Numbers of spaces between columns to try. Two spaces are used if there is room.
+/// Numbers of spaces between columns, in the order in which they are tried.
 const GAPS: [usize; 2] = [2, 1];
 
-/// The lines of the table, at most `width` columns wide. Assumes that at least one column fits beside the names.
+/// The lines of the table, at most `width` columns wide. At least one column of figures must fit beside the names.
 /// `first` is the heading of the names, and `headings` are the headings of the figures.
 pub(super) fn table(first: &str, headings: &[&str], lines: &[Line], width: usize) -> Vec<String> {
     let headings = Headings { first, rest: headings };

@@ -19,8 +19,8 @@ const SECTION: u8 = 1;
 const LOAD: u8 = 2;
 const AGAIN: u8 = 3;
 
-/// The report as Markdown: the answer, the verdict and the table of the headline load point, then everything else in
-/// folded parts. It always fits into a comment on GitHub.
+/// The report as Markdown: the answer, the verdict and the table of the headline load point. The rest follows in folded
+/// parts. The text always fits into a comment on GitHub.
 pub fn markdown(model: &Model) -> String {
     let headline = for_latency(&mut model.loads()).map(|load| load.index);
     let mut text = answer(model);
@@ -55,7 +55,7 @@ fn answer(model: &Model) -> String {
     text
 }
 
-/// The verdict, with the codes of the findings that it is based on.
+/// The verdict, and the codes of the findings that it is based on.
 fn verdict(model: &Model) -> String {
     if !model.measured_anything() {
         return String::new();
@@ -161,7 +161,7 @@ fn target_row(target: &TargetFigures) -> String {
     format!("| {} |{cells} – |", inline(&name))
 }
 
-/// The budgets for whose outcome `of` returns true, below an optional heading. Empty if there are none.
+/// Lists the budgets that `of` selects by their outcome, below an optional heading. Empty if it selects none.
 fn budget(model: &Model, heading: &str, of: impl Fn(Outcome) -> bool) -> String {
     let results: Vec<&BudgetResult> = model.budget.iter().filter(|result| of(result.outcome)).collect();
     if results.is_empty() {
@@ -196,7 +196,7 @@ fn failures(model: &Model) -> String {
     text
 }
 
-/// Logs and answers of contenders that could not be measured.
+/// The log or the answer of each contender that could not be measured.
 fn logs(model: &Model) -> String {
     let mut text = String::new();
     for (label, failure) in model.failures().into_iter().filter(|(_, failure)| !failure.detail.is_empty()) {
@@ -222,7 +222,7 @@ fn findings(model: &Model) -> String {
     text
 }
 
-/// The other cases with the same finding. Long lists are cut.
+/// Names the other cases with the same finding. Long lists are shortened.
 fn also(others: &[&str]) -> String {
     const MOST: usize = 8;
     let named = inline(&others[..others.len().min(MOST)].join("; "));
@@ -265,7 +265,7 @@ fn again(model: &Model) -> String {
         }
     }
     text += &super::host::markdown(&model.host, inline);
-    // The fence is longer than any in the plan's text, so that the plan cannot close it.
+    // The code fence has more backticks than any sequence in the plan's text, so that the plan cannot close it.
     let fence = "`".repeat(longest_run_of_ticks(&model.plan_text).max(2) + 1);
     let plan = model.plan_text.trim_end();
     let _ = write!(text, "\n{fence}yaml\n{plan}\n{fence}\n");
@@ -299,7 +299,7 @@ mod tests {
         assert!(text.contains("**envoy** (not installed)"), "{text}");
     }
 
-    /// Checks that the answer comes first and that everything appears only once.
+    /// The answer comes first, and everything appears only once.
     #[test]
     fn answer_verdict_and_table_are_visible_and_first() {
         let mut run = Run::with_load(vec![closed_point(1, 5), closed_point(32, 5)]);

@@ -1,4 +1,4 @@
-//! A run that was read from its directory, with its name in messages. Reports and comparisons start from it.
+//! A run that was read from its directory, with the name that messages use. Reports and comparisons start from it.
 
 use super::Model;
 use hoptax_analysis::compare::{Comparison, Obstacle, Refusal, Subject, compare};
@@ -20,7 +20,7 @@ pub struct Measured {
 /// The reason why two runs, or two gateways of the same run, were not compared.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotCompared {
-    /// There is only one run, and no labels of two gateways in it.
+    /// Only one run was given, and the labels of two of its gateways are missing.
     #[error("{name} needs something to compare it with: name a second run, or two of its gateways")]
     Alone {
         /// Name of the run.
@@ -38,7 +38,7 @@ pub enum NotCompared {
         name: String,
         /// The requested label.
         label: String,
-        /// The closest label, or all labels.
+        /// The most similar label, or all labels.
         help: String,
     },
     /// The runs have different settings, so their results cannot be compared.
@@ -96,11 +96,11 @@ impl Measured {
     }
 }
 
-/// Compares `second` with `first`. If `second` is absent, compares two gateways of the same run. `labels` are the
-/// labels of the two gateways. [`compare`] describes `least` and `force`.
+/// Compares `second` with `first`. If `second` is absent, compares two gateways of the run `first`. `labels` are the
+/// labels of the two gateways. The function [`compare`] describes `least` and `force`.
 ///
 /// # Errors
-/// If they cannot be compared.
+/// If the runs or the gateways cannot be compared.
 pub fn compared(
     first: &Measured,
     second: Option<&Measured>,

@@ -29,7 +29,7 @@ pub struct Model {
     /// Number of planned rounds. With `trials: auto`, the number of rounds that were started. 0 if every load point is
     /// a search.
     pub rounds: u32,
-    /// The reason why `trials: auto` started no further round. Absent for a fixed number of rounds.
+    /// The reason why `trials: auto` did not start another round. Absent if the number of rounds is fixed.
     pub stopped: Option<Stopped>,
     /// Requested method and path. With several targets, each is listed with its share.
     pub target: String,
@@ -45,12 +45,12 @@ pub struct Model {
     pub host: HostLooks,
     /// Direct and the gateways, with versions, settings and failures.
     pub contenders: Vec<Contender>,
-    /// A sentence that names the gateway that adds least, or says that there is no clear winner. Absent if there is no
-    /// choice.
+    /// A sentence that names the gateway that adds least, or says that there is no clear winner. Absent if fewer than
+    /// two gateways can be ranked.
     pub answer: Option<String>,
     /// One or two sentences per gateway. The gateway with the smallest tax comes first.
     pub summary: Vec<Summary>,
-    /// Prices of features. The list has no rows unless a gateway was measured both with and without features.
+    /// Prices of features. The list has rows only if a gateway was measured both with and without features.
     pub prices: PriceList,
     /// The noise floor of each load point: the difference between the two direct trials of a round.
     pub noise_floor: Vec<NoiseFloor>,
@@ -64,12 +64,12 @@ pub struct Model {
     pub budget: Vec<BudgetResult>,
     /// Notes on the records, for example on unreadable lines or on an upstream without a ledger.
     pub notes: Vec<String>,
-    /// The configuration files that the gateways ran with. Only the HTML page shows them. The code that reads the run
-    /// directory adds them.
+    /// The configuration files that the gateways used. Only the HTML page shows these files. The code that reads the
+    /// run directory adds them.
     pub rendered: Vec<RenderedFile>,
 }
 
-/// Says if the figures of a run can be used.
+/// Whether the figures of a run can be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Belief {
     /// All findings are notes, or there are none.
@@ -81,7 +81,7 @@ pub enum Belief {
 }
 
 impl Belief {
-    /// The last line of a report, in words.
+    /// The words that a report ends with.
     pub(super) fn words(self) -> &'static str {
         match self {
             Self::Believable => "Believable: no finding is worse than a note.",
@@ -106,14 +106,15 @@ impl Model {
         if parts.is_empty() { trials } else { format!("{trials} in {}", parts.join(" and ")) }
     }
 
-    /// Summaries of the gateways that are not in the price list. The others are left out, because the price list shows
-    /// more about them.
+    /// Summaries of the gateways that are not in the price list. The price list already shows more about the other
+    /// gateways.
     pub fn summaries_outside_prices(&self) -> impl Iterator<Item = &Summary> {
         self.summary.iter().filter(|one| !self.prices.contains(&one.gateway))
     }
 
-    /// The settings of each gateway that differ from the shipped defaults. Gateways with the same version, workers and
-    /// settings form a group, for example one gateway with different features.
+    /// Groups the gateways that have the same version, workers and settings, for example one gateway with different
+    /// features. Each group consists of the labels, and a contender with the settings that differ from the shipped
+    /// defaults.
     pub fn settings(&self) -> Vec<(Vec<&str>, &Contender)> {
         let mut groups: Vec<(Vec<&str>, &Contender)> = Vec::new();
         for one in self.contenders.iter().filter(|one| !one.kind.is_empty()) {
@@ -129,13 +130,13 @@ impl Model {
         groups
     }
 
-    /// True if any case has a figure.
+    /// True if any case was measured, or any search has a result.
     pub fn measured_anything(&self) -> bool {
         let searched = |one: &Capacity| one.rate.is_some() || one.below.is_some();
         self.cases.iter().any(|case| case.trials > 0) || self.capacity.iter().any(searched)
     }
 
-    /// Says if the figures can be used.
+    /// Whether the figures can be used.
     pub fn belief(&self) -> Belief {
         match self.findings.iter().map(|finding| finding.severity).min() {
             Some(Severity::Void) => Belief::Void,
@@ -159,8 +160,8 @@ impl Model {
         self.cases.iter().filter(move |case| case.load.index == load.index)
     }
 
-    /// Findings, grouped by rule and severity. Each group has its first finding, and the names of the cases of the
-    /// other findings. Findings about the whole run are never grouped, because their evidence differs.
+    /// Findings, grouped by rule and severity. A group consists of its first finding, and the names of the other cases
+    /// with this finding. Findings about the whole run are never grouped, because their evidence differs.
     pub fn findings_by_rule(&self) -> Vec<(&Finding, Vec<&str>)> {
         let mut rules: Vec<(&Finding, Vec<&str>)> = Vec::new();
         for finding in &self.findings {
@@ -177,7 +178,7 @@ impl Model {
         rules
     }
 
-    /// The contenders that could not be measured, with the reasons. Each reason appears once per contender.
+    /// The contenders that could not be measured, and the reasons. For each contender, each reason appears only once.
     pub fn failures(&self) -> Vec<(&str, &Failure)> {
         let contenders = self.contenders.iter().filter_map(|one| Some((&*one.label, one.failed.as_ref()?)));
         let trials = self

@@ -1,5 +1,5 @@
-//! Shows the time added on the request path and on the response path, if the upstream adds timestamps to its responses.
-//! Each case has a line.
+//! Shows how much time is added on the request path and how much on the response path. This is possible only if the
+//! upstream adds timestamps to its responses. Each case has a line.
 
 use super::format::Scale;
 use super::model::Model;
@@ -15,7 +15,8 @@ pub(super) const HEADING: &str = "Request path and response path, at the median"
 const NOTE: &str =
     "Neither includes the upstream's own time. Medians of parts do not add up to the median of the whole.";
 
-/// Lines for the terminal, not wrapped yet: the heading, a line for each case, and the note. Empty without timestamps.
+/// Lines for the terminal, not wrapped yet: the heading, a line for each case, and the note. Empty if there are no
+/// timestamps.
 pub(super) fn terminal(model: &Model) -> Vec<String> {
     let lines = lines(model);
     if lines.is_empty() {
@@ -24,7 +25,7 @@ pub(super) fn terminal(model: &Model) -> Vec<String> {
     std::iter::once(format!("{HEADING}:")).chain(lines).chain([NOTE.to_owned()]).collect()
 }
 
-/// A Markdown list. Empty without timestamps.
+/// A Markdown list. Empty if there are no timestamps.
 pub(super) fn markdown(model: &Model) -> String {
     let lines = lines(model);
     if lines.is_empty() {
@@ -38,7 +39,7 @@ pub(super) fn markdown(model: &Model) -> String {
     text
 }
 
-/// A section of the page. Empty without timestamps.
+/// A section of the page. Empty if there are no timestamps.
 pub(super) fn html(model: &Model) -> String {
     let lines = lines(model);
     if lines.is_empty() {

@@ -1,4 +1,4 @@
-//! The price list: how much each feature costs with each gateway, as a table and in sentences.
+//! The price list. It shows in a table and in sentences how much each feature costs with each gateway.
 
 use super::format::Scale;
 use super::table::{self, Cell, in_one_line, none};
@@ -20,14 +20,15 @@ pub(super) const DEFINITION: &str = "A price is the gateway with the feature min
                           It includes what requests carry for the feature (keys, tokens) and the client's work for it (TLS). Direct is \
                           measured without features and is not part of any price.";
 
-/// Name of the row below a pair of features. The row shows what the pair costs beyond the sum of both features alone.
+/// Name of the row below a pair of features. The row shows by how much the pair costs more than the sum of both
+/// features alone.
 const BEYOND: &str = "· beyond both alone";
 
 /// Share of the prices that would be distinguishable by chance if features cost nothing, because intervals are 95 %
 /// intervals.
 const BY_CHANCE: f64 = 0.05;
 
-/// All prices, with the texts that belong to them.
+/// All prices, and the texts about them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PriceList {
     /// Number of prices that would be distinguishable by chance if features cost nothing.
@@ -51,12 +52,12 @@ impl PriceList {
         Self { expected_by_chance: intervals.count() as f64 * BY_CHANCE, sentences: sentences(&rows), rows }
     }
 
-    /// True if the list has a row for this gateway, which compares it with the same gateway without features.
+    /// True if the list has a row that compares this gateway with the same gateway without features.
     pub(super) fn contains(&self, gateway: &str) -> bool {
         self.rows.iter().any(|row| row.gateway == gateway)
     }
 
-    /// The tables of the list: one for each load point and gateway without features.
+    /// The tables of the list: one for each load point and each gateway without features.
     pub(super) fn tables(&self) -> Vec<PriceTable<'_>> {
         let mut tables: Vec<PriceTable<'_>> = Vec::new();
         for row in &self.rows {
@@ -91,8 +92,8 @@ impl PriceTable<'_> {
         format!("{}, {}", self.bare, self.load.label)
     }
 
-    /// The name and the cells of each row. Below a pair of features there is a row with the cost beyond both features
-    /// alone.
+    /// The name and the cells of each row. Below each pair of features is a row with the cost beyond the sum of both
+    /// features alone.
     pub(super) fn rows(&self) -> Vec<(String, Vec<Cell>)> {
         let of = |price: &&Price| {
             let beyond = price.beyond.as_ref().map(|beyond| (BEYOND.to_owned(), cells(&beyond.prices)));
@@ -350,7 +351,7 @@ mod tests {
         let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
         let headings = lines.next().expect("headings");
         let at = |name: &str| headings.iter().position(|one| *one == name).expect("a column");
-        // The load's label is quoted and contains a comma, so splitting the line at commas gives one cell more.
+        // The load's label is quoted and contains a comma, so splitting the line at commas gives one more cell.
         let row = lines.find(|row| row[0] == "nginx.tls").expect("a row");
         assert_eq!((row[at("features") + 1], row[at("bare") + 1]), ("tls", "nginx"));
         let price: f64 = row[at("price_added_p50") + 1].parse().expect("a number");

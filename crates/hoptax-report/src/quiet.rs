@@ -1,4 +1,5 @@
-//! Figures of quiet windows: a row below each case with windows left out, and a line about the run.
+//! Shows the figures of quiet windows. If some windows of a case were left out, the case has a second row. One line
+//! describes all windows of the run.
 
 use super::format::Scale;
 use super::model::Model;
@@ -8,8 +9,8 @@ use hoptax_analysis::Case;
 /// Name of the row that shows a case's quiet windows.
 pub(super) const NAME: &str = "· quiet";
 
-/// The case's row in the main table, computed from quiet windows only. `None` if no window was left out, or if too many
-/// were.
+/// The case's row in the main table, computed only from quiet windows. `None` if no window was left out, or if so many
+/// windows were left out that no trial remains.
 pub(super) fn row(case: &Case) -> Option<[Cell; 7]> {
     let quiet = case.quiet.as_ref().filter(|quiet| quiet.leaves_out() && quiet.trials > 0)?;
     let response = quiet.response_time.as_ref()?;
@@ -53,8 +54,8 @@ mod tests {
     use crate::fixture::Reported as _;
     use hoptax_analysis::fixture::{MadeTrial, Run, via};
 
-    /// Three rounds of ten windows. The gateway's fifth window is slow, and the hypervisor takes this many milliseconds
-    /// from it.
+    /// Three rounds of ten windows. The gateway's fifth window is slow. In this window, the hypervisor takes
+    /// `stolen_ms` milliseconds of CPU time.
     fn run(stolen_ms: u64) -> Run {
         let trial = |who: &str, round: u32, usual_us: u64, fifth_us: u64, ms: u64| -> MadeTrial {
             let windows: Vec<Vec<u64>> =

@@ -51,7 +51,7 @@ fn about(gateway: &str, analysis: &Analysis) -> (String, Vec<String>) {
     (format!("{gateway} {added}."), details)
 }
 
-/// The load point of the latency headline, and the tax at the median there.
+/// The load point of the latency headline, and the tax at the median at that load point.
 fn median<'a>(gateway: &str, analysis: &'a Analysis) -> Option<(&'a Load, &'a Difference)> {
     let headlines = analysis.headlines(gateway);
     let median = headlines.iter().find(|headline| headline.metric == Metric::AddedP50)?;
@@ -67,15 +67,15 @@ fn case_of<'a>(
     cases.iter().find(|case| case.load.index == load.index).copied()
 }
 
-/// The short answer: the gateway that adds least at the median, or a sentence that says that there is no clear winner.
-/// Built-in hops serve as references and do not compete. `None` for a void run, and if fewer than two gateways have an
+/// The short answer. It names the gateway that adds least at the median, or says that there is no clear winner.
+/// Built-in hops are references and do not compete. `None` if the run is void, or if fewer than two gateways have an
 /// interval at the same load point.
 pub(super) fn answer(run: &RunRecord, analysis: &Analysis) -> Option<String> {
     if analysis.findings.iter().any(|finding| finding.severity == Severity::Void) {
         return None;
     }
-    // A gateway with features does not compete if the plan also contains it without features. The price list shows the
-    // difference.
+    // If the plan contains a gateway both with and without features, only the gateway without features competes. The
+    // price list shows the difference.
     let is_priced = |label: &str| analysis.prices.iter().any(|price| price.gateway == label);
     let competes =
         |label: &str, kind: &str| label != DIRECT && !kind.starts_with("hop-") && !is_priced(label);
@@ -84,7 +84,7 @@ pub(super) fn answer(run: &RunRecord, analysis: &Analysis) -> Option<String> {
     analysis.ranking(&gateways).map(|ranking| in_words(&ranking))
 }
 
-/// The ranking in words: the winner, or the gateways that lead together and the gateways that they beat.
+/// The ranking in words. It names the winner, or the gateways that share the lead and the gateways that they beat.
 fn in_words(ranking: &Ranking<'_>) -> String {
     let at = format!("at the median {}", place(ranking.load));
     let figures = |ranked: &[Ranked<'_>]| {
@@ -140,8 +140,8 @@ fn nothing(gateway: &str, cases: &[&Case]) -> String {
     }
 }
 
-/// The added latency at the percentiles at which it is distinguishable from noise, and a sentence for each other
-/// percentile.
+/// The added latency in words, for all percentiles at which it is distinguishable from noise. For each other
+/// percentile, there is a separate sentence.
 fn latency_parts(case: &Case, analysis: &Analysis) -> (String, Vec<String>) {
     let at = place(&case.load);
     let tax = case.tax.as_ref();
@@ -204,8 +204,8 @@ fn interval(tax: &Difference) -> String {
     with_interval(&tax.estimate, Scale::of_us(tax.estimate.estimate))
 }
 
-/// A remark if the load generator limited this case or direct. The ratio of the two is then not caused by the gateway
-/// alone.
+/// A remark if the load generator limited the gateway's case or direct's. The ratio of their throughputs then does not
+/// depend only on the gateway.
 fn generator_limit(case: &Case, analysis: &Analysis) -> &'static str {
     let limited = |case: &Case| case.findings.contains(&"generator-saturated");
     match (limited(case), analysis.case(DIRECT, case.load.index).is_some_and(limited)) {

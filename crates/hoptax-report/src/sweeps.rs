@@ -27,7 +27,7 @@ pub(crate) fn sweeps(loads: &[&Load]) -> Vec<Sweep> {
 
 type Rest = (Option<f64>, Option<u32>);
 
-/// Groups load points that differ only in the property that `of` returns. `rest` returns the other properties that must
+/// Groups load points that differ only in the property that `of` returns. `rest` returns other properties, which must
 /// be equal.
 fn collect(
     loads: &[&Load],

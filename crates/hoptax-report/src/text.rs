@@ -30,7 +30,8 @@ pub(super) fn place(load: &Load) -> String {
     }
 }
 
-/// How connections are used, if not by HTTP/1.1 with keep-alive. Without it, two load points could have the same text.
+/// Describes how connections are used if this is not HTTP/1.1 with keep-alive. Otherwise two load points could have the
+/// same description.
 fn manner(load: &Load) -> String {
     let version = if load.http == HttpVersion::Http10 { " in HTTP/1.0" } else { "" };
     let kept = match load.requests_per_connection {
@@ -95,8 +96,8 @@ pub(super) fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// Wraps a text to lines of at most `width` columns. All lines but the first are indented by two spaces. A number and
-/// its unit stay on the same line.
+/// Wraps a text to lines of at most `width` columns. All lines except the first are indented by two spaces. A number
+/// and its unit stay on the same line.
 pub fn wrapped(text: &str, width: usize) -> String {
     let mut out = String::new();
     let mut column = 0;

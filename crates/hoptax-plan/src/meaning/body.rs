@@ -10,8 +10,8 @@ use hoptax_load::template::Place as Part;
 use hoptax_record::bounded;
 use std::path::PathBuf;
 
-/// Largest body. With a larger one the result would show the speed of memory and not of the hop. Both ends also keep
-/// bodies in memory.
+/// Largest accepted body. With larger bodies, results would show the speed of the memory instead of the hop. The
+/// generator and the upstream also keep bodies in memory.
 const LARGEST_BODY: u64 = bounded::BODY;
 
 pub(super) fn of_response(reader: &mut Reader<'_>, typed: Placed<Short<RawBody, Bytes>>) -> Body {
@@ -22,8 +22,8 @@ pub(super) fn of_response(reader: &mut Reader<'_>, typed: Placed<Short<RawBody, 
     }
 }
 
-/// Reads the body of a request, and whether the body is a template. By default a `text` is a template and a `file` is
-/// not.
+/// Reads the body of a request. Also returns whether the body is a template. By default, a `text` is a template and a
+/// `file` is not.
 pub(super) fn of_request(
     reader: &mut Reader<'_>,
     typed: Placed<Short<RawRequestBody, Bytes>>,
@@ -99,7 +99,7 @@ fn body(
     }
 }
 
-/// The path of a file that the plan names, after checking that the file exists and has at most `most` bytes.
+/// Returns the path of a file that the plan names. Checks that the file exists and has at most `most` bytes.
 pub(super) fn existing(reader: &mut Reader<'_>, place: Place, name: &str, most: u64) -> PathBuf {
     let path = reader.context.directory.join(name);
     match std::fs::metadata(&path) {

@@ -1,4 +1,4 @@
-//! Budgets: limits in the unit of the metric, or as relative changes.
+//! Reads budgets. A limit is a value in the metric's unit or a relative change.
 
 use super::reader::Reader;
 use crate::de::one_of;
@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 pub(super) struct Setting<'a> {
     /// The gateways that can have a budget.
     pub(super) gateways: &'a [Gateway],
-    /// The load points that can be selected.
+    /// The load points that a budget can select.
     pub(super) load: &'a [LoadPoint],
     /// Whether there is a baseline run to compare with.
     pub(super) baseline: bool,
@@ -86,7 +86,7 @@ fn min_above_max(reader: &mut Reader<'_>, place: Place, min: &str, max: &str) {
     reader.fault(place, message, "swap `min` and `max`");
 }
 
-/// Parses a limit. With a sign it is a change; otherwise it is a value in the metric's unit.
+/// Parses a limit. A limit with a sign is a change. A limit without a sign is a value in the metric's unit.
 fn bound(reader: &mut Reader<'_>, metric: crate::Metric, typed: &Placed<Limit>) -> Option<Bound> {
     if !typed.value.0.trim_start().starts_with(['+', '-', '−']) {
         return reader.unit(typed, |text| units::budget_value(metric, text)).map(Bound::Value);
@@ -100,7 +100,7 @@ fn bound(reader: &mut Reader<'_>, metric: crate::Metric, typed: &Placed<Limit>) 
     Some(Bound::Change(change))
 }
 
-/// Checks that a limit on a change has a reference to compare with, and that a limit on a value has none.
+/// Checks that a budget with a relative limit has a reference, and that a budget without a relative limit has none.
 fn check_relation(
     reader: &mut Reader<'_>,
     place: Place,

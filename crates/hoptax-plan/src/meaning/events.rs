@@ -1,4 +1,4 @@
-//! Events during trials, and checks that the gateways support them.
+//! Reads events during trials, and checks that the gateways support these events.
 
 use super::reader::Reader;
 use crate::error::Place;

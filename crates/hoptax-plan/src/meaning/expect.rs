@@ -1,4 +1,4 @@
-//! Checks of responses: `expect` of a target.
+//! Reads `expect` of a target: the checks that its responses must pass.
 
 use super::reader::Reader;
 use super::target::is_token;
@@ -9,7 +9,7 @@ use crate::units::{self, UnitError};
 use hoptax_load::checks;
 use hoptax_load::spec::Check;
 
-/// Word in a plan that means any value of a header.
+/// Word that accepts any value of a header.
 const ANY: &str = "any";
 
 pub(super) fn read(

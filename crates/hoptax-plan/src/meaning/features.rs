@@ -1,5 +1,5 @@
-//! Features of a gateway: the plan's list, the features that it implies, and the feature sets for `each` and
-//! `all-pairs`.
+//! Reads the features of a gateway. Adds the features that they imply, and expands `each` and `all-pairs` into sets of
+//! features.
 
 use super::reader::Reader;
 use crate::de::one_of;
@@ -12,15 +12,15 @@ use crate::{
     Running, Upstream,
 };
 
-/// Longest time that token reviews can be cached, in seconds: a day.
+/// Longest accepted time for caching token reviews, in seconds. It is one day.
 const LONGEST_CACHE_S: u64 = 86_400;
 
-/// A matrix: the sets of features to measure, each as a gateway of its own.
+/// A matrix of feature sets. Each set is measured as a separate gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Matrix {
-    /// No feature, and each feature alone.
+    /// The gateway without features, and with each feature alone.
     Each,
-    /// No feature, each feature alone, and every pair of features.
+    /// The gateway without features, with each feature alone, and with every pair of features.
     AllPairs,
 }
 
@@ -298,7 +298,7 @@ fn instances_of(upstream: &Upstream) -> u32 {
     }
 }
 
-/// Adds implied features: `mtls` implies `tls`, and `consumers` implies an authentication.
+/// Adds implied features: `mtls` implies `tls`, and `consumers` implies an authentication feature.
 fn with_implied(
     reader: &mut Reader<'_>,
     pack: Option<&PackInfo>,
@@ -325,7 +325,7 @@ fn implied(feature: Feature, beside: &[Feature]) -> Option<Feature> {
     }
 }
 
-/// Number of upstream instances that receive requests; absent means all.
+/// Number of upstream instances that receive requests. `None` means all instances.
 pub(super) fn instances(features: &[Feature]) -> Option<u32> {
     features.iter().find_map(|feature| match feature {
         Feature::RoundRobin { instances } => *instances,
@@ -333,8 +333,9 @@ pub(super) fn instances(features: &[Feature]) -> Option<u32> {
     })
 }
 
-/// The gateways of a matrix: `bare` first, then one gateway for each set of features. Gateways without `round-robin`
-/// use only one instance of the upstream, so that the comparison shows the cost of `round-robin`.
+/// The gateways of a matrix. The gateway without features comes first, and then one gateway for each set of features.
+/// Gateways without `round-robin` use only one instance of the upstream, so that the comparison shows the cost of
+/// `round-robin`.
 pub(super) fn expand(
     reader: &mut Reader<'_>,
     typed: &RawGateway,

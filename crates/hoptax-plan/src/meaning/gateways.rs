@@ -133,7 +133,7 @@ fn hop(reader: &mut Reader<'_>, typed: &RawGateway, kind: HopKind) -> GatewayKin
     GatewayKind::Hop(kind)
 }
 
-/// Refuses keys that only a gateway started from a pack can have.
+/// Refuses keys that are allowed only for a gateway that hoptax starts from a pack.
 fn refuse_keys_of_packs(reader: &mut Reader<'_>, typed: &RawGateway) {
     let driver = typed.driver.as_ref().map(|driver| ("driver", driver.place));
     for (key, place) in driver.into_iter().chain(typed.image.as_ref().map(|image| ("image", image.place))) {
@@ -232,7 +232,7 @@ fn speaks_tls(upstream: &Upstream) -> bool {
     matches!(upstream, Upstream::Running(running) if running.access.tls.is_some())
 }
 
-/// Refuses a gateway that does not support TLS or client certificates if the upstream requires them.
+/// If the upstream requires TLS or client certificates, refuses a gateway that does not support them.
 fn check_upstream_access(
     reader: &mut Reader<'_>,
     name: &Placed<String>,
@@ -259,8 +259,8 @@ fn check_upstream_access(
     }
 }
 
-/// Refuses upstreams whose traffic a sidecar cannot intercept. A sidecar needs an upstream with one instance that the
-/// run starts in the sidecar's network namespace.
+/// Refuses an upstream if a sidecar cannot intercept its traffic. The upstream must have only one instance, and the run
+/// must start it in the sidecar's network namespace.
 fn check_interception(reader: &mut Reader<'_>, name: &Placed<String>, upstream: &Upstream) {
     let (what, help) = match upstream {
         Upstream::Running(_) => ("an upstream that already runs", "remove `upstream.url`"),

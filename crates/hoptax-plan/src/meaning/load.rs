@@ -13,7 +13,7 @@ use std::time::Duration;
 
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
-/// Maximum number of load points of a plan. The limit keeps a sweep over several lists from using up the memory.
+/// Maximum number of load points of a plan. Without this limit, a sweep over several lists could use up the memory.
 const MOST_POINTS: usize = 1000;
 
 /// Maximum number of connections. The lab also checks how many connections this machine supports, which depends on file
@@ -46,7 +46,7 @@ pub(super) fn read(
                 format!("use fewer values: at most {MOST_POINTS} load points are allowed"),
             );
         }
-        // A wrong value was replaced by a placeholder, which would only cause more errors here.
+        // Wrong values were replaced by placeholders. Load points with placeholders would only cause more errors.
         if reader.faults.len() > faults_before {
             continue;
         }
@@ -65,7 +65,7 @@ pub(super) fn read(
     points
 }
 
-/// The axes of a sweep, each with at least one value.
+/// The axes of a sweep. Each axis has at least one value.
 struct Axes {
     loops: Vec<Placed<RawLoop>>,
     rate: Vec<Placed<Option<Rate>>>,
@@ -175,8 +175,8 @@ impl Axes {
         }
     }
 
-    /// Refuses rates that are too high or too low to schedule, that contradict the duration, that cause no request
-    /// within the duration, or that need more connections than there are.
+    /// Checks the rates. A rate must not be too high or too low to schedule, and must agree with the duration. At least
+    /// one request must be due within the duration. The connections must be able to carry the rate.
     fn check_rates(&self, reader: &mut Reader<'_>, upstream: &UpstreamRead) {
         for Placed { place, value } in &self.rate {
             let Some(rate) = value else { continue };
@@ -206,9 +206,9 @@ impl Axes {
         self.check_carried(reader, upstream);
     }
 
-    /// Checks that the connections can carry the rate. By Little's law, requests in flight = rate × time in flight, and
-    /// a connection carries one request at a time. For stages the mean rate is checked, because a stage may exceed the
-    /// capacity on purpose.
+    /// Checks that the connections can carry the rate. By Little's law, requests in flight = rate × time in flight. A
+    /// connection carries one request at a time. For stages, the mean rate is checked, because a single stage may
+    /// exceed the capacity on purpose.
     fn check_carried(&self, reader: &mut Reader<'_>, upstream: &UpstreamRead) {
         let Upstream::BuiltIn(built_in) = &upstream.value else { return };
         let delay = built_in.delay.mean().as_secs_f64();
@@ -279,7 +279,7 @@ impl Axes {
         ]
     }
 
-    /// All combinations of the axes' values. The axis that comes first in the plan changes slowest.
+    /// All combinations of the axes' values. The value of the axis that comes first in the plan changes slowest.
     fn points(&self) -> Vec<LoadPoint> {
         let (lengths, places) = (self.lengths(), self.places());
         let mut slowest_first: [usize; AXES] = std::array::from_fn(|axis| axis);
@@ -321,7 +321,7 @@ impl Axes {
     }
 }
 
-/// Checks that a duration agrees with the stages, and that at least one request is due.
+/// Checks that the duration agrees with the stages, and that at least one request is due within it.
 fn check_duration(reader: &mut Reader<'_>, place: Place, rate: &Rate, duration: &Placed<Option<Duration>>) {
     let length = match (rate, duration.value) {
         (Rate::Stages(stages), typed) => {

@@ -79,7 +79,7 @@ pub(crate) fn understand(
     })
 }
 
-/// Checks and converts a list of targets that belongs to no plan, so nothing is known about the upstream.
+/// Checks and converts a list of targets that does not belong to a plan. The upstream is unknown in this case.
 pub(crate) fn understand_targets(
     raw: Sweep<RawTarget>,
     context: &Context,

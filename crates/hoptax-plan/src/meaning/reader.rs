@@ -16,10 +16,10 @@ pub(super) struct UpstreamRead {
 
 pub(super) struct Reader<'a> {
     pub(super) context: &'a Context,
-    /// The user's input, needed to find the place of a part of a value.
+    /// The user's input. It is needed to find the place of a part of a value.
     pub(super) sources: &'a Sources<'a>,
     pub(super) faults: Vec<Fault>,
-    /// Paths of the files that `{{line FILE}}` reads, by their name in the template.
+    /// For each file name in `{{line FILE}}`, the path of the file.
     pub(super) files: BTreeMap<String, PathBuf>,
 }
 
@@ -28,7 +28,7 @@ impl Reader<'_> {
         self.faults.push(Fault::new(place, message, help));
     }
 
-    /// Parses one value with a unit. If it is wrong, records the error.
+    /// Parses one value with a unit. If the value is wrong, records an error.
     pub(super) fn unit<T>(
         &mut self,
         typed: &Placed<impl AsRef<str>>,
@@ -41,7 +41,7 @@ impl Reader<'_> {
         typed.and_then(|typed| self.unit(&typed, units::duration)).unwrap_or(default)
     }
 
-    /// Reads a count from 1 to `most`. A larger count is more likely a typing error.
+    /// Reads a count from 1 to `most`. A larger count is probably a typing error.
     pub(super) fn count(&mut self, typed: Option<&Placed<u32>>, key: &str, default: u32, most: u32) -> u32 {
         let Some(&Placed { place, value }) = typed else { return default };
         if value == 0 {
@@ -63,7 +63,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Checks a plan's name or a gateway's label. Both become names of directories.
+    /// Checks a plan's name or a gateway's label. Both are used as names of directories.
     pub(super) fn check_file_name(&mut self, name: &Placed<String>, what: &str) {
         if !is_file_name(&name.value) {
             self.fault(

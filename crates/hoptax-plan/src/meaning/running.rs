@@ -102,7 +102,7 @@ fn is_host_name(name: &str) -> bool {
     rustls::pki_types::DnsName::try_from(name).is_ok()
 }
 
-/// The path of a PEM file, after checking that it exists and has a section of the expected kind.
+/// Returns the path of a PEM file. Checks that the file exists and contains a section of the expected kind.
 fn pem(reader: &mut Reader<'_>, file: &Placed<String>, holds: &str) -> std::path::PathBuf {
     let path = body::existing(reader, file.place, &file.value, bounded::PEM);
     // A missing file is reported already.

@@ -1,4 +1,4 @@
-//! Searches for capacity: objectives, rates, and keys that cannot be combined with a search.
+//! Reads searches for capacity. Refuses keys that cannot be combined with a search.
 
 use super::reader::Reader;
 use crate::error::{Place, Sources};
@@ -8,22 +8,23 @@ use crate::{Objective, Search};
 use hoptax_load::spec::Rate;
 use std::time::Duration;
 
-/// Default bounds on the p99, in ms, for a search without `slo` and `bounds`. They range from imperceptible to clearly
-/// noticeable.
+/// Default bounds on the p99, in ms, for a search without `slo` and `bounds`. Users do not notice the shortest of these
+/// times, and clearly notice the longest.
 const BOUNDS_MS: [u64; 5] = [1, 5, 10, 50, 100];
 
-/// Maximum number of objectives of a search. Each needs trials of its own.
+/// Maximum number of objectives of a search. Each objective needs its own trials.
 const MOST_OBJECTIVES: usize = 10;
 
 const PRECISION: f64 = 0.05;
 
-/// Range of accepted precisions. Trials vary by more than 1 %, and a result that is known only to 50 % is not useful.
+/// Range of accepted precisions. Values below 1 % are not realistic, because trials vary by more than that. A result
+/// that is known only to 50 % is not useful.
 const PRECISIONS: std::ops::RangeInclusive<f64> = 0.01..=0.5;
 
 /// Default length of a confirming trial, as a multiple of the length of other trials.
 const CONFIRM: u32 = 2;
 
-/// Refuses keys that set the rate or the number of requests, because a search chooses them itself.
+/// Refuses keys that set the rate or the number of requests, because a search chooses both itself.
 pub(super) fn refuse_keys(reader: &mut Reader<'_>, search: Place, typed: &RawLoad, closed: bool) {
     if closed {
         let help = "write `loop: open`; a closed loop has no rate to search for";
@@ -39,7 +40,7 @@ pub(super) fn refuse_keys(reader: &mut Reader<'_>, search: Place, typed: &RawLoa
     }
 }
 
-/// Checks and converts a search; `None` if its rates are wrong.
+/// Checks and converts a search. Returns `None` if its rates are wrong.
 pub(super) fn read(reader: &mut Reader<'_>, typed: &Placed<RawSearch>) -> Option<Placed<Search>> {
     let objectives = objectives(reader, typed);
     let precision = match &typed.value.precision {
@@ -80,7 +81,7 @@ pub(super) fn read(reader: &mut Reader<'_>, typed: &Placed<RawSearch>) -> Option
     Some(Placed { place: typed.value.from.place, value })
 }
 
-/// The rate at which a search starts, as the only value of the axis for rates.
+/// An axis with one value: the rate at which the search starts.
 pub(super) fn first_rate(search: Option<&Placed<Search>>) -> Vec<Placed<Option<Rate>>> {
     let place = search.map_or(Place::default(), |search| search.place);
     vec![Placed { place, value: search.map(|search| Rate::Fixed(search.value.from)) }]
@@ -91,8 +92,8 @@ pub(super) fn at(search: &Search, duration: Duration) -> Search {
     Search { confirm, ..search.clone() }
 }
 
-/// Checks that the lowest rate causes enough requests for the highest percentile: at least one request must be beyond
-/// the percentile.
+/// Checks that a trial at the lowest rate has enough requests for the highest percentile. At least one request must be
+/// above the percentile.
 pub(super) fn check_samples(reader: &mut Reader<'_>, search: &Placed<Search>, duration: Duration) {
     let Search { objectives, from, .. } = &search.value;
     let due = from * duration.as_secs_f64();
@@ -166,8 +167,8 @@ fn bound(reader: &mut Reader<'_>, typed: &Placed<Time>) -> Option<Placed<Objecti
     Some(Placed { place: typed.place, value: Objective::at_bound(bound) })
 }
 
-/// Place of a part of a value in the user's input. Returns the place of the whole value if the part is empty or on
-/// another line.
+/// Finds a part of a value in the user's input. If the part is empty or on another line, returns the place of the whole
+/// value.
 fn place_of(sources: &Sources<'_>, place: Place, part: &str) -> Place {
     let typed = match place.source.checked_sub(1) {
         None => Some(sources.text),

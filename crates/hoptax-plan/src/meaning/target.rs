@@ -9,7 +9,7 @@ use crate::{Target, Upstream};
 use hoptax_load::target::MOST_TARGETS;
 use hoptax_load::template::Place as Part;
 
-/// Common methods. They are used to report `get` as a misspelled `GET`.
+/// Common methods. If a plan contains `get`, the error suggests `GET`.
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
 const MOST_WEIGHT: u32 = 1_000_000;
@@ -25,8 +25,7 @@ pub(super) fn read(
     }
 }
 
-/// Checks and converts targets. The statuses that a target expects are compared with the status that `upstream`
-/// returns.
+/// Checks and converts targets. If `upstream` is built in, also checks that the targets accept its status.
 pub(super) fn list(
     reader: &mut Reader<'_>,
     Sweep(typed): Sweep<RawTarget>,
@@ -125,7 +124,7 @@ fn check_method(reader: &mut Reader<'_>, method: &Placed<String>) {
     }
 }
 
-/// Checks the parts of the path outside its templates. Reports an error and returns false if they are wrong.
+/// Checks the path without its templates. If the path is wrong, reports an error and returns false.
 fn check_path(reader: &mut Reader<'_>, path: &Placed<String>) -> bool {
     let text = &path.value;
     if !text.starts_with('/') {
@@ -147,7 +146,7 @@ fn check_path(reader: &mut Reader<'_>, path: &Placed<String>) -> bool {
     false
 }
 
-/// Checks headers. In requests, header values are `templates`.
+/// Checks headers. `templates` is true if header values are templates, as in requests.
 pub(super) fn read_headers(
     reader: &mut Reader<'_>,
     typed: Ordered<Sweep<Text>>,
@@ -216,7 +215,7 @@ pub(super) fn is_token(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
 }
 
-/// The characters of a template that are outside `{{…}}`, which can be nested.
+/// The characters of a text that are outside `{{…}}`. These braces can be nested.
 fn literal(text: &str) -> std::vec::IntoIter<char> {
     let mut outside = Vec::new();
     let mut depth = 0u32;

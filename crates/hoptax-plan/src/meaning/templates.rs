@@ -10,7 +10,7 @@ use std::path::Path;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Template<'a> {
-    /// Place in the plan: of the template itself, or of the name of the file that contains the template.
+    /// Place of the template in the plan. If the template is in a file, the place of the file's name in the plan.
     pub(super) place: Place,
     pub(super) text: &'a str,
     /// Part of the request that contains the template.
@@ -84,8 +84,8 @@ impl Reader<'_> {
 }
 
 impl Template<'_> {
-    /// Where byte `at` of the template is in the user's input. Returns the place of the whole value if that byte cannot
-    /// be located.
+    /// Finds byte `at` of the template in the user's input. If it cannot be found, returns the place of the whole
+    /// value.
     fn place_at(&self, sources: &Sources<'_>, at: usize) -> Place {
         let Some(opened) = self.text[..self.text.len().min(at + 2)].rfind("{{") else { return self.place };
         let until = |from: usize, ends: &[char]| {
@@ -101,16 +101,16 @@ impl Template<'_> {
         })
     }
 
-    /// Place of the first occurrence of `fragment` in the template. Returns the place of the whole value if it cannot
-    /// be located.
+    /// Finds the first occurrence of `fragment` in the template. If it cannot be found, returns the place of the whole
+    /// value.
     fn place_of(&self, sources: &Sources<'_>, fragment: &str) -> Place {
         let found = self.text.find(fragment).filter(|_| self.file.is_none());
         found.and_then(|at| self.find(sources, at, at + fragment.len())).unwrap_or(self.place)
     }
 
-    /// Place of the bytes `from..to` in the user's input. If these bytes are the n-th occurrence of their text in the
-    /// template, the result is the n-th occurrence in the input. Fails only if the input has escapes within these
-    /// bytes.
+    /// Finds the bytes `from..to` of the template in the user's input. If they are the n-th occurrence of their text in
+    /// the template, this is the n-th occurrence in the input. Returns `None` only if the input has escapes within
+    /// these bytes.
     fn find(&self, sources: &Sources<'_>, from: usize, to: usize) -> Option<Place> {
         let fragment = self.text.get(from..to).filter(|fragment| !fragment.is_empty())?;
         let number = self.text[..from].matches(fragment).count();

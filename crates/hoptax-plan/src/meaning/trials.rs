@@ -12,7 +12,8 @@ const MOST_TRIALS: u32 = 10_000;
 /// but they are much wider: Student's t is 12.7 for two rounds, 4.3 for three and 2.8 for five.
 const DEFAULT: u32 = 5;
 
-/// Settings of `auto`. The limit is 30 rounds, because halving the width of the interval again would take 120 rounds.
+/// Default settings of `auto`. The maximum is 30 rounds. To halve the width of the interval again, 120 rounds would be
+/// necessary.
 const AUTO: AutoTrials =
     AutoTrials { within: 0.05, at_most: Duration::from_secs(600), least: DEFAULT, most: 30 };
 

@@ -8,7 +8,7 @@ use crate::units;
 use crate::{Body, BuiltInUpstream, Delay, Upstream};
 use std::time::Duration;
 
-/// Default size of a response body in bytes: it fits into one packet, and is large enough to be realistic.
+/// Default size of a response body, in bytes. Such a body fits into one packet, and is large enough to be realistic.
 const DEFAULT_BODY: u64 = 1024;
 
 /// Maximum number of instances. Each has its own thread and port.
@@ -43,7 +43,7 @@ fn running(reader: &mut Reader<'_>, url: &Placed<String>, typed: &RawUpstream) -
     UpstreamRead { value, delay_place: None }
 }
 
-/// Refuses keys that only an upstream that already runs can have.
+/// Refuses keys that are allowed only for an upstream that already runs.
 fn refuse_without_url(reader: &mut Reader<'_>, typed: &RawUpstream) {
     let keys = [
         ("server_name", typed.server_name.as_ref().map(|typed| typed.place)),

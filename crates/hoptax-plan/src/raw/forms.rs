@@ -1,4 +1,4 @@
-//! Wrappers of values: with a place, as a sweep, as a word or a mapping.
+//! Wrappers of values: a value with its place, a sweep, and a word or a mapping.
 
 use crate::error::Place;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};

@@ -1,5 +1,5 @@
-//! The YAML of a plan as plain structs. Both the parser and the JSON Schema are derived from them, so they always
-//! agree.
+//! The YAML of a plan as plain structs. The parser and the JSON Schema are both derived from these structs, so they
+//! always agree.
 //!
 //! Values with units are still text here; [`super::meaning`] parses them. Doc comments of keys become descriptions in
 //! the schema, which editors show.

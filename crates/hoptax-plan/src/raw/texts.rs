@@ -161,7 +161,7 @@ counts! {
     RequestCount(u64) 1
 }
 
-/// Patterns with common parts.
+/// Forms of text that share parts of their patterns.
 enum Form {
     /// One rate, or stages with commas between them.
     Pace,

@@ -16,7 +16,7 @@ use hoptax_record::{self as record, plan as kept};
 use shared::to_disk_all;
 use std::path::Path;
 
-/// `run.json` with a converted plan.
+/// The content of `run.json`, with a converted plan.
 pub type RunRecord = record::RunRecord<Plan, LoadPoint>;
 /// A run directory with a converted plan.
 pub type Run = dir::Run<Plan, LoadPoint>;

@@ -1,4 +1,4 @@
-//! Events of a plan, and errors in them.
+//! Tests of the events of a plan, and of wrong events.
 
 use super::*;
 

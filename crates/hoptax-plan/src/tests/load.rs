@@ -1,4 +1,4 @@
-//! Rates that change, keep-alive and versions of HTTP, and errors in them.
+//! Tests of rates that change, of keep-alive and of HTTP versions, and of wrong values for these.
 
 use super::*;
 use hoptax_load::spec::{HttpVersion, Rate, Shape, Stage};
@@ -139,8 +139,8 @@ fn connections_must_carry_the_mean_rate_of_stages() {
             entry(&format!("loop: open, connections: 10, rate: {rate}"))
         )
     };
-    // For a while the rate is above the limit of 100/s, but its average is below. Requests that have to wait are sent
-    // later.
+    // At first the rate is above the limit of 100/s, but its average is below the limit. Requests that have to wait are
+    // sent later.
     good(&plan("[300/s for 1s, 10/s for 9s]"));
     let shown = parsed(&plan("[300/s for 9s, 10/s for 1s]"), &[]).expect_err("too much").to_string();
     assert!(

@@ -62,7 +62,7 @@ plans/x.yaml:3:34: expected a whole number, found `1`
     );
 }
 
-/// The errors in `text`, one per line: `line:column message; help`.
+/// Lists the errors in `text`. Each error is on its own line, as `line:column message; help`.
 fn mistake(text: &str) -> String {
     let PlanErrors(errors) = parsed(text, &[]).expect_err(text);
     errors
@@ -371,8 +371,8 @@ fn all_errors_are_reported_in_the_order_of_lines() {
 
 #[test]
 fn errors_point_into_the_text_with_any_line_ending() {
-    // In YAML a lone carriage return ends a line. If something is missing at the end, the error is shown after the last
-    // character.
+    // In YAML, a carriage return without a line feed ends a line. If something is missing at the end of the text, the
+    // error points after the last character.
     for (text, line, column, excerpt) in [
         ("name: a\rgateways: [nginx]\rload: }\r", 3, 7, "load: }"),
         ("name: a\r\ngateways: [nginx]\r\nload: }\r\n", 3, 7, "load: }"),
@@ -390,7 +390,7 @@ fn errors_point_into_the_text_with_any_line_ending() {
     assert_eq!((error.line, error.column, error.excerpt.as_str()), (0, 13, "load=[closed"), "{error}");
 }
 
-/// Damaged input results in a plan or in errors that can be shown, but never in a panic.
+/// Damaged input must result in a plan or in errors that can be shown, but never in a panic.
 #[test]
 fn damaged_plans_are_refused_without_a_panic() {
     let mut random = hoptax_load::random::Random::new(11);

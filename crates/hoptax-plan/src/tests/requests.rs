@@ -1,4 +1,4 @@
-//! Targets, templates, expectations and connections, and errors in them.
+//! Tests of targets, templates, expectations and connections, and of wrong values for these.
 
 use super::*;
 use hoptax_load::spec::Check;
@@ -21,7 +21,7 @@ fn beside(files: &[(&str, &str)], text: &str) -> Result<Plan, PlanErrors> {
     parse("plans/x.yaml", text, &[], &context)
 }
 
-/// The errors, one per line: the line number, the marked text, `message; help`.
+/// Lists the errors. Each error is on its own line: the line number, the marked text, and `message; help`.
 fn shown(outcome: Result<Plan, PlanErrors>) -> String {
     let PlanErrors(errors) = outcome.expect_err("must be refused");
     let one = |error: &PlanError| {

@@ -5,7 +5,7 @@ use crate::selector::SelectorKind;
 use crate::{Access, CertificateFiles, LedgerSource, TlsAccess};
 use std::path::{Path, PathBuf};
 
-/// A directory with the files that these plans name.
+/// Creates a directory with the files that the plans of these tests name.
 pub(super) fn directory() -> tempfile::TempDir {
     let directory = tempfile::tempdir().expect("a directory");
     for (name, text) in [

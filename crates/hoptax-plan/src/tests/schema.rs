@@ -169,7 +169,7 @@ fn is_a(kind: &serde_json::Value, value: &serde_json::Value) -> bool {
     }
 }
 
-/// The JSON value that an editor reads: YAML's core schema (YAML 1.2, section 10.3).
+/// Converts a node to the JSON value that an editor reads, by YAML's core schema (YAML 1.2, section 10.3).
 fn json(node: &node::Node) -> serde_json::Value {
     match &node.value {
         node::Value::Sequence(items) => items.iter().map(json).collect(),
@@ -225,8 +225,8 @@ fn word(node: &node::Node) -> Option<String> {
     }
 }
 
-/// The plans of this repository, by name. In plans for the Kubernetes lab, `lab` replaces the lab's directory, which
-/// does not always exist.
+/// The plans of this repository, by name. Plans for the Kubernetes lab refer to the lab's directory, which may not
+/// exist. Here they refer to `lab` instead.
 fn plans(lab: &std::path::Path) -> Vec<(String, String)> {
     let mut plans = vec![("hoptax init".to_owned(), TEMPLATE.to_owned())];
     for entry in std::fs::read_dir(repository().join("plans")).expect("there") {
@@ -255,8 +255,8 @@ fn understood(text: &str, sets: &[String]) -> Result<Plan, PlanErrors> {
     parse("plans/x.yaml", text, sets, &Context { directory, known, ..context() })
 }
 
-/// Wrong values, each with whether the schema refuses it too. The schema cannot check relations between keys, or limits
-/// of this machine.
+/// Wrong values. The second element is true if the schema refuses the value too. The schema cannot check relations
+/// between keys, or limits of this machine.
 const MISTAKEN: [(&str, bool); 34] = [
     ("trials=many", true),
     ("trials=-1", true),

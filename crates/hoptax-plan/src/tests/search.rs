@@ -1,4 +1,4 @@
-//! Searches for capacity, and errors in them.
+//! Tests of searches for capacity, and of wrong searches.
 
 use super::*;
 use hoptax_load::spec::{Arrivals, Rate, Shape};
@@ -118,8 +118,8 @@ fn wrong_searches_are_refused() {
     }
 }
 
-/// By Little's law, four connections can carry 200/s if each response takes 20 ms. A search may go beyond that rate but
-/// must not start above it.
+/// By Little's law, four connections can carry 200/s if each response takes 20 ms. A search must not start above this
+/// rate, but it may reach higher rates later.
 #[test]
 fn the_first_rate_of_a_search_fits_its_connections() {
     let text = |from: &str| {

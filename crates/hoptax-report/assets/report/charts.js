@@ -34,7 +34,7 @@ const figureCells = (one, kind, sign) => [
   interval(one.low, one.high, kind.unit(one.estimate)),
 ];
 
-// The more rows a chart has, the closer they are, so that a laptop shows many gateways without scrolling.
+// In a chart with many rows, the rows are closer together, so that a laptop screen shows many gateways at once.
 const rowHeight = (rows) => (rows > CROWDED ? 24 : rows > 10 ? 32 : 46);
 
 const taxChart = (theme, width) => {
@@ -59,7 +59,7 @@ const taxChart = (theme, width) => {
   };
 };
 
-// The table that belongs to a chart of changes. It has a row for each line of the chart.
+// The table below a chart of changes. It has a row for each line of the chart.
 const changesTable = (head, lines, kind, sign) => ({
   head: [...head, "95 % interval", "distinguishable"],
   rows: lines.map((line) => [

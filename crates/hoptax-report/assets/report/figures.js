@@ -80,8 +80,8 @@ class Figure {
     addTableTools(table, this.title);
   }
 
-  // Every value that the keyboard can reach, in drawing order. If one tooltip covers all lines, only the values of the
-  // longest line.
+  // The values that the keyboard can reach, in drawing order. If one tooltip covers all lines, these are only the
+  // values of the longest line.
   places() {
     const option = this.chart.getOption();
     const values = (series, seriesIndex) =>
@@ -122,8 +122,8 @@ class Figure {
     if (this.chart) this.chart.dispatchAction({ type: "hideTip" });
   }
 
-  // The chart as a separate file. It has light colours, a title and a legend, because the page around it is missing
-  // there.
+  // Draws the chart for a separate file, with light colours, a title and a legend. The page around the chart is missing
+  // in the file.
   alone() {
     const width = 960;
     const made = this.build(LIGHT, width);
@@ -192,7 +192,7 @@ const download = (blob, name) => {
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 };
 
-// A chart is drawn when it comes near the screen, so that a page with many charts opens fast.
+// A chart is drawn when the reader scrolls near it, so that a page with many charts opens fast.
 const start = (figure) => {
   figure.started = true;
   figure.draw();

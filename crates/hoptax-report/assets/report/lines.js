@@ -54,7 +54,7 @@ const logAxis = (theme, format, more) => ({
   ...more,
 });
 
-// The ends of a logarithmic axis. They enclose all values, and are 1, 2 or 5 times a power of ten.
+// The two ends of a logarithmic axis. They enclose all values. Each is 1, 2 or 5 times a power of ten.
 const around = (values) => {
   const good = values.filter((value) => value > 0);
   const steps = (value, up) => {
@@ -160,7 +160,7 @@ const curveChart = (theme, width) => {
   };
 };
 
-// Metrics that are drawn over the number of connections or the rate. Each metric has its own chart.
+// Metrics that are drawn against the number of connections or the rate. Each metric has its own chart.
 const OVER_LOAD = {
   p50: { title: "p50", kind: kinds.time, log: true, of: (one) => one.response_time && one.response_time.p50 },
   p90: { title: "p90", kind: kinds.time, log: true, of: (one) => one.response_time && one.response_time.p90 },

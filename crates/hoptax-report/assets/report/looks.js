@@ -1,6 +1,6 @@
 // Colours, fonts and marks of charts, in reports and on the server's pages.
 
-// The names are in single quotes, because saved files contain them in attributes with double quotes.
+// Font names are in single quotes, because saved files contain them in attributes with double quotes.
 const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif";
 const textStyle = (colour, size = 13) => ({ color: colour, fontFamily: FONT, fontSize: size });
 
@@ -33,8 +33,8 @@ const tooltip = (theme, more) => ({
   ...more,
 });
 
-// The mark of a value. Its shape distinguishes contenders without colours. A hollow mark means "not distinguishable
-// from noise".
+// Draws the mark of a value. Its shape distinguishes contenders without colours. A hollow mark means "not
+// distinguishable from noise".
 const mark = (shape, x, y, colour, filled, card) => {
   const style = { fill: filled ? colour : card, stroke: colour, lineWidth: 2 };
   const r = 6;

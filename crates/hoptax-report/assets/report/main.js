@@ -167,7 +167,7 @@ const fillBar = () => {
   bar.append(element("div", { class: "chips", role: "group", "aria-label": "Gateways shown" }, ...chips, all));
 };
 
-// Shows only the selected load point, and only the rows of gateways that are switched on.
+// Shows only the selected load point, and only the rows of the selected gateways.
 const showTables = () => {
   document.querySelectorAll("[data-load]").forEach((part) => {
     part.hidden = Number(part.dataset.load) !== state.load;

@@ -1,5 +1,5 @@
-// Formats numbers as the rest of the report does: three significant digits, a real minus sign, and a space before the
-// unit.
+// Formats numbers like the other parts of the report: three significant digits, a real minus sign, and a space before
+// the unit.
 
 const grouped = (value) => {
   const text = Math.abs(value)
@@ -52,7 +52,7 @@ const interval = (low, high, unit) => {
   return from + (low < 0 || high < 0 ? " to " : "–") + to;
 };
 
-// For each kind of value, its unit and its formatting function.
+// The unit and the formatting function of each kind of value.
 const kinds = {
   time: { unit: timeUnit, format: time },
   rate: { unit: rateUnit, format: rate },

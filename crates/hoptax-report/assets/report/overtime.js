@@ -9,7 +9,7 @@ const overTimeChart = (theme, width) => {
   const rounds = [...new Set(trials.map((trial) => trial.round))].sort((a, b) => a - b);
   const start = (round) => rounds.indexOf(round) * (length + gap);
   const step = Math.max(...trials.map((trial) => trial.step_s));
-  // The two direct trials of a round are drawn at the same place. The later trial is a separate line.
+  // The two direct trials of a round are drawn at the same place. The later of them has its own line.
   const points = (one, last, member) =>
     one.times
       .filter((trial) => trial.last === last)

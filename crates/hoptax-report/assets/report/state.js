@@ -1,4 +1,4 @@
-// The state of the page, in one place. Charts, tables and chips are updated when it changes.
+// The state of the whole page. When it changes, charts, tables and chips are updated.
 
 const page = JSON.parse(document.getElementById("hoptax-data").textContent);
 const gateways = page.contenders;
@@ -37,8 +37,8 @@ const casesAt = (index) => page.cases.filter((one) => one.load === index);
 const shownAt = (index) => casesAt(index).filter((one) => isShown(one.gateway));
 const caseOf = (gateway, index) => page.cases.find((one) => one.gateway === gateway && one.load === index);
 
-// A contender can be identified by its colour alone, by its line style alone, and by its mark alone. Direct is grey,
-// with short dashes and circles.
+// Each contender has its own colour, line style and mark, so that any of the three is enough to recognise it. Direct is
+// grey, with short dashes and circles.
 const DASHES = ["solid", [7, 4], [2, 3], [10, 3, 2, 3], [4, 2], [12, 4], [1, 2]];
 const MARKS = ["circle", "rect", "triangle", "diamond", "roundRect", "pin", "arrow"];
 const styleOf = (index) => {

@@ -1,6 +1,6 @@
 // A chart of estimates with their intervals: one line with a dot and whiskers for each name.
 
-// Wraps a label between its parts. Labels are never cut, because labels that differ only in features differ at the end.
+// Wraps a label between its parts. Labels are never cut, because labels with different features differ only at the end.
 const wrapped = (label, letters) => {
   const lines = [""];
   const parts = label.split(/(?<=[.\-_+ ])/).flatMap((part) => part.match(new RegExp(`.{1,${letters}}`, "gu")) || []);
@@ -12,7 +12,7 @@ const wrapped = (label, letters) => {
   return lines.map((line) => line.trimEnd()).join("\n");
 };
 
-// Shortens a label in the middle. Labels that differ only in features begin alike and differ at the end.
+// Shortens a label in the middle, because labels with different features differ only at the end.
 const shortened = (label, letters) => {
   const all = [...label];
   if (all.length <= letters) return label;

@@ -38,9 +38,9 @@ pub enum Chart {
     SweepCpu,
     /// Memory, for each number of connections or each rate.
     SweepMemory,
-    /// Response time of each trial of a search, by the trial's rate.
+    /// Response time and rate of each trial of a search.
     Frontier,
-    /// The highest rates at which an objective holds.
+    /// The highest rates at which contenders meet an objective.
     Capacity,
     /// Time that features add at the median.
     Prices,
@@ -51,7 +51,7 @@ pub enum Chart {
 pub(super) struct Drawing {
     pub(super) title: String,
     pub(super) subtitle: String,
-    /// Name of the run and version of hoptax that the figures come from.
+    /// Source of the figures: the run's name and start, and the version of hoptax.
     pub(super) source: String,
     pub(super) body: Body,
 }
@@ -70,7 +70,8 @@ impl Body {
         }
     }
 
-    /// Entries of the key. Each name appears once. A ranked chart needs no key, because its names are beside its lines.
+    /// Names and colours in the key. Each name appears once. A ranked chart needs no key, because the names are beside
+    /// its lines.
     pub(super) fn names(&self) -> Vec<(String, RGBColor)> {
         let Self::Panels(panels) = self else { return Vec::new() };
         let mut names: Vec<(String, RGBColor)> = Vec::new();
@@ -83,7 +84,7 @@ impl Body {
     }
 }
 
-/// Percentiles that are labelled on the axis, each with its rarity ("1 in n").
+/// Percentiles with a label on the axis. Each has its rarity n: one of n responses is slower.
 const RARITIES: [(f64, &str); 7] = [
     (2.0, "p50"),
     (10.0, "p90"),
@@ -153,7 +154,7 @@ impl Chart {
         }
     }
 
-    /// Data that a run must contain for this chart. Error messages use it.
+    /// Data that a run must contain for this chart, as words in an error message.
     pub fn needs(self) -> &'static str {
         match self {
             Self::Tax | Self::TaxP99 | Self::Cpu | Self::Memory => "a measured gateway",
@@ -166,13 +167,13 @@ impl Chart {
         }
     }
 
-    /// True if the chart shows searches.
+    /// True if the chart shows the results of searches.
     pub fn is_of_searches(self) -> bool {
         matches!(self, Self::Frontier | Self::Capacity)
     }
 
-    /// Computes the chart at this load point, or for the sweep that contains it. `None` if the report has no data for
-    /// the chart.
+    /// Computes the chart at this load point, or for the sweep that contains this load point. `None` if the report has
+    /// no data for the chart.
     pub(super) fn of(self, model: &Model, load: &Load) -> Option<Drawing> {
         let with_intervals = format!("{}; with 95 % intervals", load.label);
         let (subtitle, body) = match self {
@@ -197,7 +198,7 @@ impl Chart {
         Some(Drawing { title: self.title().to_owned(), subtitle, source, body })
     }
 
-    /// Computes a chart that has the number of connections or the rate on its axis.
+    /// Computes a chart with the number of connections or the rate on its horizontal axis.
     fn over(self, model: &Model, sweep: &Sweep) -> Option<Panel> {
         let unit = match self {
             Self::SweepThroughput => Unit::Rate,
@@ -235,7 +236,7 @@ impl Chart {
         Some(Panel { title: String::new(), across, up, lines, marks: Vec::new() })
     }
 
-    /// The figure of a case that this chart shows for each number of connections or each rate.
+    /// The figure of a case that this chart shows.
     fn figure(self, case: &Case) -> Option<Estimate> {
         match self {
             Self::SweepP50 => case.response_time.as_ref()?.p50,
@@ -333,7 +334,7 @@ fn percentiles(model: &Model, load: &Load) -> Option<Panel> {
     Some(Panel { title: String::new(), across, up, lines, marks: Vec::new() })
 }
 
-/// Trials whose rates differ by less than this factor become one point in the line of a search.
+/// Trials of a search share one point of the line if their rates differ by less than this factor.
 const ALIKE: f64 = 1.1;
 
 fn frontier(model: &Model, load: &Load) -> Option<Panel> {
@@ -358,8 +359,7 @@ fn frontier(model: &Model, load: &Load) -> Option<Panel> {
     Some(Panel { title: String::new(), across, up, lines, marks })
 }
 
-/// Marks the rate at which an objective holds for a contender. If another contender has about the same rate, they share
-/// the mark.
+/// Marks the rate at which a contender meets an objective. Contenders with about the same rate share a mark.
 fn mark(marks: &mut Vec<(f64, String)>, rate: f64, who: &str) {
     match marks.iter_mut().find(|(at, _)| *at < rate * ALIKE && rate < *at * ALIKE) {
         Some((_, names)) if names.split(", ").any(|name| name == who) => {}
@@ -368,8 +368,8 @@ fn mark(marks: &mut Vec<(f64, String)>, rate: f64, who: &str) {
     }
 }
 
-/// Groups trials at about the same rate and returns the median of each group. A single trial may be disturbed, so it
-/// means little.
+/// Groups trials at about the same rate and returns the median of each group. A single trial is not enough, because it
+/// may be disturbed.
 fn middles(trials: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let mut groups: Vec<Vec<(f64, f64)>> = Vec::new();
     for trial in trials {

@@ -24,8 +24,8 @@ pub(crate) fn colour(model: &Model, label: &str) -> RGBColor {
     position.map_or(DIRECT, shade)
 }
 
-/// A colour of the palette. If there are more contenders than colours, the colours repeat in a darker shade and then in
-/// a lighter one: 21 colours in all.
+/// A colour of the palette. If there are more contenders than colours, the colours repeat, first in a darker shade and
+/// then in a lighter shade. This gives 21 colours.
 pub(super) fn shade(index: usize) -> RGBColor {
     let colour = PALETTE[index % PALETTE.len()];
     let to = |part: u8| match index / PALETTE.len() % 3 {

@@ -6,10 +6,10 @@ use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, ValueFormatte
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
-/// Height of a panel's drawing area, without its title, px.
+/// Height of a panel without its title, px.
 const HEIGHT: i32 = 320;
 const TITLE: i32 = 26;
-/// Free space on both sides, px. It is half as wide as the longest label at the end of an axis.
+/// Free space on both sides, px. It is enough for half of the longest label at the end of an axis.
 const SIDE: i32 = 28;
 /// Font size along the axes, px.
 const SIZE: u32 = 13;
@@ -18,7 +18,7 @@ const BESIDE: i32 = 4;
 /// Smallest value on a logarithmic axis, in the unit of the axis. Smaller values are drawn at the bottom.
 const LEAST: f64 = 1e-3;
 
-/// Lines that share their axes.
+/// A part of a chart: lines that share the same axes.
 #[derive(Debug)]
 pub(super) struct Panel {
     /// The panel's title. Empty if the title of the chart is enough.
@@ -26,7 +26,7 @@ pub(super) struct Panel {
     pub(super) across: Axis,
     pub(super) up: Axis,
     pub(super) lines: Vec<Line>,
-    /// Vertical lines, each with its position and its label.
+    /// Positions and labels of vertical lines.
     pub(super) marks: Vec<(f64, String)>,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Axis {
     log: bool,
     low: f64,
     high: f64,
-    /// Labels along the axis, each with its value and its text.
+    /// Labels along the axis: the value and the text of each label.
     ticks: Vec<(f64, String)>,
 }
 
@@ -101,7 +101,7 @@ impl Axis {
     }
 }
 
-/// The values of this range are coordinates of [`Axis::place`].
+/// For plotters, an axis is a range of the coordinates that [`Axis::place`] returns.
 impl Ranged for Axis {
     type FormatOption = NoDefaultFormatting;
     type ValueType = f64;
@@ -143,8 +143,8 @@ impl Panel {
         self.up.ticks.iter().map(|(_, text)| sheet.width(text, SIZE)).max().unwrap_or(0)
     }
 
-    /// Draws the panel below `top`. It is `width` pixels wide, including `labels` pixels for the labels beside the
-    /// lines.
+    /// Draws the panel below `top`. The panel is `width` pixels wide. The labels beside the lines take `labels` pixels
+    /// of this width.
     pub(super) fn draw<DB: DrawingBackend>(
         &self,
         sheet: &Sheet<DB>,
@@ -242,7 +242,7 @@ impl Panel {
 }
 
 impl Line {
-    /// The parts of the line between its gaps.
+    /// The parts of the line that are separated by gaps.
     fn stretches(&self) -> Vec<Vec<(f64, f64)>> {
         let parts = self.points.split(|(_, value)| value.is_none());
         let whole =

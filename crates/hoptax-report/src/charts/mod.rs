@@ -25,7 +25,7 @@ use plotters::prelude::{BLACK, RGBColor, SVGBackend};
 use ranked::Room;
 use sheet::{Ink, Sheet};
 
-/// Draws a chart at a load point as SVG. `None` if the report has no data for it.
+/// Draws a chart at a load point as SVG. `None` if the report has no data for this chart.
 ///
 /// # Errors
 /// Only if hoptax has a bug.
@@ -46,7 +46,7 @@ pub fn svg_file(
     Ok(svg(chart, model, load, theme)?.map(String::into_bytes))
 }
 
-/// Draws a chart at a load point as PNG, with two dots per pixel. `None` if the report has no data for it.
+/// Draws a chart at a load point as PNG, with two dots per pixel. `None` if the report has no data for this chart.
 ///
 /// # Errors
 /// Only if hoptax has a bug.
@@ -64,7 +64,7 @@ pub fn shown_first(model: &Model) -> Option<&Load> {
     headline::for_latency(&mut model.loads())
 }
 
-/// Placeholder colours. The page replaces them with its own, for light and dark themes.
+/// Placeholder colours. The page replaces them with its own colours, for light and dark themes.
 const OF_PAGE: Ink = Ink { paper: None, text: BLACK, quiet: BLACK, grid: RGBColor(0xcc, 0xcc, 0xcc) };
 
 /// Width of the chart for pages without scripts: for laptops or for phones.
@@ -83,8 +83,8 @@ impl Width {
     }
 }
 
-/// A chart of the added time at the median for a page, smallest first, with intervals and the noise floor. `None` if
-/// there is no tax.
+/// A chart of the added time at the median for a page, with intervals and the noise floor. The smallest added time
+/// comes first. `None` if there is no tax.
 pub(super) fn tax(model: &Model, load: &Load, width: Width) -> Result<Option<String>, ChartError> {
     let Some(ranked) = catalogue::tax(model, load, Metric::AddedP50) else { return Ok(None) };
     let mut svg = String::new();
@@ -147,7 +147,7 @@ mod tests {
         let model = run.model();
         let load = model.loads().next().expect("one");
         assert_eq!(tax(&model, load, Width::Wide).expect("no error"), None);
-        // These trials have no responses, but they still have a duration and memory.
+        // Trials without responses still have a duration and memory.
         for chart in Chart::ALL.into_iter().filter(|chart| ![Chart::Time, Chart::Memory].contains(chart)) {
             assert_eq!(svg(chart, &model, load, Theme::Light).expect("no error"), None, "{}", chart.name());
         }

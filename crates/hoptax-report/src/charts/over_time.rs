@@ -8,7 +8,7 @@ use crate::model::Model;
 use hoptax_analysis::{Case, Load, Series};
 use hoptax_record::DirectTrial;
 
-/// Space between two rounds, as a share of the length of a trial.
+/// Space between two rounds, as a share of the duration of a trial.
 const GAP: f64 = 0.06;
 
 /// The panels for throughput and response time. `None` if no trial has windows.
@@ -43,7 +43,7 @@ pub(super) fn panels(model: &Model, load: &Load) -> Option<Vec<Panel>> {
 /// Computes the positions of rounds on the axis.
 struct Place<'a> {
     rounds: &'a [u32],
-    /// Duration of a trial, s.
+    /// Duration of the longest trial, s.
     length: f64,
 }
 
@@ -53,13 +53,13 @@ impl Place<'_> {
         before as f64 * self.length * (1.0 + GAP)
     }
 
-    /// An axis with a label at the end of each round: the seconds since its trial began.
+    /// An axis with a label at the end of each round. The label shows the seconds since the trial began.
     fn axis(&self) -> Axis {
         let labels = |round: &u32| {
             let start = self.start(*round);
             [(start, "0 s".to_owned()), (start + self.length, format!("{} s", number(self.length)))]
         };
-        // If there are many rounds, their labels would overlap, so there are none.
+        // If there are many rounds, the labels would overlap, so no labels are drawn.
         let ticks: Vec<(f64, String)> = match self.rounds {
             rounds if rounds.len() <= 4 => {
                 rounds.iter().flat_map(|round| labels(round).into_iter().skip(1)).collect()
@@ -87,7 +87,7 @@ impl Place<'_> {
     }
 }
 
-/// The lines of every case. The two direct trials of a round are drawn at the same place. The later trial is a separate
+/// The lines of every case. The two direct trials of a round are drawn at the same place. The later of them has its own
 /// line.
 fn lines(
     model: &Model,

@@ -35,7 +35,7 @@ impl Row {
     }
 }
 
-/// The area for all lines, and how it is used.
+/// The area in which the lines are drawn, and how to use it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Room {
     /// Distance from the top of the sheet, px.
@@ -107,7 +107,7 @@ impl Ranked {
     }
 }
 
-/// Largest number of letters in a name. Longer names are shortened.
+/// Maximum number of letters in a name. Longer names are shortened.
 fn letters(room: Room) -> usize {
     if room.wide { 28 } else { 12 }
 }
@@ -121,7 +121,8 @@ struct Axis {
 }
 
 impl Axis {
-    /// An axis from `low` to `high`, plus a margin, between two x positions in pixels. It has about `count` labels.
+    /// Creates an axis from `low` to `high`, plus a margin. `left` and `right` are the x positions of its ends, px. The
+    /// axis has about `count` labels.
     fn new(unit: Unit, low: f64, high: f64, (left, right): (i32, i32), count: u32) -> Self {
         let room = (high - low).max(f64::MIN_POSITIVE) * 0.04;
         let low = if low < 0.0 { low - room } else { low };

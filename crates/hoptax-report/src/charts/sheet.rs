@@ -19,7 +19,7 @@ impl ChartError {
 /// The font DejaVu Sans, reduced by `scripts/chart-font.sh`. With it, letters in a PNG look the same on every machine.
 const FONT: &[u8] = include_bytes!("../../assets/vendor/dejavu-sans.ttf");
 
-/// Name of the font for plotters. In an SVG, the reader's own font with this name is used.
+/// Name under which plotters knows the font. An SVG names only this generic family, so the reader's own font is used.
 const FAMILY: &str = "sans-serif";
 
 /// Line height ÷ font size. plotters expects the line height, and CSS expects the font size.
@@ -64,7 +64,7 @@ impl<DB: DrawingBackend> Sheet<DB> {
         self.area.present().map_err(ChartError::new)
     }
 
-    /// Draws a line through points. It is `wide` pixels wide.
+    /// Draws a line through points. The line is `wide` pixels wide.
     pub(super) fn line(
         &self,
         points: &[(i32, i32)],
@@ -123,7 +123,7 @@ impl<DB: DrawingBackend> Sheet<DB> {
     }
 }
 
-/// Shortens a name in the middle. Names that differ only in features begin alike and differ at the end.
+/// Shortens a name in the middle, because names with different features differ only at the end.
 pub(super) fn shortened(name: &str, most: usize) -> String {
     let letters: Vec<char> = name.chars().collect();
     if letters.len() <= most {

@@ -22,7 +22,7 @@ const KEY: i32 = 24;
 const FOOT: i32 = 34;
 /// A PNG has two dots per pixel, for high-resolution screens.
 const DENSITY: i32 = 2;
-/// A PNG is first drawn with this many times more dots in each direction. The mean of neighbouring dots then smooths
+/// A PNG is first drawn larger by this factor in each direction. Neighbouring dots are then averaged, which smooths the
 /// edges.
 const OVERSAMPLING: i32 = 2;
 
@@ -74,7 +74,7 @@ pub(super) fn png(drawing: &Drawing, theme: Theme) -> Result<Vec<u8>, ChartError
     Ok(file)
 }
 
-/// Reduces the drawing: each square of dots becomes one dot with their mean colour.
+/// Reduces the drawing. Each square of dots becomes one dot, with the mean colour of the square.
 fn smoothed(drawn: &[u8], width: usize, height: usize) -> Vec<u8> {
     let step = OVERSAMPLING as usize;
     let mut kept = Vec::with_capacity(drawn.len() / (step * step));
@@ -95,8 +95,8 @@ struct Key {
     rows: Vec<Vec<(String, RGBColor)>>,
 }
 
-/// Estimated width of a letter, px. It is an estimate because the rows are laid out before there is a surface on which
-/// text can be measured.
+/// Estimated width of a letter, px. The exact width is not known, because rows are laid out before there is a surface
+/// on which text can be measured.
 const LETTER: i32 = 8;
 
 impl Key {

@@ -1,8 +1,8 @@
 //! A result in the format that fortio's `load -json` writes, for `fortio report` and other programs that read it. The
 //! Go types are `fhttp.HTTPRunnerResults`, `periodic.RunnerResults` and `stats.HistogramData`, in version 1.63.
 //!
-//! Times are in seconds. `DurationHistogram` contains response times. In an open loop it is therefore free of
-//! coordinated omission. It includes timeouts, but no other failures, because other failures have no time.
+//! Times are in seconds. `DurationHistogram` contains response times, so it is free of coordinated omission in an open
+//! loop. It includes timeouts, but no other failures, because other failures have no response time.
 
 use hdrhistogram::Histogram;
 use hoptax_load::record::Counts;
@@ -15,8 +15,8 @@ use std::time::{Duration, SystemTime};
 const SECOND: f64 = 1e9;
 /// fortio's default percentiles, plus the 95th percentile.
 const PERCENTILES: [f64; 6] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9];
-/// Width of the first bucket, ns. Each further bucket is 10 % wider than the one before. A chart cannot show more
-/// detail.
+/// Width of the first bucket, ns. Each bucket is 10 % wider than the bucket before it. Narrower buckets would not be
+/// visible in a chart.
 const FIRST_BUCKET: u64 = 1000;
 const GROWTH: f64 = 1.1;
 
@@ -103,9 +103,9 @@ pub struct Facts<'a> {
     pub url: &'a str,
     /// Start of the measured time, Unix nanoseconds.
     pub started_unix_ns: u64,
-    /// The kind of load: it decides when requests are due.
+    /// The kind of load. It determines when requests are due.
     pub shape: &'a Shape,
-    /// Planned number of requests. Absent if only the duration limits it.
+    /// Planned number of requests. Absent if only the duration limits the load.
     pub requests: Option<u64>,
     /// Planned measured time.
     pub duration: Duration,
@@ -117,9 +117,9 @@ pub struct Facts<'a> {
     pub connections: u32,
     /// Number of connections opened, including warm-up.
     pub opened: u64,
-    /// Numbers of requests by outcome.
+    /// Number of requests with each outcome.
     pub counts: &'a Counts,
-    /// Response time: completed − scheduled, ns.
+    /// Response times, ns. A response time is the time of completion minus the scheduled time.
     pub response_time: &'a Histogram<u64>,
     /// Time to establish each connection, ns.
     pub connect: &'a Histogram<u64>,

@@ -4,7 +4,7 @@
 use hdrhistogram::Histogram;
 use std::fmt::Write;
 
-/// Number of steps in which the distance to 100 % is halved. This is HdrHistogram's default.
+/// Number of steps after which the distance to 100 % is halved. This is HdrHistogram's default.
 const TICKS: u32 = 5;
 const MILLISECOND: f64 = 1e6;
 
@@ -53,8 +53,8 @@ mod tests {
             histogram.record(value * 1_000_000).expect("in range");
         }
         let text = hgrm(&histogram);
-        // Reads the lines like the plotter at hdrhistogram.github.io. It skips comments, and expects four columns with
-        // numbers in the first and the last.
+        // Reads the lines in the same way as the plotter at hdrhistogram.github.io. The plotter skips comments. It
+        // expects four columns, with numbers in the first column and in the last.
         let rows: Vec<Vec<f64>> = text
             .lines()
             .filter(|line| !line.starts_with('#'))

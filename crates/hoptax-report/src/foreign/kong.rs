@@ -1,10 +1,10 @@
-//! The file `.data.json` of Kong's performance test framework (`spec/helpers/perf`), from which its `charts.py` draws
-//! charts. Times are in ms.
+//! The file `.data.json` of Kong's performance test framework (`spec/helpers/perf`). The framework's `charts.py` draws
+//! charts from this file. Times are in ms.
 //!
-//! The files that the framework writes differ from this one. There, two of the percentiles from wrk2 have a wrong label
-//! (99.99 % is called 90 %), and the average RPS is the sum divided by three, for any number of trials. Here,
-//! percentiles have the right label, and averages are over all trials. `charts.py` draws error bars that are twice as
-//! long as the range of the trials. This cannot be fixed here.
+//! The framework itself makes two errors in this file. It writes a wrong label for two percentiles from wrk2 (99.99 %
+//! is called 90 %), and it divides the sum of the RPS by three, for any number of trials. This module writes the right
+//! labels, and averages over all trials. It cannot fix a third error: `charts.py` draws error bars that are twice as
+//! long as the range of the trials.
 
 use hoptax_analysis::{Load, Pooled};
 use hoptax_stats::Statistic;
@@ -76,14 +76,15 @@ fn row<'a>(case: &'a Pooled, sweep: Option<Sweep>) -> Option<Row<'a>> {
     })
 }
 
-/// A whole number that differs between load points. With it, the charts get a numeric axis.
+/// A property of load points that is a whole number. If it differs between load points, the charts use it as a numeric
+/// axis.
 #[derive(Debug, Clone, Copy)]
 struct Sweep {
     title: &'static str,
     of: fn(&Load) -> Option<u64>,
 }
 
-/// The numbers that can be used as an axis. They must be whole numbers, because the charts round them.
+/// The properties that can be used as an axis. They must be whole numbers, because the charts round them.
 const SWEEPS: [Sweep; 2] = [
     Sweep { title: "connections", of: |load| Some(u64::from(load.connections)) },
     Sweep {
@@ -140,7 +141,7 @@ mod tests {
     #[test]
     fn percentiles_are_as_labelled_and_averages_are_over_all_trials() {
         let mut run = Run::closed(1);
-        // Two trials have times from 1 to 1,000 ms. In the other two trials, all times are twice as long.
+        // Two trials have times from 1 to 1,000 ms. The other two trials have times from 2 to 2,000 ms.
         for (round, factor) in [(0, 1_000), (1, 1_000), (2, 2_000), (3, 2_000)] {
             run.push(via("kong", round).response_times_us((1..=1000).map(|ms| ms * factor)));
         }
@@ -159,7 +160,7 @@ mod tests {
             near(value, expected);
         }
         assert_eq!(four("rpss").len(), 4);
-        // The mean of 500.5 and 1,001 ms, over four trials.
+        // The mean of 500.5 ms and 1,001 ms, over four trials.
         near(&row["latency_avg"], 750.75);
         near(&row["latency_max"], 2000.0);
         let mean = four("rpss").iter().filter_map(Value::as_f64).sum::<f64>() / 4.0;

@@ -13,7 +13,7 @@ use hoptax_load::spec::HttpVersion;
 use hoptax_plan::Target;
 use hoptax_plan::recorded::RunRecord;
 
-/// Converts a case of a run to a result of fortio, with all its trials taken together. The URL is only the requested
+/// Converts a case of a run to a fortio result. The result covers all trials of the case. The URL is only the requested
 /// path, because a run does not record the address on which a gateway listened.
 ///
 /// # Errors
@@ -48,7 +48,7 @@ pub fn file_name(case: &str) -> String {
     for letter in case.chars() {
         match letter {
             letter if letter.is_ascii_alphanumeric() => name.push(letter.to_ascii_lowercase()),
-            // A comma that separates thousands is removed. It does not become a hyphen.
+            // A comma between thousands is removed. It does not become a hyphen.
             ',' if name.ends_with(|last: char| last.is_ascii_digit()) => {}
             _ if name.ends_with('-') || name.is_empty() => {}
             _ => name.push('-'),

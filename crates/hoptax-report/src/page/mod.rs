@@ -28,7 +28,7 @@ const SCHEMA: u32 = 2;
 pub(super) struct Page<'m> {
     schema: u32,
     name: &'m str,
-    /// Direct and the gateways, in the plan's order. Other fields refer to them by index.
+    /// Direct and the gateways, in the plan's order. Other fields refer to a contender by its index in this list.
     contenders: Vec<Contender<'m>>,
     loads: Vec<PageLoad>,
     /// Index of the load point that the page shows first. Absent if there are only searches.

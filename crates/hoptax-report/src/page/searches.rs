@@ -57,8 +57,8 @@ pub(super) fn searches(model: &Model, place: impl Fn(&str) -> Option<usize>) -> 
 }
 
 impl<'m> Search<'m> {
-    /// Adds the result under one objective. The contender's trials are added only once, because they are the same for
-    /// all objectives.
+    /// Adds the result under one objective. The trials of a contender are the same for all objectives, so they are
+    /// added only once.
     fn add(&mut self, gateway: usize, one: &'m Capacity) {
         let known = self.objectives.iter().position(|slo| *slo == one.slo);
         let objective = known.unwrap_or_else(|| {
