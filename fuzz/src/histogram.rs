@@ -1,5 +1,5 @@
-//! Encoded histograms from another process or a file. Decoding never panics and its memory is bounded. Decoded
-//! histograms can be summed and queried, and encoding them again gives the same histogram.
+//! Encoded histograms that come from another process or a file. Decoding never panics, and the memory that it needs is
+//! limited. Decoded histograms can be summed and queried. Encoding and decoding them again gives the same histograms.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

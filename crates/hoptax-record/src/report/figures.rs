@@ -59,7 +59,7 @@ pub struct Latency {
     pub max: Option<Estimate>,
     /// Mean.
     pub mean: Option<Estimate>,
-    /// Number of samples behind the percentiles.
+    /// Number of samples from which the percentiles are calculated.
     pub samples: u64,
     /// Unit: `us`.
     pub unit: &'static str,
