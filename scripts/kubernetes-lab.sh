@@ -203,8 +203,8 @@ start_apiserver() {
         # Disables the limits on concurrent requests. With limits, requests could be queued or answered with 429, and
         # the run would measure the limits.
         --enable-priority-and-fairness=false --max-requests-inflight 0 --max-mutating-requests-inflight 0
-        # Without this option the API server lists every kind of object once a minute. This times out with an etcd as
-        # old as Debian's.
+        # Without this option the API server lists every kind of object once a minute. With an etcd as old as Debian's,
+        # these requests time out.
         --feature-gates SizeBasedListCostEstimate=false
     )
     start kube-apiserver "$tools/bin/kube-apiserver" "${flags[@]}"

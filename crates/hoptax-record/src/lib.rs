@@ -126,8 +126,8 @@ pub struct Contender {
     /// Counters of the gateway that hoptax reads before and after each trial; empty in older runs.
     #[serde(default)]
     pub counters: Vec<Counter>,
-    /// Digest of each rendered configuration file. The key is the name of the file. If the digests of two files are
-    /// equal, their contents are equal.
+    /// Digest of each rendered configuration file. The key is the name of the file. Equal digests mean equal
+    /// configurations.
     pub rendered: BTreeMap<String, String>,
     /// Why the contender was not measured, for example because it was not installed, did not start or gave a wrong
     /// answer. Its cases are reported as failed. Absent if the contender was measured.
@@ -137,7 +137,7 @@ pub struct Contender {
 /// A counter of a gateway, defined in the gateway's pack.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counter {
-    /// Name, as in [`TrialRecord::gateway_counters`].
+    /// Name of the counter. It is the key in [`TrialRecord::gateway_counters`].
     pub name: String,
     /// What the counter counts.
     pub meaning: String,
@@ -186,7 +186,7 @@ pub enum Stage {
     Start,
     /// The gateway's answer differs from the answer of direct.
     Verify,
-    /// Died or became unreachable during a trial.
+    /// The contender ended or became unreachable during a trial.
     Trial,
 }
 
@@ -243,7 +243,7 @@ pub struct Fitness {
     pub status: FitnessStatus,
     /// What was found, in a few words: `2`, `performance`, `3.1 %`.
     pub seen: String,
-    /// Why it matters; empty if the result is good.
+    /// Why the result matters; empty if the result is good.
     pub message: String,
     /// What the user can do; absent if there is nothing to do.
     pub advice: Option<String>,
@@ -359,9 +359,9 @@ pub struct SearchStep {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StepPurpose {
-    /// To find the highest rate that holds the objective.
+    /// To find the highest rate at which trials meet the objective.
     Search,
-    /// To confirm that rate with a longer trial.
+    /// To confirm this rate with a longer trial.
     Confirm,
 }
 
@@ -378,7 +378,7 @@ pub struct NetworkUsage {
     pub retransmits: u64,
     /// Number of segments sent (`OutSegs`).
     pub segments_sent: u64,
-    /// Largest number of sockets in TIME_WAIT at once.
+    /// Maximum number of sockets that were in TIME_WAIT at the same time.
     pub time_wait_max: u64,
     /// Number of local ports that the kernel may choose from (`ip_local_port_range`).
     pub local_ports: u64,

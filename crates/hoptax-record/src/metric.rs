@@ -172,7 +172,7 @@ impl Metric {
         Self::TAXES.contains(&self)
     }
 
-    /// The value that means no tax or no price.
+    /// The value of the metric if there is no tax or no price.
     pub fn neutral(self) -> f64 {
         if self.quantity() == Quantity::Ratio { 1.0 } else { 0.0 }
     }

@@ -72,7 +72,7 @@ pub enum HopKind {
     /// Forwards bytes without reading them.
     #[serde(rename = "hop-l4")]
     L4,
-    /// Parses HTTP/1.1, pools upstream connections, forwards.
+    /// Parses and forwards HTTP/1.1, and pools upstream connections.
     #[serde(rename = "hop-l7")]
     L7,
 }

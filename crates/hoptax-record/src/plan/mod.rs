@@ -72,7 +72,7 @@ pub struct Plan {
     pub budget: Vec<Budget>,
 }
 
-/// Number of rounds: fixed, or decided while measuring.
+/// Number of rounds: fixed, or decided during the run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Trials {

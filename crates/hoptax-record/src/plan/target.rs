@@ -16,7 +16,7 @@ pub struct Target {
     pub weight: u32,
     /// Method.
     pub method: String,
-    /// Path and query. They are a template.
+    /// Path and query, as a template.
     pub path: String,
     /// Headers in order; their values are templates.
     pub headers: Vec<(String, String)>,

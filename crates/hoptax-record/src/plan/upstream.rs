@@ -8,7 +8,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Upstream {
-    /// `hoptax upstream`, started and stopped by the run.
+    /// `hoptax upstream`, which hoptax starts and stops in the run.
     BuiltIn(BuiltInUpstream),
     /// An upstream that already runs.
     Running(Running),
@@ -41,7 +41,7 @@ pub enum Body {
     Size(u64),
     /// This text.
     Text(String),
-    /// The content of a file, read once before anything starts.
+    /// The content of a file. The file is read once, before any service is started.
     File(PathBuf),
 }
 

@@ -50,14 +50,14 @@ pub struct Budget {
     pub change: Option<Change>,
     /// The outcome.
     pub outcome: Outcome,
-    /// Why the budget could not be judged; absent if it could.
+    /// Why the budget could not be checked; absent if it was checked.
     pub reason: Option<String>,
 }
 
 /// A relative change and its limits. All values are shares of the reference: 0.1 is 10 % more.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Change {
-    /// A description of the reference.
+    /// A description of the reference, to which the change is relative.
     pub against: String,
     /// Upper limit; absent if there is none.
     pub max: Option<f64>,

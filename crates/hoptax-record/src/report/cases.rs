@@ -36,7 +36,7 @@ pub struct Case {
     pub connect: Option<Latency>,
     /// TLS handshakes, including handshakes before the measured time; absent without TLS.
     pub tls: Option<Tls>,
-    /// The targets of a mix, in the plan's order; empty for a single target.
+    /// The targets of a mix, in the order of the plan; empty if the plan has a single target.
     pub targets: Vec<Target>,
     /// Outcomes of requests, summed over trials.
     pub counts: Option<Counts>,
@@ -48,7 +48,7 @@ pub struct Case {
     pub cpu: Option<Cpu>,
     /// Memory.
     pub memory: Option<Memory>,
-    /// The upstream's ledger; absent if it has none.
+    /// The upstream's ledger; absent if the upstream has no ledger.
     pub ledger: Option<Ledger>,
     /// The tax; absent for direct.
     pub tax: Option<Tax>,
@@ -112,7 +112,7 @@ pub struct Tls {
     pub handshake: Latency,
 }
 
-/// CPU time of each role per request, over all trials. Absent for a role that was not watched.
+/// CPU time of each role per request, over all trials. Absent for a role that was not measured.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Cpu {
     /// CPU time of the gateway per completed request, µs.
@@ -185,9 +185,9 @@ pub struct Path {
     pub request_us_p50: Option<Estimate>,
     /// Median time from the upstream's reply until the generator had received the complete response.
     pub response_us_p50: Option<Estimate>,
-    /// Time that the gateway adds on the request path, at the median; absent for direct.
+    /// Time that the gateway adds to the median of the request path; absent for direct.
     pub added_request_us_p50: Option<Difference>,
-    /// Time that the gateway adds on the response path, at the median; absent for direct.
+    /// Time that the gateway adds to the median of the response path; absent for direct.
     pub added_response_us_p50: Option<Difference>,
     /// Number of responses from which the figures are calculated.
     pub responses: u64,
@@ -199,7 +199,7 @@ pub struct Path {
 pub struct Quiet {
     /// Number of windows in the trials that recorded steal.
     pub windows: u64,
-    /// Number of these windows that were left out.
+    /// Number of windows that were left out, because they were not quiet.
     pub left_out: u64,
     /// Share of windows left out, 0 to 1.
     pub share_left_out: f64,

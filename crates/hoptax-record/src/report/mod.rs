@@ -74,7 +74,7 @@ pub struct Report {
     /// A sentence that names the gateway with the smallest tax, or says that there is no clear winner. Absent if there
     /// are no gateways to choose from.
     pub answer: Option<String>,
-    /// One or two sentences per gateway, smallest tax first.
+    /// One or two sentences about each gateway. The gateway with the smallest tax comes first.
     pub summary: Vec<Summary>,
     /// Prices of features. The list has rows only if a gateway was measured both with and without features.
     pub prices: PriceList,
