@@ -1,4 +1,4 @@
-# A fresh machine needs only `make demo` or `make test`: both install what they use first.
+# On a new machine, run `make demo` or `make test`. Both first install the programs that they need.
 
 CARGO ?= cargo
 OUT ?= results

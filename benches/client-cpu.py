@@ -24,12 +24,12 @@ from peers import CLOSED, HOPTAX_TOOL, Hoptax, present, understood
 from servers import nginx
 
 BODIES = {"64B": 64, "1KiB": 1024, "64KiB": 65536, "1MiB": 1 << 20}
-# Bodies of 1 MiB are measured only on request. They mostly measure the kernel and the server, and a round of all
-# peers takes long.
+# Bodies of 1 MiB are measured only on request, because most of the work is then in the kernel and the server, and a
+# round of all tools takes long.
 USUAL_BODIES = ("64B", "1KiB", "64KiB")
 CONNECTIONS = (1, 100, 1000)
 SCHEMES = ("http", "https")
-# A tool's own count of requests may differ from the server's by this share before the results mention it.
+# If a tool's own count of requests differs from the server's count by more than this share, the results mention it.
 CLAIM = 0.01
 
 

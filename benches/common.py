@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 HOPTAX = Path(os.environ.get("HOPTAX", ROOT / "target" / "release" / "hoptax"))
 CPUS = sorted(os.sched_getaffinity(0))
 CLIENT_CPU, SERVER_CPU = CPUS[0], CPUS[-1]
-# Other work on the client's CPU is reported if it takes more than this share, %.
+# If other programs use more than this share of the client's CPU, %, the results mention it.
 OTHERS = 5
 PLACES = ("/usr/sbin", "/sbin", os.environ.get("GOBIN"), str(Path.home() / "go/bin"), str(Path.home() / ".cargo/bin"))
 
@@ -101,7 +101,7 @@ def client(command, environment=None, limit=120, watch=None, every=0.05, cpu=CLI
                     process.kill()
                     break
                 if watch:
-                    # The client may end meanwhile, or the server may be too busy to answer.
+                    # The client may end during the call, or the server may be too busy to answer.
                     with contextlib.suppress(OSError, Failed):
                         samples.append(watch(process.pid))
         finally:

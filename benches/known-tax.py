@@ -17,8 +17,8 @@ from servers import free_port
 
 BARE, TWIN, SAME = "bare", "bare-again", "same"
 PERCENTILES = ("p50", "p99")
-# label: (delay as in a plan, µs added at p50, µs added at p99). None: the percentile lies at the edge of the delayed
-# share, so no exact value is expected.
+# For each label: (delay as in a plan, µs added at p50, µs added at p99). None means that no exact value is expected,
+# because the percentile lies at the edge of the delayed share.
 KNOWN = {
     "in-0.1ms-spin": ("{ in: 100us, how: spin }", 100, 100),
     "out-0.1ms-spin": ("{ out: 100us, how: spin }", 100, 100),
@@ -131,7 +131,7 @@ def main():
     parser.add_argument("--known", type=int, default=3, help="runs with known delays (default %(default)s)")
     arguments = parser.parse_args()
     record = Record("known-tax", "Known taxes: what hoptax reports", arguments)
-    # Undo our pinning, because hoptax chooses CPUs itself, as in an ordinary run.
+    # Remove the pinning of this process, because hoptax must choose CPUs itself, as in an ordinary run.
     os.sched_setaffinity(0, CPUS)
     if arguments.zero:
         nothing(record, arguments)

@@ -49,7 +49,8 @@ def closed(tool, url, connections, seconds):
     """The usual command, with settings that suit a tool better here."""
     command, environment = tool.closed(url, connections, seconds)
     if isinstance(tool, Fortio):
-        # fortio does not need 128 KiB per connection, because responses have only 1 KiB.
+        # By default, fortio has a buffer of 128 KiB per connection. Responses have only 1 KiB, so a smaller buffer is
+        # enough.
         command[2:2] = ["-httpbufferkb", 2, "-timeout", "30s"]
     return command, environment
 
@@ -69,7 +70,7 @@ def turn(tool, connections, seconds):
         ran = client(command, environment, limit=60 + 3 * seconds, watch=watch)
         disturbed = disturbance.shares(ran.cpu)
         accepted = server.count()[1] - before[1]
-    # Tolerate a few missing connections: hey closes connections beyond 500 and opens others.
+    # Tolerate a few missing connections: hey keeps closing connections beyond 500 and opening new ones.
     connected = [sample for sample in ran.samples if sample[3] >= 0.99 * connections and sample[2] >= connections]
     most, asked = (max((sample[field] for sample in ran.samples), default=0) for field in (3, 2))
     if not connected:

@@ -41,7 +41,7 @@ class Tool:
         """True if it supports this scheme."""
         return scheme in ("http", "https")
 
-    # Each tool also defines:
+    # Each tool also defines the methods of this list that it supports:
     # closed(url, connections, seconds) -> (command, environment) for a closed loop that sends as fast as possible.
     # claimed(ran) -> number of requests that the tool reports.
     # mean(ran) -> mean response time that the tool reports, µs; None if it reports none.
@@ -118,15 +118,15 @@ class Ab(Tool):
     name, program, get, version_arguments = "ab", "ab", "apt install apache2-utils", ("-V",)
 
     def closed(self, url, connections, seconds):
-        # With -t alone, ab sends at most 50,000 requests. -d and -S leave out statistics.
+        # With -t but without -n, ab sends at most 50,000 requests. -d and -S turn off statistics.
         return [self.path, "-k", "-q", "-d", "-S", "-r", "-t", seconds, "-n", 5_000_000, "-c", connections, url], {}
 
     def claimed(self, ran):
         return int(re.search(r"Complete requests:\s+(\d+)", ran.text).group(1))
 
     def mean(self, ran):
-        # Without -S and -d, ab prints a mean in whole milliseconds only. Its "Time per request" is connections
-        # divided by throughput.
+        # ab has no usable mean. Even without -S and -d, it prints the mean in whole milliseconds only. Its "Time per
+        # request" is calculated as connections divided by throughput.
         return None
 
 
@@ -161,7 +161,7 @@ class Fortio(Tool):
         return [*self.common(connections, seconds), "-qps", 0, url], {}
 
     def open(self, url, rate, connections, seconds):
-        # Start the connections at evenly spaced times instead of all at once.
+        # -uniform: start the connections at evenly spaced times instead of all at once.
         return [*self.common(connections, seconds), "-qps", rate, "-uniform", "-r", self.resolution,
                 "-p", "50,90,99,99.9", url], {}
 
@@ -190,7 +190,7 @@ class Oha(Tool):
         return [*self.common(connections, seconds), "--insecure", url], {}
 
     def open(self, url, rate, connections, seconds):
-        # -w: wait for requests in flight at the end instead of counting them as errors.
+        # -w: at the end, wait for requests in flight instead of counting them as errors.
         return [*self.common(connections, seconds), "-w", "-q", rate, "--latency-correction", url], {}
 
     def claimed(self, ran):

@@ -30,16 +30,16 @@ from peers import OPEN, Fortio, HOPTAX_TOOL, Tool, present, understood
 from servers import upstream
 
 RATES = (1_000, 5_000, 20_000)
-# name: options of the upstream, [(percentile of the tool, its delay in µs, percentile of the ping to add to the
-# delay)].
+# For each name: options of the upstream, and a list of (percentile of the tool's result, delay at this percentile in
+# µs, percentile of the ping to add to the delay).
 DELAYS = {
     "none": ((), (("p50", 0, "p50"), ("p99", 0, "p99"))),
     "2ms": (("--delay", "2ms"), (("p50", 2_000, "p50"), ("p99", 2_000, "p99"))),
     "1%50ms": (("--delay", "choice(99% 0ms, 1% 50ms)"), (("p50", 0, "p50"), ("p99.9", 50_000, "p90"))),
 }
 CONNECTIONS = 100
-# The stall. In order: rate; seconds of load; seconds for which the server is stopped; requests before the stall;
-# seconds of traffic between these requests and the stall.
+# Settings of the stall: requests per second; seconds of load; seconds for which the server is stopped; number of
+# requests to wait for before the stall; seconds to wait after these requests.
 STALL_RATE, STALL_LOAD, STALL, STALL_AFTER, STALL_WAIT = 1_000, 8, 1.0, 500, 1.0
 
 
@@ -126,7 +126,7 @@ def point(record, arguments, tools, bare, rate, delay):
         lags = [turns_[name].get("send_lag") for turns_ in turns]
         lag = "not reported" if None in lags else ", ".join(spread([lag[at] for lag in lags], 1) for at in ("p50", "p99"))
         found[name] = {"rate_error_percent": summary(rates), "error_us": {at: summary(off[at]) for at in off}}
-        # The ping is not a load generator: it has one connection and no rate to hold.
+        # The ping is not a load generator. It has one connection and does not have to reach the rate.
         rows.append([name, "" if name == "ping" else spread(rates, 3), *(spread(off[at], 1) for at in off),
                      *(spread(of(at), 1) for at in off), "" if name == "ping" else lag, spread(of("steal"), 1), spread(of("others"), 1)])
     bare_p50, bare_p99 = ([turns["bare"][at] for turns in rounds if "bare" in turns] for at in ("p50", "p99"))
@@ -162,7 +162,7 @@ class Stall(threading.Thread):
 
     def __init__(self, server, connections):
         super().__init__(daemon=True)
-        # A tool may first send one request per connection as a warm-up, which does not count here.
+        # A tool may first send one request per connection as a warm-up. These requests do not count here.
         self.server, self.wanted, self.lasted = server, server.count()[0] + connections + STALL_AFTER, None
 
     def run(self):
@@ -197,8 +197,8 @@ def stalled(tool, server, rate, seconds, connections):
         raise Failed("was not stalled: the upstream did not report its count")
     due = {at: max(0.0, length - (1 - share) * seconds) * 1e6 for at, share in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))}
     due["mean"] = length ** 2 / 2 / seconds * 1e6
-    # On average, late requests wait for half the stall. So their number follows from the mean, without histogram
-    # buckets.
+    # On average, a late request waits for half of the stall. So the mean gives the number of late requests, without the
+    # error of histogram buckets.
     late = said["mean"] * said["count"] / (length / 2 * 1e6)
     return {**said, "stall_s": length, "due": due, "late": late, **disturbed}
 
@@ -243,7 +243,7 @@ def main():
                 point(record, arguments, tools, bare, rate, delay)
         if arguments.long:
             long_run(record, arguments, bare)
-    # For times up to a second, fortio's buckets are coarser if they start at 10 µs than if they start at 1 ms.
+    # For times up to a second, fortio's histogram buckets are finer if the resolution is 1 ms than if it is 10 µs.
     tools = [Fortio("0.001") if isinstance(tool, Fortio) else tool for tool in tools]
     for connections in numbers(arguments.stalls):
         stall_point(record, arguments, tools, connections)

@@ -57,8 +57,8 @@ class Nginx:
         """(requests, connections accepted, connections open) from stub_status, without our own requests."""
         self.asked += 1
         fields = ask(self.status, "/").split()
-        # The text is: Active connections: A / server accepts handled requests / ACCEPTS HANDLED REQUESTS / …. One
-        # connection is ours.
+        # stub_status prints `Active connections: A`, then `server accepts handled requests`, then the three numbers.
+        # One of the connections is our own.
         return int(fields[9]) - self.asked, int(fields[7]) - 1, int(fields[2]) - 1
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Builds the font of standalone charts, crates/hoptax-report/assets/vendor/dejavu-sans.ttf. It is a subset of DejaVu
-# Sans: Latin, Greek and Cyrillic letters, digits, and the symbols that charts use. Needs Debian's packages
-# fonts-dejavu-core and python3-fonttools (or fonttools from PyPI). The font is committed, so that building hoptax needs
-# neither of these packages.
+# Builds the font of standalone charts, crates/hoptax-report/assets/vendor/dejavu-sans.ttf. The font is a subset of
+# DejaVu Sans: Latin, Greek and Cyrillic letters, digits, and the symbols that charts use. The script needs Debian's
+# packages fonts-dejavu-core and python3-fonttools (or fonttools from PyPI). Its result is committed, so a build of
+# hoptax needs neither of these packages.
 set -euo pipefail
 cd "$(dirname "$0")/../crates/hoptax-report/assets/vendor"
 python3 -m fontTools.subset /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf --output-file=dejavu-sans.ttf \

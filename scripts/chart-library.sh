@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Builds the chart library of reports, crates/hoptax-report/assets/vendor/echarts.min.js. It contains the parts of
-# Apache ECharts that scripts/chart-library/library.js lists, in the versions of its package-lock.json. Needs node and
-# npm. The library is committed, so that building hoptax needs neither of them.
+# Builds the chart library of reports, crates/hoptax-report/assets/vendor/echarts.min.js. The library contains the parts
+# of Apache ECharts that are listed in scripts/chart-library/library.js. The package-lock.json next to this file
+# determines the versions. The script needs node and npm. Its result is committed, so a build of hoptax needs neither of
+# them.
 set -euo pipefail
 cd "$(dirname "$0")/chart-library"
 vendor=../../crates/hoptax-report/assets/vendor

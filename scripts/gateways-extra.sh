@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Builds the gateways that have no packages, each from the project in its pack, into the tools directory. This takes
-# minutes and hundreds of megabytes, so it is not part of set-up and CI.
+# Builds the gateways that have no packages, and installs them into the tools directory. The pack of each of these
+# gateways contains the project to build. Building takes minutes and hundreds of megabytes, so set-up and CI do not run
+# this script.
 #
 #   scripts/gateways-extra.sh              all of them
 #   scripts/gateways-extra.sh NAME …       these packs
 #   scripts/gateways-extra.sh --list       list the projects: pack, folder, program, requirements
 #
-# Can be run again: a gateway is rebuilt only if its project has changed. A gateway whose requirements are missing is
-# skipped with a message. The exit status is 1 only if a build failed.
+# The script can be run again. It rebuilds a gateway only if the project has changed. If a program that the build needs
+# is missing, the script prints a message and skips the gateway. The exit status is 1 only if a build failed.
 set -u
 
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -15,8 +16,8 @@ home=${HOPTAX_HOME:-${XDG_DATA_HOME:-$HOME/.local/share}/hoptax}
 tools=$home/tools
 packs=${HOPTAX_PACKS:-$here/gateways}
 
-# value KEY FILE: prints the value of a key. The key is on its own line, at any depth. The brackets of a list are left
-# out.
+# value KEY FILE: prints the value of a key, without the brackets of a list. The key must be on its own line, at any
+# indentation.
 value() { sed -n "s/^ *$1: *\[\{0,1\}\([^]#]*\)\]\{0,1\}.*/\1/p" "$2" | head -n 1 | tr -d ','; }
 
 # Prints the block `build:` of a manifest.
@@ -47,7 +48,7 @@ while read -r name folder binary needs; do
         continue 2
     done
     project=$packs/$name/$folder
-    # Digest of the project and of the tools directory. The latter is included because the launcher contains its path.
+    # Digest of the project and of the path of the tools directory, because the launcher contains this path.
     state=$({ cd "$project" && find . -type f | LC_ALL=C sort | xargs -d '\n' sha256sum; echo "$tools"; } | sha256sum)
     if [ -x "$tools/bin/$binary" ] && [ "$(cat "$tools/$name/.built-from" 2>/dev/null)" = "$state" ]; then
         echo "gateways-extra: $name is up to date"
@@ -56,7 +57,7 @@ while read -r name folder binary needs; do
     echo "gateways-extra: building $name; this takes minutes"
     rm -rf "${tools:?}/$name"
     mkdir -p "$tools/$name" "$tools/bin"
-    # Build in a copy, so that no build results end up in the pack.
+    # Build in a copy of the project, so that the build writes no files into the pack.
     copy=$(mktemp -d)
     cp -R "$project/." "$copy"
     if (cd "$copy" && sh ./build.sh "$tools/$name") </dev/null >"$home/$name.log" 2>&1 &&

@@ -38,7 +38,7 @@ def shoot(browser, address, name):
         browser.call("Emulation.setEmulatedMedia", session,
                      features=[{"name": "prefers-color-scheme", "value": scheme}])
         browser.call("Page.navigate", session, url=address)
-        # Charts move into place for a moment.
+        # Wait until the animations of the charts have ended.
         time.sleep(2)
         data = browser.call("Page.captureScreenshot", session, format="png")["data"]
         (IMAGES / f"{name}-{scheme}.png").write_bytes(base64.b64decode(data))
@@ -90,7 +90,7 @@ def main():
         run, address = started([hoptax, "run", str(plan_file), "--serve", "--no-live", "--accept-void", "--out",
                                 f"{scratch}/out"], r"(http://\S+/live)")
         try:
-            # The second trial is measured by then.
+            # Wait long enough that the second trial has been measured.
             time.sleep(32)
             shoot(browser, address, "live-laptop")
         finally:

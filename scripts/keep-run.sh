@@ -1,5 +1,5 @@
 #!/bin/sh
-# Writes the reports that tests/all/kept_runs.rs expects into the directory of each kept run, using the given hoptax.
+# Writes the reports of each kept run into its directory, with the given hoptax. The test kept_runs.rs needs them.
 # Usage: scripts/keep-run.sh HOPTAX [RUN_DIRECTORY…]; without directories: all runs in records/runs.
 set -eu
 hoptax=$1
@@ -9,10 +9,10 @@ cd "$(dirname "$0")/.."
 export COLUMNS=100 NO_COLOR=1
 for run; do
     for pair in json:json markdown:md csv:csv terminal:txt kong:data.json; do
-        # If a run cannot be shown in a format, the file is empty. The test checks this case too.
+        # If hoptax cannot show the run in a format, the file is empty. The test expects this too.
         { "$hoptax" report "$run" --format "${pair%%:*}" 2>/dev/null || :; } | gzip -9n >"$run/report.${pair#*:}.gz"
     done
-    # From the HTML page, keep only the JSON document that its script displays.
+    # Keep only the JSON document in the HTML page, which the page's script displays.
     "$hoptax" report "$run" --format html 2>/dev/null |
         python3 -c 'import sys; print(sys.stdin.read().split(" id=\"hoptax-data\">", 1)[1].split("</script>", 1)[0], end="")' |
         gzip -9n >"$run/report.page.json.gz"

@@ -4,17 +4,18 @@
 #   scripts/kubernetes-lab.sh build             install etcd, build kube-apiserver: 10 to 25 minutes, 5 GB during the build
 #   scripts/kubernetes-lab.sh run COMMAND …     start both, create the ConfigMaps, run the command, stop both
 #
-# `make kubernetes-lab` runs `build`. It is not part of set-up and CI. The build is kept. While the command runs,
-# .kubernetes-lab/ contains the files that plans refer to: ca.pem, client.pem, client.key, token. The API server is
-# https://127.0.0.1:26443 (HOPTAX_KUBERNETES_PORT sets another port). The command gets its pid as KUBE_APISERVER_PID.
-# `run` exits with the command's exit status and stops everything that it started.
+# `make kubernetes-lab` runs `build`. Set-up and CI do not run it. The program that `build` creates is kept for later
+# runs. While the command runs, .kubernetes-lab/ contains the files that plans refer to: ca.pem, client.pem, client.key,
+# token. The API server is https://127.0.0.1:26443 (HOPTAX_KUBERNETES_PORT sets another port). The variable
+# KUBE_APISERVER_PID in the command's environment is the pid of the API server. `run` exits with the command's exit
+# status and stops everything that it started.
 set -eu
 
 here=$(cd "$(dirname "$0")/.." && pwd)
 home=${HOPTAX_HOME:-${XDG_DATA_HOME:-$HOME/.local/share}/hoptax}
 tools=$home/tools
 version=1.36.3
-# The modules within Kubernetes' repository have version numbers of their own: v0.X.Y in release v1.X.Y.
+# The modules in Kubernetes' repository have other version numbers: in release v1.X.Y, their version is v0.X.Y.
 staging=v0.${version#1.}
 
 say() { echo "kubernetes-lab: $*"; }
@@ -45,8 +46,8 @@ build_apiserver() {
     trap 'rm -rf "$project"' EXIT
     cd "$project"
     export GOFLAGS=-mod=mod
-    # Kubernetes' go.mod requires the modules of its own repository in a version that does not exist. The new module
-    # replaces this version.
+    # Kubernetes' go.mod requires version v0.0.0 of the modules in its own repository, but this version does not exist.
+    # The go.mod that is written here replaces it by the released version.
     source=$(go mod download -json "k8s.io/kubernetes@v$version" | sed -n 's/^\t"Dir": "\(.*\)",*$/\1/p')
     [ -d "$source" ] || fail "cannot download k8s.io/kubernetes@v$version"
     {
@@ -92,7 +93,7 @@ need() { # need PROGRAM WHERE-FROM
     command -v "$1" >/dev/null 2>&1 || fail "$1 is missing: $2"
 }
 
-# Checks everything that can be checked before anything is started.
+# Checks everything that can be checked before a server is started.
 look() {
     [ $# -gt 0 ] || fail "give the command to run, such as: scripts/kubernetes-lab.sh run hoptax run plans/kube-apiserver.yaml"
     command -v "$1" >/dev/null 2>&1 || fail "$1 is not a command; nothing was started"
@@ -103,7 +104,7 @@ look() {
     [ -x "$tools/bin/kube-apiserver" ] || fail "$tools/bin/kube-apiserver is missing. Run: make kubernetes-lab"
     [[ $port =~ ^[1-9][0-9]{0,4}$ ]] && [ "$port" -le 65535 ] ||
         fail "HOPTAX_KUBERNETES_PORT is $port; it must be a port from 1 to 65535"
-    # The servers inherit the lock. So it is released only when they have ended.
+    # The servers inherit the lock, so the lock is released only after they have ended.
     exec 9<"$here"
     flock -n 9 || fail "another lab of this project is running. Wait until it ends"
     ! (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null ||
@@ -138,8 +139,9 @@ make_credentials() {
     echo "$(cat token),measurer,measurer,system:masters" >private/tokens.csv
 }
 
-# start NAME PROGRAM …: starts a server in its own session. So Ctrl-C in a terminal does not stop the servers before the
-# command ends. If this script is killed, the kernel kills the server. Afterwards $! is the server's pid.
+# start NAME PROGRAM …: starts a server in its own session, so that Ctrl-C in a terminal does not stop the servers
+# before the command ends. If this script is killed, the kernel kills the server. After the call, $! is the pid of the
+# server.
 start() {
     local name=$1
     shift
@@ -147,7 +149,8 @@ start() {
     setsid setpriv --pdeathsig KILL "$@" </dev/null >>"$lab/private/$name.log" 2>&1 &
 }
 
-# wait_for NAME PID PROBE: waits until the probe succeeds. If it does not, prints the end of the server's log and exits.
+# wait_for NAME PID PROBE: waits until the probe succeeds. If the server ends or takes too long, prints the end of its
+# log and exits.
 wait_for() {
     local end=$((SECONDS + patience))
     until $3; do
@@ -170,8 +173,8 @@ ask() { curl --silent --fail --max-time 10 --cacert "$lab/ca.pem" --cert "$lab/c
 apiserver_ready() { ask --output /dev/null "$url/readyz"; }
 
 start_etcd() {
-    # Port 0 means that the kernel chooses a port, which the log reports. Writes are not flushed: the data is deleted at
-    # the end anyway, and the disk's pauses would slow every CREATE.
+    # With port 0, the kernel chooses a port, and etcd writes it to the log. Writes are not flushed to the disk, because
+    # the data is deleted at the end anyway, and waiting for the disk would slow down every CREATE.
     start etcd etcd --name lab --data-dir "$lab/private/etcd" --unsafe-no-fsync --quota-backend-bytes 8589934592 \
         --listen-client-urls http://127.0.0.1:0 --advertise-client-urls http://127.0.0.1:0 \
         --listen-peer-urls http://127.0.0.1:0 --initial-advertise-peer-urls http://127.0.0.1:0 \
@@ -184,7 +187,7 @@ start_apiserver() {
     local private=$lab/private
     local flags=(
         --etcd-servers "http://127.0.0.1:$(etcd_port)"
-        # Created objects never change. So compacting would free nothing, and would take time during trials.
+        # Created objects never change, so compaction would free no space, and would only take time during trials.
         --etcd-compaction-interval 0
         --bind-address 127.0.0.1 --advertise-address 127.0.0.1 --secure-port "$port"
         # Without this option the API server complains about a loopback address.
@@ -193,15 +196,15 @@ start_apiserver() {
         --tls-cert-file "$private/server.pem" --tls-private-key-file "$private/server.key"
         --client-ca-file "$lab/ca.pem" --token-auth-file "$private/tokens.csv" --anonymous-auth=false
         --authorization-mode RBAC
-        # The key options are required, although no request uses such a token. The plugin is disabled because it would
-        # wait for accounts that a controller creates.
+        # The API server requires the key options, although no request uses a service account token. The plugin is
+        # disabled, because it would wait for accounts that only a controller creates.
         --service-account-issuer https://kubernetes --service-account-key-file "$private/server.pem"
         --service-account-signing-key-file "$private/server.key" --disable-admission-plugins ServiceAccount
-        # Disables the limits on concurrent requests. Otherwise requests would be queued or answered with 429, and the
-        # result would show the limit.
+        # Disables the limits on concurrent requests. With limits, requests could be queued or answered with 429, and
+        # the run would measure the limits.
         --enable-priority-and-fairness=false --max-requests-inflight 0 --max-mutating-requests-inflight 0
-        # Without this option the API server lists every kind of object once a minute. This times out with an etcd as
-        # old as Debian's.
+        # Without this option the API server lists every kind of object once a minute. With an etcd as old as Debian's,
+        # these requests time out.
         --feature-gates SizeBasedListCostEstimate=false
     )
     start kube-apiserver "$tools/bin/kube-apiserver" "${flags[@]}"
@@ -209,8 +212,8 @@ start_apiserver() {
     wait_for kube-apiserver "$apiserver" apiserver_ready
 }
 
-# Creates the namespace and the ConfigMaps settings-0000 … settings-0999 of about 1 KiB each. One curl creates all
-# ConfigMaps; its configuration has a section for each.
+# Creates the namespace and the ConfigMaps settings-0000 … settings-0999 of about 1 KiB each. A single curl process
+# creates all of them. Its configuration has a section for each ConfigMap.
 make_configmaps() {
     local made filling
     ask --output /dev/null -H 'content-type: application/yaml' --data '{metadata: {name: hoptax}}' "$url/api/v1/namespaces" ||
@@ -224,8 +227,8 @@ make_configmaps() {
     done | sed '$d' >"$lab/private/configmaps"
     made=$(curl --silent --max-time 60 --config "$lab/private/configmaps" | grep -cx 201) || true
     [ "$made" = "$configmaps" ] || fail "only $made of $configmaps ConfigMaps were created"
-    # Wait until the API server's cache contains the last ConfigMap. This read also makes the API server report its
-    # counter of reads.
+    # Wait until the API server's cache contains the last ConfigMap. The API server reports its counter of reads only
+    # after a read, so this request is needed for the ledger too.
     ask --output /dev/null --retry 20 --retry-delay 1 --retry-all-errors \
         "$url/api/v1/namespaces/hoptax/configmaps/settings-$(printf %04d $((configmaps - 1)))?resourceVersion=0" ||
         fail "cannot read the ConfigMaps"
@@ -256,7 +259,7 @@ gone() {
 }
 
 # A terminal sends INT to all its processes, so the command receives INT too. TERM is forwarded to the command here. If
-# the command does not end, it is killed. A second signal ends the lab at once.
+# the command does not end, this script kills it. After a second signal, this script ends at once.
 end_command() { # end_command SIGNAL STATUS
     trap "exit $2" INT TERM HUP
     [ "$1" = INT ] && gone "$command" 15 || kill -TERM "$command" 2>/dev/null || true
@@ -275,7 +278,8 @@ run() {
     start_apiserver
     make_configmaps
     say "$url is ready with $configmaps ConfigMaps, after $((SECONDS - began)) s" >&2
-    # Without this, bash would close the input of a background command and make the command ignore INT.
+    # Without `<&0` and `env`, bash would close the standard input of a background command and make the command ignore
+    # INT.
     KUBE_APISERVER_PID=$apiserver setpriv --pdeathsig TERM env --default-signal=INT,QUIT "$@" <&0 9<&- &
     command=$!
     trap 'end_command INT 130' INT

@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 RULES = ROOT / "scripts/words-to-avoid.txt"
 SUFFIXES = {".md", ".rs", ".py", ".sh", ".yaml", ".yml", ".html", ".js", ".css", ".j2", ".toml", ".txt", ""}
-# Measured results, and texts that other projects wrote.
+# Files that are not checked: measured results, texts from other projects, and lists that quote the phrases.
 EXCLUDED = ("records/", "fuzz/corpus/", "LICENSE", "Cargo.lock", "scripts/words-to-avoid.txt", "STYLE.md")
 
 
@@ -26,7 +26,7 @@ def rules():
     for line in RULES.read_text().splitlines():
         if line and not line.startswith("#"):
             phrase, _, instead = line.partition("\t")
-            # A line break of the page may separate the words of a phrase.
+            # The words of a phrase can be on two lines, with a comment marker between them.
             yield re.compile(rf"\b(?:{phrase})\b".replace(" ", r"[\s/*#!]+"), re.IGNORECASE), instead
 
 

@@ -17,11 +17,11 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ALLOWED = ROOT / "crates/hoptax/tests/allowed-skips.txt"
 
-# A test may retry only if the machine was disturbed. On a rented machine with bursts of up to 60 % steal, up to five of
-# about twenty such tests retried in one run. More than twice as many retries must have another reason.
+# About twenty tests can retry if the machine was disturbed. On a rented machine with bursts of up to 60 % steal, at
+# most five of them retried in one run. If there are more than twice as many retries, the cause must be another one.
 MOST_RETRIES = 12
-# This allows three attempts. A fault that occurs in every second attempt then fails one run in eight, so that retries
-# in a loop cannot hide it.
+# With two retries, a test has three attempts. A fault that occurs in half of the attempts then makes one run in eight
+# fail, so that it is noticed.
 MOST_RETRIES_OF_A_TEST = 2
 
 

@@ -30,7 +30,7 @@ load:
 trials: 3
 warmup: 500ms
 """
-# The trials are long, so that the live view of each trial has something to show.
+# The trials are long, so that the live view of a trial has several seconds to show.
 LIVE = PLAN.replace("duration: 2s", "duration: 12s").replace("trials: 3", "trials: 1").replace("gateways", "under-way", 1)
 
 
@@ -105,8 +105,8 @@ def main():
             camera.take("report", f"{url}/runs/{new}/report.html", page)
             camera.take("run", f"{url}/runs/{new}")
             camera.take("history", f"{url}/")
-            # Compare two gateways of one run: they differ more than two runs of one gateway, so the chart has something
-            # to show.
+            # Compare two gateways of one run. They differ more than two runs of the same gateway, so the chart shows
+            # differences.
             chart = ("(document.getElementById('headline').scrollIntoView({ behavior: 'instant' }),"
                      " document.querySelector('#changes svg path'))")
             camera.take("compare", f"{url}/compare?a={new}&label_a=haproxy&label_b=envoy", chart)
@@ -115,7 +115,7 @@ def main():
             under_way = subprocess.Popen([asked.hoptax, "run", plan, "--accept-void", "--out", scratch / "live", "--serve"],
                                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
             url = address(under_way, under_way.stderr)
-            # Wait until some trials have ended and the current trial has run for a second.
+            # Wait until three trials have ended and the current trial has run for some time.
             seen = ("fetch('/api/v1/live').then((told) => told.json()).then((told) => told.trials_done >= 3"
                     " && told.trial.seconds.length > 4 && told.trial.seconds.length < 10)")
             camera.take("live", f"{url}/live", f"await ({seen})")

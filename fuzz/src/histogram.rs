@@ -1,13 +1,13 @@
-//! Encoded histograms from another process or a file. Decoding never panics and its memory is bounded. Decoded
-//! histograms can be summed and queried, and encoding them again gives the same histogram.
+//! Encoded histograms that come from another process or a file. Decoding never panics, and the memory that it needs is
+//! limited. Decoded histograms can be summed and queried. Encoding and decoding them again gives the same histograms.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hoptax_load::histogram::{Encoded, TRIAL_DIGITS, empty};
 use hoptax_stats::{Statistic, merge};
 
-/// If the first byte is even, the rest is base64 text, as in a record. If it is odd, the rest is the decoded form of
-/// such text.
+/// The first byte of `input` determines the form of the rest. If it is even, the rest is base64 text, as in a record.
+/// If it is odd, the rest is bytes, which are encoded as base64 first.
 pub fn holds(input: &[u8]) {
     let Some((kind, input)) = input.split_first() else { return };
     let text =

@@ -4,7 +4,7 @@ use hoptax_plan::{Context, PackInfo, Plan, PlanError, parse};
 use hoptax_record::plan as kept;
 use std::path::PathBuf;
 
-/// `input` is the text of a plan, followed by a NUL and a `--set` any number of times.
+/// `input` is the text of a plan. Values of `--set` can follow, each after a NUL.
 pub fn holds(input: &[u8]) {
     let Ok(typed) = std::str::from_utf8(input) else { return };
     let mut parts = typed.split('\0');
@@ -41,7 +41,7 @@ pub fn holds(input: &[u8]) {
 
 fn points_inside(error: &PlanError, text: &str, sets: &[String]) {
     assert!(!error.message.is_empty());
-    // In YAML a lone carriage return also ends a line.
+    // In YAML, a carriage return without a line feed also ends a line.
     let lines = |text: &str| -> Vec<String> {
         let text = text.replace("\r\n", "\n").replace('\r', "\n");
         text.lines().map(str::to_owned).collect()
@@ -50,7 +50,7 @@ fn points_inside(error: &PlanError, text: &str, sets: &[String]) {
         let set = error.file.strip_prefix("--set ").unwrap_or_else(|| panic!("a line: {error:?}"));
         assert!(sets.iter().any(|given| given == set), "{error:?}");
         let shown = |line: &String| line.replace('\t', " ").trim_end() == error.excerpt;
-        // The quoted line can differ from the source in trailing spaces.
+        // The excerpt has no trailing spaces, so several lines can match it. Take the longest line.
         lines(set).into_iter().filter(shown).max_by_key(String::len).unwrap_or_default()
     } else {
         assert_eq!(error.file, "plan.yaml");

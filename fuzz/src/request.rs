@@ -1,4 +1,5 @@
-//! Requests: every split gives the same events, and the framing agrees with a simple reading of the header fields.
+//! Requests. Wherever the input is split, the decoder gives the same events. The framing agrees with a simple parser of
+//! the header fields.
 
 use super::split::{self, Event, Step, same_however_cut};
 use hoptax_wire::http1::{self, Framing, HeadCache, RequestDecoder, RequestHead, RequestStep, Version};
@@ -57,14 +58,15 @@ fn describe(input: &[u8], head: &RequestHead) -> String {
     assert!(http1::is_token(&method), "{method:?}");
     assert!(!target.is_empty());
     assert_eq!(head.is_head, method == "HEAD");
-    // If empty lines arrive together with the request that follows them, they are consumed with it.
+    // The result contains no offsets. Offsets depend on whether empty lines arrive together with the request after
+    // them.
     format!(
         "{method} {target} {:?} {:?} {} {}",
         head.version, head.framing, head.keep_alive, head.expect_continue
     )
 }
 
-/// Checks the framing against RFC 9112 §6.3, from the header fields.
+/// Checks the framing: determines it again from the header fields, following RFC 9112 §6.3.
 fn confirm(head: &[u8], parsed: &RequestHead) {
     let (mut lengths, mut codings, mut hosts) = (Vec::new(), Vec::new(), 0);
     http1::fields(head, |field| {

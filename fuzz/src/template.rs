@@ -1,10 +1,11 @@
-//! Templates: no text makes the parser panic, errors point into the text, and accepted texts contain only characters
-//! that are allowed in their place.
+//! Templates. No text makes the parser panic, and errors point into the text. A text that is accepted contains only
+//! characters that are allowed in the place where it is used.
 
 use hoptax_load::template::{Place, check, files_named};
 use std::collections::BTreeMap;
 
-/// The first byte selects the place. The text follows, and then, after a NUL, the content of the file `tokens`.
+/// The first byte of `input` selects the place where the template is used. The text of the template follows. A NUL and
+/// the content of the file `tokens` can come after it.
 pub fn holds(input: &[u8]) {
     let Some((place, rest)) = input.split_first() else { return };
     let Ok(rest) = std::str::from_utf8(rest) else { return };
@@ -25,7 +26,7 @@ pub fn holds(input: &[u8]) {
     let named = named.expect("a text that is valid can be parsed");
     assert!(named.iter().all(|name| name == "tokens"), "{named:?}");
     if place != Place::Body && !text.contains("base64") {
-        // Text outside of templates, and the lines of files, are sent literally.
+        // Text outside of `{{…}}` and lines of files are sent unchanged, so they must be valid.
         let lines = if named.is_empty() { "" } else { content.trim_end() };
         let control = |line: &str| line.contains(['\0', '\r', '\x1b', '\x7f']);
         let outside = outside(text);
@@ -37,8 +38,8 @@ pub fn holds(input: &[u8]) {
     }
 }
 
-/// The text outside of templates. It is checked alone, because a template can have spaces and line ends between its
-/// words. The templates here are not nested.
+/// Returns the text outside of `{{…}}`. It is checked separately, because spaces and line ends are allowed within
+/// `{{…}}`. The templates here are not nested.
 fn outside(mut text: &str) -> String {
     let mut outside = String::new();
     while let Some(at) = text.find("{{") {

@@ -1,4 +1,4 @@
-// The parts of Apache ECharts that the charts of reports use.
+// The parts of Apache ECharts that the charts in reports need.
 export { init } from "echarts/core";
 import { use } from "echarts/core";
 import { BarChart, CustomChart, LineChart, ScatterChart } from "echarts/charts";

@@ -1,7 +1,7 @@
-//! Reads files that users name, up to a size limit.
+//! Reads files that users name. Each kind of file has a size limit.
 //!
 //! A plan may be `/dev/urandom` by mistake, a body may be a pipe without a writer, and a run directory may come from
-//! someone else. Such a file is refused with an error before it uses up memory or blocks.
+//! someone else. Such a file is rejected with an error before it can use up memory or block hoptax.
 
 use rustix::fs::{Mode, OFlags};
 use std::fs::{self, File};
@@ -14,30 +14,32 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// Limit of a plan, and of a list of targets or budgets. Longer texts belong in files that the plan names.
+/// Maximum size of a plan, and of a list of targets or budgets. Longer texts belong in files that the plan names.
 pub const PLAN: u64 = 16 * MIB;
-/// Limit of a body: generator and upstream keep it in memory.
+/// Maximum size of a body. The generator and the upstream keep bodies in memory.
 pub const BODY: u64 = GIB;
-/// Limit of a file that templates take lines from: the generator keeps it in memory.
+/// Maximum size of a file from which templates take lines. The generator keeps the file in memory.
 pub const LINES: u64 = GIB;
-/// Limit of a file of certificates or a key. All authorities that a system trusts take about 256 KiB.
+/// Maximum size of a file that contains certificates or a key. The certificates of all authorities that a system trusts
+/// take about 256 KiB.
 pub const PEM: u64 = 4 * MIB;
-/// Limit of a token file.
+/// Maximum size of a token file.
 pub const TOKEN: u64 = 64 * KIB;
-/// Limit of a text file of a pack.
+/// Maximum size of a text file in a pack.
 pub const PACK_FILE: u64 = MIB;
-/// Limit of a load spec: it contains bodies, encoded to 4/3 of their size.
+/// Maximum size of a load spec. A spec contains bodies, and their encoding takes 4/3 of their size.
 pub const SPEC: u64 = 8 * GIB;
-/// Limit of `run.json`.
+/// Maximum size of `run.json`.
 pub const RUN: u64 = 64 * MIB;
-/// Limit of `trials.jsonl`: about 500,000 trials.
+/// Maximum size of `trials.jsonl`, enough for about 500,000 trials.
 pub const TRIALS: u64 = 4 * GIB;
 
-/// Reads the file at `path`, of at most `most` bytes. Anonymous pipes (`<(…)`, `/dev/stdin`) and `/dev/null`
-/// count as files. Other devices, sockets and named pipes do not.
+/// Reads the file at `path`, which can have up to `most` bytes. Anonymous pipes (`<(…)`, `/dev/stdin`) and `/dev/null`
+/// are accepted like files. Other devices, sockets and named pipes are rejected.
 ///
 /// # Errors
-/// If `path` is not such a file, is too large, or cannot be read. The message says what to do unless that is obvious.
+/// If `path` is not such a file, is too large, or cannot be read. If it is not obvious what to do, the message explains
+/// it.
 pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let found = fs::metadata(path)?;
     let kind = found.file_type();
@@ -56,7 +58,7 @@ pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 /// Like [`read`], for text.
 ///
 /// # Errors
-/// As [`read`], and if it is not UTF-8.
+/// The errors of [`read`], and an error if the content is not UTF-8.
 pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
     text(read(path, most)?)
 }
@@ -77,15 +79,15 @@ pub fn read_stdin(most: u64) -> io::Result<Vec<u8>> {
 /// Like [`read_stdin`], for text.
 ///
 /// # Errors
-/// As [`read_stdin`], and if it is not UTF-8.
+/// The errors of [`read_stdin`], and an error if the input is not UTF-8.
 pub fn read_stdin_text(most: u64) -> io::Result<String> {
     text(read_stdin(most)?)
 }
 
-/// The first `most` bytes of the file at `path`, and its whole length.
+/// Returns the first `most` bytes of the file at `path`, and the length of the whole file.
 ///
 /// # Errors
-/// If it is not a file, or cannot be read.
+/// If `path` is not a file, or if it cannot be read.
 pub fn read_beginning(path: &Path, most: u64) -> io::Result<(Vec<u8>, u64)> {
     let found = fs::metadata(path)?;
     if !found.is_file() {
@@ -99,7 +101,7 @@ pub fn read_beginning(path: &Path, most: u64) -> io::Result<(Vec<u8>, u64)> {
 fn bounded(from: impl Read, length: u64, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     if length <= most {
-        // One byte more than the limit, to notice a file that is longer.
+        // Read one byte more than the limit, to detect a file that is longer.
         bytes.reserve_exact(usize::try_from(length).unwrap_or(0) + 1);
         from.take(most + 1).read_to_end(&mut bytes)?;
         if bytes.len() as u64 <= most {
@@ -110,7 +112,8 @@ fn bounded(from: impl Read, length: u64, most: u64) -> io::Result<Vec<u8>> {
     Err(io::Error::new(ErrorKind::FileTooLarge, message))
 }
 
-/// Opens an anonymous pipe. A named pipe is refused, because it could block forever without a writer.
+/// Opens an anonymous pipe. Rejects a named pipe, because a read from a named pipe without a writer could block
+/// forever.
 fn unnamed_pipe(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let pipe: OwnedFd = rustix::fs::open(path, flags, Mode::empty())?;
@@ -141,7 +144,7 @@ fn refused(message: &'static str) -> io::Error {
     io::Error::new(ErrorKind::InvalidInput, message)
 }
 
-/// A limit in words.
+/// The limit as text, with its unit.
 pub fn shown(most: u64) -> String {
     match most {
         most if most >= GIB => format!("{} GiB", most / GIB),
@@ -207,7 +210,7 @@ mod tests {
     fn an_anonymous_pipe_is_read_like_a_file() {
         let (reader, mut writer) = io::pipe().expect("a pipe");
         let writing = std::thread::spawn(move || {
-            // Written after the pipe is opened, like the output of `<(…)`.
+            // Write only after the reader has opened the pipe, as a command in `<(…)` does.
             std::thread::sleep(Duration::from_millis(50));
             writer.write_all(b"later").expect("read");
         });

@@ -1,5 +1,5 @@
-//! Non-cryptographic digests, to notice that texts differ: configurations, plans, bodies. They do not prevent
-//! forgery.
+//! Non-cryptographic digests, which show whether two configurations, plans or bodies differ. They do not protect
+//! against forgery.
 
 /// FNV-1a with 64 bits (offset basis and prime of draft-eastlake-fnv).
 #[derive(Debug, Clone, Copy)]
@@ -19,7 +19,7 @@ impl Digest {
         }
     }
 
-    /// The digest of everything added: 16 hexadecimal digits.
+    /// The digest of all bytes added so far, as 16 hexadecimal digits.
     pub fn text(self) -> String {
         format!("{:016x}", self.0)
     }

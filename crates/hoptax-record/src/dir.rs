@@ -1,4 +1,4 @@
-//! The run directory: written during a run, one trial at a time, and read back.
+//! Writes the run directory during a run, one trial at a time, and reads run directories.
 
 use super::plan::{LoadPoint, Plan};
 use super::{RunRecord, SCHEMA, TrialRecord, bounded};
@@ -27,9 +27,10 @@ pub struct Run<P = Plan, L = LoadPoint> {
     pub path: PathBuf,
     /// Content of `run.json`.
     pub record: RunRecord<P, L>,
-    /// Content of `trials.jsonl`, in the order of measuring.
+    /// Content of `trials.jsonl`, in the order in which the trials were measured.
     pub trials: Vec<TrialRecord>,
-    /// Unreadable lines, in words. The last line of a killed run may be truncated.
+    /// A message for each line of `trials.jsonl` that cannot be read. If the run was killed, the last line may be
+    /// truncated.
     pub unreadable: Vec<String>,
 }
 
@@ -79,14 +80,14 @@ pub enum DirError {
 }
 
 impl DirError {
-    /// The error for a record whose content this hoptax does not understand.
+    /// The error for a run record with content that this hoptax does not understand.
     pub fn foreign(path: &Path, why: &impl std::fmt::Display) -> Self {
         Self::Foreign { path: path.to_path_buf(), source: serde::de::Error::custom(why) }
     }
 }
 
 impl RunDir {
-    /// Creates `<UTC stamp>-<name>` with its files below `out`.
+    /// Creates the run directory `<UTC timestamp>-<name>` below `out`, with an empty `trials.jsonl`.
     ///
     /// # Errors
     /// If `out` cannot be created or written to.
@@ -99,17 +100,17 @@ impl RunDir {
             .write(true)
             .open(path.join(TRIALS))
             .map_err(|source| DirError::Write { path: path.join(TRIALS), source })?;
-        // The path must be absolute: services start in directories below this one, and may change their working
-        // directory.
+        // The path must be absolute, because services start in directories below the run directory and may change their
+        // working directory.
         let path = path.canonicalize().map_err(failed)?;
         Ok(Self { path, trials })
     }
 
-    /// Removes the directory of a run that never started. A directory with content remains.
+    /// Removes the directory of a run that recorded no trial. A directory that contains other files is kept.
     pub fn abandon(&self) {
         let trials = self.path.join(TRIALS);
         if fs::metadata(&trials).is_ok_and(|file| file.len() == 0) {
-            // An empty directory that remains does no harm.
+            // If this fails, an empty directory remains, which does no harm.
             let _ = fs::remove_file(&trials).and_then(|()| fs::remove_dir(&self.path));
         }
     }
@@ -122,7 +123,7 @@ impl RunDir {
     /// Writes `run.json`, completely or not at all.
     ///
     /// # Errors
-    /// If it cannot be written; an earlier `run.json` is then unchanged.
+    /// If the file cannot be written. An earlier `run.json` is then unchanged.
     pub fn write_run(&self, record: &RunRecord) -> Result<(), DirError> {
         let mut text = serde_json::to_string_pretty(record).expect("a record has only string keys");
         text.push('\n');
@@ -132,7 +133,7 @@ impl RunDir {
     /// Writes a file of the run, completely or not at all.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If the file cannot be written.
     pub fn write_file(&self, name: &str, content: &[u8]) -> Result<(), DirError> {
         let (path, partial) = (self.path.join(name), self.path.join(format!(".{name}.partial")));
         let write = || {
@@ -147,10 +148,10 @@ impl RunDir {
         })
     }
 
-    /// Appends a trial and syncs it to the disk, so that a crash cannot lose it.
+    /// Appends a trial to `trials.jsonl` and syncs the file to the disk, so that a crash cannot lose the trial.
     ///
     /// # Errors
-    /// If it cannot be written. A partial line is then removed, so that earlier trials remain readable.
+    /// If the trial cannot be written. A partial line is then removed, so that earlier trials remain readable.
     pub fn append(&mut self, trial: &TrialRecord) -> Result<(), DirError> {
         let mut line = serde_json::to_string(trial).expect("a record has only string keys");
         line.push('\n');
@@ -168,7 +169,7 @@ impl RunDir {
 }
 
 impl Run {
-    /// Reads a run directory, also of a run that was killed.
+    /// Reads the directory of a run, even if the run was killed.
     ///
     /// # Errors
     /// If `run.json` is missing, is not a run record, or was written by a newer hoptax.
@@ -186,30 +187,30 @@ impl Run {
 /// Reads only `run.json` of a run directory.
 ///
 /// # Errors
-/// If it is missing, is not a run record, or was written by a newer hoptax.
+/// If the file is missing, is not a run record, or was written by a newer hoptax.
 pub fn read_run(path: &Path) -> Result<RunRecord, DirError> {
     read_record(&path.join(RUN))
 }
 
-/// Maximum number of bytes to read of a rendered file. Of a thousand routes, the first ones show what the others are
-/// like.
+/// Maximum number of bytes to read from a rendered file. If a file contains a thousand similar routes, the first ones
+/// are enough to see how they are configured.
 const MOST_RENDERED: usize = 16 << 10;
 
-/// A rendered configuration file that a gateway ran with.
+/// A rendered configuration file that a gateway used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RenderedFile {
     /// Label of the gateway.
     pub gateway: String,
-    /// Name below the gateway's directory.
+    /// Name of the file, relative to the gateway's directory.
     pub name: String,
-    /// The content, or only the beginning of a long file.
+    /// Content of the file. If the file is long, only the beginning.
     pub text: String,
-    /// Number of bytes left out at the end.
+    /// Number of bytes at the end of the file that `text` leaves out.
     pub left_out: usize,
 }
 
 impl<P, L> Run<P, L> {
-    /// The rendered files that the record names and the run directory still has.
+    /// The rendered files that the record lists and that still exist in the run directory.
     pub fn rendered(&self) -> Vec<RenderedFile> {
         let named = self.record.contenders.iter();
         let named =
@@ -218,7 +219,7 @@ impl<P, L> Run<P, L> {
     }
 
     fn rendered_file(&self, gateway: &str, name: &str) -> Option<RenderedFile> {
-        // A record can come from anyone, so only files inside the run directory are read.
+        // The record may come from someone else, so read only files inside the run directory.
         let inside = |path: &Path| path.components().all(|part| matches!(part, Component::Normal(_)));
         let below = Path::new(gateway).join(name);
         let path = self.path.join("rendered").join(&below);
@@ -243,7 +244,7 @@ fn read_record(path: &Path) -> Result<RunRecord, DirError> {
     }
 }
 
-/// Reads a regular file. A pipe might never end.
+/// Reads a regular file. Rejects pipes, because a pipe may never end.
 fn read_file(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
@@ -270,7 +271,7 @@ fn read_trials(bytes: &[u8]) -> (Vec<TrialRecord>, Vec<String>) {
     (trials, unreadable)
 }
 
-/// Creates a directory with this name. If the name is taken, appends the first free number.
+/// Creates a directory with this name. If the name is already used, appends the first free number.
 fn fresh(below: &Path, name: &str) -> io::Result<PathBuf> {
     for number in 1u32.. {
         let path = below.join(if number == 1 { name.to_owned() } else { format!("{name}-{number}") });
@@ -283,7 +284,7 @@ fn fresh(below: &Path, name: &str) -> io::Result<PathBuf> {
     unreachable!("there are fewer directories than numbers")
 }
 
-/// `20260930T174501Z`: sorts by time and needs no quoting.
+/// A timestamp such as `20260930T174501Z`. Names that begin with it sort by time and need no quoting in a shell.
 fn stamp(now: SystemTime) -> String {
     humantime::format_rfc3339_seconds(now).to_string().replace(['-', ':'], "")
 }

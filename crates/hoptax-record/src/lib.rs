@@ -1,7 +1,7 @@
-//! The files of a run: types of `run.json` and `trials.jsonl`.
+//! Types for the files of a run: `run.json` and `trials.jsonl`.
 //!
-//! Analysis and reports work from these files alone, so that a report can be repeated without measuring again.
-//! A change that an older reader would misread increases [`SCHEMA`].
+//! The analysis and the reports need only these files, so a report can be created again without a new measurement.
+//! Increase [`SCHEMA`] for each change that an older hoptax would misread.
 #![forbid(unsafe_code)]
 
 pub mod bounded;
@@ -21,17 +21,19 @@ use plan::{Event, LoadPoint, Plan};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Version of the run directory. 2: plans have targets and three timeouts. 3: the number of trials may be
-/// decided while measuring, and trials may be steps of a search. Versions 1 and 2 can still be read.
+/// Version of the format of the run directory. Since version 2, a plan has targets and three timeouts. Since version 3,
+/// the number of rounds can be decided during the run, and a trial can be a step of a search. Versions 1 and 2 can
+/// still be read.
 pub const SCHEMA: u32 = 3;
 
-/// Label of the baseline; no gateway may have it.
+/// Label of the baseline. No gateway can have this label.
 pub const DIRECT: &str = "direct";
 
-/// `run.json`: written before the first trial, and again with `ended` at the end of the run.
+/// The content of `run.json`. The file is written before the first trial, and again, with `ended`, at the end of the
+/// run.
 ///
-/// On disk the plan has the types of [`plan`]. Readers replace it by the plan's meaning with
-/// [`RunRecord::with_plan`].
+/// On disk, the plan has the types of the module [`plan`]. Programs that read the record convert the plan to the types
+/// of hoptax-plan, with [`RunRecord::with_plan`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunRecord<P = Plan, L = LoadPoint> {
     /// Version of the format: [`SCHEMA`].
@@ -40,40 +42,40 @@ pub struct RunRecord<P = Plan, L = LoadPoint> {
     pub hoptax: String,
     /// The plan, with defaults filled in.
     pub plan: P,
-    /// The plan as typed.
+    /// The text of the plan, as the user wrote it.
     pub plan_text: String,
     /// The command line.
     pub command: Vec<String>,
-    /// Seed of the order and the arrivals.
+    /// Seed for the random order of the trials and for the random arrival times of requests.
     pub seed: u64,
-    /// Direct, then the gateways in the plan's order.
+    /// Direct first, then the gateways in the order of the plan.
     pub contenders: Vec<Contender>,
     /// The load points that trials refer to by index.
     pub load: Vec<L>,
-    /// Number of trials planned, including direct.
+    /// Number of planned trials, including the trials of direct.
     pub trials_planned: u32,
     /// Why `trials: auto` started no further round; absent for a fixed number of rounds.
     #[serde(default)]
     pub stopped: Option<Stopped>,
     /// The machine.
     pub environment: Environment,
-    /// Fitness of the host before the first trial; absent in older runs.
+    /// Checks of the host before the first trial; absent in older runs.
     #[serde(default)]
     pub host_at_start: Option<HostLook>,
-    /// Fitness of the host after the last trial; absent while the run is in progress, and in older runs.
+    /// Checks of the host after the last trial; absent while the run is in progress, and in older runs.
     #[serde(default)]
     pub host_at_end: Option<HostLook>,
-    /// Throughput of the loopback device; measured only if bodies are large, and absent in older runs.
+    /// Throughput of the loopback device. It is measured only if bodies are large. Absent otherwise, and in older runs.
     #[serde(default)]
     pub link: Option<Link>,
-    /// Start, Unix nanoseconds.
+    /// Start of the run, in nanoseconds since the Unix epoch.
     pub started_unix_ns: u64,
-    /// How the run ended; absent while it is in progress, and if it was killed.
+    /// How the run ended; absent while the run is in progress, and if it was killed.
     pub ended: Option<Ended>,
 }
 
 impl<P, L> RunRecord<P, L> {
-    /// The record with its plan in another form.
+    /// Replaces the plan and the load points by values of other types.
     pub fn with_plan<Q, M>(self, plan: Q, load: Vec<M>) -> RunRecord<Q, M> {
         RunRecord {
             plan,
@@ -100,7 +102,7 @@ impl<P, L> RunRecord<P, L> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stopped {
-    /// Every headline tax was known within the requested precision.
+    /// The interval of every headline tax reached the requested precision.
     Narrow,
     /// Another round would not have fit into the time limit.
     Budget,
@@ -108,39 +110,40 @@ pub enum Stopped {
     Rounds,
 }
 
-/// Direct or a gateway, as found at the start of the run.
+/// Direct or a gateway, as hoptax found it at the start of the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Contender {
     /// [`DIRECT`] or the gateway's label.
     pub label: String,
-    /// Pack, hop kind or `external`; empty for direct.
+    /// Name of the pack, kind of the hop, or `external`. Empty for direct.
     pub kind: String,
     /// Version that the gateway reports; absent if it could not be read.
     pub version: Option<String>,
-    /// Worker threads or processes requested; absent if none were.
+    /// Number of worker threads or processes that the plan requests; absent if the plan requests no number.
     pub workers: Option<u32>,
-    /// Settings that differ from the gateway's shipped defaults, with reasons; taken from the pack.
+    /// Settings that differ from the gateway's defaults, with reasons. They come from the pack.
     pub settings: Vec<Setting>,
-    /// The gateway's own counters that are read before and after each trial; empty in older runs.
+    /// Counters of the gateway that hoptax reads before and after each trial; empty in older runs.
     #[serde(default)]
     pub counters: Vec<Counter>,
-    /// Digest of each rendered file, by name. Equal digests mean equal configurations.
+    /// Digest of each rendered configuration file. The key is the name of the file. Equal digests mean equal
+    /// configurations.
     pub rendered: BTreeMap<String, String>,
-    /// Why the contender is not measured: not installed, did not start, wrong answer. Its cases are reported as
-    /// failed.
+    /// Why the contender was not measured, for example because it was not installed, did not start or gave a wrong
+    /// answer. Its cases are reported as failed. Absent if the contender was measured.
     pub failed: Option<Failure>,
 }
 
-/// A gateway's own counter, named in its pack.
+/// A counter of a gateway, defined in the gateway's pack.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counter {
-    /// Name, as in [`TrialRecord::gateway_counters`].
+    /// Name of the counter. It is the key in [`TrialRecord::gateway_counters`].
     pub name: String,
-    /// What it counts.
+    /// What the counter counts.
     pub meaning: String,
-    /// Whether it grows when a limit is hit.
+    /// Whether the counter grows when the gateway reaches a limit.
     pub overflow: bool,
-    /// The setting that raises the limit, or other advice; absent if the pack gives none.
+    /// The setting that raises the limit, or other advice; absent if the pack contains no advice.
     pub advice: Option<String>,
 }
 
@@ -158,7 +161,7 @@ pub struct Link {
 pub struct Setting {
     /// The setting, as written in the gateway's configuration.
     pub setting: String,
-    /// Why it differs.
+    /// Why the setting differs from the default.
     pub reason: String,
 }
 
@@ -167,9 +170,9 @@ pub struct Setting {
 pub struct Failure {
     /// The step that failed.
     pub stage: Stage,
-    /// What happened and what to do, one or a few sentences.
+    /// What happened and what to do, in one or a few sentences.
     pub message: String,
-    /// The last log lines, or both answers of a failed verification; may be empty.
+    /// The last lines of the log. After a failed verification: the answers of direct and of the gateway. May be empty.
     pub detail: String,
 }
 
@@ -181,20 +184,20 @@ pub enum Stage {
     Missing,
     /// Did not start, or never became ready.
     Start,
-    /// Its answer differs from direct's.
+    /// The gateway's answer differs from the answer of direct.
     Verify,
-    /// Died or became unreachable during a trial.
+    /// The contender ended or became unreachable during a trial.
     Trial,
 }
 
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
-    /// Time of the end, Unix nanoseconds.
+    /// Time of the end, in nanoseconds since the Unix epoch.
     pub unix_ns: u64,
-    /// Whether a signal ended it before its last trial.
+    /// Whether a signal ended the run before its last trial.
     pub interrupted: bool,
-    /// Why it ended before its last trial, if not by a signal; absent otherwise.
+    /// Why the run ended before its last trial. Absent if all trials were measured, and if a signal ended the run.
     #[serde(default)]
     pub failed: Option<Failure>,
 }
@@ -212,7 +215,7 @@ pub struct Environment {
     pub cpus: u32,
     /// Memory, bytes.
     pub memory_bytes: u64,
-    /// Maximum number of file descriptors of a process.
+    /// Maximum number of file descriptors that a process can open.
     pub descriptors: u64,
     /// Clock source of the kernel; absent if unknown.
     pub clock_source: Option<String>,
@@ -222,16 +225,16 @@ pub struct Environment {
     pub hypervisor: Option<String>,
 }
 
-/// Fitness of a host for measuring, at one moment: the content of `hoptax doctor`.
+/// Results of the checks of a host at one moment, as `hoptax doctor` displays them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostLook {
-    /// Time of the checks, Unix nanoseconds.
+    /// Time of the checks, in nanoseconds since the Unix epoch.
     pub at_unix_ns: u64,
-    /// The checks, in the order of display.
+    /// The results, in the order in which they are displayed.
     pub items: Vec<Fitness>,
 }
 
-/// One check of a host.
+/// Result of one check of a host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Fitness {
     /// Name of the check: `cpus`, `governor`, `steal`, …
@@ -240,9 +243,9 @@ pub struct Fitness {
     pub status: FitnessStatus,
     /// What was found, in a few words: `2`, `performance`, `3.1 %`.
     pub seen: String,
-    /// Why it matters; empty if the result is good.
+    /// Why the result matters; empty if the result is good.
     pub message: String,
-    /// What to do; absent if nothing is to be done.
+    /// What the user can do; absent if there is nothing to do.
     pub advice: Option<String>,
 }
 
@@ -260,72 +263,74 @@ pub enum FitnessStatus {
     Good,
 }
 
-/// One line of `trials.jsonl`: one case in one round.
+/// One line of `trials.jsonl`: the record of one trial, which is one case in one round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrialRecord {
     /// Version of the format: [`SCHEMA`].
     pub schema: u32,
     /// Round, from 0.
     pub round: u32,
-    /// Position in the whole run, from 0.
+    /// Position of the trial among all trials of the run, from 0.
     pub sequence: u32,
     /// [`DIRECT`] or a gateway's label.
     pub contender: String,
     /// Index into [`RunRecord::load`].
     pub load: u32,
-    /// Which of the round's two direct trials this is; absent for gateways.
+    /// Which of the two direct trials of the round this trial is; absent for gateways.
     pub direct: Option<DirectTrial>,
-    /// The step of a capacity search; absent for trials of rounds.
+    /// The step of the capacity search; absent if the trial belongs to no search.
     #[serde(default)]
     pub step: Option<SearchStep>,
-    /// Why the trial failed; absent if it did not. What was measured before the failure is kept.
+    /// Why the trial failed; absent if it succeeded. The other members contain what was measured before the failure.
     pub failed: Option<Failure>,
-    /// What the generator recorded; absent if it could not report.
+    /// What the generator recorded; absent if the generator could not report its results.
     pub load_record: Option<LoadRecord>,
     /// CPU and memory of the generator; absent in older runs.
     #[serde(default)]
     pub generator: Option<RoleUsage>,
     /// CPU and memory of the gateway's processes; absent for direct, and for an external gateway without a pid.
     pub gateway: Option<RoleUsage>,
-    /// CPU and memory of the upstream; absent if hoptax did not start it and the plan gives no pid.
+    /// CPU and memory of the upstream; absent if hoptax did not start the upstream and the plan contains no pid.
     pub upstream: Option<RoleUsage>,
     /// The host during the measured time.
     pub host: HostUsage,
-    /// Growth of the upstream's ledger over the generator's whole life; absent if the upstream has no ledger.
+    /// Growth of the upstream's ledger between the start and the end of the generator; absent if the upstream has no
+    /// ledger.
     pub ledger: Option<LedgerDelta>,
-    /// The clock of the upstream's stamps; absent if the upstream is external or does not report it, and in
-    /// older runs.
+    /// The clock that the upstream uses for its timestamps. Absent in older runs, and if the upstream is external or
+    /// does not report its clock.
     #[serde(default)]
     pub upstream_clock: Option<ClockId>,
-    /// The kernel's network counters over the generator's whole life; absent in older runs.
+    /// The kernel's network counters for the time between the start and the end of the generator; absent in older runs.
     #[serde(default)]
     pub network: Option<NetworkUsage>,
-    /// Bytes that the gateway wrote to its logs over the generator's whole life; absent for direct, for
-    /// external gateways, and in older runs.
+    /// Number of bytes that the gateway wrote to its logs between the start and the end of the generator. Absent for
+    /// direct, for external gateways, and in older runs.
     #[serde(default)]
     pub gateway_log_bytes: Option<u64>,
-    /// Growth of the gateway's own counters over the generator's whole life, by the names in its pack. Empty if
-    /// the pack names none.
+    /// Growth of the gateway's counters between the start and the end of the generator. The keys are the names of the
+    /// counters in the pack. Empty if the pack defines no counters.
     #[serde(default)]
     pub gateway_counters: BTreeMap<String, f64>,
-    /// Events of the plan during this trial, in the plan's order. Empty in older runs.
+    /// Events of the plan during this trial, in the order of the plan. Empty in older runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<EventRecord>,
 }
 
-/// One event of a trial. Times are nanoseconds since the start of the measured time, like those of windows.
+/// One event of a trial. All times are in nanoseconds since the start of the measured time, like the times of windows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EventRecord {
     /// The planned event.
     pub event: Event,
-    /// Start of the event, ns; absent if the trial ended before.
+    /// Start of the event, ns; absent if the trial ended before the event started.
     pub at_ns: Option<u64>,
-    /// End of the event, ns: a signal was sent, a command ended, an instance listens again, a gateway is ready
-    /// again. Absent if it could not be done.
+    /// End of the event, ns: the time at which the signal was sent, the command ended, the instance listened again or
+    /// the gateway was ready again. Absent if the event did not happen or did not finish.
     pub done_ns: Option<u64>,
-    /// Why it did not happen or did not finish; absent if it did.
+    /// Why the event did not happen or did not finish; absent if it finished.
     pub failed: Option<String>,
-    /// For `change-route`: the first answer of the new route; absent for other events, and if there was none.
+    /// The first answer of the new route, for the event `change-route`. Absent for other events, and if the route never
+    /// answered.
     #[serde(default)]
     pub new_route: Option<NewRoute>,
 }
@@ -335,7 +340,7 @@ pub struct EventRecord {
 pub struct NewRoute {
     /// Time from the start of the event to the answer, ns.
     pub after_ns: u64,
-    /// Number of requests until then, including the answered one.
+    /// Number of requests that were sent to the route until it answered, including the request that was answered.
     pub questions: u64,
 }
 
@@ -354,32 +359,32 @@ pub struct SearchStep {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StepPurpose {
-    /// To find the highest rate that holds the objective.
+    /// To find the highest rate at which trials meet the objective.
     Search,
-    /// To confirm that rate with a longer trial.
+    /// To confirm this rate with a longer trial.
     Confirm,
 }
 
-/// Kernel counters of the network namespace of the traffic.
+/// The kernel's counters for the network namespace that carries the traffic.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetworkUsage {
-    /// Connections dropped because a listen queue was full (`ListenOverflows`).
+    /// Number of connections dropped because a listen queue was full (`ListenOverflows`).
     pub listen_overflows: u64,
-    /// Connections dropped by listeners for any reason (`ListenDrops`).
+    /// Number of connections that listeners dropped for any reason (`ListenDrops`).
     pub listen_drops: u64,
-    /// SYNs and SYN-ACKs sent again (`TCPSynRetrans`).
+    /// Number of SYNs and SYN-ACKs that were retransmitted (`TCPSynRetrans`).
     pub syn_retransmits: u64,
-    /// Segments sent again (`RetransSegs`).
+    /// Number of segments that were retransmitted (`RetransSegs`).
     pub retransmits: u64,
-    /// Segments sent (`OutSegs`).
+    /// Number of segments sent (`OutSegs`).
     pub segments_sent: u64,
-    /// Largest number of sockets in TIME_WAIT at once.
+    /// Maximum number of sockets that were in TIME_WAIT at the same time.
     pub time_wait_max: u64,
     /// Number of local ports that the kernel may choose from (`ip_local_port_range`).
     pub local_ports: u64,
 }
 
-/// Which of a round's two direct trials of a load point.
+/// One of the two direct trials that each round contains for a load point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DirectTrial {
@@ -389,55 +394,57 @@ pub enum DirectTrial {
     Last,
 }
 
-/// CPU time and memory of a role's whole process tree, over exactly the measured time.
+/// CPU time and memory of a role: of its process and all descendants, during the measured time only.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoleUsage {
     /// CPU time, ns.
     pub cpu_ns: u64,
-    /// Number of processes at the end.
+    /// Number of processes at the end of the measured time.
     pub processes: u32,
-    /// Number of threads at the end.
+    /// Number of threads at the end of the measured time.
     pub threads: u32,
-    /// Largest sum of resident sets (RSS), bytes. A shared page counts once per process.
+    /// Largest sum of the resident sets (RSS) of all processes, bytes. A page that several processes share is counted
+    /// for each of them.
     pub rss_bytes_max: u64,
-    /// Largest sum of proportional sets (PSS), bytes. Shared pages are divided. Absent if the kernel does not
-    /// report it.
+    /// Largest sum of the proportional sets (PSS) of all processes, bytes. The size of a shared page is divided between
+    /// the processes that share it. Absent if the kernel does not report the PSS.
     pub pss_bytes_max: Option<u64>,
     /// CPU time in each window, ns; one entry per window of the generator.
     pub cpu_ns_by_window: Vec<u64>,
-    /// Sum of resident sets at the end of each window, bytes; empty in older runs.
+    /// Sum of the resident sets of all processes at the end of each window, bytes; empty in older runs.
     #[serde(default)]
     pub rss_bytes_by_window: Vec<u64>,
-    /// Time for which the cgroup's CPU limit throttled the role, ns; absent without a limit, and if unknown.
+    /// Time for which the CPU limit of the cgroup throttled the role, ns. Absent if there is no limit, and if the time
+    /// is unknown.
     #[serde(default)]
     pub throttled_ns: Option<u64>,
-    /// CPUs that the role's threads may run on, without threads that hardly run; empty if unknown.
+    /// CPUs on which the role's threads are allowed to run. Threads that hardly run are ignored. Empty if unknown.
     #[serde(default)]
     pub cpus_allowed: Vec<u32>,
-    /// Number of busy threads in all processes: on a CPU for at least 2 % of the time and for at least a
-    /// quarter of the busiest thread's time. Absent if unknown, and in older runs.
+    /// Number of busy threads in all processes. A thread is busy if it was on a CPU for at least 2 % of the time, and
+    /// for at least a quarter as long as the busiest thread. Absent if unknown, and in older runs.
     #[serde(default)]
     pub busy_threads: Option<u32>,
-    /// Time for which threads were ready to run and waited for a CPU, summed over threads, ns; absent if
+    /// Time for which threads were ready to run but had to wait for a CPU, ns, summed over all threads. Absent if
     /// unknown, and in older runs.
     #[serde(default)]
     pub waiting_ns: Option<u64>,
 }
 
-/// The host during the measured time. Shares are of all CPUs together, 0 to 1.
+/// How the CPUs of the host were used during the measured time. A share of 1 is the time of all CPUs together.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostUsage {
-    /// Share taken by the hypervisor.
+    /// Share that the hypervisor took.
     pub steal: f64,
     /// Share used by processes that do not belong to the run.
     pub foreign: f64,
     /// Share that was idle.
     pub idle: f64,
-    /// Share taken by the hypervisor, per window.
+    /// Share that the hypervisor took in each window.
     pub steal_by_window: Vec<f64>,
-    /// Share used by foreign processes, per window.
+    /// Share that foreign processes used in each window.
     pub foreign_by_window: Vec<f64>,
-    /// Time that the hypervisor took from each CPU, per window; absent in older runs.
+    /// Time that the hypervisor took from each CPU in each window; absent in older runs.
     #[serde(default)]
     pub stolen: Option<Stolen>,
     /// One-minute load average at the end of the measured time; absent in older runs.
@@ -445,25 +452,25 @@ pub struct HostUsage {
     pub load_average: Option<f64>,
 }
 
-/// Time that the hypervisor took from each CPU, per window.
+/// Time that the hypervisor took from each CPU in each window.
 ///
-/// The kernel counts it in ticks of 10 ms and notices it only when a CPU runs again, so a later window may show
-/// it. The lists therefore begin before the measured time and end after it.
+/// The kernel counts this time in ticks of 10 ms, and notices it only when the CPU runs again. So the time can appear
+/// in a later window. The lists therefore begin before the measured time and end after it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stolen {
     /// Number of windows at the start of each list that lie before the measured time.
     pub before: u32,
     /// Number of windows at the end of each list that lie after the measured time.
     pub after: u32,
-    /// CPU time taken in each window, ns, by CPU (position among the online CPUs in `/proc/stat`, from 0). CPUs
-    /// that lost none are left out.
+    /// Time that the hypervisor took in each window, ns. The key is the position of the CPU among the online CPUs in
+    /// `/proc/stat`, from 0. CPUs from which no time was taken are left out.
     pub ns_by_cpu: BTreeMap<u32, Vec<u64>>,
 }
 
 /// Growth of the upstream's ledger between two readings.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerDelta {
-    /// Requests answered, over all instances.
+    /// Number of requests that all instances answered.
     pub requests: u64,
     /// Connections accepted.
     pub connections: u64,
@@ -471,11 +478,11 @@ pub struct LedgerDelta {
     pub bytes_in: u64,
     /// Bytes sent.
     pub bytes_out: u64,
-    /// Requests by HTTP version (`1.0`, `1.1`).
+    /// Number of requests with each HTTP version (`1.0`, `1.1`).
     pub http_version: BTreeMap<String, u64>,
-    /// Requests by instance.
+    /// Number of requests that each instance answered.
     pub by_instance: Vec<u64>,
-    /// Whether only requests were counted; connections, bytes and versions are then unknown, not zero.
+    /// Whether the ledger counts only requests. If so, the connections, bytes and versions are unknown, not zero.
     #[serde(default)]
     pub requests_only: bool,
 }

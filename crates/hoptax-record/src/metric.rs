@@ -43,7 +43,7 @@ pub enum Metric {
     Throughput,
 }
 
-/// The kind of quantity, which decides the unit.
+/// The kind of quantity that a metric measures. It determines the unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quantity {
     /// µs.
@@ -65,9 +65,10 @@ pub enum Quantity {
 struct Properties {
     name: &'static str,
     quantity: Quantity,
-    /// The percentile of response times, 0 to 1.
+    /// The percentile of response times, 0 to 1; absent if the metric is not a percentile.
     quantile: Option<f64>,
-    /// For a metric that compares a gateway with direct: the metric that is measured for each of the two.
+    /// The metric that is measured for the gateway and for direct, if this metric compares the two. Absent for other
+    /// metrics.
     plain: Option<Metric>,
 }
 
@@ -86,7 +87,7 @@ impl Properties {
 }
 
 impl Metric {
-    /// Every metric, in the order of reports.
+    /// All metrics, in the order in which reports list them.
     pub const ALL: [Self; 16] = [
         Self::AddedP50,
         Self::AddedP90,
@@ -106,7 +107,7 @@ impl Metric {
         Self::Throughput,
     ];
 
-    /// The members of a tax, in the order of reports.
+    /// The metrics of a tax, in the order in which reports list them.
     pub const TAXES: [Self; 7] = [
         Self::AddedP50,
         Self::AddedP90,
@@ -117,11 +118,10 @@ impl Metric {
         Self::ExtraUpstreamRequests,
     ];
 
-    /// The members of a price, in the order of reports.
+    /// The metrics of a price, in the order in which reports list them.
     pub const PRICES: [Self; 5] =
         [Self::AddedP50, Self::AddedP99, Self::CpuUsPerRequest, Self::ThroughputRatio, Self::MemoryRssBytes];
 
-    /// The table of properties.
     const fn properties(self) -> Properties {
         use Properties as Of;
         match self {
@@ -146,7 +146,7 @@ impl Metric {
         }
     }
 
-    /// Name in plans and JSON.
+    /// The metric's name in plans and JSON.
     pub fn name(self) -> &'static str {
         self.properties().name
     }
@@ -156,23 +156,23 @@ impl Metric {
         self.properties().quantity
     }
 
-    /// The percentile of response times, 0 to 1; absent for other metrics.
+    /// The percentile of response times, 0 to 1; absent if the metric is not a percentile.
     pub fn quantile(self) -> Option<f64> {
         self.properties().quantile
     }
 
-    /// For a metric that compares a gateway with direct: the metric that is measured for each of the two. Absent for
-    /// other metrics.
+    /// The metric that is measured for the gateway and for direct, if this metric compares the two. Absent for other
+    /// metrics.
     pub fn plain(self) -> Option<Self> {
         self.properties().plain
     }
 
-    /// Whether it is a member of a tax.
+    /// Whether the metric is part of a tax.
     pub fn is_tax(self) -> bool {
         Self::TAXES.contains(&self)
     }
 
-    /// The value that means no tax or no price.
+    /// The value of the metric if there is no tax or no price.
     pub fn neutral(self) -> f64 {
         if self.quantity() == Quantity::Ratio { 1.0 } else { 0.0 }
     }
@@ -182,7 +182,7 @@ impl Metric {
         !matches!(self.quantity(), Quantity::Ratio | Quantity::Rate)
     }
 
-    /// Whether it is a time in µs.
+    /// Whether the metric is a time in µs.
     pub fn is_time(self) -> bool {
         self.quantity() == Quantity::Time
     }
@@ -197,7 +197,7 @@ impl Metric {
         }
     }
 
-    /// Whether it is zero for most gateways, so that a relative change would be meaningless.
+    /// Whether the metric is zero for most gateways. A relative change of such a metric would be meaningless.
     pub fn is_mostly_zero(self) -> bool {
         matches!(self.quantity(), Quantity::Share | Quantity::PerRequest)
     }

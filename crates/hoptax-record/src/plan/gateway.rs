@@ -9,11 +9,11 @@ use std::time::Duration;
 pub struct Gateway {
     /// Unique name in this plan.
     pub label: String,
-    /// How it is run.
+    /// How hoptax runs or reaches the gateway.
     pub kind: GatewayKind,
 }
 
-/// How a gateway is run.
+/// How hoptax runs or reaches a gateway.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GatewayKind {
@@ -26,10 +26,10 @@ pub enum GatewayKind {
         /// Features switched on.
         #[serde(default)]
         features: Vec<Feature>,
-        /// Number of upstream instances that it forwards to; all if absent.
+        /// Number of upstream instances that the gateway forwards to. If absent, it forwards to all instances.
         #[serde(default)]
         instances: Option<u32>,
-        /// Driver that runs it.
+        /// Driver that runs the gateway.
         #[serde(default)]
         driver: PackDriver,
     },
@@ -41,9 +41,9 @@ pub enum GatewayKind {
     External {
         /// `http://host:port` or `https://host:port`, without a path.
         url: String,
-        /// Process whose CPU and memory are watched; absent if none.
+        /// Id of the process for which CPU and memory are measured; absent if there is none.
         pid: Option<u32>,
-        /// TLS and credentials to connect to it.
+        /// TLS and credentials for connections to the gateway.
         #[serde(default)]
         access: Access,
     },
@@ -61,7 +61,7 @@ pub enum PackDriver {
     Process,
     /// A container on this machine's network.
     Docker {
-        /// Image that replaces the pack's; absent to use the pack's.
+        /// Image to use instead of the pack's image; absent if the pack's image is used.
         image: Option<String>,
     },
 }
@@ -72,7 +72,7 @@ pub enum HopKind {
     /// Forwards bytes without reading them.
     #[serde(rename = "hop-l4")]
     L4,
-    /// Parses HTTP/1.1, pools upstream connections, forwards.
+    /// Parses and forwards HTTP/1.1, and pools upstream connections.
     #[serde(rename = "hop-l7")]
     L7,
 }

@@ -5,29 +5,30 @@ use hoptax_load::spec::{HttpVersion, Shape};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// One way of loading; it gives one case per contender.
+/// A load point: one way to send requests. Each contender has one case at each load point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LoadPoint {
     /// When requests are due.
     pub shape: Shape,
     /// Number of connections.
     pub connections: u32,
-    /// Measured time of one trial; with stages, their sum.
+    /// Measured time of one trial. If the rate has stages, the sum of their durations.
     pub duration: Duration,
-    /// A trial ends early after this many requests; absent if only time ends it.
+    /// A trial ends early after this many requests; absent if a trial is limited by time only.
     pub requests: Option<u64>,
-    /// Requests on a connection before it is replaced; absent without a limit.
+    /// Number of requests on a connection before the connection is replaced; absent if there is no limit.
     #[serde(default)]
     pub requests_per_connection: Option<u32>,
     /// HTTP version.
     #[serde(default)]
     pub http: HttpVersion,
-    /// The capacity search that starts at the shape's rate; absent if there is none.
+    /// The capacity search, which starts at the rate of `shape`; absent if there is no search.
     #[serde(default)]
     pub search: Option<Search>,
 }
 
-/// A search for the highest rates that a contender holds under one or more objectives.
+/// A search for the highest rate at which a contender meets an objective. It can have several objectives, each with its
+/// own highest rate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Search {
     /// The objectives.
@@ -36,16 +37,16 @@ pub struct Search {
     pub from: f64,
     /// Highest rate tried, requests/s.
     pub to: f64,
-    /// The search ends at this half-width of the interval, as a share of the rate.
+    /// The search ends when the interval of the rate is narrow enough. This is the required half-width ÷ the rate.
     pub precision: f64,
     /// Measured time of a confirming trial.
     pub confirm: Duration,
 }
 
-/// Conditions that a trial must meet, all of them.
+/// An objective. A trial must meet all of its conditions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Objective {
-    /// As displayed.
+    /// The text that is displayed.
     pub text: String,
     /// The conditions; at least one.
     pub terms: Vec<Term>,
@@ -78,7 +79,7 @@ pub enum Term {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Figure {
-    /// The percentile of all requests due, 0 to 1.
+    /// This percentile of the response times of all requests due, 0 to 1.
     Percentile(f64),
     /// The mean.
     Mean,
@@ -86,14 +87,14 @@ pub enum Figure {
     Max,
 }
 
-/// An event in each trial of the gateways that it applies to.
+/// An event. It happens in each trial of the gateways to which it applies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// Time since the start of the measured time.
+    /// Time of the event, since the start of the measured time.
     pub at: Duration,
     /// The action.
     pub action: Action,
-    /// Label of the gateway that it applies to; every gateway if absent.
+    /// Label of the gateway to which the event applies. If absent, it applies to every gateway.
     #[serde(default)]
     pub gateway: Option<String>,
 }
@@ -113,7 +114,7 @@ pub enum Action {
     RestartUpstream {
         /// Index of the instance, from 0.
         instance: u32,
-        /// How long it is down.
+        /// How long the instance is down.
         down: Duration,
     },
     /// The gateway is stopped and started again.
@@ -135,14 +136,14 @@ pub enum Route {
 /// A limit on one metric.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Budget {
-    /// Label of the gateway that it applies to; every gateway if absent.
+    /// Label of the gateway to which the budget applies. If absent, it applies to every gateway.
     pub gateway: Option<String>,
     /// The metric.
     pub metric: Metric,
-    /// The load points that it applies to.
+    /// The load points to which the budget applies.
     #[serde(default)]
     pub load: LoadSelector,
-    /// The contender that changes are relative to; absent if the budget limits no change.
+    /// The contender to compare the gateway with, if the budget limits a relative change; absent otherwise.
     #[serde(default)]
     pub against: Option<String>,
     /// Upper limit, in the metric's own unit; absent if there is none.
@@ -157,13 +158,13 @@ pub struct Budget {
     pub min_change: Option<f64>,
 }
 
-/// Selects load points: those that match every given member.
+/// Selects the load points that match all members that are present.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LoadSelector {
     /// Open loops (`true`) or closed loops (`false`).
     pub open: Option<bool>,
     /// This number of connections.
     pub connections: Option<u32>,
-    /// This rate, requests/s; for stages their mean.
+    /// This rate, requests/s. If the rate has stages, their mean.
     pub rate: Option<f64>,
 }

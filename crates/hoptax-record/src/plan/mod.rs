@@ -1,7 +1,8 @@
 //! The plan of a run as stored in `run.json`.
 //!
-//! These types define the format. Every kept run depends on them, so a change of them needs a new [`super::SCHEMA`].
-//! The crate hoptax-plan has its own types for plans, which are free to change, and converts both ways.
+//! These types define the file format. All kept runs depend on the format, so a change of these types requires a new
+//! [`super::SCHEMA`]. The crate hoptax-plan has its own types for plans, which can change at any time. It converts its
+//! types to these types and back.
 
 mod gateway;
 mod load;
@@ -25,16 +26,16 @@ use std::time::Duration;
 /// A plan, with every default filled in and every sweep expanded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// Name, also part of the run directory's name.
+    /// Name of the plan. It is also part of the name of the run directory.
     pub name: String,
     /// The service behind the gateways.
     pub upstream: Upstream,
     /// The gateways, without direct.
     pub gateways: Vec<Gateway>,
-    /// The targets; a single target in runs of version 1.
+    /// The targets. A run of version 1 has a single target.
     #[serde(alias = "target", deserialize_with = "target::one_or_more")]
     pub targets: Vec<Target>,
-    /// Files that templates take lines from, by the name used in templates.
+    /// Files from which templates take lines. The key is the name that templates use for the file.
     #[serde(default)]
     pub files: BTreeMap<String, PathBuf>,
     /// Every load point.
@@ -47,7 +48,7 @@ pub struct Plan {
     pub pause: Duration,
     /// Timeouts.
     pub timeout: Timeouts,
-    /// Local addresses that the generator connects from; empty lets the kernel choose.
+    /// Local addresses from which the generator connects. If the list is empty, the kernel chooses the address.
     #[serde(default)]
     pub sources: Vec<IpAddr>,
     /// Settings that gateways get.
@@ -61,7 +62,8 @@ pub struct Plan {
     pub cpus: CpuPlan,
     /// Whether each gateway is restarted before each of its trials.
     pub isolate: bool,
-    /// Seed of the order and the arrivals; absent if the plan gives none.
+    /// Seed for the random order of the trials and for the random arrival times of requests; absent if the plan
+    /// contains no seed.
     pub seed: Option<u64>,
     /// Events during trials.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -70,7 +72,7 @@ pub struct Plan {
     pub budget: Vec<Budget>,
 }
 
-/// Number of rounds: fixed, or decided while measuring.
+/// Number of rounds: fixed, or decided during the run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Trials {
@@ -80,17 +82,17 @@ pub enum Trials {
     Auto(AutoTrials),
 }
 
-/// Rounds continue until the interval of every headline tax is narrow enough, or until the limit of time or
-/// number is reached.
+/// Settings of `trials: auto`. Rounds continue until the interval of every headline tax is narrow enough, or until the
+/// time limit or the maximum number of rounds is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct AutoTrials {
     /// Required precision: half-width of the interval ÷ estimate.
     pub within: f64,
-    /// Time limit of all rounds.
+    /// Time limit for all rounds together.
     pub at_most: Duration,
-    /// Smallest number of rounds.
+    /// Minimum number of rounds.
     pub least: u32,
-    /// Largest number of rounds.
+    /// Maximum number of rounds.
     pub most: u32,
 }
 
@@ -131,18 +133,18 @@ pub enum PathSplit {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CpuPlan {
-    /// With at least four CPUs, split them between the roles; otherwise pin nothing.
+    /// If there are at least four CPUs, they are split between the roles. Otherwise nothing is pinned.
     Auto,
     /// The given CPUs.
     Pinned(CpuSets),
 }
 
-/// CPUs by role; a role with an empty set is not pinned.
+/// CPUs of each role. A role with an empty set is not pinned.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuSets {
     /// CPUs of the generator.
     pub generator: Vec<u32>,
-    /// CPUs of the gateways; all share one set, because only one is under load at a time.
+    /// CPUs of the gateways. All gateways share these CPUs, because only one gateway is under load at a time.
     pub gateway: Vec<u32>,
     /// CPUs of the upstream.
     pub upstream: Vec<u32>,

@@ -16,7 +16,7 @@ pub struct Target {
     pub weight: u32,
     /// Method.
     pub method: String,
-    /// Path and query; a template.
+    /// Path and query, as a template.
     pub path: String,
     /// Headers in order; their values are templates.
     pub headers: Vec<(String, String)>,
@@ -37,7 +37,7 @@ fn one() -> u32 {
     1
 }
 
-/// Reads the list of targets, or the single target of runs of version 1.
+/// Reads the list of targets. In a run of version 1, reads the single target.
 pub(super) fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Target>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -58,11 +58,11 @@ pub(super) fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
 /// Timeouts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Timeouts {
-    /// Time limit for each connect. The TLS handshake after it has the same limit of its own.
+    /// Time limit for each connect. The TLS handshake that follows has a separate limit of the same length.
     pub connect: Duration,
-    /// Limit from sending a request to the first byte of the response.
+    /// Time limit from sending a request to the first byte of the response.
     pub first_byte: Duration,
-    /// Limit from sending a request to the end of the response.
+    /// Time limit from sending a request to the end of the response.
     pub total: Duration,
 }
 
@@ -74,7 +74,7 @@ impl Timeouts {
 }
 
 impl<'de> Deserialize<'de> for Timeouts {
-    /// Reads three timeouts, or the single timeout of runs of version 1.
+    /// Reads three timeouts. In a run of version 1, reads the single timeout.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged)]

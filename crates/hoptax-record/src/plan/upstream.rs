@@ -1,4 +1,4 @@
-//! The upstream, and access to services that already run.
+//! The upstream, and how to connect to services that already run.
 
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Upstream {
-    /// `hoptax upstream`, started and stopped by the run.
+    /// `hoptax upstream`, which hoptax starts and stops in the run.
     BuiltIn(BuiltInUpstream),
     /// An upstream that already runs.
     Running(Running),
@@ -27,7 +27,7 @@ pub struct BuiltInUpstream {
     pub body: Body,
     /// Delay of each response.
     pub delay: Delay,
-    /// Share of requests that get status 500 instead, 0 to 1.
+    /// Share of requests that get a response with status 500 instead, 0 to 1.
     pub failures: f64,
     /// Port of the first instance; absent if the kernel chose it.
     pub port: Option<u16>,
@@ -41,7 +41,7 @@ pub enum Body {
     Size(u64),
     /// This text.
     Text(String),
-    /// The content of a file, read once before anything starts.
+    /// The content of a file. The file is read once, before any service is started.
     File(PathBuf),
 }
 
@@ -63,7 +63,7 @@ pub enum Delay {
         /// Mean.
         mean: Duration,
     },
-    /// One of several delays, each with its share; shares add up to 1.
+    /// One of several delays, chosen at random. Each has a share of the responses, and the shares add up to 1.
     Choice(Vec<(f64, Duration)>),
 }
 
@@ -72,10 +72,10 @@ pub enum Delay {
 pub struct Running {
     /// `http://host:port` or `https://host:port`, without a path.
     pub url: String,
-    /// TLS and credentials to connect to it.
+    /// TLS and credentials for connections to the upstream.
     #[serde(default)]
     pub access: Access,
-    /// Process whose CPU and memory, with its descendants', are watched; absent if none.
+    /// Id of the process for which CPU and memory are measured, together with its descendants. Absent if there is none.
     #[serde(default)]
     pub pid: Option<u32>,
     /// Where the upstream publishes its count of requests; absent if there is no ledger.
@@ -88,19 +88,19 @@ pub struct Running {
 pub struct Access {
     /// TLS; absent for plain connections.
     pub tls: Option<TlsAccess>,
-    /// File with a bearer token on its only line; absent if none is needed.
+    /// File that contains a bearer token on a single line; absent if no token is needed.
     pub token_file: Option<PathBuf>,
 }
 
 /// TLS to a service that already runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TlsAccess {
-    /// Name or address that its certificate must be valid for.
+    /// Name or address for which the service's certificate must be valid.
     pub server_name: String,
-    /// PEM file of authorities that may have signed its certificate; absent to use those that the system
-    /// trusts.
+    /// PEM file with the authorities that are trusted to sign the service's certificate. If absent, the authorities
+    /// that the system trusts are used.
     pub authority: Option<PathBuf>,
-    /// Client certificate to present; absent if none.
+    /// Client certificate to present; absent if there is none.
     pub client_certificate: Option<CertificateFiles>,
 }
 
@@ -116,13 +116,14 @@ pub struct CertificateFiles {
 /// A count of requests that an upstream publishes over HTTP.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerSource {
-    /// `http://host:port` to read it from; absent to use the upstream's own address.
+    /// Address to read the count from: `http://host:port`. If absent, the count is read from the upstream's own
+    /// address.
     pub url: Option<String>,
     /// Path, beginning with `/`.
     pub path: String,
     /// Format of the response.
     pub kind: SelectorKind,
-    /// Values of the response that count requests; the ledger is their sum.
+    /// Selectors of the values in the response that count requests. The ledger is the sum of these values.
     pub select: Vec<String>,
 }
 

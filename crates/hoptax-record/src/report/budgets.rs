@@ -11,11 +11,11 @@ pub struct Gate {
     pub schema: u32,
     /// The plan's name.
     pub name: String,
-    /// Whether every budget was kept.
+    /// Whether all budgets were kept.
     pub kept: bool,
     /// Whether the run has a `void` finding.
     pub void: bool,
-    /// Every budget, for each case that it limits.
+    /// Every budget, once for each case that it limits.
     pub budget: Vec<Budget>,
 }
 
@@ -23,9 +23,9 @@ pub struct Gate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
-    /// Within the limit, or not beyond it with confidence.
+    /// The value is within the limit, or its interval includes values within the limit.
     Kept,
-    /// Beyond the limit: the whole interval if there is one, otherwise the value.
+    /// The whole interval is beyond the limit. If there is no interval, the value is beyond the limit.
     Breached,
     /// Not measured.
     Unmeasured,
@@ -38,7 +38,7 @@ pub struct Budget {
     pub case: String,
     /// The case's gateway.
     pub gateway: String,
-    /// The limited metric, by its name in plans.
+    /// The metric that the budget limits. In JSON, its name in plans.
     pub metric: Metric,
     /// Upper limit, in the metric's unit; absent if there is none.
     pub max: Option<f64>,
@@ -46,18 +46,18 @@ pub struct Budget {
     pub min: Option<f64>,
     /// The measured figure; absent if it was not measured.
     pub measured: Option<Estimate>,
-    /// Limits of a relative change; absent for a budget in the metric's own unit.
+    /// The relative change and its limits; absent if the budget limits the metric in its own unit.
     pub change: Option<Change>,
     /// The outcome.
     pub outcome: Outcome,
-    /// Why the budget could not be judged; absent if it could.
+    /// Why the budget could not be checked; absent if it was checked.
     pub reason: Option<String>,
 }
 
 /// A relative change and its limits. All values are shares of the reference: 0.1 is 10 % more.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Change {
-    /// What the change is relative to, in words.
+    /// A description of the reference, to which the change is relative.
     pub against: String,
     /// Upper limit; absent if there is none.
     pub max: Option<f64>,
@@ -65,10 +65,10 @@ pub struct Change {
     pub min: Option<f64>,
     /// The measured figure of the reference; absent if it was not measured.
     pub reference: Option<Estimate>,
-    /// The measured change; without an interval if the reference's interval includes zero. Absent if it was not
-    /// measured.
+    /// The measured change; absent if it was not measured. It has no interval if the interval of the reference includes
+    /// zero.
     pub measured: Option<Estimate>,
-    /// How much direct changed from the baseline run to this run, as a share: a change of the machine. The
-    /// limits are widened by it. Zero within one run.
+    /// Relative change of direct from the baseline run to this run, which shows how much the machine changed. The
+    /// limits are widened by this share. Zero if the reference is in the same run.
     pub drift: f64,
 }

@@ -1,10 +1,10 @@
-//! Searches for a capacity.
+//! Results of capacity searches.
 
 use super::super::{Failure, StepPurpose};
 use super::{Estimate, Load};
 use serde::Serialize;
 
-/// The highest rate that a contender holds under an objective.
+/// The highest rate at which a contender meets an objective.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Capacity {
     /// The load point of the search.
@@ -13,43 +13,43 @@ pub struct Capacity {
     pub gateway: String,
     /// The objective.
     pub slo: String,
-    /// The rate that half of the undisturbed trials hold, requests/s, with its 95 % interval and the number of
-    /// trials. The upper end is absent if the highest rate tried was held. Absent if nothing was measured, and
-    /// if not even the lowest rate tried was held.
+    /// The rate at which half of the undisturbed trials meet the objective, requests/s, with its 95 % interval and the
+    /// number of trials. The upper end is absent if trials at the highest rate met the objective. The rate is absent if
+    /// nothing was measured, and if trials did not meet the objective even at the lowest rate.
     pub rate: Option<Estimate>,
-    /// The lowest rate tried, requests/s, if it was not held; absent otherwise.
+    /// The lowest rate tried, requests/s, if trials did not meet the objective even at this rate; absent otherwise.
     pub below: Option<f64>,
-    /// Whether the contender may hold more, because something else was the limit.
+    /// Whether the true capacity may be higher, because something other than the contender was the limit.
     pub at_least: bool,
     /// The limit; absent if nothing was measured.
     pub limited_by: Option<Limit>,
-    /// Terms of the objective that fail just above the rate, most frequent first: `p99`, `errors`,
-    /// `throughput`, …
+    /// Terms of the objective that fail just above the rate, the most frequent first: `p99`, `errors`, `throughput`, …
     pub broken: Vec<String>,
-    /// The highest rate that longer trials confirmed; absent if none did.
+    /// The highest rate that longer trials confirmed; absent if they confirmed no rate.
     pub confirmed: Option<Confirmed>,
-    /// The rate ÷ direct's rate; absent for direct, and if either rate is only a bound.
+    /// The contender's rate ÷ the rate of direct; absent for direct, and if either rate is only a bound.
     pub of_direct: Option<Estimate>,
     /// Why there is no result, or why the search ended early; absent otherwise.
     pub failed: Option<Failure>,
-    /// The trials, in the order of measuring.
+    /// The trials of the search, in the order in which they were measured.
     pub steps: Vec<Step>,
 }
 
-/// What kept a contender from a higher rate.
+/// What limited the rate of a contender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Limit {
-    /// The gateway: direct holds more.
+    /// The gateway: direct meets the objective at a higher rate.
     Gateway,
-    /// The upstream, or the machine that all roles share: direct holds no more.
+    /// The upstream, or the machine that all roles share: direct does not meet the objective at a higher rate either.
     Upstream,
     /// The generator had no CPU time left.
     Generator,
-    /// Every connection was busy, although answers were as fast as at rates that were held. A connection
-    /// carries one request at a time, so the rate cannot exceed connections ÷ service time (Little's law).
+    /// The connections: all of them were busy, although responses were as fast as at rates that met the objective. A
+    /// connection carries one request at a time, so the rate cannot exceed the number of connections ÷ the service time
+    /// (Little's law).
     Connections,
-    /// The highest rate of the search's range was held.
+    /// The range of the search: trials at its highest rate met the objective.
     Range,
 }
 
@@ -58,7 +58,7 @@ pub enum Limit {
 pub struct Confirmed {
     /// Rate, requests/s.
     pub rate: f64,
-    /// Number of trials that held the objective.
+    /// Number of trials that met the objective.
     pub held: u32,
     /// Number of trials.
     pub trials: u32,
@@ -73,19 +73,19 @@ pub struct Step {
     pub rate: f64,
     /// Purpose of the trial.
     pub purpose: StepPurpose,
-    /// Whether the objective held; absent if the trial does not show it.
+    /// Whether the trial met the objective; absent if the trial does not allow a decision.
     pub held: Option<bool>,
-    /// Terms of the objective that did not hold.
+    /// Terms of the objective that the trial did not meet.
     pub broken: Vec<String>,
     /// The rate achieved, requests/s; absent if not measured.
     pub throughput: Option<f64>,
-    /// Median response time of all requests due, µs. Requests without an answer count as slower than any
-    /// answer. Absent if the median is such a request.
+    /// Median response time of all requests due, µs. Requests without an answer count as slower than any answer. Absent
+    /// if the median is a request without an answer.
     pub p50_us: Option<f64>,
-    /// 99th percentile, µs; computed like `p50_us`.
+    /// 99th percentile of the response time, µs; calculated like `p50_us`.
     pub p99_us: Option<f64>,
     /// Share of the requests due that failed or got an unsuccessful response; absent if not measured.
     pub errors: Option<f64>,
-    /// Share of the time that the generator's busiest worker was on a CPU; absent if not measured.
+    /// Share of the time for which the generator's busiest worker was on a CPU; absent if not measured.
     pub generator_utilisation: Option<f64>,
 }

@@ -1,4 +1,4 @@
-//! Cases: a contender at a load point.
+//! Cases. A case is a contender at a load point.
 
 use super::super::Failure;
 use super::{Difference, Estimate, Latency, Load, Tax, Throughput};
@@ -6,7 +6,7 @@ use hoptax_load::record::{Cause, Counts, TlsTally};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// One case, from its good trials. Members are absent if they could not be measured.
+/// Results of one case, calculated from the trials that did not fail. Members are absent if they could not be measured.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Case {
     /// Name of the case, as used in findings.
@@ -15,9 +15,10 @@ pub struct Case {
     pub gateway: String,
     /// The load point.
     pub load: Load,
-    /// Number of good trials behind the figures.
+    /// Number of trials that did not fail. The figures are calculated from these trials.
     pub trials: u32,
-    /// Why there is no good trial; absent if there is one, and if no trial was reached.
+    /// Why every trial of the case failed; absent if a trial succeeded, and if the run ended before the first trial of
+    /// the case.
     pub failed: Option<Failure>,
     /// Trials that failed.
     pub failed_trials: Vec<FailedTrial>,
@@ -31,11 +32,11 @@ pub struct Case {
     pub send_lag: Option<Latency>,
     /// Time to the first byte of the response: first byte − sent.
     pub first_byte: Option<Latency>,
-    /// Time to connect, over the generator's whole life.
+    /// Time to connect. Includes connections that were opened before the measured time.
     pub connect: Option<Latency>,
-    /// TLS handshakes, over the generator's whole life; absent without TLS.
+    /// TLS handshakes, including handshakes before the measured time; absent without TLS.
     pub tls: Option<Tls>,
-    /// The targets of a mix, in the plan's order; empty for a single target.
+    /// The targets of a mix, in the order of the plan; empty if the plan has a single target.
     pub targets: Vec<Target>,
     /// Outcomes of requests, summed over trials.
     pub counts: Option<Counts>,
@@ -47,23 +48,23 @@ pub struct Case {
     pub cpu: Option<Cpu>,
     /// Memory.
     pub memory: Option<Memory>,
-    /// The upstream's ledger; absent if it has none.
+    /// The upstream's ledger; absent if the upstream has no ledger.
     pub ledger: Option<Ledger>,
     /// The tax; absent for direct.
     pub tax: Option<Tax>,
-    /// Figures from quiet windows alone; absent if steal was not recorded.
+    /// Figures from the quiet windows only; absent if steal was not recorded.
     pub quiet: Option<Quiet>,
-    /// Time on the request path and on the response path; absent if the upstream does not stamp its responses, or its
-    /// stamps cannot be used.
+    /// Time on the request path and on the response path; absent if the upstream does not stamp its responses, and if
+    /// the stamps cannot be used.
     pub path: Option<Path>,
-    /// What clients saw around each event of the plan; left out without events.
+    /// What clients saw around each event of the plan. If the plan has no events, the JSON has no such member.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<Event>,
     /// Codes of the findings about this case.
     pub findings: Vec<&'static str>,
 }
 
-/// A trial of a case that failed.
+/// A failed trial of a case.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FailedTrial {
     /// Round, from 0.
@@ -78,11 +79,11 @@ pub struct FailedTrial {
 pub struct Connections {
     /// Connections requested in each trial.
     pub asked: u64,
-    /// Smallest number of connections open when the traffic of a trial began.
+    /// Number of connections that were open when the traffic of a trial began; the smallest number of all trials.
     pub established: u64,
     /// Connections opened during measured times.
     pub opened: u64,
-    /// Requests sent on a connection that had carried one before.
+    /// Requests sent on a connection that had already carried a request.
     pub reused: u64,
     /// Connections closed by the other side during measured times.
     pub closed_by_peer: u64,
@@ -101,17 +102,17 @@ pub struct Bytes {
     pub per_response: Option<f64>,
 }
 
-/// TLS handshakes, over the generator's whole life and all trials.
+/// TLS handshakes of all trials, including handshakes before the measured time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Tls {
-    /// Number of handshakes by kind.
+    /// Number of handshakes of each kind.
     #[serde(flatten)]
     pub tally: TlsTally,
     /// Duration of a handshake: handshake done − connection established.
     pub handshake: Latency,
 }
 
-/// CPU time of each role per request, over all trials. Absent for a role that was not watched.
+/// CPU time of each role per request, over all trials. Absent for a role that was not measured.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Cpu {
     /// CPU time of the gateway per completed request, µs.
@@ -120,11 +121,11 @@ pub struct Cpu {
     pub generator_us_per_request: Option<f64>,
     /// CPU time of the upstream per completed request, µs.
     pub upstream_us_per_request: Option<f64>,
-    /// Largest share of a trial that the generator's busiest worker was on a CPU.
+    /// Share of a trial for which the generator's busiest worker was on a CPU; the largest share of all trials.
     pub generator_utilisation: Option<f64>,
 }
 
-/// Largest memory of the gateway's processes in any trial, bytes.
+/// Maximum memory of the gateway's processes in all trials, bytes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Memory {
     /// Sum of resident sets (RSS).
@@ -133,16 +134,17 @@ pub struct Memory {
     pub gateway_pss_bytes_max: Option<u64>,
 }
 
-/// The upstream's ledger, relative to the requests that the generator sent in its whole life.
+/// The upstream's ledger, compared with the number of requests that the generator sent. Both numbers include requests
+/// before the measured time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Ledger {
     /// Upstream requests per request sent.
     pub requests_per_request: Option<f64>,
     /// Upstream connections per request sent; absent if the ledger does not count connections.
     pub connections_per_request: Option<f64>,
-    /// Upstream requests by HTTP version.
+    /// Number of upstream requests with each HTTP version.
     pub http_version: BTreeMap<String, u64>,
-    /// Upstream requests by instance.
+    /// Number of upstream requests that each instance received.
     pub by_instance: Vec<u64>,
     /// Upstream requests.
     pub requests: u64,
@@ -150,18 +152,18 @@ pub struct Ledger {
     pub sent: u64,
 }
 
-/// One target of a mix, over all good trials of a case.
+/// One target of a mix, over all trials of a case that did not fail.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Target {
     /// Name of the target.
     pub name: String,
-    /// Share of the requests that the plan gives it, 0 to 1.
+    /// Share of the requests that the plan assigns to the target, 0 to 1.
     pub share: f64,
-    /// Requests that were due and given to a connection.
+    /// Requests that were due and were assigned to a connection.
     pub scheduled: u64,
     /// Complete responses.
     pub completed: u64,
-    /// Successful responses, among the complete ones.
+    /// Complete responses that were successful.
     pub ok: u64,
     /// Failures of every kind.
     pub failed: u64,
@@ -169,40 +171,41 @@ pub struct Target {
     pub response_time: Latency,
     /// Service time: completed − sent.
     pub service_time: Latency,
-    /// Median response time minus direct's for the same target, µs; absent for direct.
+    /// Median response time minus the median of direct for the same target, µs; absent for direct.
     pub added_p50: Option<Difference>,
-    /// 99th percentile of the response time minus direct's for the same target, µs; absent for direct.
+    /// 99th percentile of the response time minus the percentile of direct for the same target, µs; absent for direct.
     pub added_p99: Option<Difference>,
 }
 
-/// Time on the request path and on the response path, µs. The upstream's own time is in neither.
+/// Time on the request path and on the response path, µs. Neither of them includes the time that the upstream itself
+/// needs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Path {
-    /// Received by the upstream − sent, at the median.
+    /// Median time from sending a request until the upstream received it.
     pub request_us_p50: Option<Estimate>,
-    /// Completed − replied by the upstream, at the median.
+    /// Median time from the upstream's reply until the generator had received the complete response.
     pub response_us_p50: Option<Estimate>,
-    /// Time that the gateway adds on the request path, at the median; absent for direct.
+    /// Time that the gateway adds to the median of the request path; absent for direct.
     pub added_request_us_p50: Option<Difference>,
-    /// Time that the gateway adds on the response path, at the median; absent for direct.
+    /// Time that the gateway adds to the median of the response path; absent for direct.
     pub added_response_us_p50: Option<Difference>,
-    /// Number of responses behind the figures.
+    /// Number of responses from which the figures are calculated.
     pub responses: u64,
 }
 
-/// A case from its quiet windows. If no window of the load point was left out, the figures are those of all
-/// windows. Absent figures: no trial has enough quiet windows.
+/// Results of a case, calculated from its quiet windows only. If no window of the load point was left out, the figures
+/// are the same as for all windows. The figures are absent if no trial has enough quiet windows.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Quiet {
-    /// Windows of the trials that recorded steal.
+    /// Number of windows in the trials that recorded steal.
     pub windows: u64,
-    /// Number of these windows that were left out.
+    /// Number of windows that were left out, because they were not quiet.
     pub left_out: u64,
     /// Share of windows left out, 0 to 1.
     pub share_left_out: f64,
-    /// Number of trials behind the figures: those with enough quiet windows.
+    /// Number of trials with enough quiet windows. The figures are calculated from these trials.
     pub trials: u32,
-    /// Number of trials with too few quiet windows; they are in no quiet figure.
+    /// Number of trials with too few quiet windows. The figures do not include these trials.
     pub trials_left_out: u32,
     /// Completed requests ÷ quiet time.
     pub throughput: Option<Throughput>,
@@ -210,8 +213,8 @@ pub struct Quiet {
     pub response_time: Option<Latency>,
     /// CPU time of the gateway per completed request, over the quiet windows of all trials, µs.
     pub cpu_us_per_request: Option<f64>,
-    /// The tax, relative to direct's quiet windows; absent for direct. Extra upstream requests are not recorded
-    /// by window: they are those of whole trials.
+    /// The tax, compared with the quiet windows of direct; absent for direct. Extra upstream requests are not recorded
+    /// for each window, so they are counted over whole trials.
     pub tax: Option<Tax>,
 }
 
@@ -222,37 +225,37 @@ pub struct Event {
     pub event: String,
     /// Planned time, seconds since the start of the measured time.
     pub at_s: f64,
-    /// Number of trials in which the event was done.
+    /// Number of trials in which the event happened.
     pub trials: u32,
-    /// Why the event was not done in other trials, each reason once.
+    /// Why the event did not happen in other trials. Each reason is listed once.
     pub failed: Vec<String>,
-    /// Duration of the event, µs; absent if it was never done.
+    /// Duration of the event, µs; absent if the event never happened.
     pub took_us: Option<Estimate>,
-    /// For `change-route`: time until the new route answered, µs; absent for other events.
+    /// Time until the new route answered, µs, for the event `change-route`. Absent for other events.
     pub new_route_after_us: Option<Estimate>,
     /// What clients saw in the windows around the event.
     pub around: Stretch,
-    /// What clients saw in the windows of the same trials that belong to no event.
+    /// What clients saw in the other windows of these trials, which belong to no event.
     pub quiet: Stretch,
 }
 
 /// What clients saw in some windows.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Stretch {
-    /// Length of the windows, seconds, over all trials.
+    /// Total length of the windows in all trials, seconds.
     pub seconds: f64,
     /// Requests with a complete response.
     pub completed: u64,
-    /// Unsuccessful responses among them, for example a gateway's error page for a missing upstream.
+    /// Complete responses that were unsuccessful, for example a gateway's error page because the upstream is down.
     pub not_ok: u64,
     /// Requests without a complete response.
     pub failed: u64,
-    /// Causes of these failures, with counts.
+    /// Causes of the failures, with the number of failures for each.
     pub causes: BTreeMap<Cause, u64>,
-    /// Connections opened to replace others. With keep-alive this is the number of connections dropped.
+    /// Connections opened to replace others. With keep-alive, this is the number of connections that were dropped.
     pub connections_opened: u64,
-    /// 99th percentile of the response time, µs, to two digits; absent without responses.
+    /// 99th percentile of the response time, µs, with a precision of two digits. Absent without responses.
     pub p99_us: Option<Estimate>,
-    /// Longest response time, µs, without an interval; absent without responses.
+    /// Longest response time, µs; it has no interval. Absent without responses.
     pub slowest_us: Option<Estimate>,
 }

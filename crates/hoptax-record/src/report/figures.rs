@@ -34,7 +34,7 @@ pub struct Contrast {
 /// A tax or a price, and whether it is distinguishable from noise.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Difference {
-    /// The value with its interval over rounds.
+    /// The value, with an interval calculated from the rounds.
     #[serde(flatten)]
     pub estimate: Estimate,
     /// Whether the interval excludes "no tax" and the estimate exceeds the noise floor.
@@ -59,7 +59,7 @@ pub struct Latency {
     pub max: Option<Estimate>,
     /// Mean.
     pub mean: Option<Estimate>,
-    /// Number of samples behind the percentiles.
+    /// Number of samples from which the percentiles are calculated.
     pub samples: u64,
     /// Unit: `us`.
     pub unit: &'static str,

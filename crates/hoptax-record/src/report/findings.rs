@@ -27,14 +27,15 @@ impl Severity {
     }
 }
 
-/// A doubt about a run.
+/// A finding: a reason to doubt a result of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Finding {
     /// Code of the rule.
     pub code: &'static str,
     /// Severity.
     pub severity: Severity,
-    /// [`Case::case`](super::Case::case) of the case in doubt; absent if the finding is about the whole run.
+    /// Name of the case that the finding is about: [`Case::case`](super::Case::case). Absent if the finding is about
+    /// the whole run.
     pub case: Option<String>,
     /// The numbers that raised the finding.
     pub evidence: BTreeMap<&'static str, Value>,
@@ -44,16 +45,16 @@ pub struct Finding {
     pub advice: String,
 }
 
-/// One rule in words: an entry of `hoptax findings --json`.
+/// Description of one rule: an entry of `hoptax findings --json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Rule {
-    /// Code of the findings that it raises.
+    /// Code of the findings that the rule raises.
     pub code: &'static str,
-    /// Severity, and when it is higher.
+    /// Severity of the findings, and the condition for a higher severity.
     pub severity: String,
-    /// When it is raised: the end of "raised when …".
+    /// When the finding is raised: the end of a sentence that starts with "Raised when".
     pub when: String,
-    /// Why it matters: where the mistake was seen, or its effect there.
+    /// Why the finding matters: a case in which the mistake was seen, or the effect of the mistake.
     pub seen: &'static str,
     /// What to do about it.
     pub advice: &'static str,

@@ -6,7 +6,7 @@ use serde::Serialize;
 /// A load point.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Load {
-    /// Index in the plan's expanded list.
+    /// Index in the list of load points after sweeps are expanded.
     pub index: usize,
     /// Label in words; unique within a run.
     pub label: String,
@@ -15,7 +15,7 @@ pub struct Load {
     pub kind: &'static str,
     /// Connections.
     pub connections: u32,
-    /// Requests per second, the mean over stages; absent in a closed loop.
+    /// Requests per second; if the rate has stages, their mean. Absent in a closed loop.
     pub rate: Option<f64>,
     /// Stages of a changing rate; absent for a steady rate.
     pub stages: Option<Vec<LoadStage>>,
@@ -23,24 +23,24 @@ pub struct Load {
     pub arrivals: Option<&'static str>,
     /// Planned measured time of one trial, seconds.
     pub duration_s: f64,
-    /// Requests after which a trial ends early; absent if only time ends it.
+    /// Number of requests after which a trial ends early; absent if a trial is limited by time only.
     pub requests: Option<u64>,
-    /// Requests per connection, 1 without keep-alive; absent without a limit.
+    /// Maximum number of requests per connection; 1 without keep-alive. Absent if there is no limit.
     pub requests_per_connection: Option<u32>,
     /// HTTP version.
     pub http: HttpVersion,
-    /// The capacity search at this load point; absent for a load point with cases.
+    /// The capacity search at this load point; absent if the load point is measured without a search.
     pub search: Option<LoadSearch>,
 }
 
-/// Range and precision of a search; its objectives are listed with the results.
+/// Range and precision of a search. The objectives are listed with the results.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LoadSearch {
     /// Lowest rate tried, requests/s.
     pub from: f64,
     /// Highest rate tried, requests/s.
     pub to: f64,
-    /// The search ends at this half-width of the interval, as a share of the rate.
+    /// The search ends when the interval of the rate is narrow enough. This is the required half-width ÷ the rate.
     pub precision: f64,
     /// Measured time of a confirming trial, seconds.
     pub confirm_s: f64,

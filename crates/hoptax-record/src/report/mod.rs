@@ -1,8 +1,8 @@
-//! Documents for programs: the JSON of reports, comparisons and gates.
+//! The JSON documents that other programs read: reports, comparisons, and the output of `hoptax gate`.
 //!
-//! These types are stable interfaces (`docs/reference/json.md`). The crate hoptax-report fills them from an
-//! analysis, so that a change of the analysis changes no document. Members are serialised in the order of
-//! declaration; absent members are `null`.
+//! These types are stable interfaces (`docs/reference/json.md`). They are separate from the types of the analysis, so
+//! that a change of the analysis changes no document. The crate hoptax-report converts an analysis to them. Members are
+//! serialised in the order in which they are declared. Absent members are `null`.
 
 mod budgets;
 mod capacity;
@@ -42,59 +42,61 @@ pub struct Report {
     pub interrupted: bool,
     /// Version of hoptax that measured the run.
     pub hoptax: String,
-    /// Start, RFC 3339, UTC.
+    /// Start of the run, RFC 3339, UTC.
     pub started: String,
-    /// End, RFC 3339, UTC; absent if the run was killed.
+    /// End of the run, RFC 3339, UTC; absent if the run was killed.
     pub ended: Option<String>,
-    /// Seed of the order and the arrivals.
+    /// Seed for the random order of the trials and for the random arrival times of requests.
     pub seed: u64,
     /// The command line.
     pub command: Vec<String>,
-    /// The plan as typed.
+    /// The text of the plan, as the user wrote it.
     pub plan_text: String,
-    /// Rounds requested; with `trials: auto`, rounds started; 0 if every load point is a search.
+    /// Number of rounds that the plan requests. With `trials: auto`, the number of rounds that were started. 0 if every
+    /// load point is a search.
     pub rounds: u32,
     /// Why `trials: auto` started no further round; absent for a fixed number of rounds.
     pub stopped: Option<Stopped>,
-    /// Method and path requested; with several targets, each with its share.
+    /// Method and path of the requests. If there are several targets, the method, path and share of each.
     pub target: String,
-    /// Settings of gateways: `equalised` or `stock`.
+    /// Profile that selects the gateways' settings: `equalised` or `stock`.
     pub profile: &'static str,
-    /// Number of trials planned, including direct.
+    /// Number of planned trials, including the trials of direct.
     pub trials_planned: u32,
-    /// Number of trials recorded.
+    /// Number of recorded trials.
     pub trials_recorded: usize,
     /// The machine.
     pub environment: Environment,
-    /// Fitness of the machine.
+    /// Results of the checks of the machine.
     pub host: HostLooks,
     /// Direct and the gateways, with versions, settings and failures.
     pub contenders: Vec<Contender>,
-    /// The gateway that adds least, or that there is no clear winner; absent if there is no choice.
+    /// A sentence that names the gateway with the smallest tax, or says that there is no clear winner. Absent if there
+    /// are no gateways to choose from.
     pub answer: Option<String>,
-    /// One or two sentences per gateway, smallest tax first.
+    /// One or two sentences about each gateway. The gateway with the smallest tax comes first.
     pub summary: Vec<Summary>,
-    /// Prices of features; without rows unless a gateway is measured with and without features.
+    /// Prices of features. The list has rows only if a gateway was measured both with and without features.
     pub prices: PriceList,
     /// Difference between the two direct trials of a round.
     pub noise_floor: NoiseFloors,
     /// Every contender at every load point.
     pub cases: Vec<Case>,
-    /// Results of searches: by load point, then contender, then objective.
+    /// Results of capacity searches, sorted by load point, then by contender, then by objective.
     pub capacity: Vec<Capacity>,
     /// Findings, most severe first.
     pub findings: Vec<Finding>,
     /// Budgets.
     pub budget: Vec<Budget>,
-    /// Notes on the records: unreadable lines, an upstream without a ledger.
+    /// Notes on the records, for example that lines are unreadable or that the upstream has no ledger.
     pub notes: Vec<String>,
 }
 
-/// Fitness of the host before the first trial and after the last.
+/// Results of the checks of the host, before the first trial and after the last trial.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct HostLooks {
     /// Before the first trial; absent in older runs.
     pub at_start: Option<HostLook>,
-    /// After the last trial; absent in older runs, and if the run did not get there.
+    /// After the last trial; absent in older runs, and if the run ended before its last trial.
     pub at_end: Option<HostLook>,
 }

@@ -3,16 +3,16 @@
 use super::{Difference, Load, Summary};
 use serde::Serialize;
 
-/// Every price, with sentences.
+/// All prices, with sentences about them.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PriceList {
     /// Definition of a price, in words.
     pub definition: &'static str,
-    /// Number of prices that would look distinguishable by chance if no feature cost anything.
+    /// Number of prices that would seem distinguishable by chance even if no feature cost anything.
     pub expected_by_chance: f64,
     /// One or two sentences for each gateway with features.
     pub sentences: Vec<Summary>,
-    /// Prices by load point, then in the plan's order.
+    /// The prices, sorted by load point, then in the order of the plan.
     pub rows: Vec<Price>,
 }
 
@@ -23,19 +23,20 @@ pub struct Price {
     pub gateway: String,
     /// Label of the same gateway without features.
     pub bare: String,
-    /// The features, as in a plan: `key-auth`, `rate-limit=100/s`.
+    /// The features, written as in a plan: `key-auth`, `rate-limit=100/s`.
     pub features: Vec<String>,
     /// The load point.
     pub load: Load,
-    /// With features − without; for throughput with ÷ without.
+    /// The value with features − the value without features. For throughput: the value with features ÷ the value
+    /// without features.
     #[serde(flatten)]
     pub prices: Prices,
-    /// Cost beyond the sum of the parts; absent unless the gateway has several features that were also measured
-    /// separately.
+    /// What several features cost together beyond the sum of their separate prices. Present only if the features were
+    /// also measured separately.
     pub beyond: Option<Beyond>,
 }
 
-/// One figure per metric; absent if it was not measured.
+/// One price for each metric; absent if it was not measured.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Prices {
     /// Response time at the median, µs.
@@ -44,18 +45,19 @@ pub struct Prices {
     pub added_p99: Option<Difference>,
     /// CPU time of the gateway per completed request, µs.
     pub cpu_us_per_request: Option<Difference>,
-    /// Throughput with ÷ without: 1 means no cost.
+    /// Throughput with features ÷ throughput without features; 1 means no cost.
     pub throughput_ratio: Option<Difference>,
     /// Resident set, bytes.
     pub memory_rss_bytes: Option<Difference>,
 }
 
-/// Cost of features together beyond the sum of their separate costs.
+/// What several features cost together beyond the sum of their separate prices.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Beyond {
-    /// Labels of the gateways with one part of the features each.
+    /// Labels of two gateways. Each has one part of the features.
     pub alone: [String; 2],
-    /// Together − the sum of both; for throughput together ÷ the product of both.
+    /// Price of all features together − the sum of the prices of both parts. For throughput: price of all features
+    /// together ÷ the product of the prices of both parts.
     #[serde(flatten)]
     pub prices: Prices,
 }

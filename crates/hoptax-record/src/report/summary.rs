@@ -7,7 +7,7 @@ use serde::Serialize;
 pub struct Summary {
     /// Label of the gateway.
     pub gateway: String,
-    /// What the gateway adds.
+    /// A sentence about what the gateway adds.
     pub sentence: String,
     /// Further sentences.
     pub details: Vec<String>,

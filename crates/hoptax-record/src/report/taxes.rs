@@ -27,7 +27,7 @@ pub struct Tax {
 pub struct NoiseFloors {
     /// Definition of the noise floor, in words.
     pub definition: &'static str,
-    /// One per load point.
+    /// One noise floor for each load point.
     pub by_load: Vec<NoiseFloor>,
 }
 
@@ -37,7 +37,7 @@ pub struct NoiseFloors {
 pub struct NoiseFloor {
     /// The load point.
     pub load: Load,
-    /// Number of rounds with both direct trials.
+    /// Number of rounds that have both direct trials.
     pub rounds: u32,
     /// Added response time at the median, µs.
     pub added_p50: Option<f64>,
