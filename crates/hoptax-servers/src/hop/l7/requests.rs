@@ -151,7 +151,7 @@ impl Proxy {
     }
 
     /// Reads the bytes that a client has already sent. Called after an exchange has ended, after responses were sent,
-    /// and when a delayed request continues; the head of that request is then in `self.out`.
+    /// and when a delayed request continues. In the last case, the head of the delayed request is in `self.out`.
     pub(super) fn read_on(&mut self, io: &mut impl EventLoop, token: Token) {
         let Some(client) = self.slots.client(token) else { return self.out.clear() };
         let kept = mem::take(&mut client.kept);
