@@ -1,4 +1,4 @@
-//! The SQLite file: opening it, creating it, and replacing it when it is unusable.
+//! Opens and creates the SQLite file of the index, and replaces the file when it is unusable.
 //!
 //! Everything in the index was read from the run directories, so hoptax simply replaces an unusable index. If the file
 //! cannot be written, hoptax keeps the index in memory.

@@ -1,4 +1,4 @@
-//! Trends: how figures are stored in the index, and what changed between runs.
+//! Trends: stores figures in the index, reads the figures of a case over time, and finds what changed between runs.
 
 use super::columns::{json, parsed};
 use super::figures::{CaseFigures, Figure};

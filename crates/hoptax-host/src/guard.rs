@@ -74,7 +74,7 @@ pub struct Guard {
     pub finally: Vec<String>,
 }
 
-/// A signal that asks a service to end. Parsed from its name with or without `SIG`.
+/// A signal that asks a service to end. It is parsed from the signal's name, with or without `SIG`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StopSignal(Signal);
 

@@ -136,7 +136,7 @@ const START: usize = 8;
 /// Number of bits of an index into [`Finder::starts`].
 const PLACE_BITS: u32 = 20;
 
-/// Index of four bytes in [`Finder::starts`]: multiplicative hashing with Knuth's constant.
+/// Computes the index of four bytes in [`Finder::starts`], by multiplicative hashing with Knuth's constant.
 fn place(start: [u8; 4]) -> usize {
     (u32::from_le_bytes(start).wrapping_mul(2_654_435_769) >> (32 - PLACE_BITS)) as usize
 }

@@ -1,4 +1,4 @@
-//! Accepts connections, and limits their number, their duration and the time to shut down.
+//! Accepts connections. Limits their number, their lifetime, and the time that shutdown takes.
 
 use axum::Router;
 use hyper::server::conn::http1;

@@ -24,7 +24,7 @@ pub(in crate::hop) struct Holds {
     next_id: u64,
 }
 
-/// Timers are ordered by time first. The id distinguishes a timer from other timers of the same token.
+/// Timers are ordered by time. The id distinguishes a timer from other timers of the same token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Timer {
     due: u64,

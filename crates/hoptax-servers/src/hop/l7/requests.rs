@@ -1,4 +1,4 @@
-//! From the client: reads requests, and forwards or answers them.
+//! Handles the client's side: reads requests, and forwards or answers them.
 
 use super::proxy::Proxy;
 use super::rewrite;
@@ -9,7 +9,8 @@ use hoptax_wire::http1::{Framing, Malformed, RequestHead, RequestStep, Version, 
 use std::io;
 use std::mem;
 
-/// Maximum number of bytes of further requests that are kept while the current request is not finished.
+/// A client may send further requests before the current request is finished. This is the maximum number of bytes of
+/// such requests that the hop keeps.
 const LONGEST_QUEUE: usize = 64 * 1024;
 
 impl Proxy {

@@ -1,4 +1,4 @@
-//! From the upstream: streams responses to the client, and keeps, closes or replaces connections.
+//! Handles the upstream's side: streams responses to the client, and keeps, closes or replaces upstream connections.
 
 use super::proxy::Proxy;
 use super::rewrite;
