@@ -19,7 +19,7 @@ pub enum HistoryError {
     NoRun {
         /// The requested id.
         id: String,
-        /// The run that was most likely meant.
+        /// Id of the run that the caller probably meant.
         nearest: Option<String>,
     },
     /// A tag or a note is not valid; the message says what is allowed.
@@ -28,15 +28,15 @@ pub enum HistoryError {
     /// The run is still in progress.
     #[error("{id} is still being measured, or was a minute ago: stop it first, or wait")]
     Running {
-        /// The run.
+        /// Id of the run.
         id: String,
     },
-    /// The directory has no run, so it is not changed.
+    /// The directory does not contain a run, so hoptax does not change the directory.
     #[error("{id} is not a run of hoptax ({problem}), so it is left alone")]
     NotOurs {
-        /// The directory.
+        /// Name of the directory.
         id: String,
-        /// Why it is not a run.
+        /// Why hoptax does not consider the directory a run.
         problem: String,
     },
     /// The notes of a run cannot be read.
@@ -50,14 +50,14 @@ pub enum HistoryError {
     /// A file or directory could not be written or removed.
     #[error("cannot {what} {}: {source}", .path.display())]
     Change {
-        /// `write` or `remove`.
+        /// The operation: `write` or `remove`.
         what: &'static str,
         /// The file or directory.
         path: PathBuf,
         /// The system's error.
         source: io::Error,
     },
-    /// Another process holds the index for too long, or the index cannot be created.
+    /// Another process locks the index for too long, or the index cannot be created.
     #[error("cannot use the index of the history: {0}; `hoptax history rebuild` builds it again")]
     Index(#[from] rusqlite::Error),
 }

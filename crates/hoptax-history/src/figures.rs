@@ -1,4 +1,4 @@
-//! What the index keeps of a run's analysis: verdict, answer, and the figures for trends.
+//! The parts of a run's analysis that the index stores: the verdict, the answer, and the figures for trends.
 
 use hoptax_analysis::{Side, analyse, measured};
 use hoptax_plan::Metric;
@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What the index keeps of an analysis.
+/// The parts of an analysis that the index stores.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Analysed {
     /// `believable`, `warnings` or `void`; absent if nothing was measured.
     pub(super) verdict: Option<&'static str>,
-    /// The answer; with a single gateway, its summary.
+    /// The report's answer. If the report has no answer and only one gateway, this is the summary of that gateway.
     pub(super) answer: Option<String>,
     /// Figures of each case that was measured.
     pub(super) cases: Vec<CaseFigures>,
@@ -29,7 +29,7 @@ pub(super) struct CaseFigures {
     pub(super) gateway: String,
     /// The load point in words.
     pub(super) load: String,
-    /// By metric name.
+    /// Figures, by the name of the metric.
     pub(super) figures: BTreeMap<String, Figure>,
 }
 

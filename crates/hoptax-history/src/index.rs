@@ -1,7 +1,7 @@
-//! The SQLite file: opening it, creating it, and replacing it when it is unusable.
+//! Opens and creates the SQLite file of the index, and replaces the file when it is unusable.
 //!
-//! Its content can always be read from the run directories again. So an unusable index is discarded, and an
-//! index in memory takes its place if the file cannot be written.
+//! Everything in the index was read from the run directories, so hoptax simply replaces an unusable index. If the file
+//! cannot be written, hoptax keeps the index in memory.
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Error, ErrorCode, OpenFlags, TransactionBehavior};
@@ -9,15 +9,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Name of the file below the history's directory.
+/// Name of the index file in the history's directory.
 pub(super) const FILE: &str = ".hoptax-history.sqlite";
 /// Version of the tables.
 const VERSION: i32 = 1;
-/// How long to wait for another process that holds the index.
+/// How long to wait if another process locks the index.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// `mark` and `noted` show whether files changed since they were read; `tries` is how many attempts to analyse
-/// remain.
+/// `mark` changes when the run's files change, and `noted` changes when its notes change. `tries` is the number of
+/// attempts that remain to analyse the run.
 const TABLES: &str = "
 CREATE TABLE about (hoptax TEXT NOT NULL);
 CREATE TABLE runs (
@@ -69,7 +69,7 @@ CREATE INDEX figures_by_run ON figures (run);
 /// What to do about an SQLite error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Remedy {
-    /// Another process holds the index: report the error.
+    /// Another process locks the index: report the error.
     Wait,
     /// The file cannot be written: use an index in memory.
     Memory,
@@ -93,7 +93,7 @@ impl Remedy {
     }
 }
 
-/// Opens the index of the directory `root`, replacing an unusable one.
+/// Opens the index of the directory `root`. Creates the index if there is none, and replaces it if it is unusable.
 ///
 /// # Errors
 /// If another process locks the index for too long.
@@ -134,8 +134,8 @@ fn on_disk(path: &Path) -> Result<Connection, Error> {
     if connection.is_readonly("main")? {
         return in_memory();
     }
-    // No write-ahead log, because with it a damaged index could not be emptied while another process has it open.
-    // Writes are short, so readers can wait for them.
+    // Do not use a write-ahead log: with such a log, a damaged index could not be emptied while another process has it
+    // open. Writes are short, so readers can wait for them.
     connection.query_row("PRAGMA journal_mode = TRUNCATE", [], |_| Ok(()))?;
     connection.execute_batch("PRAGMA synchronous = NORMAL")?;
     prepare(&mut connection)?;
@@ -148,13 +148,13 @@ fn in_memory() -> Result<Connection, Error> {
     Ok(connection)
 }
 
-/// Whether SQLite finds the index undamaged, present and writable.
+/// True if SQLite finds no damage in the index and its file still exists.
 pub(super) fn is_sound(index: &Connection) -> bool {
     let result = index.query_row("PRAGMA integrity_check(1)", [], |row| row.get::<_, String>(0));
     result.is_ok_and(|result| result == "ok") && index.path().is_some_and(|path| Path::new(path).exists())
 }
 
-/// An empty index of the directory `root`.
+/// Creates an empty index for the directory `root`, in place of any existing index.
 ///
 /// # Errors
 /// If another process locks the existing index for too long.
@@ -165,13 +165,13 @@ pub(super) fn empty(root: &Path) -> Result<Connection, Error> {
     })
 }
 
-/// Replaces the file by an empty index.
+/// Replaces the file with an empty index.
 fn recreated(path: &Path) -> Result<Connection, Error> {
     if let Err(error) = emptied(path) {
         if Remedy::of(&error) == Remedy::Wait {
             return Err(error);
         }
-        // SQLite cannot read the file at all.
+        // SQLite cannot open or empty the file, so delete it.
         for ending in ["", "-wal", "-shm", "-journal"] {
             let mut name = path.as_os_str().to_owned();
             name.push(ending);
@@ -192,8 +192,8 @@ fn emptied(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Creates the tables, unless this version of hoptax has created them already. Tables of another version are replaced,
-/// because that version may read and compute differently.
+/// Creates the tables if this version of hoptax has not created them yet. Replaces tables of another version, because
+/// that version may have read the runs or computed the figures differently.
 fn prepare(connection: &mut Connection) -> Result<(), Error> {
     if is_ours(connection)? {
         return Ok(());

@@ -7,7 +7,7 @@ use hoptax_plan::Metric;
 use rusqlite::{Connection, Error};
 use std::collections::BTreeMap;
 
-/// Figures of a case in its last complete run.
+/// The figures of one case from the last complete run that measured the case.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Latest {
     /// The plan's name.
@@ -28,14 +28,15 @@ pub struct Latest {
 }
 
 impl Latest {
-    /// The estimate of a metric and its interval, in the unit of JSON reports.
+    /// The metric's estimate and its interval, in the unit that JSON reports use. `None` if the run did not measure the
+    /// metric.
     pub fn figure(&self, metric: Metric) -> Option<(f64, Option<(f64, f64)>)> {
         self.figures.get(metric.name()).map(|figure| (figure.estimate, figure.interval))
     }
 }
 
 impl Store {
-    /// The last figures of each plan, gateway and load point.
+    /// The latest figures of every case, that is, of every combination of plan, gateway and load point.
     ///
     /// # Errors
     /// If another process locks the index for too long.
@@ -45,7 +46,7 @@ impl Store {
 }
 
 fn latest(index: &Connection) -> Result<Vec<Latest>, Error> {
-    // SQLite takes the other columns from the row with the greatest start.
+    // Because of `max(started)`, SQLite takes the other columns from the row that has this maximum.
     let sql = "SELECT series.name, gateway, load, id, max(started) AS started, verdict, contenders, figures
         FROM series JOIN figures USING (series) JOIN runs USING (run) WHERE state = 'whole'
         GROUP BY series ORDER BY series.name, gateway <> 'direct', gateway, load";

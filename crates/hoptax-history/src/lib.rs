@@ -1,7 +1,7 @@
 //! The history of all runs below one directory: which runs there are, and how figures changed over time.
 //!
-//! The run directories are the only source. The index beside them (SQLite) makes listing, search and trends
-//! fast. It can be deleted at any time and is then built again.
+//! All data comes from the run directories. The index, an SQLite file beside them, makes listing, search and trends
+//! fast. You can delete the index at any time; hoptax then builds it again.
 #![forbid(unsafe_code)]
 
 mod columns;

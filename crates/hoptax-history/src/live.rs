@@ -1,6 +1,6 @@
-//! State of the run in progress, shown on the terminal and in browsers. The run writes it, views read it.
+//! State of the run in progress. The run updates the state, and the views on the terminal and in browsers show it.
 //!
-//! No figure of a report comes from it.
+//! Reports do not use any figure of this state.
 
 use hoptax_analysis::Severity;
 use hoptax_load::record::Phase;
@@ -213,7 +213,7 @@ impl Board {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // After a panic of the writer the state can still be shown.
+        // The state can still be shown if the writer has panicked.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

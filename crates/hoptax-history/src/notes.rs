@@ -1,4 +1,4 @@
-//! Tags and note of a run. They are stored in its directory, so that they outlive the index.
+//! Tags and note of a run. They are stored in the run's directory, so that they remain if the index is deleted.
 
 use super::HistoryError;
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,7 @@ const MOST_BYTES: u64 = 1 << 20;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Notes {
     schema: u32,
-    /// Tags, sorted, each once.
+    /// Sorted tags without duplicates.
     #[serde(default)]
     pub(super) tags: Vec<String>,
     #[serde(default)]
@@ -36,10 +36,10 @@ impl Default for Notes {
 }
 
 impl Notes {
-    /// Reads the notes of a run directory; empty if there is no file.
+    /// Reads the notes of a run directory. They are empty if there is no file with notes.
     ///
     /// # Errors
-    /// What is wrong with the file, in words.
+    /// If the file is not valid or cannot be read. The error describes the problem in words.
     pub(super) fn read(dir: &Path) -> Result<Self, String> {
         let path = dir.join(FILE);
         match fs::symlink_metadata(&path) {
@@ -68,7 +68,7 @@ impl Notes {
     /// # Errors
     /// If they cannot be written; earlier notes are then unchanged.
     pub(super) fn write(&self, dir: &Path) -> Result<(), HistoryError> {
-        // Each process has its own partial file, because two processes may write at the same time.
+        // Each process writes a temporary file of its own, because two processes may write notes at the same time.
         let (path, partial) = (dir.join(FILE), dir.join(format!(".{FILE}.{}.partial", std::process::id())));
         let mut text = serde_json::to_string_pretty(self).expect("notes are plain");
         text.push('\n');
@@ -86,10 +86,10 @@ impl Notes {
     }
 }
 
-/// Tags, sorted, each once.
+/// Returns the tags sorted and without duplicates.
 ///
 /// # Errors
-/// Which tag is not valid, and what is allowed.
+/// If a tag is not valid, or there are too many tags. The error says what is allowed.
 pub(super) fn checked_tags(tags: &[String]) -> Result<Vec<String>, String> {
     if let Some(wrong) = tags.iter().find(|tag| !is_tag(tag)) {
         let shown: String = wrong.chars().take(LONGEST_TAG + 1).collect();

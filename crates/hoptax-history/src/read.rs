@@ -1,4 +1,5 @@
-//! Reads a run directory for the list: its record and its number of trials, without an analysis.
+//! Reads what the list of runs shows about a run directory: its record and its number of trials. Does not analyse the
+//! run.
 
 use super::notes::Notes;
 use super::scan::{Found, Mark, started_by_name};
@@ -23,27 +24,29 @@ const LONGEST_RECORD: u64 = 64 << 20;
 /// A run in the index.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Row {
-    /// The run in the list, without verdict and answer.
+    /// The run as the list shows it, but without verdict and answer.
     pub(super) entry: Entry,
-    /// When the run stops counting as in progress, Unix seconds; absent if it does not count as in progress.
+    /// Time from which the run no longer counts as in progress, Unix seconds; absent if it does not count as in
+    /// progress.
     pub(super) until: Option<i64>,
-    /// Sort key, Unix seconds: the start, or the best guess at it.
+    /// Key for sorting, Unix seconds: the start of the run, or an estimate of it.
     pub(super) sorted: i64,
     /// Whether the run has to be analysed.
     pub(super) pending: bool,
-    /// Possible causes of changed figures.
+    /// Properties that may explain why the run's figures differ from those of another run.
     pub(super) basis: Basis,
     /// What is wrong with the notes.
     pub(super) notes_problem: Option<String>,
 }
 
-/// Possible causes of a changed figure between two runs, beside versions.
+/// Properties that may explain why the figures of two runs differ. Versions are not among them, because they are in
+/// [`Entry`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Basis {
     pub(super) host: String,
     /// Other properties of the host, by name.
     pub(super) machine: BTreeMap<String, String>,
-    /// Digest of what the plan requests in every case.
+    /// Digest of the parts of the plan that all cases share.
     pub(super) plan: String,
     /// Digest of each gateway's configuration, by label.
     pub(super) gateways: BTreeMap<String, String>,
@@ -82,7 +85,7 @@ pub(super) fn notes(found: &Found) -> (Notes, Option<String>) {
     (notes.unwrap_or_default(), problem)
 }
 
-/// A directory without a readable record.
+/// The row for a directory without a readable record.
 fn without_record(found: &Found, state: State, problem: String) -> Row {
     let written = || found.run.written_ns().or(found.trials.written_ns()).map(seconds);
     Row {
@@ -111,7 +114,7 @@ fn without_record(found: &Found, state: State, problem: String) -> Row {
     }
 }
 
-/// A directory without `run.json`: either the run is just starting, or the file was deleted.
+/// The row for a directory without `run.json`. Either the run is just starting, or the file was deleted.
 fn unrecorded(found: &Found, now_ns: i64) -> Row {
     let until = found.trials.written_ns().and_then(|written| running_until(written, now_ns, PATIENCE));
     let (state, problem) = match found.trials {
@@ -224,13 +227,13 @@ fn contender(one: &hoptax_record::Contender) -> Contender {
     Contender { label: one.label.clone(), kind: one.kind.clone(), version: one.version.clone() }
 }
 
-/// Seconds from the start to the end or to the last write.
+/// Duration of the run, seconds. If the run has no recorded end, this is the time from its start to its last write.
 fn took(record: &RunRecord, written_ns: i64) -> Option<f64> {
     let end = record.ended.as_ref().map_or(u64::try_from(written_ns).ok(), |ended| Some(ended.unix_ns))?;
     Some(end.checked_sub(record.started_unix_ns)? as f64 / 1e9)
 }
 
-/// The longest time without a write in a healthy run.
+/// The longest time that a healthy run can take between two writes.
 fn longest_trial(plan: &Plan) -> Duration {
     let measured = plan.load.iter().map(|point| {
         let confirm = point.search.as_ref().map(|search| search.confirm);
@@ -240,8 +243,9 @@ fn longest_trial(plan: &Plan) -> Duration {
     around.iter().fold(measured.max().unwrap_or_default(), |sum, part| sum.saturating_add(*part))
 }
 
-/// When a run with its last write at `written_ns` stops counting as in progress, Unix seconds; absent if that time has
-/// passed. It is also absent if the write is far in the future, because then a clock is wrong.
+/// Returns the time from which a run no longer counts as in progress, Unix seconds. `written_ns` is the time of the
+/// run's last write. Returns `None` if the returned time would be in the past. Also returns `None` if the last write is
+/// far in the future, because then a clock is wrong.
 fn running_until(written_ns: i64, now_ns: i64, patience: Duration) -> Option<i64> {
     let patience = i64::try_from(patience.as_nanos()).unwrap_or(i64::MAX);
     let is_recent = now_ns.saturating_sub(written_ns).saturating_abs() <= patience;
@@ -301,8 +305,8 @@ impl Basis {
     }
 }
 
-/// The parts of a plan that all cases share, as text. Gateways and load points are left out because they belong to
-/// single cases, and process ids because they change in every run.
+/// The parts of a plan that all cases share, as text. Gateways and load points are left out, because they belong to
+/// single cases. Process ids are left out, because they change in every run.
 fn digest_input(plan: &Plan) -> String {
     let mut plan = serde_json::to_value(kept::Plan::from(plan)).unwrap_or_default();
     if let Some(members) = plan.as_object_mut() {
@@ -315,8 +319,8 @@ fn digest_input(plan: &Plan) -> String {
     plan.to_string()
 }
 
-/// Digest of a gateway's configuration: its settings in the plan and its rendered files. The configuration of an
-/// external gateway is unknown.
+/// Digest of a gateway's configuration: its settings in the plan and its rendered files. hoptax does not know the
+/// configuration of an external gateway.
 fn configured(record: &RunRecord, one: &hoptax_record::Contender) -> String {
     let planned = record.plan.gateways.iter().find(|gateway| gateway.label == one.label);
     let kind = planned.map(|gateway| match &gateway.kind {

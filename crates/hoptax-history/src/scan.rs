@@ -1,5 +1,5 @@
-//! Lists the directories below the history's directory without opening files: names, and marks that show
-//! changes.
+//! Lists the directories below the history's directory. Only reads the names of directories and the metadata of files.
+//! The metadata shows which runs have changed.
 
 use super::{HistoryError, notes};
 use hoptax_record::dir::{RUN, TRIALS};
@@ -12,27 +12,27 @@ use std::path::{Path, PathBuf};
 /// A directory to list.
 #[derive(Debug, Clone)]
 pub(super) struct Found {
-    /// Its name; with replacement characters if it is not UTF-8.
+    /// Name of the directory. Bytes that are not UTF-8 are replaced.
     pub(super) id: String,
     pub(super) path: PathBuf,
-    /// Why the directory is not read; absent if it is read.
+    /// Why the directory must not be read; absent if it may be read.
     pub(super) shut: Option<&'static str>,
-    /// Mark of `run.json`.
+    /// Metadata of `run.json`.
     pub(super) run: Mark,
-    /// Mark of `trials.jsonl`.
+    /// Metadata of `trials.jsonl`.
     pub(super) trials: Mark,
-    /// Mark of the notes.
+    /// Metadata of the file with the notes.
     pub(super) notes: Mark,
 }
 
-/// A file's metadata, to notice changes.
+/// A file's metadata. It differs if the file has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mark {
     /// There is no such file.
     Absent,
-    /// The metadata cannot be read; the number is that of the system's error.
+    /// The metadata cannot be read. The number identifies the system's error.
     Hidden(i32),
-    /// It exists.
+    /// The file exists.
     There {
         /// Whether it is a regular file: not a directory, a link or a pipe.
         is_file: bool,
@@ -42,7 +42,7 @@ pub(super) enum Mark {
         written_ns: i64,
         /// Time of the last change of any kind, permissions included.
         changed_ns: i64,
-        /// Changes if another file replaces it.
+        /// Number of the inode. It differs if another file has replaced this file.
         inode: u64,
     },
 }
@@ -56,7 +56,7 @@ impl Mark {
         }
     }
 
-    /// Whether anything has this name, readable or not.
+    /// Whether something with this name exists and its metadata can be read.
     pub(super) fn is_there(self) -> bool {
         matches!(self, Self::There { .. })
     }
@@ -101,7 +101,7 @@ impl fmt::Display for Mark {
 }
 
 impl Found {
-    /// Reads the metadata of one directory.
+    /// Reads the metadata of the files in one run directory.
     pub(super) fn look(id: String, path: PathBuf) -> Self {
         let mark = |name| Mark::of(&path.join(name));
         let (run, trials, notes) = (mark(RUN), mark(TRIALS), mark(notes::FILE));
@@ -117,13 +117,13 @@ impl Found {
         self.run.is_there() || self.trials.is_there()
     }
 
-    /// A text that differs after any change of the run.
+    /// A text that differs whenever the run's files have changed. Changed notes do not change it.
     pub(super) fn mark(&self) -> String {
         format!("{} {} {}", self.run, self.trials, self.shut.unwrap_or(""))
     }
 }
 
-/// Every directory below `root` that has a run or is named like a run directory, in no particular order.
+/// Returns every directory below `root` that contains a run or has the name of a run directory, in no particular order.
 ///
 /// # Errors
 /// If `root` cannot be read.
@@ -156,7 +156,8 @@ fn found(entry: &fs::DirEntry) -> Option<Found> {
     })
 }
 
-/// The start, Unix seconds, from a run directory's name (`20260930T174501Z-name`); absent for any other name.
+/// Reads the start of a run, Unix seconds, from the name of its directory (`20260930T174501Z-name`). `None` for any
+/// other name.
 pub(super) fn started_by_name(name: &str) -> Option<i64> {
     let (stamp, _) = name.split_once('-')?;
     let is_stamp = stamp.len() == 16

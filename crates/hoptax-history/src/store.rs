@@ -61,7 +61,7 @@ impl Store {
         self.attempt(|index| rebuild(index, &self.root, now_ns()))
     }
 
-    /// Analyses the newest pending run; false if none is pending.
+    /// Analyses the newest pending run. Returns false if no run is pending.
     ///
     /// # Errors
     /// If another process locks the index for too long.
@@ -77,8 +77,8 @@ impl Store {
     /// # Errors
     /// If another process locks the index for too long.
     pub fn analyse(&mut self, id: &str) -> Result<(), HistoryError> {
-        // Count the attempt first. A record that crashes the process, perhaps on purpose, must not do so
-        // forever.
+        // Count the attempt before the analysis starts. Otherwise a record that crashes the process, perhaps on
+        // purpose, could crash it again and again.
         let Some(begun) = self.attempt(|index| Ok(table::begin_analysis(index, id)?))? else { return Ok(()) };
         let analysed = Analysed::read(&self.root.join(id)).map_err(|error| error.to_string());
         self.attempt(|index| Ok(table::end_analysis(index, &begun, &analysed)?))
@@ -100,8 +100,8 @@ impl Store {
         self.attempt(|index| Ok(table::get(index, id)?))
     }
 
-    /// The directory of a run, directly below the history's directory and never a link; absent if there is
-    /// none.
+    /// The path of a run's directory; absent if there is no such run. The directory is directly below the history's
+    /// directory and is not a link.
     ///
     /// # Errors
     /// None today; reserved for errors of the index.
@@ -183,7 +183,7 @@ impl Store {
         removed
     }
 
-    /// Finds the directory of a run that is to be changed, and checks that it has a run.
+    /// Finds the directory of a run before a change, and checks that the directory contains a run.
     fn find(&self, id: &str) -> Result<Found, HistoryError> {
         let path = self.root.join(id);
         if !scan::is_name(id) || fs::symlink_metadata(&path).is_err() {
@@ -200,10 +200,11 @@ impl Store {
         }
     }
 
-    /// The error for an unknown run, with the run that was most likely meant.
+    /// The error for an unknown id. It suggests the run that the caller probably meant.
     pub fn unknown(&self, id: &str) -> HistoryError {
         let ids = self.attempt(|index| Ok(table::ids(index)?)).unwrap_or_default();
-        // An id without the time at its start means the newest run of that name.
+        // If the id is only a part of a known id, such as the name without the time, suggest the newest run with that
+        // part.
         let named = ids.iter().find(|known| !id.is_empty() && known.contains(id)).map(String::as_str);
         let nearest = named.or_else(|| nearest(id, ids.iter().map(String::as_str))).map(str::to_owned);
         HistoryError::NoRun { id: id.into(), nearest }
@@ -274,7 +275,8 @@ fn rebuild(index: &mut Connection, root: &Path, now_ns: i64) -> Result<(), Histo
     Ok(change.commit()?)
 }
 
-/// Two names that are not UTF-8 can look the same. Only one of these directories is then listed.
+/// Keeps one directory per id. Two names that are not UTF-8 can lead to the same id; only one of these directories is
+/// then listed.
 fn by_id(found: Vec<Found>) -> impl Iterator<Item = Found> {
     let by_id: HashMap<String, Found> = found.into_iter().map(|found| (found.id.clone(), found)).collect();
     by_id.into_values()

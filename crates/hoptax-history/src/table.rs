@@ -13,15 +13,16 @@ use std::collections::HashMap;
 
 /// Page size if the query gives none.
 const PAGE: u32 = 100;
-/// How many times an analysis is attempted.
+/// Maximum number of attempts to analyse a run.
 const TRIES: i64 = 3;
-/// Problem that a run has during the last attempt to analyse it. It remains if the attempt never finishes.
+/// Problem of a run that is set when the last attempt to analyse the run begins. It remains if that attempt never
+/// finishes.
 const GIVEN_UP: &str = "its analysis was started three times and never finished; \
     `hoptax history rebuild` tries again";
 const ENTRY: &str = "id, state, problem, name, started, took, hoptax, contenders, loads, trials, planned, verdict, \
     answer, tags, note, notes_problem";
 
-/// What the index knows about a directory.
+/// The data in the index that shows whether a directory must be read again.
 pub(super) struct Known {
     pub(super) run: i64,
     pub(super) mark: String,
@@ -163,7 +164,7 @@ pub(super) fn tags(index: &Connection) -> Result<Vec<String>, Error> {
     index.prepare_cached(sql)?.query_map([], |row| row.get(0))?.collect()
 }
 
-/// An analysis in progress, with the mark of the run when it started.
+/// An analysis in progress. `mark` is the mark that the run had when the analysis began.
 pub(super) struct Begun {
     run: i64,
     name: String,
@@ -177,7 +178,7 @@ pub(super) fn next_pending(index: &Connection) -> Result<Option<String>, Error> 
     index.prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()
 }
 
-/// Records an attempt to analyse a run; `None` if the run is not pending.
+/// Records that an attempt to analyse a run begins. Returns `None` if the run is not pending.
 pub(super) fn begin_analysis(index: &Connection, id: &str) -> Result<Option<Begun>, Error> {
     let sql = "SELECT run, name, mark, problem, tries FROM runs WHERE id = ?1 AND tries > 0";
     let of_row = |row: &rusqlite::Row<'_>| {
@@ -193,7 +194,7 @@ pub(super) fn begin_analysis(index: &Connection, id: &str) -> Result<Option<Begu
     Ok(Some(begun))
 }
 
-/// Stores the result of an analysis, unless the run has changed meanwhile.
+/// Stores the result of an analysis. Ignores the result if the run has changed meanwhile.
 pub(super) fn end_analysis(
     index: &mut Connection,
     begun: &Begun,
@@ -245,7 +246,8 @@ fn entry(row: &rusqlite::Row<'_>) -> Result<Entry, Error> {
     })
 }
 
-/// The text to search, in lower case. Line breaks separate its parts, so that no search matches across two parts.
+/// The text in which a search looks for words, in lower case. A line break separates two parts of the text, so that no
+/// match can span both.
 fn words(entry: &Entry) -> String {
     let contenders = entry.contenders.iter().flat_map(|one| {
         [Some(&one.label), Some(&one.kind), one.version.as_ref()].into_iter().flatten().map(String::as_str)

@@ -48,7 +48,7 @@ impl Root {
         store
     }
 
-    /// The list as id and state, newest first.
+    /// Id and state of each listed run, newest first.
     fn listed(&self) -> Vec<(String, State)> {
         told(&self.store())
     }
@@ -60,7 +60,7 @@ fn steady(nginx_us: u64) -> Run {
     run
 }
 
-/// Makes files look an hour old.
+/// Sets the time of the files' last write to an hour ago.
 fn age(dir: &Path) {
     for name in ["run.json", "trials.jsonl"] {
         if let Ok(file) = File::options().append(true).open(dir.join(name)) {

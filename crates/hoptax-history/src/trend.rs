@@ -1,4 +1,4 @@
-//! Trends: how figures are stored in the index, and what changed between runs.
+//! Trends: stores figures in the index, reads the figures of a case over time, and finds what changed between runs.
 
 use super::columns::{json, parsed};
 use super::figures::{CaseFigures, Figure};
@@ -28,7 +28,7 @@ pub(super) fn put(
     Ok(())
 }
 
-/// The cases with trends, by name, gateway and load point.
+/// The cases that have trends, sorted by name, gateway and load point.
 pub(super) fn choices(index: &Connection) -> Result<Vec<TrendChoice>, Error> {
     let sql = "SELECT name, gateway, load, metrics, count(*) FROM figures JOIN series USING (series)
         GROUP BY series, metrics ORDER BY name, gateway <> 'direct', gateway, load, series";
@@ -92,7 +92,7 @@ pub(super) fn trend(index: &Connection, query: &TrendQuery) -> Result<Trend, Err
     Ok(trend)
 }
 
-/// Everything that may explain a change in one gateway's figure.
+/// Properties of one run that may explain why a gateway's figure changed.
 struct Setting {
     gateway: String,
     hoptax: String,
@@ -108,7 +108,7 @@ impl Setting {
         Ok(Self { gateway: gateway.to_owned(), hoptax, version, basis })
     }
 
-    /// What differs from the run before, in words.
+    /// Differences from the previous run, in words.
     fn changed_from(&self, before: &Self) -> Vec<String> {
         let mut changed = Vec::new();
         let mut compare = |what: &str, before: &str, now: &str| {
@@ -116,8 +116,8 @@ impl Setting {
                 changed.push(format!("{what} {} → {}", known(before), known(now)));
             }
         };
-        // For direct, the version is that of the upstream. A built-in upstream has hoptax's version, which is compared
-        // below.
+        // The version of direct is the version of the upstream. If the upstream is built in, that is hoptax's version,
+        // which is compared below.
         let gateway = if self.gateway == DIRECT { "upstream" } else { &*self.gateway };
         let version = |one: &Self| {
             one.version.clone().filter(|version| gateway != "upstream" || *version != one.hoptax)
@@ -125,7 +125,7 @@ impl Setting {
         compare(gateway, &version(before).unwrap_or_default(), &version(self).unwrap_or_default());
         compare("hoptax", &before.hoptax, &self.hoptax);
         compare("host", &before.basis.host, &self.basis.host);
-        // If the host differs, the machine is expected to differ too, so only the host is listed.
+        // Another host usually has other properties too, so if the host differs, only the host is listed.
         if before.basis.host == self.basis.host {
             for (name, now) in &self.basis.machine {
                 compare(name, before.basis.machine.get(name).map_or("", String::as_str), now);

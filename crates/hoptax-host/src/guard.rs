@@ -1,9 +1,10 @@
 //! The guard: a process between hoptax and one service. It ensures that no process of the service outlives the run.
 //!
-//! A killed hoptax (`kill -9`) cannot stop anything. So the guard holds a *lifeline*: its standard input is a pipe, and
-//! hoptax holds the other end. However hoptax dies, the kernel closes hoptax's end, and the guard notices. The guard is
-//! also the subreaper of its descendants. So a service that becomes a daemon, or that outlives its parent, is
-//! reparented to the guard instead of to process 1. The guard finds such a service by walking `/proc`.
+//! If hoptax is killed (`kill -9`), it can no longer stop its services. So the guard has a *lifeline*: its standard
+//! input is a pipe, and hoptax holds the other end. When hoptax dies for any reason, the kernel closes this end, and
+//! the guard notices. The guard is also the subreaper of its descendants. So a service that becomes a daemon, or that
+//! outlives its parent, is reparented to the guard instead of to process 1. The guard finds such a service by walking
+//! `/proc`.
 //!
 //! The guard itself may be killed. So it does not start the command directly, but starts this program once more. That
 //! process asks the kernel to kill it when the guard dies, and then executes the command ([`exec_command`]). The
@@ -36,7 +37,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// Longest grace period when hoptax itself is gone, because nobody waits for a graceful end any more.
+/// Maximum grace period after hoptax itself has died. It is short, because nobody waits for a graceful end any more.
 pub const ORPHAN_GRACE: Duration = Duration::from_secs(1);
 
 /// Time for processes to end after SIGKILL. Only a process stuck in the kernel takes longer, and nothing can stop such
@@ -64,16 +65,16 @@ pub struct Guard {
     /// A directory with secrets, to be removed. The guard removes it when all processes of the command have ended. It
     /// then removes the parent directory if that is empty.
     pub remove: Option<PathBuf>,
-    /// A directory with logs. From these logs the guard removes all secrets that are listed in the directory `remove`.
+    /// A directory with logs. The guard removes from these logs all secrets that are listed in the directory `remove`.
     pub scrub: Option<PathBuf>,
     /// The command and its arguments; never empty.
     pub command: Vec<String>,
-    /// Command to run when all processes of the command have ended; empty means none. It removes a container, because
-    /// the container is not a descendant of the guard.
+    /// Command to run when all processes of the command have ended; empty means none. For example, it removes a
+    /// container, because a container is not a descendant of the guard.
     pub finally: Vec<String>,
 }
 
-/// A signal that asks a service to end. Parsed from its name with or without `SIG`.
+/// A signal that asks a service to end. It is parsed from the signal's name, with or without `SIG`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StopSignal(Signal);
 
@@ -139,7 +140,7 @@ pub enum GuardError {
         /// The cause.
         error: std::io::Error,
     },
-    /// Some processes survived SIGKILL; their ids.
+    /// Ids of processes that survived SIGKILL.
     #[error("processes {0:?} could not be killed within {KILL_BOUND:?}")]
     Unkillable(Vec<u32>),
 }
@@ -168,9 +169,9 @@ enum Event {
 }
 
 impl Guard {
-    /// Runs the command until it exits or must stop. Returns the guard's exit code. If the command exited by itself,
-    /// this is the command's own code (128 + signal if a signal ended it). If the guard was asked to stop the command,
-    /// it is 0.
+    /// Runs the command until it exits or must stop. Returns the guard's exit code. If the guard was asked to stop the
+    /// command, the exit code is 0. Otherwise it is the command's own code (128 + signal if a signal ended the
+    /// command).
     ///
     /// # Errors
     /// If the command cannot be started, or one of its processes cannot be killed.
@@ -231,7 +232,7 @@ impl Guard {
     }
 
     fn start(&self) -> Result<Pid, GuardError> {
-        // This path is the running program, even if its file has been replaced since it started.
+        // This path refers to the running program, even if the program's file has been replaced since.
         let child = Command::new("/proc/self/exe")
             .arg0("hoptax")
             .args(["guard", "--under", &std::process::id().to_string(), "--"])
@@ -244,8 +245,8 @@ impl Guard {
     }
 }
 
-/// Runs the final command, for at most [`FINISH_BOUND`]. Its output and exit code are ignored, because it fails when
-/// nothing is left to remove, which is the usual case.
+/// Runs the final command, for at most [`FINISH_BOUND`]. Its output and exit code are ignored, because the command
+/// fails if there is nothing to remove, and that is the usual case.
 pub fn finish(command: &[String]) {
     let Some((program, arguments)) = command.split_first() else { return };
     let quiet = || Stdio::null();
@@ -328,7 +329,7 @@ impl Watch {
             Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {
                 return Ok(None);
             }
-            // If reading from a terminal or socket fails, it counts as a lifeline that has ended.
+            // Reading can fail if the lifeline is a terminal or a socket. This counts as the end of the lifeline.
             Err(_) => 0,
         };
         let words = String::from_utf8_lossy(&buffer[..read]);
@@ -367,9 +368,9 @@ fn remove(directory: &Path) {
     }
 }
 
-/// Replaces this process, a child of the guard `guard`, with `command`, in a session of its own. The kernel kills the
-/// process when the guard dies, until the command changes its user or runs a set-uid program. The command's own
-/// children are not killed in this way.
+/// Replaces this process with `command`, in a session of its own. This process is a child of the guard with the process
+/// id `guard`. The kernel kills this process when the guard dies. It no longer does so after the command has changed
+/// its user or run a set-uid program. It does not kill the command's own children.
 ///
 /// The kernel watches the *thread* that started this process. That is the guard's first thread, which lives as long as
 /// the guard.
@@ -396,9 +397,10 @@ pub fn exec_command(guard: u32, command: &[String]) -> GuardError {
     GuardError::Spawn { command: program.clone(), error }
 }
 
-/// Stops ignoring signals. A script's background job and `nohup` ignore some signals, and their children inherit this.
-/// A shell could then not trap these signals and would be killed after the grace period. `exec` resets a signal that
-/// has a handler to its default. So a handler is installed, which until then does the same as the default.
+/// Stops ignoring signals. Background jobs of a script, and programs under `nohup`, ignore some signals, and their
+/// children inherit this. If the command is a shell, it could then not trap these signals and would be killed after the
+/// grace period. So this function installs a handler for each signal, because `exec` resets a signal with a handler to
+/// the default. Until then, the handler does the same as the default.
 fn unignore_signals() -> std::io::Result<()> {
     for (_, signal) in StopSignal::NAMES.iter().filter(|(_, signal)| *signal != Signal::KILL) {
         let always = Arc::new(AtomicBool::new(true));
@@ -407,7 +409,8 @@ fn unignore_signals() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Names the guard after its command, as `ps` shows it. So `pkill hoptax` does not kill guards, and they can clean up.
+/// Names the guard after its command. `ps` shows this name. So `pkill hoptax` does not kill guards, and they can clean
+/// up.
 fn take_name(command: &[String]) {
     let program = command.first().map_or("", |program| program.rsplit('/').next().unwrap_or(program));
     if let Ok(name) = CString::new(format!("guard:{program}")) {
@@ -452,8 +455,8 @@ fn kill_everything(command: Pid) -> Result<u8, GuardError> {
     let deadline = Instant::now() + KILL_BOUND;
     let mut code = 0;
     loop {
-        // A process that loses its parent becomes a child of the guard. So if the guard has neither children nor other
-        // descendants, all processes have ended.
+        // A process that loses its parent becomes a child of the guard. So if the guard has no children, it has no
+        // other descendants either, and all processes have ended.
         let children_left = loop {
             match rustix::process::wait(WaitOptions::NOHANG) {
                 Ok(Some((pid, status))) if pid == command => code = exit_code(status),

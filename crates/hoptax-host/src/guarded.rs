@@ -60,7 +60,7 @@ pub struct Guarded {
     /// Time limit for the guard's own work after the grace period.
     bound: Duration,
     ended: Option<ExitStatus>,
-    /// The session that the command leads, if it is known already.
+    /// The session that the command leads; `None` while the session is not known yet.
     session: Option<u32>,
     /// The guard's final command. hoptax runs this command if the guard was killed.
     finally: Vec<String>,
@@ -114,8 +114,8 @@ impl Guarded {
         })
     }
 
-    /// The guard's process id. The service's processes are its descendants; the guard itself does not belong to the
-    /// service.
+    /// The guard's process id. All processes of the service are descendants of the guard. The guard itself does not
+    /// belong to the service.
     pub fn pid(&self) -> u32 {
         self.guard.id()
     }
@@ -131,7 +131,8 @@ impl Guarded {
         self.guard.stdout.take()
     }
 
-    /// The exit status of the guard, which is the service's; `None` while the service runs.
+    /// The exit status of the guard; `None` while the service runs. If the service ended by itself, the guard exits
+    /// with the status of the service.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         if self.ended.is_none() {
             // After a restart the command leads a new session.

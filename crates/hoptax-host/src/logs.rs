@@ -1,11 +1,11 @@
-//! A service's logs: quoting their last lines in failures, and removing secrets.
+//! Reads the last lines of a service's logs for error messages, and removes secrets from the logs.
 
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
-/// Number of lines of each log that a failure quotes.
+/// Number of lines of each log that an error message quotes.
 pub const LINES: usize = 20;
 
 /// Number of bytes at the end of a log in which to look for its last [`LINES`] lines. It is enough for any log worth
@@ -20,7 +20,8 @@ pub const REDACTED: &str = "[secret]";
 
 const PIECE_BYTES: usize = 1 << 20;
 
-/// The last lines of every log file in `directory`, each file under its path; empty if all logs are empty.
+/// The last lines of every log file in `directory`. The path of each file precedes its lines. Empty if all logs are
+/// empty.
 ///
 /// Access logs are left out, because they show requests and not errors.
 pub fn tails(directory: &Path) -> String {
@@ -76,7 +77,7 @@ pub fn bytes(directory: &Path) -> u64 {
 pub fn scrub(directory: &Path, secrets: &[String]) {
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
-        // A link may lead to a file that does not belong to the service.
+        // Skip links, because a link may lead to a file that does not belong to the service.
         if entry.file_type().is_ok_and(|kind| kind.is_file()) && scrub_file(&path, secrets).is_err() {
             let _ = std::fs::remove_file(&path);
         }
@@ -108,7 +109,7 @@ fn scrub_file(path: &Path, secrets: &[String]) -> std::io::Result<()> {
     std::fs::rename(&beside, path)
 }
 
-/// Reads whole lines until there are about [`PIECE_BYTES`], but at least one line. Returns `false` at the end of the
+/// Reads whole lines, at least one, until the piece has [`PIECE_BYTES`] or more. Returns `false` at the end of the
 /// file.
 fn next_piece(lines: &mut impl BufRead, piece: &mut Vec<u8>) -> std::io::Result<bool> {
     piece.clear();
@@ -120,21 +121,22 @@ fn next_piece(lines: &mut impl BufRead, piece: &mut Vec<u8>) -> std::io::Result<
     Ok(!piece.is_empty())
 }
 
-/// Searches for many secrets at once, using their first bytes. There may be 60,000 secrets and a gigabyte to search.
+/// Searches for many secrets at once, using their first bytes. This is fast enough for 60,000 secrets and a gigabyte of
+/// logs.
 pub struct Finder<'a> {
-    /// Whether some secret starts with these four bytes, indexed by [`place`]. One lookup is enough to skip most bytes
-    /// of a log.
+    /// For each value of [`place`], whether a secret may start with four bytes that have this value. One lookup is
+    /// enough to skip most bytes of a log.
     starts: Vec<bool>,
     by_start: HashMap<[u8; START], Vec<&'a [u8]>>,
 }
 
-/// Secrets are looked up by a prefix of this length. No secret is shorter than this.
+/// Number of bytes at the start of a secret that are used to look it up. No secret is shorter than this.
 const START: usize = 8;
 
 /// Number of bits of an index into [`Finder::starts`].
 const PLACE_BITS: u32 = 20;
 
-/// Index of four bytes in [`Finder::starts`]: multiplicative hashing with Knuth's constant.
+/// Computes the index of four bytes in [`Finder::starts`], by multiplicative hashing with Knuth's constant.
 fn place(start: [u8; 4]) -> usize {
     (u32::from_le_bytes(start).wrapping_mul(2_654_435_769) >> (32 - PLACE_BITS)) as usize
 }
@@ -185,7 +187,7 @@ impl<'a> Finder<'a> {
     }
 }
 
-/// Whether a service's logs report that its port is taken. In that case other ports are worth a try.
+/// Whether a service's logs report that its port is taken. If so, the service may start on other ports.
 pub fn reports_taken_port(tails: &str) -> bool {
     let tails = tails.to_ascii_lowercase();
     ["address already in use", "address in use", "eaddrinuse", "cannot bind socket"]

@@ -1,5 +1,5 @@
 //! A network namespace for a run with sidecars. The application runs inside the namespace, and the kernel redirects
-//! traffic for the application's port to the sidecar. A second port bypasses the sidecar, for direct.
+//! traffic for the application's port to the sidecar. Direct uses a second port, which bypasses the sidecar.
 //!
 //! ```text
 //! this namespace │ the run's namespace
@@ -7,9 +7,9 @@
 //!                │      └───────────────────────────► direct port ─────────┴─ upstream
 //! ```
 //!
-//! The namespace has no name: it exists as long as one of its processes does, and each of them runs under a guard. So
-//! the namespace, its rules and both ends of the veth pair disappear with these processes, however hoptax ends. The
-//! host's own tables are never changed.
+//! The namespace has no name, so it exists only as long as a process runs in it. Each of these processes runs under a
+//! guard. So the namespace, its rules and both ends of the veth pair disappear with these processes, even if hoptax is
+//! killed. The host's own tables are never changed.
 
 use super::guard::StopSignal;
 use super::guarded::{Guarded, Launch};
@@ -44,7 +44,7 @@ const BOUND: Duration = Duration::from_secs(60);
 
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Capabilities that are needed, with their bits in `CapEff` (linux/capability.h).
+/// Capabilities that creating the namespace requires, with their bit numbers in `CapEff` (linux/capability.h).
 const CAPABILITIES: [(&str, u32); 2] = [("CAP_NET_ADMIN", 12), ("CAP_SYS_ADMIN", 21)];
 
 /// The ports of one sidecar and of its application.
@@ -169,7 +169,8 @@ impl Namespace {
         run_with_input(self.within().arg(&self.ip).args(["-batch", "-"]), &there)
     }
 
-    /// Two addresses of a small network that this host has no route to, apart from the default route.
+    /// Chooses a small network that this host has no route to, except for the default route. Returns the network's two
+    /// usable addresses.
     fn free_network(&self) -> Result<(Ipv4Addr, Ipv4Addr), String> {
         for attempt in 0..TRIES {
             // Process ids differ, so parallel runs usually start with different networks.
@@ -211,8 +212,8 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        // Without this command the kernel removes both ends some time after the last process in the namespace has
-        // ended.
+        // Delete the veth pair now. Otherwise the kernel removes it only some time after the last process in the
+        // namespace has ended.
         let _ = output_of(Command::new(&self.ip).args(["link", "delete", &self.interface]));
         self.holder.stop();
     }
@@ -231,7 +232,7 @@ fn ruleset(interceptions: &[Interception]) -> String {
     rules + "  }\n}\n"
 }
 
-/// Waits until the holder is in a namespace of its own. Returns its process id.
+/// Waits until a process below the holder runs in a namespace of its own. Returns the id of that process.
 fn await_holder(holder: &mut Guarded) -> Result<u32, String> {
     let own = std::fs::read_link("/proc/self/ns/net").map_err(|error| format!("this namespace: {error}"))?;
     let deadline = Instant::now() + BOUND;
@@ -268,7 +269,7 @@ fn check_rights() -> Result<(), Failure> {
     }
 }
 
-/// The needed capabilities that the text of `/proc/<pid>/status` does not list as effective.
+/// The required capabilities that a process does not have. `status` is the text of `/proc/<pid>/status`.
 fn missing_rights(status: &str) -> Vec<&'static str> {
     let effective = status
         .lines()

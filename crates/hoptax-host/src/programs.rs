@@ -42,8 +42,8 @@ fn is_program(path: &Path) -> bool {
     path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
-/// A command's output on both standard output and standard error, with any exit code. `None` if the command takes
-/// longer than `bound`.
+/// Runs a command and returns its standard output and standard error together, even if the command fails. Returns
+/// `None` if the command takes longer than `bound`.
 pub fn output_of(command: &[String], bound: Duration) -> Option<String> {
     let (program, arguments) = command.split_first()?;
     let (mut read, write) = std::io::pipe().ok()?;

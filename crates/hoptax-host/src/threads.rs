@@ -1,4 +1,5 @@
-//! Threads that run event loops until they are stopped: the upstream's instances, the hops' workers.
+//! Threads that run event loops until they are stopped. The instances of the upstream and the workers of the hops are
+//! such threads.
 
 use anyhow::Context as _;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -18,7 +19,7 @@ use std::time::Duration;
 pub struct Threads {
     running: Vec<(SocketAddr, JoinHandle<()>)>,
     stop: Stop,
-    /// Messages that end the wait: a thread's error, or `None` for a signal.
+    /// Channel for the messages that end [`Threads::wait`]: the error of a thread, or `None` for a signal.
     news: (Sender<Option<io::Error>>, Receiver<Option<io::Error>>),
 }
 
@@ -33,8 +34,8 @@ impl Stop {
     }
 }
 
-/// Number of connections that try to wake one thread. If `n` threads share a listener, each connection reaches the
-/// right thread with probability `1/n`.
+/// Maximum number of connections that are opened to wake one thread. If `n` threads share a listener, each connection
+/// reaches the right thread with probability `1/n`.
 const WAKE_ATTEMPTS: u32 = 2000;
 
 impl Default for Threads {

@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Reading `/proc` is not atomic: if a process forks meanwhile, its child may only appear in the next call. To stop all
 /// descendants, repeat the call until none is left.
 pub fn descendants(root: u32) -> BTreeSet<u32> {
-    // A process whose first thread has ended while other threads still run looks like a zombie.
+    // If the first thread of a process has ended, the process looks like a zombie, although other threads may still
+    // run.
     let alive = |stat: &Stat| !matches!(stat.state, 'Z' | 'X') || stat.num_threads > 1;
     below(root).iter().filter(|stat| alive(stat)).map(|stat| stat.pid.cast_unsigned()).collect()
 }

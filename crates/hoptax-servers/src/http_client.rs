@@ -1,4 +1,4 @@
-//! A small HTTP/1.x client for requests that are not timed: each request uses its own connection.
+//! A small HTTP/1.x client for requests that are not timed. Each request uses its own connection.
 
 use hoptax_load::spec::TlsSpec;
 use hoptax_load::tls::client_config;
@@ -23,7 +23,7 @@ pub struct Answer {
     pub body: Vec<u8>,
 }
 
-/// Parameters that the TLS handshake agreed on.
+/// Parameters that client and server agreed on in the TLS handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Agreed {
     /// Version.
@@ -70,7 +70,8 @@ impl HttpClient<'_> {
         Self { address, tls: None, from: None, timeout }
     }
 
-    /// Sends `request` and reads the whole response. Set `to_head` for a HEAD request, whose response has no body.
+    /// Sends `request` and reads the whole response. Set `to_head` for a HEAD request, because its response has no
+    /// body.
     ///
     /// # Errors
     /// If connecting fails, no complete response arrives in time, or the response is not HTTP/1.x.
@@ -78,7 +79,7 @@ impl HttpClient<'_> {
         Ok(self.send_noting_tls(request, to_head)?.0)
     }
 
-    /// Like [`Self::send`], and returns what TLS agreed on.
+    /// Like [`Self::send`], but also returns the parameters that the TLS handshake agreed on.
     ///
     /// # Errors
     /// As [`Self::send`].
@@ -86,7 +87,8 @@ impl HttpClient<'_> {
         self.exchange(request, to_head, usize::MAX)
     }
 
-    /// The body of the response to a plain GET, at most its first `most` bytes.
+    /// Sends a GET request for `path` and returns the body of the response. If the body is longer than `most` bytes,
+    /// returns only its first `most` bytes.
     ///
     /// # Errors
     /// As [`Self::send`], and if the status is not 200.
@@ -133,8 +135,8 @@ impl HttpClient<'_> {
             loop {
                 plain.set_read_timeout(Some(left()?))?;
                 match stream.read(piece) {
-                    // Either a timeout, which the next iteration checks, or a signal, for instance the one that
-                    // resumes a run after Ctrl-Z.
+                    // The read timed out, or a signal interrupted it, for example when a run resumes after Ctrl-Z. The
+                    // next iteration checks the time limit.
                     Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
                     read => return Ok(read?),
                 }

@@ -12,13 +12,13 @@ use std::time::Duration;
 /// Counts since the upstream started.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ledger {
-    /// One per instance, in the order of their ports.
+    /// Counts of each instance, in the order of the instances' ports.
     pub instances: Vec<InstanceCounts>,
     /// Clock of the upstream's stamps. Absent if the upstream's kernel does not report it, or the upstream is an
     /// older version.
     #[serde(default)]
     pub clock: Option<ClockId>,
-    /// Whether only requests are counted, as for an upstream that is not built in.
+    /// True if only requests are counted. This is the case for an upstream that is not built in.
     #[serde(default)]
     pub requests_only: bool,
 }
@@ -41,7 +41,8 @@ pub struct InstanceCounts {
 }
 
 impl Ledger {
-    /// Counts between `earlier` and this ledger. They are zero for an instance that has restarted since.
+    /// Differences between this ledger and `earlier`. A count gives zero if it is now smaller, because its instance has
+    /// restarted since.
     pub fn since(&self, earlier: &Self) -> LedgerDelta {
         let mut delta = LedgerDelta { requests_only: self.requests_only, ..LedgerDelta::default() };
         for (index, now) in self.instances.iter().enumerate() {
@@ -66,7 +67,7 @@ impl Ledger {
 /// Time limit for the response. The upstream is local and idle, so only a busy machine comes near this limit.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Longest ledger accepted, bytes: enough for thousands of instances.
+/// Maximum size of a ledger, in bytes. It is enough for thousands of instances.
 const MOST: usize = 4 << 20;
 
 /// Reads an upstream's ledger.

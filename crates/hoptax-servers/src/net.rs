@@ -14,7 +14,7 @@ const BACKLOG: i32 = 4096;
 /// connections among them.
 ///
 /// # Errors
-/// If the address is in use or does not belong to this host; the message names it.
+/// If the address is in use or does not belong to this host. The error names the address.
 pub(super) fn listener(address: SocketAddr, shared: bool) -> io::Result<TcpListener> {
     let named = |error: Errno| {
         let error = io::Error::from(error);
@@ -30,7 +30,8 @@ pub(super) fn listener(address: SocketAddr, shared: bool) -> io::Result<TcpListe
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket =
         rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, Some(ipproto::TCP))?;
-    // This allows the port to have connections of an earlier run in TIME_WAIT, but no second listener.
+    // With this option, the socket can listen while connections of an earlier run are in TIME_WAIT. The option does
+    // not allow a second listener on the same port.
     sockopt::set_socket_reuseaddr(&socket, true)?;
     if shared {
         sockopt::set_socket_reuseport(&socket, true)?;
@@ -54,7 +55,7 @@ pub(super) fn hold(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(TcpListener::from(socket))
 }
 
-/// Lets a bound socket listen.
+/// Starts to listen on a bound socket.
 ///
 /// # Errors
 /// If the kernel refuses.
@@ -65,7 +66,7 @@ pub(super) fn listen(listener: &TcpListener) -> io::Result<()> {
 /// Raises this process's descriptor limit to the hard limit, because soft limits are often only 1024.
 pub(super) fn raise_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);
-    // On failure the old limit remains. If it is reached, that is reported then.
+    // If this fails, the old limit remains. An error is reported later if the limit is reached.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
@@ -73,8 +74,8 @@ pub(super) fn descriptor_limit() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX / 10)
 }
 
-/// Allocates tokens densely from zero and reuses freed tokens first, because the event loop and the handler index
-/// arrays with them.
+/// Allocates tokens densely from zero and reuses freed tokens first, because the event loop and the handlers use tokens
+/// as array indices.
 #[derive(Debug, Default)]
 pub(super) struct Tokens {
     free: Vec<Token>,

@@ -4,27 +4,27 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// Pause between two attempts: short compared with the fastest start of a gateway (about 10 ms), long compared with
-/// an attempt.
+/// Pause between two attempts. It is not longer than the fastest start of a gateway (about 10 ms), and long compared
+/// with an attempt.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Time limit of one attempt. On loopback even a busy machine usually answers sooner. If it does not, the attempt is
 /// repeated.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Time limit of a request that changes something, or of a request that is not repeated.
+/// Time limit for a request that changes something, or for any other request that is not repeated.
 const ACTION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A readiness check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Probe {
-    /// Address to ask.
+    /// Address to which the check sends its request.
     pub address: SocketAddr,
     /// Path, beginning with `/`.
     pub path: String,
     /// Status that means ready.
     pub status: u16,
-    /// Address for traffic. It must accept connections too, which is checked once the status is right.
+    /// Address for traffic. Once the status is right, this address must also accept a connection.
     pub accepting: SocketAddr,
     /// Time limit for the whole wait.
     pub timeout: Duration,
@@ -47,7 +47,7 @@ pub fn wait(probe: &Probe, mut ended: impl FnMut() -> bool) -> Result<(), NotRea
     let deadline = Instant::now() + probe.timeout;
     loop {
         let outcome = attempt(probe);
-        // Checked after the attempt, because another process on the same port may have answered instead of the
+        // Check this after the attempt, because another process on the same port may have answered instead of the
         // service.
         if ended() {
             return Err(NotReady::Ended);
@@ -84,7 +84,7 @@ pub fn ask(address: SocketAddr, path: &str, timeout: Duration) -> std::io::Resul
     exchange(address, "GET", path, timeout)
 }
 
-/// Sends one request without a body, which may take a while, and returns the status.
+/// Sends one request without a body and returns the status. The response may take a while.
 ///
 /// # Errors
 /// If there is no response within ten seconds, or it is not HTTP/1.x.
@@ -96,12 +96,12 @@ fn exchange(address: SocketAddr, method: &str, path: &str, timeout: Duration) ->
     let mut stream = TcpStream::connect_timeout(&address, timeout)?;
     stream.set_read_timeout(Some(timeout))?;
     stream.set_write_timeout(Some(timeout))?;
-    // A single write: `write!` on a socket would send a segment for each piece, and a server may answer the first
-    // segment and close.
+    // Send the request in a single write: `write!` on a socket would send a segment for each piece. A server might
+    // answer the first segment and close the connection.
     let length = if method == "GET" { "" } else { "content-length: 0\r\n" };
     let request = format!("{method} {path} HTTP/1.1\r\nhost: {address}\r\n{length}connection: close\r\n\r\n");
     stream.write_all(request.as_bytes())?;
-    // Only `HTTP/1.1 200` is read; the connection is closed afterwards.
+    // Read only the beginning of the response, `HTTP/1.1 200`. The connection is closed afterwards.
     let mut answer = Vec::new();
     stream.take(12).read_to_end(&mut answer)?;
     status(&answer)
@@ -120,7 +120,8 @@ mod tests {
     use super::*;
     use std::net::TcpListener;
 
-    /// Answers each connection with the next element of `answers`. Once all are used, repeats the last one.
+    /// Answers each connection with the next element of `answers`. After the last element, answers all further
+    /// connections with that element.
     fn serve(answers: &'static [&'static str]) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("known");

@@ -2,9 +2,10 @@
 
 // Number of rows shown at first. A switch shows all rows.
 const AT_ONCE = 20;
-// The axis ends at this many times the median reach. Otherwise one wide interval would leave no room for the others.
+// The axis extends to this many times the distance that the median row needs. Otherwise one wide interval would leave
+// no room for the other rows.
 const FAR = 3;
-// The axis extends to at least this share, so that tiny changes do not look large.
+// The axis covers at least this change in both directions, so that tiny changes do not look large.
 const LEAST = 0.01;
 // Height to keep free for a tooltip, in pixels.
 const TIP = 170;
@@ -45,7 +46,7 @@ const parted = (text) => {
 };
 const withUnit = (row, text) => (row.unit === "requests/s" ? text.replace(/( \(|$)/, " requests/s$1") : text);
 
-// The text of a row, line by line.
+// The lines of text that describe a row in its tooltip and to screen readers.
 const changeInWords = (row) => [
   `${row.gateway}, ${row.load}`,
   row.metric,
@@ -60,17 +61,17 @@ const endsOf = ({ relative }) =>
   relative ? [relative.estimate, relative.low, relative.high].filter((end) => end !== null) : [];
 
 const isCalled = (row) => row.verdict !== "not distinguishable";
-// Whether the drawn interval includes zero although the verdict is a change.
+// True if the row has a verdict of better or worse, but its drawn interval includes zero.
 const isAcross = (row) => isCalled(row) && row.relative && row.relative.low < 0 && row.relative.high > 0;
 
-// The ends of the axis.
+// Returns the smallest and the largest value on the axis.
 const reachOf = (rows) => {
   const drawn = rows.filter((row) => row.relative);
   const farthest = (row) => Math.max(...endsOf(row).map(Math.abs));
   const sizes = drawn.map(farthest).sort((a, b) => a - b);
   const usual = sizes[Math.floor((sizes.length - 1) / 2)] || 0;
-  // For rows that the verdict rests on, the whole interval must fit. For other distinguishable rows, twice the value
-  // of the mark must fit, because an interval without zero seldom extends further.
+  // If a row decides the verdict, its whole interval must fit on the axis. For every other distinguishable row, twice
+  // the estimate must fit, because an interval without zero seldom extends further.
   const needed = (row) => (row.stands ? farthest(row) : isCalled(row) ? 2 * Math.abs(row.relative.estimate) : 0);
   const limit = drawn.reduce((most, row) => Math.max(most, needed(row)), FAR * usual);
   const ends = drawn.flatMap(endsOf);
@@ -81,8 +82,8 @@ const reachOf = (rows) => {
   return [from - room, to + room];
 };
 
-// The layout of rows, in pixels from the top of the chart. On a narrow screen the words are above the line. On a wide
-// screen they are beside the line.
+// Computes where each row is drawn, in pixels from the top of the chart. On a narrow screen a row's words are above its
+// line. On a wide screen they are beside the line.
 const LINE = 17;
 const placed = (rows, theme, width) => {
   const narrow = width < 560;
@@ -108,7 +109,7 @@ const placed = (rows, theme, width) => {
     const high = LINE * Math.max(lines.length, value.length);
     const height = high + (narrow ? 36 : 14);
     const place = { row, top, height, lines, value, y: narrow ? top + high + 20 : top + height / 2 };
-    // The extent of the line at zero.
+    // Top and bottom of the row's part of the vertical line at zero.
     place.zero = narrow ? [place.y - 9, place.y + 9] : [top, top + height];
     top += height;
     return place;
@@ -135,7 +136,7 @@ const drawnRow = ({ row, top, height, y, zero, lines, value }, { at, box, width,
   const words = (all, x, align) =>
     all.map((one, number) => text(one.text, x, top + 7 + number * LINE, one.style, align));
   const children = [
-    // Catches the pointer anywhere in the row.
+    // This rectangle receives pointer events everywhere in the row.
     {
       type: "rect",
       shape: { x: 0, y: top, width, height },
@@ -177,7 +178,7 @@ const drawnRow = ({ row, top, height, y, zero, lines, value }, { at, box, width,
 const changes = () => {
   const figure = byId("changes");
   const every = jsonIn("changes-data");
-  // First the rows that the verdict rests on, then the other distinguishable rows.
+  // Rows that decide the verdict come first, then the other distinguishable rows.
   const rank = (row) => (row.stands ? 0 : isCalled(row) ? 1 : 2);
   const sorted = [...every].sort((one, other) => rank(one) - rank(other));
   const telling = sorted.filter((row) => row.told);
@@ -208,7 +209,7 @@ const changes = () => {
         max,
         position: "top",
         splitNumber: narrow ? 4 : 8,
-        // On a narrow screen the lines would run through the words.
+        // Draw no grid lines on a narrow screen, because they would cross the words.
         splitLine: { show: !narrow, lineStyle: { color: theme.rule }, showMinLine: false, showMaxLine: false },
         axisLabel: {
           ...textStyle(theme.quiet, 12),
@@ -242,7 +243,7 @@ const changes = () => {
     chart.dispatchAction({ type: "hideTip" });
     chart.dispatchAction({ type: "downplay", seriesIndex: 0 });
   };
-  // A chart may be higher than the screen: scroll to the row and the tooltip below it.
+  // A chart may be higher than the screen. Scroll until the row and the tooltip below it are visible.
   const follow = ({ top, height }) => {
     const begin = canvas.getBoundingClientRect().top + top;
     const [least, most] = [document.querySelector("header.site").offsetHeight + 8, innerHeight - TIP];

@@ -1,11 +1,11 @@
-// Shared by the charts of the server's pages.
+// Functions that all charts of the server's pages use.
 
-// Unlike the report's axes, these have a line at both ends.
+// A value axis with a grid line at each end. The axes of the report have no grid lines there.
 const values = (theme, kind, more) =>
   valueAxis(theme, kind, { splitLine: { lineStyle: { color: theme.rule } }, ...more });
 
-// A chart that follows the width of its container and the colours of the page. `option` returns ECharts' option, with
-// a `height` in pixels if the height depends on the content.
+// Draws a chart, and draws it again when the width of its container or the colours of the page change. `option` returns
+// ECharts' option. It also returns a `height` in pixels if the height depends on the content.
 const chartIn = (figure, option) => {
   const canvas = figure.querySelector(".canvas");
   const chart = echarts.init(canvas, null, { renderer: "svg" });

@@ -1,4 +1,4 @@
-// Shared by all pages of the server.
+// Functions that all pages of the server use.
 
 document.documentElement.classList.add("js");
 
@@ -17,7 +17,7 @@ const say = (text) => {
   byId("said").textContent = text;
 };
 
-// Changes are sent as JSON, which no page of another site can send here.
+// Sends a change to the server as JSON. A page of another site cannot send JSON to this server.
 const send = async (method, path, body) => {
   const answer = await fetch(path, {
     method,

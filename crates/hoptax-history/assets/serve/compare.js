@@ -1,4 +1,4 @@
-// The form that chooses what to compare. The choice of gateways follows the chosen runs.
+// The form for choosing two runs and their gateways. When the user chooses a run, the form offers that run's gateways.
 
 const compare = () => {
   const form = byId("choose-runs");
@@ -22,7 +22,7 @@ const compare = () => {
       const known = label.value;
       const found = run && (await fetch(`/api/v1/runs/${encodeURIComponent(run)}`));
       const contenders = found && found.ok ? (await found.json()).contenders : [];
-      // The user has chosen another run meanwhile.
+      // Stop if the user has chosen another run meanwhile.
       if (mine !== last) return;
       label.replaceChildren(label.options[0], ...contenders.map((one) => element("option", {}, one.label)));
       label.value = contenders.some((one) => one.label === known) ? known : "";

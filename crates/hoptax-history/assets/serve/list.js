@@ -14,7 +14,7 @@ const list = () => {
       chosen.size === 2 ? "Two runs are selected." : chosen.size === 1 ? "Select one more run." : "Select only two runs.";
   };
 
-  // Rows are always drawn by the server: request the page again and take its rows.
+  // Only the server draws rows. So the script requests the page again and takes the rows from it.
   const part = async (address) => {
     const text = await (await fetch(address)).text();
     return new DOMParser().parseFromString(text, "text/html");
@@ -26,7 +26,7 @@ const list = () => {
     const mine = ++last;
     const page = await part(address);
     const found = page.getElementById("found");
-    // A later search has started, or the server's answer is not a list.
+    // Ignore the answer if a later search has started, or if the answer is not a list.
     if (mine !== last || !found) return;
     byId("found").replaceWith(found);
     history.replaceState(null, "", address);
@@ -48,14 +48,14 @@ const list = () => {
     const more = event.target.closest("#more");
     if (!more) return;
     event.preventDefault();
-    // A second click sends no second request.
+    // Ignore a second click while the request is still running.
     if (more.ariaBusy) return;
     more.ariaBusy = "true";
     const mine = last;
     const page = await part(more.href).finally(() => {
       more.ariaBusy = null;
     });
-    // A search has replaced the rows meanwhile.
+    // Ignore the answer if a search has replaced the rows meanwhile.
     if (mine !== last) return;
     const [first] = page.querySelectorAll("#runs .run a");
     const known = first && first.getAttribute("href");
@@ -77,7 +77,7 @@ const list = () => {
   });
   pick.addEventListener("submit", (event) => {
     event.preventDefault();
-    // The run that was measured first is "before".
+    // The run that started first is "before".
     const [a, b] = [...chosen].sort((one, other) => one[1] - other[1]).map(([id]) => id);
     location.href = `/compare?${new URLSearchParams({ a, b })}`;
   });

@@ -1,4 +1,4 @@
-// The run in progress, polled once a second.
+// Shows the run in progress. Requests its state once a second.
 
 const live = () => {
   let state = jsonIn("live-data");
@@ -101,7 +101,7 @@ const live = () => {
     type: "line",
     name,
     color: colour,
-    // A single second is drawn as a dot.
+    // A line needs two points, so a single second is drawn as a dot.
     showSymbol: Boolean(state.trial) && state.trial.seconds.length === 1,
     symbolSize: 6,
     lineStyle: { width: 2, type, color: colour },

@@ -23,7 +23,7 @@ const run = () => {
 
   const sure = byId("sure");
   byId("delete").addEventListener("click", () => sure.showModal());
-  // Not the event "close": it fires later, when `returnValue` may already belong to the next dialog.
+  // The event "close" would fire too late: by then, `returnValue` may already belong to the next dialog.
   sure.querySelector("form").addEventListener("submit", async (event) => {
     if (event.submitter.value !== "yes") return;
     try {

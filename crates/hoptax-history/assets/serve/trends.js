@@ -1,11 +1,12 @@
-// A trend: a line over time with a band for the intervals, marks by verdict, and dashed lines at changes.
+// Chart of a trend: a line for the estimates, a band for the intervals, marks for the verdicts, and a dashed line
+// wherever something changed between two runs.
 
 const KINDS = { us: kinds.time, "requests/s": kinds.rate, bytes: kinds.bytes, ratio: kinds.share, share: kinds.share };
 const MARKS = { believable: ["circle", "good"], warnings: ["triangle", "warn"], void: ["diamond", "bad"] };
 const day = (ms) => new Date(ms).toISOString().slice(0, 10);
 const minute = (ms) => `${new Date(ms).toISOString().slice(0, 16).replace("T", " ")} UTC`;
 
-// The band between the ends of the intervals; a point without an interval interrupts it.
+// A band between the ends of the intervals. A point without an interval interrupts the band.
 const bandOf = (points, colour) => ({
   type: "custom",
   name: "95 % interval",
@@ -143,7 +144,7 @@ const trend = () => {
     return undefined;
   });
 
-  // A cell that a spreadsheet would take for a formula gets an apostrophe in front.
+  // Puts an apostrophe in front of a cell that a spreadsheet would take for a formula.
   const cell = (value) => {
     const text = String(value ?? "");
     const safe = /^[=@\t\r]|^[+-](?![\d.])/.test(text) ? `'${text}` : text;

@@ -1,4 +1,4 @@
-//! The JSON interface: handlers of each operation.
+//! Handlers of all operations of the JSON interface.
 
 use super::app::App;
 use super::extract::{BodyOf, QueryOf, RunId};

@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long the index counts as up to date before directories are scanned again.
+/// Minimum time between two scans of the directories.
 const FRESH: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
@@ -56,7 +56,7 @@ impl App {
         self.live.as_ref().map(Board::read)
     }
 
-    /// Queries the history, after bringing it up to date, on a thread that may block.
+    /// Updates the history if it is out of date, and then queries it. Both happen on a thread that may block.
     pub(super) async fn history<T: Send + 'static>(
         self: &Arc<Self>,
         ask: impl FnOnce(&mut Store) -> Result<T, Problem> + Send + 'static,
@@ -65,7 +65,7 @@ impl App {
         aside(move || app.history_now(ask)).await
     }
 
-    /// As [`Self::history`], on this thread.
+    /// Like [`Self::history`], but on the calling thread.
     pub(super) fn history_now<T>(
         &self,
         ask: impl FnOnce(&mut Store) -> Result<T, Problem>,
@@ -74,7 +74,7 @@ impl App {
         if history.refreshed.is_none_or(|at| at.elapsed() >= FRESH) {
             history.store.refresh()?;
             history.refreshed = Some(Instant::now());
-            // If the channel is full, the thread has a wake-up pending already.
+            // If the channel is full, a wake-up of the thread is already pending.
             let _ = self.work.try_send(());
         }
         ask(&mut history.store)
@@ -90,8 +90,8 @@ impl App {
         self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Analyses pending runs one by one, on a thread that ends when this value is dropped. While this process measures
-    /// a run, the thread waits.
+    /// Analyses pending runs one by one, on a thread of its own. The thread waits while this process measures a run. It
+    /// ends when this value is dropped.
     pub(super) fn analyse_in_the_background(self: &Arc<Self>) {
         let Some(to_do) = self.to_do.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
         let (root, app) = (self.root.clone(), Arc::downgrade(self));
@@ -103,12 +103,12 @@ impl App {
                     app.upgrade().is_some_and(|app| !app.is_measuring() && analyse(&app))
                 };
                 while next(&mut |_| own.analyse_next().unwrap_or(false)) {}
-                // If the directory cannot be written, every index is in memory. The index of the pages then needs the
-                // analyses too.
+                // If the directory cannot be written, each index is in memory only. Then the index that the pages use
+                // needs the analyses too.
                 while next(&mut |app| app.locked().store.analyse_next().unwrap_or(false)) {}
             }
         };
-        // If this thread cannot start, everything but trends works.
+        // If this thread cannot be started, everything except trends still works.
         let _ = std::thread::Builder::new().name("serve-analyse".into()).spawn(body);
     }
 
@@ -117,7 +117,7 @@ impl App {
     }
 }
 
-/// Runs something slow, or something that reads the disk, on another thread.
+/// Runs `work` on another thread, because `work` is slow or reads the disk.
 pub(super) async fn aside<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {

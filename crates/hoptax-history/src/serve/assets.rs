@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 static STYLE: LazyLock<String> =
     LazyLock::new(|| [report::STYLE, include_str!("../../assets/serve/serve.css")].concat());
-/// Number formatting and chart looks come from the report, so that both look alike.
+/// The code that formats numbers and styles charts is that of the report, so that pages and reports look alike.
 static SCRIPT: LazyLock<String> = LazyLock::new(|| {
     let own = concat!(
         include_str!("../../assets/serve/common.js"),

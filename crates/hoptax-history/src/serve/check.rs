@@ -1,4 +1,4 @@
-//! Checks that every request and every response passes through.
+//! Middleware for all requests and responses: refuses requests that are not allowed, and adds headers to responses.
 
 use super::app::App;
 use super::guard::admit;
@@ -12,10 +12,11 @@ use axum::response::Response;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Time limit of a response: enough for the largest report on a busy machine.
+/// Time limit for a response. It is long enough for the largest report on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Content policy of pages: they may load from this server only. Charts set the style of elements by attribute.
+/// Content security policy of pages. A page may load resources only from this server. Style attributes are allowed,
+/// because charts need them.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; style-src-attr 'unsafe-inline'; img-src 'self' \
     data:; connect-src 'self'; frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 

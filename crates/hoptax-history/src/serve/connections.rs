@@ -1,4 +1,4 @@
-//! Accepts connections, and limits their number, their duration and the time to shut down.
+//! Accepts connections. Limits their number, their lifetime, and the time that shutdown takes.
 
 use axum::Router;
 use hyper::server::conn::http1;
@@ -18,14 +18,14 @@ use tokio::sync::{Semaphore, watch};
 const MOST: usize = 128;
 /// Time limit for a request's head, and for an idle connection.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-/// Largest head of a request, bytes.
+/// Maximum size of a request's head, in bytes.
 const HEAD_BYTES: usize = 32 << 10;
-/// Maximum lifetime of a connection. It is long enough for a page that polls each second, and it disconnects clients
-/// that read nothing.
+/// Maximum lifetime of a connection. It is long enough for a page that polls each second. The limit also disconnects
+/// clients that read nothing.
 const LIFETIME: Duration = Duration::from_secs(600);
 /// How long shutdown waits for requests in progress.
 const SHUTDOWN_WAIT: Duration = Duration::from_secs(1);
-/// Pause when no connection can be accepted, for example with too many open files.
+/// Pause after the server could not accept a connection, for example because too many files are open.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Serves until `stopped` changes or its sender is dropped.
@@ -47,7 +47,7 @@ pub(super) async fn serve(listener: TcpListener, router: Router, mut stopped: wa
         let connection = ending.watch(connection(stream, router.clone()));
         tokio::spawn(async move {
             let _slot = slot;
-            // Errors on a connection concern its client only.
+            // An error on a connection affects only its client.
             let _ = tokio::time::timeout(LIFETIME, connection).await;
         });
     }

@@ -17,7 +17,7 @@ impl<S: Send + Sync> FromRequestParts<S> for RunId {
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Response> {
-        // By name, because a path may have more than one parameter.
+        // Read the parameter by its name, because a path may have several parameters.
         let found = Path::<Named>::from_request_parts(parts, state).await;
         let found = found.map_err(|rejection| Problem::asked(rejection.body_text()));
         found
@@ -33,12 +33,12 @@ struct Named {
     id: String,
 }
 
-/// Whether a run can have this name. The history checks again.
+/// Whether a run can have this name. The history checks the name again.
 fn is_name(id: &str) -> bool {
     !id.is_empty() && !id.starts_with('.') && !id.contains(['/', '\\']) && !id.chars().any(char::is_control)
 }
 
-/// The query.
+/// The parsed query of a request.
 pub(super) struct QueryOf<T>(pub(super) T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for QueryOf<T> {
@@ -51,14 +51,14 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for QueryOf<T> {
     }
 }
 
-/// The body.
+/// The parsed JSON body of a request.
 pub(super) struct BodyOf<T>(pub(super) T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for BodyOf<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
-        // Serde would also accept a list in place of an object.
+        // Parse the body as an object first, because Serde would also accept a list.
         let Json(object) =
             Json::<Map<String, Value>>::from_request(request, state).await.map_err(|rejection| Problem {
                 status: rejection.status(),

@@ -1,4 +1,4 @@
-//! `/assets/NAME`.
+//! `/assets/NAME`: style, scripts and icon of the pages.
 
 use super::assets::content;
 use super::pages::template::failed;

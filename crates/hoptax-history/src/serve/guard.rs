@@ -10,17 +10,17 @@ use axum::response::{IntoResponse, Response};
 use ring::digest::{SHA256, digest};
 use std::net::{IpAddr, SocketAddr};
 
-/// Largest request body, bytes. The longest note fits.
+/// Maximum size of a request body, in bytes. It is large enough for the longest note.
 pub(super) const MOST_BODY: usize = 128 << 10;
 
-/// The host names that this server answers to, and the token that requests must show.
+/// Header that a program sends with a change. A page of another site cannot send this header.
 const OWN: HeaderName = HeaderName::from_static("x-hoptax");
 
-/// The names that this server answers to, and the token that requests must show.
+/// The host names of this server, and the token that requests must contain.
 #[derive(Debug)]
 pub(super) struct Guard {
     address: SocketAddr,
-    /// Name of this machine; empty on loopback.
+    /// Name of this machine. Requests must not use this name if the server listens on loopback.
     host: String,
     /// Digests of the token and of the cookie that replaces it.
     token: Option<Secret>,
@@ -35,7 +35,7 @@ struct Secret {
 impl Guard {
     pub(super) fn new(address: SocketAddr, token: Option<&str>) -> Self {
         let host = rustix::system::uname().nodename().to_string_lossy().to_ascii_lowercase();
-        // The cookie is a digest and not the token, because browsers send a cookie to every port of the host.
+        // The cookie contains a digest instead of the token, because browsers send a cookie to every port of the host.
         let token = token.map(|token| Secret {
             token: digested(token),
             cookie: hex(&digested(&format!("hoptax page {token}"))),
@@ -96,13 +96,13 @@ impl Guard {
         };
         let cookie =
             format!("{}={}; Path=/; HttpOnly; SameSite=Strict", self.name_of_cookie(), secret.cookie);
-        // This is a page that opens the address by itself, not a redirect. After a redirect that began at another
+        // Send a page that opens the address by itself, instead of a redirect. After a redirect that began at another
         // site, browsers would not send a cookie with `SameSite=Strict`.
         Some(([(header::SET_COOKIE, cookie)], template::onwards(&place)).into_response())
     }
 }
 
-/// `None` if the request may proceed, or a response to send instead.
+/// Decides whether a request may proceed. Returns `None` if it may, or a response to send instead.
 pub(super) fn admit(guard: &Guard, request: &Request) -> Result<Option<Response>, Problem> {
     let authority = authority(request)?;
     if !guard.answers_to(authority) {
@@ -143,8 +143,8 @@ fn authority(request: &Request) -> Result<&str, Problem> {
     }
 }
 
-/// Refuses requests of other sites' pages, except navigation. Such a page could not read the answer, but preparing the
-/// answer costs time.
+/// Refuses requests that pages of other sites send, except navigation. Such a page could not read the answer, but
+/// preparing the answer costs time.
 fn refuse_other_sites(headers: &HeaderMap) -> Result<(), Problem> {
     let is = |name: &'static str, value: &str| headers.get(name).is_some_and(|found| found == value);
     let other = is("sec-fetch-site", "cross-site") || is("sec-fetch-site", "same-site");
@@ -159,8 +159,8 @@ fn refuse_other_sites(headers: &HeaderMap) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Refuses a change unless our own page or a program requests it, because a page or form of another site could send
-/// the same request.
+/// Accepts a change only from our own pages and from programs, because a page or form of another site could send the
+/// same request.
 fn check_change(headers: &HeaderMap, authority: &str) -> Result<(), Problem> {
     let content = text(headers, &header::CONTENT_TYPE).unwrap_or_default();
     let kind = content.split(';').next().unwrap_or_default().trim();
@@ -196,7 +196,7 @@ fn check_change(headers: &HeaderMap, authority: &str) -> Result<(), Problem> {
     }
 }
 
-/// Refuses a body whose declared length is greater than any valid body, without reading it.
+/// Refuses a request if its body is declared longer than any valid body. The body is not read.
 fn check_length(headers: &HeaderMap) -> Result<(), Problem> {
     let announced = text(headers, &header::CONTENT_LENGTH).and_then(|length| length.parse::<u64>().ok());
     match announced {
@@ -232,7 +232,7 @@ fn digested(text: &str) -> [u8; 32] {
     bytes
 }
 
-/// Compares in constant time.
+/// Takes the same time for all values, so that the time does not reveal how many bytes of a guess are right.
 fn equal_in_constant_time(one: &[u8; 32], other: &[u8; 32]) -> bool {
     one.iter().zip(other).fold(0, |differ, (one, other)| differ | (one ^ other)) == 0
 }

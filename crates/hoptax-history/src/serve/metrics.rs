@@ -1,5 +1,5 @@
-//! `/metrics`: OpenMetrics of the run in progress, and of the last complete run of each case. Figures come from
-//! the index; a scrape analyses nothing.
+//! `/metrics`: figures of the run in progress, and of the last complete run of each case, in the OpenMetrics format.
+//! All figures of complete runs come from the index. A scrape does not start an analysis.
 
 use super::app::App;
 use super::latest::History;
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// How long the figures of the last runs are cached. Every run takes longer.
+/// How long the figures of complete runs are cached. No run is shorter than this.
 const FRESH: Duration = Duration::from_secs(5);
 
 /// Seconds in a microsecond.
@@ -56,7 +56,7 @@ async fn history(app: &Arc<App>) -> Result<Arc<History>, Problem> {
     Ok(found)
 }
 
-/// Gauges with labels, each registered with its first value.
+/// Registers gauges. A gauge with labels is registered only if it has a value.
 struct Gauges<'r> {
     registry: &'r mut Registry,
 }
@@ -89,8 +89,8 @@ impl Gauges<'_> {
     }
 }
 
-/// A metric of the last runs. In the names of the metrics for the ends of its interval, `_low` or `_high` follows
-/// `name`.
+/// A figure of the last complete runs. It is exported as three metrics: `name` is the estimate, and `name` with `_low`
+/// or `_high` is an end of the interval.
 struct Shown {
     name: &'static str,
     help: &'static str,
@@ -178,7 +178,7 @@ fn of_history(registry: &mut Registry, history: &History) {
     gauges.put("result_info", "The last complete run, its version and verdict", None, info);
 }
 
-/// `Unit` is not `Clone`.
+/// Copies a unit, because `Unit` does not implement `Clone`.
 fn unit_of(unit: &Unit) -> Unit {
     match unit {
         Unit::Seconds => Unit::Seconds,
@@ -238,7 +238,7 @@ fn of_run(registry: &mut Registry, state: Option<&live::State>) {
     }
 }
 
-/// The last second of the current trial.
+/// Adds the figures of the current trial's last second.
 fn of_trial(gauges: &mut Gauges<'_>, trial: &live::Trial) {
     let case = || vec![("gateway", trial.gateway.clone()), ("load", trial.load.clone())];
     let Some(last) = trial.seconds.last() else { return };

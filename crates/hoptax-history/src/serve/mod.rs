@@ -1,7 +1,7 @@
 //! The web server for the history of all runs, and for the run in progress.
 //!
-//! It listens on loopback by default; any other address needs a token. Pages of other sites cannot send the
-//! requests that change something.
+//! The server listens on loopback by default; any other address needs a token. Pages of other sites cannot change
+//! anything.
 
 mod api;
 mod app;

@@ -44,8 +44,8 @@ pub(super) fn document(operations: &[Operation]) -> Value {
     })
 }
 
-/// Two sets of schemas. In data that clients send, a member may be absent. In data that the server sends, every member
-/// is present.
+/// Two sets of schemas. In data that the server receives, a member may be absent. In data that the server sends, every
+/// member is present.
 struct Schemas {
     sent: SchemaGenerator,
     received: SchemaGenerator,
@@ -102,7 +102,7 @@ fn answer(meaning: &str, schema: Schema) -> Value {
     json!({ "description": meaning, "content": { "application/json": { "schema": schema } } })
 }
 
-/// Each member of a query as a parameter.
+/// Turns each member of a query into a parameter.
 fn parameters(query: Shape, received: &mut SchemaGenerator) -> Value {
     let schema = query(received).to_value();
     let required = |name: &str| {

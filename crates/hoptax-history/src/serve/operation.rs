@@ -1,4 +1,4 @@
-//! An operation of the JSON interface, for the routes and for their description.
+//! An operation of the JSON interface. The routes and the OpenAPI description are generated from it.
 
 use super::app::App;
 use axum::routing::MethodRouter;
@@ -10,14 +10,14 @@ pub(super) type Shape = fn(&mut SchemaGenerator) -> Schema;
 
 pub(super) struct Operation {
     pub(super) method: &'static str,
-    /// Path as OpenAPI writes it; `{id}` is a run.
+    /// Path in the notation of OpenAPI; `{id}` is the id of a run.
     pub(super) path: &'static str,
     pub(super) name: &'static str,
     pub(super) summary: &'static str,
     pub(super) query: Option<Shape>,
     pub(super) body: Option<Shape>,
     pub(super) answer: Shape,
-    /// Statuses other than 200 with a meaning specific to this operation.
+    /// Error statuses that have a special meaning for this operation, and their meanings.
     pub(super) refusals: &'static [(u16, &'static str)],
     pub(super) handler: fn() -> MethodRouter<Arc<App>>,
 }

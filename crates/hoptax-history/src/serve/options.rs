@@ -10,20 +10,20 @@ use std::path::PathBuf;
 pub struct Options {
     /// Where to listen; port 0 lets the kernel choose.
     pub address: SocketAddr,
-    /// Token that every request must show; not needed on loopback.
+    /// Token that every request must contain. It is not needed on loopback.
     pub token: Option<String>,
-    /// The directory of the run directories.
+    /// The directory that contains the run directories.
     pub root: PathBuf,
     /// The run in progress in this process.
     pub live: Option<Board>,
-    /// CPUs that the server's threads avoid: those that the generator's workers are pinned to.
+    /// CPUs that the generator's workers are pinned to. The server's threads avoid these CPUs.
     pub keep_off: Vec<u32>,
 }
 
 /// Why the server cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The address is in use, or not this machine's.
+    /// The address is in use, or does not belong to this machine.
     #[error("cannot listen on {address}: {source}; choose another address")]
     Listen {
         /// The requested address.
@@ -39,7 +39,7 @@ pub enum ServeError {
     /// The history cannot be read.
     #[error("cannot read the history: {0}")]
     History(#[from] crate::HistoryError),
-    /// The system provides no thread or no event queue.
+    /// The system could not create a thread or an event queue.
     #[error("cannot start the server: {0}; stop other programs, or raise this user's limits")]
     Start(io::Error),
 }

@@ -9,7 +9,7 @@ pub(super) fn refusal(path: &str, problem: Problem) -> Response {
     if is_for_program(path) { problem.into_response() } else { pages::template::failed(problem) }
 }
 
-/// Whether programs, not people, read the answer.
+/// Whether the clients of this path are programs and not people.
 pub(super) fn is_for_program(path: &str) -> bool {
     path.starts_with("/api/") || path == "/metrics"
 }

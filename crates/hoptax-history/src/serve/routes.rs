@@ -1,4 +1,5 @@
-//! All routes. One table defines the JSON interface and its description; pages and files follow it.
+//! All routes of the server. One table defines both the JSON interface and its description. The routes of pages and
+//! files come after the table.
 
 use super::app::App;
 use super::guard::MOST_BODY;

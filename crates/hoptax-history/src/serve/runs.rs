@@ -44,7 +44,7 @@ pub(super) fn read(app: &App, id: &str) -> Result<Measured, Problem> {
     })
 }
 
-/// Draws a run, on a thread that may block.
+/// Reads a run and passes it to `draw`, on a thread that may block.
 pub(super) async fn drawn<T: Send + 'static>(
     app: &Arc<App>,
     id: String,

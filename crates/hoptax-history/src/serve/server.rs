@@ -13,7 +13,7 @@ use tokio::sync::watch;
 /// Maximum number of threads that read run directories and draw reports.
 const DRAWING: usize = 4;
 
-/// How long shutdown waits for these threads.
+/// How long shutdown waits for the threads that read and draw.
 const SHUTDOWN_WAIT: Duration = Duration::from_secs(1);
 
 /// A running server; dropping it stops it.
@@ -48,7 +48,7 @@ impl Server {
             .map_err(ServeError::Start)?;
         let keep_off = options.keep_off;
         let body = move || {
-            // Threads that are started later inherit this.
+            // Threads that this thread starts later avoid the same CPUs.
             cpus::keep_off(&keep_off);
             app.analyse_in_the_background();
             runtime.block_on(connections::serve(listener, routes::router(&app), stopped));
@@ -59,7 +59,7 @@ impl Server {
         Ok(Self { address, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// The address that it listens on.
+    /// The address that the server listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

@@ -7,7 +7,7 @@
 //! The protocol: the sender writes a greeting of 17 bytes and waits for the receiver's greeting. It then sends messages
 //! until its time is over, and closes its side of the connection. Without echo, the receiver then answers with the
 //! number of bytes that it received, as 8 bytes. With echo, the receiver sends back each message, and the sender waits
-//! for it before it sends the next one.
+//! for this echo before it sends the next message.
 
 use serde::Serialize;
 use std::io::{self, Read as _, Write as _};

@@ -1,4 +1,4 @@
-//! Time for which cgroups' CPU limits throttled processes, read from `cpu.stat` of cgroup versions 1 and 2.
+//! How long CPU limits of cgroups throttled processes, read from `cpu.stat` of cgroup versions 1 and 2.
 //!
 //! A process's own cgroup can have a limit, and so can any cgroup above it, such as a container's or a slice's. All
 //! visible cgroups are read. Version 2 reports `throttled_usec`, version 1 reports `throttled_time` in nanoseconds.
@@ -40,8 +40,8 @@ impl Mounts {
         fs::read_to_string("/proc/self/mountinfo").map_or_else(|_| Self::default(), |text| Self::parse(&text))
     }
 
-    /// Parses a text of `/proc/self/mountinfo`. Fields of a line before ` - `: id, parent, device, root, mount point,
-    /// …; after it: type, source, options (proc_pid_mountinfo(5)).
+    /// Parses the text of `/proc/self/mountinfo`. Before ` - `, each line has the fields id, parent, device, root,
+    /// mount point, and more. After ` - ` it has the fields type, source and options (proc_pid_mountinfo(5)).
     fn parse(mountinfo: &str) -> Self {
         let mount = |line: &str| {
             let (front, back) = line.split_once(" - ")?;
@@ -75,7 +75,8 @@ impl Mount {
             .collect()
     }
 
-    /// The directory of the process's cgroup. Each line of `/proc/<pid>/cgroup` has the form `number:controllers:path`.
+    /// The directory of a process's cgroup. `cgroups` is the text of `/proc/<pid>/cgroup`. Each of its lines has the
+    /// form `number:controllers:path`.
     fn folder(&self, cgroups: &str) -> Option<PathBuf> {
         let mine = |line: &str| {
             let mut parts = line.splitn(3, ':');
@@ -103,7 +104,7 @@ impl Mount {
 }
 
 impl Limited {
-    /// Time for which the cgroup's processes were throttled so far, in nanoseconds, added up over all CPUs.
+    /// How long the cgroup's processes have been throttled so far, in nanoseconds. This is the sum over all CPUs.
     pub fn throttled_ns(&self) -> Option<u64> {
         throttled_in(&fs::read_to_string(&self.stat).ok()?)
     }

@@ -5,7 +5,7 @@ use procfs::{CpuTime, CurrentSI, KernelStats};
 /// CPU time of all CPUs since boot, nanoseconds; the kernel counts it in ticks of 10 ms.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HostTimes {
-    /// Time spent on anything but idling. Interrupts are included, and steal is not.
+    /// Time in which the CPUs were busy. It includes interrupts, but not steal.
     pub busy: u64,
     /// Time spent idle or waiting for disks.
     pub idle: u64,
@@ -28,7 +28,7 @@ impl HostTimes {
     }
 
     fn of(total: &CpuTime) -> Self {
-        // User time already includes guest time (proc_stat(5)).
+        // Guest time is not added, because user time already includes it (proc_stat(5)).
         let interrupts = total.irq.unwrap_or(0) + total.softirq.unwrap_or(0);
         Self {
             busy: nanoseconds(total.user + total.nice + total.system + interrupts),

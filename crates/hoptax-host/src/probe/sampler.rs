@@ -12,8 +12,8 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Number of samples between two searches for new members of the watched trees. A search is slow, because it reads
-/// every process of the host.
+/// Number of samples between two searches for new members of the watched trees. A search is slow, because it reads the
+/// data of every process on the host.
 const SAMPLES_PER_SCAN: u32 = 10;
 const SAMPLES_PER_REPORT: u32 = 5;
 
@@ -25,11 +25,11 @@ pub struct Sampler {
     reports: Receiver<Recent>,
 }
 
-/// Observations besides the samples.
+/// Observations that are not part of the samples.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Seen {
-    /// Activity of each tree's threads during the measured time, in the order of the trees given to the sampler. Empty
-    /// unless [`Sampler::align`] was called when the measured time began.
+    /// Activity of each tree's threads during the measured time, in the order of the trees given to the sampler. This
+    /// is empty if [`Sampler::align`] was not called when the measured time began.
     pub threads: Vec<Threads>,
     /// Largest number of sockets in TIME_WAIT at one moment.
     pub time_wait_max: u64,
@@ -38,7 +38,7 @@ pub struct Seen {
 }
 
 enum Order {
-    /// Take a sample at this moment, and from then on one for each window.
+    /// Take a sample at this moment, and then one sample at the end of each window.
     Align(u64),
     /// Take a detailed sample now.
     Look,
@@ -135,7 +135,7 @@ fn sample(
     }
 }
 
-/// The threads of one tree since the beginning of the measured time.
+/// The threads of one tree, watched since the beginning of the measured time.
 struct ThreadWatch {
     begun: ThreadTimes,
     latest: ThreadTimes,
@@ -164,8 +164,8 @@ fn look(trees: &mut [Tree], close: bool) -> Sample {
     Sample { at_ns, host, steal_by_cpu, own_ns, trees: trees.iter_mut().map(look).collect() }
 }
 
-/// The first moment after `now` that is a whole number of windows after `start`; `start` itself if it is later than
-/// `now`.
+/// The first moment after `now` that is a whole number of windows after `start`. If `start` is later than `now`, this
+/// is `start` itself.
 fn next_in_step(start: u64, now: u64) -> u64 {
     if start > now { start } else { start + ((now - start) / WINDOW_NS + 1) * WINDOW_NS }
 }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// before the measured time may have delayed responses within the measured time.
 const MARGIN: u32 = 10;
 
-/// Steal in `[from, to)` and in one second before and after it. Steal is zero where there are no samples.
+/// Steal in `[from, to)` and in one second before and after it. Where there are no samples, steal is zero.
 pub(super) fn stolen(timeline: &Timeline, from: u64, to: u64) -> Stolen {
     let margin = u64::from(MARGIN) * WINDOW_NS;
     let before = (0..u64::from(MARGIN))
@@ -38,7 +38,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Samples of two CPUs. Each has its moment in ms, and the total steal of each CPU so far in ms.
+    /// Builds the samples of two CPUs. Each element of `looks` is the moment of a sample and the total steal of each
+    /// CPU until then, all in ms.
     fn timeline(looks: &[(u64, [u64; 2])]) -> Timeline {
         let sample = |&(at_ms, stolen): &(u64, [u64; 2])| Sample {
             at_ns: at_ms * MS,

@@ -11,8 +11,9 @@ const HELPER: f64 = 0.25;
 /// A thread that ran for less than this share of the time is not a worker, even if all other threads were idle.
 const IDLE: f64 = 0.02;
 
-/// Trees with at most this many threads are sampled every time, because their threads may end as soon as the measured
-/// time ends (the generator's do). A sample takes about 5 µs per thread, so this costs at most 0.1 % of a CPU.
+/// If a tree has at most this many threads, its threads are included in every sample, because they may end as soon as
+/// the measured time ends (the generator's do). A sample takes about 5 µs per thread, so this costs at most 0.1 % of a
+/// CPU.
 const FEW: usize = 16;
 
 /// Activity of a tree's threads between two samples.
@@ -20,9 +21,9 @@ const FEW: usize = 16;
 pub struct Threads {
     /// Number of threads that were busy.
     pub busy: u32,
-    /// CPUs that the busy threads may use. If no thread was busy, the CPUs that all threads may use.
+    /// CPUs that the busy threads may use. If no thread was busy, these are the CPUs that any thread may use.
     pub cpus_allowed: Vec<u32>,
-    /// Total time for which the threads could run but waited for a CPU, nanoseconds.
+    /// How long threads were ready to run but waited for a CPU, nanoseconds. This is the sum over all threads.
     pub waiting_ns: u64,
 }
 
@@ -45,7 +46,7 @@ impl ThreadTimes {
         Self { at_ns, by_thread: threads.filter_map(|(pid, tid)| Some((tid, times_of(pid, tid)?))).collect() }
     }
 
-    /// Whether the tree has so few threads that they are sampled every time.
+    /// Whether the tree has so few threads that every sample includes them.
     pub(super) fn are_few(&self) -> bool {
         self.by_thread.len() <= FEW
     }
@@ -60,7 +61,7 @@ impl ThreadTimes {
         self.by_thread.keys().map(|&tid| (tid, affinity(tid))).collect()
     }
 
-    /// CPU time of each thread since `before`. For a new thread this is all of its CPU time.
+    /// Times of each thread since `before`. For a thread that did not exist then, these are all of its times.
     fn since(&self, before: &Self) -> BTreeMap<i32, Times> {
         let used = |(&tid, now): (&i32, &Times)| {
             let then = before.by_thread.get(&tid).copied().unwrap_or_default();
@@ -74,7 +75,8 @@ impl ThreadTimes {
     }
 }
 
-/// Which threads were busy between two samples, and on which CPUs. `affinity` returns the CPUs of a thread.
+/// Counts the threads that were busy between two samples, and finds the CPUs that they may use. `affinity` returns the
+/// CPUs of a thread.
 pub(super) fn between(
     before: &ThreadTimes,
     after: &ThreadTimes,

@@ -66,14 +66,14 @@ impl Timeline {
     /// How long a CPU limit throttled tree `index` in `[from, to)`; `None` if there is no limit.
     fn throttled(&self, index: usize, from: u64, to: u64) -> Option<u64> {
         self.around(from, to).iter().rev().find_map(|sample| sample.trees[index].throttled_ns)?;
-        // Before the first sample with a count, the limit's count is unknown. So counting starts at that sample.
+        // Before the first sample with a throttled time, this time is unknown. So counting starts at that sample.
         let first = self.samples.iter().find_map(|sample| sample.trees[index].throttled_ns)?;
         let at = |moment| self.value_at(moment, |sample| sample.trees[index].throttled_ns.unwrap_or(first));
         Some(at(to).saturating_sub(at(from)))
     }
 
-    /// Resident memory of tree `index` at the end of each window in `[from, to)`. A process that ended before the
-    /// sample reports 0; the generator's may do so. Then the previous value is used.
+    /// Resident memory of tree `index` at the end of each window in `[from, to)`. If the tree's processes ended before
+    /// a sample, the sample contains 0, and the previous value is used instead. This can happen to the generator.
     fn rss_by_window(&self, index: usize, from: u64, to: u64) -> Vec<u64> {
         let mut before = 0;
         let ends = windows(from, to).map(|(_, end)| self.nearest(end).trees[index].rss_bytes);
@@ -91,15 +91,15 @@ impl Timeline {
         &self.samples[if distance(before) < distance(next) { before } else { next }]
     }
 
-    /// Activity of the host in `[from, to)`. Busy time is foreign if it belongs neither to a watched tree nor to the
-    /// sampling process.
+    /// Activity of the host in `[from, to)`. Busy time is foreign if neither the watched trees nor the sampling process
+    /// used it.
     pub fn host(&self, from: u64, to: u64) -> HostUsage {
         if self.samples.len() < 2 {
             return HostUsage::default();
         }
         let share = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
         let between = |from, to| {
-            // The kernel's counters of waiting and of steal may decrease (proc_stat(5)).
+            // The kernel's counters of iowait and of steal may decrease (proc_stat(5)).
             let spent =
                 |kind: fn(&Sample) -> u64| self.value_at(to, kind).saturating_sub(self.value_at(from, kind));
             let total = spent(|sample| sample.host.total());

@@ -51,8 +51,8 @@ impl Tree {
         if self.watched.include_root {
             self.alive.insert(root);
         }
-        // Processes of a service mostly share a cgroup. When a process has ended, the limit of its cgroup stays in the
-        // list, and its time no longer grows.
+        // Processes of a service mostly share a cgroup. A limit stays in the list when its processes have ended, but
+        // its throttled time then no longer grows.
         self.limits.extend(self.alive.iter().flat_map(|&pid| self.mounts.limits_of(pid)));
     }
 
@@ -71,12 +71,14 @@ impl Tree {
         });
         sample.cpu_ns = self.cpu_ns.values().sum();
         sample.processes = self.alive.len() as u32;
-        // Of several nested limits, the tightest one throttles. A sum would count its time twice.
+        // If limits are nested, the tightest limit throttles the processes. A sum over all limits would count the same
+        // time twice.
         sample.throttled_ns = self.limits.iter().filter_map(Limited::throttled_ns).max();
         sample
     }
 
-    /// As [`look`](Self::look), but also reads two expensive values: threads and proportional memory.
+    /// Like [`look`](Self::look), but also reads two values that are expensive to read: the number of threads and the
+    /// proportional memory.
     pub fn look_closely(&mut self) -> TreeSample {
         let mut sample = self.look();
         for process in self.alive.iter().filter_map(|&pid| Process::new(pid).ok()) {

@@ -32,7 +32,8 @@ pub(super) fn serve(
 /// One connection of a pair.
 struct Side {
     other: Token,
-    /// False for an upstream's side until its connect has succeeded.
+    /// Whether the connection is established. It is false for a connection to an upstream until the connect has
+    /// succeeded.
     connected: bool,
     ended: bool,
     /// Reading is paused because the other side is slow.

@@ -25,9 +25,9 @@ pub struct HopSettings {
     pub kind: HopKind,
     /// Address to listen on. With port 0, the kernel chooses the port.
     pub listen: SocketAddr,
-    /// Upstream addresses, used in turn; at least one.
+    /// Addresses of the upstreams, at least one. The hop uses them in turn.
     pub upstreams: Vec<SocketAddr>,
-    /// Threads, each with its own listener on the same port; at least one.
+    /// Number of threads, at least 1. Each thread has its own listener on the same port.
     pub workers: u32,
     /// Worker `i` is pinned to `cpus[i mod n]`. If empty, workers are not pinned.
     pub cpus: Vec<u32>,

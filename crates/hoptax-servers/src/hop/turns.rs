@@ -1,8 +1,8 @@
-//! Round robin over upstreams, and the limit of buffered bytes, for both hops.
+//! Round robin over upstreams, and the limit of buffered bytes. Both hops use them.
 
 use std::net::SocketAddr;
 
-/// Bytes that may wait for a slow reader before the other side is paused.
+/// Maximum number of bytes that may wait for a slow reader. If more bytes wait, the other side is paused.
 pub(super) const HIGH_WATER: usize = 256 * 1024;
 
 /// Round robin over the upstreams. Each worker starts at a different upstream, so that even a few requests are spread

@@ -1,5 +1,5 @@
-//! All responses of an instance. They are built before the instance starts, so that a request formats and copies
-//! nothing.
+//! All responses of an instance. They are built before the instance starts, so that answering a request requires no
+//! formatting and no copying.
 
 use anyhow::Context as _;
 use hoptax_load::stamp::{self, Stamp};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// stored once.
 const INLINE_BODY: usize = 64 * 1024;
 
-/// Properties that select a response.
+/// The properties that decide which response a request receives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct AnswerTo {
     pub(super) version: Version,
@@ -61,7 +61,7 @@ pub(super) const BAD_REQUEST: &[u8] =
 pub(super) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 impl Answers {
-    /// With `stamps`, responses have space for stamps.
+    /// Builds all responses. With `stamps`, they have space for stamps.
     pub(super) fn new(settings: &BuiltInUpstream, stamps: bool) -> anyhow::Result<Self> {
         anyhow::ensure!(
             (200..=599).contains(&settings.status),

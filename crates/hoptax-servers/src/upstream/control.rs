@@ -1,4 +1,4 @@
-//! The control socket: `GET /ledger`; `POST /instances/0/close` and `/instances/0/open`.
+//! The control socket. It answers `GET /ledger`, `POST /instances/0/close` and `POST /instances/0/open`.
 
 use super::counts::Counts;
 use super::switch::{Order, Switch};

@@ -37,7 +37,8 @@ impl Behaviour {
                     }
                     left -= share;
                 }
-                // The shares sum to 1 except for rounding, so this covers the rest.
+                // Because of rounding, the shares may sum to slightly less than 1. The last choice then covers the
+                // remainder.
                 choices.last().map_or(0, |(_, delay)| nanoseconds(*delay))
             }
         }

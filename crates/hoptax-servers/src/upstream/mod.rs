@@ -63,7 +63,7 @@ pub struct Placement {
     pub stamps: bool,
     /// Certificate chain and private key, PEM. If present, each instance has a second listener, for TLS.
     pub identity: Option<String>,
-    /// Secret of valid tokens (HS256), for token reviews; without it no token is valid.
+    /// Secret that signs valid tokens (HS256), for token reviews. Without a secret, no token is valid.
     pub token_secret: Option<String>,
 }
 

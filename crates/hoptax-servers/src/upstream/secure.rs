@@ -85,7 +85,7 @@ impl Sessions {
     }
 }
 
-/// The event loop as the server sees it: plain bytes.
+/// The event loop as the server sees it. The server sends and receives plain bytes.
 pub(super) struct SecureLoop<'a> {
     io: &'a mut Epoll,
     sessions: &'a mut Sessions,
@@ -96,7 +96,7 @@ impl<'a> SecureLoop<'a> {
         Self { io, sessions }
     }
 
-    /// Passes bytes that TLS has to send to the loop.
+    /// Gives the event loop the encrypted bytes that TLS has to send.
     fn flush(&mut self, token: Token) -> io::Result<()> {
         let mut sealed = std::mem::take(&mut self.sessions.sealed);
         let outcome = self.seal(token, &mut sealed);
@@ -171,7 +171,7 @@ impl EventLoop for SecureLoop<'_> {
     }
 
     fn turn(&mut self, _: &mut impl Handler<Self>, _: Option<u64>) -> io::Result<()> {
-        // The inner loop delivers to `Between`, which creates a `SecureLoop` for each event.
+        // The inner loop delivers events to `Between`, which creates a `SecureLoop` for each event.
         Err(io::Error::new(io::ErrorKind::Unsupported, "call `turn` on the inner loop"))
     }
 }
@@ -195,7 +195,8 @@ pub(super) struct Between<'a, H> {
 }
 
 impl<H: for<'b> Handler<SecureLoop<'b>>> Between<'_, H> {
-    /// Decrypts bytes and delivers them to the server. An error is a TLS error, and ends the connection.
+    /// Decrypts bytes and delivers them to the server. Any error is a TLS error, and the connection must then be
+    /// closed.
     fn decrypt(&mut self, io: &mut Epoll, token: Token, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             // The server may have closed the connection after the previous piece.

@@ -1,4 +1,4 @@
-//! One instance: reads requests and sends responses, in order, when they are due.
+//! One instance: reads requests and sends each response when it is due, in the order of the requests.
 //!
 //! A connection is in one of these states:
 //! * *open*: requests are read and answered;
@@ -27,15 +27,17 @@ use std::mem;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
-/// Limit for the unsent bytes of a connection. Above it, the peer is a slow reader, and nothing more is read from it.
+/// Limit for the unsent bytes of a connection. Above this limit, the peer is a slow reader, and nothing more is read
+/// from it.
 const HIGH_WATER: usize = 256 * 1024;
-/// If there are too many connections, one that has been silent for this long may be closed.
+/// If there are too many connections, a connection that has been silent for longer than this may be closed.
 const SILENT_NS: u64 = clock::SECOND / 10;
-/// A new connection gets this much more time, because a generator opens all its connections before it uses the first.
+/// A new connection is allowed to be silent for this much longer, because a generator opens all its connections before
+/// it uses the first.
 const FRESH_NS: u64 = 5 * clock::SECOND;
 /// Pause after a search that found no silent connections, because each search visits all connections.
 const SEARCH_PAUSE_NS: u64 = clock::SECOND / 20;
-/// Limit for the delayed responses of one connection. Above it, nothing more is read from the connection.
+/// Limit for the delayed responses of one connection. At this limit, nothing more is read from the connection.
 const MOST_DELAYED: usize = 1024;
 
 /// Everything that an instance needs to serve its listeners.
@@ -46,8 +48,8 @@ pub(super) struct Listening<'a> {
     pub(super) behaviour: Behaviour,
     pub(super) counts: &'a Counts,
     pub(super) all_counts: &'a [Arc<Counts>],
-    /// Maximum number of connections that the instance may hold. Above this number it closes silent connections. If all
-    /// are busy, it closes new connections at once.
+    /// Maximum number of connections that the instance may hold. At this number, it closes silent connections. If all
+    /// connections are busy, it closes new connections at once.
     pub(super) room: u64,
     pub(super) token_secret: Option<&'a str>,
     pub(super) switch: &'a Switch,
@@ -105,9 +107,9 @@ pub(super) fn serve(
 
 #[derive(Debug, Clone, Copy)]
 enum Reply {
-    /// The response to a request, and the time when the request was read; 0 without stamps.
+    /// The response to a request. The number is the time when the request was read; 0 without stamps.
     Answer(AnswerTo, u64),
-    /// Index into [`Server::prepared`].
+    /// The response to a verification path. The number is its index in [`Server::prepared`].
     Prepared(u32),
     Continue,
     BadRequest,
@@ -121,14 +123,14 @@ enum State {
 }
 
 struct Connection {
-    /// Distinguishes this connection from earlier connections of the same token, whose timers may still be in the
-    /// heap.
+    /// Distinguishes this connection from earlier connections with the same token. Timers of those connections may
+    /// still be in the heap.
     generation: u32,
     state: State,
     blocked: bool,
     peer_ended: bool,
-    /// When bytes were last received. For a new connection, a time in the future. While at most half of the
-    /// connections are in use, this is 0, which saves reading the clock.
+    /// When bytes were last received. For a new connection, this is a time in the future. While at most half of the
+    /// possible connections are in use, it is 0, which saves reading the clock.
     heard: u64,
     decoder: RequestDecoder,
     answer: Option<AnswerTo>,
@@ -159,7 +161,7 @@ struct Server<'a> {
     last_search: u64,
     timers: BinaryHeap<Reverse<Timer>>,
     cache: HeadCache<RequestHead>,
-    /// Responses of the current connection to send together.
+    /// Responses that will be sent together on the current connection.
     ready: Vec<Reply>,
     ready_bytes: usize,
     batch: Vec<u8>,
@@ -214,9 +216,9 @@ impl<'a> Server<'a> {
         token
     }
 
-    /// Closes idle connections. They are in the pools of gateways that are not being measured: gateways stay up for
-    /// the whole run, and some pool thousands of connections. Closes the connections that have been silent longest, a
-    /// tenth of the limit at a time.
+    /// Closes the connections that have been silent longest, a tenth of the limit at a time. They are idle connections
+    /// in the pools of gateways that are not being measured. Gateways run during the whole run, and some keep thousands
+    /// of connections in their pools.
     fn make_room(&mut self, io: &mut impl Sockets) {
         let now = clock::now();
         if now - self.last_search < SEARCH_PAUSE_NS {
@@ -357,7 +359,7 @@ impl<'a> Server<'a> {
         }
     }
 
-    /// Queues a response after the connection's earlier ones.
+    /// Queues a response after the earlier responses of the connection.
     fn reply(&mut self, token: Token, reply: Reply, delay: u64) {
         let connection = &mut self.connections[token.index()];
         if delay == 0 && connection.line.is_empty() {
@@ -417,7 +419,8 @@ impl<'a> Server<'a> {
         }
         let ready = mem::take(&mut self.ready);
         let now = if self.answers.are_stamped() { clock::now() } else { 0 };
-        // Bytes are counted before they are sent, so that a client that has a response finds its bytes in the ledger.
+        // Count the bytes before sending them. So when a client has received a response, the ledger already includes
+        // its bytes.
         let length = self.ready_bytes as u64;
         self.counts.bytes_out.add(length);
         let mut batch = mem::take(&mut self.batch);
@@ -512,7 +515,8 @@ impl<'a> Server<'a> {
 
     fn forget(&mut self, token: Token) {
         let connection = &mut self.connections[token.index()];
-        // A new generation invalidates the connection's timers, and the input that a caller up the stack would keep.
+        // A new generation invalidates the connection's timers. It also makes the callers of this function discard the
+        // input that they would keep.
         connection.generation = connection.generation.wrapping_add(1);
         connection.state = State::Last;
         connection.kept = Vec::new();
@@ -538,8 +542,8 @@ impl<L: Sockets> Handler<L> for Server<'_> {
     fn connected(&mut self, _: &mut L, _: Token, _: io::Result<()>) {}
 
     fn accepted(&mut self, io: &mut L, _: Token, _: SocketAddr) -> Option<Token> {
-        // An instance that is about to close accepts no connections, and drops the one that the switch opened to wake
-        // this thread.
+        // An instance that is about to close accepts no connections. It also drops the connection that the switch
+        // opened to wake this thread.
         if self.switch.asked() {
             return None;
         }
@@ -594,8 +598,8 @@ impl<L: Sockets> Handler<L> for Server<'_> {
             return AfterEnd::Close;
         }
         self.connections[token.index()].peer_ended = true;
-        // A peer that has ended its side may still wait for responses: for delayed ones, and for responses to input
-        // not yet read.
+        // A peer that has ended its side may still wait for responses. These are delayed responses, and responses to
+        // input that has not been read yet.
         self.settle(io, token);
         AfterEnd::KeepSending
     }

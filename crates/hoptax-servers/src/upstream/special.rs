@@ -65,14 +65,14 @@ pub(super) struct Special {
     body: Vec<u8>,
 }
 
-/// Facts about the instance that its responses contain.
+/// Facts about the instance that are included in responses.
 #[derive(Debug, Clone)]
 pub(super) struct InstanceFacts<'a> {
     pub(super) instance: u32,
     pub(super) tls: Option<(String, String)>,
-    /// Token reviews that the whole upstream has received.
+    /// Number of token reviews that the whole upstream has received.
     pub(super) reviews: u64,
-    /// Secret of valid tokens; without it no token is valid.
+    /// Secret that signs valid tokens. Without a secret, no token is valid.
     pub(super) token_secret: Option<&'a str>,
 }
 
@@ -266,7 +266,7 @@ impl Special {
             return self.whole(200, &[("content-type", "text/plain")], body);
         }
         let mut bytes = self.head(200, &[("content-type", "text/plain")], None);
-        // The head was written without framing; add it here.
+        // The head was written without a framing field, so add this field here.
         bytes.truncate(bytes.len() - 2);
         bytes.extend_from_slice(b"transfer-encoding: chunked\r\n\r\n");
         if !self.is_head {
@@ -287,7 +287,7 @@ impl Special {
     }
 }
 
-/// Subject of a token if the token was signed with `secret` (HS256).
+/// The subject of a token; `None` if the token was not signed with `secret` (HS256).
 fn subject(token: &str, secret: &str) -> Option<String> {
     let (text, signature) = token.rsplit_once('.')?;
     let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;

@@ -1,5 +1,5 @@
-//! Closes and opens an instance. The control socket requests it, and the instance's own thread does it. A closed
-//! instance has no listener and no connections, as if it had been killed, but keeps its port.
+//! Closes and opens an instance. The control socket receives the order, and the instance's own thread carries it out. A
+//! closed instance has no listener and no connections, as if it had been killed, but keeps its port.
 
 use hoptax_host::threads::Stop;
 use std::net::{SocketAddr, TcpStream};
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Time limit for the instance's thread, which reacts after the next turn of its event loop.
+/// Time limit for the instance's thread to carry out an order. The thread reacts after the next turn of its event loop.
 const TIMEOUT: Duration = Duration::from_secs(4);
 /// How often the thread of a closed instance checks whether the upstream is being stopped.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -31,7 +31,7 @@ impl Order {
     }
 }
 
-/// Shared by the instance and the control thread.
+/// Passes orders from the control thread to the instance's thread.
 #[derive(Debug)]
 pub(super) struct Switch {
     address: SocketAddr,

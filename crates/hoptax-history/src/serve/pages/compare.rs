@@ -33,7 +33,7 @@ impl Typed {
     fn query(&self) -> CompareQuery {
         let labels = match (self.label_a.as_str(), self.label_b.as_str()) {
             ("", "") => None,
-            // If one label is given, both runs use it.
+            // If only one label is given, it applies to both runs.
             (one, "") | ("", one) => Some(format!("{one},{one}")),
             (one, other) => Some(format!("{one},{other}")),
         };
@@ -69,7 +69,7 @@ pub(in crate::serve) async fn page(State(app): State<Arc<App>>, QueryOf(typed): 
         None => (None, None),
         Some(Ok(comparison)) => {
             let text = words(&comparison);
-            // Without any change in percent there is nothing to draw.
+            // The chart is drawn only if at least one row has a change in percent.
             let drawn = text.rows.iter().any(|row| row.relative.is_some());
             let Comparison { verdict, paired, .. } = comparison;
             (Some(context! { verdict, paired, words => text, drawn }), None)
@@ -84,11 +84,11 @@ fn can_be_compared(entry: &Entry) -> bool {
     entry.trials > 0 && !matches!(entry.state, RunState::Broken | RunState::Newer | RunState::Foreign)
 }
 
-/// Why there is no comparison. The page offers a link to force it if only settings differ.
+/// Explains why there is no comparison. If only settings differ, the page has a link that forces the comparison.
 fn refusal(problem: &Problem) -> Value {
     let Problem { error, help, obstacles, status } = problem;
     let by_force = !obstacles.is_empty();
-    // The help of a bad request is for programs, not for readers of the page.
+    // For a bad request, the help is written for programs, so the page does not show it.
     let help = (!by_force && *status != StatusCode::BAD_REQUEST).then_some(help);
     context! { error, help, obstacles, by_force }
 }

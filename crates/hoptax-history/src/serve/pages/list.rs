@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Runs per page.
+/// Number of runs per page.
 const AT_ONCE: u32 = 50;
 
-/// Parameters of the page's address; a form sends empty fields too.
+/// Parameters of the page's address. They can be empty, because a form also sends empty fields.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default)]
 pub(in crate::serve) struct Typed {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 pub(in crate::serve) async fn page(State(app): State<Arc<App>>) -> Page {
     let state = app.live();
-    // Of runs in other processes only the name and the number of trials are known.
+    // hoptax knows only the name and the number of trials of a run that another process measures.
     let elsewhere = match &state {
         Some(_) => Vec::new(),
         None => {

@@ -1,5 +1,5 @@
-//! Pages: templates filled from the history. They are complete without scripts; scripts add charts, search as
-//! you type, and changes.
+//! The server's pages: templates that are filled from the history. Without scripts, the pages show everything except
+//! charts. Scripts add charts and search as you type. They also let the user change tags and notes, and delete runs.
 
 pub(super) mod compare;
 pub(super) mod list;
@@ -27,7 +27,7 @@ fn filled(app: &App, template: &str, here: &str, with: Value) -> Page {
     Ok(Html(draw(template, context! { ..with, ..common })?).into_response())
 }
 
-/// A run, for lists and headings.
+/// The values of a run that lists and headings show.
 fn shown(entry: &history::Entry) -> Value {
     let state = match entry.state {
         history::State::Whole => None,

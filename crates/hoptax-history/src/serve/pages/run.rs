@@ -14,11 +14,11 @@ use hoptax_report::{self as report, Measured};
 use minijinja::context;
 use std::sync::Arc;
 
-/// Number of runs in which to search for the runs just before and after this one.
+/// Maximum number of runs among which to search for the runs just before and after this one.
 const NEIGHBOURS: u32 = 1000;
 
-/// Policy for reports. A report may run its own script, whose digest it declares, and save files. It cannot
-/// reach this server.
+/// Content security policy of reports. A report cannot reach this server. It may save files and run its own script. The
+/// report declares the digest of this script.
 const OF_A_REPORT: &str = "sandbox allow-scripts allow-downloads; frame-ancestors 'self'";
 
 type Draw = fn(&Measured) -> Result<String, Problem>;
@@ -48,7 +48,7 @@ fn neighbours<'r>(entry: &Entry, all: &'r [Entry]) -> (Option<&'r Entry>, Option
     }
 }
 
-/// A report in one of its formats.
+/// The report of a run, in the format that the file's name requests.
 pub(in crate::serve) async fn file(
     State(app): State<Arc<App>>,
     RunId(id): RunId,

@@ -67,7 +67,7 @@ pub(in crate::serve) fn failed(problem: Problem) -> Response {
     }
 }
 
-/// A page that opens the page at `place` by itself.
+/// A page that makes the browser open `place` without a click.
 pub(in crate::serve) fn onwards(place: &str) -> Response {
     match draw("onwards.html", context! { place }) {
         Ok(page) => Html(page).into_response(),

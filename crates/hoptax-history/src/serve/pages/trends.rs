@@ -13,7 +13,7 @@ use minijinja::{Value, context};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Parameters of the page's address. Values that do not fit the others are ignored.
+/// Parameters of the page's address. If a value is not available, the page uses a default instead.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default)]
 pub(in crate::serve) struct Typed {
@@ -23,7 +23,7 @@ pub(in crate::serve) struct Typed {
     metric: String,
 }
 
-/// The chosen trend, and the alternatives.
+/// The chosen trend, and the values that the user can choose instead.
 #[derive(Debug, Default, Serialize)]
 struct Choice {
     names: Vec<String>,
@@ -60,7 +60,7 @@ fn of(store: &mut Store, typed: &Typed) -> Result<(Choice, Option<(Metric, Trend
     Ok((choice, Some((metric, trend))))
 }
 
-/// Chooses plan, gateway, load point and metric, in this order. Each choice limits the following ones.
+/// Chooses plan, gateway, load point and metric, in this order. Each choice limits which values can be chosen next.
 fn chosen(all: &[TrendChoice], typed: &Typed) -> (Choice, Option<Metric>) {
     let names = distinct(all.iter().map(|one| &one.name));
     let most = |one: &&TrendChoice| one.runs;
@@ -100,7 +100,7 @@ fn pick(there: &[String], typed: &String, else_this: Option<&String>) -> String 
     }
 }
 
-/// Newest first, like every list.
+/// The rows of the table. The newest run comes first, as in every list.
 fn rows(metric: Metric, trend: &Trend) -> Vec<Value> {
     let row = |point: &crate::Point| {
         context! { point, figure => figure_of(metric, point.estimate, point.interval) }

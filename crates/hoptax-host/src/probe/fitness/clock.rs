@@ -9,20 +9,21 @@ use std::time::Duration;
 /// Clock sources that a process can read without a system call, in about 30 ns.
 const FAST: [&str; 5] =
     ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter", "riscv_clocksource"];
-/// Clock sources on a slow bus (about 1 µs per read), or counted in the kernel's ticks, which are milliseconds apart.
+/// Clock sources that are slow or coarse. Some are on a slow bus and take about 1 µs per read. The others count the
+/// kernel's ticks, which are milliseconds apart.
 const SLOW: [&str; 4] = ["acpi_pm", "hpet", "jiffies", "refined-jiffies"];
-/// Cost of a clock read, in ns, above which a clock is slow. Reading a fast source takes a tenth of this. A generator
-/// reads the clock several times for each request.
+/// A clock is slow if one read takes longer than this, in ns. Reading a fast source takes a tenth of this time. A
+/// generator reads the clock several times for each request.
 const COSTLY_NS: u64 = 300;
 
 /// Number of measured sleeps; [`SLEEP`] is their length.
 const SLEEPS: usize = 40;
-/// Time limit for all sleeps, because an overloaded machine must not delay a run further.
+/// Time limit for all sleeps together, so that an overloaded machine does not delay a run further.
 const MOST_NS: u64 = 150 * clock::MILLISECOND;
 const SLEEP: Duration = Duration::from_millis(1);
 
-/// Bounds on the median lateness, in ns. Above the first, an open loop's requests are sent noticeably late (a CPU
-/// usually wakes up within tens of µs). Above the second, a delay of 1 ms looks like a delay of 2 ms.
+/// Bounds on the median lateness, in ns. Above the first bound, an open loop's requests are sent noticeably late (a CPU
+/// usually wakes up within tens of µs). Above the second bound, a delay of 1 ms looks like a delay of 2 ms.
 const LATE_NS: (f64, f64) = (200_000.0, 1_000_000.0);
 
 /// Measures the lateness of sleeps of 1 ms, in a thread for which the kernel adds no timer slack.
@@ -37,13 +38,13 @@ pub(super) fn lateness() -> Vec<u64> {
         };
         (0..SLEEPS).map_while(|index| (clock::now() - begun < MOST_NS).then(|| one(index))).collect()
     };
-    // The sleeps are on a separate thread, because the slack belongs to a thread and is inherited by the processes that
-    // this thread starts.
+    // Sleep on a separate thread, because the timer slack belongs to a thread. Processes that the thread starts would
+    // inherit the slack.
     std::thread::scope(|scope| scope.spawn(measure).join()).unwrap_or_default()
 }
 
-/// Cost of one clock read in nanoseconds. It is the least of several means, because disturbances can only increase a
-/// mean.
+/// Cost of one clock read in nanoseconds. Several means are measured, and the smallest is used, because disturbances
+/// can only increase a mean.
 pub(super) fn cost() -> u64 {
     const LOOKS: u64 = 1000;
     let mean = |_| {

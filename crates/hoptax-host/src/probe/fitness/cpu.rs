@@ -6,9 +6,9 @@ use crate::cpus;
 use hoptax_record::{Fitness, FitnessStatus};
 use std::collections::BTreeSet;
 
-/// Fewest CPUs that `cpus: auto` needs for pinning the roles. With fewer CPUs the roles cannot be separated.
+/// Minimum number of CPUs for `cpus: auto` to pin the roles. With fewer CPUs the roles cannot be separated.
 const APART: usize = 4;
-/// Fewest CPUs that let generator and gateway run at the same moment.
+/// Minimum number of CPUs for generator and gateway to run at the same moment.
 const BOTH: usize = 2;
 
 /// CPUs that this process may use, and whether it may pin threads.
@@ -84,7 +84,8 @@ fn above(path: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(Some(path.trim_end_matches('/')), |path| path.rfind('/').map(|end| &path[..end]))
 }
 
-/// CPU limit of one group, as a number of CPUs. Version 1 has quota and period in two files, version 2 has both in one.
+/// CPU limit of one group, as a number of CPUs. cgroup version 1 has the quota and the period in two files, and version
+/// 2 has both in one file.
 fn group_limit(host: &Host, old: bool, directory: &str) -> Option<f64> {
     if old {
         // The value -1 means no limit.

@@ -21,7 +21,7 @@ pub struct Host {
     pub is_root: bool,
     /// Free bytes in the directory for results.
     pub disk_free: Option<u64>,
-    /// Lateness of short sleeps, nanoseconds, in any order.
+    /// Lateness of each short sleep, nanoseconds; not sorted.
     pub late_ns: Vec<u64>,
     /// Cost of one clock read, nanoseconds.
     pub clock_ns: u64,

@@ -23,7 +23,8 @@ pub(super) fn doubt(
     Fitness { name, status, seen, message, advice: Some(advice.into()) }
 }
 
-/// The status `bad` if the value exceeds the bound `bad`, or else `warning` if it exceeds the bound `warning`.
+/// Returns the status `Bad` if the value exceeds the bound `bad`. Otherwise returns `Warning` if it exceeds the bound
+/// `warning`, and `None` if it exceeds neither.
 pub(super) fn graded(value: f64, warning: f64, bad: f64) -> Option<FitnessStatus> {
     if value > bad { Some(FitnessStatus::Bad) } else { (value > warning).then_some(FitnessStatus::Warning) }
 }

@@ -7,11 +7,12 @@ use std::path::Path;
 
 const MIB: u64 = 1 << 20;
 
-/// Bounds on the available memory, in bytes. The first is several times what an upstream, a generator with thousands of
-/// connections and a small gateway need together. Below the second, the kernel begins to evict pages that are in use.
+/// Bounds on the available memory, in bytes. The first bound is several times what an upstream, a generator with
+/// thousands of connections and a small gateway need together. Below the second bound, the kernel begins to evict pages
+/// that are in use.
 const AVAILABLE: (u64, u64) = (1024 * MIB, 256 * MIB);
 
-/// Bound on the memory in swap, in bytes. Most machines that use swap have less in it, and never need these pages
+/// Bound on the memory in swap, in bytes. Most machines with swap keep less than this in it, and never need these pages
 /// again.
 const SWAPPED: u64 = 64 * MIB;
 

@@ -73,7 +73,7 @@ pub fn whole(host: &Host, between: Option<(&Snapshot, &Snapshot)>) -> HostLook {
     HostLook { at_unix_ns: time::unix(), items }
 }
 
-/// Checks whose results do not change without an action of the user.
+/// Checks with results that change only if the user changes something.
 fn lasting(host: &Host) -> Vec<Fitness> {
     vec![
         cpu::cpus(host),
@@ -94,7 +94,7 @@ fn lasting(host: &Host) -> Vec<Fitness> {
     ]
 }
 
-/// Checks whose results may change within a minute.
+/// Checks with results that may change within a minute.
 fn passing(host: &Host) -> Vec<Fitness> {
     vec![
         noise::load_average(host),

@@ -5,16 +5,16 @@ use super::item::{doubt, good, graded, unknown};
 use hoptax_record::{Fitness, FitnessStatus};
 
 /// Bounds on the number of local ports for connections to one address and port. The kernel's default is 28,232. Below
-/// the first, one second at a moderate rate without keep-alive uses up all ports. Below the second, the connections of
-/// one load point do.
+/// the first bound, one second at a moderate rate without keep-alive uses up all ports. Below the second bound, even
+/// the connections of a single load point use up all ports.
 const PORTS: (u64, u64) = (10_000, 1_024);
 
-/// Bounds on the share of ports in TIME_WAIT. Above the first, a few times as many connections use up the ports. Above
-/// the second, almost no port is free.
+/// Bounds on the share of ports in TIME_WAIT. Above the first bound, a few times as many connections use up the ports.
+/// Above the second bound, almost no port is free.
 const WAITING: (f64, f64) = (0.25, 0.75);
 
-/// Minimum number of places that a queue of connections needs, because a load opens all its connections at once. If the
-/// queue is full, the kernel retries a connection only after a second.
+/// Minimum length of a queue of connections. It must be this long, because a load opens all its connections at once. If
+/// the queue is full, the kernel retries a connection only after a second.
 const LINE: u64 = 1_024;
 
 const DEVICE_BACKLOG: u64 = 1_000;

@@ -9,13 +9,13 @@ use std::path::Path;
 
 pub(super) const LOAD_AVERAGE: &str = "load-average";
 
-/// Bounds on steal and on foreign load, each as a share of all CPUs. Above the first, a trial gets the finding
-/// `host-noisy`. Above the second, noise dominates the percentiles above the median.
+/// Bounds on steal and on foreign load, each as a share of all CPUs. Above the first bound, a trial gets the finding
+/// `host-noisy`. Above the second bound, noise dominates the percentiles above the median.
 const STEAL: (f64, f64) = (0.02, 0.10);
 const FOREIGN: (f64, f64) = (0.05, 0.25);
 
-/// Bounds on the number of runnable processes per CPU. A quiet machine has less than the first. At the second, no CPU
-/// time is left.
+/// Bounds on the number of runnable processes per CPU. On a quiet machine the number is below the first bound. At the
+/// second bound, no CPU time is left.
 const READY_BY_CPU: (f64, f64) = (0.25, 1.0);
 
 /// The kernel's counters at one moment, in ticks.
@@ -44,7 +44,7 @@ impl Snapshot {
     }
 }
 
-/// Name, and user and system time, of every process except this one.
+/// The name of every process except this one, and the sum of its user and system time, by process id.
 fn processes(root: &Path) -> BTreeMap<u32, (String, u64)> {
     let Ok(entries) = fs::read_dir(root.join("proc")) else { return BTreeMap::new() };
     let ours = std::process::id();

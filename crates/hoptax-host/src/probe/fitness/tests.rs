@@ -81,7 +81,7 @@ impl Laid {
         let item = self.item(name);
         assert_eq!(item.status, status, "{item:?}");
         assert!(item.seen.contains(words), "`{words}` in {item:?}");
-        // A result that is not good has a reason and advice. A good result has no advice.
+        // A check with a result that is not good gives a reason and advice. A check with a good result gives no advice.
         let doubted = matches!(status, Bad | Warning);
         assert_eq!(item.advice.is_some(), doubted, "{item:?}");
         assert!(!doubted || (item.message.ends_with('.') && !item.message.is_empty()), "{item:?}");

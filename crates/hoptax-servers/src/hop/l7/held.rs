@@ -10,8 +10,8 @@ use hoptax_wire::http1::RequestHead;
 use std::mem;
 
 impl Proxy {
-    /// Decides whether to delay a request after reading its head. Returns true if the request waits; its head is then
-    /// kept.
+    /// Called when the head of a request has been read. Decides whether to delay the request. If so, keeps the head and
+    /// returns true.
     pub(super) fn hold_request(&mut self, token: Token, raw: &[u8], head: &RequestHead) -> bool {
         let delay = self.holds.draw();
         let Some(client) = self.slots.client(token) else { return false };
@@ -22,7 +22,8 @@ impl Proxy {
         true
     }
 
-    /// Decides whether to delay a response when its first bytes arrive. Returns true if the response waits.
+    /// Called when the first bytes of a response arrive. Decides whether to delay the response. Returns true if the
+    /// response waits.
     pub(super) fn hold_answer(&mut self, io: &mut impl EventLoop, token: Token) -> bool {
         let Some(delay) = self.holds.delay else { return false };
         let Some(upstream) = self.slots.upstream(token) else { return false };
@@ -42,8 +43,8 @@ impl Proxy {
         true
     }
 
-    /// Passes on requests and responses whose wait is over. Skips connections that have closed meanwhile: the id of
-    /// their timer no longer matches.
+    /// Forwards all delayed requests and responses that are due. Skips connections that have closed meanwhile: the id
+    /// of their timer no longer matches.
     pub(super) fn let_go(&mut self, io: &mut impl EventLoop) {
         while let Some(Timer { id, token, .. }) = self.holds.over(clock::now()) {
             match self.slots.get(token) {

@@ -1,7 +1,7 @@
 //! Timers of planted delays: requests wait before they are forwarded, responses before they are sent to the client.
 //!
-//! A request waits from the end of its head, a response from its first byte, each for exactly the given time. Later
-//! bytes of the same message wait behind it.
+//! The delay of a request starts at the end of its head. The delay of a response starts at its first byte. Both last
+//! exactly the given time. Later bytes of the same message wait until the delay is over.
 
 use hoptax_load::clock;
 use hoptax_load::event_loop::Token;
@@ -24,7 +24,7 @@ pub(in crate::hop) struct Holds {
     next_id: u64,
 }
 
-/// Timers are ordered by time first. The id distinguishes a timer from other timers of the same token.
+/// Timers are ordered by time. The id distinguishes a timer from other timers of the same token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Timer {
     due: u64,
@@ -108,7 +108,7 @@ mod tests {
             (0..100_000).map(|_| holds.draw().is_some()).collect::<Vec<_>>()
         };
         let share = drawn(0.01, 1).iter().filter(|&&drawn| drawn).count() as f64 / 100_000.0;
-        // Five standard deviations of a binomial count.
+        // The tolerance is five standard deviations of a binomial count.
         assert!((share - 0.01).abs() < 0.0016, "{share}");
         assert!(drawn(1.0, 1).iter().all(|&drawn| drawn));
         assert_eq!(drawn(0.5, 1), drawn(0.5, 1));

@@ -34,7 +34,7 @@ use std::io;
 use std::mem;
 use std::net::{SocketAddr, TcpListener};
 
-/// Serves until stopped.
+/// Serves connections until it is stopped.
 pub(super) fn serve(
     listener: TcpListener,
     upstreams: Vec<SocketAddr>,

@@ -1,4 +1,4 @@
-//! From the client: reads requests, and forwards or answers them.
+//! Handles the client's side: reads requests, and forwards or answers them.
 
 use super::proxy::Proxy;
 use super::rewrite;
@@ -9,7 +9,8 @@ use hoptax_wire::http1::{Framing, Malformed, RequestHead, RequestStep, Version, 
 use std::io;
 use std::mem;
 
-/// Maximum number of bytes of further requests that are kept while the current request is not finished.
+/// A client may send further requests before the current request is finished. This is the maximum number of bytes of
+/// such requests that the hop keeps.
 const LONGEST_QUEUE: usize = 64 * 1024;
 
 impl Proxy {
@@ -151,7 +152,7 @@ impl Proxy {
     }
 
     /// Reads the bytes that a client has already sent. Called after an exchange has ended, after responses were sent,
-    /// and when a delayed request continues; the head of that request is then in `self.out`.
+    /// and when a delayed request continues. In the last case, the head of the delayed request is in `self.out`.
     pub(super) fn read_on(&mut self, io: &mut impl EventLoop, token: Token) {
         let Some(client) = self.slots.client(token) else { return self.out.clear() };
         let kept = mem::take(&mut client.kept);

@@ -1,4 +1,4 @@
-//! From the upstream: streams responses to the client, and keeps, closes or replaces connections.
+//! Handles the upstream's side: streams responses to the client, and keeps, closes or replaces upstream connections.
 
 use super::proxy::Proxy;
 use super::rewrite;
@@ -87,8 +87,8 @@ impl Proxy {
         })
     }
 
-    /// Sends `self.out` to the upstream's client. `over` is set if the response has ended; its value is true if the
-    /// upstream connection may be used again.
+    /// Sends `self.out` to the upstream's client. `over` is `None` if the response has not ended yet. Otherwise its
+    /// value is true if the upstream connection may be used again.
     pub(super) fn send_client(&mut self, io: &mut impl EventLoop, upstream: Token, over: Option<bool>) {
         let Some(client) = self.slots.upstream(upstream).and_then(|upstream| upstream.client) else { return };
         let sent = if self.out.is_empty() { Ok(()) } else { io.send(client, &self.out) };

@@ -132,8 +132,8 @@ fn end_to_end(out: &mut Vec<u8>, raw: &[u8]) -> Result<bool, Malformed> {
     let mut host = false;
     fields(raw, |field| {
         let is_host = field.name.eq_ignore_ascii_case("host");
-        // Hop-by-hop fields, and fields listed in `connection`, are left out. The host is kept in any case, because
-        // it routes the request.
+        // Leave out hop-by-hop fields and fields listed in `connection`. Always keep the host, because it routes the
+        // request.
         let ends_here = of_one_connection(field.name)
             || (!is_host && named.iter().any(|list| has_token(list, field.name)));
         if !ends_here {
@@ -171,7 +171,8 @@ fn frame(out: &mut Vec<u8>, framing: Framing) -> Coding {
     }
 }
 
-/// Caches the last rewritten head and the kind of recipient it was written for: mostly, the same head arrives again.
+/// Caches the last rewritten head, because usually the same head arrives again. Also stores the kind of recipient for
+/// which the head was rewritten.
 #[derive(Debug)]
 pub(super) struct Last<K> {
     raw: Vec<u8>,
@@ -185,7 +186,8 @@ impl<K> Default for Last<K> {
 }
 
 impl<K: PartialEq> Last<K> {
-    /// Appends the rewritten `raw` for `kind`, from the cache if possible. Otherwise calls `rewrite`.
+    /// Appends the head `raw`, rewritten for `kind`. Takes the rewritten head from the cache if possible, and otherwise
+    /// calls `rewrite`.
     pub(super) fn or_rewrite(
         &mut self,
         out: &mut Vec<u8>,

@@ -51,7 +51,7 @@ pub(super) struct HeldRequest {
 #[derive(Debug, Default)]
 pub(super) struct Client {
     pub(super) decoder: RequestDecoder,
-    /// Input that was received but not read yet. Almost always empty and unallocated.
+    /// Input that was received but not read yet. It is almost always empty, and then no memory is allocated for it.
     pub(super) kept: Vec<u8>,
     pub(super) exchange: Option<Exchange>,
     /// Head of the current request as it was forwarded, kept in order to send the request again.
