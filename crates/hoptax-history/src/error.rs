@@ -26,13 +26,13 @@ pub enum HistoryError {
     #[error("{0}")]
     Invalid(String),
     /// The run is still in progress.
-    #[error("{id} is still being measured, or was a minute ago: stop it first, or wait")]
+    #[error("{id} is still in progress, or was in the last minute: stop the run first, or wait")]
     Running {
         /// The run.
         id: String,
     },
     /// The directory has no run, so it is not changed.
-    #[error("{id} is not a run of hoptax ({problem}), so it is left alone")]
+    #[error("{id} is not a run of hoptax ({problem}), so hoptax does not change it")]
     NotOurs {
         /// The directory.
         id: String,
