@@ -26,8 +26,9 @@ pub(super) fn rule() -> Rule {
         when: format!(
             "a gateway's upstream instances received unequal shares of the requests, and both of these hold. (1) \
              Cohen's w is above {EFFECT}. With two instances, this means that one instance received less than 45 % \
-             and the other more than 55 %. (2) The χ² test gives a probability below 1 in {:.0}. This test counts \
-             connections instead of requests, because a gateway may choose an instance once per connection",
+             and the other more than 55 %. (2) The χ² test gives a probability below 1 in {:.0} that chance alone \
+             causes such a difference. This test counts connections instead of requests, because a gateway may \
+             choose an instance once per connection",
             1.0 / CHANCE
         ),
         seen: "If one instance receives most of the load, the figures show the limit of that instance, not of the \

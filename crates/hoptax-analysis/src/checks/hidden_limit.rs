@@ -10,8 +10,8 @@ pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "warning".into(),
-        when: "a counter that the gateway's pack marks as an overflow grew during a trial. The gateway then refused \
-               connections, requests or retries because it had reached one of its limits".into(),
+        when: "during a trial, a counter grew that the gateway's pack marks as an overflow counter. The gateway then \
+               refused connections, requests or retries because it had reached one of its limits".into(),
         seen: "A gateway refuses a request faster than it forwards one, so a gateway at its limit looks better. For \
                example, Envoy's circuit breakers have a default limit of 1,024.",
         advice: "In the gateway's configuration, raise the limit that the counter names. Or lower the load until it \

@@ -17,7 +17,7 @@ pub(super) fn rule() -> Rule {
             "one of these properties of the host changed between the first trial and the last: {}",
             LASTING.join(", ")
         ),
-        seen: "Trials before and after the change in effect ran on two different machines, for example with \
+        seen: "In effect, trials before and after the change ran on two different machines, for example with \
                different power profiles.",
         advice: "Switch off the cause, such as power management or another user's program, and measure again.",
     }

@@ -22,9 +22,9 @@ pub(super) fn rule() -> Rule {
         severity: "warning".into(),
         when: format!(
             "any of these holds. (1) Connects failed because every local port was in use. (2) The case's connections \
-             in TIME_WAIT took more than {} of the port range. Their number is estimated: it is the number of \
-             connections that the case opened in the last minute, or the number of all sockets in TIME_WAIT if that \
-             is smaller",
+             in TIME_WAIT took more than {} of the port range. hoptax estimates their number as the smaller of two \
+             numbers: the connections that the case opened in the last minute, and all sockets that the kernel has \
+             in TIME_WAIT",
             percent(NEAR)
         ),
         seen: "The figures then show how fast ports become free. With one source address and a new connection per \

@@ -20,8 +20,8 @@ pub(super) fn rule() -> Rule {
              sends, or that a target expects, does not count",
             percent(DOUBTFUL)
         ),
-        seen: "A rejection is faster than an answer. A gateway that rejects requests therefore looks better than one \
-               that serves them.",
+        seen: "A rejection is faster than a normal answer. A gateway that rejects requests therefore looks better \
+               than a gateway that serves them.",
         advice: "Remove rate limits and circuit breakers, or lower the load until they no longer reject requests.",
     }
 }

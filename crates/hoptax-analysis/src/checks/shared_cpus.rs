@@ -24,8 +24,8 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "generator, gateway or upstream share CPUs, and together they used more than {} of the time of the \
-             shared CPUs in a trial",
+            "roles (generator, gateway, upstream) share CPUs, and in a trial these roles used more than {} of the \
+             time of the shared CPUs",
             percent(BUSY)
         ),
         seen: "Roles that share CPUs take time from each other, and the tax includes this time. With generators that \

@@ -11,7 +11,7 @@ const MOST: f64 = 0.01;
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
-        severity: format!("warning; void above one in {:.0} requests", 1.0 / MOST),
+        severity: format!("warning; void above one affected connection per {:.0} requests", 1.0 / MOST),
         when: "bytes arrived on a connection that had no request in flight. The generator closes such a connection"
             .into(),
         seen: "If a server sends more than its `content-length` announces, or answers early, the extra bytes could \

@@ -17,7 +17,7 @@ pub(super) fn rule() -> Rule {
         severity: "warning".into(),
         when: format!(
             "more than {} of a gateway's upstream requests use a different HTTP version than the requests of direct. \
-             If the load itself uses HTTP/1.0, the gateway is compared with the version that most gateways use",
+             If the load itself uses HTTP/1.0, the version that most gateways use is the reference instead",
             percent(COUNTS)
         ),
         seen: "The figures then compare HTTP versions, not gateways. When one proxy changed its default for upstream \

@@ -21,7 +21,7 @@ pub(super) fn rule() -> Rule {
         severity: "warning".into(),
         when: format!(
             "clients keep their connections, but the gateway opens more than {NOT_REUSED} upstream connections per \
-             upstream request. One upstream connection for each client connection does not count"
+             upstream request. One upstream connection per client connection is not counted"
         ),
         seen: "The figures then show the cost of new connections, not of the gateway. One proxy without a pool of \
                upstream connections looked 30 to 60 times slower than it is.",
