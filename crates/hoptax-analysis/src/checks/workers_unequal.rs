@@ -42,8 +42,8 @@ pub(super) fn rule() -> Rule {
             "any of these holds. (1) Gateways ran with different numbers of workers. (2) A gateway with N workers \
              kept more than {BEYOND} × N CPUs busy. The CPUs are averaged over the busiest half second of a trial, \
              and the median of the gateway's rounds counts. (3) A gateway has more workers than CPUs. In the profile \
-             `stock`, the finding is raised only if one gateway kept more than {UNLIKE} times as many CPUs busy as \
-             another gateway in closed loops"
+             `stock`, another condition replaces (1): in closed loops, one gateway kept more than {UNLIKE} times as \
+             many CPUs busy as another gateway"
         ),
         seen: "The figures then compare settings, not gateways. One published comparison gave one gateway 32 threads \
                and another 16 workers.",
