@@ -26,13 +26,13 @@ pub enum HistoryError {
     #[error("{0}")]
     Invalid(String),
     /// The run is still in progress.
-    #[error("{id} is still being measured, or was a minute ago: stop it first, or wait")]
+    #[error("{id} is still in progress, or was in the last minute: stop the run first, or wait")]
     Running {
         /// Id of the run.
         id: String,
     },
     /// The directory does not contain a run, so hoptax does not change the directory.
-    #[error("{id} is not a run of hoptax ({problem}), so it is left alone")]
+    #[error("{id} is not a run of hoptax ({problem}), so hoptax does not change it")]
     NotOurs {
         /// Name of the directory.
         id: String,

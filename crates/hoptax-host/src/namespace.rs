@@ -109,8 +109,9 @@ impl Namespace {
             stdout: Some(log_directory.join("stdout.log")),
             stderr: log_directory.join("stderr.log"),
         };
-        let mut holder = Guarded::start(exe, &launch)
-            .map_err(|error| refused(format!("cannot start its holder: {error}"), log_directory))?;
+        let mut holder = Guarded::start(exe, &launch).map_err(|error| {
+            refused(format!("cannot start the process that keeps it open: {error}"), log_directory)
+        })?;
         let pid = await_holder(&mut holder).map_err(|what| refused(what, log_directory))?;
         let mut made = Self {
             interface: format!("hoptax{pid}"),
@@ -183,7 +184,8 @@ impl Namespace {
             }
         }
         Err(format!(
-            "no free network in 198.18.0.0/15: {TRIES} were tried, and this host has a route to each"
+            "no free network in 198.18.0.0/15: hoptax tried {TRIES} networks, and this host has a route to each of \
+             them"
         ))
     }
 
@@ -244,7 +246,8 @@ fn await_holder(holder: &mut Guarded) -> Result<u32, String> {
             }
         }
         if holder.ended().is_some() {
-            return Err("its holder exited: the kernel refused to create it".to_owned());
+            return Err("the process that keeps it open exited: the kernel refused to create the namespace"
+                .to_owned());
         }
         if Instant::now() > deadline {
             return Err(format!("it was not ready within {}", humantime::format_duration(BOUND)));

@@ -131,7 +131,7 @@ impl StopSignals {
 /// # Errors
 /// If a CPU does not exist or this process may not use it; the error lists the usable CPUs.
 pub fn check_cpus(cpus: &[u32]) -> anyhow::Result<()> {
-    let allowed = sched_getaffinity(None).context("cannot ask which CPUs this process may use")?;
+    let allowed = sched_getaffinity(None).context("cannot find out which CPUs this process may use")?;
     match cpus.iter().find(|&&cpu| cpu as usize >= CpuSet::MAX_CPU || !allowed.is_set(cpu as usize)) {
         None => Ok(()),
         Some(cpu) => {

@@ -71,7 +71,7 @@ impl ExternalLedger {
         let found: Vec<f64> = self.selectors.iter().filter_map(|selector| selector.value(&text)).collect();
         anyhow::ensure!(
             !found.is_empty(),
-            "the response of {place} contains nothing selected by `{}`. Check `upstream.ledger` of the plan",
+            "`{}` selects nothing in the response of {place}. Check `upstream.ledger` of the plan",
             self.typed.join("` or `")
         );
         let requests = found.iter().sum::<f64>().max(0.0) as u64;
@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(count(TEXT, &["requests{verb=\"GET\"}", "requests{verb=\"PUT\"}"], "abc"), Ok(7));
         assert_eq!(count(TEXT, &["requests"], "abc"), Ok(12));
         let nothing = count(TEXT, &["request"], "abc").expect_err("no such series");
-        assert!(nothing.contains("nothing selected by `request`"), "{nothing}");
+        assert!(nothing.contains("`request` selects nothing"), "{nothing}");
         let outside = count(TEXT, &["requests"], "wrong").expect_err("not let in");
         assert!(outside.contains("answered with status 401"), "{outside}");
     }

@@ -250,8 +250,8 @@ fn lasting_difference(
     let lasting = difference(&there, &here)?;
     Some(match own_body {
         true => format!(
-            "{lasting}. Direct itself answers with another body each time. If that is intended, add expect: {{ varies: true }} to \
-                         the target"
+            "{lasting}. Direct itself answers with a different body each time. If that is intended, add expect: {{ \
+             varies: true }} to the target"
         ),
         false => lasting,
     })

@@ -77,7 +77,8 @@ fn why_stopped(run: &RunRecord) -> Option<String> {
     Some(match run.stopped? {
         Stopped::Narrow => format!("Rounds continued until each headline tax was known within {within}."),
         Stopped::Budget => format!(
-            "Rounds stopped because another one would not have fit into {}: not every headline tax is known within {within}.",
+            "Rounds stopped because another round would not have fit into {}: not every headline tax is known within \
+             {within}.",
             show_duration(auto.at_most)
         ),
         Stopped::Rounds => format!(

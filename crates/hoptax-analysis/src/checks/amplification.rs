@@ -21,15 +21,17 @@ pub(super) fn rule() -> Rule {
             percent(MOST)
         ),
         when: format!(
-            "the upstream's ledger counts more requests than the generator sent, or fewer than the answers that the \
-             generator received, and the difference exceeds {}",
+            "one of these holds for the number of requests that the upstream received. (1) It is more than {0} above \
+             the number of requests that the generator sent. (2) It is more than {0} below the number of answers \
+             that the generator received",
             percent(DIFFERENT)
         ),
-        seen: "Extra requests are upstream work that direct does not cause, and answers from a cache cost less than \
-               the upstream's. One control plane's gateway received 5,000 requests/s and sent its API server 10,000, \
-               because each needed a token review.",
-        advice: "If there are more, look for retries, token reviews, mirrored requests and health checks. If there are \
-                 fewer, switch off caches and look for answers that the gateway makes itself.",
+        seen: "Extra requests cost the upstream work that direct does not cause. Answers from a cache cost less than \
+               answers from the upstream. The gateway of one control plane received 5,000 requests/s and sent 10,000 \
+               requests/s to its API server, because each request needed a token review.",
+        advice: "If the upstream received more requests, look for retries, token reviews, mirrored requests and \
+                 health checks. If it received fewer, switch off caches and look for answers that the gateway makes \
+                 itself.",
     }
 }
 
@@ -58,9 +60,9 @@ fn more(measured: Measured<'_>) -> Option<Finding> {
             "Find what else uses the upstream's port: health checks of an idle gateway, or another run.",
         ),
         false => (
-            "The extra requests (retries, token reviews, mirrored requests or health checks) are upstream work that \
-             direct does not cause",
-            "Switch off their source, or plan for an upstream that can handle them.",
+            "The extra requests (retries, token reviews, mirrored requests or health checks) cost the upstream work \
+             that direct does not cause",
+            "Switch off the source of the extra requests, or plan for an upstream that can handle them.",
         ),
     };
     Some(Finding {
@@ -75,7 +77,8 @@ fn more(measured: Measured<'_>) -> Option<Finding> {
             ("limit", DIFFERENT.into()),
         ]),
         message: format!(
-            "The upstream received {upstream} requests for {sent} that were sent, {:.2} for each. {who}.",
+            "The generator sent {sent} requests, and the upstream received {upstream}: {:.2} for each request sent. \
+             {who}.",
             1.0 + share
         ),
         advice: advice.into(),
@@ -100,8 +103,9 @@ fn fewer(measured: Measured<'_>) -> Option<Finding> {
             ("limit", DIFFERENT.into()),
         ]),
         message: format!(
-            "{} of the {answered} answers did not come from the upstream, which received {upstream} requests. A cache, \
-             or the gateway itself, answered at less cost than the upstream, which direct waits for.",
+            "{} of the {answered} answers did not come from the upstream, which received only {upstream} requests. \
+             These answers came from a cache or from the gateway itself. They cost less than answers from the \
+             upstream, which direct waits for.",
             percent(share)
         ),
         advice: "Switch off caches and the gateway's own answers (rate limits, circuit breakers, error pages), or \

@@ -25,16 +25,17 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "a gateway's upstream instances received unequal shares of the requests: Cohen's w is above {EFFECT} \
-             (with two instances: one receives less than 45 % and the other more than 55 %), and the χ² test gives a \
-             probability below 1 in {:.0}. The test counts connections, as a gateway may choose an instance once per \
-             connection",
+            "a gateway's upstream instances received unequal shares of the requests, and both of these hold. (1) \
+             Cohen's w is above {EFFECT}. With two instances, this means that one instance received less than 45 % \
+             and the other more than 55 %. (2) The χ² test gives a probability below 1 in {:.0} that chance alone \
+             causes such a difference. This test counts connections instead of requests, because a gateway may \
+             choose an instance once per connection",
             1.0 / CHANCE
         ),
-        seen: "If one instance receives most of the load, its limit is measured and not the gateway's. This has \
-               happened with gateways that were set to round robin.",
-        advice: "Check weights, session affinity and health checks in the gateway's configuration. If it chooses an \
-                 instance once per connection, use more connections.",
+        seen: "If one instance receives most of the load, the figures show the limit of that instance, not of the \
+               gateway. This has happened with gateways that were set to round robin.",
+        advice: "Check weights, session affinity and health checks in the gateway's configuration. If the gateway \
+                 chooses an instance once per connection, use more connections.",
     }
 }
 
@@ -98,15 +99,15 @@ fn of_case(measured: Measured<'_>, given: Option<u32>) -> Option<Finding> {
             ("chance", chance.into()),
         ]),
         message: format!(
-            "One of {instances} upstream instances received {} of the requests and another {}; a fair share is {}. The \
-             busiest instance may have been the limit.",
+            "One of {instances} upstream instances received {} of the requests and another received {}. A fair share \
+             is {}. The busiest instance may have been the limit.",
             percent(most),
             percent(least),
             percent(1.0 / instances)
         ),
         advice:
-            "Check weights, session affinity and failed health checks in the gateway's configuration. If it \
-                 chooses an instance once per connection, use more connections."
+            "Check weights, session affinity and failed health checks in the gateway's configuration. If the gateway \
+             chooses an instance once per connection, use more connections."
                 .into(),
     })
 }

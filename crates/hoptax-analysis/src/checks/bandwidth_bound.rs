@@ -11,13 +11,14 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "a case transferred more than {} of the link's measured capacity (`hoptax bandwidth`)",
+            "in one direction, a case used more than {} of the link's capacity. hoptax measures this capacity as \
+             `hoptax bandwidth` does",
             percent(NEAR)
         ),
         seen: "The link then limits every gateway alike. One published test ran over a link of 347 Mbit/s, and no \
                gateway could exceed it.",
-        advice: "Request a smaller body, or use a faster link. CPU per request can still be compared, as the link does \
-                 not limit it.",
+        advice: "Request a smaller body, or use a faster link. CPU per request can still be compared, because the \
+                 link does not limit it.",
     }
 }
 
@@ -47,15 +48,16 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                 ("limit", NEAR.into()),
             ]),
             message: format!(
-                "{:.0} MB/s went in one direction, {} of the {:.0} MB/s that one connection carries here with messages \
-                 of {} bytes. The figures show how fast bytes are copied, not what the gateway does with them.",
+                "The case transferred {:.0} MB/s in one direction. This is {} of the {:.0} MB/s that one connection \
+                 can carry here with messages of {} bytes. The figures show how fast bytes are copied, not what the \
+                 gateway does with them.",
                 most / 1e6,
                 percent(share),
                 link.bytes_per_second / 1e6,
                 link.message_bytes
             ),
-            advice: "Use smaller bodies or a lower rate; between machines, a faster link. On a loopback the limit is \
-                     CPU time and memory bandwidth for copying, which all roles share."
+            advice: "Use smaller bodies or a lower rate. Between machines, a faster link also helps. On the loopback \
+                     interface, the limit is the CPU time and memory bandwidth for copying, which all roles share."
                 .into(),
         });
     }

@@ -14,11 +14,12 @@ const CODE: &str = "clock";
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
-        severity: "warning; a note if stamps are missing".into(),
-        when: "response times come in steps, as from a 1 ms timer; or the plan has `path_split` and the upstream's \
-               timestamps are missing, contradict the generator's clock, or come from another clock".into(),
+        severity: "warning; a note if timestamps are missing".into(),
+        when: "any of these holds. (1) Response times come in steps, for example because of a 1 ms timer. (2) The \
+               plan has `path_split`, and the upstream's timestamps are missing, contradict the generator's clock, \
+               or come from another clock".into(),
         seen: "If a scheduler or a timer rounds each waiting time up to the next millisecond, the real figures are \
-               hidden. One publication showed 1.0 and 2.0 ms for 0.2 and 1.1 ms.",
+               hidden. One publication showed 1.0 and 2.0 ms where the real times were 0.2 and 1.1 ms.",
         advice: "Look for a coarse timer in the gateway, and check the clock source with `hoptax doctor`. For the path \
                  split, run generator and upstream on one host.",
     }
@@ -52,11 +53,11 @@ fn refused(case: &Case, refusal: &Refusal) -> Finding {
                 ("upstream_offset_ns", upstream.offset_ns.into()),
             ]),
             format!(
-                "The upstream's timestamps come from another clock than the generator's: {}. {no_split}",
+                "The upstream's timestamps and the generator's come from different clocks: {}. {no_split}",
                 if generator.boot_id == upstream.boot_id {
-                    "it runs in another time namespace"
+                    "the upstream runs in another time namespace"
                 } else {
-                    "it runs on another host or virtual machine"
+                    "the upstream runs on another host or virtual machine"
                 }
             ),
             "Run generator and upstream on one host and in one time namespace, or leave `path_split` off.",
@@ -66,7 +67,7 @@ fn refused(case: &Case, refusal: &Refusal) -> Finding {
             evidence([("impossible", (*share).into()), ("limit", path::IMPOSSIBLE.into())]),
             format!(
                 "{} of the upstream's timestamps contradict the generator's clock: a request was received before it \
-                 was sent, or answered after its response arrived. {no_split}",
+                 was sent, or was answered after its response arrived. {no_split}",
                 percent(*share)
             ),
             "Check whether the gateway answers from a cache (timestamps then belong to an earlier request), whether \
@@ -75,9 +76,9 @@ fn refused(case: &Case, refusal: &Refusal) -> Finding {
         Refusal::Missing { share } => (
             Severity::Note,
             evidence([("missing", (*share).into()), ("limit", path::MISSING.into())]),
-            format!("{} of the responses carry no timestamps of the upstream. {no_split}", percent(*share)),
-            "Start an upstream that the run does not start as `hoptax upstream --stamps`. Check whether the gateway \
-             drops the header `hoptax-stamp` or answers itself.",
+            format!("{} of the responses have no timestamps from the upstream. {no_split}", percent(*share)),
+            "If you start the upstream yourself, use `hoptax upstream --stamps`. Check whether the gateway removes \
+             the header `hoptax-stamp`, or answers requests itself.",
         ),
     };
     Finding { code: CODE, severity, case: Some(case.case.clone()), evidence, message, advice: advice.into() }
@@ -97,12 +98,13 @@ fn quantised(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
         ]),
         message: format!(
             "Response times come in steps of {ms} ms ({} steps seen): something waits for a timer of {ms} ms, or a \
-             clock is that coarse. Differences smaller than a step come from the timer, not from the gateway.",
+             clock advances in steps of {ms} ms. Differences smaller than a step come from the timer, not from the \
+             gateway.",
             comb.teeth
         ),
-        advice: "Check whether direct shows the steps too: then the machine causes them, and `hoptax doctor` shows its \
-                 clock source. Otherwise look in the gateway for a timer, a flush interval or a scheduler tick of this \
-                 length."
+        advice: "Check whether direct shows the steps too. If it does, the machine causes the steps, and `hoptax \
+                 doctor` shows its clock source. If it does not, look in the gateway for a timer, a flush interval \
+                 or a scheduler tick of this length."
             .into(),
     })
 }
@@ -140,7 +142,7 @@ mod tests {
                 Severity::Warning,
                 "50 % of the upstream's timestamps contradict",
             ),
-            (stamped().stamps(0, 1000, 0), Severity::Note, "100 % of the responses carry no timestamps"),
+            (stamped().stamps(0, 1000, 0), Severity::Note, "100 % of the responses have no timestamps"),
         ] {
             let findings = findings(trial);
             assert_eq!(findings.len(), 1, "{words}");

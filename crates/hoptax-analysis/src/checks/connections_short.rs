@@ -13,8 +13,8 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: format!("warning; void below {} of the requested connections", percent(ANOTHER_CASE)),
         when: "fewer connections than requested were established when the traffic of a trial began".into(),
-        seen: "The load is then lighter than its label says. Some load generators silently open fewer connections than \
-               requested.",
+        seen: "The load is then lighter than the plan says. Some load generators silently open fewer connections \
+               than requested.",
         advice: "Raise the limits (file descriptors, the gateway's own connection limit, the listen backlog), or \
                  request fewer connections.",
     }
@@ -33,8 +33,8 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                 case: Some(case.case.clone()),
                 evidence: evidence([("asked", asked.into()), ("established", established.into())]),
                 message: format!(
-                    "Only {established} of the {asked} connections were established when the traffic of a trial began: \
-                     the load was lighter than its label says."
+                    "Only {established} of the {asked} connections were established when the traffic of a trial \
+                     began, so the load was lighter than the plan says."
                 ),
                 advice: "Raise the limits (file descriptors, the gateway's own connection limit, the listen backlog), \
                          or request fewer connections."

@@ -24,16 +24,16 @@ const SCATTER: usize = 3;
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
-        severity: format!("warning; void above {}", percent(OTHER_WORK)),
+        severity: format!("warning; void if a difference exceeds {}", percent(OTHER_WORK)),
         when: format!(
-            "in trials more than {0} of the answers have another status than direct's, or the mean body length \
-             differs by more than {0}, and the difference exceeds {ERRORS} standard errors. Heads may differ, as \
-             gateways add headers. Differences that a feature is meant to cause do not count: shorter bodies with \
-             `gzip`, rejections by `rate-limit`",
+            "during trials, the answers of direct and of the gateway differ by more than {ERRORS} standard errors in \
+             one of these ways. (1) More than {0} of the answers have a different status. (2) The mean body length \
+             differs by more than {0}. Response headers may differ, because gateways add some. Differences that a \
+             feature is meant to cause do not count: shorter bodies with `gzip`, and rejections with `rate-limit`",
             percent(DIFFERENT)
         ),
-        seen: "A gateway that does less work looks better. One control plane looked best with a tenth of its routes \
-               applied: a short 404 answered all other requests.",
+        seen: "A gateway that does less work looks better. One control plane looked best because it had applied only \
+               a tenth of its routes: all other requests received a short 404.",
         advice: "Send the same request to direct and to the gateway and compare the answers. Look for missing routes, \
                  compression, error pages and limits that act under load.",
     }
@@ -56,10 +56,10 @@ fn of_case(subject: &Subject<'_>, via: Measured<'_>, direct: Measured<'_>) -> Op
     let (case, counts) = (via.0, via.0.counts.as_ref()?);
     let mut differences = Vec::new();
     if let Some(share) = statuses {
-        differences.push(format!("{} of the answers have another status than direct's", percent(share)));
+        differences.push(format!("{} of the answers have a different status", percent(share)));
     }
     if let Some((via, direct, _)) = bodies {
-        differences.push(format!("bodies have {via:.1} bytes on average, direct's have {direct:.1}"));
+        differences.push(format!("bodies have {via:.1} bytes on average, and {direct:.1} bytes with direct"));
     }
     let of = |pick: fn((f64, f64, f64)) -> f64| json!(bodies.map(pick));
     Some(Finding {
@@ -75,13 +75,14 @@ fn of_case(subject: &Subject<'_>, via: Measured<'_>, direct: Measured<'_>) -> Op
             ("limit", DIFFERENT.into()),
         ]),
         message: format!(
-            "Under load the gateway's answers differed from direct's: {}. They were equal when verified before the \
-             first trial.",
+            "Under load, the gateway's answers differed from the answers of direct: {}. Before the first trial, they \
+             were equal.",
             differences.join("; ")
         ),
-        advice: "Send the same request to both and compare. Look for missing routes, compression, caches, error pages \
-                 and limits."
-            .into(),
+        advice:
+            "Send the same request to direct and to the gateway and compare the answers. Look for missing \
+                 routes, compression, caches, error pages and limits."
+                .into(),
     })
 }
 

@@ -17,14 +17,14 @@ const MOST: f64 = 0.5;
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
-        severity: format!("warning; void above {}", percent(MOST)),
+        severity: format!("warning; void above {} of the requests", percent(MOST)),
         when: format!(
-            "more than {} of the requests failed or timed out, not counting effects of the plan's events. Message and \
-             evidence name the causes",
+            "more than {} of the requests failed or timed out. Failures caused by the plan's events do not count. \
+             The message and the evidence name the causes",
             percent(DOUBTFUL)
         ),
-        seen: "Percentiles then describe the survivors. One published table listed 43,997 timeouts beside an average \
-               response time that left them out.",
+        seen: "Percentiles then describe mainly the requests that succeeded. One published table listed 43,997 \
+               timeouts beside an average response time that left the timeouts out.",
         advice: "Read the gateway's log in the run directory. Lower the connections or the rate until the errors stop, \
                  or report the error share as a result.",
     }
@@ -54,8 +54,8 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                     ("share", share.into()),
                 ]),
                 message: format!(
-                    "{} of the requests failed: {}. Percentiles count a timeout as lasting until the time limit and \
-                     leave other failures out, so they describe the survivors.",
+                    "{} of the requests failed: {}. Percentiles count a timeout as a response at the time limit and \
+                     leave other failures out, so they describe mainly the requests that succeeded.",
                     percent(share),
                     causes_by_count(counts).join(", ")
                 ),

@@ -12,9 +12,13 @@ const MOST: f64 = 0.5;
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
-        severity: format!("warning; void above {}", percent(MOST)),
-        when: format!("more than {} of the answers did not meet a target's `expect`", percent(DOUBTFUL)),
-        seen: "Unexpected answers count in throughput and response times like any other, and are often faster.",
+        severity: format!("warning; void above {} of the answers", percent(MOST)),
+        when: format!(
+            "more than {} of the answers did not meet the `expect` of their target",
+            percent(DOUBTFUL)
+        ),
+        seen: "Unexpected answers count in throughput and response times like all other answers, and are often \
+               faster.",
         advice: "Send the request by hand and look at the answer. Remove the limit or filter that changes answers \
                  under load, or correct `expect`.",
     }

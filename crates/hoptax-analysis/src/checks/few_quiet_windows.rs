@@ -8,10 +8,11 @@ pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "warning".into(),
-        when: "in a trial the hypervisor disturbed more than half of the windows".into(),
-        seen: "Quiet figures then rest on fewer trials. On rented machines steal per 100 ms ranged from 0 to 60 % \
-               within twelve seconds.",
-        advice: "Measure more rounds (`trials: auto` adds them by itself), at another time, or on a dedicated machine.",
+        when: "in a trial, the hypervisor disturbed more than half of the 100 ms windows".into(),
+        seen: "Quiet figures then rest on fewer trials. On rented machines, the steal in windows of 100 ms ranged \
+               from 0 to 60 % within twelve seconds.",
+        advice: "Measure more rounds (`trials: auto` adds rounds automatically), at another time, or on a dedicated \
+                 machine.",
     }
 }
 

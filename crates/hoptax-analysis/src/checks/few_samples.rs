@@ -13,11 +13,11 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning; a note if only p99.9 is affected".into(),
         when: format!(
-            "fewer than {ABOVE} samples lie above a reported percentile, or above a single trial's percentile from \
-             which a tax is calculated"
+            "any of these holds. (1) Fewer than {ABOVE} samples lie above a reported percentile. (2) In a single \
+             trial, fewer than {ABOVE} samples lie above a percentile from which a tax is calculated"
         ),
-        seen: "A percentile of few samples is luck: the p99.9 of 500 requests is the slowest one, and the next run \
-               shows another value.",
+        seen: "A percentile of few samples depends on chance: the p99.9 of 500 requests is the slowest request, and \
+               the next run shows another value.",
         advice: "Measure longer, at a higher rate, or in more trials.",
     }
 }
@@ -47,7 +47,7 @@ fn shown((case, _): Measured<'_>) -> Option<Finding> {
             ("needed", most.into()),
         ]),
         message: format!(
-            "{samples} samples are too few for {}: fewer than {ABOVE} lie above it.",
+            "{samples} samples are too few for {}: at least {ABOVE} samples must lie above a percentile.",
             names.join(", ")
         ),
         advice: format!("Measure longer or in more trials, until there are {most} samples."),
@@ -72,10 +72,10 @@ fn of_tax((case, trials): Measured<'_>) -> Option<Finding> {
         ]),
         message: format!(
             "A trial of {samples} samples is too short for {}: the tax is computed from each trial's own percentile, \
-             and fewer than {ABOVE} samples lie above it.",
+             and fewer than {ABOVE} samples lie above that percentile.",
             names.join(", ")
         ),
-        advice: format!("Make trials longer or the rate higher, until each has {most} samples."),
+        advice: format!("Make trials longer or the rate higher, until each trial has {most} samples."),
     })
 }
 

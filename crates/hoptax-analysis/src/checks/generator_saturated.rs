@@ -16,13 +16,13 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "the generator's busiest worker was on a CPU for more than {} of a trial, or (open loop) the send lag at \
-             p99 is above {} of the response time at p50",
+            "any of these holds. (1) The generator's busiest worker was on a CPU for more than {} of a trial. (2) In \
+             an open loop, the p99 of the send lag is above {} of the p50 of the response time",
             percent(BUSY),
             percent(LATE)
         ),
-        seen: "The client's limit then looks like the server's. One published server limit was measured with wrk at \
-               100 % of its CPU and the server at 50 %.",
+        seen: "The client's limit then looks like the server's limit. One published limit of a server was measured \
+               while wrk used 100 % of its CPU and the server used 50 %.",
         advice: "Give the generator its own CPUs (`cpus:` in the plan) or its own machine. For response times, use an \
                  open loop at a rate well below the generator's limit.",
     }
@@ -74,12 +74,12 @@ fn late(case: &Case) -> Option<Finding> {
             ("limit", LATE.into()),
         ]),
         message: format!(
-            "One request in a hundred was sent at least {lag:.0} µs late, against a median response time of \
-             {median:.0} µs. Response times include this lateness of the generator, or of waiting for a free \
-             connection."
+            "One request in a hundred was sent at least {lag:.0} µs late, and the median response time is \
+             {median:.0} µs. Response times include this delay. It comes from the generator, or from waiting for a \
+             free connection."
         ),
         advice: "Give the generator its own CPUs (`cpus:` in the plan), more connections, or a lower rate. Service \
-                 times leave the lag out."
+                 times do not include the lag."
             .into(),
     })
 }

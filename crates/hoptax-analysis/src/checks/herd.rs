@@ -25,13 +25,13 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "one of these holds for an open loop with constant arrivals on {MANY} connections or more. In every \
-             round its p99 is above {LONGER} times the p99 of the same load with jitter, and the intervals do not \
-             overlap. Or half of its requests are sent so late that the following request is already due, so that \
-             both leave together"
+            "any of these holds in an open loop with constant arrivals on {MANY} connections or more. (1) The p99 of \
+             the response time is above {LONGER} times the p99 of the same load with jitter, the two intervals do \
+             not overlap, and the p99 is longer than with jitter in every round. (2) Half of the requests are sent \
+             so late that the next request is already due, so that both requests leave together"
         ),
-        seen: "Requests that arrive together wait for each other, which real users do not do. With jitter switched on, \
-               tests showed a fraction of the latency that had been published without it.",
+        seen: "Requests that arrive together wait for each other, but the requests of real users do not arrive in \
+               step. With jitter, tests showed a fraction of the latency that had been published without jitter.",
         advice: "Use `arrivals: jitter` (± 10 % by default) or `poisson`.",
     }
 }
@@ -102,8 +102,8 @@ fn together((case, _): Measured<'_>) -> Option<Finding> {
     Some(finding(
         case,
         format!(
-            "A request is due every {interval:.1} µs, and half of them left at least {lag:.1} µs late: they left \
-             together, although connections were free."
+            "A request is due every {interval:.1} µs, and half of the requests left at least {lag:.1} µs late. So \
+             requests left together, although connections were free."
         ),
         [("send_lag_p50_us", lag), ("interval_us", interval)],
     ))

@@ -10,10 +10,10 @@ pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "warning".into(),
-        when: "a counter that the gateway's pack marks as an overflow grew during a trial: a limit of the gateway \
-               refused connections, requests or retries".into(),
-        seen: "A limit answers fast, so a gateway that refuses requests looks better. Envoy's circuit breakers, for \
-               example, act at 1,024 by default.",
+        when: "during a trial, a counter grew that the gateway's pack marks as an overflow counter. The gateway then \
+               refused connections, requests or retries because it had reached one of its limits".into(),
+        seen: "A gateway refuses a request faster than it forwards one, so a gateway at its limit looks better. For \
+               example, Envoy's circuit breakers have a default limit of 1,024.",
         advice: "In the gateway's configuration, raise the limit that the counter names. Or lower the load until it \
                  stays below that limit.",
     }
@@ -50,7 +50,7 @@ fn grew(case: &Case, trials: &[Trial<'_>], counter: &Counter) -> Option<Finding>
             ("trials_hit", grown.len().into()),
         ]),
         message: format!(
-            "{} reached a limit of its own in {} of {} trials: {total:.0} {}.",
+            "{} reached one of its own limits in {} of {} trials: {total:.0} {}.",
             case.gateway,
             grown.len(),
             trials.len(),
@@ -59,7 +59,8 @@ fn grew(case: &Case, trials: &[Trial<'_>], counter: &Counter) -> Option<Finding>
         advice: match &counter.advice {
             Some(advice) => format!("Use `profile: equalised`, which lifts such limits, or {advice}."),
             None => {
-                "Use `profile: equalised`, which lifts such limits, or a load that stays below it.".into()
+                "Use `profile: equalised`, which lifts such limits, or a load that stays below the limit."
+                    .into()
             }
         },
     })

@@ -18,9 +18,9 @@ pub(super) fn rule() -> Rule {
             "one of these properties of the host changed between the first trial and the last: {}",
             LASTING.join(", ")
         ),
-        seen: "Trials before and after the change ran on what amounts to different machines, for example with another \
-               power profile.",
-        advice: "Measure again, after switching off the cause (power management, another user).",
+        seen: "In effect, trials before and after the change ran on two different machines, for example with \
+               different power profiles.",
+        advice: "Switch off the cause, such as power management or another user's program, and measure again.",
     }
 }
 
@@ -47,7 +47,9 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
             ("at_end", each(|(_, _, after)| after.clone()).into()),
         ]),
         message: format!("The host changed during the run: {}.", changes.join("; ")),
-        advice: "Measure again, after switching off the cause (power management, another user).".into(),
+        advice:
+            "Switch off the cause, such as power management or another user's program, and measure again."
+                .into(),
     }]
 }
 

@@ -13,13 +13,13 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "in a trial the hypervisor took more than {} of all CPU time, or processes outside of the run used more \
-             than {}",
+            "any of these holds in a trial. (1) The hypervisor took more than {} of all CPU time. (2) Processes \
+             outside of the run used more than {} of all CPU time",
             percent(STEAL),
             percent(FOREIGN)
         ),
-        seen: "Stolen CPU time shows up as response time. On a rented machine with two CPUs the hypervisor took \
-               between 0 and 60 % within twelve seconds.",
+        seen: "CPU time that the hypervisor takes makes response times longer. On a rented machine with two CPUs, \
+               the hypervisor took between 0 and 60 % of the CPU time within twelve seconds.",
         advice: "Measure when nothing else runs, or on a dedicated machine. More trials narrow the intervals.",
     }
 }
@@ -48,16 +48,17 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
             ("worst_foreign", host.foreign.into()),
         ]),
         message: format!(
-            "Others used the machine in {noisy} of {trials} trials. In the worst (round {}, {}) the hypervisor took {} \
-             of all CPU time and processes outside of the run used {}.",
+            "The hypervisor or other processes took CPU time in {noisy} of {trials} trials. In the worst trial \
+             (round {}, {}), the hypervisor took {} of all CPU time and processes outside of the run used {}.",
             round + 1,
             case.case,
             percent(host.steal),
             percent(host.foreign)
         ),
         advice: format!(
-            "Measure when nothing else runs, or on a dedicated machine. More trials narrow the intervals. Paired \
-             rounds and the noise floor already expose direct and gateways to the same noise.{}",
+            "Measure when nothing else runs, or on a dedicated machine. More trials narrow the intervals. Direct and \
+             gateways are measured in the same rounds, so the noise affects both. The noise floor shows how large it \
+             is.{}",
             read_quiet(subject)
         ),
     }]

@@ -10,9 +10,9 @@ pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "warning".into(),
-        when: "before the first trial or after the last, hoptax rated an item of the host as bad, as `hoptax doctor` \
-               shows".into(),
-        seen: "Such a host makes figures wrong before the first request is sent, and the figures do not show it.",
+        when: "hoptax rated an item of the host as bad, before the first trial or after the last. `hoptax doctor` \
+               shows the same items".into(),
+        seen: "Such a host makes figures wrong, and the figures themselves do not show it.",
         advice: "Follow the advice of `hoptax doctor` and measure again.",
     }
 }

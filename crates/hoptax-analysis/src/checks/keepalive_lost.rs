@@ -20,17 +20,22 @@ const FEWEST: u64 = 10;
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
-        severity: format!("warning; void above {} if another contender kept its connections", percent(MOST)),
+        severity: format!(
+            "warning; void if the extra connections exceed {} of the requests and another contender \
+                           kept its connections",
+            percent(MOST)
+        ),
         when: format!(
-            "more connections were opened than the load requires, and the extra ones exceed {} of the requests. \
-             Connections that replace failed ones do not count",
+            "more connections were opened than the load requires, and the number of extra connections exceeds {} of \
+             the number of requests. Connections that replace failed connections do not count",
             percent(LOST)
         ),
-        seen: "The figures then compare connections, not gateways. One test with ab, which speaks HTTP/1.0, showed \
-               722 requests/s for Kong and 2,760 for nginx: Kong closed each connection and nginx did not. The \
-               author withdrew the test.",
-        advice: "Switch keep-alive on where it is off (the gateway's settings, or HTTP/1.0). Or set `keepalive: off`, \
-                 so that direct and gateways do the same.",
+        seen: "The figures then show the cost of new connections, not of the gateway. One test with ab, which speaks \
+               HTTP/1.0, showed 722 requests/s for Kong and 2,760 for nginx: Kong closed each connection and nginx \
+               did not. The author withdrew the test.",
+        advice: "Find out what switches keep-alive off (the gateway's settings, or HTTP/1.0), and switch keep-alive \
+                 on. Or set `keepalive: off` in the plan, so that direct and all gateways open a new connection for \
+                 each request.",
     }
 }
 
@@ -64,13 +69,15 @@ fn of_case(subject: &Subject<'_>, measured: Measured<'_>) -> Option<Finding> {
     let connections = case.connections.as_ref()?;
     let consequence = match (kept_elsewhere, case.is_direct()) {
         (false, _) => {
-            "the other contenders lost theirs too: this is a load of new connections, not the one in the plan"
+            "the other contenders lost their connections too, so the load consisted of new connections, unlike the \
+             load in the plan"
         }
         (true, true) => {
-            "the gateways kept theirs: direct pays for connections that they do not pay for, so the tax is too small"
+            "the gateways kept their connections. Only direct pays for new connections, so the tax is too small"
         }
         (true, false) => {
-            "others kept theirs: the difference comes from connections, not from the gateway's work"
+            "other contenders kept their connections, so the difference comes from connections, not from the \
+             gateway's work"
         }
     };
     Some(Finding {
@@ -86,14 +93,14 @@ fn of_case(subject: &Subject<'_>, measured: Measured<'_>) -> Option<Finding> {
             ("limit", LOST.into()),
         ]),
         message: format!(
-            "Keep-alive was not in effect: {extra} extra connections were opened, for {} of the requests ({} \
-             connections were closed by the other side). {}.",
+            "Keep-alive was not in effect: {extra} extra connections were opened, which is {} of the number of \
+             requests. The other side closed {} connections. {}.",
             percent(share),
             connections.closed_by_peer,
             consequence[..1].to_uppercase() + &consequence[1..]
         ),
-        advice: "Switch keep-alive on for clients in the gateway's settings. Or set `keepalive: off`, so that every \
-                 contender does the same."
+        advice: "Switch keep-alive on for clients in the gateway's settings. Or set `keepalive: off` in the plan, so \
+                 that every contender opens a new connection for each request."
             .into(),
     })
 }
@@ -113,7 +120,7 @@ mod tests {
         let findings = raised(&run, CODE);
         assert_eq!(findings.len(), 1);
         assert_eq!((findings[0].severity, &findings[0].evidence["share"]), (Severity::Void, &1.0.into()));
-        assert!(findings[0].message.contains("Others kept theirs"), "{}", findings[0].message);
+        assert!(findings[0].message.contains("Other contenders kept their"), "{}", findings[0].message);
     }
 
     #[test]

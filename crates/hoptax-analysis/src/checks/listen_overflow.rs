@@ -19,12 +19,14 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "in a trial the kernel dropped a connection at a full listen queue, or retransmitted the SYNs of more than \
-             {} of the connections (and at least {LEAST_SYNS})",
+            "any of these holds in a trial. (1) The kernel dropped a connection because a listen queue was full. (2) \
+             The kernel retransmitted at least {LEAST_SYNS} SYNs, and their number is above {} of the number of \
+             connections",
             percent(SYN_SHARE)
         ),
-        seen: "Each dropped connection costs a second: the kernel's retransmission, not the gateway. It happens, for \
-               example, with 10,000 simultaneous connections and a backlog of 511.",
+        seen: "The kernel retries a dropped connection after one second. This second appears in the response times, \
+               although the gateway did no work. Connections are dropped, for example, if 10,000 clients connect at \
+               once and the backlog is 511.",
         advice: "Raise `net.core.somaxconn` and the gateway's backlog, or use fewer connections.",
     }
 }
@@ -55,12 +57,12 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                 ("syn_retransmits", syns.into()),
             ]),
             message: format!(
-                "In {} of {} trials the kernel dropped {drops} connections at listeners and retransmitted {syns} SYNs. \
-                 A dropped connection is retried after a second, and its requests wait for that long.",
+                "In {} of {} trials the kernel dropped {drops} connections at listeners and retransmitted {syns} \
+                 SYNs. The kernel retries a dropped connection after one second, and its requests wait until then.",
                 hit.len(),
                 trials.len()
             ),
-            advice: "Raise the server's listen backlog and net.core.somaxconn, which limits it, or open fewer \
+            advice: "Raise the server's listen backlog and its upper limit, net.core.somaxconn. Or open fewer \
                      connections at once. Another program on this machine may also be the cause."
                 .into(),
         });

@@ -26,12 +26,14 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "at a load point, the log volumes of gateways differ by more than {APART} bytes per request. Gateways with \
-             the feature access-log are compared with each other only"
+            "any of these holds for two gateways at one load point. (1) Their log volumes differ by more than \
+             {APART} bytes per request. (2) One gateway writes at least {SILENT} bytes of log per request, and the \
+             other writes fewer. Gateways with the feature `access-log` are compared only with each other"
         ),
         seen: "Writing logs takes time and CPU. One published comparison measured one gateway with its access log on \
                and another with it off.",
-        advice: "Set `access_log: off` or `file`, which packs obey. Configure an external gateway the same way.",
+        advice: "Set `access_log: off` or `access_log: file` in the plan. Packs obey this setting. Configure \
+                 external gateways in the same way.",
     }
 }
 
@@ -90,12 +92,13 @@ fn finding(least: &Logged<'_>, most: &Logged<'_>) -> Finding {
             ("least_bytes_per_request", least.per_request.into()),
         ]),
         message: format!(
-            "{} wrote {:.0} bytes of log per request, and {} wrote {:.0}. The tax of the former includes the cost of \
+            "{0} wrote {1:.0} bytes of log per request, and {2} wrote {3:.0}. The tax of {0} includes the cost of \
              logging.",
             most.gateway, most.per_request, least.gateway, least.per_request
         ),
-        advice: "Configure the same logging for all (`access_log: off` or `file` in the plan, which packs obey). Look \
-                 into the run's logs/: a gateway that complains about every request is misconfigured."
+        advice: "Configure the same logging for all gateways (packs obey `access_log: off` and `access_log: file` in \
+                 the plan). Look into the directory `logs/` of the run: a gateway that complains about every request \
+                 is misconfigured."
             .into(),
     }
 }

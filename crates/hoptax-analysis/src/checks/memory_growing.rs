@@ -22,15 +22,15 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "a gateway's resident memory grew by more than {0} (and 1 MiB) over the second half of its last trial, \
-             rising throughout (Mann–Kendall test), or over the last {ROUNDS} rounds of a load point, rising in each \
-             round",
+            "a gateway's resident memory grew by more than {0} and by more than 1 MiB, in one of these ways. (1) It \
+             rose throughout the second half of the gateway's last trial (Mann–Kendall test). (2) It rose from round \
+             to round over the last {ROUNDS} rounds of a load point",
             percent(GROWTH)
         ),
-        seen: "The memory figure of a process that still grows is a lower bound. Trials last seconds, and leaks take \
-               hours.",
-        advice: "Measure longer, with a longer warm-up, until memory stops growing. If it never does, look for a leak, \
-                 or for data kept per connection or per path.",
+        seen: "The memory figure of a process that still grows is only a lower bound. Trials last seconds, but a \
+               leak may take hours to show.",
+        advice: "Measure longer, with a longer warm-up, until memory stops growing. If memory never stops growing, \
+                 look for a leak, or for data that the gateway keeps per connection or per path.",
     }
 }
 
@@ -88,12 +88,13 @@ fn finding(case: &Case, before: f64, after: f64, when: &str) -> Finding {
             ("limit", GROWTH.into()),
         ]),
         message: format!(
-            "The gateway's resident memory grew from {:.1} to {:.1} MiB {when} and was still growing: it will need \
-             more than the figure shows.",
+            "The gateway's resident memory grew from {:.1} to {:.1} MiB {when} and was still growing: the gateway \
+             will need more than the figure shows.",
             before / BYTES,
             after / BYTES
         ),
-        advice: "Measure longer, until memory stops growing. If it never does, look for a leak.".into(),
+        advice: "Measure longer, until memory stops growing. If memory never stops growing, look for a leak."
+            .into(),
     }
 }
 

@@ -11,10 +11,12 @@ pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "note".into(),
-        when: "a tax at p50 or p99, or (closed loop) on throughput, is not distinguishable from noise: its interval \
-               includes zero (for throughput, a ratio of 1), or the two direct trials of a round differ by as much".into(),
+        when: "a tax is not distinguishable from noise. Its interval includes zero (for throughput, a ratio of 1), \
+               or the two direct trials of a round differ by as much as the tax. This is checked for the taxes at \
+               p50 and p99 and, in a closed loop, on throughput".into(),
         seen: "Rankings based on such a tax can reverse in the next run.",
-        advice: "Draw no conclusion from it. More or longer trials, or a quieter machine, may show a difference.",
+        advice: "Draw no conclusion from this tax. More or longer trials, or a quieter machine, may show a \
+                 difference.",
     }
 }
 
@@ -60,12 +62,12 @@ fn of_case(subject: &Subject<'_>, case: &Case) -> Option<Finding> {
         case: Some(case.case.clone()),
         message: format!(
             "Not distinguishable from noise: {}. The interval includes zero (for throughput, a ratio of 1), or the \
-             two direct trials of a round differ by as much.",
+             two direct trials of a round differ by as much as the tax.",
             names.join(", ")
         ),
         evidence: evidence([("metrics", Value::Object(seen))]),
         advice:
-            "Draw no conclusion from it. More or longer trials, or a quieter machine, may show a difference."
+            "Draw no conclusion from this tax. More or longer trials, or a quieter machine, may show a difference."
                 .into(),
     })
 }

@@ -13,8 +13,8 @@ evidence, and advice. Reports show them, and `hoptax findings CODE` explains one
 - `warning`: use the figures with this in mind.
 - `note`: good to know.
 
-Thresholds are judgement: beyond them we would not trust a figure without a closer look. If chance could cause a
-finding, its rule requires more than chance would explain, and an effect large enough to matter
+The thresholds are a matter of judgement: beyond them, we would not trust a figure without a closer look. If chance
+could cause a finding, its rule requires a difference that chance does not explain and that is large enough to matter
 ([METHODOLOGY.md](../../METHODOLOGY.md#findings)). `hoptax findings --markdown` prints this page, and a test keeps it up
 to date.
 ";

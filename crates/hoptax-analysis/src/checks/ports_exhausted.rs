@@ -21,13 +21,14 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "connects failed because every local port was in use, or the connections that the case opened in the \
-             last minute took more than {} of the port range. No more of these connections are counted than the \
-             kernel has sockets in TIME_WAIT",
+            "any of these holds. (1) Connects failed because every local port was in use. (2) The case's connections \
+             in TIME_WAIT took more than {} of the port range. hoptax estimates their number as the smaller of two \
+             numbers: the connections that the case opened in the last minute, and all sockets that the kernel has \
+             in TIME_WAIT",
             percent(NEAR)
         ),
         seen: "The figures then show how fast ports become free. With one source address and a new connection per \
-               request, the kernel runs out after some 28,000 requests a minute.",
+               request, the kernel runs out of ports after about 28,000 requests per minute.",
         advice: "Keep connections alive, list several addresses in `sources:`, widen `net.ipv4.ip_local_port_range`, \
                  or pause between trials.",
     }
@@ -76,8 +77,8 @@ fn near(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
             ("limit", NEAR.into()),
         ]),
         message: format!(
-            "{waiting} connections of this case were in TIME_WAIT, {} of the {ports} local ports. New connections \
-             between the same two addresses will soon fail, or already take long to find a port.",
+            "{waiting} connections of this case were in TIME_WAIT, which is {} of the {ports} local ports. New \
+             connections between the same two addresses will soon fail, or already take long to find a port.",
             percent(share(worst))
         ),
         advice: ADVICE.into(),

@@ -12,10 +12,11 @@ pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "warning; a note if only quiet windows show the tax".into(),
-        when: "a tax at p50 or p99, or (closed loop) on throughput, is distinguishable from noise in all windows but \
-               not in quiet ones, or the reverse".into(),
+        when: "a tax is distinguishable from noise in the figures of all windows but not in the figures of quiet \
+               windows, or the reverse. This is checked for the taxes at p50 and p99 and, in a closed loop, on \
+               throughput".into(),
         seen: "If the hypervisor stalls one gateway's trial for a second, that stall becomes the gateway's p99.",
-        advice: "Draw no conclusion from it until a longer run, or one on a quieter machine, agrees.",
+        advice: "Draw no conclusion from this tax until a longer run, or a run on a quieter machine, confirms it.",
     }
 }
 
@@ -54,15 +55,18 @@ fn of_case(case: &Case) -> Option<Finding> {
             ("quiet_trials", quiet.trials.into()),
         ]),
         message: format!(
-            "All windows and quiet windows disagree: {}. Quiet windows leave out the {} that the hypervisor disturbed \
-             and cover {} of {} trials.",
+            "The figures of all windows and of quiet windows disagree: {}. Quiet windows leave out the {} of windows \
+             that the hypervisor disturbed, and cover {} of {} trials.",
             words.join("; "),
             percent(quiet.share_left_out),
             quiet.trials,
             case.trials
         ),
         advice: match doubtful {
-            true => "Draw no conclusion from these until a longer run, or one on a quieter machine, agrees.",
+            true => {
+                "Draw no conclusion from these figures until a longer run, or a run on a quieter machine, \
+                     confirms them."
+            }
             false => "The quiet figures are closer to the gateway's cost. A longer run should confirm them.",
         }
         .into(),

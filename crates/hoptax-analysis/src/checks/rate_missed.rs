@@ -16,12 +16,12 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "in an open loop fewer than {} of the due requests were completed in time. Failures caused by the plan's \
-             events do not count as missed",
+            "in an open loop, fewer than {} of the requests that were due were completed in time. Requests that \
+             failed because of the plan's events count as completed",
             percent(LEAST)
         ),
-        seen: "Response times are then those of an overload. Published sidecar tests at 1,000 requests/s never reached \
-               that rate.",
+        seen: "Response times are then those of an overloaded system. Published sidecar tests at 1,000 requests/s \
+               never reached that rate.",
         advice: "Lower the rate, or use more connections: a connection carries one request at a time.",
     }
 }
@@ -74,13 +74,14 @@ fn words(load: &Load, rate: f64) -> (String, String) {
     let highest = grouped(highest(load, rate));
     match load.is_steady() {
         true => (
-            "Response times are those of an overload: they grow with the length of the trial.".into(),
+            "Response times are those of an overloaded system: they grow with the length of the trial."
+                .into(),
             "Lower the rate".into(),
         ),
         false => (
             format!(
-                "The rate went up to {highest}/s, and unfinished requests were still waiting in the stages after it. \
-                 Response times of all these stages are those of an overload."
+                "The rate went up to {highest}/s, and requests that were unfinished at that rate were still waiting \
+                 in later stages. Response times of all these stages are those of an overloaded system."
             ),
             format!(
                 "Lower the highest rate ({highest}/s), follow it with a lower rate for long enough to catch up"

@@ -14,15 +14,15 @@ const MOST: f64 = 0.5;
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
-        severity: format!("warning; void above {}", percent(MOST)),
+        severity: format!("warning; void above {} of the responses", percent(MOST)),
         when: format!(
-            "more than {} of the responses have a status outside of 200 to 399 that neither the plan's upstream sends \
-             nor a target expects",
+            "more than {} of the responses have a status outside of 200 to 399. A status that the plan's upstream \
+             sends, or that a target expects, does not count",
             percent(DOUBTFUL)
         ),
-        seen: "A rejection is faster than an answer. A gateway that rejects requests therefore looks better than one \
-               that serves them.",
-        advice: "Remove rate limits and circuit breakers, or lower the load until they do not act.",
+        seen: "A rejection is faster than a normal answer. A gateway that rejects requests therefore looks better \
+               than a gateway that serves them.",
+        advice: "Remove rate limits and circuit breakers, or lower the load until they no longer reject requests.",
     }
 }
 
@@ -52,12 +52,12 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                     ("share", share.into()),
                 ]),
                 message: format!(
-                    "{} of the responses had a status outside of 200 to 399, most of them {commonest}. A rejection is \
-                     faster than the work it refuses, so throughput and response times look better than they are.",
+                    "{} of the responses had a status outside of 200 to 399, most of them {commonest}. A rejection \
+                     is faster than a normal answer, so throughput and response times look better than they are.",
                     percent(share)
                 ),
-                advice: "Remove rate limits and circuit breakers, or lower the load until they do not act. The \
-                         gateway's log may show what it rejected."
+                advice: "Remove rate limits and circuit breakers, or lower the load until they no longer reject \
+                         requests. The gateway's log may show what it rejected."
                     .into(),
             })
         })

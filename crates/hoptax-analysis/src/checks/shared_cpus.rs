@@ -23,9 +23,13 @@ pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "warning".into(),
-        when: format!("roles that share CPUs used more than {} of the time of those CPUs", percent(BUSY)),
-        seen: "Roles that share CPUs take time from each other, and the tax includes it. With unpinned generators a \
-               gap of 10 % looked like one of 44 %.",
+        when: format!(
+            "roles (generator, gateway, upstream) share CPUs, and in a trial these roles used more than {} of the \
+             time of the shared CPUs",
+            percent(BUSY)
+        ),
+        seen: "Roles that share CPUs take time from each other, and the tax includes this time. With generators that \
+               were not pinned, a gap of 10 % looked like a gap of 44 %.",
         advice: "Give each role its own CPUs (`cpus:` in the plan), or lower the load. On a machine with few CPUs, \
                  trust ratios rather than times.",
     }
@@ -56,8 +60,8 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
             ("limit", BUSY.into()),
         ]),
         message: format!(
-            "In {} cases {} competed for the same CPUs: in the worst (round {}, {}) they used {} of {} CPU{}. A \
-             gateway's tax then includes the time that it took from generator and upstream.",
+            "In {} cases, {} competed for the same CPUs. In the worst trial (round {}, {}), they used {} of {} \
+             CPU{}. The tax of a gateway then includes the time that the gateway took from generator and upstream.",
             cases.len(),
             worst.roles.join(", "),
             round + 1,

@@ -22,11 +22,11 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "a cgroup's CPU limit stopped generator, gateway or upstream for more than {} of a trial",
+            "a CPU limit (cgroup) stopped the generator, the gateway or the upstream for more than {} of a trial",
             percent(SHARE)
         ),
-        seen: "A container that has used up its CPU limit stops for the rest of each 100 ms, which gives a p99 of tens \
-               of milliseconds.",
+        seen: "A container that has used up its CPU limit is stopped until the current period of 100 ms ends. This \
+               gives a p99 of tens of milliseconds.",
         advice: "Raise or remove the limit (`cpu.max`), or give the gateway no more workers than the limit allows.",
     }
 }
@@ -59,8 +59,9 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                     percent(worst),
                     consequence(role)
                 ),
-                advice: "Remove the cgroup's limit (`cpu.max`, `cpu.cfs_quota_us`, a container's or pod's CPU limit), \
-                         or measure at a load that stays below it. Use `cpus:` to pin instead of limiting."
+                advice: "Remove the cgroup's limit (`cpu.max`, `cpu.cfs_quota_us`, a container's or pod's CPU \
+                         limit), or measure at a load that stays below the limit. To restrict a role to some CPUs, \
+                         pin it with `cpus:` instead of limiting its CPU time."
                     .into(),
             });
         }

@@ -11,13 +11,13 @@ const MOST: f64 = 0.01;
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
-        severity: format!("warning; void above one in {:.0} requests", 1.0 / MOST),
-        when: "bytes arrived on a connection without a request in flight. The generator then closes the connection"
+        severity: format!("warning; void above one affected connection per {:.0} requests", 1.0 / MOST),
+        when: "bytes arrived on a connection that had no request in flight. The generator closes such a connection"
             .into(),
         seen: "If a server sends more than its `content-length` announces, or answers early, the extra bytes could \
-               be taken for the answer to the next request. Its response time would be near zero.",
-        advice: "Look at the answer with `curl -v`: a longer body than announced, a second answer, or a body after \
-                 HEAD or 304.",
+               be taken for the answer to the next request. That request would then have a response time near zero.",
+        advice: "Look at the answer with `curl -v`. Possible causes are a body that is longer than announced, a \
+                 second answer, and a body after HEAD or 304.",
     }
 }
 
@@ -34,12 +34,12 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                 case: Some(case.case.clone()),
                 evidence: evidence([("unasked", unasked.into()), ("sent", sent.into()), ("share", share.into())]),
                 message: format!(
-                    "Bytes arrived on {unasked} connections without a request in flight, and the generator closed \
-                     these. Other answers may also have arrived before their requests, and their response times are \
-                     too short."
+                    "Bytes arrived on {unasked} connections that had no request in flight, and the generator closed \
+                     these connections. Other answers may also have arrived before their requests were sent. Their \
+                     response times are then too short."
                 ),
-                advice: "Look at the answer with `curl -v`: a longer body than announced, a second answer, or a body \
-                         after HEAD or 304.".into(),
+                advice: "Look at the answer with `curl -v`. Possible causes are a body that is longer than \
+                         announced, a second answer, and a body after HEAD or 304.".into(),
             })
         })
         .collect()

@@ -9,11 +9,13 @@ pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "note".into(),
-        when: "the version of a measured gateway could not be read: its pack has no `version` command, the command \
-               printed none, or the gateway is `external`"
+        when: "the version of a measured gateway could not be read. Its pack has no `version` command, the command \
+               printed no version, or the gateway is `external`"
             .into(),
-        seen: "Defaults change between releases, and rankings with them. Figures without a version cannot be repeated.",
-        advice: "Add the version to the label of an external gateway. Give a pack a `version` command.",
+        seen: "Defaults change between releases, and rankings change with the defaults. Figures cannot be repeated \
+               if the version is unknown.",
+        advice: "If the gateway is external, add the version to its label. Otherwise add a `version` command to its \
+                 pack.",
     }
 }
 
@@ -35,7 +37,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                 contender.label
             ),
             advice: match contender.kind.as_str() {
-                "external" => "Add its version to its label.".into(),
+                "external" => "Add the version to the gateway's label.".into(),
                 _ => "Check that the pack's `version` command works (`hoptax gateways` shows its output)."
                     .into(),
             },
@@ -62,7 +64,7 @@ mod tests {
         let findings = raised(&run_without_version(), CODE);
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].evidence["gateway"], "mine");
-        assert_eq!(findings[0].advice, "Add its version to its label.");
+        assert_eq!(findings[0].advice, "Add the version to the gateway's label.");
     }
 
     #[test]

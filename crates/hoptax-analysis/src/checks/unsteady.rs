@@ -52,12 +52,13 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "any of these holds. (1) In at least {} of a case's trials, throughput (closed loop) or the median \
-             response time (open loop at a steady rate) changes by more than {} in the same direction, from the \
-             first half of a trial to the second or from its first fifth to its second half, and a rank test gives p \
-             below {} in each of these trials. (2) One trial jumps by more than {} (Pettitt's test). (3) No request \
-             is answered for {} ms or more. (4) In one round, direct differs from the median round by more than {} \
-             and {FLOORS} noise floors",
+            "any of these holds. In (1), (2) and (4), the figure is throughput (closed loop) or the median response \
+             time (open loop at a steady rate). (1) In at least {} of a case's trials, the figure changes by more \
+             than {} in the same direction, and a rank test gives p below {} in each of these trials. The change is \
+             measured from the first half of the trial to the second half, or from the first fifth to the second \
+             half. (2) In one trial, the figure jumps by more than {} (Pettitt's test). (3) No request is answered \
+             for {} ms or more. (4) In one round, the figure of direct differs from the median round by more than {} \
+             and by more than {FLOORS} noise floors",
             percent(MOST),
             percent(CHANGE),
             percent(CHANCE),
@@ -65,10 +66,10 @@ pub(super) fn rule() -> Rule {
             STANDSTILL as u64 * WINDOW_NS / MILLISECOND,
             percent(ROUND)
         ),
-        seen: "An average over two states describes neither. Causes are a warm-up that is too short, a hot processor, \
-               or a neighbour on the same machine.",
-        advice: "Make the warm-up longer and look at the charts of throughput over time. Let the machine cool, or use \
-                 a dedicated one.",
+        seen: "An average over two states describes neither state. Usual causes are a warm-up that is too short, a \
+               hot processor, or a neighbour on the same machine.",
+        advice: "Make the warm-up longer and look at the charts of throughput over time. Let the machine cool, or \
+                 use a dedicated machine.",
     }
 }
 
@@ -116,7 +117,7 @@ fn standstill(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
         case,
         format!(
             "In round {} nothing was answered for {:.1} s ({} of {} trials had such a standstill). The requests that \
-             waited for its end are the tail of this case.",
+             waited during a standstill have the longest response times of this case.",
             round + 1,
             seconds(windows),
             stalled.len(),
@@ -205,8 +206,8 @@ fn jumping(case: &Case, series: &[Vec<f64>]) -> Option<Finding> {
     Some(finding(
         case,
         format!(
-            "{} jumped by {} within a trial, after {} of its time ({} of {} trials jump): the figures average over two \
-             states.",
+            "{} jumped by {} within a trial, after {} of the trial's time ({} of {} trials have such a jump). The \
+             figures average over two states.",
             figure(case),
             percent(size.abs()),
             percent(place),
@@ -252,8 +253,8 @@ fn between_rounds(subject: &Subject<'_>, load: usize) -> Option<Finding> {
     Some(finding(
         case,
         format!(
-            "{} of direct in round {} differs from the median round by {}, but the two direct trials of a round by \
-             only {}: the machine's speed was different for a while.",
+            "{} of direct in round {} differs from the median round by {}, but the two direct trials of a round \
+             differ by only {}. The machine's speed was different for a while.",
             figure(case),
             round + 1,
             percent(off(value).abs()),

@@ -17,13 +17,13 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "more than {} of a gateway's upstream requests use another HTTP version than direct uses (or than most \
-             gateways use, if the load itself uses HTTP/1.0)",
+            "more than {} of a gateway's upstream requests use a different HTTP version than the requests of direct. \
+             If the load itself uses HTTP/1.0, the version that most gateways use is the reference instead",
             percent(COUNTS)
         ),
-        seen: "The figures then compare connections, not gateways. When a proxy's default towards the upstream changed \
-               from HTTP/1.0 to HTTP/1.1, rankings reversed.",
-        advice: "Set the same version towards the upstream in every gateway (nginx: `proxy_http_version`).",
+        seen: "The figures then compare HTTP versions, not gateways. When one proxy changed its default for upstream \
+               requests from HTTP/1.0 to HTTP/1.1, rankings reversed.",
+        advice: "Set the same HTTP version for upstream requests in every gateway (nginx: `proxy_http_version`).",
     }
 }
 
@@ -85,11 +85,11 @@ fn finding(case: &Case, expected: &str) -> Option<Finding> {
             ("share", share.into()),
         ]),
         message: format!(
-            "{} of the upstream requests used HTTP/{version} instead of HTTP/{expected}. The versions keep connections \
-             and frame bodies differently, so the difference is not the gateway's alone.",
+            "{} of the upstream requests used HTTP/{version} instead of HTTP/{expected}. These versions handle \
+             connections and bodies differently, so the gateway is not the only cause of a difference.",
             percent(share)
         ),
-        advice: format!("Set HTTP/{expected} towards the upstream (nginx: `proxy_http_version`)."),
+        advice: format!("Set HTTP/{expected} for upstream requests (nginx: `proxy_http_version`)."),
     })
 }
 

@@ -21,14 +21,14 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "clients keep their connections, but the gateway opens many upstream connections: more than {NOT_REUSED} \
-             per upstream request, not counting one for each client connection"
+            "clients keep their connections, but the gateway opens more than {NOT_REUSED} upstream connections per \
+             upstream request. One upstream connection per client connection is not counted"
         ),
-        seen: "The figures then show how fast two kernels connect. One proxy without a pool of upstream connections \
-               looked 30 to 60 times slower than it is.",
+        seen: "The figures then show the cost of new connections, not of the gateway. One proxy without a pool of \
+               upstream connections looked 30 to 60 times slower than it is.",
         advice: "Give the gateway a pool of upstream connections (nginx: `keepalive` in the upstream block, with \
-                 `proxy_http_version 1.1` and an empty `Connection` header). Check whether it sends `Connection: \
-                 close`.",
+                 `proxy_http_version 1.1` and an empty `Connection` header). Check whether the gateway sends \
+                 `Connection: close`.",
     }
 }
 
@@ -62,13 +62,13 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
             ("limit", NOT_REUSED.into()),
         ]),
         message: format!(
-            "The gateway opened {connections} connections for {} upstream requests, but clients opened only {clients}. \
-             {} of the requests pay for a new upstream connection, which direct does not.",
+            "The gateway opened {connections} connections for {} upstream requests, but clients opened only \
+             {clients} connections. {} of the requests pay for a new upstream connection. Direct requests do not.",
             ledger.requests,
             percent(share.min(1.0))
         ),
-        advice: "Give it a pool of upstream connections that is large enough for the load, and check whether it sends \
-                 `Connection: close`. Or publish the figures as those of a gateway without a pool."
+        advice: "Give the gateway a pool of upstream connections that is large enough for the load, and check \
+                 whether it sends `Connection: close`. Or publish the figures as those of a gateway without a pool."
             .into(),
     })
 }

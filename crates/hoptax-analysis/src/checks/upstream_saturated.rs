@@ -23,18 +23,21 @@ const GROWTH: f64 = 1.1;
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
-        severity: "warning; a note for direct in a closed loop, which reaches some limit by design".into(),
+        severity:
+            "warning; a note for direct in a closed loop, because a closed loop always reaches some limit"
+                .into(),
         when: format!(
-            "an instance of the built-in upstream used more than {} of a CPU in a trial. It is also raised in a \
-             closed loop that the generator does not limit, if the throughput via the gateway is at least {} of \
-             direct's, and direct's throughput grew by less than {} with {MORE} times the connections",
+            "any of these holds. (1) In a trial, an instance of the built-in upstream used more than {} of a CPU. \
+             (2) In a closed loop in which the generator is not the limit, throughput via the gateway is at least {} \
+             of the throughput of direct, and the throughput of direct grew by less than {} with at least {MORE} \
+             times the connections",
             percent(BUSY),
             percent(AS_SLOW),
             percent(GROWTH - 1.0)
         ),
         seen: "A saturated upstream makes all gateways look alike, or even \"faster than direct\": each figure shows \
                the upstream's limit.",
-        advice: "Give the upstream more `instances`, its own CPUs or a smaller body, or give the load fewer \
+        advice: "Give the upstream more `instances`, its own CPUs or a smaller body. Or give the load fewer \
                  connections or a lower rate.",
     }
 }
@@ -70,7 +73,7 @@ fn saturated(subject: &Subject<'_>, (case, trials): Measured<'_>) -> Option<Find
         }
         (true, false) => (
             Severity::Note,
-            "Without this limit direct would be faster, and gateways would take more from it",
+            "Without this limit direct would be faster, and the tax of gateways would be larger",
         ),
     };
     Some(Finding {
@@ -128,11 +131,11 @@ fn as_slow(subject: &Subject<'_>, (case, _): Measured<'_>) -> Option<Finding> {
         ]),
         message: format!(
             "The upstream is the limit, so this case says nothing about the gateway. Throughput via the gateway is \
-             {:.2} times direct's, and direct does no more with {} connections ({most:.0}/s) than with {before} \
-             ({reached:.0}/s).",
+             {:.2} times the throughput of direct. Direct is hardly faster with {} connections ({most:.0}/s) than \
+             with {before} ({reached:.0}/s).",
             ratio, case.load.connections
         ),
-        advice: "Give the upstream more CPU or less to do. Or compare CPU per request, and response times in an open \
+        advice: "Give the upstream more CPU or less work. Or compare CPU per request, or response times in an open \
                  loop."
             .into(),
     })

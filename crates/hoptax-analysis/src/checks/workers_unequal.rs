@@ -39,15 +39,16 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning; a note in the profile `stock`".into(),
         when: format!(
-            "gateways ran with different numbers of workers, a gateway with N workers kept more than {BEYOND} × N \
-             CPUs busy, averaged over half a second (median of the gateway's rounds), or a gateway has more workers \
-             than CPUs. In the profile `stock` it is raised only if one gateway kept more than {UNLIKE} times as \
-             many CPUs busy as another in closed loops"
+            "any of these holds. (1) Gateways ran with different numbers of workers. (2) A gateway with N workers \
+             kept more than {BEYOND} × N CPUs busy. The CPUs are averaged over the busiest half second of a trial, \
+             and the median of the gateway's rounds counts. (3) A gateway has more workers than CPUs. In the profile \
+             `stock`, another condition replaces (1): in closed loops, one gateway kept more than {UNLIKE} times as \
+             many CPUs busy as another gateway"
         ),
         seen: "The figures then compare settings, not gateways. One published comparison gave one gateway 32 threads \
                and another 16 workers.",
-        advice: "Set `workers` to the same number for every gateway, and to no more than its CPUs. `hoptax lint` \
-                 checks whether a pack obeys it.",
+        advice: "Set `workers` to the same number for every gateway, and to no more than the gateway's CPUs. `hoptax \
+                 lint` checks whether a pack obeys `workers`.",
     }
 }
 
@@ -103,7 +104,7 @@ fn unequal(gateways: &[Workers<'_>]) -> Option<Finding> {
     let counted: Vec<(u32, &str)> = counted.collect();
     let (least, most) = (counted.iter().min()?, counted.iter().max()?);
     (least.0 != most.0).then(|| {
-        let message = format!("{} ran with {} workers and {} with {}", most.1, most.0, least.1, least.0);
+        let message = format!("{} ran with {} workers, and {} ran with {}", most.1, most.0, least.1, least.0);
         let evidence = [("most_workers", most.0.into()), ("least_workers", least.0.into())];
         incomparable(Severity::Warning, (most.1, least.1), evidence, &message)
     })
@@ -134,7 +135,7 @@ fn unlike(gateways: &[Workers<'_>]) -> Option<Finding> {
     let most = used().max_by(|a, b| a.0.total_cmp(&b.0))?;
     (most.0 > BEYOND && most.0 > least.0 * UNLIKE).then(|| {
         let message =
-            format!("{} used up to {:.1} CPUs at once and {} {:.1}", most.1, most.0, least.1, least.0);
+            format!("{} used up to {:.1} CPUs at once and {} used {:.1}", most.1, most.0, least.1, least.0);
         let evidence = [("most_cpus", most.0.into()), ("least_cpus", least.0.into())];
         incomparable(Severity::Note, (most.1, least.1), evidence, &message)
     })
@@ -154,12 +155,12 @@ fn beyond(gateway: &Workers<'_>) -> Option<Finding> {
             ("limit", BEYOND.into()),
         ]),
         message: format!(
-            "{} used {used:.1} CPUs at once with {declared} worker{}: more than gateways that obey `workers`.",
+            "{} used {used:.1} CPUs at once with {declared} worker{}: more than a gateway that obeys `workers` uses.",
             gateway.gateway,
             if declared == 1 { "" } else { "s" }
         ),
-        advice: "Check with `hoptax lint` whether its pack obeys `workers`. `held_to_cpus: true` in the pack enforces \
-                 it.".into(),
+        advice: "Check with `hoptax lint` whether its pack obeys `workers`. `held_to_cpus: true` in the pack limits \
+                 the gateway to as many CPUs as it has workers.".into(),
     })
 }
 
@@ -182,7 +183,7 @@ fn crowded(gateway: &Workers<'_>) -> Option<Finding> {
             gateway.cpus,
             if gateway.cpus == 1 { "" } else { "s" }
         ),
-        advice: "Give it no more `workers` than it has CPUs in `cpus:`.".into(),
+        advice: "Give the gateway no more `workers` than CPUs in `cpus:`.".into(),
     })
 }
 

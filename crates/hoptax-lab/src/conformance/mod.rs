@@ -61,7 +61,7 @@ impl std::fmt::Display for Mismatch {
             }
             Self::Otherwise { case, seen, listed } => write!(f, "{case}: {seen}; the pack lists `{listed}`"),
             Self::Unseen { case, listed } => {
-                write!(f, "{case}: as direct; the pack lists `{listed}`, which did not occur")
+                write!(f, "{case}: same as direct; the pack lists `{listed}`, which did not occur")
             }
         }
     }
@@ -112,7 +112,7 @@ fn seen_upstream(sent: &Sent, there: &Answer, here: &Answer) -> Option<Option<St
     if here.status != 200 {
         return Some(Some(format!("status {} instead of 200", here.status)));
     }
-    let Some(here) = echo(here) else { return Some(Some("the echo did not come back whole".to_owned())) };
+    let Some(here) = echo(here) else { return Some(Some("the echo is incomplete".to_owned())) };
     for member in ["method", "path", "body_bytes", "body_digest"] {
         if there[member] != here[member] {
             let what = format!("the upstream saw {member} {} instead of {}", here[member], there[member]);

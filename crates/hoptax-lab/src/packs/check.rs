@@ -114,7 +114,7 @@ fn check_features(pack: &Pack) -> Result<Vec<Vec<Feature>>, PackError> {
     let manifest = pack.manifest();
     for named in manifest.settings.features.keys() {
         if !manifest.features.contains(named) {
-            let message = format!("`settings.features` lists `{named}`, which `features` does not");
+            let message = format!("`settings.features` lists `{named}`, but `features` does not list it");
             let help = match nearest(named, manifest.features.iter().map(String::as_str)) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => "add it to `features`, or remove it here".to_owned(),

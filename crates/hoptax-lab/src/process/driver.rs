@@ -60,7 +60,7 @@ impl ProcessDriver {
     /// created or read.
     pub fn new(plan: &Plan, packs: PackSet, run_directory: &Path) -> anyhow::Result<Self> {
         let all: Vec<Feature> = plan.gateways.iter().flat_map(Gateway::features).copied().collect();
-        let allowed = hoptax_host::cpus::allowed().context("reading which CPUs may be used")?;
+        let allowed = hoptax_host::cpus::allowed().context("finding out which CPUs may be used")?;
         let interceptions = interceptions(plan, &packs);
         let login = match &plan.upstream {
             Upstream::BuiltIn(_) => Login::default(),

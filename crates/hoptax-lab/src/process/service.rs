@@ -105,7 +105,7 @@ pub(super) fn how(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code @ 129..=192), _) => format!("was ended by signal {}", code - 128),
         (Some(code), _) => format!("exited with code {code}"),
-        (None, Some(signal)) => format!("lost its guard to signal {signal}"),
+        (None, Some(signal)) => format!("ended because signal {signal} killed its guard"),
         (None, None) => "ended".to_owned(),
     }
 }

@@ -49,7 +49,7 @@ impl<'a> Mix<'a> {
                 return fault(
                     Part::Name,
                     "another target has the same name".into(),
-                    "give each target its own",
+                    "give each target its own name",
                 );
             }
             if seen.len() > MOST_TARGETS {

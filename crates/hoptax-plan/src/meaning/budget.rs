@@ -111,7 +111,7 @@ fn check_relation(
     match against {
         None if budget.is_relative() && !setting.baseline => reader.fault(
             place,
-            "this limit is a change, but there is nothing to compare with",
+            "this limit is relative, but there is nothing to compare with",
             "add `against: LABEL` (another gateway of the plan), or move the budget to a file for \
              `hoptax gate RUN --budget FILE --baseline RUN`",
         ),

@@ -337,7 +337,7 @@ fn budgets() {
             "3:44 `max` of `error_share` is set twice for every gateway;",
         ),
         ("{ metric: added_p99 , maximum: 1ms }", "3:32 unknown key `maximum`;"),
-        ("{ metric: p50, max: +10% }", "3:10 this limit is a change, but there is nothing to compare with;"),
+        ("{ metric: p50, max: +10% }", "3:10 this limit is relative, but there is nothing to compare with;"),
         ("{ metric: p50, max: +10%, against: ngnix }", "3:45 no gateway has the label `ngnix`;"),
         ("{ metric: p50, max: 1ms, against: direct }", "3:44 `against` needs a relative limit;"),
         ("{ metric: p50, max: +10ms, against: direct }", "3:30 `+10ms` is not a change;"),

@@ -56,7 +56,7 @@ impl World {
             Self::Edge => "bimodal: 1 % at 10×",
             Self::BadRounds => "3 rounds in 10 at 1.5×, direct too",
             Self::Drift => "rounds ±10 %, direct too; trials ±3 %",
-            Self::Unequal => "the same, the gateway's trials ±10 %",
+            Self::Unequal => "as above, but trials of the gateway ±10 %",
         }
     }
 

@@ -16,7 +16,7 @@ use std::fmt;
 use std::io::{self, Write};
 use std::time::Duration;
 
-/// Check a plan, and show what it would run and how long that takes, without running it
+/// Check a plan, and show what it would run and how long that would take, without running it
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
@@ -320,7 +320,7 @@ impl fmt::Display for Preview {
             let what = search.objectives.join("; ");
             writeln!(f, "search       {}: {what}", plural(contenders as u64, "contender"))?;
             let (fewest, most) = (search.fewest_trials, search.most_trials);
-            writeln!(f, "             {fewest} to {most} trials for each, after the rounds")?;
+            writeln!(f, "             {fewest} to {most} trials for each contender, after the rounds")?;
         }
         let seed = self
             .seed

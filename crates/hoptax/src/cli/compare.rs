@@ -23,8 +23,8 @@ pub(super) struct Args {
     #[arg(value_name = "B")]
     b: Option<PathBuf>,
 
-    /// Compare gateway X of A with gateway Y of B (or of A), such as main,pr [default: every gateway that both runs
-    /// have]
+    /// Compare gateway X of A with gateway Y of B (or of A, without B), such as main,pr [default: every gateway that
+    /// both runs have]
     #[arg(long, value_name = "X,Y", value_parser = labels)]
     labels: Option<(String, String)>,
 

@@ -26,7 +26,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE")]
     budget: Option<PathBuf>,
 
-    /// Run directory that relative budgets, such as +10%, refer to
+    /// Run directory to compare with, for relative budgets such as +10%
     #[arg(long, value_name = "DIR")]
     baseline: Option<PathBuf>,
 

@@ -17,8 +17,9 @@ use std::path::{Path, PathBuf};
 /// List, search, tag, annotate and remove runs, and show how a metric changed from run to run
 ///
 /// Without a command it lists the runs. Give the results directory before the command, as in
-/// `hoptax history ./results show ID`, or with --root DIR. ID is the name or the path of a run directory. A small index in the results directory (`.hoptax-history.sqlite`)
-/// speeds this up; hoptax creates it again if it is missing or damaged.
+/// `hoptax history ./results show ID`, or with --root DIR. ID is the name or the path of a run directory. A small index
+/// in the results directory (`.hoptax-history.sqlite`) speeds up these commands; hoptax creates the index again if it is
+/// missing or damaged.
 #[derive(Debug, clap::Args)]
 #[command(disable_help_subcommand = true)]
 pub(super) struct Args {
@@ -33,7 +34,7 @@ pub(super) struct Args {
 enum Verb {
     /// List runs, newest first
     List(List),
-    /// Show one run: what was measured, whether to trust it, tags and note
+    /// Show one run: what was measured, whether the result can be trusted, tags and note
     Show(Show),
     /// Add tags to a run, or remove tags
     Tag(Tag),

@@ -97,7 +97,8 @@ impl CpuUse {
         // Without compression there is little work, and several threads may have shared the work of one worker.
         if !self.compressed && f64::from(self.busy_threads) > workers {
             return Conclusion::Unknown(
-                "several of its threads were busy, and its pack has no feature `gzip` to load them fully",
+                "several of its threads were busy, and hoptax cannot load them fully, because its pack has no \
+                 feature `gzip`",
             );
         }
         // A gateway that received enough CPU time and never wanted more CPUs would not use more CPUs on any machine.

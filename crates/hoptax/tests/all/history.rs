@@ -160,7 +160,7 @@ fn a_run_is_deleted_only_with_yes() {
     assert!(!root.path().join(SECOND).exists());
     assert!(refused(&root, &["delete", SECOND, "--yes"]).contains("there is no run"));
     fs::create_dir(root.path().join("20260104T000000Z-empty")).expect("made");
-    assert!(refused(&root, &["delete", "20260104T000000Z-empty", "--yes"]).contains("left alone"));
+    assert!(refused(&root, &["delete", "20260104T000000Z-empty", "--yes"]).contains("does not change it"));
 }
 
 #[test]

@@ -322,7 +322,10 @@ fn nothing_outlives_a_killed_guard() {
         kill(guard, Signal::KILL);
         assert!(own.ends_within(PATIENCE), "{pack}: nothing survives SIGKILL");
         let failure = service.0.check().expect_err("it is gone");
-        assert_eq!(failure.message, format!("{pack} lost its guard to signal 9 in the middle of the run"));
+        assert_eq!(
+            failure.message,
+            format!("{pack} ended because signal 9 killed its guard in the middle of the run")
+        );
         assert_all_end(&all);
     }
 }

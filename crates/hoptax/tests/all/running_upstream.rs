@@ -239,7 +239,7 @@ fn refused_credentials_are_reported_before_measuring() {
     );
     says(
         &world.plan("", "  - hop-l4\n").replace("/instances/0/requests", "/no/such"),
-        "nothing selected by `/no/such`",
+        "`/no/such` selects nothing",
     );
     world.scratch.file("token", "two words");
     says(&world.plan("  token_file: token\n", "  - hop-l4\n"), "must contain one line with a bearer token");

@@ -92,8 +92,10 @@ pub(super) fn timer(host: &Host) -> Fitness {
     let us = |ns: u64| ns.div_ceil(1000);
     let seen = format!("sleeps of 1 ms come {} µs late (median), {} µs at worst", us(median), us(worst));
     let Some(status) = graded(median as f64, LATE_NS.0, LATE_NS.1) else { return good("timer", seen) };
-    let message = "An open loop sends requests late by this much, and planted delays are longer by it.";
-    let advice = "Pin the roles (`cpus` in the plan): a generator with a CPU of its own polls. Stop other load on this machine. A \
-                      kernel without high-resolution timers rounds up to its tick: boot one with them.";
+    let message =
+        "An open loop sends requests late by this time, and planted delays are longer by this time.";
+    let advice = "Pin the roles (`cpus` in the plan): a generator with its own CPU polls instead of sleeping. Stop \
+                  other load on this machine. A kernel without high-resolution timers rounds up to its tick: boot \
+                  one with them.";
     doubt("timer", status, seen, message, advice)
 }

@@ -59,7 +59,8 @@ pub(super) fn limit(host: &Host) -> Fitness {
     }
     // A generator and a gateway keep two CPUs busy. A limit below two CPUs throttles every trial under load.
     let status = if limit < BOTH as f64 { FitnessStatus::Bad } else { FitnessStatus::Warning };
-    let message = "A process that has used up its share is paused for the rest of each 100 ms, and its requests with it.";
+    let message = "A process that has used up its share is paused until the current period of 100 ms ends, and its \
+                   requests wait.";
     doubt(NAME, status, seen, message, "Remove the CPU limit, or use a cpuset with that many CPUs instead.")
 }
 
@@ -143,7 +144,7 @@ pub(super) fn smt(host: &Host) -> Fitness {
     let usable = |group: &Vec<u32>| group.iter().filter(|cpu| host.allowed.contains(cpu)).count();
     let shared = groups.iter().filter(|group| usable(group) > 1).count();
     if shared == 0 {
-        return good("smt", "each CPU a core of its own");
+        return good("smt", "each CPU is a core of its own");
     }
     let message = "Two CPUs of one core slow each other down: a busy generator slows the gateway.";
     let advice = "Pin the roles so that none share a core (`cpus` in the plan), or run: echo off | sudo tee \

@@ -90,8 +90,8 @@ pub(super) fn huge_pages(host: &Host) -> Fitness {
             NAME,
             FitnessStatus::Warning,
             "always",
-            "The kernel allocates memory in steps of 2 MiB, used or not, and pauses processes to build huge pages. So gateways \
-                         appear to use more memory, and are sometimes slower, than without.",
+            "The kernel allocates memory in steps of 2 MiB, used or not, and pauses processes to build huge pages. \
+             So gateways appear to use more memory, and are sometimes slower.",
             "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled",
         ),
         Some(chosen) => good(NAME, chosen),

@@ -242,7 +242,12 @@ impl Proxy {
         // An HTTP/1.0 client would need a keep-alive header; closing is simpler.
         exchange.stays = exchange.keep_alive && exchange.version == Version::Http11;
         let (stays, is_head) = (exchange.stays, exchange.is_head);
-        let answer = own_answer(502, "the upstream cannot be reached, or broke off\n", stays, is_head);
+        let answer = own_answer(
+            502,
+            "the upstream cannot be reached, or closed the connection early\n",
+            stays,
+            is_head,
+        );
         if io.send(token, &answer).is_err() {
             return self.drop_client(io, token);
         }

@@ -47,8 +47,8 @@ pub(super) struct LoadArgs {
     /// Number of connections, divided among the workers
     #[arg(short, long, default_value = "10", value_parser = values::count32, value_name = "N")]
     pub(super) connections: u32,
-    /// Measure for this long, such as 10s or 500ms [default: 10s; with --requests: until they are done; with stages:
-    /// their total]
+    /// Measure for this long, such as 10s or 500ms [default: 10s; with --requests: until all are done; with stages:
+    /// their total duration]
     #[arg(short, long, value_parser = units::duration, value_name = "TIME")]
     pub(super) duration: Option<Duration>,
     /// Stop after this many requests, such as 100000 or 100k
@@ -79,8 +79,7 @@ pub(super) struct LoadArgs {
 #[command(next_help_heading = "Request")]
 pub(super) struct RequestArgs {
     /// Request the targets in this file: a YAML or JSON list like the value of `target` in a plan. The URL then has no
-    /// path, and
-    /// -H adds its header to each target that lacks it
+    /// path, and -H adds its header to each target that does not have that header
     #[arg(long, value_name = "FILE")]
     pub(super) targets: Option<PathBuf>,
     /// Add this header to each request; can be repeated, and can contain templates
