@@ -147,7 +147,8 @@ warmup: 0s
     (found(&report(&run_directory(&scratch)), "leaky"), leaky.leaked() as u64)
 }
 
-/// nginx before 1.29.7 ships without a pool of upstream connections and uses HTTP/1.0 to the upstream. HAProxy does neither.
+/// nginx before 1.29.7 ships without a pool of upstream connections, and uses HTTP/1.0 to the upstream. HAProxy ships
+/// with a pool and uses HTTP/1.1.
 #[test]
 fn shipped_defaults_are_found() {
     let gateways = json(hoptax().args(["gateways", "--json"]));

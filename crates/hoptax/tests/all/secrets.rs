@@ -1,4 +1,4 @@
-//! Secrets: no run stores or prints any secret, and no secret remains after a run.
+//! Secrets: a run must not store or print any secret, and no secret may remain after a run.
 
 use crate::proofs::feature_packs;
 use crate::support::{PATIENCE, Scratch, hoptax, wait_until};
@@ -59,7 +59,7 @@ warmup: 0s
         .expect("hoptax runs")
 }
 
-/// The secrets that the gateway received.
+/// The secrets that the gateway received. They are read from the copy of its directory.
 fn secrets(copy: &Path) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     let reported = std::fs::read_to_string(copy.join("secrets.txt")).expect("present");
