@@ -46,7 +46,7 @@ pub struct FakeDriver {
 }
 
 impl FakeDriver {
-    /// Creates a driver whose gateways follow `scripts`.
+    /// Creates a driver with these scripts for its gateways, by label.
     pub fn new<'a>(scripts: impl IntoIterator<Item = (&'a str, Script)>) -> Self {
         let gateways = scripts.into_iter().map(|(label, script)| (label.to_owned(), script)).collect();
         Self { gateways, ..Self::default() }

@@ -52,7 +52,7 @@ const SEED: u64 = 1;
 pub struct Requests {
     /// The targets; each is requested once.
     pub targets: Vec<TargetSpec>,
-    /// Files whose lines the targets' templates use: each file's content, by file name.
+    /// Files from which the targets' templates read lines: each file's content, by file name.
     pub files: BTreeMap<String, String>,
     /// HTTP versions to test.
     pub versions: Vec<HttpVersion>,
@@ -209,7 +209,7 @@ pub fn ask(address: SocketAddr, target: &TargetSpec, timeout: Duration) -> anyho
 /// Sends one request for the first target over HTTP/1.1, with `change` applied, and reads the whole response.
 ///
 /// # Errors
-/// As [`ask`].
+/// The same errors as [`ask`].
 pub fn ask_changed(
     address: SocketAddr,
     requests: &Requests,

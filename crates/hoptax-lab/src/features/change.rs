@@ -26,7 +26,7 @@ pub struct Change {
     pub prefix: String,
     /// Settings of TLS, if requests use TLS.
     pub tls: Option<TlsSpec>,
-    /// Files whose lines the templates of the headers use: each file's text, by file name.
+    /// Files from which the templates of the headers read lines: each file's text, by file name.
     pub files: BTreeMap<String, String>,
     /// Whether the gateway must answer some requests with 429.
     pub expects_429: bool,
@@ -118,7 +118,7 @@ impl Change {
             self.header(name, only);
             return;
         }
-        // Each header has a file of its own, because several features may add such a header.
+        // Each header has its own file, because several features may add such a header.
         let file = format!("{CREDENTIALS_FILE}-{name}");
         self.header(name, &format!("{{{{line {file}}}}}"));
         self.files.insert(file, values.join("\n") + "\n");

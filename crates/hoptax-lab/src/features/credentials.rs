@@ -206,7 +206,7 @@ impl Credentials {
             self.jwt_rsa.as_ref().map(|rsa| &rsa.private_pem),
         ];
         for key in keys.into_iter().flatten() {
-            // Each line of a key is a secret of its own, because some formats indent the lines.
+            // Each line of a key counts as a secret, because some formats indent the lines.
             all.extend(key.lines().filter(|line| !line.starts_with("-----")).map(str::to_owned));
         }
         all.extend(self.given.iter().cloned());

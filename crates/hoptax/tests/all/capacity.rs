@@ -1,4 +1,4 @@
-//! Tests a capacity search in a real run whose capacity is known.
+//! Tests a capacity search in a real run with a known capacity.
 
 use crate::run::{report, run, run_directory, text, trials, trials_without_response};
 use crate::support::{Json, Scratch, eventually};

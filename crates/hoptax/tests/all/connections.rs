@@ -128,7 +128,8 @@ fn run_spec(spec: &Value) -> Value {
     record
 }
 
-/// Number of sockets in TIME_WAIT whose local port is `port`, and number of those whose remote port is `port`.
+/// Number of sockets in TIME_WAIT with the local port `port`, and number of sockets in TIME_WAIT with the remote port
+/// `port`.
 fn time_wait(port: u16) -> (usize, usize) {
     let table = std::fs::read_to_string("/proc/net/tcp").expect("procfs");
     let (mut ours, mut theirs) = (0, 0);

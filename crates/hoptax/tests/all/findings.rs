@@ -37,7 +37,7 @@ pub(crate) fn two_ports() -> [SocketAddr; 2] {
     panic!("no two ports in a row are free");
 }
 
-/// Those of the planted findings that the report contains for a gateway.
+/// Codes of the findings that the report has for a gateway. Findings that are not planted are left out.
 fn found(report: &Json, gateway: &str) -> BTreeSet<String> {
     let cases = report["cases"].as_array().expect("cases");
     let codes = cases.iter().filter(|case| case["gateway"] == gateway).flat_map(|case| {

@@ -14,7 +14,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A process whose exit is reported as an event, without polling.
+/// A process. The kernel reports its exit as an event, so the test does not poll.
 struct WatchedProcess {
     pid: u32,
     /// Absent if the process exited before it could be opened.

@@ -37,8 +37,7 @@ pub(crate) struct Misbehaviour {
     pub(crate) backlog: Option<(i32, Duration)>,
     /// Sends every Nth request to an upstream that is not the first, and all other requests to the first upstream.
     pub(crate) favour_first: Option<u64>,
-    /// Stalls all connections once. The number is that of the request whose arrival starts the stall. The duration is
-    /// that of the stall.
+    /// Stalls all connections once: when the request with this number arrives, for this duration.
     pub(crate) stall: Option<(u64, Duration)>,
     /// Acts like a cold gateway. While a client connection is younger than the first duration, each of its requests is
     /// delayed by the second duration.

@@ -94,7 +94,8 @@ pub(crate) fn wait_for<T>(what: &str, bound: Duration, mut ask: impl FnMut() -> 
 struct Disturbance {
     /// Share of all CPU time that the hypervisor took.
     stolen: f64,
-    /// Longest time by which a ticker overslept. A ticker oversleeps if the hypervisor or other processes take its CPU.
+    /// Longest delay of a ticker after its due wake-up time. A ticker oversleeps if the hypervisor or other processes
+    /// take its CPU.
     overslept: Duration,
 }
 
@@ -149,7 +150,7 @@ impl Drop for Watch {
     }
 }
 
-/// Sleeps repeatedly on one CPU. Returns the longest time by which it overslept.
+/// Sleeps repeatedly on one CPU. Returns the longest delay after the due wake-up time.
 fn tick(cpu: usize, over: &AtomicBool) -> Duration {
     let mut only = CpuSet::new();
     only.set(cpu);
