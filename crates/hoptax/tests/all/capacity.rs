@@ -58,7 +58,7 @@ warmup: 100ms
         // is for the few requests that are answered after the end.
         assert!(rate("low") <= 206.0, "{}", one["rate"]);
         assert!(rate("estimate") <= 215.0, "{}", one["rate"]);
-        // On a busy machine, results of trials can differ by a half. The interval may be that wide: it is still narrow
+        // On a busy machine, results of trials can differ by a half. An interval of this width is still narrow
         // compared with the searched range of 1 : 32.
         assert!(is_narrow(one), "the interval is narrow: {}", one["rate"]);
         let mine = trials.iter().filter(|trial| trial["contender"] == one["gateway"]).count();

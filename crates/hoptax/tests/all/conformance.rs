@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::process::Stdio;
 use std::time::Duration;
 
-/// Packs whose gateways the set-up always installs. The test fails if one of these was not checked.
+/// Packs whose gateways the set-up installs. The test must always check these packs.
 const INSTALLED: [&str; 3] = ["nginx", "haproxy", "envoy"];
 
 /// The differences, in the YAML format of a pack.

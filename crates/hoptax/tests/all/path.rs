@@ -52,7 +52,7 @@ warmup: 100ms
     for trial in trials(&directory) {
         let who = trial["contender"].as_str().expect("a label");
         let (there, back) = (times(&trial, "request_path"), times(&trial, "response_path"));
-        // The time is at least the planted delay. The histogram's precision is 1/500.
+        // The time must be at least the planted delay, within the precision of the histogram.
         let delayed = |way: &Times| way.least >= DELAY - DELAY / 500;
         let prompt = |way: &Times| way.median < DELAY / 2;
         let reported = format!(
