@@ -1,6 +1,6 @@
 //! A gateway's own counters, as defined in its pack. They are read before and after each trial.
 //!
-//! A counter that cannot be read is left out. So a gateway whose admin port does not answer can still be measured.
+//! A counter that cannot be read is left out, so a gateway whose admin port does not answer can still be measured.
 
 use super::packs::manifest::{CounterFrom, CounterSpec};
 use hoptax_plan::selector::{Selector, SelectorKind, pattern};
@@ -13,8 +13,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Maximum number of bytes of a log that one reading searches. A gateway that writes more than this in a trial repeats
-/// the same message.
+/// Maximum number of bytes of a log that one reading searches. A gateway that logs more than this in one trial only
+/// repeats the same message.
 const MOST_OF_A_LOG: u64 = 64 << 20;
 const MOST_OF_AN_ANSWER: usize = 4 << 20;
 
@@ -51,7 +51,7 @@ struct Seen {
 /// Checks that the pack's definition of a counter is valid.
 ///
 /// # Errors
-/// What is wrong with the counter's `select` or `minus`, and how to fix it.
+/// If `select` or `minus` is invalid. The error says what is wrong and how to fix it.
 pub fn check(spec: &CounterSpec) -> Result<(), String> {
     source(spec).map(drop)
 }
@@ -134,8 +134,8 @@ fn count(path: &Path, pattern: &Regex, seen: Seen) -> Seen {
     Seen { offset: length, matches }
 }
 
-/// How much each counter grew between two readings. A counter that is missing in one of them is left out. A counter
-/// that decreased, because the gateway restarted, counts as 0.
+/// How much each counter grew between two readings. A counter that is missing in one reading is left out. A counter
+/// decreases if the gateway restarts; its growth is then 0.
 pub fn growth(before: &BTreeMap<String, f64>, after: &BTreeMap<String, f64>) -> BTreeMap<String, f64> {
     let grown = |(name, after): (&String, &f64)| Some((name.clone(), (after - before.get(name)?).max(0.0)));
     after.iter().filter_map(grown).collect()

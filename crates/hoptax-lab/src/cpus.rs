@@ -2,16 +2,16 @@
 
 use hoptax_plan::{CpuPlan, CpuSets};
 
-/// Fewest CPUs that are split between the roles. With fewer CPUs than this some role would have too few, so nothing is
+/// Minimum number of CPUs to split between the roles. With fewer CPUs, some role would have too few, so nothing is
 /// pinned.
 const LEAST_TO_SPLIT: usize = 4;
 
 /// The CPU sets of `plan` on a machine where this process may use the CPUs `allowed`.
 ///
-/// `auto` gives the generator a quarter of the CPUs, the gateway a half and the upstream the rest. The gateway gets the
-/// most because it is the measured part and handles both sides of each request. A generator needs about half as much
-/// CPU as the built-in upstream and a light gateway together. Each role gets neighboring CPUs, because these share
-/// caches.
+/// `auto` gives the generator a quarter of the CPUs, the gateway a half, and the upstream the other quarter. The
+/// gateway gets most of the CPUs because it is the measured part and handles both sides of each request. A generator
+/// needs about half as much CPU as the built-in upstream and a light gateway together. Each role gets neighboring CPUs,
+/// because these share caches.
 pub fn resolve(plan: &CpuPlan, allowed: &[u32]) -> CpuSets {
     match plan {
         CpuPlan::Pinned(sets) => sets.clone(),

@@ -11,7 +11,7 @@ const OVERHEAD: u64 = 64;
 /// Descriptors that a gateway needs besides its connections. The number is generous, because gateways differ.
 const GATEWAY_OVERHEAD: u64 = 200;
 
-/// Limit to assume if the kernel sets none: the default of `fs.nr_open`.
+/// The limit that is assumed if the kernel sets no limit: the default of `fs.nr_open`.
 const UNLIMITED: u64 = 1 << 20;
 
 /// Maximum number of descriptors that a process can open: the hard limit. hoptax and its guards raise their soft limit
@@ -40,8 +40,8 @@ pub struct TooMany {
 }
 
 /// Checks the plan's load point with the most connections. If the generator or the built-in upstream cannot open that
-/// many, nothing can be measured, so this is an error. If a gateway cannot, it will refuse or queue connections, which
-/// the run measures. For each such gateway the result has one note.
+/// many connections, the result is an error, because nothing can be measured. If a gateway cannot open them, it refuses
+/// or queues connections. The run measures this effect, so the result is only a note for each such gateway.
 ///
 /// # Errors
 /// If the generator or the built-in upstream would run out of descriptors.

@@ -21,7 +21,7 @@ const LABEL: &str = "hoptax.pid";
 /// Time limit for a query to the engine.
 const ANSWER_BOUND: Duration = Duration::from_secs(20);
 
-/// Time limit for a version command, which includes creating and removing a container.
+/// Time limit for a version command. This time includes creating and removing a container.
 const VERSION_BOUND: Duration = Duration::from_secs(60);
 
 /// A gateway's program in an image that is on this machine.
@@ -125,7 +125,7 @@ impl Container {
     /// The command that runs a container in the foreground until it ends.
     pub fn run(&self, run: &Run<'_>) -> Vec<String> {
         let mut words = self.words(&["run", "--rm", "--init", "--pull", "never", "--network", "host"]);
-        // The gateway's output goes to hoptax's files already. A second copy in Docker's log would cost the engine
+        // hoptax already writes the gateway's output to files. A second copy in Docker's log would cost the engine
         // time.
         words.extend(["--log-driver", "none", "--name", run.name].map(str::to_owned));
         words.push(format!("--label={LABEL}={}", std::process::id()));
@@ -161,7 +161,7 @@ impl Container {
         (pid > 0 && here).then_some(pid)
     }
 
-    /// Removes containers whose hoptax and guard were killed at the same moment.
+    /// Removes containers that remain because their hoptax and guard were killed at the same moment.
     pub fn remove_abandoned(&self) {
         let format = format!("{{{{.Names}}}} {{{{.Label \"{LABEL}\"}}}}");
         let filter = format!("label={LABEL}");

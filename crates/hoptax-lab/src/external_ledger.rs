@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Time limit for reading. A service with many metrics, such as a Kubernetes API server, takes a while to write them.
+/// Time limit for reading. A service with many metrics, such as a Kubernetes API server, needs some time to write them.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Reads an upstream's request counters.
@@ -30,8 +30,8 @@ pub struct ExternalLedger {
 }
 
 impl ExternalLedger {
-    /// Creates a reader for the counters that `ledger` describes, at `address`. `change` adds credentials to its
-    /// requests.
+    /// Creates a reader for the counters that `ledger` describes, at `address`. `change` adds credentials to the
+    /// reader's requests.
     ///
     /// # Errors
     /// If the request cannot be built, or a selector is invalid.

@@ -19,9 +19,10 @@ use std::time::Duration;
 pub struct Script {
     /// If present, the service fails to start with this message.
     pub start_fails: Option<String>,
-    /// `check` reports the service as dead from this call on, counted from 1.
+    /// Number of the first call of `check` that reports the service as dead, counted from 1. All later calls report the
+    /// same.
     pub dies_at_check: Option<usize>,
-    /// Addresses of the service; if empty, an address where nothing listens.
+    /// Addresses of the service. If empty, the service has one address, on which nothing listens.
     pub addresses: Vec<SocketAddr>,
     /// Facts that the service reports.
     pub facts: Facts,
@@ -45,7 +46,7 @@ pub struct FakeDriver {
 }
 
 impl FakeDriver {
-    /// Creates a driver whose gateways follow `scripts`.
+    /// Creates a driver with these scripts for its gateways, by label.
     pub fn new<'a>(scripts: impl IntoIterator<Item = (&'a str, Script)>) -> Self {
         let gateways = scripts.into_iter().map(|(label, script)| (label.to_owned(), script)).collect();
         Self { gateways, ..Self::default() }
@@ -163,7 +164,7 @@ impl Drop for FakeService {
     }
 }
 
-/// A plan with these gateways and one load point, a closed loop, for tests of the lab and the flow.
+/// A plan with these gateways and one closed-loop load point, for tests of the lab and the flow.
 pub fn plan(gateways: Vec<Gateway>, connections: u32) -> Plan {
     Plan {
         name: "test".into(),

@@ -1,7 +1,7 @@
 //! The lab starts everything that a run needs, and stops all of it at the end.
 //!
 //! A [`Driver`] starts services, which report their addresses and processes. The flow of a run uses only the traits of
-//! `service`, and its tests use a fake driver.
+//! `service`, so tests of the flow can use a fake driver.
 #![forbid(unsafe_code)]
 
 pub mod conformance;

@@ -6,11 +6,11 @@ use hoptax_plan::{Access, TlsAccess};
 use hoptax_record::bounded;
 use std::path::Path;
 
-/// Longest token in bytes. A longer file does not contain a token.
+/// Maximum length of a token in bytes. A longer file does not contain a token.
 const LONGEST_TOKEN: usize = 16 * 1024;
 
-/// Cipher suites in the order in which gateways prefer them. Direct must use the same cipher as a gateway uses to the
-/// same upstream.
+/// Cipher suites in the order in which gateways prefer them. This makes direct use the same cipher suite with the
+/// upstream as a gateway does.
 const CIPHER_SUITES: [&str; 9] = [
     "TLS_AES_128_GCM_SHA256",
     "TLS_AES_256_GCM_SHA384",
@@ -104,7 +104,7 @@ fn text(path: &Path, most: u64) -> anyhow::Result<String> {
 fn token(path: &Path) -> anyhow::Result<String> {
     let token = text(path, bounded::TOKEN)?.trim().to_owned();
     anyhow::ensure!(!token.is_empty(), "{} is empty; it must contain a bearer token", path.display());
-    // Characters that need no quoting, neither in a header nor in JSON (RFC 6750, section 2.1).
+    // Only characters that need no quoting in a header or in JSON are allowed (RFC 6750, section 2.1).
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
     anyhow::ensure!(
         token.len() <= LONGEST_TOKEN && token.bytes().all(fits),

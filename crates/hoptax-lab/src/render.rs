@@ -1,7 +1,7 @@
 //! Renders a pack's templates to the files and the command that start a gateway.
 //!
 //! The template engine is minijinja; an undefined variable is an error. Each file has a digest: FNV-1a, 64 bits, as 16
-//! hexadecimal digits. The digest is not of the file itself. In the digested text, *placeholders replace values that
+//! hexadecimal digits. The digest is computed from a variant of the file in which *placeholders replace values that
 //! change with each run* (ports, directories). So equal digests mean equal configurations.
 
 use super::features::{Credentials, FeatureVariables, passwords};
@@ -27,7 +27,7 @@ pub struct Variables {
     pub port: u16,
     /// A second port, for readiness and statistics.
     pub admin_port: u16,
-    /// Addresses of the upstream's instances, which receive requests in turn.
+    /// Addresses of the upstream's instances. The gateway sends requests to them in turn.
     pub upstreams: Vec<UpstreamAddress>,
     /// Number of worker threads or processes that the plan sets.
     pub workers: u32,
@@ -35,9 +35,9 @@ pub struct Variables {
     pub profile: Profile,
     /// Selected variant of the pack; absent if the pack has no variants.
     pub variant: Option<String>,
-    /// Addresses of an intercepting gateway; absent for other gateways.
+    /// Addresses of a sidecar, which intercepts traffic; absent for other gateways.
     pub intercept: Option<InterceptVariables>,
-    /// Path of the access log; absent if the gateway writes none.
+    /// Path of the access log; absent if the gateway writes no access log.
     pub access_log: Option<String>,
     /// The gateway's working directory, which contains its rendered files.
     pub dir: String,
@@ -48,7 +48,7 @@ pub struct Variables {
     /// CPUs that the gateway is pinned to; empty if it is not pinned.
     pub cpus: Vec<u32>,
     /// The plan's features, each with the values needed to render it. A feature that is off has no value or an empty
-    /// one.
+    /// value.
     pub features: FeatureVariables,
     /// The enabled features, as in the plan.
     #[serde(skip)]
@@ -63,10 +63,10 @@ pub struct Variables {
     pub reloadable: bool,
 }
 
-/// Variables of an intercepting gateway.
+/// Variables of a sidecar, which intercepts traffic.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct InterceptVariables {
-    /// Address in the run's network namespace, for the application and for `admin_port`.
+    /// Address of the application and of `admin_port` in the run's network namespace.
     pub address: String,
     /// The application's own port. Connections to it are redirected to `port`.
     pub application_port: u16,
@@ -118,7 +118,8 @@ impl Variables {
         }
     }
 
-    /// These variables, completed with values from this manifest.
+    /// Copy of these variables for a pack with this manifest. For a sidecar, the ports and addresses come from the
+    /// manifest.
     #[must_use]
     pub fn of(self, manifest: &Manifest) -> Self {
         let Some(ports) = manifest.intercept else { return self };
@@ -132,7 +133,7 @@ impl Variables {
         }
     }
 
-    /// These variables, with `features` enabled and with placeholders as credentials.
+    /// Copy of these variables with `features` enabled. The credentials are placeholders.
     #[must_use]
     pub fn with_sample_features(self, features: Vec<Feature>) -> Self {
         let made = Credentials::placeholders(
@@ -148,7 +149,7 @@ impl Variables {
         Self { features: FeatureVariables::new(&features, &made, &self.dir), asked: features, ..self }
     }
 
-    /// These variables, with placeholders for values that change with each run.
+    /// Copy of these variables in which placeholders replace the values that change with each run.
     fn canonical(&self) -> Self {
         let sample =
             Self::sample(self.profile, self.access_log.as_ref().map(|_| format!("/logs/{ACCESS_LOG}")));
@@ -199,7 +200,7 @@ pub struct Rendered {
     pub start: Vec<String>,
     /// Environment variables.
     pub environment: BTreeMap<String, String>,
-    /// Settings that differ from the gateway's shipped ones.
+    /// Settings that differ from those that the gateway ships with.
     pub settings: Vec<Setting>,
     /// Path of the readiness request.
     pub ready_path: String,
@@ -248,14 +249,14 @@ impl Rendered {
         Ok(())
     }
 
-    /// The same files without secrets.
+    /// Copy of these files without secrets.
     #[must_use]
     pub fn redacted(&self, made: &Credentials) -> Self {
         let file = |file: &RenderedFile| RenderedFile { text: made.redact(&file.text), ..file.clone() };
         Self { files: self.files.iter().map(file).collect(), ..self.clone() }
     }
 
-    /// The digest of each file, by the file's name.
+    /// The digest of each file, by file name.
     pub fn digests(&self) -> BTreeMap<String, String> {
         self.files.iter().map(|file| (file.name.clone(), file.digest.clone())).collect()
     }
@@ -277,7 +278,7 @@ pub fn render(pack: &Pack, variables: &Variables) -> Result<Rendered, PackError>
         let source = pack.template(&file.template)?;
         let template = Template { file: pack.path_of(&file.template), source, first_line: 1 };
         let text = template.render(variables)?;
-        // A file that only some features need renders to an empty text without these features.
+        // A file that only some features need renders to an empty text if these features are off.
         if text.trim().is_empty() {
             continue;
         }
@@ -367,8 +368,8 @@ fn render_inline<V: Serialize>(pack: &Pack, source: &str, variables: &V) -> Resu
     Template { file, source, first_line: pack.line_of(source) }.render(variables)
 }
 
-/// The filter `bcrypt`. The hash is not a field of each consumer, because hashing 10,000 passwords takes seconds and
-/// few gateways need the hashes.
+/// The filter `bcrypt`. The hash is not a field of the consumer, because few gateways need hashes, and hashing 10,000
+/// passwords takes seconds.
 fn bcrypt(password: &str) -> Result<String, minijinja::Error> {
     passwords::bcrypt(password).map_err(|error| {
         minijinja::Error::new(minijinja::ErrorKind::InvalidOperation, "cannot hash this password")
@@ -411,7 +412,7 @@ impl Template<'_> {
     }
 }
 
-/// Suggests the variable with the most similar name, and lists all variables.
+/// Names the variable that is most similar to the unknown one, and lists all variables.
 fn did_you_mean(used: Option<&str>) -> String {
     let names = Variables::names();
     let word = used.map(|used| used.split(['.', '[', '|', ' ']).next().unwrap_or(used));

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 
 /// Starts services.
 pub trait Driver {
-    /// Starts the upstream, or attaches to one that already runs, and waits until it is ready.
+    /// Starts the upstream, or connects to an upstream that already runs, and waits until it is ready.
     ///
     /// # Errors
     /// If the upstream did not start, or nothing responds at its URL.
@@ -20,7 +20,7 @@ pub trait Driver {
     ///
     /// # Errors
     /// If the gateway is not installed, its configuration is wrong, it exited, or it did not become ready. The error
-    /// contains its last log lines.
+    /// contains the gateway's last log lines.
     fn start_gateway(
         &mut self,
         gateway: &Gateway,
@@ -36,7 +36,7 @@ pub trait Service {
     /// Facts about the service, recorded when it started.
     fn facts(&self) -> &Facts;
 
-    /// Root of the service's process tree, which is watched; absent if unknown.
+    /// Root of the service's process tree. hoptax watches this tree. Absent if unknown.
     fn process(&self) -> Option<Watched>;
 
     /// The upstream's counts so far; absent for services without a ledger.
@@ -60,22 +60,22 @@ pub trait Service {
     /// Checks that the service still runs.
     ///
     /// # Errors
-    /// If the service has exited. The error contains its last log lines.
+    /// If the service has exited. The error contains the service's last log lines.
     fn check(&mut self) -> Result<(), Failure>;
 
-    /// Stops the service, by force if the grace period is not enough. Returns when all its processes have ended. Can be
-    /// called twice. Dropping a service stops it too.
+    /// Stops the service. If the service does not stop within the grace period, it is killed. Returns when all
+    /// processes of the service have ended. Can be called twice. Dropping a service stops it too.
     fn stop(&mut self);
 }
 
-/// Performs a plan's events on a service. It runs on a thread of its own during a trial and is dropped at the end of
-/// the trial.
+/// Performs a plan's events on a service. It runs on its own thread during a trial and is dropped at the end of the
+/// trial.
 pub trait Controller: Send {
     /// Performs the action and returns when it is complete: the signal was sent, the command has ended, the instance
     /// listens again, or the gateway is ready.
     ///
     /// # Errors
-    /// Why the action failed, as text.
+    /// If the action failed. The error is the reason as text.
     fn act(&mut self, action: Action) -> Result<Effect, String>;
 }
 
@@ -93,11 +93,11 @@ pub struct Facts {
     pub version: Option<String>,
     /// Number of the service's worker threads or processes.
     pub workers: Option<u32>,
-    /// Settings that differ from the service's shipped ones.
+    /// Settings that differ from those that the service ships with.
     pub settings: Vec<Setting>,
     /// The counters that [`Service::observe`] reads.
     pub counters: Vec<Counter>,
-    /// Digest of each rendered file, by the file's name.
+    /// Digest of each rendered file, by file name.
     pub rendered: BTreeMap<String, String>,
     /// The changes that requests to the service need.
     pub change: Change,
@@ -108,6 +108,6 @@ pub struct Facts {
 pub struct Observed {
     /// Size of the service's logs in bytes; absent if the logs are not in the run directory.
     pub log_bytes: Option<u64>,
-    /// Those of the service's own counters that could be read.
+    /// The values of the service's own counters. Counters that could not be read are missing.
     pub counters: BTreeMap<String, f64>,
 }

@@ -1,4 +1,4 @@
-//! Verification before the first trial: does a gateway respond as direct does?
+//! Verification before the first trial: checks that a gateway responds as direct does.
 //!
 //! For each target, and each HTTP version of the load, one real request is sent to direct and to the gateway. Templates
 //! are expanded once, so both receive the same request. Status, body and the relevant headers must be equal. A gateway
@@ -20,8 +20,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// Headers that a hop may remove, add or change. They belong to one connection (RFC 9110 §7.6.1), frame the message
-/// (RFC 9112 §6), or name the sender or the time, as the built-in upstream's stamps do.
+/// Headers that a hop may remove, add or change. Some belong to one connection (RFC 9110 §7.6.1) or frame the message
+/// (RFC 9112 §6). The others name the sender or the time, like the built-in upstream's stamps.
 pub const HOP_BY_HOP: [&str; 13] = [
     "connection",
     "content-length",
@@ -38,7 +38,7 @@ pub const HOP_BY_HOP: [&str; 13] = [
     "x-powered-by",
 ];
 
-/// Number of attempts. A difference counts only if every attempt shows one: with an upstream that fails sometimes, two
+/// Number of attempts. A difference counts only if every attempt shows one. With an upstream that sometimes fails, two
 /// responses of direct can differ as well.
 const ATTEMPTS: u32 = 3;
 
@@ -52,11 +52,11 @@ const SEED: u64 = 1;
 pub struct Requests {
     /// The targets; each is requested once.
     pub targets: Vec<TargetSpec>,
-    /// Contents of the files whose lines the targets' templates use, by name.
+    /// Files from which the targets' templates read lines: each file's content, by file name.
     pub files: BTreeMap<String, String>,
     /// HTTP versions to test.
     pub versions: Vec<HttpVersion>,
-    /// For each target, whether bodies differ between responses. A missing entry means no.
+    /// For each target, whether the body differs from one response to the next. A missing entry means no.
     pub varies: Vec<bool>,
     /// Changes that requests to direct need.
     pub direct: Change,
@@ -118,7 +118,7 @@ pub fn verify(
     Ok(())
 }
 
-/// Start of a message, which names the request if there are several.
+/// Start of a message. If there are several requests, it names the request.
 fn which(requests: &Requests, target: &TargetSpec, version: HttpVersion) -> String {
     let version = if version == HttpVersion::Http10 { "over HTTP/1.0: " } else { "" };
     match requests.targets.len() {
@@ -209,7 +209,7 @@ pub fn ask(address: SocketAddr, target: &TargetSpec, timeout: Duration) -> anyho
 /// Sends one request for the first target over HTTP/1.1, with `change` applied, and reads the whole response.
 ///
 /// # Errors
-/// As [`ask`].
+/// The same errors as [`ask`].
 pub fn ask_changed(
     address: SocketAddr,
     requests: &Requests,
@@ -223,8 +223,9 @@ pub fn ask_changed(
     Asked { target, bytes, tls: change.tls.as_ref(), varies: false }.of(address, timeout)
 }
 
-/// The first difference that is not caused by the upstream: a difference that two responses of direct also show is left
-/// out. For example, a request identifier changes each time. Bodies are ignored if the plan says that they vary.
+/// The first difference that the upstream does not cause. A difference that also occurs between two responses of direct
+/// is left out, for example a request identifier that changes each time. Bodies are ignored if the plan says that they
+/// vary.
 fn lasting_difference(
     there: &Answer,
     here: &Answer,

@@ -8,9 +8,9 @@ use hoptax_wire::http1;
 pub struct Case {
     /// Name of the case, as packs list it under `differences`.
     pub name: &'static str,
-    /// Description of the case for people.
+    /// Short description of the case.
     pub about: &'static str,
-    /// Method.
+    /// HTTP method.
     pub method: &'static str,
     /// Path of the request, without the prefix of the upstream's special requests ([`MARK`]).
     path: &'static str,
@@ -28,7 +28,7 @@ enum Body {
     Chunked(usize),
 }
 
-/// The bytes of a request, and its headers.
+/// A request as sent.
 pub(super) struct Sent {
     pub(super) bytes: Vec<u8>,
     /// Headers that the upstream must receive unchanged.
@@ -103,7 +103,7 @@ impl Case {
 }
 
 fn text(size: usize) -> Vec<u8> {
-    // The period is not a power of two. So a shifted or repeated block changes the body.
+    // The pattern's length is not a power of two, so the body changes if a block is shifted or repeated.
     b"every byte of this body has its place. ".iter().copied().cycle().take(size).collect()
 }
 

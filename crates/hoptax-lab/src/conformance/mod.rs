@@ -1,5 +1,5 @@
-//! Conformance: does a gateway pass on requests and responses unchanged? hoptax sends the same requests to direct and
-//! to the gateway.
+//! Tests whether a gateway passes on requests and responses unchanged. hoptax sends the same requests to direct and to
+//! the gateway.
 //!
 //! The gateway must answer as direct does. The upstream must receive the client's request unchanged, except for headers
 //! that a hop may change ([`HOP_BY_HOP`]). A pack lists the known differences of its gateway under `differences`. A
@@ -35,7 +35,7 @@ pub enum Mismatch {
         /// The difference.
         seen: String,
     },
-    /// A difference that is not the one in the pack's list.
+    /// The gateway differs from direct in this case, but not as the pack's list says.
     Otherwise {
         /// Name of the case.
         case: &'static str,
@@ -101,8 +101,8 @@ fn one(
     Ok(Seen { case: case.name, difference })
 }
 
-/// How the request that the upstream received differs from the sent request. The outer `None` means that direct's
-/// answer is not the upstream's echo, so there is nothing to compare.
+/// Compares the request that the upstream received through the gateway with the sent request, and returns the
+/// difference. The outer `None` means that direct's answer is not the upstream's echo, so there is nothing to compare.
 fn seen_upstream(sent: &Sent, there: &Answer, here: &Answer) -> Option<Option<String>> {
     let echo = |answer: &Answer| {
         let value: serde_json::Value = serde_json::from_slice(&answer.body).ok()?;

@@ -26,7 +26,7 @@ pub struct Change {
     pub prefix: String,
     /// Settings of TLS, if requests use TLS.
     pub tls: Option<TlsSpec>,
-    /// Text of each file whose lines the headers' templates use, by the file's name.
+    /// Files from which the templates of the headers read lines: each file's text, by file name.
     pub files: BTreeMap<String, String>,
     /// Whether the gateway must answer some requests with 429.
     pub expects_429: bool,
@@ -68,8 +68,8 @@ impl Change {
                 Feature::Cors => change.header("origin", CORS_ORIGIN),
                 Feature::Gzip => change.header("accept-encoding", "gzip"),
                 Feature::Routes { count, ask } => {
-                    // The gateway removes the rewritten prefix before the route's prefix, or together with it. So the
-                    // rewritten prefix comes first.
+                    // A gateway removes the rewritten prefix before it removes the route's prefix, or removes both
+                    // together. So the rewritten prefix comes first.
                     change.prefix.push_str(&route_prefix(place_of(*ask, *count)));
                 }
                 Feature::RateLimit { .. } => change.expects_429 |= feature.is_reachable_limit(),
@@ -118,7 +118,7 @@ impl Change {
             self.header(name, only);
             return;
         }
-        // Each header has a file of its own, because several features may add such a header.
+        // Each header has its own file, because several features may add such a header.
         let file = format!("{CREDENTIALS_FILE}-{name}");
         self.header(name, &format!("{{{{line {file}}}}}"));
         self.files.insert(file, values.join("\n") + "\n");

@@ -18,7 +18,7 @@ use std::net::{IpAddr, Ipv4Addr};
 /// Bits of the RSA key that signs RS256 tokens.
 const RSA_BITS: usize = 2048;
 
-/// Shorter secrets are not redacted, because they could match parts of ordinary words.
+/// Minimum length of a secret that is redacted. A shorter secret could match a part of an ordinary word.
 const SHORTEST_SECRET: usize = 12;
 
 /// Expiry of tokens: the year 2100.
@@ -53,7 +53,7 @@ pub struct Identity {
 pub struct Credentials {
     /// The consumers; at least one.
     pub consumers: Vec<Consumer>,
-    /// Secret that signs HS256 tokens, as hexadecimal digits. The digits themselves are the key; they are not decoded.
+    /// Secret that signs HS256 tokens, as hexadecimal digits. These digits are used as the key without decoding.
     pub jwt_secret: String,
     /// Key that signs RS256 tokens; absent unless a feature needs it.
     pub jwt_rsa: Option<RsaKey>,
@@ -134,7 +134,8 @@ impl Credentials {
         })
     }
 
-    /// Adapts the credentials to an upstream that already runs: its TLS settings, and the only token that it accepts.
+    /// Adapts the credentials to an upstream that already runs: its TLS settings, and the only token that this upstream
+    /// accepts.
     #[must_use]
     pub fn with(mut self, login: &Login) -> Self {
         if let Some(token) = &login.token {
@@ -182,7 +183,7 @@ impl Credentials {
         super::passwords::redact_bcrypt(&redacted, REDACTED).into_owned()
     }
 
-    /// Every secret, in each form in which gateways write secrets.
+    /// Every secret, in every format that gateways use for it.
     pub fn secrets(&self) -> Vec<String> {
         let mut all = vec![
             self.jwt_secret.clone(),
@@ -205,7 +206,7 @@ impl Credentials {
             self.jwt_rsa.as_ref().map(|rsa| &rsa.private_pem),
         ];
         for key in keys.into_iter().flatten() {
-            // Secrets as they are in the file, and each line alone, because some formats indent the lines.
+            // Each line of a key counts as a secret, because some formats indent the lines.
             all.extend(key.lines().filter(|line| !line.starts_with("-----")).map(str::to_owned));
         }
         all.extend(self.given.iter().cloned());
@@ -217,8 +218,8 @@ impl Credentials {
 }
 
 impl Consumer {
-    /// The consumer's line in a password file. The hash is SHA-1, which every gateway supports and which costs every
-    /// gateway about the same.
+    /// The consumer's line in a password file. The hash is SHA-1, because every gateway supports it and it costs every
+    /// gateway about the same CPU time.
     pub fn htpasswd(&self) -> String {
         format!("{}:{{SHA}}{}", self.name, sha1_base64(&self.password))
     }
@@ -284,7 +285,8 @@ fn sha1_base64(text: &str) -> String {
     STANDARD.encode(digest)
 }
 
-/// Creates an authority, and the certificates that it signs for servers and for the client: ECDSA P-256.
+/// Creates an authority and two certificates that it signs: one for servers, one for the client. All keys are ECDSA
+/// P-256.
 fn certificates() -> anyhow::Result<(String, Identity, Identity)> {
     let mut params = CertificateParams::new(Vec::new())?;
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

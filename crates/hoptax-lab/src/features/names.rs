@@ -8,7 +8,7 @@ pub const KEY_HEADER: &str = "x-api-key";
 /// Header that carries a request's identifier.
 pub const REQUEST_ID_HEADER: &str = "x-request-id";
 
-/// The origin whose cross-origin requests are allowed.
+/// The only origin that cross-origin requests may come from.
 pub const CORS_ORIGIN: &str = "https://app.example";
 
 /// The prefix that gateways remove from paths.
@@ -28,10 +28,10 @@ pub const TOKEN_ISSUER: &str = "hoptax";
 /// Server name in hoptax's certificates for gateways and upstream. The certificates are also valid for 127.0.0.1.
 pub const SERVER_NAME: &str = "hoptax.test";
 
-/// The only cipher suite that clients offer, so that every gateway uses the same.
+/// The only cipher suite that clients offer, so that every gateway uses the same cipher suite.
 pub const CIPHER_SUITE: &str = "TLS_AES_128_GCM_SHA256";
 
-/// Path prefix of the route that requests use; `None` if these features include no routes.
+/// Path prefix of the route that requests use; `None` if no feature adds routes.
 pub fn asked_route(features: &[Feature]) -> Option<String> {
     features.iter().find_map(|feature| match feature {
         Feature::Routes { count, ask } => Some(route_prefix(place_of(*ask, *count))),
@@ -39,7 +39,7 @@ pub fn asked_route(features: &[Feature]) -> Option<String> {
     })
 }
 
-/// Index, from 0, of the route that requests use, among `count` routes.
+/// Index of the route that requests use, from 0. The gateway has `count` routes.
 pub fn place_of(ask: RoutePosition, count: u32) -> u32 {
     match ask {
         RoutePosition::First => 0,
@@ -48,7 +48,7 @@ pub fn place_of(ask: RoutePosition, count: u32) -> u32 {
     }
 }
 
-/// Path prefix of the `number`th route (from 1) that events add to a running gateway.
+/// Path prefix of a route that an event adds to a running gateway. `number` counts these routes from 1.
 pub fn changed_prefix(number: u32) -> String {
     format!("/changed-{number:05}")
 }

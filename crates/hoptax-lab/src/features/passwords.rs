@@ -2,15 +2,15 @@
 
 use std::borrow::Cow;
 
-/// The lowest cost that bcrypt allows: 2^4 rounds. Even this cost takes as long as hundreds of proxied requests. With a
-/// higher cost, the result would show only the cost of bcrypt.
+/// The lowest cost that bcrypt allows: 2^4 rounds. One hash with this cost takes as long as hundreds of proxied
+/// requests. With a higher cost, the result would show only the cost of bcrypt.
 const COST: u32 = 4;
 
-/// Length of the part of a hash after version and cost: 22 characters of salt and 31 of digest.
+/// Length of the part of a hash that follows version and cost: 22 characters of salt and 31 characters of digest.
 const LETTERS: usize = 22 + 31;
 
 /// Hashes `password` with bcrypt. The salt is derived from the password, which is random and used in one run only. So
-/// the same password always gives the same hash, and rendering a configuration twice gives identical files.
+/// the same password always gives the same hash, and a configuration that is rendered twice gives identical files.
 ///
 /// # Errors
 /// If the password is too long or contains a zero byte.

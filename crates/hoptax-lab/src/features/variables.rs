@@ -14,7 +14,7 @@ use serde_json::json;
 /// Folder for keys and certificates within a gateway's directory.
 const TLS_FOLDER: &str = "tls";
 
-/// Files for an upstream that already runs with TLS: the authority's certificate, and the client certificate.
+/// Names of the files for a TLS upstream that already runs: the authority's certificate, and the client certificate.
 const UPSTREAM_AUTHORITY: &str = "upstream-authority.pem";
 const CLIENT_CERTIFICATE: &str = "upstream-client.pem";
 const CLIENT_KEY: &str = "upstream-client-key.pem";
@@ -30,20 +30,20 @@ pub struct FeatureVariables {
     /// Values: `algorithm`, `issuer`, `secret`, `secret_base64`, `secret_base64url`, `public_key` (PEM),
     /// `public_key_base64`, `public_key_file`, `jwks` (JSON), `jwks_file`.
     pub jwt: Option<serde_json::Value>,
-    /// Values: `per_second`; `bites`, true if requests can reach the limit.
+    /// Values: `per_second`; `bites`, which is true if requests can reach the limit.
     pub rate_limit: Option<serde_json::Value>,
     /// Whether the feature `access-log` is on. The path of the log is in the variable `access_log`.
     pub access_log: bool,
     /// Paths: `certificate`, `key`, `bundle` (certificate and key in one file). Texts: `certificate_pem`, `key_pem`.
     /// Names: `cipher_suite`, `server_name`.
     pub tls: Option<serde_json::Value>,
-    /// Values: `authority`, the path of the certificate that signed the clients' certificates; `authority_pem`, its
-    /// text.
+    /// Values: `authority`, the path of the certificate of the authority that signed the clients' certificates;
+    /// `authority_pem`, the text of this certificate.
     pub mtls: Option<serde_json::Value>,
-    /// Values: `authority`, a path; `server_name`, the name in the upstream's certificate; `external`, true if the
-    /// upstream was already running, so that it may support TLS 1.2 only. If the upstream requires a client
-    /// certificate, there are also the paths `certificate`, `key` and `bundle` (both in one file). With this feature,
-    /// the variable `upstreams` holds the TLS ports.
+    /// Values: `authority`, a path; `server_name`, the name in the upstream's certificate; `external`, which is true if
+    /// the upstream already ran before this run. Such an upstream may support TLS 1.2 only. If the upstream requires a
+    /// client certificate, there are also the paths `certificate`, `key` and `bundle` (both in one file). With this
+    /// feature, the variable `upstreams` holds the TLS ports.
     pub upstream_tls: Option<serde_json::Value>,
     /// Values: `request_set`, `request_removed`, `response_set`, `response_removed`. Each has a `name`; `request_set`
     /// and `response_set` also have a `value`.
@@ -52,7 +52,7 @@ pub struct FeatureVariables {
     pub path_rewrite: Option<serde_json::Value>,
     /// Values: `origin`, `methods`, `headers`, `max_age`.
     pub cors: Option<serde_json::Value>,
-    /// Values: `level`; `types`; `least`, the smallest body to compress, in bytes.
+    /// Values: `level`; `types`; `least`, the minimum size of a body to compress, in bytes.
     pub gzip: Option<serde_json::Value>,
     /// Value: `header`.
     pub request_id: Option<serde_json::Value>,
@@ -64,8 +64,8 @@ pub struct FeatureVariables {
     pub consumers: Vec<serde_json::Value>,
     /// Whether the feature `round-robin` is on. The instances are in the variable `upstreams`.
     pub round_robin: bool,
-    /// Values: `path`, the path of reviews at the upstream; `cache_s`, seconds for which reviews are cached, 0 for no
-    /// cache.
+    /// Values: `path`, the path of token reviews at the upstream; `cache_s`, the number of seconds to cache a review, 0
+    /// for no cache.
     pub token_review: Option<serde_json::Value>,
 }
 
@@ -153,7 +153,7 @@ fn upstream_that_runs(tls: &TlsSpec, file: &dyn Fn(&str) -> String) -> serde_jso
     values
 }
 
-/// Files that a gateway needs to connect with TLS to an upstream that already runs.
+/// Name and text of each file that a gateway needs for TLS to an upstream that already runs.
 fn files_for(tls: &TlsSpec) -> Vec<(&'static str, String)> {
     let mut all = Vec::new();
     if let Verify::Authorities(pem) = &tls.verify {

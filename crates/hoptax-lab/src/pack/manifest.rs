@@ -1,7 +1,7 @@
 //! The types of `gateway.yaml`, a pack's description of its gateway, before any value is interpreted.
 //!
-//! `docs/reference/packs.md` describes every key, which a test checks. Strings that are called *template* below may use
-//! the variables of [`crate::render::Variables`].
+//! `docs/reference/packs.md` describes every key, and a test checks this. A string that is called *template* below may
+//! use the variables of [`crate::render::Variables`].
 
 use hoptax_plan::selector::SelectorKind;
 use serde::Deserialize;
@@ -31,14 +31,14 @@ pub struct Manifest {
     /// A project in the pack's folder that builds the gateway, for gateways that have no package.
     #[serde(default)]
     pub build: Option<Build>,
-    /// Version and date of the last time that this pack was tested with its gateway. Absent for a pack that was only
-    /// written from documentation.
+    /// Version and date of the last time that this pack was tested with its gateway. Absent if the pack was written
+    /// from documentation and never tested.
     #[serde(default)]
     pub last_run_for_real: Option<LastRun>,
     /// Files to render before the gateway starts.
     #[serde(default)]
     pub files: Vec<FileTemplate>,
-    /// Command and arguments. Each is a template; an argument that renders to an empty text is left out.
+    /// Command and arguments. Each is a template. An argument that renders to an empty text is left out.
     pub start: Vec<String>,
     /// Environment variables; values are templates.
     #[serde(default)]
@@ -49,20 +49,20 @@ pub struct Manifest {
     /// How to stop the gateway.
     #[serde(default)]
     pub stop: Stop,
-    /// How a running gateway reloads its configuration. Absent if it cannot; `unsupported.reload` can then give the
-    /// reason.
+    /// How a running gateway reloads its configuration. Absent if the gateway cannot reload; `unsupported.reload` can
+    /// then give the reason.
     #[serde(default)]
     pub reload: Option<Reload>,
-    /// How to find out that the gateway is ready.
+    /// How to check that the gateway is ready.
     pub ready: Ready,
-    /// Where the gateway writes its access log. Absent if it has none; `unsupported` then gives the reason.
+    /// Where the gateway writes its access log. Absent if it writes no access log; `unsupported` then gives the reason.
     #[serde(default)]
     pub access_log: Option<AccessLogTo>,
-    /// How many descriptors the gateway needs, and for which processes a limit holds.
+    /// How many descriptors the gateway needs, and which processes share one descriptor limit.
     #[serde(default)]
     pub limits: Limits,
-    /// Whether the gateway has no setting for its parallelism. In the profile `equalised` such a gateway is limited to
-    /// as many CPUs as other gateways have workers.
+    /// Whether the gateway has no setting for its parallelism. In the profile `equalised`, hoptax limits such a gateway
+    /// to n CPUs if other gateways have n workers.
     #[serde(default)]
     pub held_to_cpus: bool,
     /// The gateway's own counters, read before and after each trial.
@@ -71,20 +71,20 @@ pub struct Manifest {
     /// Features that the gateway supports.
     #[serde(default)]
     pub features: Vec<String>,
-    /// Alternative configurations of the gateway. A plan selects one; the first is the default. Empty if there is only
+    /// Alternative configurations of the gateway. A plan selects one; the default is the first. Empty if there is only
     /// one configuration.
     #[serde(default)]
     pub variants: Vec<String>,
-    /// Ports of a sidecar, which intercepts traffic without any change to application or client.
+    /// Ports of a sidecar, which intercepts traffic without any change to the application or the client.
     #[serde(default)]
     pub intercept: Option<Intercept>,
-    /// The reason for each unsupported feature, and for `workers` and `access_log` if they are unsupported.
+    /// Reasons why features, `workers` or `access_log` are unsupported, by the name of the feature or setting.
     #[serde(default)]
     pub unsupported: BTreeMap<String, String>,
     /// Known differences between the gateway's responses and direct's, in the words of `hoptax conform`.
     #[serde(default)]
     pub differences: Vec<Difference>,
-    /// Settings that differ from the gateway's shipped ones.
+    /// Settings that differ from those that the gateway ships with.
     #[serde(default)]
     pub settings: Settings,
 }
@@ -99,7 +99,7 @@ pub struct Difference {
     pub what: String,
     /// The reason.
     pub reason: String,
-    /// Whether the difference does not always occur, for example because it depends on a race within the gateway.
+    /// True if the difference occurs only sometimes, for example because it depends on a race within the gateway.
     #[serde(default)]
     pub sometimes: bool,
 }
@@ -173,7 +173,7 @@ pub struct DockerStart {
 pub struct Stop {
     /// Name of the signal that asks the gateway to stop.
     pub signal: String,
-    /// Time after the signal until the gateway is killed.
+    /// Time that the gateway has to stop after the signal. After this time it is killed.
     pub grace: String,
 }
 
@@ -201,18 +201,18 @@ pub struct Reload {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReloadRequest {
-    /// Method.
+    /// HTTP method.
     pub method: String,
-    /// Path; a template.
+    /// Path. It is a template.
     pub path: String,
 }
 
-/// When the gateway is ready: it must respond to this request with this status, and accept connections on its main
+/// Defines when the gateway is ready: it must answer this request with this status, and accept connections on its main
 /// port.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ready {
-    /// Path; a template.
+    /// Path. It is a template.
     pub path: String,
     /// Port that receives the request.
     #[serde(default)]
@@ -220,10 +220,10 @@ pub struct Ready {
     /// Status that means ready.
     #[serde(default = "ok")]
     pub status: u16,
-    /// Status that means ready if the port uses TLS. The request itself is sent without TLS.
+    /// Status that means ready if the port uses TLS. The readiness request is sent without TLS in this case too.
     #[serde(default)]
     pub tls_status: Option<u16>,
-    /// Longest time to wait until the gateway is ready.
+    /// Maximum time to wait until the gateway is ready.
     #[serde(default = "ten_seconds")]
     pub timeout: String,
 }
@@ -253,11 +253,11 @@ pub enum ReadyPort {
 pub enum AccessLogTo {
     /// The gateway opens the file named by the variable `access_log`.
     File,
-    /// The gateway writes to its standard output, which is redirected to that file.
+    /// The gateway writes to its standard output, which is redirected to the file named by `access_log`.
     Stdout,
 }
 
-/// The gateway's need for descriptors, and its limit.
+/// How many descriptors the gateway needs, and which processes share one limit.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
@@ -277,9 +277,9 @@ impl Default for Limits {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LimitPer {
-    /// One process has all connections, so its limit holds for all of them.
+    /// One process has all connections, so its limit applies to all of them together.
     Process,
-    /// Each worker is a process, with a limit of its own.
+    /// Each worker is a process and has its own limit.
     Worker,
 }
 
@@ -314,7 +314,7 @@ pub struct CounterSpec {
     /// Whether growth of the counter means that the gateway reached a limit.
     #[serde(default)]
     pub overflow: bool,
-    /// What the counter counts, in words that follow a number: `requests refused by …`.
+    /// What the counter counts. The text must fit after a number: `requests refused by …`.
     pub meaning: String,
     /// How to raise the limit that was reached.
     #[serde(default)]
@@ -328,11 +328,11 @@ pub enum CounterFrom {
     /// In a response on the admin port.
     #[default]
     Admin,
-    /// In a log file, where matching lines are counted.
+    /// In a log file. The counter is the number of matching lines.
     Log,
 }
 
-/// Settings that differ from the gateway's shipped ones, by profile and feature.
+/// Settings that differ from those that the gateway ships with, by profile and feature.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {

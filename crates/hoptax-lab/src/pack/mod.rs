@@ -109,14 +109,14 @@ impl Pack {
         format!("{}/{file}", self.folder)
     }
 
-    /// Line of `gateway.yaml` where `text` first occurs. Returns 1 if the text is not found because it is escaped or
-    /// folded there.
+    /// Line of `gateway.yaml` where `text` first occurs. Returns 1 if the text is not found because the file contains
+    /// it in escaped or folded form.
     pub(crate) fn line_of(&self, text: &str) -> usize {
         self.find(text).unwrap_or(1)
     }
 
-    /// Position of a key in `gateway.yaml`, such as `gateways/nginx/gateway.yaml:18`. Without the line if the key is in
-    /// braces or quoted, because it is not found then.
+    /// Position of a key in `gateway.yaml`, such as `gateways/nginx/gateway.yaml:18`. A key that is quoted or in braces
+    /// is not found. Then the result is only the path.
     pub fn place_of(&self, key: &str) -> String {
         let file = self.path_of(MANIFEST);
         let begins =
@@ -137,7 +137,7 @@ impl Pack {
         PackError { file: self.path_of(MANIFEST), line: self.find(near), message, help }
     }
 
-    /// Path of each file that the gateway requires. For a missing file this is its first possible path.
+    /// Path of each file that the gateway requires. For a missing file, this is the first path in its list.
     pub fn needed(&self) -> BTreeMap<String, String> {
         let is_there = |place: &String| Path::new(place).exists();
         let place = |(name, places): (&String, &Vec<String>)| {

@@ -16,8 +16,8 @@ pub fn find(pack: &Pack) -> Option<PathBuf> {
     find_in(&pack.manifest().binary, &search_path()).filter(|_| lacking(pack).is_none())
 }
 
-/// The possible paths of a required file that is missing. `None` if nothing is missing, or if the program itself is not
-/// installed.
+/// All possible paths of the first required file that is missing. `None` if no file is missing, or if the program
+/// itself is not installed.
 pub fn lacking(pack: &Pack) -> Option<&[String]> {
     find_in(&pack.manifest().binary, &search_path())?;
     let mut needs = pack.manifest().needs.values();
@@ -53,8 +53,8 @@ pub fn how_to_install(pack: &Pack) -> Vec<String> {
     ways
 }
 
-/// How to get what a gateway of this pack still needs: one line for each way to install it. Empty if nothing is
-/// missing.
+/// How to install what is still missing for a gateway of this pack: one line for each way to install it. Empty if
+/// nothing is missing.
 pub fn missing(pack: &Pack, driver: &PackDriver) -> Vec<String> {
     match driver {
         PackDriver::Process if find(pack).is_some() => Vec::new(),

@@ -29,8 +29,8 @@ pub(super) fn parse(file: &str, text: &str) -> Result<Manifest, PackError> {
     read_as(file, text).map_err(named)
 }
 
-/// Checks the rules that the types do not enforce, and renders the pack with sample values. So errors in templates are
-/// found before anything starts.
+/// Checks the rules that the types do not enforce. Also renders the pack with sample values, so that errors in
+/// templates are found before anything starts.
 pub(super) fn check(pack: &Pack) -> Result<(), PackError> {
     check_name(pack)?;
     check_version(pack)?;
@@ -50,7 +50,8 @@ pub(super) fn check(pack: &Pack) -> Result<(), PackError> {
         for access_log in [None, log] {
             let bare = std::iter::once(Vec::new());
             for features in bare.chain(offered.iter().map(|feature| feature.to_vec())) {
-                // In a container only the start command differs. So the container is checked once, without features.
+                // In a container only the start command differs, so checking the container once, without features, is
+                // enough.
                 let special = pack.manifest().docker.is_some() && features.is_empty();
                 let ways = || [false, true].into_iter().take(1 + usize::from(special));
                 for (variant, container) in variants(pack)
@@ -95,7 +96,8 @@ fn check_variants(pack: &Pack) -> Result<(), PackError> {
     Ok(())
 }
 
-/// Each supported feature, together with the features that it needs, for rendering.
+/// One set of features for each supported feature: the feature and the features that it requires. The check renders
+/// each set.
 fn check_features(pack: &Pack) -> Result<Vec<Vec<Feature>>, PackError> {
     let feature = |name: &String| match Feature::with_defaults(name) {
         Some(Feature::Mtls) => Ok(vec![Feature::Tls, Feature::Mtls]),
@@ -199,7 +201,7 @@ fn check_files(pack: &Pack) -> Result<(), PackError> {
 
 fn check_build(pack: &Pack) -> Result<(), PackError> {
     let Some(build) = &pack.manifest().build else { return Ok(()) };
-    // The folder and the names of programs become words in a list of a shell script.
+    // The folder and the program names become words in a shell script.
     let is_word = |text: &str| {
         !text.is_empty()
             && text.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.+".contains(letter))
@@ -305,7 +307,7 @@ fn check_reload(pack: &Pack) -> Result<(), PackError> {
 fn check_counters(pack: &Pack) -> Result<(), PackError> {
     let mut names = std::collections::BTreeSet::new();
     for counter in &pack.manifest().counters {
-        // A short text, such as a path, may occur several times. Together with its key, the right line is found.
+        // A short text, such as a path, may occur several times. So search for the text together with its key.
         let refuse = |key: &str, value: &str, message: String, help: String| {
             let near = format!("{key}: {value}");
             let near = if pack.find(&near).is_some() { near } else { value.to_owned() };

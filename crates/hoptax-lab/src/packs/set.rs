@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Folders with build results, which are not part of a pack.
+/// Folders with build results. Their files are not part of a pack.
 const MADE: [&str; 2] = ["node_modules", "target"];
 
-/// Maximum number of files of a pack; a folder with more is not a pack.
+/// Maximum number of files of a pack. A folder with more files is not a pack.
 const MOST_FILES: usize = 10_000;
 
 static EMBEDDED: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../gateways");
@@ -27,7 +27,7 @@ pub fn parse(folder: &str, text: String, files: BTreeMap<String, String>) -> Res
     Ok(pack)
 }
 
-/// As [`parse`], but without checking the templates.
+/// Like [`parse`], but does not check the templates.
 fn read(folder: &str, text: String, files: BTreeMap<String, String>) -> Result<Pack, PackError> {
     let file = format!("{folder}/{MANIFEST}");
     let manifest = check::parse(&file, &text)?;
@@ -107,7 +107,8 @@ fn embedded(folder: &Dir<'_>) -> Result<Pack, PackError> {
             }
         }
     }
-    // Tests check the embedded packs. Rendering them all here would delay each start by a second.
+    // Tests check the embedded packs, so they are not rendered here. Rendering all of them would delay each start by a
+    // second.
     assemble(&shown, files, read)
 }
 

@@ -58,7 +58,7 @@ impl ProcessDriver {
     }
 
     /// Arguments for an upstream in a namespace. The upstream listens on the ports that sidecars intercept, and on one
-    /// port that is not intercepted. The latter is the upstream's own address.
+    /// port that is not intercepted. The port that is not intercepted is the upstream's own address.
     fn in_namespace(&self, namespace: &Namespace) -> Vec<OsString> {
         let applications = self.interceptions.values().map(|one| one.application.to_string());
         let applications: Vec<_> = applications.collect();
@@ -90,8 +90,8 @@ impl ProcessDriver {
         let (ready, mut started) =
             self.start_verb::<HopReady>(label, arguments, BTreeMap::new(), &self.cpus.gateway, None)?;
         started.addresses = vec![ready.listen];
-        // Hops pass requests on unchanged. So TLS, which ends at the upstream, only works through `hop-l4`, which does
-        // not parse the requests.
+        // Hops pass requests on unchanged, so TLS must end at the upstream. Such requests work only through `hop-l4`,
+        // because it does not parse them.
         started.facts.change = Change::for_login(&self.upstream_login, &self.credentials);
         started.facts.workers = Some(1);
         started.facts.settings = delay.into_iter().map(planted).collect();
@@ -168,7 +168,7 @@ impl ProcessDriver {
             Err(met) => {
                 let ended = guarded.ended().map(how);
                 guarded.stop();
-                // The end of the output means that the process has exited, even if its guard has not finished yet.
+                // The end of the output means that the process has exited. Its guard may still be running.
                 let ended = ended.or_else(|| guarded.ended().filter(|status| !status.success()).map(how));
                 Err(fail(ended.map_or(met, |how| format!("{how} before it was ready"))))
             }
@@ -176,7 +176,7 @@ impl ProcessDriver {
     }
 }
 
-/// The hop's known delay, as a setting that reports show with the hop.
+/// The hop's configured delay, as a setting. Reports show this setting with the hop.
 fn planted(delay: &HopDelay) -> Setting {
     Setting { setting: format!("delay: {delay}"), reason: "planted by the plan".to_owned() }
 }
@@ -184,8 +184,8 @@ fn planted(delay: &HopDelay) -> Setting {
 /// Parses the first line of a subcommand's output.
 fn ready_line<R: DeserializeOwned + Send + 'static>(stdout: ChildStdout) -> Result<(R, ChildStdout), String> {
     let (said, heard) = std::sync::mpsc::channel();
-    // This thread ends when it has read the line, or when the process ends. The process is stopped after the time
-    // limit.
+    // This thread ends when it has read the line, or when the process ends. If the line does not appear in time, the
+    // caller stops the process.
     std::thread::spawn(move || {
         let mut reader = BufReader::new(stdout);
         let mut line = String::new();

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// Time limit for a command that reloads a gateway. The slowest gateways check thousands of routes first.
+/// Time limit for a command that reloads a gateway. Some gateways check thousands of routes before they reload.
 const COMMAND_BOUND: Duration = Duration::from_secs(30);
 
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
@@ -28,8 +28,8 @@ pub(super) struct Tools {
     variables: Arc<Variables>,
     routes: u32,
     probe: Probe,
-    /// Number of routes added so far. Each added route gets a new name, so that no gateway knows the name from an
-    /// earlier trial.
+    /// Number of routes added so far. Each added route gets a new name, so no gateway knows the name from an earlier
+    /// trial.
     given: Arc<AtomicU32>,
 }
 
@@ -52,8 +52,8 @@ impl Tools {
         Path::new(&self.variables.dir)
     }
 
-    /// Adds a route: replaces the gateway's files by files with one route more than the plan has. The new route has a
-    /// new name.
+    /// Adds a route with a new name. To do so, replaces the gateway's files by files with one route more than in the
+    /// plan.
     fn add_route(&self, ask: RoutePosition) -> Result<String, String> {
         let prefix = changed_prefix(self.given.fetch_add(1, Ordering::Relaxed) + 1);
         let mut variables = (*self.variables).clone();

@@ -21,12 +21,12 @@ use std::sync::atomic::AtomicBool;
 /// Starts services as processes of this machine.
 #[derive(Debug)]
 pub struct ProcessDriver {
-    /// Path of the `hoptax` binary, which serves as guard, upstream and hops.
+    /// Path of the `hoptax` binary, which is also run as guard, upstream and hop.
     pub(super) exe: PathBuf,
     pub(super) packs: PackSet,
     pub(super) run_directory: PathBuf,
     pub(super) upstream: Upstream,
-    /// Path to request when checking that a service that already runs responds.
+    /// Path of the request that checks whether a service that already runs responds.
     pub(super) target_path: String,
     pub(super) profile: Profile,
     pub(super) access_log: AccessLog,
@@ -116,7 +116,7 @@ impl ProcessDriver {
         self
     }
 
-    /// Keys, tokens and certificates of this run. An upstream with TLS uses one of the certificates.
+    /// Keys, tokens and certificates of this run. If the upstream uses TLS, it uses one of these certificates.
     pub fn credentials(&self) -> &Credentials {
         &self.credentials
     }
@@ -126,8 +126,8 @@ impl ProcessDriver {
         &self.cpus
     }
 
-    /// Creates the namespace for the plan's sidecars, once. A failure affects only the sidecars; all other gateways can
-    /// still be measured.
+    /// Creates the namespace for the plan's sidecars, unless it already exists. If this fails, only the sidecars fail;
+    /// all other gateways can still be measured.
     pub(super) fn make_namespace(&mut self) {
         if self.interceptions.is_empty() || self.namespace.is_some() {
             return;
@@ -147,7 +147,7 @@ impl ProcessDriver {
 
 impl Drop for ProcessDriver {
     fn drop(&mut self) {
-        // In most runs the directory does not exist.
+        // In most runs this directory does not exist, so an error is ignored.
         let _ = std::fs::remove_dir_all(&self.private_directory);
     }
 }
@@ -188,7 +188,8 @@ fn private_directory() -> anyhow::Result<PathBuf> {
     Ok(std::env::temp_dir().join(format!("hoptax-{drawn:016x}")))
 }
 
-/// The first path in the plan that contains no template, or `/` if all paths do. The response does not matter here.
+/// The first path in the plan that contains no template, or `/` if every path contains one. The response to this path
+/// does not matter.
 fn plain_path(plan: &Plan) -> &str {
     let paths = plan.targets.iter().map(|target| target.path.as_str());
     paths.into_iter().find(|path| !path.contains("{{")).unwrap_or("/")

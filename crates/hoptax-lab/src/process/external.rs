@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::time::Duration;
 
-/// Time limit for one response. A closed port refuses at once, so the limit matters only on busy machines.
+/// Time limit for one response. A closed port refuses at once, so only busy machines can need a long time.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A service that already runs.
@@ -31,19 +31,20 @@ struct Attached {
     count: Option<ExternalLedger>,
 }
 
-/// A process id together with the start time of the process, because ids are reused.
+/// A process id together with the start time of its process. The kernel reuses ids, so the id alone is ambiguous.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Identity {
     pid: u32,
-    /// Clock ticks after boot.
+    /// Start time in clock ticks after boot.
     started: u64,
 }
 
-/// Attaches to the service at `url` (`http://host:port` or `https://…`). Requests `path`, with `change` applied, to
-/// check that the service responds. With `ledger`, the service has a ledger.
+/// Attaches to the service at `url` (`http://host:port` or `https://…`). To check that the service responds, requests
+/// `path` with `change` applied. If `ledger` is given, the service has a ledger.
 ///
 /// # Errors
-/// If the URL does not resolve, nothing responds there, there is no process `pid`, or the ledger cannot be read.
+/// If the URL does not resolve, nothing responds at the URL, the process `pid` does not exist, or the ledger cannot be
+/// read.
 pub(super) fn attach(
     url: &str,
     pid: Option<u32>,
@@ -134,8 +135,8 @@ impl Service for Attached {
         self.count.as_ref().map(ExternalLedger::read)
     }
 
-    /// Checks only the process, if the plan names one. A connection would add to the measured work of the service, and
-    /// a service that does not respond shows in the trial anyway.
+    /// Checks only the process, if the plan names one. A request would add to the measured work of the service. If the
+    /// service does not respond, the trial shows it.
     fn check(&mut self) -> Result<(), Failure> {
         match self.process {
             Some(known) if identify(known.pid) != Some(known) => Err(Failure {

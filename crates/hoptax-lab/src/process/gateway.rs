@@ -27,14 +27,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Number of retries with other ports. A retry is needed if another process takes a port after hoptax released it and
-/// before the gateway opened it.
+/// Maximum number of retries with other ports. A retry is needed if another process takes a port after hoptax released
+/// it and before the gateway opened it.
 const PORT_ATTEMPTS: u32 = 3;
 
 /// Time that docker needs to remove a stopped container, in addition to the gateway's grace period.
 const CONTAINER_GRACE: Duration = Duration::from_secs(5);
 
-/// The values that all attempts to start one gateway share.
+/// The values that stay the same in all attempts to start one gateway.
 struct Attempt<'a> {
     driver: &'a ProcessDriver,
     pack: &'a Pack,
@@ -113,8 +113,8 @@ impl ProcessDriver {
         }
     }
 
-    /// The files and the command of a gateway, without starting it. Ports are placeholders. A program that is not
-    /// installed appears by its name without a path.
+    /// The files and the command of a gateway. The gateway is not started, and its ports are placeholders. If its
+    /// program is not installed, the command contains the program's name without a path.
     ///
     /// # Errors
     /// If there is no such pack, or one of its templates is wrong.
@@ -303,8 +303,8 @@ impl Attempt<'_> {
         })
     }
 
-    /// Chooses the gateway's ports. The first value keeps them reserved; it is absent in a namespace, where no other
-    /// process uses ports.
+    /// Chooses the gateway's ports. The first part of the result keeps the ports reserved. It is absent in a namespace,
+    /// because no other process uses ports there.
     fn ports(&self) -> std::io::Result<(Option<Ports>, u16, u16)> {
         if let Some((interception, _)) = self.sidecar {
             return Ok((None, interception.inbound, interception.admin));
@@ -327,7 +327,7 @@ impl Attempt<'_> {
         self.at(self.sidecar.map_or(port, |(interception, _)| interception.application))
     }
 
-    /// Writes the configuration to the gateway's directory. Also writes it, without secrets, to the run directory.
+    /// Writes the configuration to the gateway's directory, and a copy without secrets to the run directory.
     fn write(&self, rendered: &Rendered) -> Result<(), (&Path, std::io::Error)> {
         if self.directory != self.shown {
             only_for_owner(&self.driver.private_directory)
@@ -365,8 +365,8 @@ impl Attempt<'_> {
         }
     }
 
-    /// The change that the gateway's features require in requests. Features that only the upstream requires are not
-    /// verified.
+    /// The change that the gateway's features require in requests. Features that only the upstream requires are left
+    /// out, because they are not verified.
     fn change(&self) -> Change {
         let made = &self.driver.credentials;
         let mut asked = self.features.clone();
@@ -544,13 +544,13 @@ impl Attempt<'_> {
     }
 }
 
-/// Creates a directory that only its owner may read or enter. An existing directory is an error unless it already is
-/// such a directory and belongs to this user.
+/// Creates a directory that only its owner may read or enter. An existing directory is accepted only if it belongs to
+/// this user and only this user may read or enter it.
 fn only_for_owner(directory: &Path) -> std::io::Result<()> {
     match std::fs::DirBuilder::new().mode(0o700).create(directory) {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            // It must not be a link, and must belong to this user: in a shared directory such as /tmp, another user may
-            // have created it first.
+            // The directory must not be a link and must belong to this user. In a shared directory such as /tmp,
+            // another user may have created it first.
             let found = std::fs::symlink_metadata(directory)?;
             let ours = found.uid() == rustix::process::geteuid().as_raw();
             if found.is_dir() && ours && found.mode() & 0o077 == 0 {

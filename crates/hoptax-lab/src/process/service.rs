@@ -29,9 +29,10 @@ pub(super) struct Started {
     pub(super) counters: Option<Counters>,
     /// Secrets to remove from the service's logs, if the service received any.
     pub(super) secrets: Option<Credentials>,
-    /// What the controller needs in order to change the gateway while it runs.
+    /// Objects that the controller needs to change the gateway while it runs.
     pub(super) tools: Option<Tools>,
-    /// Keeps the pipe of standard output open, because a process that writes to a pipe without a reader is killed.
+    /// Keeps the reading end of standard output open, because a process that writes to a pipe without a reader is
+    /// killed.
     pub(super) _stdout: Option<ChildStdout>,
 }
 
@@ -60,7 +61,7 @@ impl Service for Started {
     }
 
     fn observe(&mut self) -> Observed {
-        // Measure the logs after the counters are read, because reading the counters can add lines to the logs.
+        // Measure the logs after reading the counters, because the requests that read them can add lines to the logs.
         let counters = self.counters.as_mut().map(Counters::read).unwrap_or_default();
         Observed { log_bytes: Some(logs::bytes(&self.log_directory)), counters }
     }
@@ -86,7 +87,7 @@ impl Service for Started {
 
     fn stop(&mut self) {
         self.guarded.stop();
-        // Usually the guard has removed the secrets already.
+        // The guard normally removes the secrets itself. If it was killed, they are removed here.
         if let Some(secrets) = self.secrets.take().filter(|_| !self.guarded.ended_by_itself()) {
             logs::scrub(&self.log_directory, &secrets.secrets());
         }

@@ -1,9 +1,9 @@
-//! Compares a response with what its target expects.
+//! Compares a response with the checks of its target.
 
 use super::Answer;
 use hoptax_load::spec::Check;
 
-/// Describes the first check that `answer` does not meet; `None` if it meets all checks.
+/// Describes the first check that `answer` fails; `None` if it passes all checks.
 pub(super) fn unmet(checks: &[Check], answer: &Answer) -> Option<String> {
     checks.iter().find_map(|check| match check {
         Check::Status(ranges) => {

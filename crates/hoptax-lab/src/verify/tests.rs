@@ -17,7 +17,8 @@ fn requests(targets: Vec<TargetSpec>) -> Requests {
     }
 }
 
-/// Serves one connection after another, with `answers` in turn. Closes each connection after its answer.
+/// Serves connections one at a time. Sends the next of `answers` on each connection and closes it. After the last
+/// answer, starts again with the first.
 fn serve(answers: &[&str]) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("known");

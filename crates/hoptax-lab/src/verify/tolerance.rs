@@ -5,13 +5,13 @@ use crate::features::{REQUEST_ID_HEADER, RESPONSE_REMOVED, RESPONSE_SET};
 use hoptax_plan::Feature;
 use std::io::Read as _;
 
-/// Maximum number of bytes of a decompressed body; far more than any compared body has.
+/// Maximum number of bytes of a decompressed body. Bodies that are compared are far smaller.
 const LARGEST: u64 = 1 << 30;
 
-/// The gateway's response as it would be without `features`.
+/// The gateway's response without the changes that `features` make.
 ///
 /// # Errors
-/// If a change cannot be undone: the body is declared as gzip but is not valid gzip.
+/// If a change cannot be undone, because the body is declared as gzip but is not valid gzip.
 pub(super) fn as_if_without(
     features: &[Feature],
     direct: &Answer,
@@ -32,7 +32,7 @@ pub(super) fn as_if_without(
     Ok(gateway)
 }
 
-/// Replaces the value of a header by direct's value, if direct has the header.
+/// If direct has the header `name`, copies its value to the gateway's response.
 fn as_direct(direct: &Answer, gateway: &mut Answer, name: &str) {
     if let Some(value) = direct.headers.get(name) {
         gateway.headers.insert(name.to_owned(), value.clone());
@@ -47,8 +47,8 @@ fn compression(direct: &Answer, gateway: &mut Answer) -> Result<(), String> {
     gateway.body = unpacked(&gateway.body).map_err(|error| format!("its body is not valid gzip: {error}"))?;
     gateway.headers.remove("content-encoding");
     vary(direct, gateway, "accept-encoding");
-    // Compression changes the bytes of the body. So a strong validator and byte ranges are no longer valid (RFC 9110
-    // §8.8.1).
+    // Compression changes the bytes of the body. So the gateway may weaken or remove a strong validator, and may remove
+    // `accept-ranges` (RFC 9110 §8.8.1).
     let weakened = match (direct.headers.get("etag"), gateway.headers.get("etag")) {
         (Some(strong), Some(weak)) => weak.strip_prefix("W/").is_some_and(|rest| rest == strong),
         (_, None) => true,
@@ -63,7 +63,7 @@ fn compression(direct: &Answer, gateway: &mut Answer) -> Result<(), String> {
     Ok(())
 }
 
-/// Removes `name` from the header `vary`, unless direct lists it as well.
+/// Removes `name` from the gateway's header `vary`, unless direct's `vary` contains it as well.
 fn vary(direct: &Answer, gateway: &mut Answer, name: &str) {
     let lists = |list: &str| list.split(',').any(|one| one.trim().eq_ignore_ascii_case(name));
     let there = direct.headers.get("vary");

@@ -1,4 +1,4 @@
-//! Tests of the report page in Chromium: opening, pointing, typing and switching.
+//! Tests of the report page in Chromium: they open the page, point at charts, type, and switch loads.
 
 pub(crate) mod client;
 
@@ -14,7 +14,7 @@ use std::time::Instant;
 /// A label that would be harmful as markup.
 const HOSTILE: &str = "<img src=x onerror=\"hacked=1\">";
 
-/// A run of direct and three gateways over four loads with path split, and a search.
+/// A run with direct and three gateways, four load points, the path split, and a capacity search.
 fn run() -> Run {
     let open = |connections| open_point(1000.0, connections, 1);
     let mut run = Run::with_load(vec![open(2), open(8), open(32), closed_point(4, 1), searched_point()]);
@@ -58,7 +58,7 @@ fn open(file: &Path, width: u32, dark: bool) -> Browser {
     browser
 }
 
-/// Scrolls past every chart, and waits until each is drawn or reports that it has nothing to draw.
+/// Scrolls past every chart. Waits until each chart is drawn or reports that it has nothing to draw.
 const SCROLL: &str = "(async () => { for (const one of document.querySelectorAll('figure.chart')) { \
     one.scrollIntoView({ behavior: 'instant' }); \
     while (one.dataset.series === undefined) await new Promise((done) => setTimeout(done, 10)); } })()";
@@ -119,7 +119,7 @@ fn the_script_formats_figures_like_the_rest_of_the_report() {
     let scratch = Scratch::new();
     let (file, report) = page(&run(), &scratch);
     let mut browser = open(&file, 1440, false);
-    // The folded table is filled by a later event, after it was opened.
+    // The table is folded at first. An event fills it after it was opened.
     browser.ask("document.querySelector('figure[data-chart=tax] details').open = true");
     browser.until("document.querySelector('figure[data-chart=tax] details tbody') !== null");
     let drawn = browser.ask(
@@ -172,7 +172,7 @@ fn a_gateway_is_switched_off_everywhere_at_once() {
         browser.ask("[...document.querySelectorAll('[data-gateway=envoy]')].every((row) => row.hidden)"),
         true
     );
-    // At another load there are other tables, but the same gateways.
+    // Another load has other tables, but the same gateways.
     browser.ask(
         "(() => { const load = document.getElementById('load'); load.value = 3; load.dispatchEvent(new \
      Event('change')); })()",
@@ -204,7 +204,7 @@ fn keys_and_mouse_show_values_with_units() {
     browser.until(&format!("{said}.startsWith({})", json!(HOSTILE)));
     browser.ask("document.activeElement.blur()");
     browser.ask(SCROLL);
-    // Points again until the tooltip is shown, because a chart may be redrawn or moved meanwhile.
+    // Points again until the tooltip is shown, because the chart may be redrawn or moved after the first attempt.
     let begun = Instant::now();
     let shows_value = "document.querySelector('figure[data-chart=curve] .tip')?.textContent.includes('µs')";
     while browser.ask(shows_value) != true {
@@ -215,7 +215,7 @@ fn keys_and_mouse_show_values_with_units() {
              const box = curve.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; })()",
         );
         let (x, y) = (place[0].as_f64().expect("x"), place[1].as_f64().expect("y"));
-        // Only mouse movement causes events.
+        // The pointer must move, because the page reacts only to movement.
         browser.point_at(x - 1.0, y);
         browser.point_at(x, y);
     }
@@ -259,7 +259,7 @@ fn charts_and_tables_are_saved_as_files() {
         "[...document.querySelectorAll('[data-load=\"0\"] .table-tools button')].find((one) => \
      one.textContent === 'Save CSV').click()",
     );
-    // Waits for a complete file, because the browser writes it in parts.
+    // Waits until the file is complete, because the browser writes it in parts.
     let saved = |ending: &str, last: &[u8]| {
         wait_for(&format!("a whole {ending} is saved"), PATIENCE, || {
             let mut files = std::fs::read_dir(&place).expect("there").flatten().map(|entry| entry.path());
@@ -312,7 +312,7 @@ fn tables_are_copied() {
              button.click(); await called('Copied'); const text = await navigator.clipboard.readText(); \
              button.click(); await called('{which}'); await rest(300); await called('{which}'); return text; }})()"
         );
-        // After a second click, the label returns to normal too.
+        // After the second click, too, the label returns to normal.
         browser.ask(&press).as_str().expect("text").to_owned()
     };
     let (csv, markdown) = (copied("Copy CSV"), copied("Copy Markdown"));

@@ -1,5 +1,5 @@
-//! Gateways in front of an upstream that requires a client certificate. Each pack must send the certificate in each
-//! TLS version, and also with token reviews.
+//! Gateways in front of an upstream that requires a client certificate. Each pack must send the certificate with each
+//! TLS version. It must also send it with token reviews.
 
 use crate::findings::two_ports;
 use crate::support::PATIENCE;
@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 const PACKS: [&str; 7] = ["nginx", "nginx-lua", "haproxy", "envoy", "caddy", "apache", "trafficserver"];
 
-/// TLS configuration that requires a certificate of `made`'s authority, in one TLS version.
+/// TLS configuration for one TLS version. It requires a client certificate that `made`'s authority signed.
 fn strict(
     made: &Credentials,
     version: &'static rustls::SupportedProtocolVersion,
@@ -41,7 +41,7 @@ fn strict(
     Arc::new(config.expect("they fit"))
 }
 
-/// Answers every request with the TLS version, and token reviews with 201, like an API server.
+/// Answers every request with the TLS version. Answers a token review with 201, like an API server.
 fn upstream(config: Arc<rustls::ServerConfig>) -> Server {
     Server::over(Some(config), |request| {
         if request.path != TOKEN_REVIEW_PATH {
@@ -70,7 +70,7 @@ impl Drop for Gateway {
     }
 }
 
-/// Starts `pack` in front of `upstream`. The gateway has a client certificate if `shows` is true.
+/// Starts `pack` in front of `upstream`. If `shows` is true, the gateway has a client certificate.
 fn start(
     pack: &str,
     features: &[Feature],
@@ -182,8 +182,8 @@ fn token_reviews_send_it_too_and_are_read() {
     }
 }
 
-/// Gateways that cannot be installed here are checked by their rendered files, which must name the certificate where
-/// the product's manual says so.
+/// Some gateways cannot be installed here. For these, the test checks only the rendered files. They must name the
+/// certificate where the product's manual says.
 #[test]
 fn packs_from_documentation_name_the_certificate() {
     let packs = crate::world::packs();

@@ -16,7 +16,8 @@ fn gate(arguments: &[&dyn AsRef<std::ffi::OsStr>]) -> Output {
     hoptax().arg("gate").args(arguments.iter().map(AsRef::as_ref)).output().expect("runs")
 }
 
-/// A run of nginx. Each of its six rounds has these response times, µs, and this CPU time per request.
+/// A run of nginx with six rounds. `us` is the response time and `cpu_us` the CPU time per request, both in µs. Both
+/// values grow slightly from round to round.
 fn nginx(us: u64, cpu_us: u64) -> Run {
     let mut run = Run::closed(32);
     let kind =
@@ -192,8 +193,8 @@ fn mistakes_in_a_budget_file_are_reported_with_their_place() {
     assert!(text(&none.stderr).contains("no budget to check"), "{}", text(&none.stderr));
 }
 
-/// Two real runs of the built-in hop. In the second run the hop adds a computation that takes ten times as long as a
-/// request. `compare` and `gate` find this between the runs, and `compare` finds it within one run.
+/// Two real runs of the built-in hop. In the second run, the hop also computes for ten times as long as a request
+/// takes. `compare` and `gate` must find this difference between the runs. `compare` must also find it within one run.
 #[test]
 fn a_planted_slowdown_is_found_between_real_runs() {
     let of = |planted: &str| {
@@ -221,7 +222,7 @@ budget: [{{ gateway: pr, metric: cpu_us_per_request, against: main, max: +50% }}
         let reported: Json = serde_json::from_slice(&output.stdout).expect("JSON");
         reported["verdict"].as_str().expect("a verdict").to_owned()
     };
-    // Bursts of steal in either run can widen intervals beyond any limit. In that case both runs are repeated.
+    // Bursts of steal in either run can make intervals very wide. Then both runs are repeated.
     eventually(|| {
         let ((clean, kept), (slow, breached)) = (of(""), of(", delay: { in: 400us, how: spin }"));
         let (before, after) = (run_directory(&clean), run_directory(&slow));

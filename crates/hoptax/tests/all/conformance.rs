@@ -1,5 +1,5 @@
-//! Every installed pack forwards requests and responses unchanged, or lists the differences. No gateway listens beyond
-//! loopback.
+//! Tests that every installed pack forwards requests and responses unchanged, except for the differences that it lists.
+//! Also tests that gateways listen on loopback only.
 
 use crate::support::sockets::listening;
 use crate::support::{PATIENCE, hoptax};
@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::process::Stdio;
 use std::time::Duration;
 
-/// Packs whose gateways the set-up installs. These are always checked.
+/// Packs whose gateways the set-up installs. The test must always check these packs.
 const INSTALLED: [&str; 3] = ["nginx", "haproxy", "envoy"];
 
 /// The differences, in the YAML format of a pack.
@@ -72,7 +72,7 @@ fn every_installed_gateway_differs_from_direct_as_its_pack_lists_and_listens_on_
     assert!(wrong.is_empty(), "{wrong}");
 }
 
-/// Simulates Ctrl-Z. The kernel interrupts waiting system calls, which must then continue.
+/// Simulates Ctrl-Z. The kernel interrupts system calls that wait, and these calls must then continue.
 #[test]
 fn a_stopped_process_continues_its_requests() {
     if is_missing("nginx") {

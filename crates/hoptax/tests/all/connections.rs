@@ -1,4 +1,4 @@
-//! `hoptax load --spec -` against the real nginx: how connections are opened, kept and closed, as the server's log shows.
+//! `hoptax load --spec -` against the real nginx. nginx's log shows how connections are opened, kept and closed.
 
 use crate::support::{PATIENCE, Scratch, hoptax, wait_for, wait_until};
 use crate::world::is_missing;
@@ -21,7 +21,7 @@ pub(crate) struct Nginx {
 impl Nginx {
     pub(crate) fn start() -> Self {
         let scratch = Scratch::new();
-        // Nothing else on this machine listens on this address, so the port stays free.
+        // No other process listens on this address, so the port stays free.
         let port = TcpListener::bind("127.86.75.30:0")
             .and_then(|listener| listener.local_addr())
             .expect("a port")
@@ -58,7 +58,7 @@ impl Nginx {
         self.scratch.path().join("socket").display().to_string()
     }
 
-    /// The log lines since the last call, once there are `requests` of them.
+    /// Returns the log lines since the last call. Waits until there are `requests` lines.
     pub(crate) fn seen(&self, requests: u64) -> Vec<Vec<String>> {
         let path = self.scratch.path().join("access.log");
         let lines = wait_for("every request is logged", PATIENCE, || {
@@ -67,7 +67,7 @@ impl Nginx {
                 text.lines().map(|line| line.split(' ').map(str::to_owned).collect()).collect();
             (lines.len() as u64 >= requests && text.ends_with('\n')).then_some(lines)
         });
-        // nginx appends to the file, so it continues at the beginning of the emptied file.
+        // nginx appends to the file. After the file was emptied, nginx continues at its beginning.
         std::fs::File::create(&path).expect("emptied");
         lines
     }
@@ -81,7 +81,7 @@ impl Drop for Nginx {
     }
 }
 
-/// A spec for [`REQUESTS`] on four connections to `address`, with additional members.
+/// A spec with [`REQUESTS`] requests on four connections to `address`. `more` has additional members.
 fn spec(address: &str, more: Value) -> Value {
     let mut spec = json!({
         "schema": 2,
@@ -109,12 +109,12 @@ fn spec(address: &str, more: Value) -> Value {
     spec
 }
 
-/// Runs `spec` and returns its record. All requests must have been answered.
+/// Runs `spec` and returns the record. Fails if a request was not answered.
 fn run_spec(spec: &Value) -> Value {
     let mut command = hoptax();
     command.args(["load", "--spec", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut process = command.spawn().expect("starts");
-    // If this test panics, the generator exits together with the process that started it.
+    // If this test panics, its process exits, and then the generator exits too.
     process
         .stdin
         .take()
@@ -128,7 +128,8 @@ fn run_spec(spec: &Value) -> Value {
     record
 }
 
-/// Number of sockets in TIME_WAIT with `port` as local port, and as remote port.
+/// Number of sockets in TIME_WAIT with the local port `port`, and number of sockets in TIME_WAIT with the remote port
+/// `port`.
 fn time_wait(port: u16) -> (usize, usize) {
     let table = std::fs::read_to_string("/proc/net/tcp").expect("procfs");
     let (mut ours, mut theirs) = (0, 0);
@@ -177,8 +178,8 @@ fn nginx_keeps_and_closes_connections_as_specified() {
         let connections = &record["connections"];
         assert_eq!(connections["reused"], REQUESTS - firsts, "{connections}");
         assert_eq!(connections["closed_by_peer"], 0, "it was configured to: {connections}");
-        // The side that closes a connection first keeps the port in TIME_WAIT. That side must be nginx, except for
-        // connections that are open at the end.
+        // The side that closes a connection first keeps the port in TIME_WAIT. nginx must close first, except for
+        // connections that are still open at the end.
         let after = time_wait(nginx.port);
         let (by_nginx, by_us) = (after.0.saturating_sub(before.0), after.1.saturating_sub(before.1));
         assert!(by_us <= 8, "{by_us} ports of ours are in TIME_WAIT, and {by_nginx} of nginx's");

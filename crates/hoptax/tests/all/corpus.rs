@@ -1,6 +1,7 @@
-//! Runs the properties of all fuzz targets on the inputs in `fuzz/corpus/`: seeds, and inputs that once broke a parser.
+//! Checks the properties of all fuzz targets on the inputs in `fuzz/corpus/`. These inputs are seeds, and inputs that
+//! once broke a parser.
 
-// This file belongs to a crate for the fuzzers. Here it is included as a module.
+// This file belongs to the crate of the fuzzers. Here it is included as a module.
 #[allow(unreachable_pub)]
 #[path = "../../../../fuzz/src/lib.rs"]
 mod properties;
@@ -43,7 +44,7 @@ fn properties_hold_for_the_whole_corpus() {
             println!("{target}/{name}");
             let input = fs::read(directory.join(&name)).expect("a file");
             property(&input);
-            // Prefixes are tried too, because a parser reads its input in parts.
+            // Prefixes of the input are tried too, because a parser reads its input in parts.
             for cut in (0..input.len()).step_by(input.len().div_ceil(16).max(1)) {
                 property(&input[..cut]);
             }

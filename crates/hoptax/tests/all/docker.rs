@@ -1,5 +1,5 @@
 //! Driver `docker`: a real gateway in a real container. The tests build the image from the installed gateway and its
-//! libraries, so nothing is pulled. They are skipped if no docker engine answers.
+//! libraries, so no image is pulled. If no docker engine answers, the tests are skipped.
 
 use crate::support::{PATIENCE, Scratch, hoptax, skip, wait_until};
 use crate::world::{Running, exe, get, http_upstream, is_missing, running_plan};
@@ -28,7 +28,7 @@ fn engine() -> bool {
     answers
 }
 
-/// A directory with the pack nginx, set up to start in a container of an image that is built here.
+/// A directory with the pack nginx. The pack starts nginx in a container, from an image that is built here.
 fn world() -> Option<Scratch> {
     if is_missing("nginx") || !engine() {
         return None;

@@ -26,7 +26,7 @@ fn pages() -> Vec<(PathBuf, String)> {
     pages
 }
 
-/// Lines in a page's code blocks that run hoptax, without prompts and comments.
+/// The hoptax commands in a page's code blocks, without prompts and comments.
 fn commands(page: &str) -> Vec<String> {
     let mut inside = false;
     let mut found = Vec::new();
@@ -48,7 +48,7 @@ fn help(verb: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// The command name: the first word, and for `history` also its subcommand, which can follow a directory.
+/// The command name: the first word. For `history` it includes the subcommand, which may follow a directory.
 fn verb(command: &str) -> String {
     let mut words = command.split_whitespace();
     let verb = words.next().expect("a verb");
@@ -100,7 +100,7 @@ fn every_page_is_in_the_index() {
     let docs = root().join("docs");
     for (path, _) in pages().iter().filter(|(path, _)| path.parent() != Some(docs.as_path())) {
         let Ok(page) = path.strip_prefix(&docs) else { continue };
-        // The pages of gateways have their own generated index.
+        // The pages of gateways have their own index, which is generated.
         if page.starts_with("gateways") && !page.ends_with("README.md") {
             continue;
         }
@@ -111,7 +111,7 @@ fn every_page_is_in_the_index() {
     }
 }
 
-/// The page of the command line is generated from the help by `make docs`.
+/// `make docs` generates the page of the command line from the help texts.
 #[test]
 fn the_page_of_the_command_line_is_up_to_date() {
     let output = hoptax().arg("reference").output().expect("it runs");
@@ -121,7 +121,7 @@ fn the_page_of_the_command_line_is_up_to_date() {
     assert!(made == kept, "docs/reference/cli.md is not what `make docs` makes");
 }
 
-/// If README or the quick start quotes a table, its figures must be those of the kept run that the page links to.
+/// README and the quick start quote a table. Its figures must equal those of the kept run that the page links to.
 #[test]
 fn quoted_figures_are_those_of_the_kept_run() {
     let read = |page: &str| std::fs::read_to_string(root().join(page)).expect("a page");
@@ -135,7 +135,8 @@ fn quoted_figures_are_those_of_the_kept_run() {
         };
         let (before, quoted) = text.split_once("```text\nOpen loop, 1,000/s").expect("a table");
         let (table, after) = quoted.split_once("```").expect("its end");
-        // README first shows a picture of the same run.
+        // In README, the link before the table leads to the kept run. In the quick start, it is the link after the
+        // table.
         let kept =
             read(&record(if page == "README.md" { before } else { after }).expect("a link to the run"));
         let is_heading = |line: &&str| line.starts_with('#') || line.starts_with("<details>");
@@ -152,7 +153,7 @@ fn quoted_figures_are_those_of_the_kept_run() {
         let rows = table.lines().skip(3);
         let mut row_of = "";
         for row in rows.take_while(|row| !row.is_empty()) {
-            // The ends of intervals are in the next line, which begins with blanks.
+            // A row continues in the next line, which begins with blanks and has the ends of the intervals.
             row_of = row.split(' ').next().filter(|name| !name.is_empty()).unwrap_or(row_of);
             let theirs = kept.iter().find(|line| line.starts_with(&format!("| {row_of} |"))).expect("a row");
             let apart = |letter: char| !(letter.is_ascii_digit() || matches!(letter, '.' | ','));
@@ -166,7 +167,7 @@ fn quoted_figures_are_those_of_the_kept_run() {
     assert!(seen > 30, "{seen} figures");
 }
 
-/// The site's table of contents has every page of `docs/` once, and the site has all files that pages link to.
+/// The site's table of contents must list every page of `docs/` once. The site must have all files that pages link to.
 #[test]
 fn every_page_is_in_the_site() {
     let sources = tempfile::tempdir().expect("a directory");

@@ -1,5 +1,5 @@
-//! Packs of gateways that cannot be installed here: their rendered files are checked against rules that the products
-//! publish. Each rule names its source.
+//! Packs of gateways that cannot be installed here. Their rendered files are checked against rules that the products'
+//! developers publish. Each rule names its source.
 
 use crate::support::{skip, yaml};
 use hoptax_lab::packs::{Pack, PackSet};
@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 const DOCUMENTED: [&str; 9] =
     ["apisix", "kong", "krakend", "kubegateway", "ocelot", "pipy", "traefik", "tyk", "yarp"];
 
-/// One rendering of a pack, with a description.
+/// One rendering of a pack. `what` describes it.
 struct Case {
     what: String,
     features: Vec<Feature>,
@@ -41,7 +41,7 @@ impl Case {
         yaml::read(self.text(name)).unwrap_or_else(|error| panic!("{}: {name}: {error}", self.what))
     }
 
-    /// Asserts that `value` has all of `required`, and nothing else except `allowed`.
+    /// Asserts that `value` has all keys in `required`, and no other keys except those in `allowed`.
     #[track_caller]
     fn keys(&self, value: &Value, required: &[&str], allowed: &[&str]) {
         let map = value.as_object().unwrap_or_else(|| panic!("{}: no mapping: {value}", self.what));
@@ -59,15 +59,15 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Loaded once, because checking every pack takes a while.
+/// The packs are loaded once, because checking every pack takes some time.
 fn pack(name: &str) -> &'static Pack {
     static PACKS: OnceLock<PackSet> = OnceLock::new();
     let packs = PACKS.get_or_init(|| PackSet::load(None).expect("nothing wrong"));
     packs.get(name).unwrap_or_else(|| panic!("no pack {name}"))
 }
 
-/// Renderings of the pack in both profiles, with and without a log: without features, with each feature, with several
-/// features, and with all compatible features.
+/// Renderings of the pack in both profiles, with and without an access log. There are cases without features, with each
+/// feature, with several features, and with all compatible features.
 fn cases(name: &str) -> Vec<Case> {
     let pack = pack(name);
     let mut sets: Vec<Vec<Feature>> = vec![vec![]];
@@ -161,9 +161,8 @@ fn they_listen_on_loopback_only() {
     }
 }
 
-/// Kong 3.9: `kong/db/declarative/init.lua` (`_format_version`), the schemas of services, routes, upstreams and targets
-/// below
-/// `kong/db/schema/entities`, and `schema.lua` and `daos.lua` of each bundled plugin.
+/// Sources for Kong 3.9: `kong/db/declarative/init.lua` (`_format_version`); the schemas of services, routes, upstreams
+/// and targets below `kong/db/schema/entities`; `schema.lua` and `daos.lua` of each bundled plugin.
 #[test]
 fn kong_reads_its_declarative_file() {
     for case in cases("kong") {
@@ -218,7 +217,7 @@ fn kong_reads_its_declarative_file() {
                 case.keys(secret, &["key", "algorithm", key], &[]);
             }
         }
-        // kong.conf.default: each key must be listed there, or be a directive for nginx.
+        // Each key must be listed in kong.conf.default, or be a directive for nginx.
         let known = [
             "prefix",
             "database",
@@ -253,8 +252,8 @@ fn kong_reads_its_declarative_file() {
     }
 }
 
-/// APISIX 3.12: `apisix/schema_def.lua` (route, upstream, consumer, ssl, global rule), `apisix/core/config_yaml.lua`
-/// (`#END`), and the schema of each plugin below `apisix/plugins`.
+/// Sources for APISIX 3.12: `apisix/schema_def.lua` (route, upstream, consumer, ssl, global rule),
+/// `apisix/core/config_yaml.lua` (`#END`), and the schema of each plugin below `apisix/plugins`.
 #[test]
 fn apisix_reads_its_standalone_file() {
     for case in cases("apisix") {
@@ -274,7 +273,8 @@ fn apisix_reads_its_standalone_file() {
         }
         for consumer in list(&file["consumers"]) {
             case.keys(consumer, &["username"], &["plugins"]);
-            // schema_def.lua: `^[a-zA-Z0-9_]+$` before version 3.11. Since then a hyphen is also allowed.
+            // schema_def.lua: before version 3.11 the pattern was `^[a-zA-Z0-9_]+$`. Since then a hyphen is also
+            // allowed.
             let name = consumer["username"].as_str().expect("text");
             assert!(name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_'), "{name}");
             for (plugin, config) in consumer["plugins"].as_object().expect("its credentials") {
@@ -325,7 +325,8 @@ fn apisix_reads_its_standalone_file() {
     }
 }
 
-/// Traefik 3.3: `pkg/config/dynamic/http_config.go`, `middlewares.go` and `pkg/config/static/static_config.go`.
+/// Sources for Traefik 3.3: `pkg/config/dynamic/http_config.go`, `middlewares.go` and
+/// `pkg/config/static/static_config.go`.
 #[test]
 fn traefik_reads_its_static_and_dynamic_files() {
     for case in cases("traefik") {
@@ -402,8 +403,8 @@ fn traefik_reads_its_static_and_dynamic_files() {
     }
 }
 
-/// KrakenD 2.9: its JSON Schema (`v2.9/krakend.json` and the schemas that it refers to). `version` is 3. An endpoint
-/// requires `endpoint` and `backend`; a backend requires `url_pattern`. Unknown members are not allowed.
+/// Source for KrakenD 2.9: its JSON Schema (`v2.9/krakend.json` and the schemas that it refers to). `version` is 3. An
+/// endpoint requires `endpoint` and `backend`. A backend requires `url_pattern`. Unknown members are not allowed.
 #[test]
 fn krakend_accepts_its_file_by_its_schema() {
     for case in cases("krakend") {
@@ -437,7 +438,7 @@ fn krakend_accepts_its_file_by_its_schema() {
             let allowed =
                 ["method", "output_encoding", "input_headers", "input_query_strings", "extra_config"];
             case.keys(endpoint, &["endpoint", "backend"], &allowed);
-            // endpoint.json: no wildcard, query or fragment in the path.
+            // endpoint.json: the path has no wildcard, query or fragment.
             let path = endpoint["endpoint"].as_str().expect("text");
             assert!(path.starts_with('/') && !path.contains(['*', '?', '&', '%']), "{}: {path}", case.what);
             let backend = &endpoint["backend"][0];
@@ -464,9 +465,9 @@ fn krakend_accepts_its_file_by_its_schema() {
     }
 }
 
-/// Tyk 5.8: `apidef/schema.json` requires `name`, `proxy` (with `target_url`) and `version_data` (with `not_versioned`
-/// and `versions`). A `definition` requires `key` and `location`. Unknown members are not allowed. The source for
-/// policies is `user/policy.go`.
+/// Source for Tyk 5.8: `apidef/schema.json`. It requires `name`, `proxy` (with `target_url`) and `version_data` (with
+/// `not_versioned` and `versions`). A `definition` requires `key` and `location`. Unknown members are not allowed. The
+/// source for policies is `user/policy.go`.
 #[test]
 fn tyk_accepts_its_api_definition_by_its_schema() {
     for case in cases("tyk") {
@@ -519,7 +520,7 @@ fn tyk_accepts_its_api_definition_by_its_schema() {
     }
 }
 
-/// Ocelot 24: the public properties of `FileConfiguration`, of `FileRoute` and of the classes in them, below
+/// Sources for Ocelot 24: the public properties of `FileConfiguration`, of `FileRoute` and of their classes, below
 /// `src/Configuration/File`. A route requires both path templates, a method and a destination.
 #[test]
 fn ocelot_reads_its_routes() {
@@ -567,8 +568,8 @@ fn ocelot_reads_its_routes() {
     }
 }
 
-/// YARP 2.2: the keys of its configuration provider and of its built-in transforms. The section `Routes` requires
-/// `ClusterId` and `Match`; `Clusters` requires `Destinations`, each with an `Address`.
+/// Sources for YARP 2.2: the keys of its configuration provider and of its built-in transforms. Each route requires
+/// `ClusterId` and `Match`. Each cluster requires `Destinations`, and each destination requires an `Address`.
 #[test]
 fn yarp_reads_its_routes_and_clusters() {
     for case in cases("yarp") {
@@ -629,7 +630,7 @@ fn settings_fit_the_program(name: &str, case: &Case) {
     assert_eq!(wanted, given, "{}", case.what);
 }
 
-/// KubeGateway: `pkg/apis/proxy/v1alpha1/upstreamcluster_types.go`.
+/// Source for KubeGateway: `pkg/apis/proxy/v1alpha1/upstreamcluster_types.go`.
 #[test]
 fn kubegateway_accepts_its_cluster() {
     for case in cases("kubegateway") {
@@ -642,7 +643,7 @@ fn kubegateway_accepts_its_cluster() {
         let spec = &cluster["spec"];
         case.keys(spec, &["servers", "clientConfig", "dispatchPolicies"], &["flowControl"]);
         assert_eq!(list(&spec["servers"]).len(), case.upstreams, "{}", case.what);
-        // pkg/apis/proxy/v1alpha1/validation: with TLS it requires an authority and a client credential.
+        // pkg/apis/proxy/v1alpha1/validation: with TLS, the cluster requires an authority and a client credential.
         let secure: &[&str] = if case.has("upstream-tls") { &["caData", "serverName"] } else { &[] };
         let client = &spec["clientConfig"];
         case.keys(client, &[&["insecure"], secure].concat(), &["bearerToken", "certData", "keyData"]);
@@ -658,7 +659,8 @@ fn kubegateway_accepts_its_cluster() {
     }
 }
 
-/// The program's error message about the syntax of a text. `None`, with a noted skip, if the program is not installed.
+/// The program's message about a syntax error in `text`; `None` if there is no error. If the program is not installed,
+/// notes a skip and returns `None`.
 fn complaint(program: &str, arguments: &[&str], text: &str) -> Option<String> {
     let child = Command::new(program)
         .args(arguments)
@@ -696,8 +698,8 @@ fn scripts_have_valid_syntax() {
 /// Pipy's language has JavaScript's syntax, so Node.js can check it.
 #[test]
 fn pipys_script_is_javascript() {
-    // Node.js starts slowly, so only these cases are checked, once each: the bare pack, all features, and each
-    // feature.
+    // Node.js starts slowly, so only some cases are checked: without features, with all features, and with each feature
+    // alone.
     for case in cases("pipy").iter().filter(|case| case.upstreams == 2 && case.what.ends_with("log: true")) {
         let script = case.text("main.js");
         assert_eq!(complaint("node", &["--check", "-"], script), None, "{}\n{script}", case.what);

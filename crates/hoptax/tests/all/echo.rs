@@ -1,4 +1,5 @@
-//! An upstream that echoes requests, with or without TLS, and a client that sends what a gateway's features require.
+//! An upstream that echoes requests, with or without TLS. Also a client that sends requests with everything that a
+//! gateway's features require.
 
 use crate::support::client::{Answer, exchange};
 use crate::support::server::{Response, Server};
@@ -9,7 +10,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-/// Starts an upstream that answers with `instance NAME`, the head of the request, and enough text to be worth compressing.
+/// Starts an upstream. Its answer is `instance NAME`, the head of the request, and enough text to be worth compressing.
 pub(crate) fn echo(name: &'static str, tls: Option<Arc<rustls::ServerConfig>>) -> Server {
     Server::over(tls, move |request| {
         let body = format!("instance {name}\n{}{}\n", request.head, "x".repeat(600));
@@ -17,7 +18,7 @@ pub(crate) fn echo(name: &'static str, tls: Option<Arc<rustls::ServerConfig>>) -
     })
 }
 
-/// TLS configuration of an upstream with the certificate of `made`.
+/// TLS configuration of an upstream that uses the server certificate of `made`.
 pub(crate) fn server_config(made: &Credentials) -> Arc<rustls::ServerConfig> {
     let chain = CertificateDer::pem_slice_iter(made.server.certificate.as_bytes())
         .collect::<Result<_, _>>()
@@ -31,7 +32,7 @@ pub(crate) fn server_config(made: &Credentials) -> Arc<rustls::ServerConfig> {
     Arc::new(builder.with_single_cert(chain, key).expect("they fit"))
 }
 
-/// A request, described by its differences from the request that the features require.
+/// A request. The fields are its differences from the request that the features require.
 #[derive(Clone, Copy)]
 pub(crate) struct Request<'a> {
     pub(crate) method: &'a str,
@@ -54,7 +55,7 @@ pub(crate) const GET: Request<'static> = Request {
     from: Ipv4Addr::LOCALHOST,
 };
 
-/// Sends `request`, with `change` applied, on its own connection; over TLS if `tls` is given.
+/// Sends `request`, with `change` applied, on its own connection. Uses TLS if `tls` is given.
 pub(crate) fn ask(
     address: SocketAddr,
     change: &Change,
@@ -77,7 +78,7 @@ pub(crate) fn ask(
     exchange(Some(request.from), address, tls, &(head + "\r\n"))
 }
 
-/// If `value` is a template for several consumers, returns the line of one consumer instead.
+/// If `value` is a template for several consumers, returns the line of this consumer.
 fn expanded(value: &str, change: &Change, consumer: usize) -> String {
     let file = value.strip_prefix("{{line ").and_then(|rest| rest.strip_suffix("}}"));
     let line = |file: &str| change.files[file].lines().nth(consumer).expect("as many consumers").to_owned();

@@ -1,4 +1,4 @@
-//! Events in real runs: gateways and the upstream are reloaded, changed and restarted under load.
+//! Events in real runs: gateways and the upstream reload, change and restart under load.
 
 use crate::run::{report, run, run_directory, run_without_stall, text, trials};
 use crate::support::{Json, Scratch};
@@ -52,8 +52,8 @@ const NGINX_ROUTES: [(&str, &str); 2] = [
     ),
 ];
 
-/// Copies a pack under another name, so that the copy offers routes. If the pack does not offer routes itself, the
-/// changes are applied to the copy's template.
+/// Copies a pack under another name. The copy offers routes: if the pack does not offer them itself, `changes` are
+/// applied to the copy's template.
 fn pack_with_routes(packs: &Path, pack: &str, template: &str, changes: &[(&str, &str)]) -> String {
     let (from, name) =
         (Path::new(env!("CARGO_MANIFEST_DIR")).join("../../gateways").join(pack), format!("{pack}-routed"));
@@ -140,9 +140,11 @@ events:
         if who == "direct" {
             assert_eq!(names, ["restart-upstream"]);
         } else {
-            // HAProxy ignores a reload during another reload, so its only reload is the one for the new route.
+            // HAProxy ignores a reload that arrives during another reload. So its only reload here is the one for the
+            // new route.
             assert_eq!(names, if who == haproxy { &EVENTS[1..] } else { &EVENTS[..] });
-            // The route is really new: it was refused at first, and requested until it answered.
+            // The gateway refused requests for the new route at first. They were repeated until the gateway answered
+            // them.
             let new_route = &events[events.len() - 3]["new_route"];
             assert!(new_route["after_ns"].as_u64().is_some_and(|after| after > 0), "{who}: {events:?}");
         }
@@ -175,7 +177,7 @@ events:
         // There are two direct trials per round.
         let times = if case["gateway"] == "direct" { 2 } else { 1 };
         assert!(events.iter().all(|event| event["trials"] == times), "{events:?}");
-        // Effects of planned events are not faults.
+        // The effects of planned events must not be reported as faults.
         let codes = case["findings"].as_array().expect("codes");
         assert!(!codes.iter().any(|code| code == "errors" || code == "event-failed"), "{codes:?}");
     }

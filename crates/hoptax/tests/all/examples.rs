@@ -1,11 +1,11 @@
-//! Plans with every option of requests and connections, in real runs. Also the example plans in `plans/`.
+//! Real runs of plans with every option of requests and connections, and of the example plans in `plans/`.
 
 use crate::run::{repeat_if_stalled, report, run_directory, run_without_stall, text, trials};
 use crate::support::{Json, Scratch, hoptax, skip};
 use std::path::Path;
 
-/// A mix with templates, expectations and stages is sent through a gateway and reported per target. Each request has
-/// its own connection, as the upstream's ledger confirms.
+/// Sends a mix with templates, expectations and stages through a gateway. The report must show each target. Each
+/// request has its own connection, and the upstream's ledger must confirm this.
 #[test]
 fn a_mix_in_stages_is_reported_per_target() {
     let scratch = Scratch::new();
@@ -28,13 +28,14 @@ warmup: 100ms
         let counts = &trial["load_record"]["counts"];
         let count = |name: &str| counts[name].as_u64().unwrap();
         if trial["load"] == 0 {
-            // 60 requests in the first stage and 200 in the second.
+            // The first stage has 60 requests and the second has 200.
             assert!(count("scheduled").abs_diff(260) <= 1, "{counts}");
         } else {
             let ledger = &trial["ledger"];
             let (connections, requests) =
                 (ledger["connections"].as_u64().unwrap(), ledger["requests"].as_u64().unwrap());
-            // A hop that parses requests pools its upstream connections.
+            // `hop-l7` reuses its upstream connections, because it parses requests. All others need one connection per
+            // request.
             if trial["contender"] != "hop-l7" {
                 assert!(connections >= requests, "{ledger}");
             }
@@ -85,13 +86,13 @@ fn every_example_plan_runs() {
             command.args(["--set", set]);
         }
         let text_of_plan = std::fs::read_to_string(&path).expect("readable");
-        // Budgets contain `loop:` too, but only load points begin with it.
+        // Budgets contain `loop:` too, but only load points begin with `loop:`.
         let is_point = |line: &&str| line.starts_with("  - { loop: ") || line.starts_with("  - loop: ");
         for point in 0..text_of_plan.lines().filter(is_point).count() {
-            // Limits the number of requests and not the duration, because on a stalled machine a short trial may have
-            // no response.
+            // Limits the number of requests instead of the duration. On a stalled machine, a short trial may have no
+            // response.
             let short = match point {
-                // The stages define the duration.
+                // Here the stages define the duration.
                 0 if text_of_plan.contains("ramp to") => {
                     vec!["rate=[200/s for 200ms, ramp to 600/s over 200ms]"]
                 }
@@ -107,11 +108,11 @@ fn every_example_plan_runs() {
             command.args(["--set", &format!("events.{event}.at={}ms", 20 * (event + 1))]);
         }
         if text_of_plan.contains("15000") {
-            // This many connections are possible through every gateway and hop, even while other tests run.
+            // Every gateway and hop supports this many connections, even while other tests run.
             command.args(["--set", "load.0.connections=200"]);
         }
         if path.ends_with("istio-sidecar.yaml") {
-            // Only one point of each sweep in this plan.
+            // Measures only one point of each sweep in this plan.
             command.args(["--set", "load.0.connections=8", "--set", "load.1.connections=8"]);
         }
         let name = path.display();

@@ -1,4 +1,4 @@
-//! Every feature of the pack `envoy`, proved with the real Envoy.
+//! Proves every feature of the pack `envoy` with the real Envoy.
 
 use crate::echo::server_config;
 use crate::findings::two_ports;
@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 
-/// Echoes the request's head, and reviews tokens like an API server. Only the token in `good` is valid.
+/// Echoes the request's head. Reviews tokens like an API server; only the token in `good` is valid.
 fn echo(name: &'static str, tls: Option<Arc<rustls::ServerConfig>>, good: &Arc<Mutex<String>>) -> Server {
     let good = Arc::clone(good);
     Server::over(tls, move |request| {
@@ -28,7 +28,7 @@ fn echo(name: &'static str, tls: Option<Arc<rustls::ServerConfig>>, good: &Arc<M
             let known = asked["spec"]["token"] == **good.lock().expect("not poisoned");
             format!(r#"{{"kind":"TokenReview","status":{{"authenticated": {known}}}}}"#)
         } else {
-            // Long enough to be worth compressing.
+            // The text is long enough to be worth compressing.
             format!("{name}\n{}{}", request.head, "padding ".repeat(100))
         };
         Response::text(body).with(features::RESPONSE_REMOVED, "secret")
@@ -47,7 +47,7 @@ struct World {
     good: Arc<Mutex<String>>,
     change: Change,
     run: tempfile::TempDir,
-    // Dropping it deletes the private directory.
+    // Dropping the driver deletes the private directory.
     _driver: ProcessDriver,
 }
 
@@ -87,7 +87,7 @@ impl World {
         exchange(None, self.address(), self.change.tls.as_ref(), &text).expect("an answer")
     }
 
-    /// Sends a request as a run does.
+    /// Sends a request in the same way as a run does.
     fn asked(&self) -> Answer {
         let headers: Vec<_> =
             self.change.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
@@ -95,7 +95,7 @@ impl World {
     }
 }
 
-/// Runs the check on an Envoy with these features, in both profiles.
+/// Calls `look` with an Envoy that has these features, in both profiles.
 fn in_both_profiles(features: &[&str], look: impl Fn(&World)) {
     if is_missing("envoy") {
         return;
@@ -134,7 +134,7 @@ fn envoy_accepts_only_valid_tokens() {
                 envoy.asked().text().to_ascii_lowercase().contains("authorization: bearer"),
                 "{algorithm}: it is passed on"
             );
-            // The claims of another consumer, with the same signature.
+            // A token with the signature of the valid token, but with other claims.
             let (head, rest) = token.split_once('.').expect("three parts");
             let forged = format!("{head}.e30.{}", rest.split_once('.').expect("three parts").1);
             assert_eq!(envoy.bare("/", &[("authorization", &forged)]).status, 401, "{algorithm}");
@@ -187,7 +187,7 @@ fn envoy_refuses_requests_beyond_the_limit() {
         return;
     }
     let envoy = World::start(Profile::Equalised, &["rate-limit=1/s"]);
-    // Even on a slow machine, one of 20 consecutive requests exceeds the limit.
+    // Even on a slow machine, at least one of 20 consecutive requests exceeds the limit.
     let statuses: BTreeSet<u16> = (0..20).map(|_| envoy.asked().status).collect();
     assert_eq!(statuses, [200, 429].into());
 }
@@ -372,7 +372,7 @@ fn equalised_envoy_answers_http_1_0() {
     assert_eq!(old.status, 426, "as shipped: {}", old.head);
 }
 
-/// The pack's rendering, with a TLS server of this test as its upstream.
+/// Envoy as rendered from the pack. Its upstream is a TLS server of this test.
 #[test]
 fn envoy_verifies_its_tls_upstream() {
     if is_missing("envoy") {

@@ -1,8 +1,8 @@
-//! Varnish, Traffic Server, Spring Cloud Gateway and Express Gateway: each of their features is proved by real
-//! requests.
+//! Varnish, Traffic Server, Spring Cloud Gateway and Express Gateway. Real requests prove each feature of these
+//! gateways.
 //!
-//! The first two are installed wherever the tests run. The others take minutes to build (`make gateways-extra`). If
-//! they are missing, their tests are skipped.
+//! Varnish and Traffic Server are installed wherever the tests run. Building the other two takes minutes (`make
+//! gateways-extra`). If they are missing, their tests are skipped.
 
 mod every_gateway;
 mod proofs;
@@ -18,7 +18,7 @@ use std::path::Path;
 use std::process::Command;
 use world::Extra;
 
-/// Sets of features that can be enabled together, so that few starts are needed.
+/// Sets of features that can be enabled together. With sets, a gateway must be started only a few times.
 fn sets() -> Vec<Vec<Feature>> {
     vec![
         vec![
@@ -81,13 +81,13 @@ fn prove_every_feature(pack: &str) {
         }
         gateway.listens_on_loopback_alone();
     }
-    // A test in `client_certificate.rs` proves upstream TLS.
+    // A test in `client_certificate.rs` proves the feature `upstream-tls`.
     let here = offered.into_iter().filter(|name| name != "upstream-tls").collect();
     assert_eq!(proved, here, "{pack}: every feature has its proof");
 }
 
-/// Checks in both profiles that a gateway passes answers unchanged, caches nothing, listens on loopback only, and
-/// stops completely.
+/// Checks a gateway without features in both profiles. It must pass answers unchanged, cache nothing, listen on
+/// loopback only, and stop completely.
 fn assert_bare_route_works(pack: &str) {
     for (profile, access_log) in [(Profile::Stock, AccessLog::File), (Profile::Equalised, AccessLog::Off)] {
         let gateway = Extra::start(pack, &[], 1, profile, access_log);
@@ -103,7 +103,8 @@ fn assert_bare_route_works(pack: &str) {
         assert_eq!(seen.len(), 4, "{what}: responses are not cached: {seen:?}");
         if profile == Profile::Equalised {
             assert!(gateway.ask("/").text().contains("\nhost: echo.com\n"), "{what}: Host passes unchanged");
-            // A connection returns to the pool shortly after its response was forwarded, so a few more connections may open.
+            // A connection returns to the pool shortly after its response was forwarded. So a few more connections than
+            // necessary may open.
             let before = gateway.upstream_connections();
             (0..20).for_each(|_| assert_eq!(gateway.ask("/").status, 200, "{what}"));
             let more = gateway.upstream_connections() - before;
@@ -174,8 +175,8 @@ fn spring_cloud_gateway_has_its_features() {
     }
 }
 
-/// `gateways-extra.sh` reads `gateway.yaml` with little more than `sed`. It must still find everything that packs
-/// declare about their build.
+/// `gateways-extra.sh` reads `gateway.yaml` with little more than `sed`. It must still find every build setting of
+/// every pack.
 #[test]
 fn the_script_knows_every_pack_that_is_built() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/gateways-extra.sh");
@@ -194,8 +195,8 @@ fn the_script_knows_every_pack_that_is_built() {
     assert!(expected.len() >= 2, "{expected:?}");
 }
 
-/// Runs the script on generated packs. It builds a pack once, builds it again if the project changed, and continues
-/// with the next pack if something is missing or a build fails.
+/// Runs the script on generated packs. It must build each pack once, and build it again if the project changed. If
+/// something is missing or a build fails, it must continue with the next pack.
 #[test]
 fn the_script_rebuilds_changes_and_continues_after_failures() {
     let scratch = Scratch::new();

@@ -1,5 +1,5 @@
-//! HAProxy, Caddy and Apache with each feature of their packs: the real gateway, and a proof by real requests that the
-//! feature is on.
+//! HAProxy, Caddy and Apache with each feature of their packs. Each test starts the real gateway and proves with real
+//! requests that the feature is on.
 
 use crate::echo::{GET, Request, ask, echo, server_config};
 use crate::support::client::Answer;
@@ -27,7 +27,7 @@ struct RunningGateway {
     service: Running,
     change: Change,
     access_log: PathBuf,
-    // Both own files that the gateway reads.
+    // The driver and the directory own files that the gateway reads.
     _driver: ProcessDriver,
     _run: tempfile::TempDir,
     _upstreams: [Server; 2],
@@ -51,7 +51,7 @@ impl RunningGateway {
         Self::start_before(pack, profile, features, None)
     }
 
-    /// As [`start`](Self::start). If `stranger` is given, TLS upstreams show its certificate.
+    /// Like [`start`](Self::start). If `stranger` is given, TLS upstreams use its certificate.
     fn start_before(
         pack: &str,
         profile: Profile,
@@ -84,12 +84,13 @@ impl RunningGateway {
         answer.unwrap_or_else(|error| panic!("{}: {error:#}", self.what))
     }
 
-    /// Sends a request with other TLS settings than required, or without TLS. `None` if there is no response.
+    /// Sends a request without TLS, or with TLS settings that differ from the required ones. `None` if there is no
+    /// response.
     fn ask_over(&self, tls: Option<&TlsSpec>) -> Option<u16> {
         ask(self.address(), &self.change, tls, &GET).ok().map(|answer| answer.status)
     }
 
-    /// Sends a request that must be accepted and reach an upstream.
+    /// Sends a request. The gateway must accept it and pass it on to an upstream.
     fn lets_in(&self, request: &Request<'_>) -> Answer {
         let answer = self.ask(request);
         assert_eq!(answer.status, 200, "{}: {answer:?}", self.what);
@@ -107,7 +108,7 @@ impl RunningGateway {
         answer
     }
 
-    /// Requests without the header `name`, or with a wrong value, are refused.
+    /// Asserts that the gateway refuses requests without the header `name`, and requests in which it has a wrong value.
     fn refuses_wrong_credentials(&self, name: &str, wrong: &[String]) {
         self.lets_in(&GET);
         self.refuses(401, &Request { without: Some(name), ..GET });
@@ -137,7 +138,7 @@ fn prove(pack: &str, profile: Profile, feature: &str) {
             (0..30).for_each(|_| drop(high.lets_in(&GET)));
             let biting = start(&[Feature::RateLimit { per_second: 1 }]);
             biting.lets_in(&GET);
-            // Even on a slow machine, two of these fall into the same second.
+            // Even on a slow machine, two of these requests are sent in the same second.
             let turned_away = (0..500).any(|_| biting.ask(&GET).status == 429);
             assert!(turned_away, "{pack}: the limit never applied");
         }
@@ -146,7 +147,7 @@ fn prove(pack: &str, profile: Profile, feature: &str) {
             for path in ["/logged/1", "/logged/2", "/logged/3"] {
                 gateway_under_test.lets_in(&Request { path, ..GET });
             }
-            // A log line may be written after the response was sent.
+            // The gateway may write a log line after it has sent the response.
             wait_until(&format!("{pack} has logged three requests"), PATIENCE, || {
                 let log = std::fs::read_to_string(&gateway_under_test.access_log).unwrap_or_default();
                 let of_ours = |line: &&str| line.contains("/logged/") && line.contains("200");
@@ -255,8 +256,8 @@ fn prove(pack: &str, profile: Profile, feature: &str) {
                     gateway_under_test.lets_in(&GET).text().to_ascii_lowercase().starts_with("instance one\n")
                 })
                 .count();
-            // A single worker alternates exactly between the upstreams. In the stock profile there are several
-            // workers.
+            // A single worker alternates exactly between the upstreams. The stock profile has several workers, so the
+            // order varies there.
             let expected = if profile == Profile::Equalised { 4..=4 } else { 1..=7 };
             assert!(expected.contains(&ones), "{pack}: {ones} of 8");
         }
@@ -270,7 +271,7 @@ fn tokens(gateway_under_test: &RunningGateway, feature: Feature) {
     let (head, signature) = value.rsplit_once('.').expect("three parts");
     let claims = head.split('.').nth(1).expect("claims");
     let turned = if signature.starts_with('A') { "B" } else { "A" };
-    // A changed signature, a token with `alg: none`, and a token of another run.
+    // Wrong tokens: one with a changed signature, one with `alg: none`, and one of another run.
     let other = Credentials::make(&[feature]).expect("made").consumers[0].clone();
     let other = if other.token_rs256.is_empty() { other.token_hs256 } else { other.token_rs256 };
     let wrong = [
@@ -325,7 +326,7 @@ fn prove_all(pack: &str) {
     }
 }
 
-/// Proves all features that do not exclude each other, at once.
+/// Enables all features that do not exclude each other at once, and proves them.
 fn prove_together(pack: &str) {
     if is_missing(pack) {
         return;
@@ -333,7 +334,8 @@ fn prove_together(pack: &str) {
     let packs = packs();
     let offered = &packs.get(pack).expect("a pack").manifest().features;
     let mut features: Vec<Feature> = Vec::new();
-    // The feature `consumers` is left out, because each header would then draw its own consumer.
+    // The feature `consumers` is left out. With it, each header would have the credentials of a different random
+    // consumer.
     for feature in offered.iter().filter(|name| *name != "consumers").map(|name| Feature::with_defaults(name))
     {
         let feature = feature.expect("a feature");
@@ -390,7 +392,7 @@ fn verify_bare(pack: &str) {
                 &Change::default(),
                 Duration::from_secs(20),
             );
-            // As shipped, Apache refuses an encoded slash.
+            // Apache refuses an encoded slash in its shipped configuration.
             let refused = pack == "apache" && profile == Profile::Stock && target.path.contains("%2F");
             assert_eq!(verified.is_err(), refused, "{pack} {profile:?} {}: {verified:?}", target.path);
         }

@@ -1,5 +1,5 @@
-//! Every feature of the packs `nginx` and `nginx-lua`, proved with the real gateway: requests that must be accepted are
-//! accepted, and others are refused.
+//! Every feature of the packs `nginx` and `nginx-lua`, proved with the real gateway. It must accept correct requests
+//! and refuse others.
 
 mod matrix;
 mod parties;
@@ -16,7 +16,8 @@ use std::process::{Command, Stdio};
 
 const PROFILES: [Profile; 2] = [Profile::Stock, Profile::Equalised];
 
-/// Calls `prove` for each of the two packs that offers all of `features`, in both profiles and with one upstream.
+/// Starts each of the two packs that offers all of `features`, in both profiles, with one upstream. Calls `prove` for
+/// each.
 fn with_each(features: &[Feature], prove: impl Fn(&Started, &Origin)) {
     let packs = crate::world::packs();
     let offers = |pack: &str| {
@@ -72,7 +73,7 @@ fn passwords_are_required() {
             refused.header("www-authenticate").is_some_and(|how| how.starts_with("Basic")),
             "{refused:?}"
         );
-        // A correct name with a wrong password.
+        // The name is correct, but the password is wrong.
         let wrong = "Basic Y29uc3VtZXItMDAwMDE6d3Jvbmc=";
         assert_eq!(asked.clone().with("authorization", wrong).send().status, 401, "{}", started.what);
         assert_eq!(origin.seen().0.len(), 1, "{}", started.what);
@@ -114,7 +115,7 @@ fn a_high_limit_never_applies_and_a_low_one_does() {
         assert!(started.ask("/").statuses_of(500).iter().all(|status| *status == 200), "{}", started.what);
     });
     with_each(&[Feature::RateLimit { per_second: 5 }], |started, origin| {
-        // One of these requests must exceed the limit, unless all of them together take 100 s.
+        // At least one of these requests must exceed the limit, unless all of them together take 100 s.
         let statuses = started.ask("/").statuses_of(500);
         let count = |status| statuses.iter().filter(|one| **one == status).count();
         assert_eq!(statuses[0], 200, "{}", started.what);
@@ -135,7 +136,7 @@ fn an_access_log_has_a_line_for_each_request() {
         }
         let directory = std::fs::read_dir(started.run.path().join("logs")).expect("logs");
         let log = directory.flatten().next().expect("one").path().join("access.log");
-        // A log line may be written after the response was sent.
+        // nginx may write a log line after it has sent the response.
         wait_until(&format!("{} has logged three requests", started.what), PATIENCE, || {
             let lines = std::fs::read_to_string(&log).expect("a log");
             lines.matches("/logged").count() == 3
@@ -148,7 +149,7 @@ fn tls_uses_one_version_and_one_cipher() {
     with_each(&[Feature::Tls], |started, _| {
         let asked = started.ask("/");
         assert_eq!(asked.send().status, 200, "{}: the certificate verifies", started.what);
-        // The version and the cipher are the same even if the client offers others.
+        // nginx must choose the same version and cipher even if the client offers others.
         let mut all = asked.clone();
         let spec = all.tls.as_mut().expect("TLS");
         (spec.versions, spec.cipher_suites) = (vec![TlsVersion::Tls12, TlsVersion::Tls13], vec![]);
@@ -173,7 +174,7 @@ fn client_certificates_are_required() {
         let mut anonymous = asked.clone();
         anonymous.tls.as_mut().expect("TLS").client_certificate = None;
         assert_eq!(anonymous.send().status, 400, "{}", started.what);
-        // A certificate of another authority.
+        // A client certificate that another authority signed.
         let other = Origin::start("other");
         let other = start("nginx", Profile::Stock, &[Feature::Tls, Feature::Mtls], &[&other]);
         let theirs = other.ask("/").tls.and_then(|tls| tls.client_certificate);
@@ -184,7 +185,8 @@ fn client_certificates_are_required() {
     });
 }
 
-/// The upstream with TLS is another gateway. It belongs to the same run, or to another run whose authority is unknown.
+/// The upstream with TLS is another gateway. In the first case it belongs to the same run. In the second case it
+/// belongs to another run, and its authority is unknown here.
 #[test]
 fn the_upstreams_certificate_is_verified() {
     if is_missing("nginx") {
@@ -384,7 +386,8 @@ fn tokens_are_reviewed_by_the_upstream_once_or_each_time() {
             let expected = if cache_s == 0 { 5 } else { 1 };
             assert_eq!((seen.len(), reviews.len()), (5, expected), "{}", started.what);
             let review = &reviews[0];
-            // Plain nginx sends no body with a review and sees only the status, whereas the Lua code reads the answer.
+            // Plain nginx sends no body with a review, and sees only the status of the answer. The Lua code reads the
+            // whole answer.
             if started.what.starts_with("nginx-lua") {
                 assert_eq!(
                     (review.method.as_str(), review.header("content-type")),

@@ -1,5 +1,5 @@
-//! Faults are planted in real runs, one per gateway, and must be found. Also tests `hoptax findings`, which explains
-//! them.
+//! Real runs with planted faults, one for each gateway. The report must find each fault. Also tests `hoptax findings`,
+//! which explains the findings.
 
 use crate::run::{report, run, run_directory, text};
 use crate::support::proxy::{Misbehaviour, Proxy};
@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// Findings that are planted here. The test machine may cause others.
+/// Findings that are planted here. The report may contain other findings, which the test machine causes.
 const PLANTED: [&str; 10] = [
     "amplification",
     "balance",
@@ -22,7 +22,7 @@ const PLANTED: [&str; 10] = [
     "upstream-not-reused",
 ];
 
-/// Two consecutive ports on which nothing listens. They are below the kernel's ephemeral ports, because many of those
+/// Two consecutive ports on which no process listens. They are below the kernel's ephemeral ports. Many ephemeral ports
 /// remain in use for a minute after a test that opens thousands of connections.
 pub(crate) fn two_ports() -> [SocketAddr; 2] {
     static TAKEN: AtomicU16 = AtomicU16::new(0);
@@ -37,7 +37,7 @@ pub(crate) fn two_ports() -> [SocketAddr; 2] {
     panic!("no two ports in a row are free");
 }
 
-/// The planted findings that the report has for a gateway.
+/// Codes of the findings that the report has for a gateway. Findings that are not planted are left out.
 fn found(report: &Json, gateway: &str) -> BTreeSet<String> {
     let cases = report["cases"].as_array().expect("cases");
     let codes = cases.iter().filter(|case| case["gateway"] == gateway).flat_map(|case| {
@@ -115,8 +115,9 @@ warmup: 100ms
     assert_eq!(unpinned.filter(|finding| finding["code"] == "unpinned-version").count(), plants.len());
 }
 
-/// A memory leak of a gateway is found in the process that the plan names. Here this is the test's own process, in
-/// which other tests allocate and free memory at the same time. If they hide the leak, the test is repeated.
+/// The report must find a memory leak in the process that the plan names for the gateway. Here this is the test's own
+/// process, in which other tests allocate and free memory at the same time. If they hide the leak, the test is
+/// repeated.
 #[test]
 fn a_leak_is_found() {
     let seen = (0..3).map(|_| run_with_a_leak()).find(|(codes, _)| codes.contains("memory-growing"));
@@ -124,7 +125,7 @@ fn a_leak_is_found() {
     assert!(leaked > 100 << 20, "it leaked {leaked}");
 }
 
-/// Codes found for a gateway that leaks, and the number of bytes that it leaked.
+/// Runs a gateway that leaks memory. Returns the codes of its findings, and the number of leaked bytes.
 fn run_with_a_leak() -> (BTreeSet<String>, u64) {
     let upstreams = two_ports();
     let leaky = Proxy::start(&upstreams, Misbehaviour { leak_bytes: 96 << 10, ..Misbehaviour::default() });
@@ -146,7 +147,8 @@ warmup: 0s
     (found(&report(&run_directory(&scratch)), "leaky"), leaky.leaked() as u64)
 }
 
-/// nginx before 1.29.7 ships without a pool of upstream connections and uses HTTP/1.0 to the upstream. HAProxy does neither.
+/// nginx before 1.29.7 ships without a pool of upstream connections, and uses HTTP/1.0 to the upstream. HAProxy ships
+/// with a pool and uses HTTP/1.1.
 #[test]
 fn shipped_defaults_are_found() {
     let gateways = json(hoptax().args(["gateways", "--json"]));

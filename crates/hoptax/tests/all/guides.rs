@@ -1,7 +1,8 @@
-//! Follows guides and concepts: runs the commands that each page shows, from top to bottom.
+//! Follows the guides and concepts. Runs the commands that each page shows, from top to bottom.
 //!
-//! `<!-- file: NAME -->` before a block writes it to a file, `<!-- command -->` runs its lines. Plans are shortened, so
-//! that a slow or noisy machine does not matter: the test checks that the commands work, not what they measure.
+//! The comment `<!-- file: NAME -->` before a block writes the block to a file. The comment `<!-- command -->` runs the
+//! lines of the block. The test checks that the commands work, and not what they measure. So it shortens the plans, and
+//! a slow or noisy machine does not matter.
 
 use crate::support::Scratch;
 use crate::world::is_missing;
@@ -31,7 +32,8 @@ fn steps(page: &str) -> Vec<Step> {
     steps
 }
 
-/// Shortens a plan to a few seconds. Events and searches need their time, so such plans are only checked, not run.
+/// Shortens a plan to a few seconds. Plans with events or searches cannot be shortened, so such plans are checked but
+/// not run.
 fn shortened(text: &str) -> String {
     if !text.contains("\nload:") || ["\nevents:", "search:"].iter().any(|key| text.contains(key)) {
         return text.to_owned();
@@ -62,7 +64,7 @@ fn run_line(line: &str, directory: &Path) -> std::process::Output {
     Command::new("sh").args(["-c", line]).current_dir(directory).env("PATH", path).output().expect("a shell")
 }
 
-/// Follows a page. Returns the number of lines run.
+/// Follows a page. Returns the number of lines that were run.
 fn follow(page: &Path) -> usize {
     let text = std::fs::read_to_string(page).unwrap_or_else(|error| panic!("{}: {error}", page.display()));
     let scratch = Scratch::new();
@@ -77,7 +79,7 @@ fn follow(page: &Path) -> usize {
             Step::Type(block) => {
                 for line in block.lines().filter(|line| !line.is_empty()) {
                     let output = run_line(line, scratch.path());
-                    // Exit code 4 is allowed: a run this short may be void.
+                    // Exit code 4 is allowed, because such a short run may be void.
                     let may_be_void = line.starts_with("hoptax run ") || line.starts_with("hoptax compare ");
                     let is_expected =
                         output.status.success() || may_be_void && output.status.code() == Some(4);

@@ -1,4 +1,4 @@
-//! `hoptax hop` as a process, in front of an origin whose behaviour depends on the path.
+//! `hoptax hop` as a process. The behaviour of the origin behind it depends on the path.
 
 use crate::findings::two_ports;
 use crate::origin::Origin;
@@ -122,7 +122,7 @@ fn slow_readers_and_slow_upstreams_take_no_memory() {
         let before = hop.memory();
         let mut client = Client::connect(address);
         client.send(get("/"));
-        // The first bytes have arrived. The rest stays unread while other requests are served.
+        // Waits for the first bytes. The other bytes stay unread while other requests are served.
         let mut first = [0; 1];
         client.stream.peek(&mut first).expect("it began");
         for _ in 0..20 {
@@ -151,7 +151,7 @@ fn l7_pools_upstream_connections() {
         (0..3).for_each(|_| assert_eq!(client.send(get("/bytes?10")).response().status, 200));
     }
     assert_eq!(origin.connections(), 1);
-    // A connection is not reused after `connection: close`.
+    // The client must not reuse a connection after `connection: close`.
     let mut client = Client::connect(address);
     let response = client.send(get("/close")).response();
     assert!(response.keep_alive, "the client's connection is separate");
@@ -222,7 +222,7 @@ fn l7_retries_requests_lost_on_a_stale_connection() {
     assert_eq!(origin.heads().len(), 9, "all but the first were sent twice");
     // A request with side effects must not be repeated.
     assert_eq!(client.send(post("/once", b"x")).response().status, 502);
-    // A failure on a fresh connection is the upstream's fault, so it is not retried.
+    // If the first request on a new connection fails, the upstream is at fault, so the request is not retried.
     let requests = origin.heads().len();
     assert_eq!(client.send(get("/nothing")).response().status, 502);
     assert_eq!(origin.heads().len(), requests + 1);
@@ -303,7 +303,7 @@ fn upstreams_take_turns() {
     for kind in KINDS {
         let (_hop, address) = Server::hop(kind, origins[0].address, &["--upstream", &second]);
         let before: Vec<usize> = origins.iter().map(|origin| origin.heads().len()).collect();
-        // `hop-l4` alternates by connection, `hop-l7` by request.
+        // `hop-l4` chooses the next instance for each connection, `hop-l7` for each request.
         let mut clients: Vec<Client> = (0..4).map(|_| Client::connect(address)).collect();
         for client in &mut clients {
             (0..2).for_each(|_| assert_eq!(client.send(get("/bytes?1")).response().status, 200));
@@ -336,7 +336,7 @@ fn disconnecting_clients_leave_no_connections() {
     let addresses = [upstream.instance(0), servers[0].1, servers[1].1];
     for address in addresses {
         for cut in 0..script.len() {
-            // Disconnects with unread responses, so that most of these connections end in a reset.
+            // Disconnects while responses are unread, so that most of these connections end with a reset.
             Client::connect(address).send(&script[..cut]);
         }
         let mut client = Client::connect(address);
@@ -344,7 +344,7 @@ fn disconnecting_clients_leave_no_connections() {
         (0..4).for_each(|_| assert_eq!(client.response().body.len(), 100_000));
     }
     drop(servers);
-    // All clients have gone, but the upstream notices only later.
+    // All clients have disconnected, but the upstream notices this only later.
     wait_until("no connection is left open", PATIENCE, || {
         ledger::fetch(upstream.control()).expect("a ledger").instances[0].open == 0
     });
@@ -352,7 +352,7 @@ fn disconnecting_clients_leave_no_connections() {
 
 #[test]
 fn l7_reconnects_to_a_restarted_upstream() {
-    // The kernel does not assign this port to anything else meanwhile.
+    // The kernel never assigns this port to another process, so the restarted upstream can use it again.
     let port = two_ports()[0].port().to_string();
     let upstream = Server::start(&["upstream", "--port", &port]);
     let (_hop, address) = Server::hop("l7", upstream.instance(0), &[]);

@@ -1,5 +1,5 @@
-//! Delays of `hop-l7`: every delayed message is late by the delay, other messages are not delayed, and no message is
-//! lost or reordered.
+//! Delays of `hop-l7`. Each delayed message must be late by exactly the delay, and other messages must not be delayed.
+//! No message may be lost or reordered.
 
 use crate::origin::Origin;
 use crate::support::{PATIENCE, Scratch, hoptax, wait_until};
@@ -19,7 +19,7 @@ fn assert_each_waits(delays: &[&str], each: Duration) {
         assert!(client.send(GET).response().body == sample(70_000), "{delays:?}");
         assert!(before.elapsed() >= each, "{delays:?}: {:?}", before.elapsed());
     }
-    // Pipelined requests.
+    // These requests are pipelined.
     let before = Instant::now();
     client.send([GET, POST, GET].concat());
     assert!(client.response().body == sample(70_000), "{delays:?}");
@@ -78,7 +78,7 @@ fn a_client_that_disconnects_during_a_delay_frees_everything() {
     assert_eq!(hop.stop(), Some(0));
 }
 
-/// The delay is longer than any test, so the delayed requests are the ones without an answer.
+/// The delay is longer than any test. So a request was delayed exactly if it has no answer.
 #[test]
 fn only_the_given_share_is_delayed() {
     const REQUESTS: usize = 40;
@@ -92,7 +92,7 @@ fn only_the_given_share_is_delayed() {
         for client in &mut clients {
             client.send(POST);
         }
-        // Waits for the first bytes of all undelayed answers.
+        // Waits until all requests that were not delayed have received the first bytes of their answers.
         let mut answered = vec![false; REQUESTS];
         for client in &clients {
             client.stream.set_nonblocking(true).expect("set");

@@ -1,7 +1,7 @@
 //! Kept runs: old run directories stay readable and give the same reports.
 //!
-//! Beside each run in `records/runs` are its expected reports, compressed. A refactor must
-//! not change a byte. `records/runs/README.md` says how to replace them after an intended change.
+//! Beside each run in `records/runs` are its expected reports, compressed. A refactor must not change a byte of them.
+//! `records/runs/README.md` says how to replace them after an intended change.
 
 use crate::support::hoptax;
 use flate2::read::GzDecoder;
@@ -9,7 +9,7 @@ use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// Minimum number of runs, so that the test cannot pass without comparing any.
+/// Minimum number of runs. Without it, the test would pass even if it compared no run.
 const LEAST_RUNS: usize = 11;
 
 const FORMATS: [(&str, &str); 6] = [
@@ -38,7 +38,7 @@ fn kept(path: &Path) -> Option<String> {
     Some(text)
 }
 
-/// Output of a command. If it is a page, only the data that its script draws.
+/// Output of a command. If the output is a page, returns only the data that the page's script draws.
 fn printed(arguments: &[&str], directories: &[&Path]) -> String {
     let output = hoptax()
         .arg(arguments[0])

@@ -1,5 +1,5 @@
 //! Runs `scripts/kubernetes-lab.sh run` with fake etcd and kube-apiserver programs. Checks what the script creates and
-//! prints, and that nothing of it remains, however it ends.
+//! prints. Also checks that nothing remains, however the script ends.
 
 use crate::findings::two_ports;
 use crate::support::{PATIENCE, Scratch, skip, wait_until};
@@ -20,7 +20,7 @@ struct Lab {
 }
 
 impl Lab {
-    /// `None`, with a noted skip, if the machine lacks a program that the script needs.
+    /// Returns `None` and notes a skip if the machine lacks a program that the script needs.
     fn new() -> Option<Self> {
         for program in ["bash", "curl", "flock", "openssl", "python3", "setpriv", "setsid"] {
             if Command::new(program).arg("--version").output().is_err() {
@@ -90,8 +90,8 @@ impl Lab {
     }
 }
 
-/// For a plan that names files of the lab, creates a directory with similar files and with the plan as
-/// `plans/plan.yaml`. `None` for any other plan.
+/// Some plans name files of the lab. For such a plan, creates a directory with similar files, and with the plan as
+/// `plans/plan.yaml`. Returns `None` for any other plan.
 pub(crate) fn fake_lab_for(plan: &Path) -> Option<Scratch> {
     let text = fs::read_to_string(plan).expect("readable");
     if !text.contains("../.kubernetes-lab/") {

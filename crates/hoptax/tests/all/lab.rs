@@ -1,4 +1,4 @@
-//! Tests of the guard: no process keeps running, no matter how hoptax, the guard or its command ends.
+//! Tests of the guard: no process may keep running, no matter how hoptax, the guard or the guard's command ends.
 
 use crate::support::{PATIENCE, hoptax};
 use crate::world::{Running, exe, http_upstream, is_missing, running_plan};
@@ -14,10 +14,10 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A process whose exit is reported as an event, without polling.
+/// A process. The kernel reports its exit as an event, so the test does not poll.
 struct WatchedProcess {
     pid: u32,
-    /// Absent if the process had exited before it could be opened.
+    /// Absent if the process exited before it could be opened.
     fd: Option<OwnedFd>,
 }
 
@@ -39,7 +39,7 @@ impl WatchedProcess {
     }
 }
 
-/// Asserts that all processes exit soon. Those that do not are killed before the test fails.
+/// Asserts that all processes exit soon. Kills processes that still run, and then fails the test.
 fn assert_all_end(watched: &[WatchedProcess]) {
     let mut left = Vec::new();
     for process in watched {
@@ -55,7 +55,7 @@ fn kill(pid: u32, signal: Signal) {
     kill_process(Pid::from_raw(pid.cast_signed()).expect("a pid above zero"), signal).expect("it is ours");
 }
 
-/// A guard whose command printed pids to watch on its first line.
+/// A guard. The first line that its command prints lists the pids to watch.
 struct GuardedCommand {
     guard: Child,
     lifeline: Option<ChildStdin>,
@@ -84,7 +84,7 @@ impl GuardedCommand {
         lifeline.write_all(format!("{word}\n").as_bytes()).expect("the guard listens");
     }
 
-    /// Waits for the guard. Returns its exit code and the output of its command after the pids.
+    /// Waits until the guard exits. Returns its exit code, and the output of its command after the line with pids.
     fn end(mut self) -> (Option<i32>, String) {
         let guard = WatchedProcess::new(self.guard.id());
         assert_all_end(&[guard]);
@@ -103,7 +103,7 @@ fn pids(output: &mut impl std::io::BufRead) -> Vec<WatchedProcess> {
     line.split_whitespace().map(|pid| WatchedProcess::new(pid.parse().expect("a pid"))).collect()
 }
 
-/// Starts a daemon: its own session, and a parent that has exited. Prints its pid.
+/// Script that starts a daemon and prints its pid. The daemon has its own session, and its parent has exited.
 const DAEMONISE: &str = "setsid sh -c 'sleep 1000 & echo $!'";
 
 #[test]
@@ -119,7 +119,7 @@ fn a_command_that_cannot_be_started_is_reported() {
     let mut guard = hoptax();
     guard.args(["guard", "--", "/nowhere/at-all"]).stdin(Stdio::piped()).stderr(Stdio::piped());
     let mut guard = guard.spawn().expect("the guard itself starts");
-    // Kept open until the guard exits, because the guard would also stop if its standard input were closed.
+    // Standard input is kept open until the guard exits, because the guard stops when its standard input is closed.
     let lifeline = guard.stdin.take();
     let output = guard.wait_with_output().expect("ours");
     drop(lifeline);
@@ -238,7 +238,7 @@ fn the_command_gets_the_hard_descriptor_limit_and_its_cpus() {
     guard.args(["-c", limited]).arg(exe()).args([&cpu.to_string(), script]);
     let mut guard = guard.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
     let mut reported = String::new();
-    // The guard's standard input stays open meanwhile.
+    // The guard's standard input stays open while its output is read.
     guard.stdout.take().expect("piped").read_to_string(&mut reported).expect("text");
     guard.wait().expect("ours");
     let lines: Vec<&str> = reported.lines().collect();
@@ -247,7 +247,7 @@ fn the_command_gets_the_hard_descriptor_limit_and_its_cpus() {
     assert_eq!(lines[2].split_whitespace().last(), Some(cpu.to_string().as_str()), "{reported}");
 }
 
-/// Environment variable with the pack for [`helper_starts_a_gateway_until_killed`]; set only by the test below.
+/// Environment variable that names the pack for [`helper_starts_a_gateway_until_killed`]. Only the test below sets it.
 const KILLED_PACK: &str = "HOPTAX_TEST_KILLED_PACK";
 
 /// Starts a gateway, prints the pids of all its processes, and waits until it is killed.
@@ -267,7 +267,7 @@ fn helper_starts_a_gateway_until_killed() {
     let guard = service.0.process().expect("watched").pid;
     let all: Vec<_> = descendants(guard).into_iter().chain([guard]).map(|pid| pid.to_string()).collect();
     println!("\npids {}", all.join(" "));
-    // Until killed, or until the other test closes its end.
+    // Waits until this process is killed, or until the other test closes its end of the pipe.
     let _ = std::io::stdin().read(&mut [0]);
 }
 

@@ -1,4 +1,5 @@
-//! Layers: which crate may use which other crates. Modules and files of a crate must not use each other in cycles.
+//! Layers: each crate may use only certain other crates. Within a crate, modules and files must not use each other in
+//! cycles.
 
 mod graph;
 

@@ -1,4 +1,4 @@
-//! `hoptax lint`, on the project's packs and on packs with planted faults, with real gateways.
+//! `hoptax lint` with real gateways: the project's packs, and packs with planted faults.
 
 use crate::support::planted_pack::{argument, packs};
 use crate::support::{Json, Scratch, eventually, hoptax};
@@ -22,7 +22,7 @@ fn found(report: &Json) -> Vec<&str> {
     bad.map(|check| check["check"].as_str().expect("a name")).collect()
 }
 
-/// Asserts that exactly the expected checks fail, with advice.
+/// Asserts that exactly the expected checks fail, and that each of them gives advice.
 fn assert_found(plants: &[(&str, &str)], expected: &[&str]) {
     if is_missing("nginx") {
         return;
@@ -41,7 +41,7 @@ fn assert_reported(code: Option<i32>, report: &Json, expected: &[&str]) {
     }
 }
 
-/// Asserts that a pack of the project is equalised, also in the printed table.
+/// Asserts that `hoptax lint` prints that a pack of the project is equalised, without advice.
 fn assert_equalised(pack: &str) {
     if is_missing(pack) {
         return;
@@ -65,7 +65,7 @@ fn a_pack_that_ignores_the_worker_count_is_found() {
     if is_missing("nginx") {
         return;
     }
-    // Retried, because other processes may leave the gateway too little CPU time.
+    // Retries the check, because other processes may leave the gateway too little CPU time.
     let same = [("worker_processes {{ workers }}", "worker_processes 1")];
     let (code, report) = eventually(|| conclusive(&same));
     assert_reported(code, &report, &["workers"]);
@@ -76,7 +76,7 @@ fn a_pack_that_runs_more_workers_is_found() {
     if is_missing("nginx") {
         return;
     }
-    // Adds three workers, so that the gateway uses several CPUs even on a busy machine.
+    // Plants three additional workers, so that the gateway uses several CPUs even on a busy machine.
     let more = [("worker_processes {{ workers }}", "worker_processes {{ workers + 3 }}")];
     let (code, report) = eventually(|| conclusive(&more));
     assert_reported(code, &report, &["workers"]);
@@ -89,7 +89,7 @@ fn conclusive(plants: &[(&str, &str)]) -> Result<(Option<i32>, Json), String> {
     if workers["verdict"] != "not looked at" {
         return Ok((code, report));
     }
-    // The check may be inconclusive only if the gateway was not under full load, or if no CPU was idle.
+    // The check may be inconclusive only if the gateway was not fully loaded, or if no CPU was idle.
     let (used, idle) = (cpus(workers, " CPUs used"), cpus(workers, " left idle"));
     assert!(used <= 1.25 && (used < 0.8 || idle < 0.2), "{workers}");
     Err(workers.to_string())
@@ -100,14 +100,14 @@ fn workers(report: &Json) -> &Json {
     checks.iter().find(|check| check["check"] == "workers").expect("looked at")
 }
 
-/// The first number in the evidence before `words`.
+/// The number before `words` in the evidence.
 fn cpus(check: &Json, words: &str) -> f64 {
     let evidence = check["evidence"].as_str().expect("text");
     let number = evidence.split(words).next().and_then(|text| text.rsplit(' ').next()?.parse().ok());
     number.unwrap_or_else(|| panic!("no number before `{words}`: {evidence}"))
 }
 
-/// Gateways with many threads must be limited to as many CPUs as the plan has workers.
+/// A gateway with many threads must be limited to n CPUs if the plan has n workers.
 #[test]
 fn gateways_with_a_thread_per_connection_are_limited_to_cpus() {
     for pack in ["varnish", "apache"] {
@@ -115,7 +115,7 @@ fn gateways_with_a_thread_per_connection_are_limited_to_cpus() {
     }
 }
 
-/// A pack with three independent faults.
+/// The pack has three independent faults.
 #[test]
 fn a_pack_without_a_pool_that_always_logs_and_closes_clients_connections_is_found() {
     let always =
@@ -128,7 +128,7 @@ fn a_pack_without_a_pool_that_always_logs_and_closes_clients_connections_is_foun
     assert_found(&plants, &["upstream connections", "client connections", "access log off"]);
 }
 
-/// nginx does not reuse HTTP/1.0 connections.
+/// nginx does not reuse HTTP/1.0 connections to the upstream.
 #[test]
 fn a_pack_that_never_logs_and_speaks_http_1_0_to_the_upstream_is_found() {
     let plants = [
@@ -145,7 +145,7 @@ fn mirrored_requests_are_found() {
         "location = /mirror { internal; proxy_pass http://upstreams$request_uri; proxy_http_version 1.1; \
          proxy_set_header Connection \"\"; }\n        location / {\n            mirror /mirror;",
     );
-    // nginx ignores a mirror's answer and does not reuse that connection.
+    // nginx ignores the answer to a mirrored request and does not reuse the connection of that request.
     assert_found(&[mirrored], &["upstream connections", "extra requests"]);
 }
 
@@ -157,7 +157,7 @@ fn a_pack_that_leaves_the_foreground_is_found() {
     let (code, report) = lint(&[("daemon off;", "daemon on;")]);
     assert_eq!((code, found(&report)), (Some(3), vec!["start"]), "{report:#}");
     let evidence = report["checks"][0]["evidence"].as_str().expect("text");
-    // The gateway may seem ready before its guard notices that it left the foreground.
+    // The gateway may count as ready before its guard notices that the first process has exited.
     assert!(evidence.contains("exited with code 0"), "{evidence}");
     assert!(evidence.contains("planted/gateway.yaml:7"), "{evidence}");
 }

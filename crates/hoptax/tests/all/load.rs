@@ -43,7 +43,7 @@ impl Upstream {
         self.ledger("requests")
     }
 
-    /// Sum of a member over its instances.
+    /// Sum of one member of the ledger over all instances.
     pub(crate) fn ledger(&self, member: &str) -> u64 {
         let mut control = TcpStream::connect(&self.control).expect("the control socket answers");
         control.write_all(b"GET /ledger HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").expect("sent");
@@ -67,7 +67,7 @@ pub(crate) fn load(args: &[&str]) -> Output {
     hoptax().arg("load").args(args).stdin(Stdio::null()).output().expect("runs")
 }
 
-/// Output of `hoptax load --json`. The load must succeed.
+/// Output of `hoptax load --json`. Fails if the load fails.
 pub(crate) fn case(args: &[&str]) -> Value {
     let output = load(&[args, &["--json"]].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -276,7 +276,7 @@ fn a_generator_exits_with_its_parent() {
     wait_until("requests arrive", PATIENCE, || upstream.requests() > 100);
     shell.0.kill().expect("it runs");
     wait_until("the generator has gone", PATIENCE, || {
-        // The process may have no parent that reaps it, so a zombie counts as gone.
+        // If the process has no parent that reaps it, it stays a zombie. So a zombie counts as gone.
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         stat.rsplit(')').next().is_none_or(|rest| rest.is_empty() || rest.trim().starts_with('Z'))
     });
@@ -355,7 +355,7 @@ fn one_process_holds_fifteen_thousand_connections() {
     assert!(connections > 1000, "a hard limit of {limit:?} descriptors is too low to test anything");
     let upstream = Upstream::start(&["--body", "64B"]);
     let requests = 3 * connections;
-    // On a busy machine connecting may be slow, and the timeout also limits the time to connect.
+    // On a busy machine, connecting may be slow. The timeout limits the time to connect too, so it is long.
     let patience = ["--timeout", "60s"];
     let (count, total) = (connections.to_string(), requests.to_string());
     let case = case(&[&[upstream.url().as_str(), "-c", &count, "-n", &total], &patience[..]].concat());
@@ -363,7 +363,7 @@ fn one_process_holds_fifteen_thousand_connections() {
     assert_eq!(case["counts"]["completed"], requests);
     assert_eq!(case["connections"]["opened"], 0, "no connection was reopened");
     assert_eq!(upstream.requests(), requests);
-    // 2 KiB per connection, plus memory for histograms, buffers and the program.
+    // The limit is 2 KiB per connection, plus memory for histograms, buffers and the program.
     let memory = case["memory"]["generator_rss_bytes_max"].as_u64().expect("a number");
     assert!(memory < connections * 2048 + (24 << 20), "{memory} bytes");
 }

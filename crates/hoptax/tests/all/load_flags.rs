@@ -1,4 +1,4 @@
-//! The options of `hoptax load`, checked at the other end: by the real nginx, or by the upstream's ledger.
+//! Tests the options of `hoptax load` at the receiving end: with the real nginx, or with the upstream's ledger.
 
 use crate::load::{KilledOnDrop, Upstream, case, load};
 use crate::support::{PATIENCE, Scratch, hoptax, wait_until};
@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
 use std::process::Stdio;
 
-/// The summary of a successful load. It must fit a terminal.
+/// The summary of a successful load. Its lines must fit the width of a terminal.
 #[track_caller]
 fn summary(args: &[&str]) -> String {
     let output = load(args);
@@ -18,7 +18,7 @@ fn summary(args: &[&str]) -> String {
     text
 }
 
-/// Asserts that a load exits with `code`, prints `part` on standard error and nothing on standard output.
+/// Asserts that a load exits with `code`. It must print `part` on standard error, and nothing on standard output.
 #[track_caller]
 fn refused(args: &[&str], code: i32, part: &str) {
     let output = load(args);
@@ -179,7 +179,8 @@ fn a_second_signal_ends_it_at_once_without_a_report() {
     let mut process = KilledOnDrop(command.spawn().expect("starts"));
     wait_until("requests arrive", PATIENCE, || upstream.requests() > 100);
     let pid = Pid::from_child(&process.0);
-    // The process is stopped meanwhile, so it cannot act between the two signals, even on a busy machine.
+    // The process is stopped while the signals are sent. So it cannot act between the two signals, even on a busy
+    // machine.
     for signal in [Signal::STOP, Signal::INT, Signal::TERM, Signal::CONT] {
         kill_process(pid, signal).expect("it runs");
     }

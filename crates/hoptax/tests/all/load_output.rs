@@ -1,4 +1,4 @@
-//! Output files of `hoptax load`, and its summary of a load that failed in part.
+//! Output files of `hoptax load`, and its summary of a load with some failed requests.
 
 use crate::load::{Upstream, load};
 use crate::support::{Scratch, eventually};
@@ -36,7 +36,7 @@ fn files_are_written_beside_the_summary() {
     let upstream = Upstream::start(&["--body", "64B"]);
     let scratch = Scratch::new();
     let path = |name: &str| scratch.path().join(name).display().to_string();
-    // An older, longer file must be replaced completely.
+    // The new output must completely replace an older, longer file.
     scratch.file("out.json", &"x".repeat(100_000));
     let (json, hgrm, fortio) = (path("out.json"), path("out.hgrm"), path("fortio.json"));
     let url = upstream.url();
@@ -90,7 +90,7 @@ fn stages_are_shown_one_by_one() {
     let case = output_of_load(&[&upstream.url(), "-r", rate, "--json"]);
     let case: Value = serde_json::from_str(&case).expect("JSON");
     assert_eq!(case["load"]["stages"].as_array().map(Vec::len), Some(2));
-    // 500/s for 0.2 s, and 750/s on average for 0.3 s.
+    // The plan is 500/s for 0.2 s, and then 750/s on average for 0.3 s.
     let scheduled = case["counts"]["scheduled"].as_u64().expect("a count");
     assert!((324..=326).contains(&scheduled), "{scheduled}");
 }

@@ -1,4 +1,4 @@
-//! Integration tests of the `hoptax` binary, many of them with real gateways.
+//! Integration tests of the `hoptax` binary. Many of them use real gateways.
 
 mod browser;
 mod capacity;

@@ -1,5 +1,5 @@
-//! METHODOLOGY.md, BIAS.md and docs/concepts/simulations.md state constants of the code. Each row pairs a constant, as
-//! it is written in the source, with the words on the page, so that neither can change alone.
+//! METHODOLOGY.md, BIAS.md and docs/concepts/simulations.md state constants of the code. Each row below pairs a
+//! constant in the source with the words on the page. So neither of them can change alone.
 
 use std::fs::read_to_string;
 use std::path::Path;
@@ -8,7 +8,7 @@ const METHODOLOGY: &str = "METHODOLOGY.md";
 const BIAS: &str = "BIAS.md";
 const SIMULATIONS: &str = "docs/concepts/simulations.md";
 
-/// Each row: a source file below `crates/`, the constant at the end of its line, the page, and the words on the page.
+/// Each row: a source file below `crates/`, the end of the line with the constant, the page, and the words on the page.
 const STATED: &[(&str, &str, &str, &str)] = &[
     // Recording.
     (
@@ -251,7 +251,7 @@ const STATED: &[(&str, &str, &str, &str)] = &[
         METHODOLOGY,
         "stayed within 1.5 times the usual",
     ),
-    // Comparing.
+    // Comparison of runs.
     (
         "hoptax-analysis/src/difference.rs",
         "LEAST_CHANGE: f64 = 0.01",
@@ -397,7 +397,7 @@ fn pages_state_the_constants_of_the_code() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// True if nothing follows the constant on its line: `0.1` must not match `0.15`.
+/// True if the line ends with the constant. `0.1` must not match `0.15`.
 fn ends(line: &str, constant: &str) -> bool {
     line.trim_end().trim_end_matches(';').ends_with(constant)
 }

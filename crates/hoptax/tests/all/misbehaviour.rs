@@ -1,4 +1,4 @@
-//! Tests of the tools that other tests use to plant faults.
+//! Tests of the tools that plant faults in other tests.
 
 use crate::support::hog::Hog;
 use crate::support::proxy::{Misbehaviour, Planted, Proxy};
@@ -142,7 +142,7 @@ fn delays_some_in_whole_steps_or_all_at_once() {
     assert!(times[1] >= Duration::from_millis(99), "{times:?}");
 }
 
-/// Number of listen overflows that the kernel has counted in this network namespace.
+/// Number of listen-queue overflows that the kernel has counted in this network namespace.
 fn overflows() -> u64 {
     let text = std::fs::read_to_string("/proc/net/netstat").expect("procfs");
     let mut lines = text.lines().filter(|line| line.starts_with("TcpExt:"));
@@ -173,7 +173,7 @@ fn a_hog_burns_cpu_until_it_is_dropped() {
     wait_until("it burns CPU time", PATIENCE, || {
         let text = std::fs::read_to_string(&stat).expect("it runs");
         let fields: Vec<&str> = text.rsplit(')').next().expect("fields").split_whitespace().collect();
-        // User time in ticks of 10 ms. It is the 12th field after the name.
+        // User time in ticks of 10 ms. In `/proc/PID/stat`, it is the 12th field after the name.
         fields[11].parse::<u64>().expect("a number") >= 5
     });
     drop(hog);

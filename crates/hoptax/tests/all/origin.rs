@@ -1,4 +1,5 @@
-//! An origin server for tests of hops. The path selects its behaviour. Blocking, one thread per connection.
+//! An origin server for tests of hops. The path of a request selects the server's behaviour. It uses blocking I/O, with
+//! one thread per connection.
 
 use crate::support::PATIENCE;
 use crate::wire::sample;
@@ -33,7 +34,7 @@ impl Origin {
                 }
                 accepting.connections.fetch_add(1, Ordering::SeqCst);
                 let shared = Arc::clone(&accepting);
-                // If a peer disconnects, its thread ends.
+                // The thread ends when its peer disconnects.
                 std::thread::spawn(move || serve(stream, &shared).ok());
             }
         });
@@ -137,7 +138,7 @@ fn answer(
             stream.write_all(b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n")?;
             stream.write_all(&counted(b"ok", ""))?;
         }
-        // Behaves like a server that closes an idle connection just when the next request arrives.
+        // Like a server that closes an idle connection at the moment when the next request arrives.
         "/once" if served > 1 => return Ok(false),
         "/once" => stream.write_all(&counted(b"once", ""))?,
         "/cut" => {

@@ -20,7 +20,7 @@ fn gateway(pack: &str, workers: u32) -> Gateway {
     Gateway { label: format!("{pack}-under-test"), kind }
 }
 
-/// Starts the real gateway in both profiles, with and without an access log, in front of two upstreams.
+/// Starts the real gateway in front of two upstreams, in both profiles, with and without an access log.
 fn answers_through_real_upstreams(pack: &str) {
     if is_missing(pack) {
         return;
@@ -45,8 +45,8 @@ fn answers_through_real_upstreams(pack: &str) {
         let what = format!("{pack} {profile:?} {access_log:?}");
         let answers: Vec<_> = (0..4).map(|_| get(service.0.addresses()[0], "/some/path")).collect();
         assert!(answers.iter().all(|answer| answer.status == 200), "{what}: {answers:?}");
-        // The order is exact only with one worker, because each worker takes turns by itself. The stock profile may
-        // have several workers.
+        // The order of instances is exact only with one worker, because each worker takes turns independently. The
+        // stock profile may have several workers.
         if (profile, workers) == (Profile::Equalised, 1) {
             let ones = answers.iter().filter(|answer| answer.body == "one").count();
             assert_eq!(ones, 2, "{what}: in turn: {answers:?}");
@@ -71,7 +71,7 @@ fn check_access_log(run: &Path, what: &str, access_log: AccessLog) {
         run.join("logs").join(format!("{}-under-test/access.log", what.split(' ').next().expect("a pack")));
     match access_log {
         AccessLog::Off => assert!(!log.exists(), "{what}: {}", log.display()),
-        // A gateway may buffer lines, so only the file must exist.
+        // The file must exist, but it may be empty, because a gateway may buffer lines.
         AccessLog::File => assert!(log.exists(), "{what}: {}", log.display()),
     }
 }
@@ -119,7 +119,8 @@ fn equalised_gateways_keep_their_upstream_connections() {
         let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
         let service = driver.start_gateway(&plan.gateways[0], &[upstream.address]);
         let service = Running(service.unwrap_or_else(|failure| panic!("{pack}: {failure:#?}")));
-        // A connection returns to the pool shortly after its response was forwarded, so a few more connections may open.
+        // A connection returns to the pool shortly after its response was forwarded. So a few more connections than
+        // necessary may open.
         let asked = 50;
         (0..asked).for_each(|_| assert_eq!(get(service.0.addresses()[0], "/").status, 200, "{pack}"));
         let requests = upstream.requests();
@@ -130,8 +131,8 @@ fn equalised_gateways_keep_their_upstream_connections() {
             "{pack}: {pooled} connections for {asked} requests, one after the other"
         );
         assert_eq!(requests[0].header("host"), Some("echo.com"), "{pack}: Host passes unchanged");
-        // Many client connections must not disable pooling: HAProxy, as shipped, stops pooling when a fifth of its
-        // descriptors is in use.
+        // Many client connections must not turn off pooling. For example, HAProxy as shipped stops pooling when a fifth
+        // of its descriptors is in use.
         let clients: Vec<_> = (0..900).map(|_| keep(service.0.addresses()[0])).collect();
         assert_eq!(upstream.requests().len(), asked + 900, "{pack}");
         let more = upstream.connections() - pooled;
@@ -184,13 +185,13 @@ fn pack_of(files: &[(&str, &str)]) -> tempfile::TempDir {
     packs
 }
 
-/// Start timeout for gateways that are expected to fail before it expires.
+/// Start timeout for a gateway that must fail before the timeout expires.
 const AMPLE: &str = "60s";
-/// Start timeouts for gateways that never become ready. They are tried in turn, because a busy machine may need longer
+/// Start timeouts for a gateway that never becomes ready. Each is tried in turn, because a busy machine may need longer
 /// to start the process.
 const IN_VAIN: [&str; 3] = ["300ms", "3s", "30s"];
 
-/// A pack with a shell script as gateway, which must be ready within `timeout`.
+/// A pack that runs a shell script as its gateway. The gateway must be ready within `timeout`.
 fn scripted(script: &str, timeout: &str) -> tempfile::TempDir {
     let manifest = "name: wrong\nsummary: a script\nbinary: sh\n\
                     version: { command: [\"{{ binary }}\", -c, echo version 1.0], pattern: 'version (\\S+)' }\n\
@@ -369,8 +370,7 @@ fn gateways_are_listed_for_people_and_for_programs() {
     for row in rows.as_array().expect("a list") {
         let name = row["name"].as_str().expect("a name");
         assert!(row["features"].is_array(), "{row}");
-        // A pack that never ran here was written from documentation. It offers a container image instead of an
-        // installation.
+        // A pack that was never tested here was written from documentation. Such a pack must offer a container image.
         if row["last_run_for_real"].is_null() {
             assert!(row["docker_image"].is_string(), "{row}");
             continue;
@@ -393,8 +393,8 @@ fn gateways_are_listed_for_people_and_for_programs() {
     }
 }
 
-/// A run reports all faults of a pack. Faults in its files are reported before anything starts, failures of its
-/// gateway with the log line and the file.
+/// A run must report every fault of a pack. It reports faults in the pack's files before anything starts. If the
+/// gateway fails, the report contains the log line and the file.
 #[test]
 fn a_run_reports_bad_packs_with_file_and_line() {
     let manifest = "name: wrong\nsummary: a script\nbinary: sh\n\
@@ -403,7 +403,7 @@ fn a_run_reports_bad_packs_with_file_and_line() {
                     start: [\"{{ binary }}\", \"{{ dir }}/script\"]\n\
                     ready: { path: /, port: admin, timeout: 3s }\n\
                     access_log: stdout\n";
-    // The script listens on the admin port only, and is ready there.
+    // The script listens only on the admin port, so only the readiness check succeeds.
     let elsewhere = format!("exec {} upstream --port {{{{ admin_port }}}}\n", exe().display());
     let patient = manifest.replace("timeout: 3s", "timeout: 60s");
     let long_wait = manifest.replace("timeout: 3s", "timeout: 6s");
@@ -465,7 +465,7 @@ fn a_run_reports_bad_packs_with_file_and_line() {
         let path = packs.path().to_str().expect("text");
         let output = crate::run::run(&scratch, plan, &["--packs", path]);
         let reported = [output.stdout, output.stderr].map(|bytes| crate::run::text(&bytes)).concat();
-        // The report wraps lines at blanks, but never within a path.
+        // The report breaks lines at spaces, but never within a path.
         let in_one_line = reported.split_whitespace().collect::<Vec<_>>().join(" ");
         assert_eq!(output.status.code(), Some(code), "{what}: {reported}");
         for words in expected {

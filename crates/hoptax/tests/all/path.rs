@@ -10,7 +10,7 @@ use hoptax_load::histogram::Encoded;
 use hoptax_load::stamp::{ClockId, HEADER, Stamp};
 use std::net::SocketAddr;
 
-/// The planted delay. A sleep never ends early. On a busy machine it ends late, but by less than half of the delay.
+/// The planted delay. A sleep never ends too early. On a busy machine it ends late, but by less than half of the delay.
 const DELAY: u64 = 50 * clock::MILLISECOND;
 
 struct Times {
@@ -25,7 +25,7 @@ fn times(trial: &Json, name: &str) -> Times {
     Times { least: histogram.min(), median: histogram.value_at_quantile(0.5), mean: histogram.mean() }
 }
 
-/// If the machine stalls, the check that the other side is fast can fail, and is then repeated.
+/// If the machine stalls, the other side can seem slow. Then the test is repeated.
 #[test]
 fn a_delay_shows_on_its_own_side() {
     eventually(delays_by_side);
@@ -52,7 +52,7 @@ warmup: 100ms
     for trial in trials(&directory) {
         let who = trial["contender"].as_str().expect("a label");
         let (there, back) = (times(&trial, "request_path"), times(&trial, "response_path"));
-        // At least the planted delay, within the precision of the histogram.
+        // The time must be at least the planted delay, within the precision of the histogram.
         let delayed = |way: &Times| way.least >= DELAY - DELAY / 500;
         let prompt = |way: &Times| way.median < DELAY / 2;
         let reported = format!(
@@ -73,7 +73,7 @@ warmup: 100ms
         if !quick {
             return Err(reported);
         }
-        // The rest is the upstream's own time: its delay and its work.
+        // The remaining time is the upstream's own time: its delay and its work.
         let own = times(&trial, "service_time").mean - there.mean - back.mean;
         assert!(own >= 0.99 * DELAY as f64, "{who}: the upstream's own time is {own} ns");
         let stamps = &trial["load_record"]["stamps"];
@@ -146,7 +146,7 @@ fn an_upstream_without_stamps_is_a_finding() {
     assert!(findings.iter().all(|finding| finding["evidence"]["missing"] == 1.0), "{findings:?}");
 }
 
-/// The stamps look as if they came from a gateway's cache, or from an upstream with another clock.
+/// The stamps have wrong times, as if they came from a gateway's cache or from an upstream with another clock.
 #[test]
 fn stamps_of_another_time_are_a_finding() {
     let upstream = Server::start(|_| Response::new(200, "").with(HEADER, "1 2"));

@@ -1,5 +1,5 @@
-//! More planted faults that must be found in real runs: faults of published tests (cases A to E), and faults of the
-//! machine and its clocks. Also lists where each finding is planted.
+//! More planted faults that real runs must find. Some are faults of published tests (cases A to E). Others are faults
+//! of the machine and its clocks. This file also lists where each finding is planted.
 
 use crate::findings::two_ports;
 use crate::run::{report, run, run_directory, text, trials};
@@ -14,7 +14,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 const MS: Duration = Duration::from_millis(1);
-/// A plan with an upstream of two instances and one proxy per misbehaviour; `rest` holds the load.
+/// A plan with two upstream instances, and with one proxy for each misbehaviour. `rest` contains the load.
 fn plan(gateways: &[(&str, Misbehaviour)], upstream: &str, rest: &str) -> (String, Vec<Proxy>) {
     let upstreams = two_ports();
     let proxies: Vec<Proxy> =
@@ -61,7 +61,7 @@ fn number(value: &Json) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("no number: {value}"))
 }
 
-/// Case A: a load generator that used HTTP/1.0, so that one gateway closed every connection and the other did not.
+/// Case A: the load generator used HTTP/1.0. So one gateway closed every connection, and the other did not.
 #[test]
 fn case_a_keep_alive_on_one_side_only() {
     let gateways = [
@@ -80,7 +80,7 @@ fn case_a_keep_alive_on_one_side_only() {
     );
 }
 
-/// Case C: token reviews, so that each request caused two upstream requests.
+/// Case C: the gateway reviewed the token of each request, so each request caused two upstream requests.
 #[test]
 fn case_c_twice_the_requests_at_the_upstream() {
     let gateways = [
@@ -98,8 +98,8 @@ fn case_c_twice_the_requests_at_the_upstream() {
     assert_eq!(finding(&report, "amplification", "direct"), None);
 }
 
-/// Case D: more connections than a gateway accepts, and requests that time out. The percentiles then cover only the
-/// requests that were answered. (Another test uses 15,000 connections through real gateways.)
+/// Case D: the load had more connections than a gateway accepts, and requests timed out. The percentiles then cover
+/// only the requests that were answered. (Another test uses 15,000 connections through real gateways.)
 #[test]
 fn case_d_connections_that_wait_and_time_out() {
     let gateways = [
@@ -118,13 +118,13 @@ fn case_d_connections_that_wait_and_time_out() {
     assert_eq!(finding(&report, "connections-short", "direct"), None);
 }
 
-/// Case E: a rate that two connections reach without the gateway, but not through it.
+/// Case E: two connections can carry the rate to direct, but not through the gateway.
 #[test]
 fn case_e_a_rate_that_is_not_reached() {
     let slow = Planted { inbound: 20 * MS, outbound: Duration::ZERO, every: 1, spin: false };
     let gateways = [("slow", Misbehaviour { delay: Some(slow), ..Misbehaviour::default() })];
     let load = "load: [{ loop: open, rate: 300/s, connections: 2, duration: 1s }]\ntrials: 2\n";
-    // A stall at the end of a trial can leave some of direct's requests undone.
+    // If the machine stalls at the end of a trial, some of direct's requests may not be sent.
     eventually(|| {
         let report = run_and_report(&gateways, "", load);
         let share = |gateway: &str| {
@@ -139,7 +139,7 @@ fn case_e_a_rate_that_is_not_reached() {
     });
 }
 
-/// Returns the finding that a run must raise. Repeats the run if a disturbed machine hid it.
+/// Returns the finding that a run must raise. If a disturbed machine hides the finding, repeats the run.
 fn seen(code: &str, gateway: &str, look: impl Fn() -> Json) -> Json {
     eventually(|| {
         let report = look();
@@ -150,7 +150,7 @@ fn seen(code: &str, gateway: &str, look: impl Fn() -> Json) -> Json {
 
 #[test]
 fn an_included_warm_up_is_found() {
-    // The gateway is so slow at first that noise cannot make the rest of the trial as slow.
+    // At first the gateway is very slow. Noise cannot make it as slow in the rest of the trial.
     let cold = Misbehaviour { cold: Some((1000 * MS, 25 * MS)), ..Misbehaviour::default() };
     let load = "load: [{ loop: closed, connections: 2, duration: 2s }]\ntrials: 1\n";
     let unsteady = eventually(|| {
@@ -194,7 +194,7 @@ fn timer_steps_are_found_in_an_edited_record() {
     assert_eq!(finding(&report, "clock", "direct"), None);
 }
 
-/// If the upstream serves one request at a time, it is the limit behind any gateway.
+/// If the upstream serves one request at a time, it limits the throughput of every gateway.
 #[test]
 fn a_saturated_upstream_is_found() {
     let origin = crate::world::http_upstream("hello");
@@ -214,7 +214,7 @@ warmup: 100ms
     assert_eq!(saturated["evidence"]["connections_before"], 16, "{saturated}");
 }
 
-/// Changes every value of a histogram, in ascending order.
+/// Applies `change` to every value of a histogram, in ascending order of the values.
 fn changed(encoded: &Json, mut change: impl FnMut(u64) -> u64) -> Json {
     let before = Encoded(encoded.as_str().expect("a histogram").to_owned()).decode().expect("our own");
     let mut after: Histogram<u64> = Histogram::new_with_bounds(1, 3_600_000_000_000, 3).expect("bounds");
@@ -226,7 +226,7 @@ fn changed(encoded: &Json, mut change: impl FnMut(u64) -> u64) -> Json {
     Encoded::new(&after).0.into()
 }
 
-/// Edits the trials of a gateway in a run directory. `change` is called with the histograms of each trial.
+/// Edits the trials of a gateway in a run directory. Calls `change` with the histograms of each trial.
 fn edit(directory: &Path, gateway: &str, change: impl Fn(&mut Json)) {
     let mut lines = String::new();
     for mut trial in trials(directory) {
@@ -238,7 +238,7 @@ fn edit(directory: &Path, gateway: &str, change: impl Fn(&mut Json)) {
     std::fs::write(directory.join("trials.jsonl"), lines).expect("written");
 }
 
-/// One published table had a minimum of 74 ns over a network, another a p99 above the maximum. No run of hoptax
+/// One published table had a minimum of 74 ns over a network. Another had a p99 above the maximum. No run of hoptax
 /// produces such figures, so the test edits a record.
 #[test]
 fn impossible_figures_are_found_in_an_edited_record() {
@@ -272,13 +272,14 @@ fn impossible_figures_are_found_in_an_edited_record() {
     assert_eq!(void(&after, "direct"), None);
 }
 
-/// Rounds of the test below. In every other round another process burns a CPU.
+/// Number of rounds of the test below. In every other round, another process keeps a CPU busy.
 const ROUNDS: u32 = 4;
 
-/// Other load during half of the rounds is reported, and does not change which tax is distinguishable.
+/// Another process causes load during half of the rounds. The report must show this load. The verdicts on taxes must be
+/// the same with and without these rounds.
 #[test]
 fn other_load_in_half_of_the_rounds_changes_no_verdict() {
-    // Further load from outside the test can change a verdict.
+    // Load that other processes add can change a verdict, so the test may be repeated.
     eventually(run_beside_other_load);
 }
 
@@ -295,7 +296,7 @@ fn run_beside_other_load() -> Result<(), String> {
     let mut command = hoptax();
     command.arg("run").arg(path).arg("--out").arg(scratch.path()).arg("--accept-void");
     let mut measuring = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("hoptax runs");
-    // Each round has one trial per gateway, and two direct trials.
+    // Each round has one trial for each gateway and two trials of direct.
     let of_round = gateways.len() + 2;
     let started = Instant::now();
     let mut hog = None;
@@ -366,15 +367,16 @@ warmup: 0s
 }
 
 enum Where {
-    /// Planted in a real run, by the integration tests in this file. The file contains the finding's code.
+    /// An integration test plants the finding in a real run. The text is the test's file, which contains the finding's
+    /// code.
     Real(&'static str),
-    /// Planted in a generated record, by the unit tests of the rule. The text gives the reason.
+    /// A unit test of the rule plants the finding in a generated record. The text is the reason.
     Generated(&'static str),
 }
 
 use Where::{Generated, Real};
 
-/// Every finding, and the place of the test that must raise it.
+/// Every finding, and where the test that must raise it is.
 const PLANTS: [(&str, Where); 36] = [
     ("amplification", Real("findings.rs")),
     ("balance", Real("findings.rs")),
@@ -414,7 +416,7 @@ const PLANTS: [(&str, Where); 36] = [
     ("workers-unequal", Real("planted.rs")),
 ];
 
-/// Every finding must be raised by a test. A new finding must also be added to the list above.
+/// For every finding, a test must raise it. A new finding must also be added to the list above.
 #[test]
 fn every_finding_is_planted_somewhere() {
     let rules = json(hoptax().args(["findings", "--json"]));
@@ -434,7 +436,7 @@ fn every_finding_is_planted_somewhere() {
         };
         let source =
             std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        // The finding's own line in the list above does not count.
+        // The line of the finding in the list above does not count.
         let named = source
             .lines()
             .filter(|line| line.contains(&mark) && !line.trim_start().starts_with("(\""))

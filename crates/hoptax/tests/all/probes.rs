@@ -1,4 +1,5 @@
-//! Findings from probes, with real causes: CPU limits, limits of gateways, unequal logs; and `hoptax bandwidth`.
+//! Findings from probes, each with a real cause: limited CPU time, limits of gateways, unequal logs. Also tests `hoptax
+//! bandwidth`.
 
 use crate::run::{report, run, run_directory, text, trials};
 use crate::support::{Json, Scratch, hoptax, json, skip};
@@ -12,7 +13,7 @@ fn findings(document: &Json, code: &str) -> Vec<Json> {
     all.iter().filter(|finding| finding["code"] == code).cloned().collect()
 }
 
-/// Copies a pack of the project and changes its files. The text to replace must exist for each change.
+/// Copies a pack of the project and replaces texts in its files. Fails if a text to replace does not exist.
 fn altered(packs: &Path, from: &str, name: &str, changes: &[(&str, &str, &str)]) {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../gateways").join(from);
     let target = packs.join(name);
@@ -121,11 +122,11 @@ fn unequal_logs_are_found() {
     assert!(bytes.min().is_some_and(|bytes| bytes > 4000 * 40), "a line for each request");
 }
 
-/// A control group limited to a fifth of a CPU. It is removed when dropped.
+/// A control group that may use a fifth of a CPU. It is removed when dropped.
 struct LimitedCgroup(PathBuf);
 
 impl LimitedCgroup {
-    /// Creates the group with cgroup version 1 or 2. Fails if this process lacks the rights.
+    /// Creates the control group, with cgroup version 1 or 2. Fails if this process has no permission to do so.
     fn make() -> std::io::Result<Self> {
         let name = format!("hoptax-test-{}", std::process::id());
         let one = Path::new("/sys/fs/cgroup/cpu").join(&name);

@@ -236,7 +236,7 @@ fn a_file_that_cannot_be_written_is_named() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("no/such"));
 }
 
-/// Adds steal to the records of a run, as if another machine had measured it.
+/// Adds steal to the records of a run, as if a virtual machine had measured them.
 #[test]
 fn windows_with_steal_are_left_out_and_older_records_have_no_steal() {
     let windows = |usual_us: u64| -> Vec<Vec<u64>> {
@@ -281,7 +281,8 @@ fn windows_with_steal_are_left_out_and_older_records_have_no_steal() {
     assert!(report_of(&dir, "terminal").contains("· quiet: leaves out windows"));
 }
 
-/// A run of version 1: one target, one timeout, and records without causes, failed checks, targets and TLS.
+/// A run of record version 1. It has one target and one timeout. Its records have no causes, failed checks, targets or
+/// TLS.
 #[test]
 fn a_run_of_an_older_version_still_reads() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../records/runs/schema-1");

@@ -1,4 +1,5 @@
-//! `hoptax load --spec -` against the real nginx: mixes, templates and checks, as the server received and answered them.
+//! `hoptax load --spec -` against the real nginx: mixes, templates and checks. The tests compare the results with the
+//! requests that nginx received.
 
 use crate::support::{PATIENCE, Scratch, hoptax, wait_for, wait_until};
 use crate::world::is_missing;
@@ -73,7 +74,7 @@ impl Nginx {
         record
     }
 
-    /// The fields of its log lines, once they are complete.
+    /// The fields of nginx's log lines. Waits until the lines are complete.
     pub(crate) fn seen(&self) -> Vec<Vec<String>> {
         wait_for("every request is logged", PATIENCE, || {
             let text = std::fs::read_to_string(self.scratch.path().join("access.log")).expect("a log");
@@ -230,7 +231,7 @@ fn the_example_on_the_reference_page_works() {
     let rows: Vec<&str> = checks.lines().filter(|line| line.starts_with('{')).collect();
     assert_eq!(rows.len(), 6);
     for row in rows {
-        // An explanation follows the JSON.
+        // Each row begins with JSON. An explanation follows it.
         let check = serde_json::Deserializer::from_str(row).into_iter().next();
         let check: Check = check.expect("a check").unwrap_or_else(|error| panic!("{row}: {error}"));
         hoptax_load::checks::check(&check).expect("some response could pass it");

@@ -1,5 +1,5 @@
 //! `hoptax run` from plan to report, with real gateways. Results must agree with the ledger and with the gateways' own
-//! counts. However a run ends, nothing may be lost or keep running.
+//! counts. However a run ends, no result may be lost and no process may keep running.
 
 use crate::support::server::{Response, Server};
 use crate::support::{Json, PATIENCE, Scratch, eventually, hoptax, json, retry_only_after_stall, wait_until};
@@ -23,19 +23,19 @@ pub(crate) fn run(scratch: &Scratch, plan: &str, arguments: &[&str]) -> Output {
         .expect("hoptax runs")
 }
 
-/// As [`run`], for a run that must succeed. Returns its directory.
+/// Like [`run`], for a run that must succeed. Returns the run's directory.
 pub(crate) fn run_to_success(scratch: &Scratch, plan: &str, arguments: &[&str]) -> PathBuf {
     let output = run(scratch, plan, arguments);
     assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
     run_directory(scratch)
 }
 
-/// A stall of this length can leave a trial without any response, because the shortest trials last 300 ms. If there
-/// was no such stall, a trial without a response means that the engine hung.
+/// Minimum length of a stall that can leave a trial without any response. The shortest trials last 300 ms. If a trial
+/// has no response and there was no such stall, the engine hung.
 const STALL: Duration = Duration::from_millis(100);
 
-/// As [`run`], but repeated if the machine stalled and a trial ended without any response. Also returns the run's
-/// directory.
+/// Like [`run`], but repeats the run if the machine stalled and a trial ended without any response. Also returns the
+/// run's directory.
 pub(crate) fn run_without_stall(scratch: &Scratch, plan: &str, arguments: &[&str]) -> (Output, PathBuf) {
     repeat_if_stalled(|| {
         let output = run(scratch, plan, arguments);
@@ -84,8 +84,8 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Closed and open loops through common gateways, both hops and direct. The generator must complete as many requests
-/// as the upstream counts, except for requests in flight.
+/// Closed and open loops through common gateways, both hops and direct. The numbers of requests that the generator
+/// completes and that the upstream counts must be equal, except for requests in flight.
 #[test]
 fn requests_through_every_gateway_are_in_the_ledger() {
     let scratch = Scratch::new();
@@ -162,7 +162,7 @@ access_log: file
         .sum();
     let log = find(&directory, "access.log").expect("an access log was asked for");
     let logged = std::fs::read_to_string(log).expect("readable").lines().count() as u64;
-    // Verification adds one request. Readiness is checked on the admin port, which has no log.
+    // Verification adds one request. The readiness check adds none, because it uses the admin port, which has no log.
     assert!((sent..=sent + 3).contains(&logged), "{logged} lines for {sent} requests");
 }
 
@@ -180,7 +180,7 @@ fn find(below: &Path, name: &str) -> Option<PathBuf> {
     None
 }
 
-/// A plan that runs longer than any test.
+/// A plan with a run that is longer than any test.
 const LONG: &str = "name: long
 gateways: [hop-l4, nginx]
 load: [{ loop: closed, connections: 2, duration: 500ms }]
@@ -197,7 +197,7 @@ fn begin_long_run(scratch: &Scratch) -> (Child, PathBuf) {
         .arg(path)
         .arg("--out")
         .arg(scratch.path())
-        // A run with few trials on a busy machine may be void. That does not matter here.
+        // On a busy machine, a run with few trials may be void. This test accepts void results.
         .arg("--accept-void")
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -256,7 +256,7 @@ fn a_killed_run_leaves_no_process_and_keeps_finished_trials() {
     assert!(measured >= 3, "ended trials are readable: {measured}");
 }
 
-/// Finds a process below `below` by its command line.
+/// Finds a descendant of the process `below` by its command line.
 fn find_process(below: u32, wanted: &str) -> u32 {
     *descendants(below)
         .iter()
@@ -305,8 +305,8 @@ fn wait_for_trials(directory: &Path, enough: impl Fn(&[Json]) -> bool) {
     });
 }
 
-/// The smallest median, µs, of all windows of 100 ms that have at least ten responses. It is the median that other
-/// processes affect least.
+/// The smallest median of all windows of 100 ms that have at least ten responses, in µs. Other processes affect this
+/// median least.
 fn quietest_median_us(directory: &Path) -> f64 {
     let trials = trials(directory);
     let windows = trials.iter().filter_map(|trial| trial["load_record"]["windows"].as_array()).flatten();
@@ -319,7 +319,8 @@ fn quietest_median_us(directory: &Path) -> f64 {
 }
 
 /// The upstream delays each response by exactly 2 ms, so the service time is 2 ms plus the round trip. The tolerance is
-/// 0.5 ms, because tests run in parallel; `benches/rate-accuracy.py` measures the accuracy on a quiet machine.
+/// 0.5 ms, because other tests run at the same time. `benches/rate-accuracy.py` measures the accuracy on a quiet
+/// machine.
 #[test]
 fn a_known_delay_is_measured_exactly() {
     let p50 = |delay: &str| {
@@ -410,7 +411,7 @@ warmup: 50ms
 
 #[test]
 fn an_exceeded_budget_exits_with_3() {
-    // With one trial, the value itself is compared with the limit, because the interval may be very wide.
+    // With one trial, the interval may be very wide, so the value itself is compared with the limit.
     let plan = |limit: &str| {
         format!(
             "name: budget
@@ -425,7 +426,7 @@ budget: [{{ gateway: hop-l7, metric: cpu_us_per_request, max: {limit} }}]
     let scratch = Scratch::new();
     let output = run(&scratch, &plan("1s"), &["--accept-void"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    // On a stalled machine the only trial may measure nothing, and then no limit is exceeded.
+    // On a stalled machine, the only trial may have no result, and then no limit is exceeded.
     let output = eventually(|| {
         let output = run(&scratch, &plan("1ns"), &["--accept-void"]);
         if output.status.code() == Some(3) { Ok(output) } else { Err(text(&output.stdout)) }
@@ -468,7 +469,7 @@ fn invalid_plans_are_refused_before_anything_starts() {
 #[test]
 fn a_run_without_a_measured_gateway_fails() {
     let scratch = Scratch::new();
-    // Nothing listens on port 1.
+    // No process listens on port 1.
     let free = "127.0.0.1:1";
     let plan = format!(
         "name: alone
@@ -485,7 +486,7 @@ warmup: 0s
     assert!(run_directory(&scratch).join("report.html").is_file(), "direct is still reported");
 }
 
-/// A pack whose program does not exist.
+/// The program of this pack does not exist.
 #[test]
 fn a_missing_gateway_is_named_with_how_to_install_it() {
     let scratch = Scratch::new();
@@ -525,7 +526,7 @@ warmup: 0ms
     assert!(failed("absent") && !failed("hop-l4"), "{}", report["contenders"]);
 }
 
-/// An external gateway that returns other content than the upstream.
+/// An external gateway returns other content than the upstream.
 #[test]
 fn a_gateway_with_different_answers_is_reported_with_both() {
     let nobody = Server::start(|_| Response::new(404, "nobody").last());
@@ -547,7 +548,7 @@ warmup: 0ms
     assert!(failed.contains("404") && failed.contains("200") && failed.contains("verify"), "{failed}");
 }
 
-/// A signal arrives while a gateway that never becomes ready is starting.
+/// A gateway never becomes ready. A signal arrives while hoptax waits for it.
 #[test]
 fn a_signal_during_the_start_ends_the_run_at_once() {
     let scratch = Scratch::new();

@@ -1,5 +1,5 @@
-//! A running upstream that requires a client certificate or a token over TLS, like a Kubernetes API server: nginx in front of
-//! `hoptax upstream`, whose count is the ledger.
+//! An upstream that already runs and requires a client certificate or a token over TLS, like a Kubernetes API server.
+//! Here it is nginx in front of `hoptax upstream`. The request count of `hoptax upstream` is the ledger.
 
 use crate::run::{report, run, run_to_success, text, trials};
 use crate::support::{PATIENCE, Scratch, hoptax, wait_until};
@@ -11,7 +11,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// No other test uses this loopback address, so that a released port stays free.
+/// Only this test uses this loopback address, so a port that it releases stays free.
 const ADDRESS: &str = "127.86.75.33";
 
 /// A process that is killed when dropped.
@@ -81,7 +81,7 @@ impl World {
         Self { scratch, made, port, control, _nginx: nginx, _upstream: upstream }
     }
 
-    /// A plan with additional keys of the upstream.
+    /// A plan. `upstream` has additional keys of the upstream.
     fn plan(&self, upstream: &str, gateways: &str) -> String {
         format!(
             "upstream:\n  url: https://{ADDRESS}:{}\n  server_name: hoptax.test\n  authority: ca.pem\n{upstream}  \
@@ -92,7 +92,8 @@ impl World {
         )
     }
 
-    /// Credentials that clients showed to nginx, from its log, without duplicates, for plain requests and token reviews.
+    /// The lines of nginx's log without duplicates. They show which credentials clients sent, with plain requests and
+    /// with token reviews.
     fn shown_credentials(&self) -> Vec<String> {
         let log = std::fs::read_to_string(self.scratch.path().join("access.log")).expect("a log");
         let mut lines: Vec<String> = log.lines().map(str::to_owned).collect();
@@ -134,8 +135,8 @@ http {{
     )
 }
 
-/// Asserts that every trial was good and agrees with the ledger. `times` returns how many upstream requests each
-/// request of a contender causes.
+/// Asserts that every trial succeeded and agrees with the ledger. `times` returns the number of upstream requests that
+/// each request of a contender causes.
 fn assert_counted(directory: &Path, times: impl Fn(&str) -> u64) {
     let trials = trials(directory);
     assert!(trials.len() >= 2, "{trials:?}");
@@ -152,7 +153,7 @@ fn assert_counted(directory: &Path, times: impl Fn(&str) -> u64) {
     }
 }
 
-/// Asserts that no secret from the plan's files is stored anywhere.
+/// Asserts that the run stored no secret from the plan's files.
 fn assert_kept_secret(world: &World, directory: &Path) {
     let key = world.made.client.key.lines().nth(1).expect("a line of it");
     let token = &world.made.consumers[0].token_hs256;

@@ -1,4 +1,4 @@
-//! Secrets: no run stores or prints any secret, and no secret remains after a run.
+//! Secrets: a run must not store or print any secret, and no secret may remain after a run.
 
 use crate::proofs::feature_packs;
 use crate::support::{PATIENCE, Scratch, hoptax, wait_until};
@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// Copy of the pack `nginx-full` that also copies its directory to a place where the test finds it.
+/// A copy of the pack `nginx-full`. The gateway also copies its own directory to a place where the test can read it.
 fn copying_pack(scratch: &Scratch) -> PathBuf {
     let packs = scratch.path().join("packs");
     let pack = packs.join("nginx-full");
@@ -59,7 +59,7 @@ warmup: 0s
         .expect("hoptax runs")
 }
 
-/// The secrets that the gateway received.
+/// The secrets that the gateway received. They are read from the copy of its directory.
 fn secrets(copy: &Path) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     let reported = std::fs::read_to_string(copy.join("secrets.txt")).expect("present");

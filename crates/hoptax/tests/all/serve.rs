@@ -1,4 +1,4 @@
-//! The server: pages, interface and metrics over a generated history.
+//! The server: pages, JSON interface and metrics, for a generated history.
 
 mod hostile;
 mod interface;

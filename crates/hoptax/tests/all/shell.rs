@@ -1,4 +1,4 @@
-//! `hoptax completions` and `hoptax man`: shells and `man` must accept the output of these commands.
+//! `hoptax completions` and `hoptax man`. Shells and `man` must accept the output of these commands.
 
 use crate::support::{Scratch, hoptax, skip};
 use std::path::Path;
@@ -10,7 +10,7 @@ fn printed(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// Output of a program; `None`, with a noted skip, if it is not installed.
+/// Output of a program. If the program is not installed, notes a skip and returns `None`.
 fn said(program: &str, arguments: &[&str], file: &Path) -> Option<Output> {
     let said = Command::new(program).args(arguments).arg(file).env("MANWIDTH", "80").output().ok();
     if said.is_none() {
@@ -94,7 +94,7 @@ fn manual_pages_render() {
                 assert!(shown.contains("SYNOPSIS") && shown.contains("OPTIONS"), "{shown}");
                 assert!(errors.is_empty(), "{name}: {errors}");
             } else {
-                // In some containers, `man` only prints that manual pages were removed.
+                // In some containers, `man` does nothing but print that manual pages were removed.
                 skip("man is not installed");
             }
         }

@@ -1,4 +1,4 @@
-//! Istio's inbound sidecar: the real Envoy, with interception in a network namespace of the run.
+//! Istio's inbound sidecar: the real Envoy, which intercepts traffic in the network namespace of a run.
 
 use crate::run::{run, run_directory, text, trials};
 use crate::support::{PATIENCE, Scratch, hoptax, skip, wait_until};
@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Whether interception can be tested here: Envoy is installed, and we are root.
+/// Whether interception can be tested on this machine: Envoy must be installed, and the test must run as root.
 pub(crate) fn can_intercept() -> bool {
     if is_missing("istio-sidecar") {
         return false;
@@ -43,8 +43,8 @@ fn output(program: &str, arguments: &[&str]) -> String {
     text(&output.stdout)
 }
 
-/// Pid of an Envoy below `root` in another namespace than ours. An Envoy that only prints its version is in our
-/// namespace.
+/// Pid of an Envoy that is a descendant of `root` and runs in another network namespace than this test. hoptax also
+/// starts an Envoy that only prints its version, but this one runs in the test's namespace.
 fn sidecar_below(root: u32) -> Option<u32> {
     let own = std::fs::read_link("/proc/self/ns/net").expect("procfs");
     let inside = |pid: &u32| {
@@ -65,7 +65,7 @@ impl Drop for Killed {
     }
 }
 
-/// Number of packets that the redirect to this port counted.
+/// Number of packets that the redirect to `port` has counted.
 fn redirected(inside: u32, port: u16) -> u64 {
     let net = format!("--net=/proc/{inside}/ns/net");
     let rules = output("nsenter", &[&net, "--", "nft", "list", "ruleset"]);
@@ -133,7 +133,7 @@ fn traffic_for_the_application_passes_its_sidecar_and_direct_does_not() {
 const PLAN: &str = "name: sidecar\ngateways: [{ name: istio-sidecar, label: sidecar, variant: tuned }]\n\
                     load: [{ loop: closed, connections: 2, duration: 300ms }]\ntrials: 1\nwarmup: 0s\n";
 
-/// Network links, named namespaces and rules of this host that look like hoptax made them.
+/// Network links, named namespaces and rules of this host that hoptax may have created.
 fn traces(interface: &str) -> Vec<String> {
     let links = output("ip", &["-o", "link"]);
     let found = links.lines().filter(|line| line.contains(interface));
@@ -157,7 +157,7 @@ fn a_run_measures_the_sidecar_and_cleans_up() {
     let intercepted = via[0]["gateway_counters"]["intercepted_requests"].as_f64().expect("counted");
     let served = via[0]["ledger"]["requests"].as_f64().expect("counted");
     assert!(served > 0.0 && (intercepted - served).abs() <= 2.0, "{intercepted} of {served}");
-    // Interfaces of other runs may remain on this machine, so only this run's interface is checked.
+    // Interfaces of other runs may exist on this machine, so the test checks only the interface of this run.
     let holder = std::fs::read_dir(run_directory(&scratch).join("logs/namespace"));
     assert!(holder.is_ok(), "it was made");
 }
@@ -178,11 +178,12 @@ fn a_killed_run_leaves_no_namespace_link_or_rule() {
         .stderr(Stdio::null())
         .spawn();
     let mut killed = Killed(started.expect("it starts"));
-    // Envoy, the upstream and the namespace's holder.
+    // Three processes must start: the namespace's holder, the upstream and Envoy.
     wait_until("the sidecar has started", 3 * PATIENCE, || sidecar_below(killed.0.id()).is_some());
     let inside = sidecar_below(killed.0.id()).expect("just seen");
     let net = format!("--net=/proc/{inside}/ns/net");
-    // Inside the namespace the interface is named eth0@if7. The number is the index of its outer end.
+    // Inside the namespace, the interface is named eth0@if7. The number is the index of the interface's other end,
+    // which is outside.
     let eth0 = output("nsenter", &[&net, "--", "ip", "-o", "link", "show", "eth0"]);
     let number = eth0.split_once("@if").and_then(|(_, rest)| rest.split_once(':')).expect(&eth0).0;
     let links = output("ip", &["-o", "link"]);
@@ -204,7 +205,7 @@ fn without_privileges_it_reports_what_is_missing_and_measures_the_rest() {
     let plan = PLAN.replace("gateways: [", "gateways: [hop-l4, ");
     let plan = scratch.file("plan.yaml", &plan);
     let mut command = Command::new("setpriv");
-    // Without these two capabilities, root has no more rights here than another user.
+    // Without these two capabilities, root cannot set up interception, like any other user.
     command.args(["--bounding-set=-net_admin,-sys_admin", "--inh-caps=-net_admin,-sys_admin"]).arg(exe());
     if !rustix::process::geteuid().is_root() {
         command = hoptax();

@@ -1,4 +1,4 @@
-//! Shared by all tests: the binary under test, temporary directories, retries, and notes about skipped tests.
+//! Helpers for all tests: the binary under test, temporary directories, retries, and notes about skipped tests.
 
 pub(crate) mod client;
 pub(crate) mod hog;
@@ -19,7 +19,7 @@ pub(crate) use notes::skip;
 pub(crate) use retry::{eventually, retry_only_after_stall, wait_for, wait_until};
 pub(crate) use serde_json::Value as Json;
 
-/// Time limit for anything to happen, even on a busy machine. A test waits this long only if something is wrong.
+/// Time limit for any event, even on a busy machine. A test waits this long only if something is wrong.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A command that runs the `hoptax` binary.

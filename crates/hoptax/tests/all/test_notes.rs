@@ -1,10 +1,12 @@
-//! `scripts/run-tests.py`: what `make test` prints about skips and retries, and when it fails. A script replaces Cargo.
+//! `scripts/run-tests.py`: what `make test` prints about skips and retries, and when it fails. A script takes the place
+//! of Cargo.
 
 use crate::support::Scratch;
 use std::path::Path;
 use std::process::Command;
 
-/// Runs the script with a fake Cargo that writes these notes and exits with this code. Returns the exit code and the output.
+/// Runs the script with a fake Cargo, which writes `notes` and exits with `code`. Returns the exit code and the output
+/// of the script.
 fn run_tests(notes: &str, code: u8, ci: bool) -> (Option<i32>, String) {
     let scratch = Scratch::new();
     let script = format!("cat > \"$HOPTAX_TEST_NOTES\" <<'end'\n{notes}end\nexit {code}\n");

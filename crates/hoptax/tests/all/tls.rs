@@ -26,7 +26,8 @@ pub(crate) fn authority(name: &str) -> Authority {
     CertifiedIssuer::self_signed(params, KeyPair::generate().expect("random numbers")).expect("a certificate")
 }
 
-/// A certificate and its key in PEM, signed by `authority` or self-signed.
+/// A certificate and its key, both PEM. The certificate is signed by `authority`, or self-signed if there is no
+/// authority.
 pub(crate) fn identity(name: &str, authority: Option<&Authority>, expired: bool) -> (String, String) {
     let mut params = params(name);
     if expired {
@@ -55,7 +56,8 @@ impl Drop for Nginx {
 }
 
 impl Nginx {
-    /// Starts nginx with TLS and `certificate`; `more` is added to its `server` block. nginx answers `/` with "hello".
+    /// Starts nginx with TLS and this certificate. `more` is added to the `server` block. nginx answers `/` with
+    /// "hello".
     pub(crate) fn start((certificate, key): &(String, String), more: &str) -> Self {
         Self::listening("ssl", (certificate, key), more)
     }
@@ -69,7 +71,7 @@ impl Nginx {
         let certificates = "ssl_certificate certificate.pem; ssl_certificate_key key.pem;";
         let protocols = if more.contains("ssl_protocols") { "" } else { "ssl_protocols TLSv1.2 TLSv1.3;" };
         let root = files.path().display();
-        // A single process, so that killing it stops everything.
+        // nginx runs as a single process, so that killing this process stops everything.
         let config = format!(
             "daemon off; master_process off; pid {root}/nginx.pid; error_log {root}/error.log;\n\
              events {{ worker_connections 256; }}\n\
@@ -210,8 +212,7 @@ fn sessions_are_resumed_if_configured() {
                 (record["tls"]["handshakes"].as_u64().expect("a count"), &record["tls"]["resumed"]);
             assert!(handshakes >= 100);
             match resumption {
-                // Up to four handshakes have no session to resume: the first one for each of the workers' four
-                // connections.
+                // Each of the workers' four connections makes a first handshake, which has no session to resume.
                 true => assert!(resumed.as_u64().expect("a count") >= handshakes - 4, "{}", record["tls"]),
                 false => assert_eq!(resumed, 0),
             }
@@ -237,7 +238,7 @@ fn invalid_certificates_are_refused_unless_verification_is_off() {
         assert!(said.contains(reason) && said.contains("--insecure"), "{said}");
         completes(&nginx, &with(tls(&authority), "verify", json!("nothing")));
         if reason == "--ca FILE" {
-            // The system's authorities do not include the one of this test.
+            // The system does not trust the authority of this test.
             let said = refused(&nginx, &with(tls(&authority), "verify", json!("system")));
             assert!(said.contains("--ca FILE"), "{said}");
         }

@@ -1,13 +1,13 @@
-//! Token reviews by the upstream, as with a Kubernetes webhook. With caching, reviews add almost no upstream requests.
-//! Without caching, every request causes two upstream requests.
+//! Token reviews by the upstream, like those of a Kubernetes webhook. With caching, reviews add almost no upstream
+//! requests. Without caching, every request causes two upstream requests.
 
 use crate::run::{report, run, run_directory, text, trials};
 use crate::support::Scratch;
 use crate::world::is_missing;
 use std::path::Path;
 
-/// A copy of nginx's pack that reviews tokens at the upstream. If the pack does not offer this feature itself, the
-/// copy's template is changed to offer it.
+/// A copy of nginx's pack that reviews tokens at the upstream. If nginx's pack does not offer this feature itself, the
+/// template of the copy is changed so that it does.
 fn reviewing(packs: &Path) -> &'static str {
     const NAME: &str = "reviewing";
     let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../gateways/nginx");
@@ -59,7 +59,7 @@ fn uncached_token_reviews_double_the_upstream_requests() {
     let scratch = Scratch::new();
     let packs = scratch.path().join("packs");
     let name = reviewing(&packs);
-    // The gateways of the example plan, but with this pack.
+    // The plan is the example plan, but its gateways use this pack.
     let plan = include_str!("../../../../plans/features/token-review.yaml")
         .replace("{ name: nginx,", &format!("{{ name: {name},"));
     assert_eq!(plan.matches(&format!("name: {name},")).count(), 3, "{plan}");
@@ -83,7 +83,7 @@ fn uncached_token_reviews_double_the_upstream_requests() {
         assert!(trial["failed"].is_null(), "{who}: {}", trial["failed"]);
         let sent = trial["load_record"]["lifetime"]["sent"].as_u64().expect("counted");
         let upstream = trial["ledger"]["requests"].as_u64().expect("counted");
-        // At most one request per connection was in flight at the end.
+        // At the end, each connection had at most one request in flight.
         let (expected, slack) = if who == "nginx-asks" { (2 * sent, 32) } else { (sent, 17) };
         assert!(
             sent >= 300 && upstream.abs_diff(expected) <= slack,

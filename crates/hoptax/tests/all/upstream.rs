@@ -1,4 +1,4 @@
-//! `hoptax upstream` as a process: its answers, their timing, and its ledger.
+//! `hoptax upstream` as a process: its answers, the time that they take, and its ledger.
 
 use crate::support::{PATIENCE, hoptax, wait_for};
 use crate::wire::{Client, Server, chunked, sample};
@@ -98,7 +98,7 @@ fn answers_pipelined_requests_in_order_whatever_their_delays() {
     for delay in ["0ms", "uniform(0ms, 3ms)", "choice(50% 0ms, 50% 2ms)"] {
         let upstream = upstream(&["--delay", delay]);
         let mut client = Client::connect(upstream.instance(0));
-        // Answers to HEAD and GET are distinguishable, because only one of them has a body.
+        // A client can tell answers to HEAD from answers to GET, because only answers to GET have a body.
         client.send([GET, HEAD, HEAD, GET, HEAD, GET].concat().repeat(50));
         for _ in 0..50 {
             for is_head in [false, true, true, false, true, false] {
@@ -144,7 +144,7 @@ fn delays_responses_as_configured() {
     let mut client = Client::connect(upstream.instance(0));
     let began = Instant::now();
     let mut least = Duration::MAX;
-    // Takes the minimum of many times, because the machine may be busy.
+    // The test uses the minimum of many times, because the machine may be busy.
     for asked in 1.. {
         let start = Instant::now();
         client.send(GET).response();
@@ -233,7 +233,8 @@ fn a_slow_reader_takes_no_memory() {
     let upstream = upstream(&["--body", "1MiB"]);
     let mut client = Client::connect(upstream.instance(0));
     let before = upstream.memory();
-    // 200 MiB of responses are not read at first. The first read waits until the upstream has started to send.
+    // The client does not read these 200 MiB of responses at first. The first read waits until the upstream has started
+    // to send.
     client.send(GET.repeat(200));
     assert_eq!(client.response().body.len(), 1 << 20);
     let grown = upstream.memory().saturating_sub(before);
@@ -282,8 +283,8 @@ fn the_reference_names_every_option() {
     }
 }
 
-/// During a run all gateways keep running and keep their pools. Idle connections of other gateways must not use up the
-/// file descriptors: the current gateway needs some, and reading the ledger needs one.
+/// During a run, all gateways keep running and keep their pools. Idle connections of other gateways must not use up the
+/// file descriptors. The current gateway needs some descriptors, and reading the ledger needs one.
 #[test]
 fn idle_connections_are_closed_when_descriptors_run_out() {
     let upstream = Server::start_with_descriptors(150, &["upstream"]);
@@ -304,7 +305,8 @@ fn idle_connections_are_closed_when_descriptors_run_out() {
         let ledger = ledger::fetch(upstream.control()).expect("a descriptor is left for the ledger");
         assert!(ledger.instances[0].open <= 106, "a tenth stays free: {}", ledger.instances[0].open);
         if fresh.len() == 30 {
-            // Only connections that were silent for 100 ms may be closed. Busy connections must never be closed.
+            // The upstream may close only connections that were silent for 100 ms. It must never close busy
+            // connections.
             std::thread::sleep(Duration::from_millis(150));
             for client in &mut fresh {
                 assert_eq!(client.send(GET).response().status, 200);

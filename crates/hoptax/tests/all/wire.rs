@@ -1,4 +1,5 @@
-//! Helpers for tests of servers: a running `hoptax` server, and a client that writes raw bytes and reads responses.
+//! Helpers for tests of servers: a running `hoptax` server, and a client. The client writes raw bytes and reads
+//! responses.
 
 use crate::support::{PATIENCE, hoptax};
 use hoptax_wire::http1::{Framing, ResponseDecoder, Step, Version};
@@ -16,7 +17,7 @@ impl Server {
         Self::spawn(hoptax().args(args))
     }
 
-    /// As [`start`](Self::start), with at most this many file descriptors.
+    /// Like [`start`](Self::start), but the server can have at most this many file descriptors.
     pub(crate) fn start_with_descriptors(limit: u32, args: &[&str]) -> Self {
         let mut shell = Command::new("sh");
         shell.args(["-c", &format!("ulimit -n {limit}; exec \"$0\" \"$@\"")]);
@@ -33,7 +34,7 @@ impl Server {
         Self { child, ready }
     }
 
-    /// Starts a hop of this kind in front of `upstream`. Returns it and its address.
+    /// Starts a hop of this kind in front of `upstream`. Returns the hop and its address.
     pub(crate) fn hop(kind: &str, upstream: SocketAddr, more: &[&str]) -> (Self, SocketAddr) {
         let upstream = upstream.to_string();
         let hop = Self::start(&[&["hop", kind, "--upstream", &upstream], more].concat());
@@ -85,7 +86,7 @@ pub(crate) struct Response {
     pub(crate) interim: usize,
 }
 
-/// An address on which nobody listens, reserved while this value exists.
+/// An address on which no process listens. It stays reserved while this value exists.
 pub(crate) struct UnusedAddress {
     pub(crate) address: SocketAddr,
     _bound: rustix::fd::OwnedFd,
@@ -133,7 +134,7 @@ impl Client {
         self.read(true).expect("a whole response")
     }
 
-    /// The next response, or why it could not be read.
+    /// The next response, or the reason why it could not be read.
     pub(crate) fn read(&mut self, to_head: bool) -> Result<Response, String> {
         let mut decoder = ResponseDecoder::new();
         decoder.begin(to_head);
@@ -182,7 +183,7 @@ impl Client {
         let mut piece = [0; 65536];
         let count = loop {
             match self.stream.read(&mut piece) {
-                // A process that is stopped and continued gets this error.
+                // If a process is stopped and continued, its read can fail with this error.
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 read => break read.map_err(|error| error.to_string())?,
             }
@@ -196,7 +197,7 @@ impl Client {
     }
 }
 
-/// Bytes that do not repeat within the length of any buffer.
+/// Pseudo-random bytes. No part of them repeats within the length of a buffer.
 pub(crate) fn sample(length: usize) -> Vec<u8> {
     let mut random = hoptax_load::random::Random::new(length as u64);
     (0..length.div_ceil(8)).flat_map(|_| random.next_u64().to_le_bytes()).take(length).collect()

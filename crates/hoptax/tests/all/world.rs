@@ -1,4 +1,4 @@
-//! Helpers for tests of services: an upstream inside the test, a client, and services that stop with their test.
+//! Helpers for tests of services: an upstream inside the test, a client, and services that stop when their test ends.
 
 use crate::support::client::exchange;
 use crate::support::server::{Response, Server};
@@ -21,7 +21,8 @@ pub(crate) fn packs() -> PackSet {
     PACKS.clone()
 }
 
-/// Whether tests of a gateway must be skipped, because it is not installed and HOPTAX_ALLOW_MISSING permits that.
+/// Whether tests of a gateway must be skipped. This is the case if the gateway is not installed and
+/// HOPTAX_ALLOW_MISSING allows that.
 #[track_caller]
 pub(crate) fn is_missing(pack: &str) -> bool {
     let packs = packs();
@@ -40,7 +41,7 @@ pub(crate) fn running_plan(gateways: Vec<Gateway>) -> Plan {
     fake::plan(gateways, 50)
 }
 
-/// A service that is stopped even if the test fails.
+/// A service. It is stopped even if the test fails.
 pub(crate) struct Running(pub(crate) Box<dyn Service>);
 
 impl Drop for Running {

@@ -5,10 +5,10 @@ use crate::features::{KEY_HEADER, credential};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hoptax_plan::Feature;
 
-/// Number of requests that find out whether reviews are cached.
+/// Number of requests that the proof sends to find out whether reviews are cached.
 const REVIEWED: u64 = 3;
 
-/// A request without a credential must get 401, and so must a request with a wrong credential.
+/// Requests without a credential and requests with a wrong credential must get 401.
 pub(super) fn prove(scene: &Scene<'_>, feature: Feature) -> Proof {
     let header = header(feature);
     let good = scene.request("echo");
@@ -30,8 +30,8 @@ pub(super) fn prove_consumers(scene: &Scene<'_>, feature: Feature, count: u32) -
     Ok(())
 }
 
-/// Without a cache the upstream must review each token. With a cache it must review fewer tokens than it receives
-/// requests. A wrong token must be rejected.
+/// Without a cache, the upstream must review the token of each request. With a cache, the number of reviews must be
+/// smaller than the number of requests. A wrong token must be rejected.
 pub(super) fn prove_review(scene: &Scene<'_>, feature: Feature, cache_s: u32) -> Proof {
     prove(scene, feature)?;
     if !scene.echoes {
@@ -86,8 +86,8 @@ fn other_digit(digit: char) -> char {
     if digit == '0' { '1' } else { '0' }
 }
 
-/// A token with the same claims and a wrong signature. The first character of the signature is changed, because some
-/// bits of the last character are ignored.
+/// A token with the same claims and a wrong signature. The first character of the signature is changed, because
+/// decoders ignore some bits of the last character.
 fn with_bad_signature(token: &str) -> String {
     let (text, signature) = token.rsplit_once('.').unwrap_or((token, ""));
     let first = if signature.starts_with('A') { 'B' } else { 'A' };

@@ -9,16 +9,17 @@ use std::time::{Duration, Instant};
 /// An address of this host that the gateway must not allow.
 const STRANGER: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 
-/// Number of requests that must succeed if the rate limit is too high to be reached.
+/// Number of requests that must all succeed if the rate limit is too high to be reached.
 const LET_THROUGH: u32 = 20;
 
-/// The highest limit, per second, that this proof can exceed. For higher limits the only evidence is the number of
-/// responses with status 429 during trials.
+/// The highest limit, in requests per second, that this proof can exceed. For higher limits the only evidence is the
+/// number of responses with status 429 during trials.
 const REACHABLE: u32 = 500;
 
 const TRIED: Duration = Duration::from_secs(20);
 
-/// The proof gives up after this many requests beyond the limit. The number includes any burst that the limiter allows.
+/// The proof gives up after this many requests more than the limit allows. The number includes any burst that the
+/// limiter allows.
 const BEYOND: u64 = 300;
 
 const ASKERS: usize = 8;
@@ -26,16 +27,17 @@ const ASKERS: usize = 8;
 /// If the log has no new line after this time, another request is sent.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Longest time to wait for a line in the access log: some gateways write their log every ten seconds.
+/// Maximum time to wait for a line in the access log. Some gateways write their log only every ten seconds.
 const LOG_BOUND: Duration = Duration::from_secs(15);
 
-/// A request from another address must be refused.
+/// The gateway must refuse a request from an address that is not allowed.
 pub(super) fn prove_addresses(scene: &Scene<'_>, feature: Feature) -> Proof {
     let request = Request { from: Some(STRANGER), ..scene.request("echo") };
     scene.must_refuse(feature, &request, 403, &format!("to {STRANGER}"))
 }
 
-/// A limit that requests can reach must reject some of them. A higher limit must let all requests through.
+/// If requests can reach the limit, the gateway must reject some of them. With a higher limit, it must let all requests
+/// through.
 pub(super) fn prove_rate(scene: &Scene<'_>, feature: Feature, per_second: u32) -> Proof {
     if per_second >= DEFAULT_RATE_LIMIT {
         for _ in 0..LET_THROUGH {
@@ -50,7 +52,7 @@ pub(super) fn prove_rate(scene: &Scene<'_>, feature: Feature, per_second: u32) -
     let begun = Instant::now();
     let worth_trying = || {
         let (asked, tried) = (asked.load(Ordering::Relaxed), begun.elapsed());
-        // The limit allows this many requests again in each second. The factor 3 allows for limiters that count
+        // In each second, the limit allows this many requests again. The factor 3 is a margin for limiters that count
         // inexactly.
         let accepted = 3.0 * f64::from(per_second) * tried.as_secs_f64().max(1.0);
         tried < TRIED && (asked as f64) < accepted + BEYOND as f64
@@ -96,8 +98,8 @@ pub(super) fn prove_access_log(scene: &Scene<'_>, feature: Feature) -> Proof {
             return Err(not_on(feature, &what, &[]));
         }
         std::thread::sleep(PAUSE);
-        // Varnish and others write the log in a separate process, which logs only the requests after it has found the
-        // gateway. So send another request.
+        // Varnish and others write the log in a separate process. This process needs time to find the gateway and does
+        // not log earlier requests. So send another request.
         if asked.elapsed() > ASK_AGAIN {
             asked = Instant::now();
             scene.must_accept(feature, &scene.request("echo"))?;

@@ -1,4 +1,4 @@
-//! Proofs that changes to messages are on: headers, paths, encodings, identifiers.
+//! Proofs that features which change messages are on: headers, paths, encodings, identifiers.
 
 use super::scene::{Proof, Scene, is, not_on};
 use crate::features::{
@@ -12,12 +12,12 @@ use hoptax_servers::upstream::MARK;
 
 const OTHER_ORIGIN: &str = "https://other.example";
 
-/// Path of a body that is large enough to compress.
+/// Path of a response whose body is large enough to compress.
 const LARGE: &str = "bytes/4096";
 
 const ALLOWED: &str = "access-control-allow-origin";
 
-/// The gateway must set one header and remove another, on requests and on responses.
+/// The gateway must set one header and remove another header, both on requests and on responses.
 pub(super) fn prove_headers(scene: &Scene<'_>, feature: Feature) -> Proof {
     let request = scene.request("echo");
     let answer = scene.must_accept(feature, &request)?;
@@ -47,14 +47,14 @@ pub(super) fn prove_path(scene: &Scene<'_>, feature: Feature) -> Proof {
     let seen = echo.text("path");
     let rest = scene.change.prefix.replacen(REWRITTEN_PREFIX, "", 1);
     let whole = format!("{MARK}echo");
-    // The gateway may remove a route's own prefix as well.
+    // The gateway may also remove the route's own prefix.
     let right = seen == whole || seen == format!("{rest}{whole}");
     let what = format!("the upstream received the path `{seen}` instead of `{rest}{whole}`");
     is(feature, right, &what, &[("it answered", &answer)])
 }
 
 /// The allowed origin must get the CORS header, also in the response to a preflight request. Another origin must not
-/// get it.
+/// get this header.
 pub(super) fn prove_cors(scene: &Scene<'_>, feature: Feature) -> Proof {
     let request = scene.request("echo").with("origin", CORS_ORIGIN);
     let answer = scene.must_accept(feature, &request)?;
@@ -79,8 +79,8 @@ pub(super) fn prove_cors(scene: &Scene<'_>, feature: Feature) -> Proof {
     is(feature, origin != "*" && origin != OTHER_ORIGIN, &what, &[("it answered", &answer)])
 }
 
-/// Responses must be compressed for clients that accept compression, and only for them. The decompressed body must be
-/// the same.
+/// Responses must be compressed only for clients that accept compression. The decompressed body must equal the
+/// uncompressed body.
 pub(super) fn prove_gzip(scene: &Scene<'_>, feature: Feature) -> Proof {
     let request = scene.request(LARGE);
     let packed = scene.must_accept(feature, &request)?;
@@ -94,7 +94,7 @@ pub(super) fn prove_gzip(scene: &Scene<'_>, feature: Feature) -> Proof {
     is(feature, same, "the decompressed body differs", &shown)
 }
 
-/// Each request must get an identifier of its own, which upstream and client both receive.
+/// Each request must get its own identifier. Both the upstream and the client must receive this identifier.
 pub(super) fn prove_request_id(scene: &Scene<'_>, feature: Feature) -> Proof {
     let request = scene.request("echo").without(REQUEST_ID_HEADER);
     let mut earlier = None;

@@ -1,4 +1,4 @@
-//! Test bench for proofs: sends requests through a gateway and reads the requests that its upstream received.
+//! Sends requests for proofs through a gateway, and reads the requests that the gateway's upstream received.
 
 use crate::features::{Change, Credentials, credential};
 use crate::verify::{Requests, SEED};
@@ -70,8 +70,8 @@ impl Echo {
 pub(super) type Proof = Result<(), Failure>;
 
 impl Scene<'_> {
-    /// A request that satisfies all features. It is for `path` if the upstream echoes requests, and for the plan's
-    /// target otherwise.
+    /// A request that satisfies all features. If the upstream echoes requests, the request is for `path`; otherwise it
+    /// is for the plan's target.
     pub(super) fn request(&self, path: &str) -> Request {
         let target = &self.requests.targets[0];
         let path = if self.echoes { format!("{MARK}{path}") } else { target.path.clone() };
@@ -88,7 +88,7 @@ impl Scene<'_> {
         self.as_consumer(request, 0)
     }
 
-    /// The same request with the credentials of another consumer.
+    /// Replaces the credentials in the request by those of consumer `index`.
     pub(super) fn as_consumer(&self, mut request: Request, index: usize) -> Request {
         for feature in &self.change.features {
             if let Some((name, value)) = credential(*feature, &self.made.consumers[index]) {
@@ -106,8 +106,8 @@ impl Scene<'_> {
         client.send_noting_tls(&bytes, request.method == "HEAD")
     }
 
-    /// The response to `request`, with any status. If the rate limit is meant to reject some requests, a request with
-    /// response 429 is repeated.
+    /// The response to `request`, with any status. If the rate limit is expected to reject some requests, a request
+    /// that got 429 is repeated.
     pub(super) fn answer(&self, request: &Request) -> anyhow::Result<Answer> {
         let deadline = Instant::now() + self.timeout;
         loop {

@@ -9,8 +9,8 @@ const VERSION: &str = "TLSv1_3";
 /// The same version in the upstream's spelling.
 const VERSION_AT_UPSTREAM: &str = "TLSv1.3";
 
-/// TLS version and cipher suite must be the same for all gateways, and requests without TLS must be refused. The
-/// certificate is verified by the handshake itself.
+/// All gateways must use the same TLS version and cipher suite, and must refuse requests without TLS. The handshake
+/// itself verifies the certificate.
 pub(super) fn prove_tls(scene: &Scene<'_>, feature: Feature) -> Proof {
     let request = scene.request("echo");
     let (answer, agreed) = scene
@@ -35,7 +35,7 @@ pub(super) fn prove_tls(scene: &Scene<'_>, feature: Feature) -> Proof {
     }
 }
 
-/// Requests without a certificate must be refused.
+/// The gateway must refuse requests without a certificate.
 pub(super) fn prove_mtls(scene: &Scene<'_>, feature: Feature) -> Proof {
     let mut request = scene.request("echo");
     let good = scene.must_accept(feature, &request)?;
@@ -52,7 +52,7 @@ pub(super) fn prove_mtls(scene: &Scene<'_>, feature: Feature) -> Proof {
     }
 }
 
-/// The upstream must receive requests over TLS, in the required version.
+/// The upstream must receive requests over TLS, with the required TLS version.
 pub(super) fn prove_upstream_tls(scene: &Scene<'_>, feature: Feature) -> Proof {
     if !scene.echoes {
         return Ok(());

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use tempfile::TempDir;
 
-/// Names of the browser's program, by distribution.
+/// Names of the Chromium program. They differ between distributions.
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 
 const FLAGS: [&str; 9] = [
@@ -45,14 +45,14 @@ impl Browser {
         let program = NAMES.iter().find(|name| installed(name)).unwrap_or_else(|| {
             panic!("no Chromium is installed: `scripts/setup.sh test` installs it (package chromium)")
         });
-        // The browser uses descriptors 3 and 4 for debugging. A shell can pass these.
+        // The browser uses descriptors 3 and 4 for debugging. A shell can open these descriptors for it.
         let child = Command::new("sh")
             .args(["-c", r#"in=$1 out=$2; shift 2; exec "$@" 3<"$in" 4>"$out""#, "sh"])
             .args(&pipes)
             .arg(program)
             .args(FLAGS)
             .arg(format!("--user-data-dir={}", home.path().join("profile").display()))
-            // Its temporary files are in its home directory, so that they are deleted together.
+            // The browser's temporary files are in its home directory, so that both are deleted together.
             .env("HOME", home.path())
             .env("TMPDIR", home.path())
             .stdin(Stdio::null())
@@ -105,7 +105,7 @@ impl Browser {
         std::fs::write(file, bytes).expect("written");
     }
 
-    /// Evaluates an expression in the page and waits for promises.
+    /// Evaluates an expression in the page. If the result is a promise, waits for its value.
     pub(crate) fn ask(&mut self, expression: &str) -> Value {
         self.evaluate(expression).unwrap_or_else(|error| panic!("{expression}: {error}"))
     }
@@ -132,7 +132,7 @@ impl Browser {
         self.call("Input.dispatchMouseEvent", json!({ "type": "mouseMoved", "x": x, "y": y }));
     }
 
-    /// Lets the page save files. Returns their directory.
+    /// Allows the page to save files. Returns the directory for these files.
     pub(crate) fn downloads(&mut self) -> PathBuf {
         let place = self.home.path().join("saved");
         std::fs::create_dir_all(&place).expect("a directory");
@@ -142,7 +142,7 @@ impl Browser {
         place
     }
 
-    /// Lets the page write to the clipboard, and the test read it.
+    /// Allows the page to write to the clipboard, and the test to read the clipboard.
     pub(super) fn allow_clipboard(&mut self) {
         let session = self.session.take();
         let permissions = json!({ "permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"] });
@@ -210,7 +210,7 @@ fn installed(program: &str) -> bool {
     std::env::split_paths(&path).any(|place| place.join(program).is_file())
 }
 
-/// Reads messages from the browser; each ends with a zero byte.
+/// Reads messages from the browser. Each message ends with a zero byte.
 fn listen(from: File) -> Receiver<Value> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {

@@ -8,7 +8,7 @@ use hoptax_lab::packs::{Pack, binary};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Packs that the set-up installs. Others are measured if installed.
+/// Packs that the set-up always installs. Other packs are measured if they are installed.
 const INSTALLED: [&str; 8] =
     ["apache", "caddy", "envoy", "haproxy", "nginx", "nginx-lua", "trafficserver", "varnish"];
 
@@ -20,7 +20,7 @@ fn plan() -> PathBuf {
 fn the_plan_names_every_pack() {
     let plan = std::fs::read_to_string(plan()).expect("readable");
     let packs = crate::world::packs();
-    // Sidecars are left out: a sidecar would move the upstream of all gateways into its namespace.
+    // Sidecars are left out, because a sidecar would move the upstream of all gateways into its namespace.
     for name in packs.iter().filter(|pack| pack.manifest().intercept.is_none()).map(Pack::name) {
         let named = plan.lines().any(|line| line.trim() == format!("- {name}"));
         assert!(named, "plans/every-gateway.yaml does not name {name}");
@@ -32,7 +32,8 @@ fn every_installed_gateway_is_measured_and_the_ledger_agrees() {
     let scratch = Scratch::new();
     let mut command = hoptax();
     command.arg("run").arg(plan()).arg("--out").arg(scratch.path()).args(["--skip-missing", "--accept-void"]);
-    // Limits the number of requests and not the duration, because Java takes long to answer its first request.
+    // Limits the number of requests instead of the duration, because Java needs a long time to answer its first
+    // request.
     command.args(["--set", "trials=1", "--set", "warmup=100ms", "--set", "timeout=60s"]);
     for point in 0..2 {
         for set in ["requests=100", "duration=60s"] {
@@ -53,7 +54,8 @@ fn every_installed_gateway_is_measured_and_the_ledger_agrees() {
         let lifetime = &trial["load_record"]["lifetime"];
         let (sent, completed) = (lifetime["sent"].as_u64().unwrap(), lifetime["completed"].as_u64().unwrap());
         let upstream = trial["ledger"]["requests"].as_u64().expect("counted");
-        // Requests in flight at the end may or may not have reached the upstream. None was duplicated or cached.
+        // Requests that are in flight at the end may or may not have reached the upstream. No request was duplicated or
+        // cached.
         assert!(completed >= 100, "{who}: {completed}");
         assert!((completed..=sent).contains(&upstream), "{who}: {upstream} of {completed}..={sent}");
         measured.insert(who);

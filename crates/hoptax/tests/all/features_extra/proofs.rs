@@ -1,4 +1,4 @@
-//! One function per feature that proves that the feature is on.
+//! Proofs that a feature is on, with one function for each feature.
 
 use super::world::{Extra, Request};
 use crate::support::client::Answer;
@@ -8,7 +8,7 @@ use hoptax_lab::features::{
 use hoptax_plan::Feature;
 use std::net::Ipv4Addr;
 
-/// With this many requests, a limit of one per second takes effect even on a slow machine.
+/// Number of requests that is large enough to exceed a limit of one per second even on a slow machine.
 const MANY: usize = 500;
 
 /// Panics if the feature is off.
@@ -35,7 +35,7 @@ pub(super) fn prove(gateway: &Extra, feature: Feature) {
     }
 }
 
-/// Status of a request whose header `name` has `value`, or is missing.
+/// Status of a request in which the header `name` has `value`. If `value` is `None`, the header is missing.
 fn status_with(gateway: &Extra, name: &str, value: Option<&str>) -> u16 {
     let with = value.iter().map(|value| (name.to_owned(), (*value).to_owned())).collect();
     let request = Request { path: "/x", without: name, with, ..Request::default() };
@@ -60,7 +60,7 @@ fn key_auth(gateway: &Extra) {
 
 fn basic_auth(gateway: &Extra) {
     assert_eq!(gateway.ask("/x").status, 200);
-    // `consumer-00001:wrong`, no credentials, and malformed ones.
+    // `consumer-00001:wrong`, no credentials, malformed credentials, and another scheme.
     for wrong in [Some("Basic Y29uc3VtZXItMDAwMDE6d3Jvbmc="), None, Some("Basic !"), Some("Bearer x")] {
         assert_eq!(status_with(gateway, "authorization", wrong), 401, "{wrong:?}");
     }
@@ -89,7 +89,7 @@ fn limit_never_bites(gateway: &Extra) {
 fn limit_bites(gateway: &Extra) {
     let statuses: Vec<_> = (0..MANY)
         .map(|_| gateway.ask("/x").status)
-        // Statuses up to the first 429, inclusive.
+        // Collects the statuses up to the first 429, including it.
         .scan(false, |over, status| (!std::mem::replace(over, status == 429)).then_some(status))
         .collect();
     assert_eq!(statuses.first(), Some(&200), "{statuses:?}");
@@ -103,7 +103,7 @@ fn access_log(gateway: &Extra) {
 fn tls(gateway: &Extra) {
     assert_eq!(gateway.ask("/x").status, 200, "TLS 1.3 with the one cipher suite that is offered");
     let plain = gateway.send_over(&Request { path: "/x", ..Request::default() }, None);
-    // An error, no response, or a 400 about the wrong port.
+    // The result is an error, no response, or a 400 that says that the port needs TLS.
     assert!(plain.as_ref().map_or(true, |answer| answer.status == 400), "{plain:?}");
 }
 

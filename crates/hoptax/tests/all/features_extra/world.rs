@@ -24,15 +24,15 @@ pub(super) struct Extra {
     service: Running,
     run: tempfile::TempDir,
     upstreams: Vec<Server>,
-    // Owns the directory of secrets.
+    // Owns the directory with the gateway's secrets.
     _driver: ProcessDriver,
 }
 
-/// A request, described by its differences from the request that the gateway's features require.
+/// A request. The fields are its differences from the request that the gateway's features require.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Request<'a> {
     pub(super) method: Option<&'a str>,
-    /// The path. With [`Self::without_prefix`] it is sent without the prefix that features add.
+    /// The path of the request. If `without_prefix` is set, the prefix that features require is not added.
     pub(super) path: &'a str,
     pub(super) without_prefix: bool,
     pub(super) without: &'a str,
@@ -91,7 +91,7 @@ impl Extra {
         text += "host: echo.com\r\nconnection: close\r\n";
         let own = self.change.headers.iter().filter(|(name, _)| name != request.without);
         for (name, value) in own.chain(&request.with) {
-            // If there are several consumers, the request is sent for the first one.
+            // If there are several consumers, the request has the credentials of the first consumer.
             let value = match value.starts_with("{{line ") {
                 true => self.lines().into_iter().next().expect("a line"),
                 false => value.clone(),
@@ -114,8 +114,8 @@ impl Extra {
         self.run.path().join("logs").join(LABEL).join("access.log")
     }
 
-    /// Requests `path` until it is in the access log. Gateways buffer log lines. For Varnish, the separate program
-    /// varnishncsa logs only requests that arrive after it has found varnishd.
+    /// Requests `path` until the access log contains it, because gateways buffer log lines. Varnish's log is written by
+    /// the separate program varnishncsa. It logs only requests that arrive after it has found varnishd.
     pub(super) fn logged(&self, path: &str) {
         wait_until(&format!("`{path}` is in the access log"), PATIENCE, || {
             assert_eq!(self.ask(path).status, 200);
@@ -123,7 +123,7 @@ impl Extra {
         });
     }
 
-    /// Asserts that all listening sockets of all processes of the gateway are on loopback.
+    /// Asserts that no process of the gateway listens on an address other than loopback.
     pub(super) fn listens_on_loopback_alone(&self) {
         let root = self.service.0.process().expect("watched").pid;
         let mut inodes = BTreeSet::new();
@@ -146,7 +146,7 @@ impl Extra {
         for address in found.into_iter().chain(datagrams.map(|entry| entry.local_address)) {
             let loopback = match address.ip() {
                 IpAddr::V4(ip) => ip.is_loopback(),
-                // Java's sockets are dual-stack.
+                // Java uses dual-stack sockets, so a loopback address can be an IPv4-mapped IPv6 address.
                 IpAddr::V6(ip) => ip.to_ipv4_mapped().is_some_and(|ip| ip.is_loopback()),
             };
             assert!(loopback, "it listens on {address}");
@@ -154,7 +154,7 @@ impl Extra {
     }
 }
 
-/// Answers with the request's head, line by line, header names in lower case.
+/// Answers with the head of the request. Header names are in lower case.
 fn upstream(number: usize) -> Server {
     Server::start(move |request| {
         let mut lines = request.head.lines();
@@ -163,7 +163,7 @@ fn upstream(number: usize) -> Server {
             let (name, value) = header.split_once(':').unwrap_or((header, ""));
             body += &format!("{}: {}\n", name.to_ascii_lowercase(), value.trim());
         }
-        // Long enough to be worth compressing.
+        // The text is long enough to be worth compressing.
         body += &"filler\n".repeat(100);
         Response::text(body)
             .with("x-instance", number)

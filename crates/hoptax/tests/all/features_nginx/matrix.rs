@@ -1,5 +1,5 @@
-//! Tests of features together and alone: all features that do not exclude each other at once, and a run with each
-//! feature.
+//! Tests of combined features and of single features. One test enables all features that do not exclude each other.
+//! Another is a run with each feature.
 
 use super::parties::{Origin, start};
 use crate::run::{run, run_directory, text, trials};
@@ -105,7 +105,8 @@ fn every_feature_records_its_settings() {
         let origin = Origin::start("one");
         let bare = start(pack, Profile::Equalised, &[], &[&origin]).service.0.facts().settings.len();
         for name in &packs.get(pack).expect("a pack").manifest().features {
-            // Consumers only add lines to the files of an authentication feature.
+            // The feature `consumers` has no setting, because it only adds lines to the files of an authentication
+            // feature.
             assert!(
                 name == "consumers" || reported.contains_key(name),
                 "{pack} records no setting for {name}"
@@ -128,7 +129,7 @@ fn every_feature_records_its_settings() {
     }
 }
 
-/// Failures are expected for features that this test's upstream or verification cannot serve. All other features must
+/// This test's upstream or verification cannot serve some features, so their trials must fail. All other features must
 /// be measured.
 #[test]
 fn a_run_measures_nginx_bare_and_with_each_feature() {

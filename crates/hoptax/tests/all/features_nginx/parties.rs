@@ -1,5 +1,5 @@
-//! Helpers for tests of features: an upstream that stores requests, a gateway with features, and a client that can use
-//! TLS and other source addresses.
+//! Helpers for tests of features: an upstream that stores requests, a gateway with features, and a client. The client
+//! can use TLS and other source addresses.
 
 use crate::support::client::{Answer, exchange, exchange_all};
 use crate::support::server::{self, Response, Server};
@@ -19,8 +19,8 @@ fn value<'a>(headers: &'a Headers, name: &str) -> Option<&'a str> {
     headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
 }
 
-/// An upstream that stores requests. It also reviews tokens, and accepts a single token. A posted review of the token
-/// `refused` gets status 403; any other token is reported as not authenticated.
+/// An upstream that stores requests. It also reviews tokens, and accepts only one token. A posted review of the token
+/// `refused` gets status 403. A review of any other token says that the token is not authenticated.
 pub(super) struct Origin {
     pub(super) address: SocketAddr,
     server: Server,
@@ -46,14 +46,14 @@ impl Origin {
 }
 
 fn answer(seen: &server::Request, name: &str, good_token: &str) -> Response {
-    // As a Kubernetes API server does.
+    // A Kubernetes API server sends this header too.
     let uncached = |response: Response| response.with("cache-control", "no-cache, private");
     if seen.path != TOKEN_REVIEW_PATH {
         let body = format!("{name} {}", "and much more of it ".repeat(40));
         return Response::text(body).with("x-hoptax-internal", "for nobody else");
     }
     if seen.body.is_empty() {
-        // nginx's `auth_request` sees only the status.
+        // nginx's `auth_request` sees only the status, so the result of the review is the status.
         let shown = seen.header("authorization").unwrap_or_default().trim_start_matches("Bearer ");
         return uncached(Response::new(if shown == good_token { 200 } else { 401 }, ""));
     }
@@ -71,7 +71,7 @@ pub(super) struct Started {
     pub(super) change: Change,
     pub(super) run: tempfile::TempDir,
     pub(super) what: String,
-    // Last, because dropping it deletes the gateway's files.
+    // The driver must be dropped last, because dropping it deletes the gateway's files.
     _driver: ProcessDriver,
 }
 
@@ -132,7 +132,7 @@ pub(super) fn started(
     Ok((service, address, change, what))
 }
 
-/// A request that is built step by step.
+/// A request. Its parts are added one by one.
 #[derive(Debug, Clone)]
 pub(super) struct Ask {
     to: SocketAddr,
@@ -149,7 +149,7 @@ impl Started {
     pub(super) fn ask(&self, path: &str) -> Ask {
         let mut headers = self.change.headers.clone();
         for (_, value) in &mut headers {
-            // If there are several consumers, the request is sent for the first one.
+            // If there are several consumers, the request has the credentials of the first consumer.
             if let Some(file) = value.strip_prefix("{{line ").and_then(|rest| rest.strip_suffix("}}")) {
                 *value = self.change.files[file].lines().next().expect("a line").to_owned();
             }
@@ -183,7 +183,7 @@ impl Ask {
         self.with("content-length", &body.len().to_string())
     }
 
-    /// Sets a header, replacing one of the same name.
+    /// Sets a header. Replaces a header of the same name.
     pub(super) fn with(self, name: &str, value: &str) -> Self {
         let mut without = self.without(name);
         without.headers.push((name.to_owned(), value.to_owned()));
@@ -212,22 +212,22 @@ impl Ask {
         text + if close { "connection: close\r\n\r\n" } else { "\r\n" } + self.body
     }
 
-    /// Sends it on its own connection.
+    /// Sends the request on its own connection.
     pub(super) fn send(&self) -> Answer {
         self.try_send().unwrap_or_else(|error| panic!("{self:?}: {error}"))
     }
 
-    /// As [`Self::send`], for a request that may get no response.
+    /// Like [`Self::send`], for a request that may get no response.
     pub(super) fn try_send(&self) -> std::io::Result<Answer> {
         exchange(self.from, self.to, self.tls.as_ref(), &self.text(true))
     }
 
-    /// Sends it over TLS. Returns the negotiated version and cipher suite.
+    /// Sends the request over TLS. Returns the negotiated version and cipher suite.
     pub(super) fn agreed(&self) -> std::io::Result<(rustls::ProtocolVersion, rustls::CipherSuite)> {
         Ok(self.try_send()?.tls.expect("TLS"))
     }
 
-    /// Statuses of `count` copies, pipelined on one connection.
+    /// Sends the request `count` times, pipelined on one connection. Returns the statuses of the responses.
     pub(super) fn statuses_of(&self, count: usize) -> Vec<u16> {
         let text = self.text(false).repeat(count - 1) + &self.text(true);
         let answers = exchange_all(self.from, self.to, self.tls.as_ref(), &text, count).expect("answers");

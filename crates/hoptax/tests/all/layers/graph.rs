@@ -1,7 +1,8 @@
-//! Reads from the source which files of a crate use which others, to find cycles between modules and files.
+//! Reads from the source which files of a crate use which other files. This finds cycles between modules and between
+//! files.
 //!
-//! A file uses another file if it names an item defined there. A re-export (`pub use`) does not count as a use, because
-//! it only adds a second name. Test-only code is omitted.
+//! A file uses another file if it names an item that is defined there. A re-export (`pub use`) does not count as a use,
+//! because it only adds a second name. Code that is only for tests is left out.
 
 use proc_macro2::{TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,12 +13,12 @@ use syn::visit::Visit;
 pub(crate) struct Graph {
     /// Paths relative to `src`, without `.rs`.
     pub(crate) files: BTreeSet<String>,
-    /// For each file, the files that it uses, each with one of the names used.
+    /// For each file, the files that it uses. Each of these has one of the names that the first file uses from it.
     pub(crate) uses: BTreeMap<String, BTreeMap<String, String>>,
 }
 
 impl Graph {
-    /// Reads the crate whose sources are below `src`.
+    /// Reads the crate that has its sources below `src`.
     pub(crate) fn read(src: &Path) -> Self {
         let mut modules = Modules { src: src.to_path_buf(), all: Vec::new() };
         let root = ["lib.rs", "main.rs"].map(|name| src.join(name)).into_iter().find(|path| path.is_file());
@@ -45,13 +46,13 @@ impl Graph {
         graph
     }
 
-    /// Groups of files that use each other in a circle.
+    /// Groups of files that use each other in cycles.
     pub(crate) fn file_cycles(&self) -> Vec<BTreeSet<String>> {
         let edges = self.uses.iter().map(|(from, to)| (from.clone(), to.keys().cloned().collect())).collect();
         cycles(&edges)
     }
 
-    /// Groups of the crate's top-level modules that use each other in a circle.
+    /// Groups of the crate's top-level modules that use each other in cycles.
     pub(crate) fn module_cycles(&self) -> Vec<BTreeSet<String>> {
         let mut edges: Edges = BTreeMap::new();
         for (from, to) in &self.uses {
@@ -71,7 +72,8 @@ fn top(file: &str) -> String {
 
 type Edges = BTreeMap<String, BTreeSet<String>>;
 
-/// Strongly connected groups of more than one node: in a group, every node can be reached from every other.
+/// Groups of more than one node (strongly connected components). Within a group, every node can be reached from every
+/// other node.
 fn cycles(edges: &Edges) -> Vec<BTreeSet<String>> {
     let reachable: BTreeMap<&String, BTreeSet<String>> =
         edges.keys().map(|from| (from, reached_from(edges, from))).collect();
@@ -110,16 +112,16 @@ enum Entry {
 }
 
 struct Module {
-    /// The parent's index.
+    /// Index of the parent module.
     parent: Option<usize>,
     /// Path relative to `src`, without `.rs`.
     file: String,
     names: BTreeMap<String, Entry>,
-    /// Modules whose names are all visible here too.
+    /// Paths of modules that this module imports with `*`. All their names are visible in this module too.
     globs: Vec<Vec<String>>,
     /// Paths of private `use` items.
     imports: Vec<Vec<String>>,
-    /// Everything but modules and `use`.
+    /// All items of the module except modules and `use`.
     code: Vec<syn::Item>,
 }
 
@@ -186,9 +188,9 @@ impl Modules {
         index
     }
 
-    /// The file that defines what `path` names, as seen from the module `from`; absent for items of other crates.
+    /// The file that defines the item `path`, as seen from the module `from`. `None` if another crate defines the item.
     fn file_of(&self, from: usize, path: &[String], depth: usize) -> Option<String> {
-        // Stops at globs that refer to each other. Chains of aliases are shorter than this.
+        // Globs that refer to each other would never end. Chains of aliases are shorter than this.
         if depth > 12 {
             return None;
         }
@@ -242,7 +244,7 @@ fn child_file(file: &Path, name: &str) -> PathBuf {
     if flat.is_file() { flat } else { folder.join(name).join("mod.rs") }
 }
 
-/// Each name that a `use` brings in, with its path. For `*` there is no name.
+/// Each name that a `use` imports, with its path. For `*` there is a path without a name.
 fn use_leaves(
     tree: &syn::UseTree,
     prefix: &mut Vec<String>,
@@ -286,7 +288,7 @@ fn attributes(item: &syn::Item) -> &[syn::Attribute] {
     }
 }
 
-/// `#[cfg(test)]` and its like.
+/// Whether the item is only for tests, for example because of `#[cfg(test)]`.
 fn is_for_tests(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().filter(|attribute| attribute.path().is_ident("cfg")).any(|attribute| {
         let syn::Meta::List(list) = &attribute.meta else { return false };
@@ -310,7 +312,7 @@ fn defined(item: &syn::Item) -> Option<String> {
     Some(ident.to_string())
 }
 
-/// Every path that some code names.
+/// Every path that occurs in some code.
 struct Names {
     found: Vec<Vec<String>>,
 }
@@ -321,7 +323,7 @@ impl<'ast> Visit<'ast> for Names {
         syn::visit::visit_path(self, path);
     }
 
-    // Skips `pub(crate)`, because it names no item.
+    // Skips `pub(crate)` and the like, because they name no item.
     fn visit_visibility(&mut self, _: &'ast syn::Visibility) {}
 
     fn visit_macro(&mut self, macro_: &'ast syn::Macro) {
@@ -329,7 +331,7 @@ impl<'ast> Visit<'ast> for Names {
         self.tokens(macro_.tokens.clone());
     }
 
-    // Skips test functions in a file that is not only for tests.
+    // Skips test functions in files that also have other code.
     fn visit_item(&mut self, item: &'ast syn::Item) {
         if !is_for_tests(attributes(item)) {
             syn::visit::visit_item(self, item);
@@ -345,7 +347,8 @@ impl<'ast> Visit<'ast> for Names {
 }
 
 impl Names {
-    /// Paths among the arguments of a macro: words joined by `::`, and single words that begin with a capital letter.
+    /// Collects paths from the arguments of a macro. A path is a group of words joined by `::`, or a single word that
+    /// begins with a capital letter.
     fn tokens(&mut self, tokens: TokenStream) {
         let mut path: Vec<String> = Vec::new();
         let mut colons = 0;

@@ -1,4 +1,4 @@
-//! Attacks: pages of other sites in the same browser, odd names, and clients that never finish.
+//! Attacks on the server: pages of other sites in the same browser, odd names, and clients that never finish a request.
 
 use super::lab::{Answer, exchange, get, history, request, served};
 use crate::support::PATIENCE;
@@ -73,11 +73,11 @@ fn pages_of_other_sites_change_nothing() {
             "{headers:?}: {patched}, {deleted}"
         );
     }
-    // HTML forms can send requests with another method, to any path.
+    // An HTML form of any site can send a POST request to any path.
     for path in [RUN, "/", "/api/v1/runs"] {
         assert_eq!(request(to, "POST", path, &[form, evil], "tags=planted").status, 415, "{path}");
     }
-    // Embedding a page from another site is refused; following a link to it is allowed.
+    // Another site may link to a page of the server, but may not embed it.
     let embedded = |mode| request(to, "GET", "/trends", &[cross, ("Sec-Fetch-Mode", mode)], "").status;
     assert_eq!([embedded("no-cors"), embedded("cors"), embedded("navigate")], [403, 403, 200]);
     // The server never permits cross-origin requests.
@@ -177,9 +177,9 @@ fn oversized_and_unknown_requests_are_refused_with_a_message() {
     let to = server.address();
     let own = [JSON, ("X-Hoptax", "1")];
     let huge = format!(r#"{{"note":"{}"}}"#, "a".repeat(1 << 20));
-    // The sender may fail before it reads the answer, because the server does not read the rest.
+    // The client may fail to send before it reads the answer, because the server does not read the whole request.
     assert!([0, 413].contains(&request(to, "PATCH", RUN, &own, &huge).status));
-    // The server does not read an endless body forever either.
+    // The server must also stop reading an endless body.
     let endless = format!(
         "PATCH {RUN} HTTP/1.1\r\nHost: {to}\r\nContent-Type: application/json\r\nX-Hoptax: 1\r\nConnection: close\r\nContent-Length: 99999999999\r\n\r\n"
     );
@@ -236,7 +236,8 @@ fn silent_clients_do_not_block_others() {
         stream.write_all(b"GET / HTTP/1.1\r\nHost: local").expect("sent");
     }
     assert_eq!(get(to, "/api/v1/tags").status, 200);
-    // The server closes each of these connections after some seconds. It exits at once even if all of them are open.
+    // The server closes each of these connections after some seconds. If it is stopped, it exits at once, even while
+    // all of them are open.
     let mut first = silent.swap_remove(0);
     first.set_read_timeout(Some(PATIENCE * 2)).expect("set");
     let mut rest = Vec::new();
@@ -275,7 +276,8 @@ fn with_a_token_requests_without_it_are_refused() {
     );
     let pair = cookie.split(';').next().expect("a pair");
     assert_eq!(request(to, "GET", "/", &[("Cookie", pair)], "").status, 200);
-    // A cookie alone changes nothing, because a browser can send it for another site's page.
+    // The cookie alone must not permit a change, because a browser can also send it with requests of another site's
+    // page.
     assert_eq!(tag(to, &[("Cookie", pair), JSON, ("Origin", "http://evil.example")]).status, 403);
     assert_eq!(tag(to, &[("Cookie", pair), JSON, ("X-Hoptax", "1")]).status, 200);
 }

@@ -1,4 +1,4 @@
-//! The JSON interface, checked against its own description.
+//! The JSON interface, checked against its own OpenAPI description.
 
 use super::lab::{analyse, analysed, current_state, get, history, put, request, run, served};
 use crate::support::{Json, Scratch};
@@ -122,7 +122,7 @@ fn the_current_run_is_reported() {
     assert_eq!(get(server.address(), "/api/v1/live").json()["trials_done"], 4);
 }
 
-/// Compares a value with a schema (types, members and references). Returns the first mismatch in words.
+/// Compares a value with a schema: types, members and references. Returns a description of the first mismatch.
 fn mismatch(value: &Json, schema: &Json, all: &Json, place: &str) -> Option<String> {
     if let Some(name) = schema["$ref"].as_str() {
         let schema = &all["components"]["schemas"][name.rsplit('/').next().expect("a name")];
@@ -168,7 +168,7 @@ fn mismatch(value: &Json, schema: &Json, all: &Json, place: &str) -> Option<Stri
     members.chain(items).next()
 }
 
-/// An existing address for this path.
+/// An address with this path that exists on the test's server.
 fn example(path: &str) -> String {
     let query = match path {
         "/api/v1/compare" => "?a=20261102T000000Z-nightly&b=20261104T000000Z-nightly",
@@ -189,14 +189,14 @@ fn every_answer_matches_its_description() {
     let mut seen = 0;
     let paths = described["paths"].as_object().expect("paths");
     for (path, operations) in paths {
-        // Deletes the run last, because the other requests need it.
+        // Deletes the run in the last request, because the other requests need the run.
         for method in ["get", "patch", "delete"].into_iter().filter(|method| operations[method].is_object()) {
             let body = if method == "patch" { r#"{"tags":["a"]}"# } else { "" };
             let answer = request(to, &method.to_uppercase(), &example(path), &OWN, body);
             assert_eq!(answer.status, 200, "{method} {path}: {}", answer.text());
             let schema = &operations[method]["responses"]["200"]["content"]["application/json"]["schema"];
             assert_eq!(mismatch(&answer.json(), schema, &described, path), None);
-            // The same request for a run that does not exist.
+            // Sends the same request again, for a run that does not exist.
             if path.contains("{id}") {
                 let refused = request(to, &method.to_uppercase(), &path.replace("{id}", "gone"), &OWN, body);
                 let schema = &operations[method]["responses"]["404"]["content"]["application/json"]["schema"];
@@ -226,7 +226,7 @@ fn the_kept_description_equals_the_served_one() {
     );
 }
 
-/// The shortest duration of several identical requests.
+/// Sends the same request several times. Returns the shortest duration.
 fn fastest(to: SocketAddr, path: &str) -> Duration {
     let once = || {
         let begun = Instant::now();
@@ -253,7 +253,7 @@ fn a_thousand_runs_are_listed_page_by_page() {
     assert_eq!(page.matches("class=\"run\"").count(), 50, "{page}");
     assert!(page.contains("1001 runs") && page.contains("offset=50"));
     assert_eq!(get(server.address(), "/?offset=1000").text().matches("class=\"run\"").count(), 1);
-    // The limit is generous, so that the test checks the amount of work and not the speed of the machine.
+    // The limit is generous, because the test checks the amount of work and not the speed of the machine.
     let took = fastest(server.address(), "/");
     println!("1001 runs: listed in {took:?}");
     assert!(took < Duration::from_secs(20), "{took:?}");

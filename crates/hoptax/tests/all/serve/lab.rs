@@ -10,11 +10,11 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 
-/// Start of the first run, Unix seconds: 2026-11-01.
+/// Start of the first run in Unix seconds: 2026-11-01.
 const FIRST: u64 = 1_793_491_200;
 const DAY: u64 = 86_400;
 
-/// Writes a run into a history under this id. The run is dated this many days after the first run.
+/// Writes a run with this id to a history. The run starts `day` days after the first run.
 pub(super) fn put(root: &Path, id: &str, day: u64, mut run: Run, version: &str) {
     run.record.started_unix_ns = (FIRST + day * DAY) * 1_000_000_000;
     if let Some(ended) = &mut run.record.ended {
@@ -31,7 +31,7 @@ pub(super) fn put(root: &Path, id: &str, day: u64, mut run: Run, version: &str) 
     std::fs::rename(dir.path(), root.join(id)).expect("renamed");
 }
 
-/// A run of direct, nginx and haproxy, under this plan name.
+/// A run of direct, nginx and haproxy. `name` is the name of its plan.
 pub(super) fn run(name: &str, nginx_us: u64) -> Run {
     let mut run = Run::steady(4, 100, &[("nginx", nginx_us), ("haproxy", 170)]);
     run.record.plan.name = name.into();
@@ -42,7 +42,7 @@ pub(super) fn run(name: &str, nginx_us: u64) -> Run {
     run
 }
 
-/// Five runs of one plan, two of another one, and an unreadable directory.
+/// Five runs of one plan, two runs of another plan, and a directory that cannot be read as a run.
 pub(super) fn history() -> Scratch {
     let scratch = Scratch::new();
     let root = scratch.path();
@@ -65,7 +65,7 @@ pub(super) fn history() -> Scratch {
     scratch
 }
 
-/// Starts a server for a history on a free port.
+/// Starts a server for a history. The kernel chooses the port.
 pub(super) fn served(root: &Path, live: Option<Board>, token: Option<&str>) -> Server {
     let address = "127.0.0.1:0".parse().expect("an address");
     let options =
@@ -73,7 +73,7 @@ pub(super) fn served(root: &Path, live: Option<Board>, token: Option<&str>) -> S
     Server::start(options).expect("it listens")
 }
 
-/// State of a run in progress.
+/// State of a run that is still measuring.
 pub(super) fn current_state() -> State {
     let second = |rate| Second { rate, failed: 0.0, p50_us: Some(180.0), p99_us: Some(900.0) };
     State {
@@ -145,7 +145,7 @@ impl Answer {
 pub(super) fn exchange(to: SocketAddr, bytes: &[u8]) -> Answer {
     let mut stream = TcpStream::connect(to).expect("it listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("set");
-    // A server that refuses a large request may close before all of it was sent.
+    // A server that refuses a large request may close the connection before the client has sent all of it.
     let _ = stream.write_all(bytes);
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
@@ -179,7 +179,7 @@ pub(super) fn get(to: SocketAddr, path: &str) -> Answer {
     request(to, "GET", path, &[], "")
 }
 
-/// Analyses every run. A server that also shows a current run would postpone this.
+/// Analyses every run, with its own server. A server that also shows a current run would postpone the analysis.
 pub(super) fn analyse(root: &Path) {
     analysed(served(root, None, None).address());
 }

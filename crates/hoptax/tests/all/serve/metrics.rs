@@ -1,11 +1,11 @@
-//! `/metrics`, and the dashboard that shows them.
+//! Tests of `/metrics`, and of the dashboard that shows these metrics.
 
 use super::lab::{analyse, current_state, get, history, served};
 use hoptax_history::live::{Board, Stage};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Every metric in a text, with the names of its labels.
+/// Every metric in the text of `/metrics`, with the names of its labels.
 fn metrics(text: &str) -> BTreeMap<String, BTreeSet<String>> {
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -69,7 +69,7 @@ fn the_last_complete_run_of_each_case_is_shown() {
         line.rsplit(' ').next().and_then(|value| value.parse().ok()).expect("a number")
     };
     let case = "{plan=\"nightly\",gateway=\"nginx\",load=\"closed loop, 32 connections\"";
-    // The values are those of the last run (150 µs against 100 µs), not of the slow run before.
+    // The values must come from the last run (150 µs, direct 100 µs), and not from the slow run before it.
     let added = of(&format!("hoptax_result_added_latency_seconds{case},quantile=\"0.5\"}}"));
     assert!((added - 50e-6).abs() < 3e-6, "{added}");
     let low = of(&format!("hoptax_result_added_latency_low_seconds{case},quantile=\"0.5\"}}"));
@@ -80,7 +80,8 @@ fn the_last_complete_run_of_each_case_is_shown() {
     assert!(!text.contains("hoptax_trial_"), "{text}");
 }
 
-/// Names of metrics and labels in a PromQL expression, without functions and quoted text.
+/// Names of the metrics in a PromQL expression, each with the names of its labels. Functions and quoted text are left
+/// out.
 fn names(expression: &str) -> Vec<(String, Vec<String>)> {
     let mut found = Vec::new();
     for (at, _) in expression.match_indices("hoptax_") {
@@ -106,7 +107,7 @@ fn the_dashboard_uses_only_served_metrics() {
     let panels = dashboard["panels"].as_array().expect("panels");
     for target in panels.iter().flat_map(|panel| panel["targets"].as_array().into_iter().flatten()) {
         expressions.push(target["expr"].as_str().expect("an expression").to_owned());
-        // `{{gateway}}` in a legend is also a label.
+        // A legend such as `{{gateway}}` also uses a label.
         let legend = target["legendFormat"].as_str().unwrap_or_default();
         let (metric, _) = names(&expressions[expressions.len() - 1]).swap_remove(0);
         for label in legend.split("{{").skip(1).filter_map(|part| part.split("}}").next()) {

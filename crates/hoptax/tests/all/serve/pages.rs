@@ -1,4 +1,4 @@
-//! Pages of the server, in Chromium.
+//! Tests of the server's pages in Chromium.
 
 use super::lab::{analyse, current_state, get, history, put, request, run, served};
 use crate::browser::CONTRAST;
@@ -11,7 +11,7 @@ use hoptax_history::serve::Server;
 use serde_json::json;
 use std::path::Path;
 
-/// Environment variable with a directory for screenshots.
+/// Environment variable that names a directory for screenshots.
 const PICTURES: &str = "HOPTAX_PICTURES";
 
 struct Page {
@@ -39,13 +39,13 @@ impl Page {
 
     fn picture(&mut self, name: &str) {
         if let Some(place) = std::env::var_os(PICTURES) {
-            // Waits for charts to be drawn. Only screenshots need this.
+            // Waits until charts are drawn completely. Only screenshots need this.
             self.ask("new Promise((done) => setTimeout(done, 1500))");
             self.browser.picture(&Path::new(&place).join(format!("{name}.png")));
         }
     }
 
-    /// Checks that the page wrote no error, requested nothing from other servers, and is not wider than the window.
+    /// Asserts that the page logged no error, requested nothing from other servers, and is not wider than the window.
     fn assert_no_problems(&mut self) {
         assert_eq!(self.browser.complaints(), [""; 0]);
         let other_origin: Vec<String> =
@@ -85,7 +85,7 @@ fn the_list_is_filtered_while_typing() {
          document.querySelector('[name=state]'); state.value = 'broken'; state.dispatchEvent(new Event('input', { bubbles: true })); })()");
     page.browser.until(&format!("{SHOWN}.length === 1"));
     assert_eq!(page.ask("document.querySelector('.run .badge').textContent"), "broken");
-    // The address keeps the search, so that it can be opened again.
+    // The address contains the search, so that the user can open the same search again.
     page.visit("/?text=other");
     assert_eq!(page.ask(SHOWN).as_array().map(Vec::len), Some(2));
     assert_eq!(page.ask("document.querySelector('.run h2 a').textContent"), "<b>other</b>");
@@ -102,10 +102,10 @@ fn a_long_list_loads_more_on_demand() {
     let mut page = Page::open(&server, 390, true);
     page.visit("/");
     assert_eq!(page.ask(SHOWN).as_array().map(Vec::len), Some(50));
-    // An impatient user clicks twice, but the page must send only one request.
+    // An impatient user clicks twice. The page must still send only one request.
     page.ask("(() => { const more = document.getElementById('more'); more.click(); more.click(); })()");
     page.browser.until(&format!("{SHOWN}.length >= 60"));
-    // After the answer to this request, earlier requests have been answered too.
+    // When this request has been answered, all earlier requests have been answered too.
     page.ask("fetch('/').then((answer) => answer.text())");
     assert_eq!(page.ask(&format!("[{SHOWN}.length, new Set({SHOWN}).size]")), json!([60, 60]));
     assert_eq!(page.ask("document.getElementById('more')"), json!(null));
@@ -123,7 +123,7 @@ fn two_runs_are_chosen_and_compared() {
     page.ask(&choose("20261101T000000Z-nightly"));
     page.ask("document.getElementById('compare').click()");
     page.reach("location.pathname === '/compare'");
-    // The earlier run comes first.
+    // The earlier run must be the first of the two.
     assert_eq!(page.ask("location.search"), "?a=20261101T000000Z-nightly&b=20261104T000000Z-nightly");
     assert_eq!(
         page.ask("document.getElementById('headline').textContent"),
@@ -136,14 +136,14 @@ fn two_runs_are_chosen_and_compared() {
     page.assert_no_problems();
 }
 
-/// Query for two runs of one plan, with a slower nginx in the second.
+/// Query that compares two runs of one plan. nginx is slower in the second run.
 const CHANGED: &str = "a=20261101T000000Z-nightly&b=20261104T000000Z-nightly";
 
-/// Reads the drawn chart of a comparison from the page.
+/// Script that reads the chart of a comparison, as drawn on the page.
 const DRAWN: &str = include_str!("drawn.js");
 
-/// Rows of the comparison from the JSON interface, in the order of the chart: all rows, or those that are shown at
-/// first.
+/// Rows of the comparison from the JSON interface, in the order of the chart. If `all` is false, only the rows that the
+/// chart shows at first.
 fn rows_of(server: &Server, query: &str, all: bool) -> Vec<Json> {
     let reported = get(server.address(), &format!("/api/v1/compare?{query}")).json();
     let called = |row: &Json| row["verdict"] != "not distinguishable";
@@ -157,8 +157,8 @@ fn is_significant(row: &Json) -> bool {
     row["verdict"] != "not distinguishable" && row["adjusted_p_value"].as_f64().is_some_and(|p| p <= 0.05)
 }
 
-/// Compares the chart with the rows of the interface. Each row must be drawn once and in order, with its mark at the
-/// right place on the axis.
+/// Compares the chart with the rows of the JSON interface. Each row must be drawn once and in the same order. Its mark
+/// must be at the right place on the axis.
 fn chart_matches_rows(drawn: &Json, rows: &[Json], colours: &Json) {
     let list = |name: &str| drawn[name].as_array().unwrap_or_else(|| panic!("{name}: {drawn}")).clone();
     let number = |value: &Json| value.as_f64().expect("a number");
@@ -254,7 +254,7 @@ fn a_row_of_the_chart_shows_the_values_of_its_table_row() {
     );
     let lines: Vec<&str> = reported.as_array().expect("lines").iter().filter_map(Json::as_str).collect();
     assert!(lines[2].contains(" µs (") && lines[4].starts_with("change +80.2 % ("), "{lines:?}");
-    // Pointing anywhere in the row shows its tooltip. This place is far from the mark.
+    // The tooltip must appear when the pointer is anywhere in the row. This place is far from the mark.
     let place = page.ask(&format!("(() => {{ const drawn = {DRAWN}; const all = document.querySelector('#changes svg').getBoundingClientRect(); return [all.x + 30, \
          all.y + drawn.names[1].y]; }})()"));
     page.browser.point_at(place[0].as_f64().expect("x"), place[1].as_f64().expect("y"));
@@ -282,7 +282,7 @@ fn a_row_of_the_chart_shows_the_values_of_its_table_row() {
             .is_some_and(|said| said.starts_with("haproxy, ") && said.ends_with("not distinguishable")),
         "{last}"
     );
-    // Showing all rows scrolls to them.
+    // When all rows are shown, the page scrolls to them.
     page.ask("document.getElementById('all-changes').click()");
     page.browser.press("End");
     let seen = format!(
@@ -325,7 +325,7 @@ fn outliers_are_arrows_and_do_not_stretch_the_axis() {
     let wild = names.iter().find(|name| name["text"] == "haproxy cpu_us_per_request").expect("a row");
     let arrows = drawn["arrows"].as_array().expect("arrows");
     let near = |arrow: &Json| (arrow["y"].as_f64().expect("y") - wild["y"].as_f64().expect("y")).abs() < 20.0;
-    // Both ends of the interval and the mark are beyond the axis, so arrows replace them.
+    // The mark and both ends of the interval are outside the axis, so the chart shows arrows instead.
     assert_eq!((arrows.len(), arrows.iter().filter(|arrow| near(arrow)).count()), (3, 3), "{arrows:?}");
     let most = drawn["axis"].as_array().and_then(|axis| axis.last()).and_then(|last| last[0].as_f64());
     assert!(most < Some(2.0), "{drawn}");
@@ -334,7 +334,7 @@ fn outliers_are_arrows_and_do_not_stretch_the_axis() {
 
 #[test]
 fn without_percentages_there_is_no_chart() {
-    // The interval of the first case is twice as wide as its value.
+    // The first case has an interval that is twice as wide as its value.
     let wild = || {
         let mut run = Run::closed(32);
         for (round, direct, nginx) in [(0, 20, 90_000), (1, 90_000, 20)] {
@@ -370,8 +370,8 @@ fn one_trial_is_a_mark_without_an_interval() {
 
 #[test]
 fn a_verdict_that_its_percentage_does_not_show_is_explained() {
-    // In seven rounds, nginx uses half of haproxy's CPU time. In the last round it uses a hundred times haproxy's CPU
-    // time, which is tiny there.
+    // In seven rounds, nginx uses half of haproxy's CPU time. In the last round, haproxy's CPU time is tiny, and nginx
+    // uses a hundred times as much.
     let mut run = Run::steady(8, 100, &[("haproxy", 150), ("nginx", 150)]);
     for trial in run.trials.iter_mut().filter(|trial| trial.contender != "direct") {
         let us = match (trial.contender.as_str(), trial.round) {
@@ -436,7 +436,7 @@ fn a_run_is_read_tagged_and_deleted() {
     page.ask(&no);
     assert_eq!(page.ask("document.getElementById('sure').open"), false);
     assert!(history.path().join("20261103T000000Z-nightly").exists());
-    // Two quick clicks on confirm and cancel delete the run only once.
+    // Cancels the dialog, opens it again at once, and confirms. The page must delete the run exactly once.
     page.ask(&format!("{asked}{no}{asked}{yes}"));
     page.reach("location.pathname === '/'");
     assert!(!history.path().join("20261103T000000Z-nightly").exists());
@@ -574,13 +574,14 @@ fn a_live_page_without_a_run_says_so() {
     page.assert_no_problems();
 }
 
-/// A page of another origin: another port of this machine. Browsers treat it as the same site and send our cookie.
+/// A page with another origin, because it has another port of this machine. Browsers treat both as the same site, so
+/// they send the server's cookie with requests from this page.
 fn other_origin() -> server::Server {
     let page = "<!doctype html><html data-ready=1><body>elsewhere</body></html>";
     server::Server::start(move |_| Response::new(200, page).with("content-type", "text/html"))
 }
 
-/// All kinds of requests that a page can make. Each attempt ends with its outcome.
+/// Script that tries all kinds of requests that a page can send. Returns the outcome of each attempt.
 const ATTEMPTS: &str = r#"(async (target) => {
     const run = `${target}/api/v1/runs/20261101T000000Z-nightly`;
     const tried = (how, path = run) => fetch(path, { credentials: "include", ...how }).then((answer) => answer.type, () => "refused");

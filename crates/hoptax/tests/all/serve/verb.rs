@@ -41,7 +41,7 @@ impl Drop for Served {
 #[test]
 fn it_serves_a_directory_until_a_signal() {
     let history = history();
-    // The results directory is given as an argument, or as the value of --root.
+    // The results directory is an argument, or the value of --root.
     for (form, signal) in
         [(&[][..], rustix::process::Signal::TERM), (&["--root"], rustix::process::Signal::INT)]
     {

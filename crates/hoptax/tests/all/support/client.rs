@@ -1,5 +1,5 @@
-//! An HTTP/1.1 client: one connection per exchange, plain or over TLS, from a given source address. It stops reading
-//! at the end of the response, because some gateways keep the connection open for another second.
+//! An HTTP/1.1 client. It uses one connection per exchange, plain or over TLS, from a given source address. It stops
+//! reading at the end of the response, because some gateways keep the connection open for another second.
 
 use super::PATIENCE;
 use hoptax_load::spec::TlsSpec;
@@ -11,16 +11,16 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
-    /// Status line and headers as received.
+    /// Status line and headers, as received.
     pub(crate) head: String,
-    /// The body, with chunks joined.
+    /// The body. A chunked body is decoded.
     pub(crate) body: Vec<u8>,
     /// The negotiated TLS version and cipher suite.
     pub(crate) tls: Option<(rustls::ProtocolVersion, rustls::CipherSuite)>,
 }
 
 impl Answer {
-    /// The value of a header; `name` is lower case.
+    /// The value of the header `name`, which must be in lower case.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.head.lines().skip(1).find_map(|line| {
             let (this, value) = line.split_once(':')?;
@@ -44,7 +44,7 @@ pub(crate) fn exchange(
     Ok(answers.into_iter().next().expect("one answer"))
 }
 
-/// Pipelines requests on one connection and reads this many responses.
+/// Sends `requests`, the text of several requests, pipelined on one connection. Reads `count` responses.
 pub(crate) fn exchange_all(
     from: Option<Ipv4Addr>,
     to: SocketAddr,
@@ -92,7 +92,7 @@ fn read(stream: &mut impl Read, is_head: bool, count: usize) -> io::Result<Vec<A
             Step::NeedMore => {
                 let mut piece = [0; 16 * 1024];
                 let read = match stream.read(&mut piece) {
-                    // Some peers close TLS without a close message.
+                    // Some peers close the connection without the close message of TLS.
                     Err(error) if error.kind() == ErrorKind::UnexpectedEof => 0,
                     read => read?,
                 };

@@ -1,22 +1,22 @@
-//! A process that keeps one CPU busy, like other load on the machine.
+//! A process that keeps one CPU busy, to simulate other load on the machine.
 
 use std::process::{Child, Command, Stdio};
 
-/// CPU seconds after which the kernel stops it, in case its test was killed.
+/// The kernel stops the process after this many CPU seconds, in case its test was killed.
 const LIMIT_S: u32 = 120;
 
 /// Keeps one CPU busy until it is dropped.
 pub(crate) struct Hog(Child);
 
 impl Hog {
-    /// Starts it on any CPU.
+    /// Starts the process. It may run on any CPU.
     pub(crate) fn start() -> Self {
         let script = format!("ulimit -t {LIMIT_S}; while :; do :; done");
         let child = Command::new("sh").args(["-c", &script]).stdin(Stdio::null()).spawn();
         Self(child.expect("a shell"))
     }
 
-    /// Its pid.
+    /// Pid of the process.
     pub(crate) fn pid(&self) -> u32 {
         self.0.id()
     }

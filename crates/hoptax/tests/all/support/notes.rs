@@ -1,16 +1,16 @@
-//! Notes about skipped tests and retries. `make test` prints them at its end, and fails if there are too many
+//! Notes about skipped tests and retries. `make test` prints them at its end. It fails if there are too many notes
 //! (`scripts/run-tests.py`).
 
 use std::io::Write as _;
 use std::panic::Location;
 
-/// Environment variable with the file that notes are appended to. Without it they are only printed.
+/// Environment variable that names the file for notes. Without this variable, notes are only printed.
 const FILE: &str = "HOPTAX_TEST_NOTES";
-/// Longest reason in a note, in characters.
+/// Maximum length of the reason in a note, in characters.
 const REASON: usize = 300;
 
-/// Notes that the calling test, or a part of it, cannot run on this machine. The caller must then return or leave out
-/// that part.
+/// Notes that this machine cannot run the calling test, or a part of it. The caller must then return or leave out that
+/// part.
 #[track_caller]
 pub(crate) fn skip(reason: impl AsRef<str>) {
     note("skip", &test_name(Location::caller()), reason.as_ref());
@@ -22,8 +22,8 @@ pub(super) fn retry(reason: &str) {
     note("retry", &test_name(Location::caller()), reason);
 }
 
-/// The name of the calling test. Test threads are named after their test. With `--test-threads=1` there is only the
-/// main thread, so the source location is used.
+/// The name of the calling test. Each test thread has the name of its test. With `--test-threads=1` there is only the
+/// main thread, so the source location is used instead.
 fn test_name(place: &Location<'_>) -> String {
     let thread = std::thread::current();
     let name = thread.name().filter(|name| *name != "main").map(str::to_owned);
@@ -35,7 +35,7 @@ fn note(kind: &str, test: &str, reason: &str) {
     print!("{line}");
     let Some(path) = std::env::var_os(FILE) else { return };
     let file = std::fs::OpenOptions::new().create(true).append(true).open(&path);
-    // One write per line, so that lines of parallel tests do not mix.
+    // Each line is written with one call, so that lines of parallel tests do not mix.
     let written = file.and_then(|mut file| file.write_all(line.as_bytes()));
     written.unwrap_or_else(|error| panic!("cannot write the notes {}: {error}", path.display()));
 }

@@ -1,4 +1,4 @@
-//! A pack of nginx in a temporary directory, with replacements that plant a fault.
+//! A pack of nginx in a temporary directory. A fault is planted by replacing texts of its template.
 
 use std::path::Path;
 
@@ -81,12 +81,13 @@ http {
 }
 "#;
 
-/// A directory of packs with the pack `planted`. In its template, the first text of each pair is replaced by the second.
+/// Creates a directory with the pack `planted`. In the pack's template, the first text of each pair is replaced by the
+/// second.
 pub(crate) fn packs(plants: &[(&str, &str)]) -> tempfile::TempDir {
     offering(FEATURES, plants)
 }
 
-/// As [`packs`], with other features.
+/// Like [`packs`], with other features.
 pub(crate) fn offering(features: &str, plants: &[(&str, &str)]) -> tempfile::TempDir {
     let directory = tempfile::tempdir().expect("a directory");
     let mut template = TEMPLATE.to_owned();

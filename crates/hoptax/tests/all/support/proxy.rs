@@ -1,7 +1,7 @@
-//! A proxy that misbehaves on request: each switch plants one of the faults that findings report.
+//! A proxy that can misbehave. Each field of [`Misbehaviour`] plants one of the faults that findings report.
 //!
-//! It runs in the test's process and is attached as an `external` gateway. Without a switch it is correct HTTP/1.1 with
-//! persistent connections on both sides: one thread and one upstream connection per client connection.
+//! It runs in the test's process and is attached as an `external` gateway. Without faults it is a correct HTTP/1.1
+//! proxy with persistent connections on both sides. Each client connection has one thread and one upstream connection.
 
 use hoptax_wire::http1::{HeadCache, RequestDecoder, RequestStep, ResponseDecoder, Step};
 use std::io::{Read as _, Write as _};
@@ -21,28 +21,28 @@ pub(crate) struct Misbehaviour {
     pub(crate) fresh_upstream: bool,
     /// Sends every Nth request to the upstream twice.
     pub(crate) duplicate_every: Option<u64>,
-    /// Answers 429 to requests above this many per second.
+    /// If more than this many requests arrive in a second, answers the others with 429.
     pub(crate) limit_per_second: Option<u64>,
     /// Changes the last byte of every Nth response body.
     pub(crate) alter_every: Option<u64>,
-    /// Caches each response by request line.
+    /// Caches every response. The key is the request line.
     pub(crate) cached: bool,
     /// Leaks this many bytes per request.
     pub(crate) leak_bytes: usize,
     /// Delays requests or responses.
     pub(crate) delay: Option<Planted>,
-    /// Rounds the response time up to a multiple of this.
+    /// Rounds each response time up to a multiple of this duration.
     pub(crate) quantum: Option<Duration>,
-    /// Length of the listen queue, and how long the proxy waits before it accepts each connection.
+    /// Length of the listen queue, and the time for which the proxy waits before it accepts each connection.
     pub(crate) backlog: Option<(i32, Duration)>,
-    /// Sends every Nth request to another upstream than the first, and all others to the first.
+    /// Sends every Nth request to an upstream that is not the first, and all other requests to the first upstream.
     pub(crate) favour_first: Option<u64>,
-    /// Stalls all connections once, when the request with this number arrives, for this duration.
+    /// Stalls all connections once: when the request with this number arrives, for this duration.
     pub(crate) stall: Option<(u64, Duration)>,
-    /// Delays each request by the second duration while its client's connection is younger than the first duration,
-    /// like a cold gateway.
+    /// Acts like a cold gateway. While a client connection is younger than the first duration, each of its requests is
+    /// delayed by the second duration.
     pub(crate) cold: Option<(Duration, Duration)>,
-    /// Forwards requests one at a time, at this interval.
+    /// Forwards one request at a time. This duration is the interval between two requests.
     pub(crate) one_every: Option<Duration>,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct Planted {
     pub(crate) spin: bool,
 }
 
-/// A running proxy. When dropped it accepts no more connections; its threads end with their connections.
+/// A running proxy. When it is dropped, it accepts no more connections. Its threads end when their connections end.
 pub(crate) struct Proxy {
     pub(crate) address: SocketAddr,
     shared: Arc<Shared>,
@@ -69,12 +69,12 @@ struct Shared {
     upstreams: Vec<SocketAddr>,
     requests: AtomicU64,
     stop: AtomicBool,
-    /// The current second, and the requests counted in it.
+    /// The start of the current second, and the number of requests in this second.
     limiter: Mutex<(Option<Instant>, u64)>,
     cache: Mutex<std::collections::BTreeMap<Vec<u8>, Vec<u8>>>,
     leak: Mutex<Vec<Vec<u8>>>,
     stalled_until: Mutex<Option<Instant>>,
-    /// With `one_every`: when the last request was due.
+    /// With `one_every`: the time when the last request was due.
     last_due: Mutex<Option<Instant>>,
 }
 
@@ -114,7 +114,8 @@ impl Proxy {
 impl Drop for Proxy {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::SeqCst);
-        // Wakes the thread that accepts connections. If the backlog is full, that thread wakes by itself.
+        // This connection wakes the thread that accepts connections. If the backlog is full, that thread wakes without
+        // it.
         let _ = TcpStream::connect_timeout(&self.address, Duration::from_millis(200));
         if let Some(thread) = self.accepting.take() {
             let _ = thread.join();
@@ -232,7 +233,7 @@ fn request(
     }
 }
 
-/// Returns `false` at the end of the stream.
+/// Reads more bytes into `input`. Returns `false` at the end of the stream.
 fn read_more(stream: &mut TcpStream, input: &mut Vec<u8>) -> std::io::Result<bool> {
     let mut buffer = [0; 16 * 1024];
     let count = stream.read(&mut buffer)?;
@@ -318,8 +319,8 @@ impl Shared {
         limiter.1 > limit
     }
 
-    /// Sends a request to one upstream and returns its response. If a kept connection turns out to be closed, it is
-    /// replaced once.
+    /// Sends a request to one upstream and returns its response. If the upstream has closed the kept connection, tries
+    /// once more on a new connection.
     fn ask(
         &self,
         request: &Request,
@@ -339,7 +340,7 @@ impl Shared {
     }
 }
 
-/// The complete response, and the connection if it can be reused.
+/// Returns the complete response. Also returns the connection if it can be reused.
 fn exchange(mut upstream: TcpStream, request: &Request) -> std::io::Result<(Vec<u8>, Option<TcpStream>)> {
     upstream.write_all(&request.bytes)?;
     let mut decoder = ResponseDecoder::new();

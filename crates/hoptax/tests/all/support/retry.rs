@@ -1,5 +1,5 @@
 //! Retries and waiting. Bursts of CPU steal can spoil a test that measures. Such a test may retry only if the machine's
-//! own counters show a disturbance. A failure on a quiet machine fails the test at once.
+//! own counters show a disturbance. A test that fails on a quiet machine is not retried.
 
 use super::notes;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -12,24 +12,24 @@ use std::time::{Duration, Instant};
 /// Maximum number of retries of an attempt. `scripts/run-tests.py` also limits retries per test and per suite.
 const MOST_RETRIES: usize = 2;
 
-/// If at least this share of the CPU time was stolen, an attempt counts as disturbed.
+/// An attempt counts as disturbed if at least this share of the CPU time was stolen.
 const STOLEN: f64 = 0.01;
-/// How long each ticker sleeps. There is one ticker per CPU.
+/// Time that each ticker sleeps. There is one ticker per CPU.
 const TICK: Duration = Duration::from_millis(2);
-/// Maximum number of tickers, so that they are no load themselves.
+/// Maximum number of tickers. More tickers would themselves load the machine.
 const MOST_TICKERS: usize = 8;
-/// If a ticker overslept by at least this much, an attempt counts as disturbed. On an idle machine a ticker oversleeps
+/// An attempt counts as disturbed if a ticker overslept by at least this time. On an idle machine, a ticker oversleeps
 /// by less than 1 ms.
 const OVERSLEPT: Duration = Duration::from_millis(5);
 
-/// Returns the result of an attempt. An attempt that failed on a disturbed machine is retried. Panics if an attempt
-/// failed on an undisturbed machine, or if all attempts failed (inconclusive).
+/// Returns the result of an attempt. If an attempt fails on a disturbed machine, tries again. Panics if an attempt
+/// fails on an undisturbed machine, or if all attempts fail (inconclusive).
 #[track_caller]
 pub(crate) fn eventually<T>(attempt: impl FnMut() -> Result<T, String>) -> T {
     retry_until_success(Disturbance::is_significant, notes::retry, attempt)
 }
 
-/// As [`eventually`], for attempts that only a stall of at least `least` can spoil.
+/// Like [`eventually`], for attempts that only a stall of at least `least` can spoil.
 #[track_caller]
 pub(crate) fn retry_only_after_stall<T>(least: Duration, attempt: impl FnMut() -> Result<T, String>) -> T {
     retry_until_success(|disturbance| disturbance.overslept >= least, notes::retry, attempt)
@@ -69,13 +69,14 @@ fn listed(seen: &[String]) -> String {
     seen.iter().zip(1..).map(|(seen, number)| format!("\nlook {number}: {seen}")).collect()
 }
 
-/// Waits until a condition holds; panics after `bound`. This does not count as a retry, because nothing is measured again.
+/// Waits until a condition is true; panics after `bound`. This does not count as a retry, because nothing is measured
+/// again.
 #[track_caller]
 pub(crate) fn wait_until(what: &str, bound: Duration, mut condition: impl FnMut() -> bool) {
     wait_for(what, bound, || condition().then_some(()));
 }
 
-/// As [`wait_until`], for a value: returns it as soon as there is one.
+/// Like [`wait_until`], for a value. Returns the value as soon as there is one.
 #[track_caller]
 pub(crate) fn wait_for<T>(what: &str, bound: Duration, mut ask: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + bound;
@@ -84,7 +85,7 @@ pub(crate) fn wait_for<T>(what: &str, bound: Duration, mut ask: impl FnMut() -> 
             return found;
         }
         assert!(Instant::now() < end, "not within {bound:?}: {what}");
-        // Long enough to leave the CPU to the process under test.
+        // This sleep is long enough to leave the CPU to the process under test.
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -93,7 +94,8 @@ pub(crate) fn wait_for<T>(what: &str, bound: Duration, mut ask: impl FnMut() -> 
 struct Disturbance {
     /// Share of all CPU time that the hypervisor took.
     stolen: f64,
-    /// Longest oversleep of a ticker. A ticker oversleeps if the hypervisor or other processes take its CPU.
+    /// Longest delay of a ticker after its due wake-up time. A ticker oversleeps if the hypervisor or other processes
+    /// take its CPU.
     overslept: Duration,
 }
 
@@ -148,7 +150,7 @@ impl Drop for Watch {
     }
 }
 
-/// Sleeps repeatedly on one CPU; returns the longest oversleep.
+/// Sleeps repeatedly on one CPU. Returns the longest delay after the due wake-up time.
 fn tick(cpu: usize, over: &AtomicBool) -> Duration {
     let mut only = CpuSet::new();
     only.set(cpu);
@@ -175,8 +177,8 @@ impl CpuTime {
         Self::parse(&std::fs::read_to_string("/proc/stat").ok()?)
     }
 
-    /// Parses the line `cpu  user nice system idle iowait irq softirq steal …`. The fields after `steal` are included
-    /// in `user`.
+    /// Parses the line `cpu user nice system idle iowait irq softirq steal …`. The kernel counts the fields after
+    /// `steal` in `user` too, so they are ignored.
     fn parse(stat: &str) -> Option<Self> {
         let ticks: Vec<u64> =
             stat.lines().next()?.split_whitespace().skip(1).take(8).map_while(|it| it.parse().ok()).collect();
@@ -194,7 +196,7 @@ mod tests {
     use std::cell::RefCell;
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
-    /// Makes attempts; the first `complaints` attempts fail. Returns the panic message, the number of attempts and the
+    /// Runs a test whose first `complaints` attempts fail. Returns the panic message, the number of attempts and the
     /// notes.
     fn attempts(excused: bool, complaints: usize) -> (Option<String>, usize, Vec<String>) {
         let (mut count, noted) = (0, RefCell::new(Vec::new()));

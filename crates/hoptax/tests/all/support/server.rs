@@ -1,5 +1,6 @@
-//! An HTTP/1.1 server for tests: one thread per connection, persistent connections, with or without TLS. A function
-//! creates the responses, and all requests are stored. Servers that misbehave are in `proxy.rs` and `origin.rs`.
+//! An HTTP/1.1 server for tests. It has one thread per connection and persistent connections, with or without TLS. A
+//! function creates the responses. The server stores all requests. Servers that misbehave are in `proxy.rs` and
+//! `origin.rs`.
 
 use hoptax_wire::http1::{RequestDecoder, RequestStep};
 use std::io::{self, Read, Write};
@@ -9,12 +10,12 @@ use std::sync::{Arc, Mutex};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
-    /// Number of earlier requests.
+    /// Number of requests that arrived earlier.
     pub(crate) number: usize,
     pub(crate) method: String,
-    /// The request target as sent.
+    /// The request target, as sent.
     pub(crate) path: String,
-    /// Request line and headers as received, with the empty line.
+    /// Request line and headers, as received, with the empty line at the end.
     pub(crate) head: String,
     pub(crate) body: String,
     /// TLS version; absent without TLS.
@@ -22,7 +23,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// The value of a header; `name` is lower case.
+    /// The value of the header `name`, which must be in lower case.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.head.lines().skip(1).find_map(|line| {
             let (this, value) = line.split_once(':')?;
@@ -67,7 +68,7 @@ impl Response {
     }
 }
 
-/// A running server. When dropped it accepts no more connections; its threads end with their connections.
+/// A running server. When it is dropped, it accepts no more connections. Its threads end when their connections end.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     shared: Arc<Shared>,
@@ -86,7 +87,7 @@ impl Server {
         Self::over(None, answer)
     }
 
-    /// As [`Server::start`], but over TLS if there is a configuration.
+    /// Like [`Server::start`], but uses TLS if `tls` is a configuration.
     pub(crate) fn over(
         tls: Option<Arc<rustls::ServerConfig>>,
         answer: impl Fn(&Request) -> Response + Send + Sync + 'static,
@@ -107,7 +108,7 @@ impl Server {
                     return;
                 }
                 let shared = Arc::clone(&shared);
-                // If a peer disconnects, its thread ends. That is not a fault.
+                // The thread ends when its peer disconnects. A disconnect is not a fault.
                 std::thread::spawn(move || shared.serve(stream).ok());
             }
         });
@@ -122,7 +123,7 @@ impl Server {
         std::mem::take(&mut *self.shared.requests.lock().expect("not poisoned"))
     }
 
-    /// Number of connections that carried a request. Readiness probes carry none.
+    /// Number of connections with at least one request. Connections that only check readiness have none.
     pub(crate) fn connections(&self) -> usize {
         self.shared.connections.load(Ordering::SeqCst)
     }
@@ -131,7 +132,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::SeqCst);
-        // Wakes the accepting thread.
+        // This connection wakes the thread that accepts connections.
         let _ = TcpStream::connect(self.address);
     }
 }
@@ -217,7 +218,7 @@ impl Shared {
         }
     }
 
-    /// Stores the request before answering, so that a client that has the response finds its request here.
+    /// Stores the request before the response is sent. So a client that has the response finds its request here.
     fn answer(&self, mut request: Request) -> Response {
         let mut requests = self.requests.lock().expect("not poisoned");
         request.number = requests.len();

@@ -1,4 +1,4 @@
-//! Sockets on which a tree of processes listens.
+//! Finds the sockets on which a group of processes listens.
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -15,7 +15,7 @@ pub(crate) fn listening(pids: impl IntoIterator<Item = u32>) -> BTreeSet<String>
         let inodes = inodes(pid);
         for (table, state) in [("tcp", LISTEN), ("tcp6", LISTEN), ("udp", UNCONNECTED), ("udp6", UNCONNECTED)]
         {
-            // Read through the process, which may be in its own network namespace.
+            // Reads the table through the process, because the process may be in its own network namespace.
             let text = std::fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default();
             for line in text.lines().skip(1) {
                 let columns: Vec<&str> = line.split_whitespace().collect();
@@ -36,7 +36,7 @@ fn inodes(pid: u32) -> BTreeSet<String> {
         .collect()
 }
 
-/// Parses the kernel's format: hexadecimal words in host byte order.
+/// Parses an address in the kernel's format: hexadecimal words in host byte order.
 fn address(text: &str) -> String {
     let (host, port) = text.split_once(':').expect("address and port");
     let port = u16::from_str_radix(port, 16).expect("a port");

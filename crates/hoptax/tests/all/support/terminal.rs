@@ -1,4 +1,4 @@
-//! A pseudo-terminal that collects everything written to it.
+//! A pseudo-terminal. It stores everything that is written to it.
 
 use super::hoptax;
 use crate::load::KilledOnDrop;
@@ -13,11 +13,11 @@ use std::thread::JoinHandle;
 
 /// Escape sequence that enters the alternate screen.
 pub(crate) const ENTERED: &str = "\x1b[?1049h";
-/// Escape sequence that leaves it.
+/// Escape sequence that leaves the alternate screen.
 pub(crate) const LEFT: &str = "\x1b[?1049l";
 
 pub(crate) struct Terminal {
-    /// Kept open, so that the terminal continues to exist and its modes can be read.
+    /// This end is kept open, so that the terminal continues to exist and its modes can be read.
     slave: File,
     controller: File,
     seen: Arc<Mutex<Vec<u8>>>,
@@ -29,7 +29,8 @@ impl Terminal {
         let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pseudoterminal");
         grantpt(&controller).and_then(|()| unlockpt(&controller)).expect("granted");
         let name = ptsname(&controller, Vec::new()).expect("a name").into_string().expect("text");
-        // It must not become the controlling terminal of the tests, because closing it would then send them SIGHUP.
+        // The terminal must not become the controlling terminal of the tests. Otherwise closing it would send SIGHUP to
+        // them.
         let modes = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
         let slave = File::from(rustix::fs::open(name, modes, Mode::empty()).expect("its other end"));
         let controller = File::from(controller);
@@ -71,12 +72,12 @@ impl Terminal {
         String::from_utf8_lossy(&self.seen.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
     }
 
-    /// Everything that was written, once the process has ended.
+    /// Waits until the process has ended. Returns its status and everything that was written to the terminal.
     pub(crate) fn after(mut self, process: &mut KilledOnDrop) -> (ExitStatus, String) {
         let status = process.0.wait().expect("ends");
         let echoes = tcgetattr(&self.slave).expect("a terminal").local_modes.contains(LocalModes::ECHO);
         assert!(echoes, "the terminal echoes again");
-        // Closing the last descriptor ends the reader.
+        // When the last descriptor is closed, the reader ends.
         let (slave, reader) = (self.slave, self.reader.take());
         drop(slave);
         reader.expect("it was started").join().expect("it reads");

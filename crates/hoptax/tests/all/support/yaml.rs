@@ -1,9 +1,9 @@
-//! Parses YAML, to check rendered configuration.
+//! Parses YAML, so that tests can check rendered configurations.
 
 use saphyr_parser::{Event, Parser, ScalarStyle};
 use serde_json::{Map, Number, Value};
 
-/// Parses `text`, which must hold one document.
+/// Parses `text`, which must contain exactly one document.
 pub(crate) fn read(text: &str) -> Result<Value, String> {
     let mut reader = Reader { parser: Parser::new_from_str(text) };
     loop {
@@ -67,7 +67,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Parses an unquoted value by the core schema of YAML 1.2, as far as configuration needs it.
+/// Parses an unquoted value. Follows the core schema of YAML 1.2 as far as configurations need it.
 fn plain(text: &str) -> Value {
     match text {
         "" | "null" | "~" => Value::Null,
