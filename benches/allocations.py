@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Allocations per request in steady state: runs the test that counts them with real traffic, and records its result."""
+"""Measures allocations per request in steady state, with a test that counts them, and records the result."""
 
 import subprocess
 

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 """Requests per client CPU second and throughput: `hoptax load` and its peers, in turns, on one nginx.
 
-Client and server have one CPU each. In each round every tool has one turn, in random order, and hoptax is compared with each
-peer within the round. Figures are medians over the rounds, with the whole range. `--other PATH` adds another build of hoptax,
-called `other`: `--tools hoptax,other` compares two builds.
+Client and server have one CPU each. In each round every tool has one turn, in random order. hoptax is compared with
+each peer within the round. Figures are medians over the rounds, with the lowest and the highest value. `--other PATH`
+adds another build of hoptax, called `other`. To compare only the two builds, add `--tools hoptax,other`.
 
-Requests are counted by nginx, not by the tools. The main figure covers the steady part of a turn: while all connections are
-established and requests flow, according to nginx's counters and the client's CPU clock, both read every 50 ms. It excludes the
-start of a virtual machine (k6), handshakes, and a report built from a million stored results (hey). `whole life` is the same
-figure over the tool's whole life, from wait4.
+Requests are counted by nginx, not by the tools. The main figure covers the steady part of a turn: while all connections
+are established and requests flow, according to nginx's counters and the client's CPU clock, both read every 50 ms. It
+excludes the start of a virtual machine (k6), handshakes, and a report built from a million stored results (hey). `whole
+life` is the same figure over the tool's whole life, from wait4.
 
-Requests in flight are computed by Little's law: throughput × the mean latency that the tool reports. In a closed loop of N
-connections this is N, unless the tool's latency omits a part of each cycle.
+Requests in flight are computed by Little's law: throughput × the mean latency that the tool reports. In a closed loop
+of N connections this is N, unless the tool's latency omits a part of each cycle.
 """
 
 import itertools
@@ -34,7 +34,10 @@ CLAIM = 0.01
 
 
 def steady(samples, connections):
-    """(CPU seconds, requests, seconds) of the steady part: all connections open, requests flowing; None if under 0.3 s."""
+    """(CPU seconds, requests, seconds) of the steady part, or None if it is shorter than 0.3 s.
+
+    In the steady part, all connections are open and requests flow.
+    """
     most = max((opened for *_, opened in samples), default=0)
     connected = [sample for sample in samples if sample[3] >= min(connections, 0.9 * most)]
     spans = [(b[2] - a[2]) / (b[0] - a[0]) for a, b in itertools.pairwise(connected)]
@@ -47,7 +50,7 @@ def steady(samples, connections):
 
 
 def turn(tool, server, scheme, connections, seconds):
-    """One turn of a tool."""
+    """Measures one turn of a tool."""
     before = server.count()
     command, environment = tool.closed(server.url(scheme), connections, seconds)
 

@@ -32,7 +32,7 @@ PLACES = ("/usr/sbin", "/sbin", os.environ.get("GOBIN"), str(Path.home() / "go/b
 
 
 def find(program):
-    """Path of a program, also in root's, Go's and Cargo's directories; None if not found."""
+    """Path of a program, or None. Searches PATH and the directories of root, Go and Cargo."""
     return shutil.which(program, path=os.pathsep.join([os.environ["PATH"], *filter(None, PLACES)]))
 
 
@@ -46,7 +46,11 @@ def first_line(command):
 
 
 def pinned(cpu):
-    """Setup of a child process: pins it to `cpu`, raises the descriptor limit, and makes it end when we do."""
+    """Returns the setup function of a child process.
+
+    The function pins the child to `cpu` and raises its descriptor limit. The kernel kills the child when this
+    process ends.
+    """
     def pin():
         os.sched_setaffinity(0, {cpu})
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)
@@ -57,7 +61,7 @@ def pinned(cpu):
 
 
 def stop(process):
-    """Stops a process that we started."""
+    """Stops a process that this program started."""
     with contextlib.suppress(ProcessLookupError):
         process.terminate()
     try:
@@ -68,7 +72,7 @@ def stop(process):
 
 
 def cpu_clock(pid):
-    """CPU seconds of a process so far, all threads, in nanosecond resolution: its clock as in clock_getcpuclockid(3)."""
+    """CPU seconds of all threads of a process so far, in ns resolution. Uses the clock of clock_getcpuclockid(3)."""
     return time.clock_gettime((~pid << 3) | 2)
 
 
@@ -77,14 +81,14 @@ class Failed(Exception):
 
 
 class Ran:
-    """Result of a client: standard output, standard error, `cpu` seconds from wait4, `wall` seconds, and samples."""
+    """Result of a client: standard output, standard error, CPU seconds (`cpu`, from wait4), wall time and samples."""
 
     def __init__(self, text, errors, cpu, wall, samples):
         self.text, self.errors, self.cpu, self.wall, self.samples = text, errors, cpu, wall, samples
 
 
 def client(command, environment=None, limit=120, watch=None, every=0.05, cpu=CLIENT_CPU):
-    """Runs a client to its end on its CPU. Every `every` seconds it stores the result of `watch(pid)`."""
+    """Runs a client on the CPU `cpu` until it ends. Stores the result of `watch(pid)` every `every` seconds."""
     samples, command = [], [str(part) for part in command]
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         begun = time.monotonic()
@@ -121,14 +125,14 @@ def client(command, environment=None, limit=120, watch=None, every=0.05, cpu=CLI
 
 
 class Disturbance:
-    """Disturbances of a turn since this object was created: steal, and other work on the client's CPU."""
+    """Disturbances since this object was created: steal, and work of other processes on the client's CPU."""
 
     def __init__(self):
         self.begun = self.ticks()
 
     @staticmethod
     def ticks():
-        """Ticks so far from /proc/stat: (steal of all CPUs, total of all CPUs, work of the client's CPU, total of it)."""
+        """Ticks from /proc/stat, (steal, total) of all CPUs and (work, total) of the client's CPU, as one tuple."""
         lines = {line.split()[0]: [int(field) for field in line.split()[1:9]] for line in open("/proc/stat")
                  if line.startswith("cpu")}
         ours = lines[f"cpu{CLIENT_CPU}"]
@@ -136,14 +140,17 @@ class Disturbance:
         return lines["cpu"][7], sum(lines["cpu"]), sum(ours) - ours[3] - ours[4] - ours[7], sum(ours)
 
     def shares(self, cpu):
-        """{steal: % of all CPUs; others: % of the client's CPU used by others, given the client's own `cpu` seconds}."""
+        """{steal: % of all CPUs, others: % of the client's CPU that other processes used}.
+
+        `cpu` is the CPU time of the client, s.
+        """
         steal, everything, work, ours = (now - then for now, then in zip(self.ticks(), self.begun))
         others = work - cpu * os.sysconf("SC_CLK_TCK")
         return {"steal": round(100 * steal / max(1, everything), 2), "others": round(max(0, 100 * others / max(1, ours)), 1)}
 
 
 def spread(values, digits=2):
-    """Median with the whole range: `1.31 (1.22–1.40)`; a dash if there are no values."""
+    """Median with the lowest and the highest value: `1.31 (1.22–1.40)`. A dash if there are no values."""
     if not values:
         return "-"
     return f"{statistics.median(values):,.{digits}f} ({min(values):,.{digits}f}–{max(values):,.{digits}f})"
@@ -163,7 +170,7 @@ def table(rows):
 
 
 def options(description, rounds, seconds):
-    """Parser with the common options; the caller adds its own and parses."""
+    """Parser with the common options. The caller adds its own options, and then parses the command line."""
     parser = argparse.ArgumentParser(description=description.strip().splitlines()[0])
     parser.add_argument("--rounds", type=int, default=rounds, help="turns of each tool (default %(default)s)")
     parser.add_argument("--seconds", type=int, default=seconds, help="duration of one turn, s (default %(default)s)")
@@ -174,7 +181,7 @@ def options(description, rounds, seconds):
 
 
 class Record:
-    """Results of a benchmark: printed, and saved to `<bench>.txt` and `<bench>.json` after each point."""
+    """Results of a benchmark. Prints them, and saves them to `<bench>.txt` and `<bench>.json` after each point."""
 
     def __init__(self, bench, title, arguments, tools=()):
         self.path = arguments.out / bench if arguments.out else None
@@ -208,7 +215,7 @@ class Record:
                 kept.write(text + "\n")
 
     def add(self, point):
-        """Saves the figures of a point. Earlier ones survive if this process is killed meanwhile."""
+        """Saves the figures of a point. If this process is killed meanwhile, the figures of earlier points remain."""
         self.data["points"].append(point)
         if self.path:
             draft = self.path.with_suffix(".json.new")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares the benchmarks' results with the engine's goals, as Markdown.
 
-usage: goals.py DIRECTORY, which contains the JSON of the other benchmarks (--out)
+usage: goals.py DIRECTORY, the directory with the JSON results of the other benchmarks (their option --out)
 """
 
 import json
@@ -38,7 +38,7 @@ def missing(goal, wanted):
 
 
 def cpu(points):
-    """Requests per client CPU second."""
+    """Rows of the goals for requests per client CPU second."""
     at = {(point["scheme"], point["body"], point["connections"]): point for point in points}
     for scheme, wanted, bodies in (("http", PLAIN, ("64B", "1KiB")), ("http", LARGE, ("64KiB",)), ("https", TLS, ("64B", "1KiB", "64KiB"))):
         for body in bodies:
@@ -48,7 +48,7 @@ def cpu(points):
 
 
 def rate(points):
-    """Achieved rate, send lag, errors for a known delay, the stall."""
+    """Rows of the goals for achieved rate, send lag, errors for a known delay, and the stall."""
     of = lambda what: [point for point in points if point["what"] == what]
     goals = (("achieved rate at 5,000/s", f"within {RATE_PERCENT} %"), ("send lag p50 at 5,000/s", f"≤ {LAG_P50} µs"),
              ("send lag p99 at 5,000/s", f"≤ {LAG_P99} µs"))
@@ -73,7 +73,7 @@ def rate(points):
 
 
 def known_delay(point, at):
-    """Error at one percentile: ours small, and smaller than each peer's."""
+    """Row of the goal for the error at one percentile: hoptax has a small error, and a smaller one than each peer."""
     goal = f"error of {at} at {point['rate']:,}/s, delay {point['delay']}"
     off = {name: found["error_us"][at] for name, found in point["found"].items()}
     wanted = f"≤ {ERROR} µs, less than every peer's"
@@ -134,7 +134,7 @@ def allocations(points):
 
 
 def against_all(points):
-    """Table of medians: requests per client CPU second of hoptax, divided by each peer's."""
+    """Table of median ratios: requests per client CPU second of hoptax ÷ those of each peer."""
     peers = list(dict.fromkeys(name for point in points for name in point["ratios"].get(OURS, {})))
     if not peers:
         return

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Tests whether hoptax finds a known tax: hops that add an exact time, and hops that add nothing.
+"""Tests whether hoptax measures a known tax correctly: of hops that add an exact time, and of hops that add nothing.
 
-An external gateway with the upstream's own address adds nothing to direct, and a second identical hop adds nothing to the first.
-A `hop-l7` with a known delay adds exactly this delay to one without, measured in the same rounds. Each run is an ordinary
-`hoptax run`; its reports are evaluated.
+Two contenders add nothing. An external gateway with the upstream's own address adds nothing to direct. The second of
+two identical hops adds nothing to the first. A `hop-l7` with a known delay adds exactly this delay to a `hop-l7`
+without a delay that is measured in the same rounds. This benchmark starts ordinary runs with `hoptax run`, and
+evaluates their reports.
 """
 
 import json
@@ -34,7 +35,7 @@ KNOWN = {
 
 
 def hoptax(*arguments):
-    """JSON output of hoptax. Exit code 4 (the run is void) is accepted too."""
+    """Runs hoptax, and returns its JSON output. Accepts exit code 4 (the run is void) too."""
     ran = subprocess.run([HOPTAX, *map(str, arguments)], capture_output=True, text=True, timeout=900)
     if ran.returncode not in (0, 4):
         raise SystemExit(f"known-tax: hoptax {' '.join(map(str, arguments))} exited with {ran.returncode}:\n{ran.stderr}")
@@ -42,7 +43,7 @@ def hoptax(*arguments):
 
 
 def measured(hops, arguments, seed, read):
-    """Runs these gateways and the upstream as an external gateway; `read(directory, report)` extracts the figures."""
+    """Measures these hops, and the upstream as an external gateway. `read(directory, report)` extracts the figures."""
     with tempfile.TemporaryDirectory(prefix="hoptax-known-tax-") as below:
         port = free_port()
         plan = Path(below, "known-tax.yaml")
@@ -68,7 +69,7 @@ def of_same(report):
 
 
 def against_bare(directory, label):
-    """Result of `hoptax compare` for a hop against the bare one: {percentile: row}."""
+    """Result of `hoptax compare` for a hop against the hop without a delay: {percentile: row}."""
     rows = hoptax("compare", directory, "--labels", f"{BARE},{label}", "--format", "json")["rows"]
     return {row["metric"]: row for row in rows if row["metric"] in PERCENTILES}
 
@@ -78,7 +79,7 @@ def covers(interval, truth):
 
 
 def nothing(record, arguments):
-    """Runs in which nothing is added: how often does hoptax report a tax?"""
+    """Measures hops that add nothing. Counts how often hoptax reports a tax."""
     hops = [f"{{ name: hop-l7, label: {BARE} }}", f"{{ name: hop-l7, label: {TWIN} }}"]
     read = lambda directory, report: {"same": of_same(report), "twin": against_bare(directory, TWIN)}
     runs = [measured(hops, arguments, record.order.randrange(2**32), read) for _ in range(arguments.zero)]
@@ -101,7 +102,7 @@ def nothing(record, arguments):
 
 
 def known(record, arguments):
-    """Runs with known delays: does the interval contain the true value, and is it distinguishable?"""
+    """Measures known delays. Counts how often the interval contains the true value, and how often a tax is reported."""
     hops = [f"{{ name: hop-l7, label: {BARE} }}",
             *(f"{{ name: hop-l7, label: \"{label}\", delay: {delay} }}" for label, (delay, *_) in KNOWN.items())]
     read = lambda directory, report: {"hops": {label: against_bare(directory, label) for label in KNOWN}}

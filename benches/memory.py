@@ -1,17 +1,24 @@
 #!/usr/bin/env python3
 """Resident memory of `hoptax load` and its peers at 1, 1,000 and 15,000 connections, and of three hoptax with 45,000 in total.
 
-Each tool holds the connections in a closed loop to an upstream that takes 2 s per response, so that nearly all connections are
-idle. VmRSS and VmHWM are read from /proc every 50 ms. `steady` is the median VmRSS while all connections are open and each has sent
-a request. `peak` is the last VmHWM, which includes work at the tool's end. The slope is the memory per additional idle connection:
-the increase of steady memory from 1,000 connections (or 1 without such a run), divided by the number of connections added.
-Kernel memory of sockets is not included.
+Each tool opens the connections in a closed loop to an upstream that takes 2 s per response. So nearly all connections
+are idle. VmRSS and VmHWM are read from /proc every 50 ms. The benchmark reports three figures:
 
-Memory varies little between turns, so three rounds suffice. A tool is skipped if, extrapolated from fewer connections, it would
-need more than half of the free memory: k6 has a JavaScript virtual machine per connection.
+- `steady` is the median VmRSS while all connections are open and each connection has sent a request.
+- `peak` is the last VmHWM. It includes the work that the tool does at its end.
+- The slope is the memory per additional idle connection. It is the increase of `steady` from 1,000 connections,
+  divided by the number of additional connections. If there is no run with 1,000 connections, the increase from 1
+  connection is used.
 
-The 45,000 connections are three processes with 15,000 each. Each process has its own source address (if hoptax supports it) and its
-own upstream process, because a process is limited to 20,000 descriptors.
+The kernel's memory for sockets is not included.
+
+Memory varies little between turns, so three rounds suffice. The memory that a tool needs is extrapolated from its runs
+with fewer connections. If the tool would need more than half of the available memory, it is skipped. For example, k6
+needs a JavaScript virtual machine for each connection.
+
+The 45,000 connections are opened by three processes with 15,000 connections each. Each process has its own source
+address, if hoptax supports this. Each process also has its own upstream process, because a process is limited to 20,000
+descriptors.
 """
 
 import contextlib
@@ -46,7 +53,7 @@ def available():
 
 
 def closed(tool, url, connections, seconds):
-    """The usual command, with settings that suit a tool better here."""
+    """The usual command of a tool, with settings that suit the tool better in this benchmark."""
     command, environment = tool.closed(url, connections, seconds)
     if isinstance(tool, Fortio):
         # By default, fortio has a buffer of 128 KiB per connection. Responses have only 1 KiB, so a smaller buffer is
@@ -56,7 +63,7 @@ def closed(tool, url, connections, seconds):
 
 
 def turn(tool, connections, seconds):
-    """One turn of a tool, with its own upstream."""
+    """Measures one turn of a tool, with its own upstream."""
     with upstream("--delay", f"{DELAY_S}s") as server:
         before = server.count()
         command, environment = closed(tool, server.url, connections, seconds)
@@ -80,7 +87,7 @@ def turn(tool, connections, seconds):
 
 
 def predicted(found, name, connections):
-    """Extrapolated memory of a tool, KiB; 0 with fewer than two earlier results."""
+    """Extrapolated memory of a tool, KiB. 0 if there are fewer than two earlier results."""
     known = sorted((count, statistics.median(turn["steady_kib"] for turn in turns))
                    for (other, count), turns in found.items() if other == name and turns)
     if len(known) < 2:
@@ -128,7 +135,7 @@ def point(record, tools, arguments, connections, found):
 
 
 def together(tool, processes, each, seconds):
-    """Runs several hoptax at once; returns memory, established connections and failed requests of each."""
+    """Runs several processes of hoptax at once. Returns memory, connections and failed requests of each process."""
     with contextlib.ExitStack() as stack:
         servers = [stack.enter_context(upstream("--delay", f"{5 * DELAY_S}s")) for _ in range(processes)]
         generators, outputs = [], []

@@ -1,7 +1,8 @@
 """The load generators to compare: how to run each, and how to read its output.
 
-Each gets the settings that suit it best: one thread for its one CPU, response bodies discarded, no live view, no certificate
-checks. A tool that lacks a feature does not define the method, and is left out of that benchmark.
+Each tool gets the settings that suit it best: one thread for its one CPU, response bodies discarded, no live view, no
+certificate checks. If a tool does not support a kind of load, its class does not define the method for it. The
+benchmarks of this kind of load then leave the tool out.
 """
 
 import functools
@@ -151,7 +152,7 @@ class Fortio(Tool):
     name, program, get, version_arguments = "fortio", "fortio", "go install fortio.org/fortio@latest", ("version",)
 
     def __init__(self, resolution="0.00001"):
-        """`resolution` is the width of the narrowest histogram buckets, seconds; the widest are 100,000 times wider."""
+        """`resolution` is the width of the narrowest histogram buckets, s. The widest ones are 100,000 times wider."""
         self.resolution = resolution
 
     def common(self, connections, seconds):
@@ -248,7 +249,7 @@ OPEN = (Fortio(), Oha(), K6())
 
 
 def understood(reader, ran):
-    """Applies `reader` to a tool's output; unexpected output becomes a failure."""
+    """Applies `reader` to a tool's output. Raises `Failed` if the output is unexpected."""
     try:
         return reader(ran)
     except (ValueError, KeyError, AttributeError, TypeError, IndexError) as wrong:
@@ -256,7 +257,7 @@ def understood(reader, ran):
 
 
 def present(tools, wanted, say):
-    """The requested tools that are installed; prints how to install the others."""
+    """The requested tools that are installed. Prints how to install the other requested tools."""
     wanted = wanted.split(",") if wanted else None
     unknown = set(wanted or ()) - {tool.name for tool in tools}
     if unknown:

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""The bare round trip: one blocking socket, one request at a time, paced; prints its percentiles in µs as JSON.
+"""Measures the bare round trip, and prints its percentiles in µs as JSON.
 
-Between the clock and the system calls there are only a few bytecodes, well below a microsecond: no event loop, no parser, no
-schedule. Late requests are sent at once, so with a rate that one connection cannot reach this is a closed loop.
+Sends requests at a set rate, one at a time, on one blocking socket. There is no event loop and no parser. Between
+reading the clock and the system calls, Python executes only a few bytecodes, which takes well below a microsecond. Late
+requests are sent at once. If one connection cannot reach the rate, this is therefore a closed loop.
 
 usage: ping.py HOST:PORT RATE SECONDS
 """

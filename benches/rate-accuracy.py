@@ -1,19 +1,23 @@
 #!/usr/bin/env python3
 """Rate accuracy and lateness: `hoptax load` and its peers at a set rate, with an upstream whose delay is known.
 
-Client and upstream have one CPU each. In each round every tool has one turn at each point, in random order. So has a bare ping
-(ping.py): one blocking socket, no load generator. The expected result is the known delay plus the bare round trip that the ping
-measured in the same round without a delay. A tool's error is its result minus the expected one.
+Client and upstream have one CPU each. In each round every tool has one turn at each point, in random order. A bare ping
+(ping.py) has a turn too. It is not a load generator: it uses one blocking socket. The expected result of a tool is the
+known delay plus the bare round trip. The ping measures the bare round trip in the same round, with an upstream without
+delay. The error of a tool is its result minus the expected result.
 
-The achieved rate is the upstream's count over the middle of a turn, so that the start and end of a tool do not matter. The ping
-also measures the delayed upstream ("ping" in the tables), which shows the lateness of the upstream itself. If 1 % of the
-responses are delayed by 50 ms, the 99th percentile lies at the edge and any value is correct. So the 99.9th is used, in the
-middle of the delayed responses, and compared with 50 ms plus the ping's p90.
+The achieved rate is computed from the upstream's count in the middle of a turn, so that the start and end of a tool do
+not matter. The ping also measures the upstream with the delay ("ping" in the tables). This shows the lateness of the
+upstream itself. If 1 % of the responses are delayed by 50 ms, the 99th percentile is at the edge of the delayed
+responses, and any value is correct. So the 99.9th percentile is used, which is in the middle of the delayed responses.
+It is compared with 50 ms plus the p90 of the ping.
 
-Two more tests: the achieved rate and the send lag at 5,000/s over 30 s (`hoptax` only), and a stall: the upstream is stopped for
-1 s during 8 s at 1,000/s. An eighth of the requests are due during the stall and wait for its end. The response time at
-quantile q is therefore the length of the stall minus (1 - q) × 8 s, if positive: 0.92 s at p99, 0.2 s at p90, about zero at p50. The
-mean is stall² / 2 / 8 s. The tools' results are compared with these values, computed from the actual length of the stall.
+There are two more tests. The first test measures the achieved rate and the send lag at 5,000/s over 30 s (`hoptax`
+only). The second test is a stall: the upstream is stopped for 1 s while it gets 1,000 requests per second for 8 s. An
+eighth of the requests are due during the stall, and wait for its end. The response time at quantile q is therefore the
+length of the stall minus (1 - q) × 8 s, or about zero if this is negative: 0.92 s at p99, 0.2 s at p90, about zero at
+p50. The mean is stall² / 2 / 8 s. The tools' results are compared with these values. The values are computed from the
+actual length of the stall.
 """
 
 import json
@@ -44,7 +48,7 @@ STALL_RATE, STALL_LOAD, STALL, STALL_AFTER, STALL_WAIT = 1_000, 8, 1.0, 500, 1.0
 
 
 class Ping(Tool):
-    """The bare round trip as a tool; `bare` is the URL of an upstream without delay, if it is to use that one."""
+    """The bare ping as a tool. If `bare` is set, the ping uses this URL instead of the URL of the turn's upstream."""
 
     def __init__(self, name, bare=None):
         self.name, self.bare = name, bare
@@ -58,7 +62,7 @@ class Ping(Tool):
 
 
 def turn(tool, server, rate, seconds, connections=CONNECTIONS):
-    """One turn: the tool's results, the rate that the upstream received, steal."""
+    """Measures one turn. Returns the tool's results, the rate that the upstream received, and the disturbances."""
     before = server.count()[0]
     command, environment = tool.open(server.url, rate, connections, seconds)
     disturbance = Disturbance()
@@ -82,7 +86,7 @@ def middle_rate(samples, before, served):
 
 
 def errors(turns, name, wanted):
-    """Errors of one round, µs: {percentile: the tool's result minus the delay and the bare round trip}."""
+    """Errors of a tool in one round, µs, by percentile: the tool's result − the delay − the bare round trip."""
     return {at: turns[name][at] - delay - turns["bare"][beside] for at, delay, beside in wanted}
 
 
@@ -92,7 +96,7 @@ def rate_error(said, rate):
 
 
 def rounds_of(record, arguments, contenders, server, rate, seconds, connections=CONNECTIONS, one=turn):
-    """Runs every contender once per round; returns the rounds and the failures."""
+    """Runs every contender once per round. Returns the rounds and the failures."""
     rounds, failures = [], {}
     for _ in range(arguments.rounds):
         turns = {}
@@ -143,7 +147,7 @@ def report_failures(record, failures):
 
 
 def long_run(record, arguments, bare):
-    """The achieved rate from start to end, and the send lag, at 5,000/s over 30 s."""
+    """Measures the achieved rate over the whole run, and the send lag, at 5,000/s over 30 s."""
     rate, seconds = 5_000, arguments.long
     rounds, failures = rounds_of(record, arguments, (HOPTAX_TOOL,), bare, rate, seconds)
     said = [turns["hoptax"] for turns in rounds if "hoptax" in turns]
@@ -158,7 +162,7 @@ def long_run(record, arguments, bare):
 
 
 class Stall(threading.Thread):
-    """Stops our server for a while after enough requests; `lasted` is the actual duration."""
+    """Stops the server for a while, after it has received enough requests. `lasted` is the actual duration."""
 
     def __init__(self, server, connections):
         super().__init__(daemon=True)
@@ -180,7 +184,7 @@ class Stall(threading.Thread):
 
 
 def stalled(tool, server, rate, seconds, connections):
-    """One turn with a stall: the tool's results and the expected ones, µs."""
+    """Measures one turn with a stall. Returns the tool's results and the expected results, µs."""
     stall = Stall(server, connections)
     # From here on, only the thread of the stall reads the ledger, until that thread ends.
     command, environment = tool.open(server.url, rate, connections, seconds)

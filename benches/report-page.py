@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Time that Chromium needs to open a report of 24 cases, until it can be read and used.
+"""Time that Chromium needs to open a report of 24 cases, until the report can be read and used.
 
-Each opening is compared with a text-only page of the same size, which shows the browser's own time. Wall time depends on other work
-on the machine; the CPU time of the page's main thread does not.
+Each time is compared with the time for a text-only page of the same size, which shows the browser's own share. Wall
+time depends on other work on the machine; the CPU time of the page's main thread does not.
 
     benches/report-page.py [--hoptax target/release/hoptax] [--rounds 11] [--run DIR]
 """
@@ -49,7 +49,7 @@ def busy(browser, session):
 
 
 def made(hoptax, scratch, run):
-    """The report of a run of 24 cases, and a plain page of the same size."""
+    """Creates the report of a run of 24 cases, and a text-only page of the same size."""
     if run is None:
         (scratch / "plan.yaml").write_text(PLAN)
         command = [hoptax, "run", scratch / "plan.yaml", "--accept-void", "--out", scratch / "runs"]

@@ -34,7 +34,7 @@ def wait_for(port):
 
 
 def ask(connection, path):
-    """Body of a GET on a persistent connection; after a failure, the next call opens a new one."""
+    """Body of a response to GET on a persistent connection. After a failure, the next call opens a new connection."""
     try:
         connection.request("GET", path)
         return connection.getresponse().read()
@@ -44,7 +44,7 @@ def ask(connection, path):
 
 
 class Nginx:
-    """A running nginx: `url("http")`, `url("https")`, `pid`, and its counts."""
+    """A running nginx, with its URLs (`url("http")`, `url("https")`), its `pid` and its counts."""
 
     def __init__(self, plain, tls, status, pid):
         self.ports = {"http": plain, "https": tls}
@@ -54,7 +54,7 @@ class Nginx:
         return f"{scheme}://127.0.0.1:{self.ports[scheme]}/b"
 
     def count(self):
-        """(requests, connections accepted, connections open) from stub_status, without our own requests."""
+        """(requests, accepted connections, open connections) from stub_status, without the requests of this program."""
         self.asked += 1
         fields = ask(self.status, "/").split()
         # stub_status prints `Active connections: A`, then `server accepts handled requests`, then the three numbers.
@@ -64,7 +64,7 @@ class Nginx:
 
 @contextlib.contextmanager
 def nginx(size, cpu=SERVER_CPU):
-    """nginx with one worker that answers /b with `size` bytes: with `return` up to 1 KiB, from a file in memory above."""
+    """nginx with one worker. /b has a body of `size` bytes. Above 1 KiB, the body is a file in memory."""
     directory = Path(tempfile.mkdtemp(prefix="hoptax-bench-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None))
     plain, tls, status = free_port(), free_port(), free_port()
     (directory / "body").write_text("x" * size)
@@ -101,7 +101,7 @@ http {{
 
 
 class Upstream:
-    """A running `hoptax upstream`: `url`, `pid`, and its ledger."""
+    """A running `hoptax upstream`, with its `url`, its `pid` and its ledger."""
 
     def __init__(self, ready, pid):
         self.address, self.pid = ready["instances"][0], pid
@@ -109,7 +109,7 @@ class Upstream:
         self.control = http.client.HTTPConnection(ready["control"], timeout=20)
 
     def count(self):
-        """(requests, connections accepted, connections open) from its ledger."""
+        """(requests, accepted connections, open connections) from the ledger."""
         instance = json.loads(ask(self.control, "/ledger"))["instances"][0]
         return instance["requests"], instance["connections"], instance["open"]
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Cost of the upstream's timestamps (`path_split: on` against `off`): CPU µs per request of generator, upstream and hop-l7.
 
-The same plan runs with and without them, in random order; each pair of runs gives a difference.
+The same plan runs with and without timestamps, in random order. Each pair of runs gives a difference.
 """
 
 import json
@@ -22,7 +22,7 @@ COLUMNS = [("direct", "generator"), ("direct", "upstream"), ("hop-l7", "generato
 
 
 def run(split, connections, seconds):
-    """CPU microseconds per request by case and role."""
+    """CPU time per request of each case and role, µs."""
     with tempfile.TemporaryDirectory(prefix="hoptax-bench-") as out:
         plan = Path(out) / "plan.yaml"
         plan.write_text(PLAN.format(split=split, connections=connections, seconds=seconds))

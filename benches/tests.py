@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of the benchmarks' calculations with made-up data; they start no server and no client."""
+"""Tests of the benchmarks' calculations with made-up data. The tests start no server and no client."""
 
 import importlib
 import unittest
@@ -14,7 +14,7 @@ rate_accuracy = importlib.import_module("rate-accuracy")
 
 
 class Steady(unittest.TestCase):
-    """Samples are (seconds, CPU seconds, requests, connections open)."""
+    """Samples are (seconds, CPU seconds, requests, open connections)."""
 
     def test_only_the_time_with_all_connections_and_requests_counts(self):
         starting = [(0.0, 0.0, 0, 0), (0.1, 0.5, 0, 4)]

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """CPU time per request of `hoptax upstream` and of nginx `return 200` with one worker: same client (wrk), same CPU, in turns.
 
-The server counts the requests; its CPU clock is read before and after each turn.
+The server counts the requests. The server's CPU clock is read before and after each turn.
 """
 
 from common import Disturbance, Record, client, cpu_clock, options, spread, summary, table
@@ -12,7 +12,7 @@ WRK = Wrk()
 
 
 def turn(server, url, connections, seconds):
-    """CPU µs of the server per request, requests per second, and disturbances."""
+    """Measures one turn. Returns the server's CPU time per request (µs), requests per second, and disturbances."""
     requests, cpu, disturbance = server.count()[0], cpu_clock(server.pid), Disturbance()
     ran = client(*WRK.closed(url, connections, seconds))
     disturbed = disturbance.shares(ran.cpu)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Take the pictures of docs/images again, light and dark, from real runs.
+"""Takes the pictures of docs/images again, in light and dark, from real runs.
 
     scripts/images.py HOPTAX RESULTS REPORT_RUN
 
-RESULTS is a directory of runs with several runs of one plan, for history, comparison and trends. REPORT_RUN is the run whose report
-is shown. A further short run is measured for the live view. Needs Chromium.
+RESULTS is a directory with several runs of one plan, for history, comparison and trends. The picture of the report
+shows the run REPORT_RUN. The script measures another short run for the live view. It needs Chromium.
 """
 import base64
 import json
@@ -57,7 +57,7 @@ def started(command, pattern):
 
 
 def listed(address):
-    """Every run that the server knows, once it has analysed all of them."""
+    """Waits until the server has analysed all runs, and returns them."""
     while True:
         with urllib.request.urlopen(f"{address}/api/v1/runs") as answer:
             answer = json.load(answer)

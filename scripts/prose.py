@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Check spelling with typos, and look for phrases that we avoid, in pages, comments, help texts and messages.
+"""Checks spelling with typos, and looks for phrases that we avoid, in pages, comments, help texts and messages.
 
-    scripts/prose.py [FILE…]    without files: every file of the project; exits with 1 if it finds something
+    scripts/prose.py [FILE…]    checks these files, or every file of the project; exits with 1 if it finds something
 
 Words are in typos.toml, phrases in scripts/words-to-avoid.txt. `scripts/setup.sh check` installs typos.
 
@@ -52,7 +52,7 @@ def faults(path, checks):
 
 
 def spelling(named):
-    """The exit status of typos, which prints what it finds."""
+    """Runs typos, which prints what it finds. Returns its exit status."""
     home = os.environ.get("HOPTAX_HOME") or os.path.join(
         os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share"), "hoptax"
     )

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Runs all tests, then lists skips and retries.
 
-Tests write notes, one line each, to the file that HOPTAX_TEST_NOTES names: `skip TEST REASON` and `retry TEST REASON`
-(crates/hoptax/tests/all/support/notes.rs). The run fails if a test fails; if there are more retries than the limits below; and,
-with CI=true, if a skip is not listed in crates/hoptax/tests/allowed-skips.txt.
+Tests write notes to the file that HOPTAX_TEST_NOTES names. A note is one line: `skip TEST REASON` or `retry TEST
+REASON` (see crates/hoptax/tests/all/support/notes.rs). This script fails if a test fails, or if there are more retries
+than the limits below. With CI=true, it also fails if a skip is not listed in crates/hoptax/tests/allowed-skips.txt.
 """
 
 import collections
@@ -38,7 +38,7 @@ def read(text):
 
 
 def allowed_patterns(text):
-    """Patterns of `TEST REASON`, each followed by ` # ` and why the skip is acceptable."""
+    """Patterns of `TEST REASON`. In the text, ` # ` and the reason why the skip is acceptable follow each pattern."""
     patterns = []
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.startswith("#"):
@@ -51,7 +51,7 @@ def allowed_patterns(text):
 
 
 def summary(notes, patterns, ci):
-    """Lines to print, and reasons to fail."""
+    """Lines to print, and the reasons why this script fails."""
     lines, wrong = [], []
     skips = sorted({(test, reason) for kind, test, reason in notes if kind == "skip"})
     lines.append(f"Skipped: {len(skips)}" + (":" if skips else ""))

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Takes the pictures of docs/images: report, history, comparison, trends and a run in progress, in light and dark, at the widths of a
-laptop and a phone.
+"""Takes the pictures of docs/images: report, history, comparison, trends and a run in progress.
 
-Measures three gateways three times (about five minutes), serves the results, and takes pictures with Chromium.
+Each picture is taken in light and dark, at the widths of a laptop and a phone. The script measures three gateways three
+times, which takes about five minutes. Then it serves the results, and takes the pictures with Chromium.
 
     scripts/screenshots.py [--hoptax target/release/hoptax] [--results DIR] [--out docs/images]
 """
@@ -35,7 +35,7 @@ LIVE = PLAN.replace("duration: 2s", "duration: 12s").replace("trials: 3", "trial
 
 
 def address(process, stream):
-    """Address at which the program serves; its other output is dropped."""
+    """Address at which the program serves. Discards the other output of the program."""
     for line in stream:
         found = re.search(r"http://[\w.:\[\]]+/?(\?token=\S+)?", line)
         if found:
@@ -72,7 +72,7 @@ class Camera:
 
 
 def measured(hoptax, results, plan):
-    """The run directories, the oldest first; measures until there are three."""
+    """The run directories, oldest first. Measures until there are three."""
     while True:
         runs = sorted(one for one in results.iterdir() if (one / "run.json").is_file())
         if len(runs) >= 3:

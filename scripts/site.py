@@ -4,8 +4,8 @@
     scripts/site.py                  build it; installs mdBook into hoptax's tools directory if needed
     scripts/site.py --sources DIR    only copy the sources of the site to DIR, as the tests do
 
-docs/README.md is the table of contents: each heading is a part, each row of a table a page. Files that pages link to are copied
-too, so that links work on a code host and on the site. Exits with 1 if a link is broken.
+docs/README.md is the table of contents. Each heading is a part, and each row of a table is a page. Files that pages
+link to are copied too, so that links work on a code host and on the site. The script exits with 1 if a link is broken.
 """
 
 import argparse
@@ -57,7 +57,7 @@ NESTED = Path("docs/gateways/README.md")
 
 
 def without_code(text):
-    """The text without fenced blocks and code spans, which may look like links."""
+    """The text without fenced blocks and code spans, because they may contain text that looks like a link."""
     text = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
     return re.sub(r"`[^`\n]*`", "", text)
 
@@ -72,7 +72,7 @@ def rows(page):
 
 
 def resolve(page, target):
-    """Target of a relative link of a page, from the root."""
+    """Target of a relative link of a page, as a path from the root."""
     return Path(os.path.normpath(page.parent / unquote(target)))
 
 
@@ -135,13 +135,13 @@ def gather(sources):
 
 
 def images():
-    """The pictures of docs/images: pages may include them with HTML, which `links` does not read."""
+    """The pictures of docs/images. Pages can include pictures with HTML, which `links` ignores."""
     folder = ROOT / "docs/images"
     return [path.relative_to(ROOT) for path in sorted(folder.iterdir()) if path.is_file()] if folder.is_dir() else []
 
 
 def mdbook():
-    """Path of mdBook: on PATH, or installed here if needed (takes some minutes, once)."""
+    """Path of mdBook. If mdBook is not found, installs it, which takes some minutes."""
     home = Path(os.environ.get("HOPTAX_HOME") or
                 Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share") / "hoptax")
     tools = home / "tools"
@@ -156,7 +156,7 @@ def mdbook():
 
 
 class Page(html.parser.HTMLParser):
-    """Link targets of a page of the site, and the names in it that can be linked to."""
+    """Link targets of a page of the site, and the names on the page that links can refer to."""
 
     def __init__(self, text):
         super().__init__()
@@ -172,7 +172,7 @@ class Page(html.parser.HTMLParser):
 
 
 def broken(book):
-    """Broken links of the site: `page: target`."""
+    """Broken links of the site, as `page: target`."""
     paths = [path for path in sorted(book.rglob("*.html")) if path.name not in ("404.html", "toc.html")]
     pages = {path: Page(path.read_text()) for path in paths}
     for path, page in pages.items():

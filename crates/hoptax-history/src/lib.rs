@@ -33,19 +33,19 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "RunState")]
 pub enum State {
-    /// Measured to its end.
+    /// The run ended normally, and its files are complete.
     Whole,
-    /// Not ended yet, and written to within the last minutes.
+    /// The run is in progress. It has not ended, and it wrote to its directory within the last minutes.
     Running,
-    /// Stopped by a signal or killed; what was measured so far is kept.
+    /// The run failed, was stopped by a signal, or was killed. The trials that it measured before are kept.
     Interrupted,
-    /// Partly unreadable: a truncated line, or a missing file.
+    /// A part of the run cannot be read: a line is truncated, or a file is missing.
     Damaged,
-    /// Unreadable.
+    /// The run cannot be read.
     Broken,
-    /// Written by a newer hoptax.
+    /// A newer version of hoptax wrote the run.
     Newer,
-    /// Not a run of hoptax.
+    /// The directory does not contain a run of hoptax.
     Foreign,
 }
 
@@ -75,38 +75,38 @@ impl State {
     }
 }
 
-/// A run in the list.
+/// A run in the list of runs.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Entry {
-    /// Id: the name of its directory, directly below the history's directory.
+    /// Id of the run. It is the name of the run directory, which is directly below the history's directory.
     pub id: String,
     /// State of the run directory.
     pub state: State,
-    /// What is wrong with the run, in words; absent if nothing is.
+    /// Description of the problem with the run. Absent if there is no problem.
     pub problem: Option<String>,
-    /// The plan's name; empty if it cannot be read.
+    /// Name of the plan. Empty if it cannot be read.
     pub name: String,
-    /// Start, Unix seconds; absent if unknown.
+    /// Start of the run, Unix seconds. Absent if unknown.
     pub started_unix: Option<i64>,
-    /// Duration, seconds; absent if unknown.
+    /// Duration of the run, seconds. Absent if unknown.
     pub took_s: Option<f64>,
     /// Version of hoptax that measured the run.
     pub hoptax: String,
-    /// Direct and the gateways with their versions; direct's version is the upstream's.
+    /// Direct and the gateways, with their versions. The version of direct is the version of the upstream.
     pub contenders: Vec<Contender>,
-    /// Load points in words.
+    /// Descriptions of the load points.
     pub loads: Vec<String>,
-    /// Number of trials recorded.
+    /// Number of recorded trials.
     pub trials: u32,
-    /// Number of trials planned.
+    /// Number of planned trials.
     pub trials_planned: u32,
-    /// `believable`, `warnings` or `void`; absent until the run is analysed.
+    /// Verdict of the report: `believable`, `warnings` or `void`. Absent until the run is analysed.
     pub verdict: Option<String>,
-    /// The report's answer, one sentence; absent until the run is analysed, and if the report has none.
+    /// The answer of the report, in one sentence. Absent until the run is analysed, and if the report has no answer.
     pub answer: Option<String>,
-    /// Tags, sorted.
+    /// Tags of the run, sorted.
     pub tags: Vec<String>,
-    /// The note; empty if there is none.
+    /// Note on the run. Empty if there is no note.
     pub note: String,
 }
 
@@ -115,9 +115,9 @@ pub struct Entry {
 pub struct Contender {
     /// `direct` or the gateway's label.
     pub label: String,
-    /// Pack, hop kind or `external`; empty for direct.
+    /// Name of the pack, kind of the built-in hop, or `external`. Empty for direct.
     pub kind: String,
-    /// Version; absent if unknown.
+    /// Version. Absent if unknown.
     pub version: Option<String>,
 }
 
@@ -125,24 +125,24 @@ pub struct Contender {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Query {
-    /// Words that must all occur in the id, the name, a gateway, a version, a tag or the note. Upper and lower case are
-    /// the same.
+    /// Words to search for, in upper or lower case. Each word must occur in the id, the name, a gateway, a version, a
+    /// tag or the note.
     pub text: String,
-    /// Only runs with this tag.
+    /// Return only runs with this tag.
     pub tag: Option<String>,
-    /// Only runs with a gateway of this label or kind.
+    /// Return only runs with a gateway that has this label or this kind.
     pub gateway: Option<String>,
-    /// Only runs in this state.
+    /// Return only runs in this state.
     pub state: Option<State>,
     /// Maximum number of runs to return; 0 means 100.
     #[schemars(range(max = 4_294_967_295_u32))]
     pub limit: u32,
-    /// How many runs to skip.
+    /// Number of runs to skip.
     #[schemars(range(max = 4_294_967_295_u32))]
     pub offset: u32,
 }
 
-/// One page of the list, newest first.
+/// One page of the list of runs, newest run first.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Listing {
     /// Number of runs that match the query.
@@ -162,7 +162,7 @@ pub struct TrendQuery {
     pub name: String,
     /// `direct` or the gateway's label.
     pub gateway: String,
-    /// The load point in words, as in a run's list of load points.
+    /// Description of the load point, as in `loads` of a run.
     pub load: String,
     /// The metric.
     pub metric: Metric,
@@ -173,11 +173,11 @@ pub struct TrendQuery {
 pub struct Trend {
     /// Unit of the values, as in JSON reports.
     pub unit: String,
-    /// One point for each run that measured the metric.
+    /// One point for each run that measured the metric, oldest run first.
     pub points: Vec<Point>,
 }
 
-/// The value of one run.
+/// The value of a metric in one run.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Point {
     /// Id of the run.
@@ -186,14 +186,14 @@ pub struct Point {
     pub started_unix: i64,
     /// The estimate.
     pub estimate: f64,
-    /// 95 % interval; absent with a single trial.
+    /// Lower and upper end of the 95 % interval. Absent if there is only one trial.
     pub interval: Option<(f64, f64)>,
-    /// The run's verdict.
+    /// Verdict of the run's report: `believable`, `warnings` or `void`.
     pub verdict: String,
-    /// Version of the gateway, absent if unknown; for direct the version of hoptax.
+    /// Version of the gateway. Absent if unknown. For direct, this is the version of hoptax.
     pub version: Option<String>,
-    /// Changes since the previous point, in words (`nginx 1.22.1 → 1.26.0`, `hoptax 0.1.0 → 0.2.0`, `host`);
-    /// empty if nothing changed.
+    /// Descriptions of the changes since the previous point, such as `nginx 1.22.1 → 1.26.0`, `hoptax 0.1.0 → 0.2.0` or
+    /// `host`. Empty if nothing changed.
     pub changed: Vec<String>,
 }
 
@@ -204,7 +204,7 @@ pub struct TrendChoice {
     pub name: String,
     /// `direct` or the gateway's label.
     pub gateway: String,
-    /// The load point in words.
+    /// Description of the load point.
     pub load: String,
     /// Metrics with a value in at least one run.
     pub metrics: Vec<Metric>,

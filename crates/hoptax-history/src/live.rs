@@ -21,34 +21,35 @@ pub struct State {
     pub run: String,
     /// The plan's name.
     pub name: String,
-    /// Current stage.
+    /// Current stage of the run.
     pub stage: Stage,
-    /// What the run is doing, in words: `starting nginx`, `verifying nginx against direct`; empty if the trial
-    /// shows it.
+    /// Current activity, such as `starting nginx` or `verifying nginx against direct`. Empty if `trial` describes the
+    /// current activity.
     pub doing: String,
     /// Number of trials that have ended.
     pub trials_done: u32,
-    /// Number of trials planned so far, those that have ended included.
+    /// Number of trials that are planned so far. This includes the trials that have ended.
     pub trials_planned: u32,
-    /// Whether more trials may follow: with `trials: auto` and in searches.
+    /// Whether the run can add more trials. True with `trials: auto`, and if the plan has a search.
     pub open_ended: bool,
-    /// Rounds in words: `2/5`, `2 of 5 to 30`.
+    /// Number of the current round and number of planned rounds, such as `2/5` or `2 of 5 to 30`.
     pub round: String,
     /// Seconds since the run began.
     pub elapsed_s: f64,
-    /// Seconds left; a lower bound if the run is open-ended.
+    /// Estimated seconds until the run ends. If `open_ended` is true, the run can take longer.
     pub left_s: f64,
-    /// The current trial; absent before the first one.
+    /// The current trial. Absent before the first trial.
     pub trial: Option<Trial>,
-    /// CPU and memory of each role, over the last second.
+    /// CPU and memory use of each role, over the last second.
     pub cpu: Vec<Role>,
-    /// Share of the host's CPU time that the hypervisor took over the last second, 0 to 1; absent if unknown.
+    /// Steal: the share of the host's CPU time that the hypervisor took during the last second, 0 to 1. Absent if
+    /// unknown.
     pub steal: Option<f64>,
-    /// Results so far, by load point, direct first.
+    /// Results so far, sorted by load point. At each load point, direct comes first.
     pub cases: Vec<Case>,
     /// Findings so far, most severe first.
     pub findings: Vec<Finding>,
-    /// What could not be measured, once per contender and reason.
+    /// Contenders that could not be measured. There is one entry for each contender and reason.
     pub failures: Vec<Failure>,
 }
 
@@ -56,24 +57,24 @@ pub struct State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Stage {
-    /// Services are starting, or being verified.
+    /// hoptax starts or verifies services.
     Preparing,
     /// A trial is in progress.
     Measuring,
-    /// The pause before the next trial.
+    /// The run pauses before the next trial.
     Pausing,
-    /// Services are stopped and the report is written. The state no longer changes.
+    /// The services are stopped, and the report is written. The state does not change any more.
     Ended,
 }
 
 /// The current trial.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Trial {
-    /// Number, from 1.
+    /// Number of the trial, starting with 1.
     pub number: u32,
     /// `direct` or the gateway's label.
     pub gateway: String,
-    /// The load point in words; for a step of a search with its rate.
+    /// Description of the load point. For a step of a search, it includes the rate of the step.
     pub load: String,
     /// Phase of the generator: `starting`, `connecting`, `warmup`, `measuring`, `draining`.
     pub phase: TrialPhase,
@@ -81,9 +82,9 @@ pub struct Trial {
     pub elapsed_s: f64,
     /// Length of the measured time, seconds.
     pub duration_s: f64,
-    /// Requests due per second; absent in a closed loop.
+    /// Requests that are due per second. Absent in a closed loop.
     pub due: Option<f64>,
-    /// The measured time, second by second.
+    /// Figures of each second of the measured time so far.
     pub seconds: Vec<Second>,
 }
 
@@ -93,13 +94,13 @@ pub struct Trial {
 pub enum TrialPhase {
     /// The generator is starting.
     Starting,
-    /// Connections are being opened.
+    /// The generator opens connections.
     Connecting,
-    /// Traffic before the measured time; it is not counted.
+    /// The generator sends traffic that is not counted.
     Warmup,
-    /// The measured time.
+    /// The generator sends traffic, and the trial is measured.
     Measuring,
-    /// The generator waits for requests in flight.
+    /// The generator sends no more requests, and waits for the responses to requests in flight.
     Draining,
 }
 
@@ -121,54 +122,55 @@ pub struct Second {
     pub rate: f64,
     /// Failures per second: timeouts, errors, and unsuccessful responses.
     pub failed: f64,
-    /// Median response time, µs; absent without responses.
+    /// Median response time, µs. Absent if there were no responses.
     pub p50_us: Option<f64>,
-    /// 99th percentile of the response time, µs; absent without responses.
+    /// 99th percentile of the response time, µs. Absent if there were no responses.
     pub p99_us: Option<f64>,
 }
 
-/// Resources of a role during the current trial.
+/// CPU and memory that a role uses.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Role {
     /// `generator`, `gateway` or `upstream`.
     pub role: String,
-    /// CPUs in use: 0.5 is half of one CPU.
+    /// Number of CPUs in use. For example, 0.5 is half of one CPU.
     pub cpus: f64,
     /// Resident memory, bytes.
     pub memory_bytes: u64,
 }
 
-/// Results of one case so far: medians over its trials, not estimates. In a search, each step has its own rate,
-/// and the latest step is shown.
+/// Results of one case so far. The figures are medians over the trials of the case, not the estimates of the report. In
+/// a search, each step has its own rate, so the figures are those of the latest step.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Case {
     /// `direct` or the gateway's label.
     pub gateway: String,
-    /// The load point in words.
+    /// Description of the load point.
     pub load: String,
     /// Number of successful trials.
     pub trials: u32,
-    /// Responses per second; absent before the first trial.
+    /// Responses per second. Absent if no trial measured them.
     pub rate: Option<f64>,
-    /// Median response time, µs; absent before the first trial.
+    /// Median response time, µs. Absent if no trial measured it.
     pub p50_us: Option<f64>,
-    /// 99th percentile of the response time, µs; absent before the first trial.
+    /// 99th percentile of the response time, µs. Absent if no trial measured it.
     pub p99_us: Option<f64>,
-    /// Median response time minus direct's in the same rounds, µs; absent for direct.
+    /// Added response time, µs: the median of the gateway minus the median of direct in the same rounds. Absent for
+    /// direct, in searches, and while one of the medians is missing.
     pub added_p50_us: Option<f64>,
 }
 
 /// A finding.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Finding {
-    /// Severity.
+    /// Severity of the finding.
     #[schemars(with = "String")]
     pub severity: Severity,
-    /// Code; `hoptax findings` explains it.
+    /// Code of the finding. `hoptax findings` explains each code.
     pub code: String,
-    /// The case; absent if the finding is about the whole run.
+    /// Name of the case. Absent if the finding is about the whole run.
     pub case: Option<String>,
-    /// What was found.
+    /// Description of the finding.
     pub message: String,
 }
 

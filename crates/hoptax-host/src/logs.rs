@@ -240,7 +240,10 @@ mod tests {
 
         let text = std::fs::read_to_string(&log).expect("still there");
         let expected = format!("GET / x-api-key={REDACTED} {REDACTED}\u{fffd} {REDACTED}\n");
-        assert!(text == format!("{filler}{expected}{filler}{REDACTED}"), "all but the secrets is as it was");
+        assert!(
+            text == format!("{filler}{expected}{filler}{REDACTED}"),
+            "everything except the secrets is unchanged"
+        );
         assert!(std::fs::read_to_string(&clean).expect("there") == filler);
         assert_eq!(std::fs::read_dir(directory.path()).expect("there").count(), 2);
     }

@@ -21,7 +21,7 @@ pub struct HopDelay {
     pub how: HopDelayHow,
 }
 
-/// How the hop spends a delay.
+/// What the hop does during a delay.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, schemars::JsonSchema, clap::ValueEnum)]
 #[schemars(rename = "hop-delay-how")]
 #[serde(rename_all = "lowercase")]

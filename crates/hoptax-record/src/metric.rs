@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A metric of budgets and comparisons. Times are in µs; a ratio is 1 for no loss; shares are 0 to 1.
+/// A metric of budgets and comparisons. Times are in µs. A ratio of 1 means that no throughput is lost. Shares are 0 to
+/// 1.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
 )]
@@ -18,15 +19,15 @@ pub enum Metric {
     AddedP99,
     /// Throughput via the gateway ÷ direct throughput.
     ThroughputRatio,
-    /// Gateway CPU per request, µs.
+    /// CPU time of the gateway per request, µs.
     CpuUsPerRequest,
     /// Upstream requests per client request, minus 1.
     ExtraUpstreamRequests,
     /// Errors and timeouts ÷ scheduled requests.
     ErrorShare,
-    /// Largest resident set (RSS) of the gateway's processes, bytes; the mean over trials.
+    /// Largest resident set (RSS) of the gateway's processes in a trial, bytes. The mean over all trials.
     MemoryRssBytes,
-    /// Largest proportional set (PSS) of the gateway's processes, bytes; the mean over trials.
+    /// Largest proportional set (PSS) of the gateway's processes in a trial, bytes. The mean over all trials.
     MemoryPssBytes,
     /// Response time at the median, µs.
     P50,

@@ -22,19 +22,20 @@ pub(super) const MOST_LISTED: u32 = 1000;
 type Answer<T> = Result<Json<T>, Problem>;
 type Asking = State<Arc<App>>;
 
-/// Changes to a run's tags and note. Absent members stay unchanged.
+/// Changes to the tags and the note of a run. A member that is absent is not changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Annotation {
-    /// All tags of the run: at most 20, each of 1 to 40 letters, digits or characters of `-_.:/`.
+    /// The new tags, which replace all tags of the run. A run can have at most 20 tags. Each tag has 1 to 40
+    /// characters: letters, digits or one of `-_.:/`.
     #[schemars(length(max = 20), inner(length(min = 1, max = 40), regex(pattern = r"^[\p{L}\p{N}_.:/-]+$")))]
     pub(super) tags: Option<Vec<String>>,
-    /// The note: at most 10,000 characters.
+    /// The new note, at most 10,000 characters.
     #[schemars(length(max = 10_000))]
     pub(super) note: Option<String>,
 }
 
-/// Every tag of any run, sorted.
+/// The tags that runs have, sorted. Each tag is listed once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub(super) struct Tags {
     /// The tags.
@@ -44,7 +45,7 @@ pub(super) struct Tags {
 /// The available trends.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(super) struct Trends {
-    /// One for each plan, gateway and load point.
+    /// One trend for each combination of plan, gateway and load point.
     pub(super) trends: Vec<TrendChoice>,
 }
 

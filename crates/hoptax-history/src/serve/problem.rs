@@ -7,16 +7,16 @@ use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Why a request failed, as the JSON interface reports it.
+/// An error response of the JSON interface. It says why the request failed.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(super) struct Problem {
     #[serde(skip)]
     pub(super) status: StatusCode,
-    /// What is wrong, in one sentence.
+    /// Description of the error, in one sentence.
     pub(super) error: String,
-    /// What to do about it.
+    /// What the client can do about the error.
     pub(super) help: String,
-    /// Differences that prevent a comparison; absent for any other problem.
+    /// Differences that prevent a comparison. Absent for other errors.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     pub(super) obstacles: Vec<hoptax_record::report::Obstacle>,

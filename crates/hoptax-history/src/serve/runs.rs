@@ -15,17 +15,18 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CompareQuery {
-    /// Id of the run before, or of the only one.
+    /// Id of the first run, which is usually the older one. If two gateways of one run are compared, the id of that
+    /// run.
     pub(super) a: String,
-    /// Id of the run after. If absent, two gateways of the first run are compared.
+    /// Id of the second run, which is usually the newer one. If absent, two gateways of run `a` are compared.
     #[serde(default)]
     pub(super) b: Option<String>,
-    /// Labels of the two gateways, the first run's first, separated by a comma. If absent, every gateway that
-    /// both runs have.
+    /// Labels of the two gateways to compare, separated by a comma. The first label is of run `a`, the second of run
+    /// `b`. If absent, every gateway that both runs have is compared.
     #[serde(default)]
     #[schemars(regex(pattern = r"^[^,]*[^,\s][^,]*,[^,]*[^,\s][^,]*$"))]
     pub(super) labels: Option<String>,
-    /// Compare even if the runs measured different things.
+    /// Compare the runs even if they measured different things.
     #[serde(default)]
     pub(super) force: bool,
 }

@@ -23,89 +23,98 @@ use super::{AccessLog, HopDelayHow, Metric, PathSplit, Profile};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// What to measure: an upstream, gateways, targets, load, and the number of rounds.
+/// A plan says what to measure. It names the upstream, the gateways, the targets, the load, and the number of rounds.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "plan")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawPlan {
-    /// Name of the run directory: letters, digits, `.`, `_` and `-`. Default: the plan's file name without extension.
+    /// Name of the plan. The name of the run directory contains it. Use letters, digits, `.`, `_` and `-`. Default: the
+    /// plan's file name without extension.
     #[schemars(with = "Option<Text>")]
     pub(crate) name: Option<Placed<String>>,
     /// The service behind the gateways. Default: the built-in upstream with its defaults.
     pub(crate) upstream: Option<Placed<RawUpstream>>,
-    /// The systems under test: names of packs, or mappings with more settings. Direct is always measured too.
+    /// The systems under test. Each entry is the name of a pack, or a mapping with more settings. hoptax always
+    /// measures direct too.
     pub(crate) gateways: Vec<Placed<Short<RawGateway>>>,
-    /// The request: one target, or a list of targets as a weighted mix. Default: GET /.
+    /// The request to send: one target, or a list of targets that are mixed by weight. Default: GET /.
     pub(crate) target: Option<Sweep<RawTarget>>,
-    /// How requests are sent. Each entry is one load point, or several if it has lists.
+    /// How requests are sent. Each entry is one load point. An entry with lists is several load points.
     pub(crate) load: Placed<Vec<Placed<RawLoad>>>,
-    /// Rounds: a number, `auto`, or a mapping with settings of `auto`. Each round measures every case once. Default: 5.
+    /// Number of rounds, `auto`, or a mapping with the settings of `auto`. Each round measures every gateway once and
+    /// direct twice, at each load point. Default: 5.
     pub(crate) trials: Option<Placed<Short<RawTrials, TrialsText>>>,
     /// Time of unmeasured traffic before each trial. Default: 2s.
     pub(crate) warmup: Option<Placed<Time>>,
     /// Time without traffic between trials. Default: 0s.
     pub(crate) pause: Option<Placed<Time>>,
-    /// Timeout of each connect and each request: a time, or a mapping of `connect`, `first_byte`, `total`. Default: 3s.
+    /// Timeout of each connect and of each request. Write one time, or a mapping with `connect`, `first_byte` and
+    /// `total`. Default: 3s.
     pub(crate) timeout: Option<Placed<Short<RawTimeouts, Time>>>,
-    /// Local addresses that the generator connects from, in turn. Default: chosen by the kernel.
+    /// Local addresses that the generator connects from. It uses the addresses in turn. Default: chosen by the kernel.
     pub(crate) sources: Option<Vec<Placed<AddressText>>>,
-    /// Settings of gateways: the same for all (equalised) or as shipped (stock). Default: equalised.
+    /// Settings of the gateways: the same for all gateways (`equalised`), or as shipped (`stock`). Default: equalised.
     pub(crate) profile: Option<Profile>,
     /// Whether gateways write access logs. Default: off.
     pub(crate) access_log: Option<AccessLog>,
-    /// Whether the upstream stamps responses, which splits the added time into request path and response path. Default:
-    /// off.
+    /// Whether the upstream adds timestamps to responses. Reports then split the added time into request path and
+    /// response path. Default: off.
     pub(crate) path_split: Option<PathSplit>,
-    /// CPUs of each role, or `auto`. Default: auto.
+    /// CPUs of each role, or `auto`, which splits the CPUs between the roles if there are four or more. Default: auto.
     pub(crate) cpus: Option<Placed<Short<RawCpus, Auto>>>,
-    /// Restart each gateway for each of its trials, instead of starting it once per run. Default: false.
+    /// Whether hoptax restarts a gateway before each of its trials. Otherwise each gateway starts once per run.
+    /// Default: false.
     pub(crate) isolate: Option<bool>,
-    /// Seed of the order of trials and of arrivals. Default: random, and recorded.
+    /// Seed for the random order of trials and the random arrival times. Default: hoptax chooses a random seed and
+    /// records it.
     pub(crate) seed: Option<u64>,
-    /// Events that happen to gateways and upstream during trials. Default: none.
+    /// Events during trials, such as a reload of the gateway or a restart of the upstream. Default: none.
     pub(crate) events: Option<Vec<Placed<RawEvent>>>,
-    /// Limits. If one is exceeded, `hoptax run` exits with 3. Default: none.
+    /// Limits on metrics. `hoptax run` exits with 3 if a limit is exceeded. Default: none.
     pub(crate) budget: Option<Vec<Placed<RawBudget>>>,
 }
 
-/// The service behind the gateways: the built-in upstream, or with `url` one that already runs.
+/// The service behind the gateways. With `url`, it is a service that already runs. Without `url`, it is the built-in
+/// upstream.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[schemars(rename = "upstream")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawUpstream {
-    /// URL of an upstream that already runs: http://host:port or https://host:port. Can be combined only with
-    /// `server_name`,
-    /// `authority`, `client_certificate`, `token_file`, `pid` and `ledger`.
+    /// URL of an upstream that already runs: http://host:port or https://host:port. It can be combined only with
+    /// `server_name`, `authority`, `client_certificate`, `token_file`, `pid` and `ledger`.
     pub(crate) url: Option<Placed<String>>,
-    /// Name in the upstream's certificate. Default: the host of `url`, if it is a name.
+    /// DNS name for which the upstream's certificate must be valid. Only with https. Default: the host of `url`, if it
+    /// is a name.
     #[schemars(with = "Option<Text>")]
     pub(crate) server_name: Option<Placed<String>>,
-    /// PEM file of the authorities that can have issued the upstream's certificate. Required with https.
+    /// PEM file with the certificate authorities that are trusted to sign the upstream's certificate. Required with
+    /// https.
     #[schemars(with = "Option<Text>")]
     pub(crate) authority: Option<Placed<String>>,
-    /// Certificate that gateways present to the upstream; direct's clients too, unless there is a `token_file`. With
-    /// https.
+    /// Client certificate that gateways present to the upstream. When the generator connects directly, it presents the
+    /// certificate too, unless there is a `token_file`. Only with https.
     pub(crate) client_certificate: Option<Placed<RawCertificate>>,
-    /// File with one line: a bearer token that all requests carry.
+    /// File with a bearer token on a single line. All requests carry the token.
     #[schemars(with = "Option<Text>")]
     pub(crate) token_file: Option<Placed<String>>,
-    /// Process of the upstream whose CPU and memory are measured, with its descendants.
+    /// Process id of the upstream. hoptax measures CPU and memory of this process and its descendants.
     pub(crate) pid: Option<Placed<u32>>,
-    /// Where to read the upstream's own count of requests. Default: there is no ledger.
+    /// Where to read the upstream's own count of requests. Default: the count is not read.
     pub(crate) ledger: Option<Placed<RawLedger>>,
-    /// Listeners, each with its own port and thread. Default: 1.
+    /// Number of instances. Each instance is a listener with its own port and thread. Default: 1.
     pub(crate) instances: Option<Placed<u32>>,
     /// Status of responses. Default: 200.
     pub(crate) status: Option<Placed<u16>>,
-    /// Headers of responses; a list repeats the header. Default: none.
+    /// Headers of responses. If the value is a list, the header is repeated. Default: none.
     pub(crate) headers: Option<Ordered<Sweep<Text>>>,
-    /// Body of responses: a size, or a mapping with one of `size`, `text`, `file`. Default: 1KiB.
+    /// Body of responses: a size, or a mapping with one of `size`, `text` and `file`. Default: 1KiB; no body with
+    /// status 204 and 304.
     pub(crate) body: Option<Placed<Short<RawBody, Bytes>>>,
     /// Delay of each response. Default: 0ms.
     pub(crate) delay: Option<Placed<DelayText>>,
-    /// Share of requests that get status 500. Default: 0%.
+    /// Share of requests that get a response with status 500. Default: 0%.
     pub(crate) failures: Option<Placed<Share>>,
-    /// Port of the first instance; the others follow. Default: chosen by the kernel.
+    /// Port of the first instance. The other instances use the ports after it. Default: chosen by the kernel.
     pub(crate) port: Option<Placed<u16>>,
 }
 
@@ -114,7 +123,7 @@ pub(crate) struct RawUpstream {
 #[schemars(rename = "certificate")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawCertificate {
-    /// File of the chain, the client's certificate first.
+    /// File of the certificate chain. The client's certificate comes first.
     #[schemars(with = "Text")]
     pub(crate) certificate: Placed<String>,
     /// File of the private key.
@@ -127,18 +136,20 @@ pub(crate) struct RawCertificate {
 #[schemars(rename = "ledger")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawLedger {
-    /// Place to read from, as http://host:port. Default: the upstream's URL, with direct's TLS and token.
+    /// Address to read from: http://host:port. Default: the upstream's URL, with the TLS settings and the token of
+    /// direct requests.
     pub(crate) url: Option<Placed<String>>,
     /// Path to request. Default: /metrics.
     #[schemars(with = "Option<Text>")]
     pub(crate) path: Option<Placed<String>>,
     /// Format of the response. Default: prometheus.
     pub(crate) kind: Option<SelectorKind>,
-    /// Selects the count of answered requests. A list is added up. Same syntax as counters of packs.
+    /// Selector of the count of answered requests. The values of a list of selectors are added up. The syntax is the
+    /// same as for counters of packs.
     pub(crate) select: Sweep<Text>,
 }
 
-/// Body of a response; exactly one key.
+/// Body of a response. Give exactly one of `size`, `text` and `file`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(rename = "body", transform = forms::one_key)]
 #[serde(deny_unknown_fields)]
@@ -164,30 +175,33 @@ pub(crate) struct RawGateway {
     pub(crate) label: Option<Placed<String>>,
     /// Worker threads or processes. Default: 1.
     pub(crate) workers: Option<Placed<u32>>,
-    /// Configuration variant of the pack. Default: the pack's first.
+    /// Configuration variant of the pack. Default: the first variant of the pack.
     #[schemars(with = "Option<Text>")]
     pub(crate) variant: Option<Placed<String>>,
-    /// Features to enable: a list; `each` for the gateway without features and with each one alone; or `all-pairs` for
-    /// every two together as well. `hoptax gateways` lists the features of packs. Default: none.
+    /// List of features to enable, or `each`, or `all-pairs`. `each` measures the gateway without features and with
+    /// each feature alone. `all-pairs` measures these and also every pair of features. `hoptax gateways` lists the
+    /// features of packs. Default: none.
     pub(crate) features: Option<Placed<RawFeatures>>,
     /// Whether a pack's gateway runs as processes or in a container. Default: process.
     pub(crate) driver: Option<Placed<RawDriver>>,
-    /// Image of the container. Default: the pack's.
+    /// Container image, for the driver `docker`. Default: the image that the pack names.
     #[schemars(with = "Option<Text>")]
     pub(crate) image: Option<Placed<String>>,
     /// URL of an `external` gateway: http://host:port or https://host:port.
     pub(crate) url: Option<Placed<String>>,
-    /// Name in the certificate of an `external` gateway. Default: the host of `url`, if it is a name.
+    /// DNS name for which the certificate of an `external` gateway must be valid. Only with https. Default: the host of
+    /// `url`, if it is a name.
     #[schemars(with = "Option<Text>")]
     pub(crate) server_name: Option<Placed<String>>,
-    /// PEM file of the authorities that can have issued that certificate. Default: the system's.
+    /// PEM file with the certificate authorities that are trusted to sign the certificate of an `external` gateway.
+    /// Only with https. Default: the authorities that the system trusts.
     #[schemars(with = "Option<Text>")]
     pub(crate) authority: Option<Placed<String>>,
-    /// Certificate that clients present to an `external` gateway over https.
+    /// Client certificate that the generator presents to an `external` gateway. Only with https.
     pub(crate) client_certificate: Option<Placed<RawCertificate>>,
-    /// Process of an `external` gateway whose CPU and memory are measured, with its descendants.
+    /// Process id of an `external` gateway. hoptax measures CPU and memory of this process and its descendants.
     pub(crate) pid: Option<Placed<u32>>,
-    /// Known delay that `hop-l7` adds, to check that hoptax finds a tax of known size. Default: none.
+    /// Known delay that `hop-l7` adds. Use it to check that hoptax measures a known tax correctly. Default: none.
     pub(crate) delay: Option<Placed<RawHopDelay>>,
 }
 
@@ -203,47 +217,48 @@ pub(crate) enum RawDriver {
 /// `each`, `all-pairs`, or features one by one.
 pub(crate) type RawFeatures = Short<Vec<Placed<Short<RawFeature, FeatureText>>>, FeaturesText>;
 
-/// A feature with its setting: exactly one feature, and optionally `ask` with `routes`.
+/// A feature with its setting. Give exactly one feature. Only `routes` can have a second key: `ask`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(rename = "feature", extend("minProperties" = 1))]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct RawFeature {
-    /// Signature of tokens: HS256 or RS256.
+    /// Signature algorithm of the tokens: HS256 or RS256.
     pub(crate) jwt: Option<Placed<JwtText>>,
-    /// Allowed requests, such as 1000/s. Default: 1000000/s, which no gateway reaches.
+    /// Maximum rate of requests that the gateway allows, such as 1000/s. Default: 1000000/s, which no gateway reaches.
     pub(crate) rate_limit: Option<Placed<SteadyRate>>,
-    /// Number of routes, 1 to 10000.
+    /// Number of configured routes, 1 to 10000.
     pub(crate) routes: Option<Placed<u32>>,
-    /// Which of the routes is requested. Default: middle.
+    /// Position of the route that is requested. Default: middle.
     pub(crate) ask: Option<Placed<AskText>>,
-    /// Number of consumers, 1 to 10000, each with its own credentials. Adds `key-auth` if there is no other
-    /// authentication.
+    /// Number of consumers, 1 to 10000. Each consumer has its own credentials. If no other authentication is enabled,
+    /// hoptax enables `key-auth`.
     pub(crate) consumers: Option<Placed<u32>>,
-    /// Number of upstream instances to use in turn, at least 2.
+    /// Number of upstream instances that the gateway uses in turn. At least 2.
     pub(crate) round_robin: Option<Placed<u32>>,
-    /// How long token reviews are cached, in whole seconds. Default: not at all.
+    /// Time for which the gateway caches the result of a token review, in whole seconds. Default: no caching.
     pub(crate) token_review: Option<Placed<Time>>,
 }
 
-/// A known delay: `in`, `out` or both.
+/// A known delay. Give `in`, `out` or both.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(rename = "hop-delay")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawHopDelay {
-    /// Delay of requests before they are forwarded. Default: 0ms.
+    /// Delay of a request before the hop forwards it. Default: 0ms.
     #[serde(rename = "in")]
     pub(crate) inbound: Option<Placed<Time>>,
-    /// Delay of responses before they are sent to the client. Default: 0ms.
+    /// Delay of a response before the hop sends it to the client. Default: 0ms.
     #[serde(rename = "out")]
     pub(crate) outbound: Option<Placed<Time>>,
-    /// Share of requests to delay, drawn by the seed. Default: 100%.
+    /// Share of requests to delay. The seed determines which requests are delayed. Default: 100%.
     pub(crate) share: Option<Placed<Share>>,
-    /// Sleep: wait on a timer. Spin: keep the CPU busy, so that other requests wait. Default: sleep.
+    /// What the hop does during the delay: wait on a timer (`sleep`), or keep the CPU busy, so that other requests wait
+    /// (`spin`). Default: sleep.
     pub(crate) how: Option<HopDelayHow>,
 }
 
-/// Closed: each connection sends its next request when the previous response ends. Open: requests are due at scheduled
-/// times, even if responses are late.
+/// Kind of loop. In a closed loop, each connection sends its next request when the previous response ends. In an open
+/// loop, requests are due at scheduled times, even if responses are late.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[schemars(rename = "loop")]
 #[serde(rename_all = "lowercase")]
@@ -252,76 +267,81 @@ pub(crate) enum RawLoop {
     Open,
 }
 
-/// A load point. A list is a sweep; several lists give all combinations, and the first list changes slowest.
+/// A load point. If a value is a list, hoptax measures one load point for each element. If several values are lists,
+/// hoptax measures all combinations, and the value of the first list changes slowest.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "load")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawLoad {
-    /// When requests are due.
+    /// Kind of loop: `closed` or `open`.
     #[serde(rename = "loop")]
     pub(crate) loops: Sweep<RawLoop>,
-    /// Search for the highest rate of each contender under an objective, instead of one rate.
+    /// Search for the highest rate at which each contender keeps an objective. Only for open loops. Excludes `rate` and
+    /// `requests`.
     pub(crate) search: Option<Placed<RawSearch>>,
-    /// Number of connections.
+    /// Total number of connections.
     pub(crate) connections: Sweep<ConnectionCount>,
-    /// Scheduled requests per second, minute or hour, over all connections. Only for open loops, which need it.
-    /// A list of stages (`100/s for 10s`, `ramp to 5000/s over 60s`) is one rate that changes; a list of such lists is
-    /// a sweep.
+    /// Scheduled requests per second, minute or hour, over all connections. An open loop needs a `rate` or a `search`. A
+    /// closed loop cannot have a rate. A list of stages (`100/s for 10s`, `ramp to 5000/s over 60s`) is one rate that
+    /// changes during a trial. A list of such lists gives several load points.
     pub(crate) rate: Option<Sweep<Short<Vec<Placed<StageText>>, Rate>>>,
-    /// Spacing of an open loop's scheduled requests. Default: constant.
+    /// How the scheduled requests of an open loop are spaced in time. Default: constant.
     pub(crate) arrivals: Option<Sweep<ArrivalsText>>,
     /// Measured time of one trial. Default: 10s, or the length of the stages.
     pub(crate) duration: Option<Sweep<Time>>,
-    /// Stop after this many requests. Needs a `duration` as limit.
+    /// Stop a trial after this many requests. Also give a `duration`, which is the time limit.
     pub(crate) requests: Option<Sweep<RequestCount>>,
-    /// Whether connections are reused: on, off, or the number of requests per connection. Default: on.
+    /// Whether connections are reused: `on`, `off`, or the number of requests after which a connection is replaced.
+    /// Default: on.
     pub(crate) keepalive: Option<Sweep<KeepAliveText>>,
     /// HTTP version: 1.0 or 1.1. Default: 1.1.
     pub(crate) http: Option<Sweep<HttpText>>,
 }
 
-/// A search for the highest rate under an objective, or under several (a frontier).
+/// A search for the highest rate at which a contender keeps an objective. With several objectives, the search finds a
+/// rate for each of them.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "search")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawSearch {
-    /// Objective, such as `p99 < 10ms and errors < 0.1%`, or a list of objectives. Excludes `bounds`.
+    /// Objective, such as `p99 < 10ms and errors < 0.1%`, or a list of objectives. Cannot be combined with `bounds`.
     pub(crate) slo: Option<Sweep<ObjectiveText>>,
-    /// Bounds on p99: finds the highest rate below each bound, with errors below 0.1%. Default, if there is no `slo`:
-    /// 1ms,
-    /// 5ms, 10ms, 50ms, 100ms.
+    /// Upper bounds on p99. The search finds the highest rate for each bound, with errors below 0.1%. Cannot be
+    /// combined with `slo`. Default if there is no `slo`: 1ms, 5ms, 10ms, 50ms and 100ms.
     pub(crate) bounds: Option<Sweep<Time>>,
-    /// Lowest rate tried.
+    /// Lowest rate that the search tries.
     pub(crate) from: Placed<SteadyRate>,
-    /// Highest rate tried.
+    /// Highest rate that the search tries.
     pub(crate) to: Placed<SteadyRate>,
-    /// Precision of the rate: half of its interval as a share of the rate. Default: 5%.
+    /// Required precision of the rate. The search stops when half of the rate's interval is below this share of the
+    /// rate. Default: 5%.
     pub(crate) precision: Option<Placed<Share>>,
-    /// Measured time of the confirming trials. Default: twice the duration.
+    /// Measured time of each trial that confirms the rate. Default: twice `duration`.
     pub(crate) confirm: Option<Placed<Time>>,
 }
 
-/// CPUs of each role. A role without CPUs is not pinned.
+/// CPUs of each role. hoptax does not pin a role that is not listed.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(rename = "cpus")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawCpus {
     /// CPUs of the generator.
     pub(crate) generator: Option<Placed<CpuList>>,
-    /// CPUs of all gateways; only one is under load at a time.
+    /// CPUs of the gateways. All gateways share these CPUs, because only one gateway is under load at a time.
     pub(crate) gateway: Option<Placed<CpuList>>,
     /// CPUs of the upstream.
     pub(crate) upstream: Option<Placed<CpuList>>,
 }
 
-/// Settings of `auto`: rounds continue until every headline tax is precise enough.
+/// Settings of `auto`. Rounds continue until every headline tax is precise enough.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(rename = "trials")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawTrials {
-    /// Precision: half of the interval as a share of the tax, or of direct's figure if that is larger. Default: 5%.
+    /// Required precision: half of the interval, as a share of the tax or of direct's figure. The larger of the two is
+    /// used. Default: 5%.
     pub(crate) within: Option<Placed<Share>>,
-    /// Longest time for all rounds. Default: 10m.
+    /// Maximum time for all rounds together. Default: 10m.
     pub(crate) at_most: Option<Placed<Time>>,
     /// Minimum number of rounds. Default: 5.
     pub(crate) least: Option<Placed<u32>>,
@@ -334,14 +354,14 @@ pub(crate) struct RawTrials {
 #[schemars(rename = "budget")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawBudget {
-    /// Label of the gateway. Default: every gateway.
+    /// Label of the gateway that the limit applies to. Default: every gateway.
     #[schemars(with = "Option<Text>")]
     pub(crate) gateway: Option<Placed<String>>,
-    /// The limited metric.
+    /// Metric that the limit applies to.
     pub(crate) metric: Placed<Metric>,
-    /// Selects load points, such as `{ loop: open, connections: 16 }`. Default: all.
+    /// Load points that the limit applies to, such as `{ loop: open, connections: 16 }`. Default: all load points.
     pub(crate) load: Option<Placed<RawLoadSelector>>,
-    /// Reference of a change such as +10%: a label, or `direct`.
+    /// Contender that a change such as +10% is relative to: a gateway's label, or `direct`.
     #[schemars(with = "Option<Text>")]
     pub(crate) against: Option<Placed<String>>,
     /// Highest allowed value in the metric's unit, or a change with a sign, such as +10%.
@@ -360,7 +380,7 @@ pub(crate) struct RawLoadSelector {
     pub(crate) loops: Option<RawLoop>,
     /// Number of connections.
     pub(crate) connections: Option<ConnectionCount>,
-    /// Rate; for stages their mean.
+    /// Rate. If the load point has stages, this is the mean rate of its stages.
     pub(crate) rate: Option<Placed<Rate>>,
 }
 

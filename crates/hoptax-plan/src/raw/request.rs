@@ -10,26 +10,28 @@ use serde::Deserialize;
 #[schemars(rename = "target")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawTarget {
-    /// Unique name of the target. Default: method and path.
+    /// Unique name of the target. Default: the method and the path.
     #[schemars(with = "Option<Text>")]
     pub(crate) name: Option<Placed<String>>,
-    /// Weight in the mix: the share of requests is the weight over the sum of weights. Default: 1.
+    /// Weight of the target in the mix. The target gets this share of the requests: its weight ÷ the sum of all
+    /// weights. Default: 1.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub(crate) weight: Option<Placed<u32>>,
     /// Method. Default: GET.
     #[schemars(with = "Option<Text>")]
     pub(crate) method: Option<Placed<String>>,
-    /// Path and query, starting with `/`; a template. Default: /.
+    /// Path and query. They start with `/` and can contain templates. Default: /.
     pub(crate) path: Option<Placed<String>>,
-    /// Headers in order; values are templates, and a list repeats the header. Default: only `host`, with the address.
+    /// Headers, in the order in which they are sent. Values can contain templates. If the value is a list, the header
+    /// is repeated. Default: none. If `host` is missing, hoptax adds it with the server's address.
     pub(crate) headers: Option<Ordered<Sweep<Text>>>,
-    /// Request body: a size, or a mapping with one of `size`, `text`, `file`. Default: none.
+    /// Body of the request: a size, or a mapping with one of `size`, `text` and `file`. Default: none.
     pub(crate) body: Option<Placed<Short<RawRequestBody, Bytes>>>,
-    /// Checks that a response must pass to count as success. Default: a status of 200 to 399.
+    /// Checks that a response must pass to count as a success. Default: the status is 200 to 399.
     pub(crate) expect: Option<RawExpect>,
 }
 
-/// Body of a request; exactly one of `size`, `text` and `file`.
+/// Body of a request. Give exactly one of `size`, `text` and `file`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(rename = "request-body", transform = one_key)]
 #[serde(deny_unknown_fields)]
@@ -45,18 +47,19 @@ pub(crate) struct RawRequestBody {
     pub(crate) template: Option<Placed<bool>>,
 }
 
-/// Checks of responses. All given checks must hold.
+/// Checks of responses. A response must pass all given checks.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(rename = "expect")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawExpect {
-    /// Accepted statuses: a status, a class, a range, or a list of them. Default: 200-399.
+    /// Accepted statuses: a status, a class, a range, or a list of these. Default: 200-399.
     pub(crate) status: Option<Sweep<StatusText>>,
     /// Checks of the body. Default: none.
     pub(crate) body: Option<Placed<RawBodyExpect>>,
-    /// Required headers with their values; `any` accepts any value. Default: none.
+    /// Headers that the response must have, with their values. The value `any` accepts every value. Default: none.
     pub(crate) headers: Option<Ordered<Placed<Text>>>,
-    /// Whether bodies differ between responses. If so, a gateway's body is not compared with direct's. Default: false.
+    /// Whether bodies differ between responses. If true, hoptax does not compare bodies through a gateway with direct
+    /// bodies. Default: false.
     pub(crate) varies: Option<bool>,
 }
 
@@ -65,34 +68,34 @@ pub(crate) struct RawExpect {
 #[schemars(rename = "expect-body", extend("minProperties" = 1))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawBodyExpect {
-    /// Text that the body must contain; with a list, all of them.
+    /// Text that the body must contain. If this is a list, the body must contain every text of the list.
     pub(crate) contains: Option<Sweep<Text>>,
-    /// The whole text of the body.
+    /// Text that the body must be equal to.
     pub(crate) equals: Option<Placed<Text>>,
-    /// Length of the body: a size, or a mapping of `least` and `most`.
+    /// Length of the body: a size, or a mapping with `least`, `most` or both.
     pub(crate) length: Option<Placed<Short<RawLength, Bytes>>>,
 }
 
-/// Bounds of a length, both included.
+/// Bounds of a length. A length that equals a bound is accepted.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(rename = "length", extend("minProperties" = 1))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawLength {
-    /// Smallest length. Default: 0B.
+    /// Minimum length. Default: 0B.
     pub(crate) least: Option<Placed<Bytes>>,
-    /// Largest length. Default: no limit.
+    /// Maximum length. Default: no limit.
     pub(crate) most: Option<Placed<Bytes>>,
 }
 
-/// Timeouts. `connect` and `first_byte` default to `total`.
+/// Timeouts. `connect` and `first_byte` have the value of `total` by default.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(rename = "timeout", extend("minProperties" = 1))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawTimeouts {
-    /// Timeout for each connect. The TLS handshake after it has the same timeout of its own.
+    /// Time limit for each connect. The TLS handshake after the connect has the same time limit again.
     pub(crate) connect: Option<Placed<Time>>,
-    /// Time from sending a request to the first byte of its response.
+    /// Time limit from sending a request to the first byte of its response.
     pub(crate) first_byte: Option<Placed<Time>>,
-    /// Time from sending a request to the end of its response. Default: 3s.
+    /// Time limit from sending a request to the end of its response. Default: 3s.
     pub(crate) total: Option<Placed<Time>>,
 }

@@ -43,7 +43,7 @@ texts! {
     Rate {
         "type": "string",
         "pattern": Form::Pace.pattern(),
-        "description": "Requests per second, minute or hour: 1000/s, 60/m, 100/h; or stages with commas between them."
+        "description": "Requests per second, minute or hour: 1000/s, 60/m, 100/h. Or stages, separated by commas."
     }
     SteadyRate {
         "type": "string",
@@ -57,7 +57,7 @@ texts! {
     StageText {
         "type": "string",
         "pattern": Form::Stage.pattern(),
-        "description": "100/s for 10s, ramp to 5000/s over 60s, or ramp from 100/s to 5000/s over 60s."
+        "description": "A stage: 100/s for 10s, ramp to 5000/s over 60s, or ramp from 100/s to 5000/s over 60s."
     }
     StatusText {
         "type": ["string", "integer"],
@@ -84,19 +84,19 @@ texts! {
     }
     FeatureText {
         "type": "string",
-        "description": "A feature of the pack, such as key-auth; `hoptax gateways` lists them."
+        "description": "A feature of the pack, such as key-auth. `hoptax gateways` lists the features of packs."
     }
     FeaturesText {
         "enum": ["each", "all-pairs"],
-        "description": "each: without features, and with each one alone; all-pairs: every two together as well."
+        "description": "each: without features, and with each feature alone. all-pairs: also every pair of features."
     }
     JwtText {
         "enum": ["HS256", "RS256"],
-        "description": "Signature of tokens."
+        "description": "Signature algorithm of the tokens."
     }
     AskText {
         "enum": ["first", "middle", "last"],
-        "description": "First, middle or last of the routes."
+        "description": "Position of a route: first, middle or last."
     }
     AddressText {
         "type": "string",

@@ -100,10 +100,10 @@ pub struct AutoTrials {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Profile {
-    /// The shipped settings, plus only what the route needs.
+    /// The settings that the gateway is shipped with. Only the settings that the route needs are added.
     Stock,
-    /// The same number of workers, pooled keep-alive HTTP/1.1 connections to the upstream, limits raised, equal
-    /// logging.
+    /// The same settings for all gateways: equal numbers of workers, pooled keep-alive HTTP/1.1 connections to the
+    /// upstream, raised limits, and equal logging.
     Equalised,
 }
 
@@ -111,21 +111,21 @@ pub enum Profile {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AccessLog {
-    /// None.
+    /// Gateways write no access logs.
     Off,
-    /// To a file in the run directory, in the gateway's default format.
+    /// Each gateway writes its access log to a file in the run directory, in its default format.
     File,
 }
 
-/// Whether the upstream stamps its responses, so that response times can be split into request path and response
-/// path.
+/// Whether the upstream adds timestamps to its responses. With timestamps, response times can be split into request
+/// path and response path.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PathSplit {
-    /// No stamps.
+    /// Responses have no timestamps.
     #[default]
     Off,
-    /// The upstream stamps its responses, and the generator reads the stamps.
+    /// The upstream adds timestamps to its responses, and the generator reads the timestamps.
     On,
 }
 

@@ -12,34 +12,34 @@ pub struct Comparison {
     pub schema: u32,
     /// Name of the first run.
     pub a: String,
-    /// Name of the second run; the first run's name if two contenders of one run are compared.
+    /// Name of the second run. If two contenders of one run are compared, this is the name of that run.
     pub b: String,
-    /// Whether figures were paired round by round, as within one run.
+    /// Whether figures are paired round by round. True if two contenders of one run are compared.
     pub paired: bool,
-    /// Overall verdict of all headline rows.
+    /// Overall verdict. It is computed from all headline rows.
     pub verdict: Verdict,
-    /// Differences that would have prevented the comparison; empty unless it was forced.
+    /// Differences that prevent a comparison unless it is forced. Empty if the comparison was not forced.
     pub forced: Vec<Obstacle>,
-    /// Possible reasons for a difference, and doubts about the comparison.
+    /// Other possible reasons for a difference, and weaknesses of the comparison.
     pub warnings: Vec<String>,
-    /// Cases with a `void` finding, in words.
+    /// Descriptions of the cases that have a `void` finding.
     pub void: Vec<String>,
-    /// Every case and metric.
+    /// One row for each case and metric.
     pub rows: Vec<Row>,
-    /// Number of rows that would show a difference by chance if nothing differed: 5 % of the rows with an
+    /// Expected number of rows that show a difference by chance if nothing differs: 5 % of the rows that have an
     /// interval.
     pub expected_by_chance: f64,
 }
 
-/// One metric of one case, compared.
+/// Comparison of one metric of one case.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Row {
-    /// The load point, as in the first run.
+    /// The load point, as described in the first run.
     #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
     pub load: Load,
-    /// Label in the first run.
+    /// Label of the contender in the first run.
     pub label_a: String,
-    /// Label in the second run.
+    /// Label of the contender in the second run.
     pub label_b: String,
     /// The metric.
     pub metric: Metric,
@@ -47,19 +47,20 @@ pub struct Row {
     pub unit: &'static str,
     /// Whether the overall verdict uses this row.
     pub headline: bool,
-    /// Figure of the first run, as in its report; absent if not measured.
+    /// Figure of the first run, as in the run's report. Absent if the metric was not measured.
     pub a: Option<Estimate>,
-    /// Figure of the second run, as in its report; absent if not measured.
+    /// Figure of the second run, as in the run's report. Absent if the metric was not measured.
     pub b: Option<Estimate>,
-    /// Second − first.
+    /// Second figure − first figure.
     pub difference: Contrast,
-    /// Second ÷ first − 1; absent if the first is not above zero.
+    /// Relative change: second figure ÷ first figure − 1. Absent if the first figure is not above zero.
     pub change: Option<Estimate>,
-    /// Differences up to this size count as no difference, in the metric's unit.
+    /// Differences up to this size are not reported as better or worse, in the metric's unit.
     pub floor: f64,
-    /// p-value adjusted for all headline rows (Holm); absent for other rows, and with a single round.
+    /// The p-value, adjusted for the number of headline rows (Holm). Absent for other rows, and if a run has only one
+    /// round.
     pub adjusted_p_value: Option<f64>,
-    /// Verdict of this row, from its own interval and floor.
+    /// Verdict of this row alone. It depends on the row's interval and on `floor`.
     pub verdict: Verdict,
 }
 
@@ -68,21 +69,21 @@ pub struct Row {
 pub struct Obstacle {
     /// What differs.
     pub what: String,
-    /// Its value in the first run.
+    /// Value in the first run.
     pub a: String,
-    /// Its value in the second run.
+    /// Value in the second run.
     pub b: String,
-    /// What to do about it.
+    /// What the user can do about the difference.
     pub advice: String,
 }
 
 /// Verdict of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub enum Verdict {
-    /// The second is better.
+    /// The second run, or the second gateway, is better.
     #[serde(rename = "better")]
     Better,
-    /// The second is worse.
+    /// The second run, or the second gateway, is worse.
     #[serde(rename = "worse")]
     Worse,
     /// Some figures are better and others are worse.

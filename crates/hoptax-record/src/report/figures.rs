@@ -3,31 +3,31 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// A value with its 95 % interval and the number of trials behind it.
+/// A value, its 95 % interval, and the number of trials from which it is calculated.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct Estimate {
     /// The value.
     pub estimate: f64,
-    /// Lower end; absent with one round, and for a maximum.
+    /// Lower end of the interval. Absent if there is only one round, and for a maximum.
     pub low: Option<f64>,
-    /// Upper end; absent with one round, and for a maximum.
+    /// Upper end of the interval. Absent if there is only one round, and for a maximum.
     pub high: Option<f64>,
-    /// Number of trials behind the value; for a tax, of rounds.
+    /// Number of trials from which the value is calculated. For a tax, the number of rounds.
     pub trials: u32,
 }
 
-/// Difference of two means (second − first), its 95 % interval and p-value.
+/// Difference of two means (second − first), with its 95 % interval and its p-value.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct Contrast {
-    /// Mean of the second − mean of the first.
+    /// Mean of the second group − mean of the first group.
     pub estimate: f64,
-    /// Lower end; absent with a single round on a side.
+    /// Lower end of the interval. Absent if a group has only one round.
     pub low: Option<f64>,
-    /// Upper end; absent with a single round on a side.
+    /// Upper end of the interval. Absent if a group has only one round.
     pub high: Option<f64>,
-    /// Two-sided p-value under the null hypothesis of no difference; absent with a single round on a side.
+    /// Two-sided p-value of the hypothesis "no difference". Absent if a group has only one round.
     pub p_value: Option<f64>,
-    /// Number of rounds: of pairs, or of the side with fewer.
+    /// Number of pairs, if the values are paired by round. Otherwise the number of rounds in the smaller group.
     pub rounds: u32,
 }
 

@@ -42,7 +42,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "SHARE", default_value_t = LEAST_CHANGE, value_parser = share)]
     least: f64,
 
-    /// Exit 3 if the verdict is this
+    /// Exit 3 if the comparison has this verdict
     #[arg(long, value_enum, value_name = "VERDICT")]
     fail_on: Option<FailOn>,
 
@@ -65,7 +65,7 @@ pub(super) enum Format {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum FailOn {
-    /// Worse in some way, even if better in others
+    /// Some figures are worse, even if others are better
     Worse,
 }
 

@@ -23,7 +23,7 @@ pub(super) struct Args {
     /// Remove secrets from the logs in this directory; the directory of --remove lists them
     #[arg(long, value_name = "DIR", requires = "remove")]
     scrub: Option<PathBuf>,
-    /// Word of a command that runs when all processes have ended; repeat for each word
+    /// Run a command when all processes have ended. Give the option once for each word of the command
     #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
     finally: Vec<String>,
     /// Replace this process with the command; it is killed when the guard with this PID dies (used by the guard itself)

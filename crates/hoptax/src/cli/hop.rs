@@ -34,7 +34,7 @@ pub(super) struct Args {
 
 /// Known delays. A measurement of this hop must find them; this tests hoptax itself.
 #[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Known delays (only l7), to test whether a measurement finds them")]
+#[command(next_help_heading = "Known delays (l7 only), to check that hoptax measures a known tax correctly")]
 struct DelayArgs {
     /// Delay each request by this long before forwarding it [default: 0ms]
     #[arg(long, value_name = "TIME", value_parser = units::duration)]

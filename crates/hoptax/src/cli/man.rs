@@ -15,7 +15,7 @@ use std::path::PathBuf;
 /// there if `~/.cargo/bin` is in `PATH`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Command, such as `run` or `history-list` [default: hoptax as a whole]
+    /// Print the page of this command, such as `run` or `history-list` [default: the page of hoptax]
     #[arg(value_name = "COMMAND")]
     verb: Option<String>,
     /// Write all pages, of hoptax and of every command, to this directory

@@ -45,11 +45,11 @@ pub(super) struct Args {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Color {
-    /// If standard output is a terminal with colors and NO_COLOR is not set
+    /// Use colors if standard output is a terminal with colors and NO_COLOR is not set
     Auto,
-    /// Always
+    /// Always use colors
     Always,
-    /// Never
+    /// Never use colors
     Never,
 }
 
