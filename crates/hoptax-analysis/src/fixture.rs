@@ -510,6 +510,7 @@ fn record(load: Vec<LoadPoint>) -> RunRecord {
         load: load.clone(),
         trials: Trials::Fixed(5),
         warmup: Duration::from_secs(1),
+        first_warmup: None,
         pause: Duration::ZERO,
         timeout: Timeouts::all(Duration::from_secs(3)),
         sources: Vec::new(),

@@ -150,6 +150,7 @@ pub fn precisions(points: &[LoadPoint], records: &[TrialRecord]) -> Vec<Precisio
                 estimate: tax.estimate,
                 neutral: metric.neutral(),
                 direct,
+                is_time: metric == Metric::AddedP50,
             }));
         }
     }

@@ -5,11 +5,10 @@ use super::metric::of_trial;
 use super::pairs::first_and_last;
 use super::trial::Trial;
 use hoptax_plan::Metric;
-use hoptax_stats::root_mean_square;
+use hoptax_stats::noise_of_drifts;
 
-/// The noise floor of a load point. For each metric of the tax, it contains the root mean square, over all rounds, of
-/// the difference between the first and the last direct trial of a round. A value is absent if no round has both
-/// trials.
+/// The noise floor of a load point: for each metric of the tax, [`noise_of_drifts`] of the differences between the first
+/// and the last direct trial of each round. A value is absent if no round has both trials.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NoiseFloor {
     /// The load point.
@@ -39,7 +38,7 @@ impl NoiseFloor {
         let of = |metric: Metric| {
             let drifts: Vec<f64> =
                 pairs.iter().filter_map(|(first, last)| drift(metric, first, last)).collect();
-            root_mean_square(&drifts)
+            noise_of_drifts(&drifts)
         };
         Self {
             load,
@@ -84,8 +83,8 @@ mod tests {
     use crate::fixture::{Run, via};
 
     #[test]
-    fn is_the_root_mean_square_of_differences_of_direct() {
-        // The two direct trials differ by 30 and −40 µs: √((900 + 1600) / 2) = 35.36.
+    fn is_computed_from_differences_of_direct() {
+        // The two direct trials differ by 30 and −40 µs: mean −5, s² = 2450. √(25 + 2450 / 2) = 35.36.
         let mut run = Run::closed(1);
         run.direct(0, 100, 130).direct(1, 140, 100);
         let floor = &run.analyse().noise_floor[0];

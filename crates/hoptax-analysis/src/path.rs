@@ -7,7 +7,7 @@ use super::pairs::{Added, Pairs, first_and_last};
 use super::trial::Trial;
 use hdrhistogram::Histogram;
 use hoptax_load::stamp::ClockId;
-use hoptax_stats::{Estimate, Statistic, root_mean_square, share};
+use hoptax_stats::{Estimate, Statistic, noise_of_drifts, share};
 
 /// Largest share of timestamps that may contradict the generator's clock. Above this share, the upstream's clock counts
 /// as a different clock. With a single clock there is no contradiction, because nothing arrives before it is sent. The
@@ -111,7 +111,7 @@ fn added(pairs: &Pairs<'_, '_>, direct: &[Trial<'_>], times_of: PathTimes) -> Op
     let estimate = Added::new(pairs, times_of).at(Statistic::P50)?;
     let median = |trial| Statistic::P50.of(times_of(trial)?);
     let drift = |(first, last)| Some(median(last)? - median(first)?);
-    let floor = root_mean_square(&first_and_last(direct).into_iter().filter_map(drift).collect::<Vec<_>>());
+    let floor = noise_of_drifts(&first_and_last(direct).into_iter().filter_map(drift).collect::<Vec<_>>());
     Some(Difference::new(estimate, 0.0, floor))
 }
 

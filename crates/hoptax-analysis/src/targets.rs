@@ -6,7 +6,7 @@ use super::pairs::{Added, Pairs, first_and_last};
 use super::trial::{TargetTrial, Trial};
 use hdrhistogram::Histogram;
 use hoptax_plan::Target;
-use hoptax_stats::{Statistic, root_mean_square};
+use hoptax_stats::{Statistic, noise_of_drifts};
 
 /// Figures of one target, over all valid trials of a case.
 #[derive(Debug, Clone, PartialEq)]
@@ -84,7 +84,7 @@ fn added(times: &Added, statistic: Statistic, name: &str, direct: &[Trial<'_>]) 
     let of = |trial: &Trial<'_>| statistic.of(&trial.target(name)?.response_time);
     let drifts: Vec<f64> =
         first_and_last(direct).iter().filter_map(|(first, last)| Some(of(last)? - of(first)?)).collect();
-    Some(Difference::new(times.at(statistic)?, 0.0, root_mean_square(&drifts)))
+    Some(Difference::new(times.at(statistic)?, 0.0, noise_of_drifts(&drifts)))
 }
 
 #[cfg(test)]

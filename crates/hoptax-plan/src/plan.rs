@@ -28,6 +28,9 @@ pub struct Plan {
     pub trials: Trials,
     /// Time of unmeasured traffic before each trial.
     pub warmup: Duration,
+    /// Time of unmeasured traffic before the first trial after each start of a process. `None` if it is not longer than
+    /// `warmup`.
+    pub first_warmup: Option<Duration>,
     /// Time without traffic between trials.
     pub pause: Duration,
     /// Timeouts of connects and requests.
@@ -52,6 +55,9 @@ pub struct Plan {
     pub budget: Vec<Budget>,
 }
 
+/// Maximum number of rounds. Without other limits, rounds continue until the time is over.
+pub(crate) const MOST_ROUNDS: u32 = 10_000;
+
 /// Number of rounds of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Trials {
@@ -70,7 +76,23 @@ impl Trials {
         }
     }
 
-    /// Describes the number of rounds: `5 rounds`, or `5 to 30 rounds, at most 10m`.
+    /// Maximum number of rounds that a run can have.
+    pub fn at_most(&self) -> u32 {
+        match self {
+            Self::Fixed(rounds) => *rounds,
+            Self::Auto(auto) => auto.most,
+        }
+    }
+
+    /// The time limit, if only this limit ends the rounds: in plans without `trials`.
+    pub fn time_only(&self) -> Option<Duration> {
+        match self {
+            Self::Auto(auto) if auto.most == MOST_ROUNDS => Some(auto.at_most),
+            _ => None,
+        }
+    }
+
+    /// Describes the number of rounds: `5 rounds`, `5 to 30 rounds, at most 10m`, or `as many rounds as fit into 3m`.
     pub fn describe(&self) -> String {
         match self {
             Self::Fixed(1) => "1 round".to_owned(),
@@ -78,6 +100,7 @@ impl Trials {
             Self::Auto(AutoTrials { least, most, at_most, .. }) => {
                 let at_most = units::show_duration(*at_most);
                 match least == most {
+                    _ if self.time_only().is_some() => format!("as many rounds as fit into {at_most}"),
                     true => format!("{least} rounds, at most {at_most}"),
                     false => format!("{least} to {most} rounds, at most {at_most}"),
                 }

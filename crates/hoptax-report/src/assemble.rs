@@ -73,7 +73,10 @@ fn rounds(run: &RunRecord, analysis: &Analysis) -> u32 {
 /// The reason why `trials: auto` did not start another round.
 fn why_stopped(run: &RunRecord) -> Option<String> {
     let Trials::Auto(auto) = run.plan.trials else { return None };
-    let within = Scale::percent().value(auto.within);
+    let within = match auto.within_us {
+        Some(limit) => format!("±{}", Scale::of_us(limit).value(limit)),
+        None => Scale::percent().value(auto.within),
+    };
     Some(match run.stopped? {
         Stopped::Narrow => format!("Rounds continued until each headline tax was known within {within}."),
         Stopped::Budget => format!(

@@ -21,7 +21,7 @@ pub use chance::{chi_square_above, normal_two_sided};
 pub use draws::Draws;
 pub use histogram::{Statistic, merge};
 pub use interval::{Estimate, of_mean, of_merged, resampled};
-pub use moments::{mean, root_mean_square, share, standard_deviation};
+pub use moments::{mean, noise_of_drifts, share, standard_deviation};
 pub use precision::Precision;
 pub use proportion::of_share;
 pub use ranks::{mann_kendall, mann_whitney, median, pettitt};

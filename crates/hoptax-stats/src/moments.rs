@@ -13,11 +13,14 @@ pub fn standard_deviation(values: &[f64]) -> Option<f64> {
     Some((squares / degrees as f64).sqrt())
 }
 
-/// Root mean square. Absent if there are no values. Unlike a standard deviation, it does not subtract the mean. If all
-/// differences have the same sign, they are a drift, and a drift is noise too.
-pub fn root_mean_square(values: &[f64]) -> Option<f64> {
-    let squares: Vec<f64> = values.iter().map(|value| value * value).collect();
-    mean(&squares).map(f64::sqrt)
+/// How far a baseline differs from itself, from one difference per round: `√(mean² + s² ÷ n)`. Absent if there are no
+/// differences. Drift that all rounds share remains, however many rounds there are. Random differences count as little as
+/// they do in the mean of `n` rounds.
+pub fn noise_of_drifts(drifts: &[f64]) -> Option<f64> {
+    let mean = mean(drifts)?;
+    let variance =
+        standard_deviation(drifts).map_or(0.0, |deviation| deviation.powi(2) / drifts.len() as f64);
+    Some((mean * mean + variance).sqrt())
 }
 
 /// `part / whole`. Absent if `whole` is zero.
@@ -34,7 +37,7 @@ mod tests {
         assert_eq!(mean(&[]), None);
         assert_eq!(standard_deviation(&[]), None);
         assert_eq!(standard_deviation(&[4.0]), None);
-        assert_eq!(root_mean_square(&[]), None);
+        assert_eq!(noise_of_drifts(&[]), None);
         assert_eq!(share(1.0, 0.0), None);
     }
 
@@ -44,6 +47,15 @@ mod tests {
         assert_eq!(mean(&values), Some(5.0));
         let deviation = standard_deviation(&values).expect("eight values");
         assert!((deviation - (32.0_f64 / 7.0).sqrt()).abs() < 1e-12);
-        assert_eq!(root_mean_square(&[3.0, -4.0]), Some(12.5_f64.sqrt()));
+    }
+
+    #[test]
+    fn shared_drift_remains_and_random_drift_shrinks() {
+        assert_eq!(noise_of_drifts(&[-7.0]), Some(7.0));
+        assert_eq!(noise_of_drifts(&[5.0; 100]), Some(5.0));
+        let by_turns: Vec<f64> = (0..100).map(|index| if index % 2 == 0 { 5.0 } else { -5.0 }).collect();
+        // s² = 25 · 100 / 99, so s² ÷ n = 25 / 99.
+        let noise = noise_of_drifts(&by_turns).expect("a hundred");
+        assert!((noise - (25.0_f64 / 99.0).sqrt()).abs() < 1e-12, "{noise}");
     }
 }

@@ -11,6 +11,8 @@ pub struct Precision {
     pub neutral: f64,
     /// Direct's median response time, µs. If the tax is a ratio, this is 1.
     pub direct: f64,
+    /// True if the tax is a time, in µs, and false if it is a ratio.
+    pub is_time: bool,
 }
 
 impl Precision {
@@ -20,6 +22,11 @@ impl Precision {
     pub fn is_within(&self, share: f64) -> bool {
         let tax = (self.estimate.estimate - self.neutral).abs();
         self.estimate.half_width().is_some_and(|half| half <= share * tax.max(self.direct))
+    }
+
+    /// True if the half-width of the interval is at most this many µs.
+    pub fn is_within_us(&self, limit: f64) -> bool {
+        self.estimate.half_width().is_some_and(|half| half <= limit)
     }
 }
 
@@ -37,10 +44,12 @@ mod tests {
             },
             neutral: 0.0,
             direct: 100.0,
+            is_time: true,
         };
         assert!(known(400.0, 19.0).is_within(0.05) && !known(400.0, 21.0).is_within(0.05));
         assert!(known(0.5, 4.9).is_within(0.05) && !known(0.5, 5.1).is_within(0.05));
         let bare = Precision { estimate: Estimate::bare(400.0, 1), ..known(400.0, 0.0) };
-        assert!(!bare.is_within(0.5), "without an interval nothing is known");
+        assert!(!bare.is_within(0.5) && !bare.is_within_us(1e9), "without an interval nothing is known");
+        assert!(known(400.0, 5.0).is_within_us(5.0) && !known(400.0, 5.1).is_within_us(5.0));
     }
 }

@@ -13,13 +13,13 @@ mod rounds;
 pub mod search;
 mod slot;
 
-pub use estimate::{estimate, estimate_at_most};
+pub use estimate::{estimate, estimate_at_most, rounds as expected_rounds};
 pub use rounds::schedule;
 pub use slot::{Contender, Director, Slot};
 
 use hoptax_plan::{Plan, Trials};
 use hoptax_record::{Stopped, TrialRecord};
-use rounds::Rounds;
+use rounds::{RoundMaker, Rounds};
 use std::time::Duration;
 
 /// The director that schedules the trials of a plan.
@@ -32,10 +32,8 @@ pub fn director(plan: &Plan, seed: u64) -> Box<dyn Director> {
             Box::new(auto::Auto::new(plan, auto, &in_rounds, seed))
         }
         _ => {
-            let mut slots = schedule(plan.gateways.len(), in_rounds.len(), plan.trials.at_least(), seed);
-            for slot in &mut slots {
-                slot.load = in_rounds[slot.load];
-            }
+            let mut rounds = RoundMaker::new(plan.gateways.len(), &in_rounds, seed);
+            let slots: Vec<Slot> = (0..plan.trials.at_least()).flat_map(|_| rounds.next_round()).collect();
             Box::new(Rounds { planned: slots.len(), slots: slots.into_iter() })
         }
     };

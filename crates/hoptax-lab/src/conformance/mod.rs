@@ -177,7 +177,7 @@ mod tests {
         assert!(error_of(&[list("close", "status 503")]).ends_with("the pack lists `status 503`"));
         let both =
             [list("close", "status 502 where direct ends the connection early"), list("get", "status 404")];
-        assert_eq!(error_of(&both), "get: as direct; the pack lists `status 404`, which did not occur");
+        assert_eq!(error_of(&both), "get: same as direct; the pack lists `status 404`, which did not occur");
 
         let sometimes = Difference { sometimes: true, ..list("get", "status 404") };
         let close = || list("close", "status 502 where direct ends the connection early");

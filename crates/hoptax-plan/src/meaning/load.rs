@@ -11,7 +11,15 @@ use hoptax_load::pacer::{HIGHEST_RATE, LOWEST_RATE};
 use hoptax_load::spec::{Arrivals, HttpVersion, Rate, Shape};
 use std::time::Duration;
 
+/// Default duration of a trial in a plan with `trials` or `events`, and in a search.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
+
+/// Default duration of a trial in a plan without `trials`. The medians of two trials differ by as much after 4 s as
+/// after 300 ms, so short trials leave time for more rounds.
+const SHORT_DURATION: Duration = Duration::from_millis(300);
+
+/// Number of requests that a trial of default length must have time for.
+const LEAST_REQUESTS: f64 = 50.0;
 
 /// Maximum number of load points of a plan. Without this limit, a sweep over several lists could use up the memory.
 const MOST_POINTS: usize = 1000;
@@ -24,6 +32,7 @@ pub(super) fn read(
     reader: &mut Reader<'_>,
     typed: Placed<Vec<Placed<RawLoad>>>,
     upstream: &UpstreamRead,
+    timed: bool,
 ) -> Vec<LoadPoint> {
     if typed.value.is_empty() {
         reader.fault(
@@ -35,7 +44,8 @@ pub(super) fn read(
     let mut points: Vec<LoadPoint> = Vec::new();
     for Placed { place, value } in typed.value {
         let faults_before = reader.faults.len();
-        let axes = Axes::read(reader, place, &value);
+        let mut axes = Axes::read(reader, place, &value);
+        axes.short = timed.then(|| mean_delay(upstream));
         axes.check_rates(reader, upstream);
         axes.check_search(reader);
         let count = axes.lengths().into_iter().fold(1, usize::saturating_mul);
@@ -65,6 +75,14 @@ pub(super) fn read(
     points
 }
 
+/// The mean delay of the built-in upstream. Zero for a running upstream, whose delay is unknown.
+fn mean_delay(upstream: &UpstreamRead) -> Duration {
+    match &upstream.value {
+        Upstream::BuiltIn(built_in) => built_in.delay.mean(),
+        Upstream::Running(_) => Duration::ZERO,
+    }
+}
+
 /// The axes of a sweep. Each axis has at least one value.
 struct Axes {
     loops: Vec<Placed<RawLoop>>,
@@ -76,6 +94,8 @@ struct Axes {
     requests: Vec<Placed<Option<u64>>>,
     keepalive: Vec<Placed<Option<u32>>>,
     http: Vec<Placed<HttpVersion>>,
+    /// The mean delay of the upstream if trials are short by default.
+    short: Option<Duration>,
     /// The search is not an axis: it applies to every load point.
     search: Option<Placed<Search>>,
 }
@@ -133,6 +153,7 @@ impl Axes {
             );
         }
         Self {
+            short: None,
             loops: typed.loops.0.clone(),
             rate,
             arrivals: swept(reader, typed.arrivals.as_ref(), Arrivals::Constant, |reader, arrivals| {
@@ -297,6 +318,20 @@ impl Axes {
         points
     }
 
+    /// Duration of a trial if the plan sets none. A short trial has time for [`LEAST_REQUESTS`] requests, on schedule and
+    /// one after the other.
+    fn default_duration(&self, shape: &Shape) -> Duration {
+        let Some(delay) = self.short.filter(|_| self.search.is_none()) else { return DEFAULT_DURATION };
+        let interval = match shape {
+            Shape::Open { rate, .. } => 1.0 / rate.mean(),
+            Shape::Closed => 0.0,
+        };
+        let needed = LEAST_REQUESTS * interval.max(delay.as_secs_f64());
+        Duration::try_from_secs_f64(needed).map_or(DEFAULT_DURATION, |needed| {
+            Duration::from_millis(needed.as_millis() as u64).clamp(SHORT_DURATION, DEFAULT_DURATION)
+        })
+    }
+
     fn point(&self, index: [usize; AXES]) -> LoadPoint {
         let [loops, rate, arrivals, connections, duration, requests, keepalive, http] = index;
         let rate = self.rate[rate].value.clone();
@@ -308,7 +343,8 @@ impl Axes {
             (RawLoop::Open, Some(rate)) => Shape::Open { rate, arrivals: self.arrivals[arrivals].value },
             _ => Shape::Closed,
         };
-        let duration = staged.or(self.duration[duration].value).unwrap_or(DEFAULT_DURATION);
+        let duration =
+            staged.or(self.duration[duration].value).unwrap_or_else(|| self.default_duration(&shape));
         LoadPoint {
             shape,
             connections: self.connections[connections].value,

@@ -30,6 +30,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// Default time of unmeasured traffic before a trial.
+const WARMUP: Duration = Duration::from_secs(2);
+
+/// Default time of unmeasured traffic before the short trials of a plan without `trials`, except before the first trial
+/// of each process. It is enough to open the connections and to fill caches again.
+const SHORT_WARMUP: Duration = Duration::from_millis(100);
+
 /// Checks and converts a whole plan. `stem` is the name of the plan's file without its extension.
 pub(crate) fn understand(
     raw: RawPlan,
@@ -42,9 +49,13 @@ pub(crate) fn understand(
     let upstream = upstream::read(&mut reader, raw.upstream);
     let gateways = gateways::read(&mut reader, raw.gateways, &upstream.value);
     let targets = target::read(&mut reader, raw.target, &upstream.value);
-    let load = load::read(&mut reader, raw.load, &upstream);
-    let trials = trials::read(&mut reader, raw.trials);
-    let warmup = reader.time(raw.warmup, Duration::from_secs(2));
+    // Events happen at fixed times within trials, so their trials must be long.
+    let typed = trials::Typed::latest(raw.trials, raw.time, raw.precision);
+    let timed = typed.trials.is_none() && raw.events.as_ref().is_none_or(Vec::is_empty);
+    let load = load::read(&mut reader, raw.load, &upstream, timed);
+    let trials = trials::read(&mut reader, typed, timed);
+    let first_warmup = (timed && raw.warmup.is_none()).then_some(WARMUP);
+    let warmup = reader.time(raw.warmup, if timed { SHORT_WARMUP } else { WARMUP });
     let pause = reader.time(raw.pause, Duration::ZERO);
     let timeout = connections::timeouts(&mut reader, raw.timeout, &upstream);
     let sources =
@@ -65,6 +76,7 @@ pub(crate) fn understand(
         load,
         trials,
         warmup,
+        first_warmup,
         pause,
         timeout,
         sources,

@@ -1,12 +1,10 @@
-//! The number of rounds: fixed, or `auto`.
+//! The number of rounds: as many as fit into a time, fixed, or `auto`.
 
 use super::reader::Reader;
-use crate::raw::{Placed, RawTrials, Short, TrialsText};
+use crate::plan::MOST_ROUNDS;
+use crate::raw::{Placed, PrecisionText, RawTrials, Short, Time, TrialsText};
 use crate::{AutoTrials, Trials, units};
 use std::time::Duration;
-
-/// Maximum number of rounds. More rounds would take weeks.
-const MOST_TRIALS: u32 = 10_000;
 
 /// Default number of rounds. With fewer rounds, intervals contain the true value just as often (see METHODOLOGY.md),
 /// but they are much wider: Student's t is 12.7 for two rounds, 4.3 for three and 2.8 for five.
@@ -15,19 +13,114 @@ const DEFAULT: u32 = 5;
 /// Default settings of `auto`. The maximum is 30 rounds. To halve the width of the interval again, 120 rounds would be
 /// necessary.
 const AUTO: AutoTrials =
-    AutoTrials { within: 0.05, at_most: Duration::from_secs(600), least: DEFAULT, most: 30 };
+    AutoTrials { within: 0.05, within_us: None, at_most: Duration::from_secs(600), least: DEFAULT, most: 30 };
 
 /// Minimum number of rounds of `auto`. A single round does not show how much the results of rounds vary.
 const FEWEST: u32 = 2;
 
-pub(super) fn read(reader: &mut Reader<'_>, typed: Option<Placed<Short<RawTrials, TrialsText>>>) -> Trials {
-    let Some(Placed { place, value }) = typed else { return Trials::Fixed(DEFAULT) };
+/// Default time limit of a plan without `trials`.
+const TIME: Duration = Duration::from_secs(180);
+
+/// Minimum number of rounds of a plan without `trials`, unless the time is over. Stopping early favors runs whose rounds
+/// agree by luck. From 10 rounds on, this costs at most two per cent of coverage (see METHODOLOGY.md).
+const FEWEST_TIMED: u32 = 10;
+
+/// Settings of a plan without `trials`. Precision comes from many short rounds, so nothing but the time limits their
+/// number.
+const TIMED: AutoTrials =
+    AutoTrials { within: 0.05, within_us: None, at_most: TIME, least: FEWEST_TIMED, most: MOST_ROUNDS };
+
+/// What the user wrote about the number of rounds.
+pub(super) struct Typed {
+    pub(super) trials: Option<Placed<Short<RawTrials, TrialsText>>>,
+    pub(super) time: Option<Placed<Time>>,
+    pub(super) precision: Option<Placed<PrecisionText>>,
+}
+
+impl Typed {
+    /// Of keys that exclude each other, those of the last `--set` replace those of the plan.
+    pub(super) fn latest(
+        trials: Option<Placed<Short<RawTrials, TrialsText>>>,
+        time: Option<Placed<Time>>,
+        precision: Option<Placed<PrecisionText>>,
+    ) -> Self {
+        let of_trials = trials.as_ref().map(|trials| trials.place.source);
+        let of_limits =
+            time.as_ref().map(|time| time.place.source).max(precision.as_ref().map(|one| one.place.source));
+        match (of_trials, of_limits) {
+            (Some(rounds), Some(limits)) if rounds > limits => Self { trials, time: None, precision: None },
+            (Some(rounds), Some(limits)) if rounds < limits => Self { trials: None, time, precision },
+            _ => Self { trials, time, precision },
+        }
+    }
+}
+
+/// Reads the number of rounds. `timed` is true if the plan has neither `trials` nor `events`.
+pub(super) fn read(reader: &mut Reader<'_>, typed: Typed, timed: bool) -> Trials {
+    let Typed { trials, time, precision } = typed;
+    if trials.is_some() {
+        for (key, place) in [
+            ("time", time.as_ref().map(|time| time.place)),
+            ("precision", precision.as_ref().map(|precision| precision.place)),
+        ] {
+            let Some(place) = place else { continue };
+            reader.fault(
+                place,
+                format!("`{key}` and `trials` both set the number of rounds"),
+                "remove one of them; `trials: { within: 2%, at_most: 20m }` has both limits",
+            );
+        }
+    }
+    match trials {
+        Some(trials) => typed_rounds(reader, trials),
+        None if timed || time.is_some() || precision.is_some() => {
+            Trials::Auto(within_time(reader, time, precision))
+        }
+        None => Trials::Fixed(DEFAULT),
+    }
+}
+
+fn within_time(
+    reader: &mut Reader<'_>,
+    time: Option<Placed<Time>>,
+    precision: Option<Placed<PrecisionText>>,
+) -> AutoTrials {
+    let place = time.as_ref().map(|time| time.place);
+    let at_most = reader.time(time, TIMED.at_most);
+    if let (Some(place), true) = (place, at_most.is_zero()) {
+        reader.fault(place, "`time` is zero", "write the longest time for all rounds, such as 3m");
+    }
+    let mut timed = AutoTrials { at_most, ..TIMED };
+    let Some(precision) = precision else { return timed };
+    let is_share = precision.value.as_ref().trim_end().ends_with('%');
+    let zero = if is_share {
+        timed.within = reader.unit(&precision, units::share).unwrap_or(timed.within);
+        timed.within <= 0.0
+    } else {
+        let time = reader.unit(&precision, units::duration).map(|time| time.as_secs_f64() * 1e6);
+        timed.within_us = time;
+        time == Some(0.0)
+    };
+    if zero {
+        reader.fault(
+            precision.place,
+            "`precision` is zero",
+            "write for example 5us or 5%; no interval has a width of zero",
+        );
+    }
+    timed
+}
+
+fn typed_rounds(
+    reader: &mut Reader<'_>,
+    Placed { place, value }: Placed<Short<RawTrials, TrialsText>>,
+) -> Trials {
     match value {
         Short::Word(word) if word.0 == "auto" => Trials::Auto(AUTO),
         Short::Word(word) => match word.0.parse() {
             Ok(value) => {
                 let rounds = Placed { place, value };
-                Trials::Fixed(reader.count(Some(&rounds), "trials", DEFAULT, MOST_TRIALS))
+                Trials::Fixed(reader.count(Some(&rounds), "trials", DEFAULT, MOST_ROUNDS))
             }
             Err(_) => {
                 reader.fault(
@@ -59,8 +152,8 @@ fn automatic(reader: &mut Reader<'_>, typed: RawTrials) -> AutoTrials {
     if let (Some(place), true) = (at_most, time.is_zero()) {
         reader.fault(place, "`at_most` is zero", "write the longest time for all rounds, such as 10m");
     }
-    let least = reader.count(typed.least.as_ref(), "least", AUTO.least, MOST_TRIALS);
-    let most = reader.count(typed.most.as_ref(), "most", AUTO.most.max(least), MOST_TRIALS);
+    let least = reader.count(typed.least.as_ref(), "least", AUTO.least, MOST_ROUNDS);
+    let most = reader.count(typed.most.as_ref(), "most", AUTO.most.max(least), MOST_ROUNDS);
     if let Some(place) = typed.least.as_ref().map(|typed| typed.place)
         && least > 0
         && least < FEWEST
@@ -77,5 +170,5 @@ fn automatic(reader: &mut Reader<'_>, typed: RawTrials) -> AutoTrials {
             "swap the two, or remove one",
         );
     }
-    AutoTrials { within, at_most: time, least, most }
+    AutoTrials { within, within_us: None, at_most: time, least, most }
 }

@@ -14,8 +14,8 @@ pub(crate) use forms::{Ordered, Placed, Short, Sweep};
 pub(crate) use request::{RawBodyExpect, RawExpect, RawLength, RawRequestBody, RawTarget, RawTimeouts};
 pub(crate) use texts::{
     AddressText, ArrivalsText, AskText, Auto, Bytes, ConnectionCount, CpuList, DelayText, FeatureText,
-    FeaturesText, HttpText, JwtText, KeepAliveText, Limit, ObjectiveText, Rate, RequestCount, Share,
-    StageText, StatusText, SteadyRate, Text, Time, TrialsText,
+    FeaturesText, HttpText, JwtText, KeepAliveText, Limit, ObjectiveText, PrecisionText, Rate, RequestCount,
+    Share, StageText, StatusText, SteadyRate, Text, Time, TrialsText,
 };
 
 use super::selector::SelectorKind;
@@ -41,10 +41,16 @@ pub(crate) struct RawPlan {
     pub(crate) target: Option<Sweep<RawTarget>>,
     /// How requests are sent. Each entry is one load point. An entry with lists is several load points.
     pub(crate) load: Placed<Vec<Placed<RawLoad>>>,
-    /// Number of rounds, `auto`, or a mapping with the settings of `auto`. Each round measures every gateway once and
-    /// direct twice, at each load point. Default: 5.
+    /// Longest time for all rounds. hoptax measures as many short rounds as fit. Default: 3m.
+    pub(crate) time: Option<Placed<Time>>,
+    /// Rounds stop earlier if every headline tax has this precision: half of its interval as a share of the tax (or of
+    /// direct's figure, if that is larger), or as a time. Default: 5%.
+    pub(crate) precision: Option<Placed<PrecisionText>>,
+    /// Number of rounds, instead of `time` and `precision`: a number, `auto`, or a mapping with the settings of `auto`.
+    /// Each round measures every gateway once and direct twice, at each load point. Default: as many as fit into `time`.
     pub(crate) trials: Option<Placed<Short<RawTrials, TrialsText>>>,
-    /// Time of unmeasured traffic before each trial. Default: 2s.
+    /// Time of unmeasured traffic before each trial. Default: 100ms, but 2s before the first trial of each process; with
+    /// `trials` or `events`, 2s before each trial.
     pub(crate) warmup: Option<Placed<Time>>,
     /// Time without traffic between trials. Default: 0s.
     pub(crate) pause: Option<Placed<Time>>,
@@ -287,7 +293,8 @@ pub(crate) struct RawLoad {
     pub(crate) rate: Option<Sweep<Short<Vec<Placed<StageText>>, Rate>>>,
     /// How the scheduled requests of an open loop are spaced in time. Default: constant.
     pub(crate) arrivals: Option<Sweep<ArrivalsText>>,
-    /// Measured time of one trial. Default: 10s, or the length of the stages.
+    /// Measured time of one trial. Default: the length of the stages. Without stages: 300ms, or longer at a low rate or with
+    /// a slow upstream; 10s if the plan has `trials` or `events`.
     pub(crate) duration: Option<Sweep<Time>>,
     /// Stop a trial after this many requests. Also give a `duration`, which is the time limit.
     pub(crate) requests: Option<Sweep<RequestCount>>,

@@ -35,6 +35,11 @@ texts! {
         "pattern": r"^[0-9]*\.?[0-9]+ *(ns|us|µs|ms|s|m|h)$",
         "description": "A number and a unit: ns, us, ms, s, m or h, as in 250ms."
     }
+    PrecisionText {
+        "type": "string",
+        "pattern": r"^[0-9]*\.?[0-9]+ *(ns|us|µs|ms|s|%)$",
+        "description": "A share such as 5%, or a time such as 5us."
+    }
     Bytes {
         "type": "string",
         "pattern": r"^[0-9]*\.?[0-9]+ *(B|KiB|MiB|GiB|kB|MB|GB)$",

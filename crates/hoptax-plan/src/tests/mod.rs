@@ -73,9 +73,10 @@ fn missing_keys_have_defaults() {
             }],
             targets: vec![Target::get("/")],
             files: BTreeMap::new(),
-            load: vec![LoadPoint::closed(1, Duration::from_secs(10))],
-            trials: Trials::Fixed(5),
-            warmup: Duration::from_secs(2),
+            load: vec![LoadPoint::closed(1, Duration::from_millis(300))],
+            trials: timed(Duration::from_secs(180), 0.05, None),
+            warmup: Duration::from_millis(100),
+            first_warmup: Some(Duration::from_secs(2)),
             pause: Duration::ZERO,
             timeout: Timeouts::all(Duration::from_secs(3)),
             sources: Vec::new(),
@@ -89,6 +90,52 @@ fn missing_keys_have_defaults() {
             budget: Vec::new(),
         }
     );
+}
+
+/// The rounds of a plan without `trials`.
+fn timed(at_most: Duration, within: f64, within_us: Option<f64>) -> Trials {
+    Trials::Auto(AutoTrials { within, within_us, at_most, least: 10, most: 10_000 })
+}
+
+#[test]
+fn time_and_precision_set_the_rounds() {
+    let plan = good(&format!("{SMALLEST}time: 10m\nprecision: 5us\n"));
+    assert_eq!(plan.trials, timed(Duration::from_secs(600), 0.05, Some(5.0)));
+    assert_eq!(plan.trials.describe(), "as many rounds as fit into 10m");
+    assert_eq!(
+        good(&format!("{SMALLEST}precision: 2%\n")).trials,
+        timed(Duration::from_secs(180), 0.02, None)
+    );
+    // Events need long trials.
+    let events = good(&format!("{SMALLEST}events: [{{ at: 2s, do: reload }}]\n"));
+    assert_eq!((events.trials, events.load[0].duration), (Trials::Fixed(5), Duration::from_secs(10)));
+    assert_eq!((events.warmup, events.first_warmup), (Duration::from_secs(2), None));
+    let typed = good(&format!("{SMALLEST}warmup: 1s\n"));
+    assert_eq!((typed.warmup, typed.first_warmup), (Duration::from_secs(1), None));
+}
+
+#[test]
+fn the_last_set_decides_between_trials_and_time() {
+    let text = format!("{SMALLEST}time: 10m\n");
+    assert_eq!(parsed(&text, &["trials=2"]).expect("a plan").trials, Trials::Fixed(2));
+    let fixed = format!("{SMALLEST}trials: 4\n");
+    let set = parsed(&fixed, &["time=30s"]).expect("a plan");
+    assert_eq!(set.trials, timed(Duration::from_secs(30), 0.05, None));
+    assert_eq!(set.load[0].duration, Duration::from_millis(300));
+}
+
+#[test]
+fn short_trials_have_time_for_fifty_requests() {
+    let duration = |load: &str, rest: &str| {
+        good(&format!("gateways: []\nload: [{{ {load} }}]\n{rest}")).load[0].duration
+    };
+    let ms = Duration::from_millis;
+    assert_eq!(duration("loop: open, rate: 1000/s, connections: 8", ""), ms(300));
+    assert_eq!(duration("loop: open, rate: 20/s, connections: 8", ""), ms(2500));
+    assert_eq!(duration("loop: open, rate: 1/s, connections: 8", ""), ms(10_000));
+    assert_eq!(duration("loop: closed, connections: 8", "upstream: { delay: 20ms }\n"), ms(1000));
+    assert_eq!(duration("loop: closed, connections: 8", "trials: 3\n"), ms(10_000));
+    assert_eq!(duration("loop: closed, connections: 8, duration: 2s", ""), ms(2000));
 }
 
 #[test]
@@ -208,9 +255,9 @@ fn the_first_axis_of_a_sweep_changes_slowest() {
     assert_eq!(
         points("loop: open, arrivals: [constant, poisson], rate: [10/s, 60/m], connections: 2"),
         [
-            "open, 10/s constant, 2 connections, 10s",
+            "open, 10/s constant, 2 connections, 5s",
             "open, 1/s constant, 2 connections, 10s",
-            "open, 10/s poisson, 2 connections, 10s",
+            "open, 10/s poisson, 2 connections, 5s",
             "open, 1/s poisson, 2 connections, 10s",
         ]
     );

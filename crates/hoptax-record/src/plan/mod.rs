@@ -44,6 +44,9 @@ pub struct Plan {
     pub trials: Trials,
     /// Traffic before the measured time of each trial.
     pub warmup: Duration,
+    /// Warm-up of the first trial after each start of a process; absent if it is not longer than the others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_warmup: Option<Duration>,
     /// Pause between trials.
     pub pause: Duration,
     /// Timeouts.
@@ -88,6 +91,9 @@ pub enum Trials {
 pub struct AutoTrials {
     /// Required precision: half-width of the interval ÷ estimate.
     pub within: f64,
+    /// Required precision of added latency, as half-width of the interval in µs; absent if `within` applies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within_us: Option<f64>,
     /// Time limit for all rounds together.
     pub at_most: Duration,
     /// Minimum number of rounds.

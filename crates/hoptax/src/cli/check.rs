@@ -3,7 +3,7 @@
 use super::exit::Exit;
 use super::help;
 use super::plan_source::{Only, PlanSource, fits};
-use crate::schedule::{estimate, estimate_at_most, search};
+use crate::schedule::{estimate, estimate_at_most, expected_rounds, search};
 use hoptax_lab::packs::{PackSet, binary};
 use hoptax_load::spec::{HttpVersion, Rate, Shape};
 use hoptax_plan::stages::show_pace;
@@ -65,6 +65,9 @@ struct Preview {
     /// The number of rounds as text, for the terminal.
     #[serde(skip)]
     rounds_text: String,
+    /// Whether only a time limit ends the rounds.
+    #[serde(skip)]
+    is_timed: bool,
     /// Number of trials in all rounds. With `trials: auto`, this is the minimum. Direct has two trials per load point
     /// and round.
     trials: u64,
@@ -171,7 +174,7 @@ impl Preview {
             name: plan.name.clone(),
             upstream: describe_upstream(&plan.upstream),
             cases: contenders.len() * in_rounds,
-            trials: u64::from(plan.trials.at_least()) * in_rounds as u64 * (plan.gateways.len() as u64 + 2),
+            trials: u64::from(expected_rounds(plan)) * in_rounds as u64 * (plan.gateways.len() as u64 + 2),
             searches: plan
                 .load
                 .iter()
@@ -182,12 +185,13 @@ impl Preview {
             targets: plan.targets.iter().map(|target| TargetPreview::of(target, &plan.targets)).collect(),
             requested: Target::describe_all(&plan.targets),
             load: plan.load.iter().map(LoadPreview::of).collect(),
-            rounds: plan.trials.at_least(),
+            rounds: expected_rounds(plan),
             most_rounds: match plan.trials {
                 Trials::Auto(auto) if in_rounds > 0 => Some(auto.most),
                 _ => None,
             },
             rounds_text: plan.trials.describe(),
+            is_timed: plan.trials.time_only().is_some(),
             seed: plan.seed,
             expected_s: estimate(plan).as_secs_f64(),
             at_most_s: estimate_at_most(plan).map(|longest| longest.as_secs_f64()),
@@ -307,7 +311,13 @@ impl fmt::Display for Preview {
                     self.rounds_text
                 )?,
                 Some(_) => {
-                    writeln!(f, "rounds       {}, until the taxes are precise enough", self.rounds_text)?;
+                    let about =
+                        if self.is_timed { format!(" (about {})", self.rounds) } else { String::new() };
+                    writeln!(
+                        f,
+                        "rounds       {}{about}, until the taxes are precise enough",
+                        self.rounds_text
+                    )?;
                     let of_round = fewest / u64::from(self.rounds.max(1));
                     writeln!(
                         f,

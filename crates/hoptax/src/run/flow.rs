@@ -55,7 +55,15 @@ impl Run<'_> {
 
         progress.preparing("starting upstream");
         let mut flow = match driver.start_upstream() {
-            Ok(upstream) => Flow { run: self, upstream, gateways: Vec::new(), driver, traffic, progress },
+            Ok(upstream) => Flow {
+                run: self,
+                upstream,
+                gateways: Vec::new(),
+                warm: vec![false; self.plan.gateways.len() + 1],
+                driver,
+                traffic,
+                progress,
+            },
             Err(failure) => {
                 progress.failed("upstream", &failure);
                 return end(dir, &mut record, 0, false, Some(failure));
@@ -169,6 +177,8 @@ struct Flow<'a> {
     run: &'a Run<'a>,
     gateways: Vec<GatewayState>,
     upstream: Box<dyn Service>,
+    /// For direct and each gateway: whether its process has had a trial since its last start. Direct is first.
+    warm: Vec<bool>,
     driver: &'a mut dyn Driver,
     traffic: &'a mut dyn Traffic,
     progress: &'a mut dyn Progress,
@@ -309,10 +319,22 @@ impl Flow<'_> {
         (has_data || !self.run.is_interrupted()).then_some(trial)
     }
 
+    /// Warm-up of the first trial of a process, in nanoseconds. Zero for later trials.
+    fn first_warmup_ns(&mut self, slot: &Slot) -> u64 {
+        let index = match slot.contender {
+            Contender::Direct(_) => 0,
+            Contender::Gateway(index) => index + 1,
+        };
+        let is_first = !std::mem::replace(&mut self.warm[index], true);
+        let warmup = self.run.plan.first_warmup.filter(|_| is_first).unwrap_or_default();
+        warmup.as_nanos().try_into().unwrap_or(u64::MAX)
+    }
+
     fn take(&mut self, index: usize) -> Result<Box<dyn Service>, Failure> {
         match std::mem::replace(&mut self.gateways[index], GatewayState::Stopped) {
             GatewayState::Up(service) => Ok(service),
             GatewayState::Stopped => {
+                self.warm[index + 1] = false;
                 let started = self.start(&self.run.plan.gateways[index]);
                 started.inspect_err(|failure| self.gateways[index] = GatewayState::Failed(failure.clone()))
             }
@@ -383,6 +405,7 @@ impl Flow<'_> {
         events: Option<EventRunner>,
     ) -> TrialRecord {
         let mut spec = load_spec(self.run, slot, addresses);
+        spec.warmup_ns = spec.warmup_ns.max(self.first_warmup_ns(slot));
         change.apply(&mut spec);
         let watched = WatchedRoles { upstream: self.upstream.process(), gateway };
         let before = self.upstream.ledger();

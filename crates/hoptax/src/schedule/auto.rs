@@ -1,6 +1,7 @@
-//! `trials: auto`: adds rounds until the headline taxes are precise enough.
+//! Adds rounds until the headline taxes are precise enough or the time is over: plans without `trials`, and plans with
+//! `trials: auto`.
 
-use super::rounds::schedule;
+use super::rounds::RoundMaker;
 use super::slot::{Director, Slot};
 use hoptax_analysis::headline::precisions;
 use hoptax_analysis::quiet;
@@ -9,13 +10,22 @@ use hoptax_record::{Stopped, TrialRecord};
 use hoptax_stats::Precision;
 use std::time::Duration;
 
+/// Precision is checked again after the number of rounds has grown by one part in `LOOKS_APART`, for example from 40 to
+/// 45. A check reads all trials, and each check is another chance to stop on rounds that agree by luck.
+const LOOKS_APART: u32 = 8;
+
 /// Schedules whole rounds until every headline tax is within the requested precision, or until the time limit or the
 /// limit of rounds is reached.
 pub(super) struct Auto {
     auto: AutoTrials,
+    /// The time limit, if nothing else limits the number of rounds.
+    time_only: Option<Duration>,
     load: Vec<LoadPoint>,
-    /// Remaining slots, in order, up to the maximum number of rounds.
+    rounds: RoundMaker,
+    /// Remaining slots of the current round, in order.
     slots: std::vec::IntoIter<Slot>,
+    /// Number of rounds after which precision is checked next.
+    next_look: u32,
     /// Trials per round.
     in_round: usize,
     /// Number of slots returned so far.
@@ -32,14 +42,13 @@ pub(super) struct Auto {
 impl Auto {
     /// `in_rounds` contains the indices of the load points without a search.
     pub(super) fn new(plan: &Plan, auto: AutoTrials, in_rounds: &[usize], seed: u64) -> Self {
-        let mut slots = schedule(plan.gateways.len(), in_rounds.len(), auto.most, seed);
-        for slot in &mut slots {
-            slot.load = in_rounds[slot.load];
-        }
         Self {
             auto,
+            time_only: plan.trials.time_only(),
             load: plan.load.clone(),
-            slots: slots.into_iter(),
+            rounds: RoundMaker::new(plan.gateways.len(), in_rounds, seed),
+            slots: Vec::new().into_iter(),
+            next_look: auto.least,
             in_round: in_rounds.len() * (plan.gateways.len() + 2),
             given: 0,
             measured: Vec::new(),
@@ -62,21 +71,37 @@ impl Auto {
     }
 
     /// Why no further round begins; `None` if another round begins.
-    fn stops(&self) -> Option<Stopped> {
+    fn stops(&mut self) -> Option<Stopped> {
         let rounds = (self.given / self.in_round) as u32;
         if rounds >= self.auto.most {
             return Some(Stopped::Rounds);
         }
         let undisturbed = rounds - self.disturbed.len() as u32;
-        if undisturbed >= self.auto.least && self.is_narrow() {
-            return Some(Stopped::Narrow);
+        if undisturbed >= self.auto.least && rounds >= self.next_look {
+            self.next_look = rounds + (rounds / LOOKS_APART).max(1);
+            if self.is_narrow() {
+                return Some(Stopped::Narrow);
+            }
         }
         // The next round must end within the time limit, because half a round is useless.
         (rounds > 0 && self.elapsed + self.elapsed / rounds > self.auto.at_most).then_some(Stopped::Budget)
     }
 
+    /// If only the time limits the rounds: the number of trials of the whole run that fit at the pace so far. Otherwise 0.
+    fn fitting(&self) -> usize {
+        if self.time_only.is_none() || self.given < self.in_round {
+            return 0;
+        }
+        let pace = self.elapsed.as_secs_f64() / self.given as f64;
+        let trials = (self.auto.at_most.as_secs_f64() / pace.max(1e-9)) as usize;
+        trials - trials % self.in_round
+    }
+
     fn is_narrow(&self) -> bool {
-        let within = |one: &Precision| one.is_within(self.auto.within);
+        let within = |one: &Precision| match self.auto.within_us.filter(|_| one.is_time) {
+            Some(limit) => one.is_within_us(limit),
+            None => one.is_within(self.auto.within),
+        };
         precisions(&self.load, &self.measured).iter().all(within)
     }
 }
@@ -85,7 +110,10 @@ impl Director for Auto {
     fn planned(&self) -> usize {
         match self.stopped {
             Some(_) => self.given,
-            None => self.given.next_multiple_of(self.in_round).max(self.auto.least as usize * self.in_round),
+            None => {
+                let begun = self.given.next_multiple_of(self.in_round);
+                begun.max(self.auto.least as usize * self.in_round).max(self.fitting())
+            }
         }
     }
 
@@ -104,7 +132,10 @@ impl Director for Auto {
             return None;
         }
         self.given += 1;
-        self.slots.next()
+        self.slots.next().or_else(|| {
+            self.slots = self.rounds.next_round().into_iter();
+            self.slots.next()
+        })
     }
 
     fn stopped(&self) -> Option<Stopped> {
@@ -154,7 +185,7 @@ mod tests {
     }
 
     const AUTO: AutoTrials =
-        AutoTrials { within: 0.05, at_most: Duration::from_secs(600), least: 5, most: 12 };
+        AutoTrials { within: 0.05, within_us: None, at_most: Duration::from_secs(600), least: 5, most: 12 };
 
     #[test]
     fn ends_after_the_minimum_of_rounds_if_nothing_scatters() {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// Time per trial in addition to warm-up and measured time: for starting the generator, reading the probes and the
 /// ledger, and writing the record.
-const PER_TRIAL: Duration = Duration::from_millis(150);
+const PER_TRIAL: Duration = Duration::from_millis(75);
 
 /// Time from starting a service until it answers.
 const PER_START: Duration = Duration::from_millis(700);
@@ -20,7 +20,18 @@ const CONNECTS_PER_SECOND: u32 = 10_000;
 /// Estimated duration of the run: set-up, all trials, and the pauses between them. For `trials: auto`, the estimate is
 /// for the minimum number of rounds. Slow starts and requests in flight at the end of trials can make the run longer.
 pub fn estimate(plan: &Plan) -> Duration {
-    of_rounds(plan, plan.trials.at_least())
+    let setup = of_rounds(plan, 0);
+    match plan.trials.time_only() {
+        Some(limit) => setup + limit.min(of_rounds(plan, plan.trials.at_most()).saturating_sub(setup)),
+        None => of_rounds(plan, plan.trials.at_least()),
+    }
+}
+
+/// Estimated number of rounds. For `trials: auto`, the minimum.
+pub fn rounds(plan: &Plan) -> u32 {
+    let Some(limit) = plan.trials.time_only() else { return plan.trials.at_least() };
+    let one = of_rounds(plan, 2).saturating_sub(of_rounds(plan, 1)).as_secs_f64();
+    if one > 0.0 { ((limit.as_secs_f64() / one) as u32).max(1) } else { 1 }
 }
 
 /// Estimated duration with the maximum number of rounds that `trials: auto` allows. `None` if the number of rounds is
@@ -115,7 +126,7 @@ mod tests {
             estimate(&plan).as_secs_f64()
         };
         // Two gateways and two direct trials: 4 trials per load point in each of 3 rounds.
-        let trials = 12.0 * (0.15 + 0.0001 + 1.0 + 5.0) + 12.0 * (0.15 + 1.0 + 1.0 + 3.0);
+        let trials = 12.0 * (0.075 + 0.0001 + 1.0 + 5.0) + 12.0 * (0.075 + 1.0 + 1.0 + 3.0);
         assert!((seconds("") - (trials + 3.0 * 0.7)).abs() < 1e-6, "{}", seconds(""));
         assert!((seconds("pause: 1s\n") - (trials + 23.0 + 3.0 * 0.7)).abs() < 1e-6);
         assert!((seconds("isolate: true\n") - (trials + 13.0 * 0.7)).abs() < 1e-6);

@@ -23,24 +23,45 @@ impl Director for Rounds {
 /// Separates these random numbers from others with the same seed. The bytes spell "order".
 const ORDER: u64 = 0x006f_7264_6572;
 
-/// All slots of a run in order. There are `trials` rounds. In each round, every load point has a slot for direct, a
-/// slot for each gateway, and a second slot for direct.
-pub fn schedule(gateways: usize, load_points: usize, trials: u32, seed: u64) -> Vec<Slot> {
-    let mut random = Random::stream(seed, ORDER);
-    let mut slots = Vec::with_capacity(trials as usize * load_points * (gateways + 2));
-    for round in 0..trials {
-        let mut loads: Vec<usize> = (0..load_points).collect();
-        random.shuffle(&mut loads);
-        for load in loads {
-            let mut order: Vec<usize> = (0..gateways).collect();
-            random.shuffle(&mut order);
-            let slot = |contender| Slot { round, load, contender, step: None };
+/// Makes one round after the other. In each round, every load point has a slot for direct, a slot for each gateway, and
+/// a second slot for direct.
+pub(super) struct RoundMaker {
+    random: Random,
+    gateways: usize,
+    /// Indices of the load points in the plan.
+    loads: Vec<usize>,
+    round: u32,
+}
+
+impl RoundMaker {
+    pub(super) fn new(gateways: usize, loads: &[usize], seed: u64) -> Self {
+        Self { random: Random::stream(seed, ORDER), gateways, loads: loads.to_vec(), round: 0 }
+    }
+
+    /// The slots of the next round, in order.
+    pub(super) fn next_round(&mut self) -> Vec<Slot> {
+        let mut slots = Vec::with_capacity(self.loads.len() * (self.gateways + 2));
+        let mut positions: Vec<usize> = (0..self.loads.len()).collect();
+        self.random.shuffle(&mut positions);
+        for position in positions {
+            let mut order: Vec<usize> = (0..self.gateways).collect();
+            self.random.shuffle(&mut order);
+            let slot =
+                |contender| Slot { round: self.round, load: self.loads[position], contender, step: None };
             slots.push(slot(Contender::Direct(DirectTrial::First)));
             slots.extend(order.into_iter().map(Contender::Gateway).map(slot));
             slots.push(slot(Contender::Direct(DirectTrial::Last)));
         }
+        self.round += 1;
+        slots
     }
-    slots
+}
+
+/// All slots of a run of `trials` rounds, in order.
+pub fn schedule(gateways: usize, load_points: usize, trials: u32, seed: u64) -> Vec<Slot> {
+    let loads: Vec<usize> = (0..load_points).collect();
+    let mut rounds = RoundMaker::new(gateways, &loads, seed);
+    (0..trials).flat_map(|_| rounds.next_round()).collect()
 }
 
 #[cfg(test)]

@@ -192,6 +192,6 @@ fn the_estimated_duration_includes_searches() {
         "two confirming trials, each twice as long"
     );
     let seconds = schedule::estimate(&plan).as_secs_f64();
-    let trials = f64::from(steps) * 3.0 * (1.0 + 0.15 + 0.0008) + 3.0 * measured.as_secs_f64();
+    let trials = f64::from(steps) * 3.0 * (1.0 + 0.075 + 0.0008) + 3.0 * measured.as_secs_f64();
     assert!((seconds - (trials + 3.0 * 0.7)).abs() < 1e-6, "{seconds}");
 }

@@ -66,6 +66,7 @@ impl LiveState {
             loads,
             rounds: match plan.trials {
                 Trials::Fixed(rounds) => format!("/{rounds}"),
+                Trials::Auto(_) if plan.trials.time_only().is_some() => String::new(),
                 Trials::Auto(auto) => format!(" of {} to {}", auto.least, auto.most),
             },
             searches,

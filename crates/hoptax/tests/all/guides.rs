@@ -46,14 +46,15 @@ fn shortened(text: &str) -> String {
                 format!("{before}duration: 300ms{}", &after[end..])
             }
             None if line.starts_with("trials:") => "trials: 2".to_owned(),
+            None if line.starts_with("time:") => "time: 3s".to_owned(),
             None if line.starts_with("warmup:") => "warmup: 50ms".to_owned(),
             None => line.to_owned(),
         };
         let _ = writeln!(short, "{line}");
     }
     let warmup = if text.contains("\nwarmup:") { "" } else { "warmup: 50ms\n" };
-    let trials = if text.contains("\ntrials:") { "" } else { "trials: 2\n" };
-    short + warmup + trials
+    let is_limited = text.contains("\ntrials:") || text.contains("\ntime:");
+    short + warmup + if is_limited { "" } else { "time: 3s\n" }
 }
 
 /// Runs one line in a directory, with the binary under test as `hoptax`.

@@ -82,12 +82,19 @@ const STATED: &[(&str, &str, &str, &str)] = &[
         "from its start to 1 s after its end",
     ),
     // Intervals.
-    ("hoptax-plan/src/meaning/trials.rs", "DEFAULT: u32 = 5", METHODOLOGY, "**Five rounds** are the default"),
+    ("hoptax-plan/src/meaning/trials.rs", "FEWEST_TIMED: u32 = 10", METHODOLOGY, "from the tenth round on"),
+    ("hoptax/src/schedule/auto.rs", "LOOKS_APART: u32 = 8", METHODOLOGY, "has grown by an eighth"),
+    (
+        "hoptax-plan/src/meaning/load.rs",
+        "SHORT_DURATION: Duration = Duration::from_millis(300)",
+        BIAS,
+        "short rounds of 300 ms trials",
+    ),
     (
         "hoptax-plan/src/meaning/trials.rs",
-        "DEFAULT: u32 = 5",
+        "TIME: Duration = Duration::from_secs(180)",
         BIAS,
-        "**Five rounds unless the plan says otherwise.**",
+        "**Three minutes unless the plan says otherwise.**",
     ),
     (
         "hoptax-stats/src/draws.rs",
@@ -117,7 +124,7 @@ const STATED: &[(&str, &str, &str, &str)] = &[
         "hoptax-stats/src/simulation/stopping.rs",
         "RUNS: u32 = 4000",
         SIMULATIONS,
-        "5 to 30 rounds and 4,000 runs",
+        "4,000 runs with normal scatter",
     ),
     // Quiet windows.
     (

@@ -50,14 +50,14 @@ fn check_lists_the_cases_as_json() {
     assert_eq!((code, err.as_str()), (0, ""));
     let outlook: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!(outlook["contenders"][0]["label"], "direct");
-    assert_eq!(outlook["contenders"].as_array().unwrap().len(), 6);
-    assert_eq!((outlook["cases"].as_u64(), outlook["trials"].as_u64()), (Some(18), Some(42)));
+    assert_eq!(outlook["contenders"].as_array().unwrap().len(), 5);
+    assert_eq!((outlook["cases"].as_u64(), outlook["trials"].as_u64()), (Some(10), Some(24)));
     assert_eq!(outlook["seed"], 7);
-    assert_eq!(outlook["load"][2]["rate"], 1000.0);
+    assert_eq!(outlook["load"][0]["rate"], 1000.0);
 }
 
 #[test]
-fn the_quickstart_fits_into_five_minutes() {
+fn the_quickstart_fits_into_four_minutes() {
     let (_, out, _) = run(&repository(), &["check", "plans/quickstart.yaml", "--json"]);
     let outlook: serde_json::Value = serde_json::from_str(&out).unwrap();
     let expected = outlook["expected_s"].as_f64().unwrap();

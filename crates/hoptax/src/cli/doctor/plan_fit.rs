@@ -179,7 +179,7 @@ fn takes(plan: &Plan) -> Fitness {
 /// Checks that the disk has space for the results. The estimate of their size is within a factor of about two.
 fn room(plan: &Plan, free: Option<u64>) -> Fitness {
     let contenders = plan.gateways.len() as u64 + 2;
-    let rounds = u64::from(plan.trials.at_least());
+    let rounds = u64::from(schedule::expected_rounds(plan));
     let of_point = |seconds: f64| BYTES_PER_TRIAL + (seconds * WINDOWS).ceil() as u64 * BYTES_PER_WINDOW;
     let points: u64 = plan.load.iter().map(|point| of_point(point.duration.as_secs_f64())).sum();
     let bytes = points * rounds * contenders;
