@@ -12,8 +12,8 @@ pub fn allowed() -> std::io::Result<Vec<u32>> {
     Ok(all.filter(|&cpu| set.is_set(cpu as usize)).collect())
 }
 
-/// Keeps the calling thread off the CPUs that the generator's workers are pinned to, if there are other CPUs. A failure
-/// is ignored, because it only costs the workers a little CPU time.
+/// Restricts the calling thread to CPUs that the generator's workers are not pinned to, if there are such CPUs. Errors
+/// are ignored, because the workers then only lose a little CPU time.
 pub fn keep_off(workers: &[u32]) {
     if workers.is_empty() {
         return;

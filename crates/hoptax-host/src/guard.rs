@@ -1,21 +1,21 @@
 //! The guard: a process between hoptax and one service. It ensures that no process of the service outlives the run.
 //!
-//! If hoptax is killed (`kill -9`), it can no longer stop its services. So the guard has a *lifeline*: its standard
-//! input is a pipe, and hoptax holds the other end. When hoptax dies for any reason, the kernel closes this end, and
-//! the guard notices. The guard is also the subreaper of its descendants. So a service that becomes a daemon, or that
-//! outlives its parent, is reparented to the guard instead of to process 1. The guard finds such a service by walking
-//! `/proc`.
+//! If hoptax is killed (`kill -9`), it can no longer stop its services. Each guard therefore has a *lifeline*: a pipe
+//! from hoptax to the guard's standard input. When hoptax dies for any reason, the kernel closes hoptax's end of the
+//! pipe, and the guard notices this. The guard is also the subreaper of its descendants. If a service becomes a daemon
+//! or outlives its parent, the kernel makes it a child of the guard instead of a child of process 1. The guard finds
+//! such a service by walking `/proc`.
 //!
-//! The guard itself may be killed. So it does not start the command directly, but starts this program once more. That
-//! process asks the kernel to kill it when the guard dies, and then executes the command ([`exec_command`]). The
-//! command leads a session of its own. hoptax uses the session to find processes that a killed guard left running
-//! (`guarded`).
+//! The guard itself may be killed too. For this case, the guard does not start the command directly, but starts this
+//! program once more. The new process asks the kernel to kill it when the guard dies, and then executes the command
+//! ([`exec_command`]). The command runs in a session of its own. If a guard was killed, hoptax uses the session to find
+//! the processes that still run (`guarded`).
 //!
 //! | event | the guard |
 //! | --- | --- |
-//! | line `stop`, SIGTERM, SIGINT, SIGHUP | sends the stop signal, waits up to the grace period, kills the rest |
+//! | line `stop`, SIGTERM, SIGINT, SIGHUP | sends the stop signal, waits up to the grace period, kills what remains |
 //! | line `kill` | kills at once |
-//! | line `restart` | stops the command as for `stop`, kills the rest, starts the command again |
+//! | line `restart` | stops the command as for `stop`, and starts the command again |
 //! | the lifeline ends | as for `stop`, with a grace period of at most [`ORPHAN_GRACE`] |
 //! | the command exits | kills the command's remaining processes and exits with the command's code |
 //!
@@ -62,10 +62,11 @@ pub struct Guard {
     pub stop_signal: StopSignal,
     /// Time between the stop signal and SIGKILL.
     pub grace: Duration,
-    /// A directory with secrets, to be removed. The guard removes it when all processes of the command have ended. It
-    /// then removes the parent directory if that is empty.
+    /// A directory with secrets. When all processes of the command have ended, the guard removes this directory, and
+    /// then the parent directory if that is empty.
     pub remove: Option<PathBuf>,
-    /// A directory with logs. The guard removes from these logs all secrets that are listed in the directory `remove`.
+    /// A directory with logs. The guard removes secrets from these logs. The directory `remove` contains the list of
+    /// these secrets.
     pub scrub: Option<PathBuf>,
     /// The command and its arguments; never empty.
     pub command: Vec<String>,
@@ -245,8 +246,8 @@ impl Guard {
     }
 }
 
-/// Runs the final command, for at most [`FINISH_BOUND`]. Its output and exit code are ignored, because the command
-/// fails if there is nothing to remove, and that is the usual case.
+/// Runs the final command, for at most [`FINISH_BOUND`]. The output and the exit code are ignored, because usually
+/// there is nothing to remove and the command then fails.
 pub fn finish(command: &[String]) {
     let Some((program, arguments)) = command.split_first() else { return };
     let quiet = || Stdio::null();
@@ -260,8 +261,8 @@ pub fn finish(command: &[String]) {
     let _ = child.wait();
 }
 
-/// Waits until a process has ended, for at most `bound`. A signal to this process does not end the wait. Otherwise a
-/// container could remain, or a guard could be killed before it has removed secrets from logs.
+/// Waits until a process has ended, for at most `bound`. A signal to this process does not interrupt the wait. If it
+/// did, a container could remain, or a guard could be killed before it has removed secrets from logs.
 pub fn wait_for_end(pidfd: &OwnedFd, bound: Duration) {
     let deadline = Instant::now() + bound;
     while Instant::now() < deadline {
@@ -368,12 +369,12 @@ fn remove(directory: &Path) {
     }
 }
 
-/// Replaces this process with `command`, in a session of its own. This process is a child of the guard with the process
-/// id `guard`. The kernel kills this process when the guard dies. It no longer does so after the command has changed
-/// its user or run a set-uid program. It does not kill the command's own children.
+/// Replaces this process with `command`, which leads a new session. The parent of this process is the guard, with the
+/// process id `guard`. When the guard dies, the kernel kills this process, but not its children. The kernel no longer
+/// does this after the command has changed its user or run a set-uid program.
 ///
-/// The kernel watches the *thread* that started this process. That is the guard's first thread, which lives as long as
-/// the guard.
+/// More exactly, the kernel kills this process when the *thread* that started it ends. This is the guard's first
+/// thread, which lives as long as the guard.
 ///
 /// Returns only if it fails.
 ///
@@ -384,11 +385,11 @@ pub fn exec_command(guard: u32, command: &[String]) -> GuardError {
     if let Err(error) = rustix::process::set_parent_process_death_signal(Some(Signal::KILL)) {
         return GuardError::at("asking to die with the guard")(error);
     }
-    // If the guard died before the call above, the kernel sends no signal.
+    // The kernel sends no signal if the guard died before the call above. So check that the guard is still the parent.
     if rustix::process::getppid().is_none_or(|parent| parent.as_raw_pid().cast_unsigned() != guard) {
         return GuardError::at("starting the command")(std::io::Error::other("its guard is gone"));
     }
-    // This fails only if the process already leads a process group. In that case it needs no new one.
+    // This fails only if the process already leads a process group. A new session is then not needed.
     let _ = rustix::process::setsid();
     if let Err(error) = unignore_signals() {
         return GuardError::at("resetting signals")(error);
@@ -397,10 +398,11 @@ pub fn exec_command(guard: u32, command: &[String]) -> GuardError {
     GuardError::Spawn { command: program.clone(), error }
 }
 
-/// Stops ignoring signals. Background jobs of a script, and programs under `nohup`, ignore some signals, and their
-/// children inherit this. If the command is a shell, it could then not trap these signals and would be killed after the
-/// grace period. So this function installs a handler for each signal, because `exec` resets a signal with a handler to
-/// the default. Until then, the handler does the same as the default.
+/// Makes sure that the command does not ignore its stop signal. Background jobs of a script, and programs under
+/// `nohup`, ignore some signals, and their children inherit this. A shell cannot trap a signal that was ignored when
+/// the shell started, so it would be killed after the grace period. This function installs a handler for each signal,
+/// because `exec` resets a signal with a handler to the default action. Until then, the handler does the same as the
+/// default action.
 fn unignore_signals() -> std::io::Result<()> {
     for (_, signal) in StopSignal::NAMES.iter().filter(|(_, signal)| *signal != Signal::KILL) {
         let always = Arc::new(AtomicBool::new(true));
@@ -409,8 +411,8 @@ fn unignore_signals() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Names the guard after its command. `ps` shows this name. So `pkill hoptax` does not kill guards, and they can clean
-/// up.
+/// Names this process (the guard) after its command. `ps` shows this name. `pkill hoptax` therefore does not kill
+/// guards, and they can clean up.
 fn take_name(command: &[String]) {
     let program = command.first().map_or("", |program| program.rsplit('/').next().unwrap_or(program));
     if let Ok(name) = CString::new(format!("guard:{program}")) {

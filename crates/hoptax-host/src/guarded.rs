@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Time limit for the guard to kill the remaining processes after the grace period. The guard needs less than this.
+/// Time limit for the guard to kill the remaining processes after the grace period. Usually the guard needs less time.
 const GUARD_BOUND: Duration = Duration::from_secs(40);
 
 /// Time limit for removing secrets from the logs. A gigabyte of logs takes some seconds.
@@ -37,7 +37,7 @@ pub struct Launch {
     pub cpus: Vec<u32>,
     /// Signal that asks the service to end.
     pub stop_signal: StopSignal,
-    /// Time between that signal and SIGKILL.
+    /// Time between the stop signal and SIGKILL.
     pub grace: Duration,
     /// A directory with secrets, which is removed at the end; see [`super::guard::Guard::remove`].
     pub remove: Option<PathBuf>,
@@ -51,7 +51,7 @@ pub struct Launch {
     pub stderr: PathBuf,
 }
 
-/// A running service and its guard. Dropping it stops the service.
+/// A running service and its guard. Dropping this value stops the service.
 #[derive(Debug)]
 pub struct Guarded {
     guard: Child,
@@ -70,8 +70,8 @@ impl Guarded {
     /// Starts `launch` under a guard. `exe` is the `hoptax` binary, which acts as the guard.
     ///
     /// # Errors
-    /// If a log file cannot be created, or the guard cannot be started. If only the command cannot be started, this is
-    /// not an error here: the guard exits with code 127 and writes the reason to the standard error file.
+    /// If a log file cannot be created, or the guard cannot be started. A command that cannot be started is not an
+    /// error here: the guard then exits with code 127 and writes the reason to the standard error file.
     pub fn start(exe: &Path, launch: &Launch) -> std::io::Result<Self> {
         // Processes that a killed guard leaves behind are reparented to this process instead of to process 1.
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
@@ -137,7 +137,8 @@ impl Guarded {
         if self.ended.is_none() {
             // After a restart the command leads a new session.
             self.session = session_below(self.guard.id()).or(self.session);
-            // An error means that another thread has reaped the guard. So the guard has ended, with an unknown status.
+            // An error means that another thread has reaped the guard. The guard has then ended, but its status is
+            // unknown.
             self.ended = self.guard.try_wait().unwrap_or(Some(ExitStatus::default()));
             if self.ended.is_some_and(|status| status.signal().is_some()) {
                 self.kill_orphans();
@@ -147,7 +148,7 @@ impl Guarded {
         self.ended
     }
 
-    /// Whether the guard finished its final work. False while the guard runs, and false if it was killed.
+    /// Whether the guard finished its final work. False while the guard runs, and false if the guard was killed.
     pub fn ended_by_itself(&mut self) -> bool {
         self.ended().is_some_and(|status| status.code().is_some())
     }
@@ -170,7 +171,7 @@ impl Guarded {
         if let Some(mut lifeline) = self.lifeline.take() {
             // Writing fails if the guard is already ending, which does no harm.
             let _ = lifeline.write_all(word.as_bytes());
-            // The lifeline stays open until the guard has ended, because closing it would shorten the grace period.
+            // Keep the lifeline open until the guard has ended, because closing it would shorten the grace period.
             self.await_guard(grace + self.bound);
         }
         if self.ended().is_none() {
@@ -185,7 +186,7 @@ impl Guarded {
         self.ended();
     }
 
-    /// Kills a guard that does not end in time, and kills its descendants.
+    /// Kills the guard and its descendants. Used if the guard does not end in time.
     fn end_without_guard(&mut self) {
         let below = descendants(self.guard.id());
         for pid in below.into_iter().filter_map(|pid| Pid::from_raw(pid.cast_signed())) {
@@ -197,8 +198,8 @@ impl Guarded {
         finish(&self.finally);
     }
 
-    /// Kills and reaps the processes that a killed guard left running. By now they are descendants of this process, and
-    /// the command's session identifies them. The kernel has already killed the command itself.
+    /// Kills and reaps the processes that a killed guard left running. By now they are descendants of this process.
+    /// They are identified by the session of the command. The kernel has already killed the command itself.
     fn kill_orphans(&self) {
         let Some(session) = self.session else { return };
         let deadline = Instant::now() + GUARD_BOUND;
@@ -218,8 +219,8 @@ impl Guarded {
     }
 }
 
-/// Restarts a service from any thread. The handle keeps the lifeline open. Drop the handle at the end of a trial: if
-/// hoptax is killed, the guard notices only when no handle keeps the lifeline open.
+/// Restarts a service from any thread. The handle keeps the lifeline open, and the guard notices the death of hoptax
+/// only when the lifeline is closed. So drop the handle at the end of a trial.
 #[derive(Debug)]
 pub struct RestartHandle {
     guard: u32,
@@ -233,8 +234,8 @@ impl RestartHandle {
         session_below(self.guard)
     }
 
-    /// Stops the service as [`Guarded::stop`] does and starts it again. Returns once the service runs; it may not be
-    /// ready yet.
+    /// Stops the service as [`Guarded::stop`] does and starts it again. Returns once the service runs, even if the
+    /// service is not ready yet.
     ///
     /// # Errors
     /// If the service has ended, or did not stop in time.

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 /// Number of lines of each log that an error message quotes.
 pub const LINES: usize = 20;
 
-/// Number of bytes at the end of a log in which to look for its last [`LINES`] lines. It is enough for any log worth
-/// quoting.
+/// Number of bytes at the end of a log in which to look for its last [`LINES`] lines. This is enough unless the lines
+/// are longer than 800 bytes on average.
 const TAIL_BYTES: u64 = 16 * 1024;
 
 /// Name of a gateway's access log in the directory of its logs.
@@ -59,7 +59,7 @@ pub fn tail(path: &Path, lines: usize) -> Vec<String> {
     let text = String::from_utf8_lossy(&bytes);
     let mut all: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
     if from > 0 && all.len() > 1 {
-        // The first line may be incomplete.
+        // Reading began in the middle of the file, so the first line may be incomplete.
         all.remove(0);
     }
     all[all.len().saturating_sub(lines)..].iter().map(ToString::to_string).collect()
@@ -85,7 +85,7 @@ pub fn scrub(directory: &Path, secrets: &[String]) {
 }
 
 /// Rewrites a file if it contains one of `secrets`. The file is processed in pieces, because access logs may be larger
-/// than memory. Pieces end at line ends, and no secret spans several lines.
+/// than memory. Each piece ends at the end of a line. This splits no secret, because no secret spans several lines.
 fn scrub_file(path: &Path, secrets: &[String]) -> std::io::Result<()> {
     let mut lines = BufReader::with_capacity(PIECE_BYTES, File::open(path)?);
     let finder = Finder::new(secrets);
@@ -109,8 +109,7 @@ fn scrub_file(path: &Path, secrets: &[String]) -> std::io::Result<()> {
     std::fs::rename(&beside, path)
 }
 
-/// Reads whole lines, at least one, until the piece has [`PIECE_BYTES`] or more. Returns `false` at the end of the
-/// file.
+/// Fills `piece` with whole lines, until it has [`PIECE_BYTES`] or more. Returns `false` at the end of the file.
 fn next_piece(lines: &mut impl BufRead, piece: &mut Vec<u8>) -> std::io::Result<bool> {
     piece.clear();
     while piece.len() < PIECE_BYTES {
@@ -124,13 +123,13 @@ fn next_piece(lines: &mut impl BufRead, piece: &mut Vec<u8>) -> std::io::Result<
 /// Searches for many secrets at once, using their first bytes. This is fast enough for 60,000 secrets and a gigabyte of
 /// logs.
 pub struct Finder<'a> {
-    /// For each value of [`place`], whether a secret may start with four bytes that have this value. One lookup is
-    /// enough to skip most bytes of a log.
+    /// Indexed by [`place`] of four bytes. True if a secret may start with these four bytes. One lookup is enough to
+    /// skip most bytes of a log.
     starts: Vec<bool>,
     by_start: HashMap<[u8; START], Vec<&'a [u8]>>,
 }
 
-/// Number of bytes at the start of a secret that are used to look it up. No secret is shorter than this.
+/// Number of bytes at the start of a secret that are used to look it up. No secret is shorter than this number.
 const START: usize = 8;
 
 /// Number of bits of an index into [`Finder::starts`].
@@ -142,7 +141,7 @@ fn place(start: [u8; 4]) -> usize {
 }
 
 impl<'a> Finder<'a> {
-    /// Creates a finder of these secrets.
+    /// Creates a finder for these secrets.
     pub fn new(secrets: &'a [String]) -> Self {
         let mut starts = vec![false; 1 << PLACE_BITS];
         let mut by_start: HashMap<[u8; START], Vec<&[u8]>> = HashMap::new();
@@ -187,7 +186,7 @@ impl<'a> Finder<'a> {
     }
 }
 
-/// Whether a service's logs report that its port is taken. If so, the service may start on other ports.
+/// Whether a service's logs report that its port is taken. If so, the caller may start the service on other ports.
 pub fn reports_taken_port(tails: &str) -> bool {
     let tails = tails.to_ascii_lowercase();
     ["address already in use", "address in use", "eaddrinuse", "cannot bind socket"]

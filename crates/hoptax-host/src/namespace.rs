@@ -1,5 +1,5 @@
 //! A network namespace for a run with sidecars. The application runs inside the namespace, and the kernel redirects
-//! traffic for the application's port to the sidecar. Direct uses a second port, which bypasses the sidecar.
+//! traffic for the application's port to the sidecar. Requests that must bypass the sidecar (direct) use a second port.
 //!
 //! ```text
 //! this namespace │ the run's namespace
@@ -44,7 +44,7 @@ const BOUND: Duration = Duration::from_secs(60);
 
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Capabilities that creating the namespace requires, with their bit numbers in `CapEff` (linux/capability.h).
+/// Capabilities that are required to create the namespace, with their bit numbers in `CapEff` (linux/capability.h).
 const CAPABILITIES: [(&str, u32); 2] = [("CAP_NET_ADMIN", 12), ("CAP_SYS_ADMIN", 21)];
 
 /// The ports of one sidecar and of its application.
@@ -78,7 +78,7 @@ pub struct Namespace {
     holder: Guarded,
     /// The process that keeps the namespace alive.
     pid: u32,
-    /// Name of the end of the veth pair that is outside the namespace.
+    /// Name of the network interface outside the namespace, which is one end of the veth pair.
     interface: String,
     inside: Ipv4Addr,
     nsenter: PathBuf,
@@ -89,7 +89,7 @@ impl Namespace {
     /// Creates a namespace with these redirections. `exe` is the `hoptax` binary.
     ///
     /// # Errors
-    /// If a capability or a program is missing, or the kernel refuses. The error says which.
+    /// If a capability or a program is missing, or the kernel refuses an operation. The error names the cause.
     pub fn make(exe: &Path, interceptions: &[Interception], log_directory: &Path) -> Result<Self, Failure> {
         check_rights()?;
         let [unshare, nsenter, ip] = ["unshare", "nsenter", "ip"].map(program);
@@ -190,7 +190,7 @@ impl Namespace {
     }
 
     /// Redirects traffic for each application's port to the application's sidecar. Only traffic that arrives through
-    /// eth0 is redirected, because the sidecar itself must reach the application.
+    /// eth0 is redirected, because the sidecar's own requests must reach the application.
     fn redirect(&self, interceptions: &[Interception]) -> Result<(), String> {
         if let Ok(nft) = program("nft") {
             return run_with_input(self.within().arg(nft).args(["-f", "-"]), &ruleset(interceptions));
@@ -234,7 +234,7 @@ fn ruleset(interceptions: &[Interception]) -> String {
     rules + "  }\n}\n"
 }
 
-/// Waits until a process below the holder runs in a namespace of its own. Returns the id of that process.
+/// Waits until a descendant of the holder runs in a network namespace of its own. Returns the id of that process.
 fn await_holder(holder: &mut Guarded) -> Result<u32, String> {
     let own = std::fs::read_link("/proc/self/ns/net").map_err(|error| format!("this namespace: {error}"))?;
     let deadline = Instant::now() + BOUND;

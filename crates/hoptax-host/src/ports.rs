@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
-/// Ports of 127.0.0.1 that this process keeps reserved. It releases them just before a gateway opens them.
+/// Ports of 127.0.0.1 that this process keeps reserved. It releases each port just before a gateway opens the port.
 #[derive(Debug)]
 pub struct Ports {
     held: Vec<TcpListener>,

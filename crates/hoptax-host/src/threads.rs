@@ -19,7 +19,7 @@ use std::time::Duration;
 pub struct Threads {
     running: Vec<(SocketAddr, JoinHandle<()>)>,
     stop: Stop,
-    /// Channel for the messages that end [`Threads::wait`]: the error of a thread, or `None` for a signal.
+    /// Channel for the messages that end [`Threads::wait`]. A message is the error of a thread, or `None` for a signal.
     news: (Sender<Option<io::Error>>, Receiver<Option<io::Error>>),
 }
 
@@ -34,8 +34,8 @@ impl Stop {
     }
 }
 
-/// Maximum number of connections that are opened to wake one thread. If `n` threads share a listener, each connection
-/// reaches the right thread with probability `1/n`.
+/// Maximum number of connections that are opened to wake one thread. Several attempts can be necessary: if `n` threads
+/// listen on one address, each connection reaches the right thread only with probability `1/n`.
 const WAKE_ATTEMPTS: u32 = 2000;
 
 impl Default for Threads {

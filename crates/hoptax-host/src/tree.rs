@@ -20,7 +20,7 @@ pub fn is_alive(pid: u32) -> bool {
     stat.is_ok_and(|stat| !matches!(stat.state, 'Z' | 'X') || stat.num_threads > 1)
 }
 
-/// The session that the oldest child of `parent` leads; `None` if it leads none.
+/// The session that the oldest child of `parent` leads; `None` if this child does not lead a session.
 pub fn session_below(parent: u32) -> Option<u32> {
     let below = below(parent);
     let children = below.iter().filter(|stat| stat.ppid.cast_unsigned() == parent);

@@ -100,7 +100,7 @@ pub(crate) struct Slot {
     pub(crate) second: bool,
     /// True while a retired connection, which uses the other token, waits for the peer to close it.
     pub(crate) leaving: bool,
-    /// Number of failures in a row. Each failure doubles the next wait.
+    /// Number of failures in a row. Each failure doubles the time that the slot waits.
     pub(crate) failures: u8,
     pub(crate) session: Option<Box<Session>>,
     reader: Reader,

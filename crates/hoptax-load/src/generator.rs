@@ -174,7 +174,7 @@ impl Conductor<'_, '_> {
         let start = traffic.saturating_add(spec.warmup_ns);
         let times = TrialTimes { traffic, start, end: start.saturating_add(spec.duration_ns) };
         let started_unix = unix.saturating_add(start - now);
-        // The times are already set only if a worker failed. The workers' results then contain the error.
+        // The times can already be set here, but only if a worker failed. The workers' results then contain the error.
         let _ = self.shared.times.set(Some(times));
         if spec.warmup_ns > 0 {
             observe(phase(Phase::Warmup, traffic));
@@ -226,8 +226,8 @@ impl Conductor<'_, '_> {
         }
     }
 
-    /// Returns how long to sleep. If windows are reported, the thread wakes shortly after the end of each window and
-    /// once more halfway to the end of the next window. It therefore wakes as often as it does when no windows are
+    /// Returns how long to sleep. If windows are reported, the thread wakes twice per window: shortly after the end of
+    /// each window, and halfway to the end of the next window. This is as often as it wakes when no windows are
     /// reported.
     fn look(&self, now: u64) -> u64 {
         match (&self.windows, self.shared.times.get()) {

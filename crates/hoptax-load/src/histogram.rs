@@ -24,8 +24,8 @@ pub fn empty(digits: u8) -> Histogram<u64> {
         .expect("the bounds are constants that the crate accepts")
 }
 
-/// True if the list contains the minimum of `i64`. Each number has 7 bits per byte, and 8 bits in its ninth byte. The
-/// minimum would mean a gap of 2^63 values, and the decoder would overflow when it negates this number.
+/// True if `numbers` contains the minimum of `i64`. Each number is stored with 7 bits per byte, and 8 bits in its ninth
+/// byte. The minimum would mean a gap of 2^63 values, and the decoder would overflow when it negates the minimum.
 fn has_least_number(mut numbers: &[u8]) -> bool {
     while !numbers.is_empty() {
         let more = numbers.iter().take(8).take_while(|&&byte| byte & 0x80 != 0).count();
@@ -63,12 +63,12 @@ pub enum DecodeError {
 const HEAD: usize = 40;
 /// Magic number of the uncompressed encoding.
 const COOKIE: u32 = 0x1c84_9313;
-/// Maximum number of significant digits accepted. Each additional digit needs ten times the memory: with five digits,
-/// a few bytes of input would allocate 50 MiB.
+/// Maximum number of significant digits accepted. Each additional digit needs ten times as much memory. With five
+/// digits, a few bytes of input would allocate 50 MiB.
 const MOST_DIGITS: u32 = 4;
 
-/// Maximum number of values accepted in one histogram. At ten thousand values per second, a load would need nine
-/// hundred years to record this many. The sum of many such histograms still fits in 64 bits.
+/// Maximum number of values accepted in one histogram. At ten thousand values per second, a load would reach this
+/// number after nine hundred years. The sum of many such histograms still fits in 64 bits.
 const MOST_VALUES: u64 = 1 << 48;
 
 /// Refuses a histogram if decoding it would allocate too much memory or overflow.

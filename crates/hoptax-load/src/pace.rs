@@ -12,13 +12,14 @@ use crate::clock::MILLISECOND;
 
 /// Minimum time between two connects while connections fail. It allows at most 1,000 connects per second and worker.
 const LEAST_GAP: u64 = MILLISECOND;
-/// After a failed attempt, the worker waits this many times as long as the attempt blocked its thread.
+/// After a failed attempt, the worker waits for the time that the attempt blocked the thread, multiplied by this
+/// factor.
 const GAP_PER_COST: u64 = 9;
 const LONGEST_GAP: u64 = 100 * MILLISECOND;
-/// If ports or descriptors are exhausted, connecting is regarded as hopeless after this many failures in a row.
+/// Minimum number of failures in a row before connecting is regarded as hopeless.
 const HOPELESS_FAILURES: u32 = 5;
-/// After any other kind of failure, connecting is regarded as hopeless only if this much time has passed as well. It
-/// is the sum of the first four waits of a slot: 10, 20, 40 and 80 ms.
+/// If neither ports nor descriptors are exhausted, the failures must also have lasted for this time before connecting
+/// is regarded as hopeless. It is the sum of the first four waits of a slot: 10, 20, 40 and 80 ms.
 const HOPELESS_AFTER: u64 = 150 * MILLISECOND;
 
 #[derive(Debug, Default)]
@@ -34,7 +35,7 @@ pub(crate) struct Pace {
 #[derive(Debug, Clone, Copy)]
 struct Trouble {
     since: u64,
-    /// Number of failures since then, without a success in between.
+    /// Number of failures in a row, counted from the time `since`.
     failures: u32,
     /// True if the last failure was caused by a lack of ports or descriptors.
     exhausted: bool,
@@ -80,8 +81,8 @@ impl Pace {
         self.trouble.is_some()
     }
 
-    /// Records a successful connect. It shows that a port and a descriptor were free. Whether the connection is useful
-    /// is not known yet.
+    /// Records a successful connect. It shows that a port and a descriptor were free. It does not show yet that the
+    /// connection is useful.
     pub(crate) fn connected(&mut self) {
         if self.trouble.is_some_and(|trouble| trouble.exhausted) {
             self.end();

@@ -2,8 +2,8 @@
 //! alone, so workers share nothing and errors do not accumulate.
 //!
 //! Worker `w` of `n` sends the requests with the global indexes `w`, `w + n`, `w + 2n` and so on. No memory is needed
-//! to queue requests that are due but not sent: they are the requests between the pacer's next scheduled time and the
-//! current time.
+//! to queue requests that are due but not sent, because these are the requests between the pacer's next scheduled time
+//! and the current time.
 
 mod refusal;
 mod schedule;
@@ -47,8 +47,8 @@ pub(crate) struct Pacer {
     held: Option<u64>,
 }
 
-/// State of the Poisson process. Each of its times depends on all earlier times. With other kinds of arrivals, a time
-/// depends only on the index of its request.
+/// State of the Poisson process. Each scheduled time of this process depends on all earlier times. With other kinds of
+/// arrivals, a scheduled time depends only on the index of the request.
 #[derive(Debug, Clone)]
 struct Poisson {
     random: Random,

@@ -102,7 +102,8 @@ pub struct Counts {
     /// cause.
     #[serde(default)]
     pub causes: BTreeMap<Cause, u64>,
-    /// The first error messages that differ from each other, with the number of times that each occurred.
+    /// Error messages, with the number of times that each occurred. Only the first distinct messages are listed. All
+    /// further messages are counted together.
     pub errors: BTreeMap<String, u64>,
 }
 
@@ -129,11 +130,12 @@ pub struct Connections {
     /// Number of requests of the measured time that were sent on a connection that had already carried another
     /// request.
     pub reused: u64,
-    /// Number of connections that the peer closed inside the measured time, or announced to close, although we had not
-    /// asked it to do so.
+    /// Number of connections that the peer closed inside the measured time, or announced to close, although the
+    /// generator had not asked the peer to do so.
     pub closed_by_peer: u64,
-    /// Number of connections, over the generator's whole life, that we closed because bytes arrived when no request
-    /// was outstanding. A server that sends such bytes may also have answered requests before it received them.
+    /// Number of connections that the generator closed because bytes arrived when no request was outstanding. This
+    /// count covers the generator's whole life. A server that sends such bytes may also have answered requests before
+    /// it received them.
     #[serde(default)]
     pub unasked: u64,
 }
@@ -315,7 +317,8 @@ pub enum FailureKind {
 pub struct GeneratorCpu {
     /// CPU time of all threads, nanoseconds.
     pub used_ns: u64,
-    /// CPU time of the busiest worker, nanoseconds. If it reaches `measured_ns`, the generator was the bottleneck.
+    /// CPU time of the busiest worker, nanoseconds. If this time reaches `measured_ns`, the generator was the
+    /// bottleneck.
     pub busiest_worker_ns: u64,
 }
 
@@ -335,7 +338,7 @@ pub struct Window {
     /// Causes of failures. Each failure in `timeouts` and `errors` has one cause.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub causes: BTreeMap<Cause, u64>,
-    /// Number of connections established. If the load uses keep-alive, these connections replace others that have
+    /// Number of connections established. If the load uses keep-alive, these connections replace connections that have
     /// ended.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub opened: u64,

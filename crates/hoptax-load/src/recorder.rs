@@ -1,9 +1,9 @@
 //! Records the results of one worker, and merges the results of all workers.
 //!
 //! Results cover one of two sets of requests. *Counts* and the histograms of a trial cover the requests that were
-//! scheduled in the measured time, no matter when they ended. *Throughput* (`completed_in_time`, bytes, windows)
-//! covers everything that happened in the measured time, no matter when it was scheduled: a request that was sent
-//! before the measured time and completed within it is still work done in that time.
+//! scheduled in the measured time, no matter when they ended. *Throughput* (`completed_in_time`, bytes, windows) covers
+//! everything that happened in the measured time. It includes requests that were scheduled before the measured time and
+//! completed within it, because they are work done in that time.
 
 mod paths;
 mod tally;
@@ -36,9 +36,9 @@ pub(crate) struct Recorder {
     status: Box<[u64; STATUSES]>,
     /// Number of requests that were sent exactly at their scheduled time. Their send lag is zero.
     on_time: u64,
-    /// Requests with the same value for response time, service time and first byte. In a closed loop with small
-    /// responses, these are nearly all requests. Each value is recorded once here. At the end, this histogram is added
-    /// to the other three.
+    /// Requests with equal response time, service time and time to first byte. In a closed loop with small responses,
+    /// nearly all requests are like this. The time of such a request is recorded once, here, instead of in three
+    /// histograms. At the end, this histogram is added to the other three.
     alike: Histogram<u64>,
     windows: Option<Windows>,
 }
@@ -85,8 +85,8 @@ impl Recorder {
         Some(windows)
     }
 
-    /// Calls `report` with the number and the results of each window before number `index` that was not reported yet.
-    /// If `keep` is true, the tally keeps these windows too.
+    /// Calls `report` for each window before window `index` that was not reported yet. The arguments are the window's
+    /// number and its results. If `keep` is true, the tally keeps these windows too.
     pub(crate) fn report_windows(&mut self, index: u64, keep: bool, report: impl FnMut(u64, Window)) {
         if let Some(windows) = &mut self.windows {
             windows.report_until(index, keep, report);
@@ -168,8 +168,8 @@ impl Recorder {
     /// Records a failed request. `text` describes the failure.
     ///
     /// A timeout counts in the response time, because percentiles without these requests would look too good. If the
-    /// request was sent, the timeout also counts in the service time. Other failures are only counted: the time until
-    /// a connection fails does not show how long a response takes.
+    /// request was sent, the timeout also counts in the service time. Other failures are only counted, because the time
+    /// until a connection fails does not show how long a response takes.
     pub(crate) fn failed(&mut self, times: Times, now: u64, cause: Cause, text: &str) {
         let timeout = cause.kind() == FailureKind::Timeout;
         let response_time = now.saturating_sub(times.scheduled);
@@ -259,7 +259,8 @@ impl Recorder {
         }
     }
 
-    /// Records that the peer closed a connection, or announced to close it, although we had not asked it to do so.
+    /// Records that the peer closed a connection, or announced to close it, although the generator had not asked the
+    /// peer to do so.
     pub(crate) fn closed_by_peer(&mut self, now: u64) {
         self.tally.connections.closed_by_peer += u64::from(self.start <= now && now < self.end);
     }

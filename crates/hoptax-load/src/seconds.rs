@@ -7,8 +7,8 @@ use hdrhistogram::Histogram;
 use std::collections::VecDeque;
 
 const WINDOWS: u64 = SECOND / WINDOW_NS;
-/// Maximum number of incomplete seconds that are kept, so that the memory is bounded. If a worker is further behind,
-/// or has ended early, a second is returned without its windows.
+/// Maximum number of incomplete seconds that are kept, so that the memory is bounded. If a worker is further behind, or
+/// has ended early, a second is returned without the windows of this worker.
 const PENDING: usize = 2;
 
 /// Collects the seconds that are still incomplete.

@@ -29,8 +29,8 @@ pub struct LoadSpec {
     /// HTTP version of the requests.
     #[serde(default)]
     pub http: HttpVersion,
-    /// Number of requests on a connection before it is replaced. With 1, there is no keep-alive. If absent, there is
-    /// no limit.
+    /// Maximum number of requests on a connection. After the last request, the connection is replaced. With 1, there is
+    /// no keep-alive. If absent, there is no limit.
     #[serde(default)]
     pub requests_per_connection: Option<u32>,
     /// Targets to request; at least one.
@@ -47,8 +47,7 @@ pub struct LoadSpec {
     /// Duration of the measured time, which follows the warm-up, nanoseconds. With stages, it is the sum of their
     /// durations.
     pub duration_ns: u64,
-    /// Maximum number of scheduled requests. The load stops after this many requests if it has not reached
-    /// `duration_ns` yet.
+    /// Maximum number of scheduled requests. The load stops at this number, even if `duration_ns` has not passed yet.
     pub requests: Option<u64>,
     /// Timeouts of connects and responses.
     pub timeouts: Timeouts,
@@ -286,7 +285,8 @@ pub enum Arrivals {
 pub struct TargetSpec {
     /// Name of the target. It must be unique within the spec.
     pub name: String,
-    /// Weight of this target, at least 1. Its share of the requests is this weight divided by the sum of all weights.
+    /// Weight of this target, at least 1. The target's share of the requests is this weight divided by the sum of all
+    /// weights.
     pub weight: u32,
     /// HTTP method, for example `GET`.
     pub method: String,
@@ -343,7 +343,7 @@ pub enum Check {
     },
     /// The header is present. If a value is given, the header has exactly this value.
     Header {
-        /// Name of the header. Upper and lower case are the same.
+        /// Name of the header. The comparison ignores case.
         name: String,
         /// Value that the header must have. If absent, any value is accepted.
         value: Option<String>,

@@ -1,6 +1,6 @@
-//! The upstream's timestamps, which it sends in a response header: when it had read the request, and when it replied.
-//! If generator and upstream run on one host, the timestamps split a service time into request path, the upstream's
-//! own time, and response path.
+//! Timestamps that the upstream sends in a response header: the time when it had read the request, and the time when it
+//! replied. If generator and upstream run on one host, the timestamps split a service time into request path, the
+//! upstream's own time, and response path.
 //!
 //! ```text
 //!   sent ──────────► received ─────────────► replied ──────────► completed
@@ -20,9 +20,9 @@ use hoptax_wire::http1::fields;
 /// [`crate::clock::now`] (CLOCK_MONOTONIC) of the upstream's host.
 pub const HEADER: &str = "hoptax-stamp";
 
-/// Number of digits of each of the two numbers, including leading zeros, when the upstream writes them. The kernel
-/// counts time in 63 bits (`ktime_t`), which fits into 19 digits. The value of the header therefore has a fixed length
-/// and can be overwritten in place.
+/// Number of digits of each of the two numbers, including leading zeros. The upstream always writes all of them. The
+/// kernel counts time in 63 bits (`ktime_t`), which fits into 19 digits. The value of the header therefore has a fixed
+/// length and can be overwritten in place.
 pub const DIGITS: usize = 19;
 
 /// Length of the header's value when the upstream writes it.
@@ -112,8 +112,8 @@ pub(crate) enum Stamped {
     With(Stamp),
 }
 
-/// Position of the header in the last head, from its start in bytes. The header mostly has the same position in all
-/// heads of one target.
+/// Offset of the header in the last head, in bytes. In the heads of one target, the header usually has the same
+/// position.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Place(usize);
 

@@ -25,7 +25,7 @@ pub(crate) struct Shared<'a> {
     pub(crate) spec: &'a LoadSpec,
     /// Number of workers. It can be lower than the spec requests.
     pub(crate) workers: u32,
-    /// The times of the trial, once they are set. If they are set to `None`, there will be no traffic.
+    /// The times of the trial. Empty until they are set. If they are set to `None`, there will be no traffic.
     pub(crate) times: OnceLock<Option<TrialTimes>>,
     pub(crate) interrupt: &'a AtomicBool,
 }
@@ -67,8 +67,8 @@ pub(crate) struct Reports {
 }
 
 impl Reports {
-    /// If windows are reported, sends all windows before number `index`. Sending cannot fail while workers run,
-    /// because the receiver lives longer than the workers.
+    /// If windows are reported, sends all windows before window `index`. Sending cannot fail while workers run, because
+    /// the receiver lives longer than the workers.
     fn report_windows(&self, worker: &mut Worker<'_>, index: u64, keep: bool) {
         if let Some(windows) = &self.windows {
             worker.recorder.report_windows(index, keep, |number, window| {

@@ -28,8 +28,8 @@ const SHORTEST_REST: u64 = 10 * MILLISECOND;
 const LONGEST_REST: u64 = 1000 * MILLISECOND;
 /// Maximum number of slots that get their first request before the loop reads responses again.
 const STARTS_AT_ONCE: usize = 128;
-/// How long before a request is due a worker with its own CPU stops sleeping and polls instead, nanoseconds. This time
-/// covers the wake-up latency of common kernels.
+/// Shortly before a request is due, a worker with its own CPU stops sleeping and polls. This is the duration of
+/// polling, nanoseconds. It covers the wake-up latency of common kernels.
 const SPIN: u64 = 50_000;
 /// Maximum number of attempts per slot to open a connection before traffic begins. If the peer refuses them, there are
 /// fewer attempts.
@@ -75,9 +75,8 @@ pub(crate) enum Source {
 pub(crate) struct Worker<'a> {
     setup: &'a Setup<'a>,
     slots: Vec<Slot>,
-    /// Connections are numbered over all workers. Slot 0 has connection `first_address`, and each further slot has the
-    /// number of the slot before it plus `address_step`. Connection `i` goes to address `i mod n`, where `n` is the
-    /// number of addresses.
+    /// Connections are numbered over all workers. Slot `s` has connection number `first_address + s * address_step`.
+    /// Connection `i` goes to address `i mod n`, where `n` is the number of addresses.
     first_address: usize,
     address_step: usize,
     source: Source,
@@ -92,7 +91,7 @@ pub(crate) struct Worker<'a> {
     pace: Pace,
     /// Number of retired connections that the peer has not closed yet.
     leaving: usize,
-    /// Used in an open loop: slots without a request. The slot that has been free for the longest time is first.
+    /// Slots without a request, in an open loop. The slot that has been free for the longest time is first.
     free: VecDeque<u32>,
     starting: std::ops::Range<u32>,
     active: usize,
@@ -213,7 +212,7 @@ impl<'a> Worker<'a> {
                 let Some(slot) = self.starting.next() else { break };
                 self.start(io, slot);
             }
-            // The steps above took time, and timeouts that they armed began after the old value of `now`.
+            // The steps above took time, and they armed timeouts at times after the old value of `now`.
             now = clock::now().max(now);
         }
         self.dispatch(io, now);
@@ -235,8 +234,8 @@ impl<'a> Worker<'a> {
         }
         if let (Source::Open { warmup, measured }, false) = (&self.source, self.free.is_empty()) {
             let due = warmup.peek().or_else(|| measured.peek()).unwrap_or(u64::MAX);
-            // Shortly before a request is due, a worker with its own CPU polls without sleeping: the deadline has
-            // passed, so each turn returns at once.
+            // A worker with its own CPU polls shortly before a request is due. The deadline is then already in the
+            // past, so each turn returns at once without sleeping.
             deadline = deadline.min(if self.setup.spin { due.saturating_sub(SPIN) } else { due });
         }
         deadline
@@ -404,8 +403,8 @@ impl<'a> Worker<'a> {
             self.recorder.closed_by_peer(now);
         }
         let keep_alive = keep_alive && !state.session.as_ref().is_some_and(|session| session.is_spent());
-        // If the kernel has not accepted the whole request yet, the remaining bytes would be sent before the next
-        // request.
+        // If the kernel has not accepted the whole request yet, the event loop would send the remaining bytes before
+        // the next request. So the connection is not used again.
         let unsent = io.unsent(token) > 0;
         if keep_alive && !closing && !unsent {
             state.step(Event::Ended);

@@ -39,7 +39,7 @@ pub struct HttpClient<'a> {
     pub address: SocketAddr,
     /// TLS settings; absent for plain connections.
     pub tls: Option<&'a TlsSpec>,
-    /// Source address; the kernel's choice if absent.
+    /// Source address. If absent, the kernel chooses the address.
     pub from: Option<IpAddr>,
     /// Time limit for the whole response.
     pub timeout: Duration,
@@ -65,7 +65,7 @@ impl Stream for rustls::StreamOwned<rustls::ClientConnection, TcpStream> {
 }
 
 impl HttpClient<'_> {
-    /// A client without TLS, from an address of the kernel's choice.
+    /// A client without TLS. The kernel chooses the source address.
     pub fn plain(address: SocketAddr, timeout: Duration) -> Self {
         Self { address, tls: None, from: None, timeout }
     }
@@ -128,8 +128,8 @@ impl HttpClient<'_> {
                 Box::new(rustls::StreamOwned::new(session, plain.try_clone()?))
             }
         };
-        // A server that refuses a request may answer and close before it has read the whole request. The reason is in
-        // its answer, so a failed write is reported only if there is no answer.
+        // A server that refuses a request may answer and close before it has read the whole request. The answer
+        // contains the reason. So a failed write is reported only if there is no answer.
         let sent = stream.write_all(request).and_then(|()| stream.flush());
         let answer = read_answer(to_head, most, |piece| {
             loop {
@@ -150,8 +150,8 @@ impl HttpClient<'_> {
     }
 }
 
-/// Connects from one of this host's addresses. There is no time limit, because an address of this host accepts or
-/// refuses at once.
+/// Connects from one of this host's addresses. No time limit is needed, because a connect within this host succeeds or
+/// fails at once.
 fn connect_from(from: IpAddr, to: SocketAddr) -> std::io::Result<TcpStream> {
     let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket =

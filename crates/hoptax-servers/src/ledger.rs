@@ -1,4 +1,5 @@
-//! The upstream's ledger: its own counts, read from the control socket (`GET /ledger`, JSON).
+//! The upstream's ledger: counts that the upstream keeps itself. They are read from its control socket (`GET /ledger`,
+//! JSON).
 
 use crate::http_client::HttpClient;
 use anyhow::Context as _;
@@ -41,8 +42,8 @@ pub struct InstanceCounts {
 }
 
 impl Ledger {
-    /// Differences between this ledger and `earlier`. A count gives zero if it is now smaller, because its instance has
-    /// restarted since.
+    /// Differences between this ledger and `earlier`. If a count is smaller than before, its instance has restarted,
+    /// and the difference is zero.
     pub fn since(&self, earlier: &Self) -> LedgerDelta {
         let mut delta = LedgerDelta { requests_only: self.requests_only, ..LedgerDelta::default() };
         for (index, now) in self.instances.iter().enumerate() {
@@ -73,7 +74,7 @@ const MOST: usize = 4 << 20;
 /// Reads an upstream's ledger.
 ///
 /// # Errors
-/// If its control socket does not answer in time, or the answer is not a ledger.
+/// If the control socket does not answer in time, or the answer is not a ledger.
 pub fn fetch(control: SocketAddr) -> anyhow::Result<Ledger> {
     let body = HttpClient::plain(control, TIMEOUT).get("/ledger", MOST);
     let ledger = body.and_then(|body| Ok(serde_json::from_slice(&body)?));

@@ -41,8 +41,8 @@ pub(super) fn listener(address: SocketAddr, shared: bool) -> io::Result<TcpListe
     Ok(TcpListener::from(socket))
 }
 
-/// Binds a socket to `address` without listening: connections are refused, and the kernel gives the port to no other
-/// process.
+/// Binds a socket to `address` without listening. The kernel then refuses connections to the address, and gives the
+/// port to no other process.
 ///
 /// # Errors
 /// If the address is taken.

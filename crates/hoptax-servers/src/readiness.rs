@@ -4,12 +4,11 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// Pause between two attempts. It is not longer than the fastest start of a gateway (about 10 ms), and long compared
-/// with an attempt.
+/// Pause between two attempts. The fastest gateway needs about the same time to start. An attempt takes much less time.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Time limit of one attempt. On loopback even a busy machine usually answers sooner. If it does not, the attempt is
-/// repeated.
+/// Time limit of one attempt. On loopback, even a busy machine usually answers sooner. After the time limit, the next
+/// attempt begins.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Time limit for a request that changes something, or for any other request that is not repeated.
@@ -84,7 +83,7 @@ pub fn ask(address: SocketAddr, path: &str, timeout: Duration) -> std::io::Resul
     exchange(address, "GET", path, timeout)
 }
 
-/// Sends one request without a body and returns the status. The response may take a while.
+/// Sends one request without a body and returns the status. Waits up to ten seconds for the response.
 ///
 /// # Errors
 /// If there is no response within ten seconds, or it is not HTTP/1.x.

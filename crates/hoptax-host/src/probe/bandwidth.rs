@@ -4,10 +4,10 @@
 //! single sender, like iperf with `--len`. Over loopback nothing is transmitted: the result shows how fast this machine
 //! copies bytes from one socket to another. Any other load on the CPUs lowers the result.
 //!
-//! The protocol: the sender writes a greeting of 17 bytes and waits for the receiver's greeting. It then sends messages
-//! until its time is over, and closes its side of the connection. Without echo, the receiver then answers with the
-//! number of bytes that it received, as 8 bytes. With echo, the receiver sends back each message, and the sender waits
-//! for this echo before it sends the next message.
+//! The protocol: the sender writes a greeting of 17 bytes and waits for the receiver's greeting. The sender then sends
+//! messages until the duration is over, and closes its side of the connection. Without echo, the receiver then sends
+//! the number of bytes that it has received, as an 8-byte integer. With echo, the receiver sends each message back, and
+//! the sender waits for this echo before it sends the next message.
 
 use serde::Serialize;
 use std::io::{self, Read as _, Write as _};
@@ -27,7 +27,7 @@ pub struct Asked {
     pub message_bytes: u64,
     /// Whether the sender waits for each message to come back before it sends the next.
     pub echo: bool,
-    /// How long messages are sent.
+    /// Time during which messages are sent.
     pub duration: Duration,
 }
 
@@ -47,7 +47,7 @@ pub struct Measured {
 /// Sends messages to a receiver at `address` and measures how fast they arrive.
 ///
 /// # Errors
-/// If nothing listens there, or the other side is not a receiver.
+/// If nothing listens at `address`, or the other side is not a receiver.
 pub fn measure(address: SocketAddr, asked: &Asked) -> io::Result<Measured> {
     let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
     stream.set_nodelay(true)?;
@@ -92,7 +92,7 @@ fn no_receiver(address: SocketAddr, why: &dyn std::fmt::Display) -> io::Error {
 }
 
 /// Serves one sender after another, until `listener` fails or `enough` returns true. `enough` is called after each
-/// sender. An error of one sender ends only that sender's connection.
+/// sender. If a connection fails, only this connection ends.
 ///
 /// # Errors
 /// If the listener fails.
@@ -155,7 +155,7 @@ pub fn measure_loopback(asked: &Asked) -> io::Result<Measured> {
     let receiver = std::thread::spawn(move || receive(&listener, || true));
     let measured = measure(address, asked);
     if measured.is_err() {
-        // The receiver may still be waiting for a connection. This connection lets it end.
+        // The receiver may still be waiting for a connection. This connection wakes the receiver, so that it can end.
         let _ = TcpStream::connect(address);
     }
     receiver.join().map_err(|_| io::Error::other("the receiver panicked"))??;

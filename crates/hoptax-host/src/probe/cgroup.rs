@@ -1,9 +1,9 @@
-//! How long CPU limits of cgroups throttled processes, read from `cpu.stat` of cgroup versions 1 and 2.
+//! Reads how long the CPU limits of cgroups have throttled processes, from `cpu.stat` of cgroup versions 1 and 2.
 //!
-//! A process's own cgroup can have a limit, and so can any cgroup above it, such as a container's or a slice's. All
-//! visible cgroups are read. Version 2 reports `throttled_usec`, version 1 reports `throttled_time` in nanoseconds.
-//! Both add up the time of all CPUs (Documentation/admin-guide/cgroup-v2.rst and Documentation/scheduler/sched-bwc.rst
-//! in the kernel's sources).
+//! A process's own cgroup can have a limit. Every cgroup above it can also have a limit, such as the cgroup of a
+//! container or of a slice. All visible cgroups are read. Version 2 reports `throttled_usec`, version 1 reports
+//! `throttled_time` in nanoseconds. Both values are sums over all CPUs (Documentation/admin-guide/cgroup-v2.rst and
+//! Documentation/scheduler/sched-bwc.rst in the kernel's sources).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ pub struct Mounts {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Mount {
-    /// The cgroup at the mount point: `/`, or another cgroup if that was bind-mounted into a container.
+    /// The cgroup that is mounted here. This is `/`, or another cgroup if that was bind-mounted into a container.
     root: String,
     place: PathBuf,
     version: Version,
@@ -58,7 +58,8 @@ impl Mounts {
         Self { list: mountinfo.lines().filter_map(mount).collect() }
     }
 
-    /// Every cgroup with a CPU limit that contains process `pid`: its own cgroup and the cgroups above it.
+    /// Returns all cgroups that contain process `pid` and have a CPU limit. A process belongs to its own cgroup and to
+    /// every cgroup above this one.
     pub fn limits_of(&self, pid: i32) -> Vec<Limited> {
         let Ok(text) = fs::read_to_string(format!("/proc/{pid}/cgroup")) else { return Vec::new() };
         self.list.iter().flat_map(|mount| mount.limits(&text)).collect()
@@ -104,7 +105,7 @@ impl Mount {
 }
 
 impl Limited {
-    /// How long the cgroup's processes have been throttled so far, in nanoseconds. This is the sum over all CPUs.
+    /// Time for which the cgroup's processes have been throttled so far, in nanoseconds. This is the sum over all CPUs.
     pub fn throttled_ns(&self) -> Option<u64> {
         throttled_in(&fs::read_to_string(&self.stat).ok()?)
     }

@@ -124,7 +124,8 @@ mod tests {
         assert!(local_ports() > 0, "this machine has ports");
     }
 
-    /// A listener that never accepts connections fills its backlog. The kernel drops and counts further connections.
+    /// If a listener never accepts connections, its backlog fills up. The kernel then drops and counts further
+    /// connections.
     #[test]
     fn a_full_listen_queue_is_counted() {
         use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with};
@@ -135,8 +136,8 @@ mod tests {
         let listener = TcpListener::from(socket);
         let address = listener.local_addr().expect("bound");
         let before = NetworkCounters::now().expect("the counters");
-        // Two connections fit into the backlog. The kernel drops the SYNs of the others and repeats them after a
-        // second, which the test does not wait for.
+        // Two connections fit into the backlog. The kernel drops the SYNs of the other connections. It would repeat
+        // these SYNs after a second, but the test does not wait for this.
         let clients: Vec<_> = (0..6)
             .map(|_| {
                 let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;

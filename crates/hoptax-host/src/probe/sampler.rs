@@ -28,8 +28,8 @@ pub struct Sampler {
 /// Observations that are not part of the samples.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Seen {
-    /// Activity of each tree's threads during the measured time, in the order of the trees given to the sampler. This
-    /// is empty if [`Sampler::align`] was not called when the measured time began.
+    /// Activity of each tree's threads during the measured time, in the order of the trees given to the sampler. The
+    /// list is empty if [`Sampler::align`] was not called when the measured time began.
     pub threads: Vec<Threads>,
     /// Largest number of sockets in TIME_WAIT at one moment.
     pub time_wait_max: u64,
@@ -45,8 +45,8 @@ enum Order {
 }
 
 impl Sampler {
-    /// Starts to sample these trees. With `live`, the sampler also reports the usage over the last second, twice a
-    /// second. The reports need no extra samples.
+    /// Starts to sample these trees. If `live` is true, the sampler also reports twice a second. Each report covers the
+    /// usage over the last second, and needs no extra samples.
     pub fn start(watched: &[Watched], live: bool) -> Self {
         let (orders, inbox) = mpsc::channel();
         let (sender, reports) = mpsc::channel();
@@ -139,8 +139,8 @@ fn sample(
 struct ThreadWatch {
     begun: ThreadTimes,
     latest: ThreadTimes,
-    /// CPUs that each thread could use at the beginning. They are kept because a thread that has ended can no longer be
-    /// queried.
+    /// CPUs that each thread could use at the beginning. They are stored because the kernel no longer reports them
+    /// after the thread has ended.
     cpus: BTreeMap<i32, Vec<u32>>,
 }
 
@@ -164,8 +164,8 @@ fn look(trees: &mut [Tree], close: bool) -> Sample {
     Sample { at_ns, host, steal_by_cpu, own_ns, trees: trees.iter_mut().map(look).collect() }
 }
 
-/// The first moment after `now` that is a whole number of windows after `start`. If `start` is later than `now`, this
-/// is `start` itself.
+/// Returns the next end of a window after `now`. The first window begins at `start`. If `start` is later than `now`,
+/// returns `start` itself.
 fn next_in_step(start: u64, now: u64) -> u64 {
     if start > now { start } else { start + ((now - start) / WINDOW_NS + 1) * WINDOW_NS }
 }

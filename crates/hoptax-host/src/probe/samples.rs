@@ -16,7 +16,8 @@ pub struct TreeSample {
     pub processes: u32,
     /// Number of threads; 0 unless the sample is detailed.
     pub threads: u32,
-    /// How long CPU limits of its cgroups have throttled the tree so far, nanoseconds; absent if there is no limit.
+    /// Time for which the CPU limits of cgroups have throttled the process tree so far, nanoseconds. Absent if there is
+    /// no limit.
     pub throttled_ns: Option<u64>,
 }
 
@@ -50,8 +51,8 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// The samples within `[from, to]`. If there are no such samples, the result is the first sample after `to`. If
-    /// that does not exist either, it is the last sample of all.
+    /// The samples within `[from, to]`. If there are none, the result is the first sample after `to`. If there is no
+    /// sample after `to` either, the result is the last sample of all.
     pub(super) fn around(&self, from: u64, to: u64) -> &[Sample] {
         let first = self.samples.partition_point(|sample| sample.at_ns < from);
         let end = self.samples.partition_point(|sample| sample.at_ns <= to);

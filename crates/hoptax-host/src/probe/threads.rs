@@ -11,9 +11,9 @@ const HELPER: f64 = 0.25;
 /// A thread that ran for less than this share of the time is not a worker, even if all other threads were idle.
 const IDLE: f64 = 0.02;
 
-/// If a tree has at most this many threads, its threads are included in every sample, because they may end as soon as
-/// the measured time ends (the generator's do). A sample takes about 5 µs per thread, so this costs at most 0.1 % of a
-/// CPU.
+/// If a tree has at most this number of threads, its threads are included in every sample. This is needed for threads
+/// that end as soon as the measured time ends, such as the generator's threads. A sample takes about 5 µs per thread,
+/// so this costs at most 0.1 % of a CPU.
 const FEW: usize = 16;
 
 /// Activity of a tree's threads between two samples.
@@ -51,7 +51,7 @@ impl ThreadTimes {
         self.by_thread.len() <= FEW
     }
 
-    /// Adds a later sample. Threads that have ended since keep their times.
+    /// Adds a later sample. Threads that have ended meanwhile keep their times.
     pub(super) fn update(&mut self, later: Self) {
         self.at_ns = later.at_ns;
         self.by_thread.extend(later.by_thread);
@@ -61,7 +61,7 @@ impl ThreadTimes {
         self.by_thread.keys().map(|&tid| (tid, affinity(tid))).collect()
     }
 
-    /// Times of each thread since `before`. For a thread that did not exist then, these are all of its times.
+    /// Times of each thread since `before`. If a thread started after `before`, these are all of its times.
     fn since(&self, before: &Self) -> BTreeMap<i32, Times> {
         let used = |(&tid, now): (&i32, &Times)| {
             let then = before.by_thread.get(&tid).copied().unwrap_or_default();
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn helpers_are_not_counted_as_workers() {
         let before = times(0, &[(1, 500), (2, 0), (3, 0)]);
-        // The first thread was busy before but hardly since. The fourth thread is new.
+        // The first thread was busy earlier, but has hardly run since `before`. The fourth thread is new.
         let after = times(10_000, &[(1, 600), (2, 8_000), (3, 2_100), (4, 1_900)]);
         let threads = between(&before, &after, |tid| vec![tid as u32, 9]);
         assert_eq!(

@@ -66,7 +66,7 @@ impl Timeline {
     /// How long a CPU limit throttled tree `index` in `[from, to)`; `None` if there is no limit.
     fn throttled(&self, index: usize, from: u64, to: u64) -> Option<u64> {
         self.around(from, to).iter().rev().find_map(|sample| sample.trees[index].throttled_ns)?;
-        // Before the first sample with a throttled time, this time is unknown. So counting starts at that sample.
+        // Throttled time is unknown before the first sample that contains it. So counting starts at that sample.
         let first = self.samples.iter().find_map(|sample| sample.trees[index].throttled_ns)?;
         let at = |moment| self.value_at(moment, |sample| sample.trees[index].throttled_ns.unwrap_or(first));
         Some(at(to).saturating_sub(at(from)))

@@ -51,8 +51,8 @@ impl Tree {
         if self.watched.include_root {
             self.alive.insert(root);
         }
-        // Processes of a service mostly share a cgroup. A limit stays in the list when its processes have ended, but
-        // its throttled time then no longer grows.
+        // Most processes of a service share a cgroup, so this set remains small. A limit remains in the set after its
+        // processes have ended. This is harmless, because the throttled time of such a limit no longer grows.
         self.limits.extend(self.alive.iter().flat_map(|&pid| self.mounts.limits_of(pid)));
     }
 

@@ -1,4 +1,4 @@
-//! Checks in a form that can be executed. They process each response once, piece by piece, and store none of it.
+//! Checks in a form that can be executed. They process each response once, piece by piece, and store no part of it.
 
 use super::contains::Needle;
 use crate::spec::Check;
@@ -6,7 +6,7 @@ use hoptax_wire::http1::fields;
 
 /// Statuses that count as success if the target has no check of the status.
 const SUCCESSES: (u16, u16) = (200, 399);
-/// Value of a counter if the body is already known to differ.
+/// Value of the counter of [`Compiled::Equals`] if the body is already known to differ.
 const DIFFERS: u32 = u32::MAX;
 
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub(crate) struct Checks {
     pub(crate) room: usize,
     looks_at_head: bool,
     looks_at_body: bool,
-    /// The accepted range of statuses, if this is the only check and has a single range. Most loads use this fast
+    /// The accepted range of statuses, if the status is the only check and has a single range. Most loads use this fast
     /// path.
     only_statuses: Option<(u16, u16)>,
 }
@@ -52,7 +52,7 @@ enum Compiled {
 pub(crate) struct Failed {
     /// Index of the failed check in its target.
     pub(crate) check: u16,
-    /// The status or the length of the body that the response had. 0 for other checks.
+    /// The value that failed the check: the status of the response, or the length of its body. 0 for other checks.
     pub(crate) saw: u64,
 }
 
@@ -148,7 +148,7 @@ impl Checks {
         }
     }
 
-    /// Returns the first check that a complete response fails. Its body has `length` bytes.
+    /// Returns the first check that a complete response fails. `length` is the length of the response's body, bytes.
     #[inline]
     pub(crate) fn verdict(&self, status: u16, length: u64, progress: &[u32]) -> Option<Failed> {
         match self.only_statuses {

@@ -9,7 +9,8 @@ use memchr::memmem::Finder;
 #[derive(Debug, Clone)]
 pub(super) struct Needle {
     finder: Finder<'static>,
-    /// For each prefix of the text: the length of the longest shorter prefix that is also a suffix of this prefix.
+    /// Element `i` describes the first `i + 1` bytes of the text. It is the length of the longest text that is both a
+    /// beginning and an end of these bytes, but not all of them.
     shorter: Box<[u32]>,
 }
 

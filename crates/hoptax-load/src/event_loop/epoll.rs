@@ -20,8 +20,9 @@ const RECEIVE_BUFFER: usize = 64 * 1024;
 /// Maximum number of times that the buffer is filled from one connection before the other connections are read.
 const READS_IN_A_ROW: usize = 16;
 const EVENTS: usize = 512;
-/// Maximum number of bytes of send buffers that are kept for reuse. Because they are reused, a request allocates
-/// nothing even if the kernel does not accept all of it at once. The memory is allocated only when it is needed.
+/// Maximum total size of the unused send buffers that are kept for reuse, bytes. Because buffers are reused, a request
+/// allocates nothing even if the kernel does not accept all of it at once. A buffer is allocated only when it is
+/// needed.
 const KEPT_OF_UNSENT: usize = 16 << 20;
 /// Time that a listener waits after the process had no free descriptor.
 const ACCEPT_REST: u64 = 10 * clock::MILLISECOND;
@@ -51,7 +52,7 @@ impl std::fmt::Debug for Epoll {
 }
 
 /// State of a token. `generation` increases whenever the token is freed. The current batch can still contain an event
-/// of the token's former connection; the generation distinguishes it from an event of the new connection.
+/// of the token's former connection. The generation distinguishes this event from an event of the new connection.
 #[derive(Default)]
 struct Slot {
     generation: u32,
@@ -166,7 +167,7 @@ impl Epoll {
     /// Returns the slot of `token`, which must be free.
     ///
     /// # Panics
-    /// If the token is in use: two connections with one token would mix up their data.
+    /// If the token is in use, because two connections with one token would mix up their data.
     fn vacant(&mut self, token: Token) -> &mut Slot {
         if self.slots.len() <= token.index() {
             self.slots.resize_with(token.index() + 1, Slot::default);

@@ -54,7 +54,7 @@ pub trait EventLoop: Sized {
     /// Ends a [`pause`](EventLoop::pause) of this connection.
     fn resume(&mut self, token: Token);
 
-    /// Ends our side of the stream. The peer receives all data that was sent before, and then the end.
+    /// Ends our side of the stream. The peer receives all data that was sent before, and then the end of the stream.
     ///
     /// # Errors
     /// If the connection is already broken.
@@ -84,7 +84,7 @@ pub trait Handler<L: EventLoop> {
         None
     }
 
-    /// Bytes have arrived. Calls are in the order of the bytes, which are valid only during the call.
+    /// Bytes have arrived. Calls are in the order of the bytes. `bytes` is valid only during the call.
     fn received(&mut self, io: &mut L, token: Token, bytes: &[u8]);
 
     /// The peer has ended its side of the stream (`Ok`), or the connection has failed (`Err`). After this call, the

@@ -1,14 +1,15 @@
 //! Calculates the number of requests due as a function of time, and the inverse: the time at which a request is due.
 //!
-//! The number of requests due is the area under the rate. It is counted in units of 1/[`REQUEST`] request, so that it
-//! is an exact integer: rates are whole numbers of requests per million seconds, times are whole nanoseconds, and the
-//! area of a ramp is half of the product of two integers. Errors do not accumulate over stages, because each time is
-//! calculated from the start of its own stage.
+//! The number of requests due is the area under the rate. It is counted in units of 1/[`REQUEST`] request. In this
+//! unit, the area is always an integer, because rates are integers (requests per million seconds), times are integers
+//! (nanoseconds), and the area of a ramp is half of the product of two integers. Errors do not accumulate over stages,
+//! because each time is calculated from the start of its own stage.
 
 use crate::clock::SECOND;
 use crate::spec::Rate;
 
-/// Rates are stored as whole numbers of requests per this many seconds.
+/// Number of seconds in the unit of stored rates. A rate is stored as an integer number of requests per million
+/// seconds.
 const RATE_UNIT: f64 = 1e6;
 /// Number of units in one request: 2 × nanoseconds per second × [`RATE_UNIT`]. The factor 2 is needed because the area
 /// of a ramp is half of a product.
@@ -18,10 +19,10 @@ pub(super) const REQUEST: u128 = 2 * SECOND as u128 * RATE_UNIT as u128;
 struct Segment {
     /// Number of units that are due before this stage.
     before: u128,
-    /// Start of the stage, nanoseconds; `length` is its duration.
+    /// Start of the stage, nanoseconds. `length` is the stage's duration.
     begins: u64,
     length: u64,
-    /// Rate at the start of the stage, in requests per million seconds; `to` is the rate at its end.
+    /// Rate at the start of the stage, in requests per million seconds. `to` is the rate at the end of the stage.
     from: u64,
     to: u64,
 }
@@ -60,8 +61,8 @@ impl Schedule {
     }
 
     /// Returns the last time at which at most `position` units are due, or `None` if the position is beyond the end of
-    /// the schedule. The number of units does not change during a pause. The last such time is then the end of the
-    /// pause, so the request is due together with the traffic that follows.
+    /// the schedule. If this time is in a pause, it is the end of the pause, because the number of units does not
+    /// change during the pause. The request is then due together with the traffic that follows.
     pub(super) fn moment(&self, position: u128) -> Option<u64> {
         if position >= self.total {
             return None;

@@ -25,7 +25,7 @@ enum Step {
     Bytes(Vec<u8>),
     Seq,
     Uuid,
-    /// The lowest number, and how many higher numbers are possible.
+    /// The lowest possible number, and the number of higher numbers that are possible.
     Random(i64, u64),
     Line(usize),
     Base64(Program),
@@ -154,7 +154,7 @@ impl Usage {
 pub(crate) struct Values<'a> {
     files: &'a Files<'a>,
     seq: u64,
-    /// Difference between two successive numbers, or lines, of this worker. It equals the number of workers.
+    /// Distance between two successive numbers or lines that this worker uses. It equals the number of workers.
     step: u64,
     next_line: Vec<usize>,
     random: Random,

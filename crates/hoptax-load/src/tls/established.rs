@@ -19,8 +19,8 @@ const KEY_UPDATE: u8 = 24;
 /// Level of alerts that are warnings (RFC 5246, section 7.2).
 const WARNING: u8 = 1;
 
-/// In TLS 1.2, a connection gets no further request if fewer than this many records can still be sent with its key.
-/// The last request can then be up to 64 MiB long.
+/// Number of records that are reserved for the last request on a TLS 1.2 connection. If fewer records can still be sent
+/// with the connection's key, the connection gets no further request. The last request can then be up to 64 MiB long.
 pub(super) const RESERVE: u64 = 1 << 12;
 
 pub(super) struct Established {

@@ -202,7 +202,7 @@ impl Session {
         read
     }
 
-    /// Reads records, first from `partial`, which holds the end of the previous input, and then from `input`.
+    /// Reads records, first from `partial` and then from `input`. `partial` holds the end of the previous input.
     fn read(&mut self, mut input: &[u8], buffers: &mut Buffers) -> Result<(), Failure> {
         let Phase::Established(established) = &mut self.phase else {
             unreachable!("called only in this phase")

@@ -34,7 +34,8 @@ impl Worker<'_> {
         self.timeouts.closed(slot);
     }
 
-    /// Token of the current connection of `slot`. If there is none, token of its next connection.
+    /// Token of the current connection of `slot`. If the slot has no connection, this is the token of its next
+    /// connection.
     pub(super) fn token(&self, slot: u32) -> Token {
         self.token_of(slot, self.slots[slot as usize].second)
     }

@@ -1,8 +1,8 @@
 //! `hop-l4`: forwards bytes without reading them.
 //!
-//! Each accepted connection gets its own connection to an upstream. When one side ends its stream, the hop also ends
-//! the stream to the other side, which may continue to send. The pair is closed when both sides have ended and all
-//! bytes were sent, or when either connection fails.
+//! For each accepted connection, the hop opens a connection to an upstream. When one side ends its stream, the hop also
+//! ends the stream to the other side. The other side may continue to send. The hop closes both connections when both
+//! sides have ended and all bytes were sent, or when one of the connections fails.
 
 use super::turns::{HIGH_WATER, Turns};
 use crate::net::Tokens;
@@ -158,7 +158,7 @@ impl<L: EventLoop> Handler<L> for Pairs {
         let other = side.other;
         match result {
             Err(_) => self.close_pair(io, token),
-            // If the other side is not connected yet, its stream is ended once it is connected.
+            // If the other side is not connected yet, the hop ends the stream to it as soon as it is connected.
             Ok(()) if self.side(other).is_some_and(|side| side.connected) => self.pass_end(io, token, other),
             Ok(()) => {}
         }

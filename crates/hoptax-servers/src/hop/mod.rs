@@ -37,7 +37,7 @@ pub struct HopSettings {
     pub seed: u64,
 }
 
-/// A hop in this process; dropping it stops it.
+/// A hop that runs in this process. Dropping this value stops the hop.
 #[derive(Debug)]
 pub struct RunningHop {
     ready: HopReady,
@@ -45,7 +45,7 @@ pub struct RunningHop {
 }
 
 impl RunningHop {
-    /// Starts a hop; it is ready when this returns. The upstreams need not run yet.
+    /// Starts a hop. The hop is ready when this function returns. The upstreams need not run yet.
     ///
     /// # Errors
     /// If the address is in use, a CPU is not available, or there are no upstreams or workers.

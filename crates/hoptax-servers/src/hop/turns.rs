@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-/// Maximum number of bytes that may wait for a slow reader. If more bytes wait, the other side is paused.
+/// Maximum number of bytes that may wait for a slow reader. If more bytes wait, the hop pauses reading from the sender.
 pub(super) const HIGH_WATER: usize = 256 * 1024;
 
 /// Round robin over the upstreams. Each worker starts at a different upstream, so that even a few requests are spread

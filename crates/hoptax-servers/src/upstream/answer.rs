@@ -61,7 +61,7 @@ pub(super) const BAD_REQUEST: &[u8] =
 pub(super) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 impl Answers {
-    /// Builds all responses. With `stamps`, they have space for stamps.
+    /// Builds all responses. If `stamps` is true, the responses have space for stamps.
     pub(super) fn new(settings: &BuiltInUpstream, stamps: bool) -> anyhow::Result<Self> {
         anyhow::ensure!(
             (200..=599).contains(&settings.status),
@@ -160,8 +160,8 @@ pub fn bytes(body: &Body) -> anyhow::Result<Vec<u8>> {
     })
 }
 
-/// Printable text that is always the same. Its period is not a power of two: if a broken proxy shifts or repeats a
-/// block, the text differs.
+/// Printable text that is always the same. The period of the text is not a power of two. The text therefore differs if
+/// a broken proxy shifts or repeats a block.
 pub(super) fn pattern(size: usize) -> Vec<u8> {
     const LINE: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ\n";
     LINE.iter().copied().cycle().take(size).collect()

@@ -144,7 +144,8 @@ fn response(
     response
 }
 
-/// Closes or opens an instance of the upstream with this control socket. Returns when the instance is closed or open.
+/// Closes or opens an instance of the upstream that has this control socket. Returns when the instance is closed or
+/// open.
 ///
 /// # Errors
 /// If the upstream does not answer or has no such instance, or the instance does not react in time.

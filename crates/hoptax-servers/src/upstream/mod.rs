@@ -49,7 +49,7 @@ pub const TOKEN_SECRET: &str = "HOPTAX_UPSTREAM_TOKEN_SECRET";
 /// Settings of an upstream that do not affect its responses.
 #[derive(Debug, Clone, Default)]
 pub struct Placement {
-    /// Port of the control socket; the kernel's choice if absent.
+    /// Port of the control socket. If absent, the kernel chooses the port.
     pub control_port: Option<u16>,
     /// Instance `i` is pinned to `cpus[i mod n]`. If empty, instances are not pinned.
     pub cpus: Vec<u32>,
@@ -67,7 +67,7 @@ pub struct Placement {
     pub token_secret: Option<String>,
 }
 
-/// An upstream in this process; dropping it stops it.
+/// An upstream that runs in this process. Dropping this value stops the upstream.
 #[derive(Debug)]
 pub struct RunningUpstream {
     ready: UpstreamReady,
@@ -75,7 +75,7 @@ pub struct RunningUpstream {
 }
 
 impl RunningUpstream {
-    /// Starts an upstream; it is ready when this returns.
+    /// Starts an upstream. The upstream is ready when this function returns.
     ///
     /// # Errors
     /// If a setting is invalid, the body's file cannot be read, a port is in use or a CPU is not available.

@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// Maximum number of plain bytes to read at once: a few full records.
 const PIECE: usize = 64 * 1024;
 
-/// Builds the configuration from the certificate chain and the key, PEM, in any order. The only cipher is
+/// Builds the configuration from `identity`: the certificate chain and the key as PEM, in any order. The only cipher is
 /// AES-128-GCM, in TLS 1.3 and in TLS 1.2, as on the client side, so that all gateways use the same cipher.
 ///
 /// # Errors
@@ -58,7 +58,7 @@ impl Sessions {
         Self { config, all: Vec::new(), plain: vec![0; PIECE], sealed: Vec::new() }
     }
 
-    /// Returns the handler to pass to the event loop: it decrypts events and passes them to `server`.
+    /// Returns the handler for the event loop. This handler decrypts received data and passes all events to `server`.
     pub(super) fn serving<'a, H>(&'a mut self, server: &'a mut H) -> Between<'a, H> {
         Between { sessions: self, server }
     }
@@ -69,7 +69,7 @@ impl Sessions {
 
     fn begin(&mut self, token: Token) -> Result<(), rustls::Error> {
         let mut session = ServerConnection::new(Arc::clone(&self.config))?;
-        // No limit here: the loop reports the unsent bytes, and the server limits them itself.
+        // rustls needs no limit, because the loop reports the unsent bytes and the server limits them.
         session.set_buffer_limit(None);
         if self.all.len() <= token.index() {
             self.all.resize_with(token.index() + 1, || None);

@@ -32,8 +32,8 @@ use std::sync::Arc;
 const HIGH_WATER: usize = 256 * 1024;
 /// If there are too many connections, a connection that has been silent for longer than this may be closed.
 const SILENT_NS: u64 = clock::SECOND / 10;
-/// A new connection is allowed to be silent for this much longer, because a generator opens all its connections before
-/// it uses the first.
+/// Additional time for which a new connection is allowed to be silent. It is needed because a generator opens all its
+/// connections before it uses the first.
 const FRESH_NS: u64 = 5 * clock::SECOND;
 /// Pause after a search that found no silent connections, because each search visits all connections.
 const SEARCH_PAUSE_NS: u64 = clock::SECOND / 20;
@@ -94,7 +94,8 @@ pub(super) fn serve(
         }
         from.behaviour = server.behaviour;
         drop((io, listeners));
-        // Bind the ports again at once, so that no other process gets them: the kernel may have chosen them.
+        // Bind the same ports again at once, so that no other process gets them. The kernel may have chosen these
+        // ports, and could then give them to another process.
         listeners = addresses.iter().map(|address| net::hold(*address)).collect::<Result<_, _>>()?;
         counts.open.take_back(counts.open.get());
         switch.rest(stop);
@@ -129,8 +130,8 @@ struct Connection {
     state: State,
     blocked: bool,
     peer_ended: bool,
-    /// When bytes were last received. For a new connection, this is a time in the future. While at most half of the
-    /// possible connections are in use, it is 0, which saves reading the clock.
+    /// When bytes were last received. For a new connection, this is a time in the future. The value is 0 while at most
+    /// half of the possible connections are in use, because this saves reading the clock.
     heard: u64,
     decoder: RequestDecoder,
     answer: Option<AnswerTo>,
@@ -216,7 +217,7 @@ impl<'a> Server<'a> {
         token
     }
 
-    /// Closes the connections that have been silent longest, a tenth of the limit at a time. They are idle connections
+    /// Closes the connections that have been silent longest, a tenth of the limit at a time. Such connections are idle
     /// in the pools of gateways that are not being measured. Gateways run during the whole run, and some keep thousands
     /// of connections in their pools.
     fn make_room(&mut self, io: &mut impl Sockets) {

@@ -18,7 +18,8 @@ pub const MARK: &str = "/.hoptax/";
 /// Header in the response to `header/N`; its value is N bytes long.
 pub const LONG_HEADER: &str = "x-hoptax-long";
 
-/// Response header that the header-rewrite feature must remove. The upstream sends it on its own paths.
+/// Response header that the header-rewrite feature must remove. The upstream sends it in responses to verification
+/// paths.
 pub const RESPONSE_REMOVED: &str = "x-hoptax-internal";
 
 /// Path at which the upstream answers token reviews, as a Kubernetes API server does.
@@ -33,7 +34,7 @@ const CHUNK: usize = 4000;
 /// Content length that the response to `close-midway` announces. Only half of the body is sent.
 const MIDWAY: usize = 1000;
 
-/// Maximum number of bytes that are read of a token review.
+/// Maximum number of bytes of a token review that the upstream reads.
 const LONGEST_REVIEW: usize = 64 * 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -163,7 +164,7 @@ impl Special {
         }
     }
 
-    /// Returns the response, once the request has been read.
+    /// Returns the response. Called when the whole request has been read.
     pub(super) fn answer(&self, facts: &InstanceFacts<'_>) -> Outcome {
         let text =
             |status, body: String| self.whole(status, &[("content-type", "text/plain")], body.as_bytes());

@@ -7,9 +7,9 @@ use std::ops::Range;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Body {
     Length(u64),
-    /// Inside a chunk; this many bytes of it remain (more than zero).
+    /// Inside a chunk. The value is the number of bytes of the chunk that are still missing (more than zero).
     Chunk(u64),
-    /// Between two chunks. If `first` is true, before the first chunk.
+    /// Between two chunks, or before the first chunk if `first` is true.
     BetweenChunks {
         first: bool,
     },

@@ -7,7 +7,7 @@ use super::{MAX_CHUNK_LINE, MAX_FIELDS, MAX_HEAD, Malformed};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Between {
     Partial,
-    /// Framing of `skip` bytes, followed by `size` bytes of data (above zero).
+    /// Framing of `skip` bytes, followed by `size` bytes of data (at least one byte).
     Data {
         skip: usize,
         size: u64,
@@ -20,9 +20,9 @@ pub(super) enum Between {
 
 /// Reads the framing between the data of two chunks. If `first` is true, reads the framing before the first chunk.
 ///
-/// All of this framing is read in one step, so that no state is needed between a chunk's CRLF, the size line and the
-/// trailers. If the framing is incomplete, at most a size line and a trailer section are read again when more input
-/// arrives.
+/// This function reads all of the framing in one step. The decoder therefore needs no state between a chunk's CRLF, the
+/// size line and the trailers. If the framing is incomplete, it is read again when more input arrives. The framing
+/// consists of at most one size line and one trailer section.
 pub(super) fn between(input: &[u8], first: bool) -> Result<Between, Malformed> {
     let mut at = 0;
     if !first {

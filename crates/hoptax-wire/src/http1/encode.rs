@@ -5,23 +5,23 @@ use super::Version;
 /// A part of a head that is not valid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadField {
-    /// Not a token (RFC 9110 §5.6.2).
+    /// The method is not a token (RFC 9110 §5.6.2).
     #[error("{0:?} is not a method; use letters, digits and !#$%&'*+-.^_`|~")]
     Method(String),
-    /// Does not begin with `/`, or contains spaces or control characters.
+    /// The target does not begin with `/`, or contains spaces or control characters.
     #[error("{0:?} is not a request target; it must begin with `/` and have no spaces (write %20)")]
     Target(String),
-    /// Not a token.
+    /// The header's name is not a token.
     #[error("{0:?} is not a header name; use letters, digits and !#$%&'*+-.^_`|~")]
     Name(String),
-    /// Contains control characters, or begins or ends with a space or tab.
+    /// The header's value contains control characters, or begins or ends with a space or tab.
     #[error(
         "the value {value:?} of header {name:?} contains a control character, or begins or ends with a space or tab"
     )]
     Value {
         /// The header's name.
         name: String,
-        /// Its value.
+        /// The header's value.
         value: String,
     },
     /// The header defines the length of the body. The encoder adds such headers itself.
@@ -51,7 +51,7 @@ pub fn is_target(text: &str) -> bool {
 /// Encodes the head of a request, including the final empty line. `content_length` becomes the last header.
 ///
 /// # Errors
-/// If a part is not valid, or if a header is one that the encoder adds itself.
+/// If a part is not valid, or if `headers` contains a header that the encoder adds itself.
 pub fn request_head<'a>(
     version: Version,
     method: &str,
@@ -73,7 +73,7 @@ pub fn request_head<'a>(
 /// Encodes the head of a response, including the final empty line. `content_length` becomes the last header.
 ///
 /// # Errors
-/// If a part is not valid, or if a header is one that the encoder adds itself.
+/// If a part is not valid, or if `headers` contains a header that the encoder adds itself.
 pub fn response_head<'a>(
     version: Version,
     status: u16,
@@ -111,7 +111,8 @@ fn write_fields<'a>(
     Ok(())
 }
 
-/// Appends the size line of a chunk. CRLF must follow the chunk's data, and `0\r\n\r\n` ends the body.
+/// Appends the size line of a chunk. The caller then appends the chunk's data and CRLF, and after the last chunk
+/// `0\r\n\r\n`.
 pub fn chunk_size_line(line: &mut Vec<u8>, size: usize) {
     line.extend_from_slice(format!("{size:x}\r\n").as_bytes());
 }

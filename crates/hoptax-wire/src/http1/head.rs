@@ -23,8 +23,8 @@ pub(super) struct FramingFields {
 }
 
 impl FramingFields {
-    /// Reads the fields that affect framing and connection. All other fields are skipped quickly, because their names
-    /// have other lengths.
+    /// Reads the fields that affect framing and connection. Most other fields are skipped quickly, because the length
+    /// of the name is compared first.
     pub(super) fn read(headers: &[httparse::Header<'_>]) -> Result<Self, Malformed> {
         let mut framing_fields = FramingFields::default();
         for header in headers {
@@ -93,8 +93,7 @@ fn decimal(digits: &[u8]) -> Option<u64> {
     })
 }
 
-/// True if a comma-separated list, such as the value of `connection`, contains this token. Upper and lower case are
-/// the same.
+/// True if a comma-separated list, such as the value of `connection`, contains this token. The comparison ignores case.
 pub fn has_token(value: &[u8], token: &str) -> bool {
     value.split(|&byte| byte == b',').any(|part| part.trim_ascii().eq_ignore_ascii_case(token.as_bytes()))
 }
@@ -104,8 +103,8 @@ pub(super) fn within_bounds(input: &[u8]) -> &[u8] {
     &input[..input.len().min(MAX_HEAD)]
 }
 
-/// Returns the length of the head, from httparse's result for `parsed_bytes` bytes (see [`within_bounds`]). Returns
-/// `None` if the head is incomplete.
+/// Converts httparse's result to the length of the head. `parsed_bytes` is the number of bytes that httparse has read
+/// (see [`within_bounds`]). Returns `None` if the head is incomplete.
 pub(super) fn bounded(
     parsed: httparse::Result<usize>,
     parsed_bytes: usize,
@@ -135,9 +134,9 @@ pub(super) fn version(minor: Option<u8>) -> Version {
     if minor == Some(0) { Version::Http10 } else { Version::Http11 }
 }
 
-/// Caches the last complete head and its parsed form. Peers mostly repeat the same bytes, and comparing them is ten
-/// times cheaper than parsing. One cache per worker serves all its connections. The cache never changes the results
-/// of a decoder.
+/// Caches the last complete head and its parsed form. A peer usually sends the same head again, and comparing two heads
+/// is ten times cheaper than parsing one. All connections of a worker share one cache. The cache never changes the
+/// results of a decoder.
 #[derive(Debug, Clone)]
 pub struct HeadCache<T> {
     bytes: Vec<u8>,

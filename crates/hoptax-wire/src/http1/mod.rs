@@ -9,9 +9,10 @@
 //!   begin ─► head ─────────┘─► Head ─► Body … Body ─► End ─► (responses: begin; requests: head)
 //! ```
 //!
-//! `NeedMore` consumes nothing: the caller keeps the bytes, appends the next bytes and calls again. A decoder
-//! therefore stores no bytes, and the way in which the input is split does not affect the events. Callers must step
-//! until `NeedMore`, even when the input is empty, because the end of an empty body is an event of its own.
+//! `NeedMore` consumes nothing: the caller keeps the bytes, appends the next bytes and calls again. A decoder therefore
+//! stores no bytes, and the way in which the input is split does not affect the events. Callers must repeat the call
+//! until the result is `NeedMore`, even when the input is empty, because the end of an empty body is an event of its
+//! own.
 
 mod body;
 mod chunked;
@@ -61,7 +62,7 @@ impl Version {
 pub enum Framing {
     /// There is no body.
     None,
-    /// The body has this many bytes.
+    /// The body has a known length. The value is this length in bytes.
     Length(u64),
     /// The body uses the chunked transfer coding.
     Chunked,
@@ -84,7 +85,7 @@ pub enum Malformed {
     /// The status is below 100.
     #[error("the status is below 100")]
     Status,
-    /// The response is `101 Switching Protocols`, but the request did not ask for it.
+    /// The response is `101 Switching Protocols`, but the request did not ask to switch.
     #[error("the server switches protocols (101) although it was not asked to")]
     Upgrade,
     /// The content length is not a plain decimal number below 2^64.
@@ -93,7 +94,7 @@ pub enum Malformed {
     /// The message has several content lengths, and they differ.
     #[error("the message has several different content-lengths")]
     ContentLengthsDiffer,
-    /// The message has both Transfer-Encoding and Content-Length, so two parsers may find different ends of the body
+    /// The message has both Transfer-Encoding and Content-Length. Two parsers may then find different ends of the body
     /// (RFC 9112 §6.1).
     #[error("the message has both transfer-encoding and content-length, so the end of the body is ambiguous")]
     TwoFramings,

@@ -51,7 +51,8 @@ pub struct ResponseHead {
     pub keep_alive: bool,
 }
 
-/// Contents of a response's head that do not depend on the request. The framing also depends on the request's method.
+/// Contents of a response's head that do not depend on the request. The final framing is not among them, because it
+/// depends on the request's method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ParsedResponse {
     status: u16,
@@ -164,7 +165,8 @@ impl ParsedResponse {
     fn parse(input: &[u8]) -> Result<Option<(usize, Self)>, Malformed> {
         match input.first() {
             None => return Ok(None),
-            // A server ignores empty lines before a request (RFC 9112 §2.2). No bytes are allowed before a response.
+            // A server ignores empty lines before a request (RFC 9112 §2.2), but a client accepts no bytes before a
+            // response.
             Some(b'\r' | b'\n') => return Err(Malformed::Head("an empty line precedes the status")),
             Some(_) => {}
         }

@@ -28,8 +28,8 @@ pub(super) fn for_every_split(input: &[u8], check: impl Fn(&[&[u8]])) {
     }
 }
 
-/// Feeds `pieces` to a response decoder. `to_head` has one element per expected response, which is true if the request
-/// used the method HEAD.
+/// Feeds `pieces` to a response decoder. `to_head` has one element per expected response. The element is true if the
+/// request used the method HEAD.
 pub(super) fn responses(pieces: &[&[u8]], to_head: &[bool], ends: bool) -> Vec<Event> {
     let mut decoder = ResponseDecoder::new();
     let mut due = to_head.iter();
@@ -101,7 +101,7 @@ fn feed(pieces: &[&[u8]], mut step: impl FnMut(&[u8]) -> Option<usize>) -> bool 
     true
 }
 
-/// `step` returns this value instead of the number of consumed bytes if the input is malformed. No input is this long.
+/// If the input is malformed, `step` returns this value instead of the number of consumed bytes. No input is this long.
 const MALFORMED: usize = usize::MAX;
 
 fn add(events: &mut Vec<Event>, event: Event) -> Option<usize> {

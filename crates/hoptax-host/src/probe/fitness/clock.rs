@@ -12,21 +12,21 @@ const FAST: [&str; 5] =
 /// Clock sources that are slow or coarse. Some are on a slow bus and take about 1 µs per read. The others count the
 /// kernel's ticks, which are milliseconds apart.
 const SLOW: [&str; 4] = ["acpi_pm", "hpet", "jiffies", "refined-jiffies"];
-/// A clock is slow if one read takes longer than this, in ns. Reading a fast source takes a tenth of this time. A
-/// generator reads the clock several times for each request.
+/// A clock is slow if one read takes longer than this time, in ns. A fast clock needs a tenth of it. The time matters,
+/// because a generator reads the clock several times for each request.
 const COSTLY_NS: u64 = 300;
 
-/// Number of measured sleeps; [`SLEEP`] is their length.
+/// Number of sleeps to measure. Each sleep lasts [`SLEEP`].
 const SLEEPS: usize = 40;
 /// Time limit for all sleeps together, so that an overloaded machine does not delay a run further.
 const MOST_NS: u64 = 150 * clock::MILLISECOND;
 const SLEEP: Duration = Duration::from_millis(1);
 
-/// Bounds on the median lateness, in ns. Above the first bound, an open loop's requests are sent noticeably late (a CPU
-/// usually wakes up within tens of µs). Above the second bound, a delay of 1 ms looks like a delay of 2 ms.
+/// Bounds on the median lateness of a sleep, in ns. Above the first bound, an open loop's requests are sent noticeably
+/// late (a CPU usually wakes up within tens of µs). Above the second bound, a delay of 1 ms looks like a delay of 2 ms.
 const LATE_NS: (f64, f64) = (200_000.0, 1_000_000.0);
 
-/// Measures the lateness of sleeps of 1 ms, in a thread for which the kernel adds no timer slack.
+/// Measures the lateness of sleeps of 1 ms, in a thread with the smallest possible timer slack.
 pub(super) fn lateness() -> Vec<u64> {
     let measure = || {
         crate::threads::sleep_precisely();
@@ -38,8 +38,8 @@ pub(super) fn lateness() -> Vec<u64> {
         };
         (0..SLEEPS).map_while(|index| (clock::now() - begun < MOST_NS).then(|| one(index))).collect()
     };
-    // Sleep on a separate thread, because the timer slack belongs to a thread. Processes that the thread starts would
-    // inherit the slack.
+    // Sleep on a new thread, because the thread keeps the changed timer slack, and because processes that the thread
+    // starts would inherit it.
     std::thread::scope(|scope| scope.spawn(measure).join()).unwrap_or_default()
 }
 

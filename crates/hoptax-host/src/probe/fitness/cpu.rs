@@ -14,7 +14,7 @@ const BOTH: usize = 2;
 /// CPUs that this process may use, and whether it may pin threads.
 pub(super) fn ask() -> (Vec<u32>, bool) {
     let set = rustix::thread::sched_getaffinity(None).ok();
-    // This sets the same CPUs as before, only to test the permission.
+    // Set the same CPUs again, only to test whether this process may pin threads.
     let can_pin = set.is_some_and(|set| rustix::thread::sched_setaffinity(None, &set).is_ok());
     (cpus::allowed().unwrap_or_default(), can_pin)
 }
@@ -80,7 +80,8 @@ fn limit_of(host: &Host) -> Option<f64> {
     limits.filter_map(|(old, directory)| group_limit(host, old, &directory)).min_by(f64::total_cmp)
 }
 
-/// The path and all paths above it: `/a/b`, `/a` and the root. A limit applies to everything below its group.
+/// Yields the path and all paths above it: `/a/b`, `/a` and the root. All of them matter, because the limit of a group
+/// applies to everything below the group.
 fn above(path: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(Some(path.trim_end_matches('/')), |path| path.rfind('/').map(|end| &path[..end]))
 }

@@ -12,8 +12,8 @@ pub struct Host {
     pub allowed: Vec<u32>,
     /// Whether threads can be pinned.
     pub can_pin: bool,
-    /// Limits on the open descriptors of this process: first the limit at its start, then the limit to which the
-    /// process can raise it.
+    /// Limits on the number of open descriptors of this process. The first is the current limit, and the second is the
+    /// limit to which the process can raise it.
     pub descriptors: (u64, u64),
     /// Release of the kernel, such as `6.8.0-45-generic`.
     pub release: String,

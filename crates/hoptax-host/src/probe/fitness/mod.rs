@@ -24,8 +24,8 @@ use rustix::process::{Resource, getrlimit};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long `hoptax doctor` observes steal and foreign load. The kernel counts both in ticks of 10 ms. In this time 1 %
-/// of one CPU is 1.5 ticks, and a hypervisor's bursts occur several times.
+/// Time for which `hoptax doctor` observes steal and foreign load. The kernel counts both in ticks of 10 ms. 1.5 s is
+/// long enough that 1 % of one CPU is at least one tick, and that bursts of a hypervisor occur several times.
 pub const SAMPLED: Duration = Duration::from_millis(1500);
 
 /// Observes this host. `results` is the directory for results, which need not exist yet. Takes about 50 ms.
@@ -64,7 +64,7 @@ pub fn at(moment: Moment, results: &Path) -> HostLook {
     HostLook { at_unix_ns: time::unix(), items }
 }
 
-/// Performs all checks. Steal and foreign load are measured between two snapshots, if given.
+/// Performs all checks. If `between` contains two snapshots, steal and foreign load are measured between them.
 pub fn whole(host: &Host, between: Option<(&Snapshot, &Snapshot)>) -> HostLook {
     let mut items = lasting(host);
     items.extend(noise::between(between));

@@ -5,12 +5,12 @@ use super::item::{doubt, good, graded, unknown};
 use hoptax_record::{Fitness, FitnessStatus};
 
 /// Bounds on the number of local ports for connections to one address and port. The kernel's default is 28,232. Below
-/// the first bound, one second at a moderate rate without keep-alive uses up all ports. Below the second bound, even
-/// the connections of a single load point use up all ports.
+/// the first bound, a load without keep-alive uses up all ports within one second, even at a moderate rate. Below the
+/// second bound, even the connections of a single load point use up all ports.
 const PORTS: (u64, u64) = (10_000, 1_024);
 
-/// Bounds on the share of ports in TIME_WAIT. Above the first bound, a few times as many connections use up the ports.
-/// Above the second bound, almost no port is free.
+/// Bounds on the share of ports in TIME_WAIT. Above the first bound, four times as many connections would use up the
+/// ports. Above the second bound, almost no port is free.
 const WAITING: (f64, f64) = (0.25, 0.75);
 
 /// Minimum length of a queue of connections. It must be this long, because a load opens all its connections at once. If
@@ -21,7 +21,8 @@ const DEVICE_BACKLOG: u64 = 1_000;
 
 /// Bounds on the share of the connection table that is in use. A full table drops packets of new connections.
 const TABLE: (f64, f64) = (0.5, 0.9);
-/// Minimum number of entries that the table must allow, because closed connections remain in it for two minutes.
+/// Minimum size of the connection table, in entries. Closed connections remain in the table for two minutes, so a small
+/// table fills up.
 const LEAST_TABLE: u64 = 65_536;
 
 pub(super) fn ports(host: &Host) -> Fitness {

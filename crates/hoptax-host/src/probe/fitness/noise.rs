@@ -44,14 +44,16 @@ impl Snapshot {
     }
 }
 
-/// The name of every process except this one, and the sum of its user and system time, by process id.
+/// Returns the processes by process id, without this process. Each has its name, and the sum of its user and system
+/// time.
 fn processes(root: &Path) -> BTreeMap<u32, (String, u64)> {
     let Ok(entries) = fs::read_dir(root.join("proc")) else { return BTreeMap::new() };
     let ours = std::process::id();
     let one = |entry: fs::DirEntry| {
         let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
         let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
-        // The name is in parentheses and may contain parentheses itself, so it ends at the last one (proc_pid_stat(5)).
+        // The name is in parentheses. The name itself may contain parentheses, so it ends at the last closing
+        // parenthesis (proc_pid_stat(5)).
         let (name, rest) = stat.rsplit_once(')')?;
         let fields: Vec<&str> = rest.split_whitespace().collect();
         let used = fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?;

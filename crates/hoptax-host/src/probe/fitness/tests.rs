@@ -1,5 +1,5 @@
-//! Tests every check on hosts that consist of a directory: first a host where everything is good, then hosts with one
-//! problem each.
+//! Tests every check on simulated hosts, which are directories. In the first host everything is good. Every other host
+//! has one problem.
 
 use super::*;
 use FitnessStatus::{Bad, Good, Unknown, Warning};

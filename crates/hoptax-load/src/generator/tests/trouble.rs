@@ -77,7 +77,8 @@ fn bound(workers: u32, elapsed: Duration) -> u64 {
 
 #[test]
 fn a_failing_server_is_not_flooded() {
-    // This many slots would together connect far more often than the limit allows if each slot only waited on its own.
+    // Number of slots. If each slot only waited on its own, all slots together would connect far more often than the
+    // limit allows.
     const MANY: u32 = 400;
     let closing = Server::new(|connection: TcpStream, connections: &AtomicU64| {
         connections.fetch_add(1, Ordering::Relaxed);
@@ -165,8 +166,8 @@ fn an_address_without_listener_fails_at_once_for_many_connections_too() {
         let started = Instant::now();
         let error = run(&spec, &AtomicBool::new(false), Watch::Phases, |_| {}).expect_err("no listener");
         assert!(matches!(error, LoadError::NoConnection { asked: 5000, .. }), "{error}");
-        // Each of 5,000 connections could be tried five times, with one attempt per millisecond and worker. That would
-        // take longer than 5 s.
+        // With five attempts for each of the 5,000 connections, at one attempt per millisecond and worker, the load
+        // would take longer than 5 s.
         let took = started.elapsed();
         seen(took < Duration::from_secs(5), || format!("{took:?}"))
     });

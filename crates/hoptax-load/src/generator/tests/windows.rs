@@ -4,8 +4,8 @@
 use super::*;
 use crate::record::{WINDOW_NS, Window};
 
-/// Runs `spec`, and interrupts it after window `last`. Returns the record, and each reported window with the time of
-/// its report.
+/// Runs `spec`, and interrupts the load after window `last`. Returns the record, and each reported window with the time
+/// of its report.
 fn watched(spec: &LoadSpec, last: Option<u64>) -> (LoadRecord, Vec<(u64, Window, u64)>) {
     let interrupt = AtomicBool::new(false);
     let (mut reported, mut phases) = (Vec::new(), Vec::new());

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 const SLOTS: u32 = 6;
 /// Responses of a failing server. If the second value is true, the server closes the connection after the response,
-/// even if the request did not ask for it.
+/// even if the request did not ask the server to close it.
 const ANSWERS: [(&[u8], bool); 8] = [
     (OK, false),
     (b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", false),

@@ -43,8 +43,8 @@ impl Proxy {
         true
     }
 
-    /// Forwards all delayed requests and responses that are due. Skips connections that have closed meanwhile: the id
-    /// of their timer no longer matches.
+    /// Forwards all delayed requests and responses that are due. If a connection was closed meanwhile, its timer is
+    /// skipped, because the timer's id no longer matches.
     pub(super) fn let_go(&mut self, io: &mut impl EventLoop) {
         while let Some(Timer { id, token, .. }) = self.holds.over(clock::now()) {
             match self.slots.get(token) {

@@ -11,8 +11,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-/// A worker with a CPU of its own polls for this long before a wait ends, because waking from sleep takes tens of µs
-/// on an idle CPU. The generator does the same before a request is due.
+/// Length of the final part of a delay, in which a worker with its own CPU polls instead of sleeping. Waking up from
+/// sleep would take tens of µs on an idle CPU. The generator does the same before a request is due.
 const POLL_NS: u64 = 50_000;
 
 #[derive(Debug)]

@@ -10,8 +10,8 @@
 //! An upstream connection serves one exchange at a time. Between exchanges it is in the pool. Invariants:
 //! * a client with an exchange has at most one upstream connection, and each refers to the other;
 //! * a client whose request is delayed has no exchange yet, and nothing after that request is read;
-//! * the event loop calls no handler from within a call to the loop, so only the functions below advance an exchange.
-//!   After a call that may close a connection, the caller looks the connection up again.
+//! * the event loop never calls a handler while a handler calls the loop, so only the functions below advance an
+//!   exchange. A call to the loop may close a connection, so the caller looks the connection up again afterwards.
 
 mod held;
 mod holds;
@@ -130,13 +130,13 @@ impl<L: EventLoop> Handler<L> for Proxy {
                 if result.is_err() {
                     self.drop_client(io, token);
                 } else {
-                    // The client may still wait for responses.
+                    // The client has ended its side, but may still wait for responses to earlier requests.
                     self.read_on(io, token);
                 }
             }
             Slot::Upstream(upstream) => {
                 let client = upstream.client;
-                // The end of the connection may be the end of the response.
+                // If the response has no other end, the end of the connection completes it.
                 if result.is_ok() && upstream.decoder.end_of_input() == Ok(true) {
                     if let Some(exchange) = client.and_then(|client| self.slots.exchange(client)) {
                         exchange.end_to_client(&mut self.out);

@@ -17,7 +17,8 @@ pub(super) struct Proxy {
     pub(super) idle: Vec<Vec<Token>>,
     pub(super) request_heads: HeadCache<RequestHead>,
     pub(super) response_heads: HeadCache<ParsedResponse>,
-    /// Cache of the last request head. Its key is the upstream, because the head may contain the upstream's address.
+    /// Cache of the last rewritten request head. The key is the upstream, because the head may contain the upstream's
+    /// address.
     pub(super) requests: Last<usize>,
     pub(super) responses: Last<(rewrite::Client, bool)>,
     /// Buffer for the next send; empty between sends.

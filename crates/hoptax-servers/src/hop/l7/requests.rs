@@ -167,7 +167,8 @@ impl Proxy {
         self.close_if_done(io, token);
     }
 
-    /// Pauses the client while its upstream is slow or many of its bytes are waiting; resumes it otherwise.
+    /// Pauses reading from the client while its upstream is slow, or while many unread bytes of the client are waiting.
+    /// Otherwise, resumes reading.
     pub(super) fn regulate(&mut self, io: &mut impl EventLoop, token: Token) {
         let upstream = self.slots.exchange(token).and_then(|exchange| exchange.upstream);
         let backlog = upstream.map_or(0, |upstream| {
@@ -239,7 +240,7 @@ impl Proxy {
         let Some(exchange) = self.slots.exchange(token) else { return };
         exchange.upstream = None;
         exchange.response_done = true;
-        // An HTTP/1.0 client would need a keep-alive header; closing is simpler.
+        // An HTTP/1.0 client would need a keep-alive header in the response. Closing the connection is simpler.
         exchange.stays = exchange.keep_alive && exchange.version == Version::Http11;
         let (stays, is_head) = (exchange.stays, exchange.is_head);
         let answer = own_answer(

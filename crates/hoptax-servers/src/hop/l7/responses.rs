@@ -87,8 +87,8 @@ impl Proxy {
         })
     }
 
-    /// Sends `self.out` to the upstream's client. `over` is `None` if the response has not ended yet. Otherwise its
-    /// value is true if the upstream connection may be used again.
+    /// Sends `self.out` to the upstream's client. `over` is `None` if the response has not ended yet. Otherwise, `over`
+    /// is true if the upstream connection may be used again.
     pub(super) fn send_client(&mut self, io: &mut impl EventLoop, upstream: Token, over: Option<bool>) {
         let Some(client) = self.slots.upstream(upstream).and_then(|upstream| upstream.client) else { return };
         let sent = if self.out.is_empty() { Ok(()) } else { io.send(client, &self.out) };
@@ -143,9 +143,9 @@ impl Proxy {
         }
     }
 
-    /// Handles an upstream connection that has ended early. A pooled connection may have been closed before the
-    /// request reached the upstream, so a repeatable request is sent once more on a new connection. Otherwise the
-    /// client gets an error, if that is still possible.
+    /// Handles an upstream connection that has ended early. A pooled connection may have been closed before the request
+    /// reached the upstream. In this case, a repeatable request is sent once more on a new connection. Otherwise, the
+    /// client gets a 502 response, or its connection is closed if the response has already begun.
     pub(super) fn upstream_lost(&mut self, io: &mut impl EventLoop, token: Token) {
         let Some(upstream) = self.slots.upstream(token) else { return };
         let (client, index) = (upstream.client, upstream.index);
