@@ -189,8 +189,8 @@ impl Trial<'_> {
             .map(|(window, _)| failures(window))
             .sum();
         let seen: u64 = windows.iter().map(failures).sum();
-        // Requests that failed after the last window were sent before its end. They count as if they had failed in the
-        // last window.
+        // Requests that failed after the last window were sent before the end of the last window. They count as if they
+        // had failed in the last window.
         let after = if owners.last().is_some_and(Option::is_none) { all.saturating_sub(seen) } else { 0 };
         beside + after
     }

@@ -27,8 +27,8 @@ impl Pair<'_, '_> {
     }
 
     /// The second contender's figure ÷ the first contender's figure − 1. Absent if one of the figures is not above
-    /// zero. If a figure is not above zero in any draw, only the interval is absent. The draws use logarithms, so that
-    /// doubling and halving are equally far from no change.
+    /// zero. The interval is absent if one of the figures is not above zero in at least one draw. The draws use
+    /// logarithms, so that doubling and halving are equally far from no change.
     pub(super) fn change(&self, metric: Metric) -> Option<Contrast> {
         let logarithm = self.drawn(metric, |first, second, direct| {
             let (first, second) = (first - direct, second - direct);

@@ -73,7 +73,7 @@ pub(crate) fn fill_in(load: &Load, cases: &mut [(Case, Vec<Trial<'_>>)]) {
     }
 }
 
-/// The quiet figures of a case at a load point where no window was left out. They are the figures of all windows.
+/// The quiet figures of a case at a load point where no window was left out. They equal the figures of all windows.
 fn undisturbed(case: &Case, quiet: &QuietTrials<'_>) -> QuietFigures {
     QuietFigures {
         throughput: case.throughput.clone(),

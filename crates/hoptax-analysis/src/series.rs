@@ -8,7 +8,7 @@ use hoptax_load::record::{WINDOW_NS, Window};
 use hoptax_record::DirectTrial;
 use hoptax_stats::{Statistic, merge};
 
-/// Maximum number of points per trial. A chart cannot show more, so neighbouring windows are combined.
+/// Maximum number of points per trial. A chart cannot show more points, so neighbouring windows are combined.
 const MOST_POINTS: usize = 120;
 /// Number of points of a [`curve`] per factor of ten in rarity.
 const PER_DECADE: i32 = 10;

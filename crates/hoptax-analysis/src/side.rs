@@ -96,8 +96,8 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// CPU time of generator and upstream per completed direct request, µs, for each round. It shows how much the same
-    /// work costs on this machine at that time. Empty if the upstream's CPU time was not recorded.
+    /// CPU time of generator and upstream per completed direct request, µs, for each round. It shows how much CPU time
+    /// the same work needs on this machine at that time. Empty if the upstream's CPU time was not recorded.
     fn yardstick(&self, load: usize) -> Vec<f64> {
         let used = |trial: &Trial<'_>| {
             let upstream = trial.record.upstream.as_ref()?.cpu_ns;

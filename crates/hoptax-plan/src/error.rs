@@ -70,7 +70,7 @@ impl Sources<'_> {
         let end = excerpt.chars().count() as u32 + 1;
         let column = if place.line > last { end } else { place.column.clamp(1, end) };
         let line = if place.source == 0 { place.line.clamp(1, last) } else { 0 };
-        // The parser counts spaces after a quoted value as part of the value. They are left out here.
+        // The parser counts spaces after a quoted value as part of the value. These spaces are left out here.
         let typed: String = excerpt.chars().skip(column as usize - 1).take(place.length as usize).collect();
         PlanError {
             file,

@@ -24,7 +24,7 @@ pub struct Event {
 pub enum Action {
     /// The gateway loads its configuration again, without changes.
     Reload,
-    /// The gateway gets a new route. It replaces the route that the previous event of this kind added.
+    /// The gateway gets a new route. The new route replaces the route that the previous event of this kind added.
     ChangeRoute {
         /// Position of the new route among the other routes.
         route: RoutePosition,

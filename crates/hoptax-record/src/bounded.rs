@@ -38,8 +38,8 @@ pub const TRIALS: u64 = 4 * GIB;
 /// are accepted like files. Other devices, sockets and named pipes are rejected.
 ///
 /// # Errors
-/// If `path` is not such a file, is too large, or cannot be read. If it is not obvious what to do, the message explains
-/// it.
+/// If `path` is not such a file, is too large, or cannot be read. If the solution is not obvious, the message says what
+/// to do.
 pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let found = fs::metadata(path)?;
     let kind = found.file_type();

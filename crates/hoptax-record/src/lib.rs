@@ -29,8 +29,8 @@ pub const SCHEMA: u32 = 3;
 /// Label of the baseline. No gateway can have this label.
 pub const DIRECT: &str = "direct";
 
-/// The content of `run.json`. The file is written before the first trial, and again, with `ended`, at the end of the
-/// run.
+/// The content of `run.json`. hoptax writes the file before the first trial. At the end of the run, hoptax writes it
+/// again, with `ended`.
 ///
 /// On disk, the plan has the types of the module [`plan`]. Programs that read the record convert the plan to the types
 /// of hoptax-plan, with [`RunRecord::with_plan`].
@@ -276,7 +276,7 @@ pub struct TrialRecord {
     pub contender: String,
     /// Index into [`RunRecord::load`].
     pub load: u32,
-    /// Which of the two direct trials of the round this trial is; absent for gateways.
+    /// Whether this is the first or the last direct trial of its round; absent for gateways.
     pub direct: Option<DirectTrial>,
     /// The step of the capacity search; absent if the trial belongs to no search.
     #[serde(default)]
@@ -324,8 +324,9 @@ pub struct EventRecord {
     pub event: Event,
     /// Start of the event, ns; absent if the trial ended before the event started.
     pub at_ns: Option<u64>,
-    /// End of the event, ns: the time at which the signal was sent, the command ended, the instance listened again or
-    /// the gateway was ready again. Absent if the event did not happen or did not finish.
+    /// End of the event, ns. Depending on the action, this is the time at which the signal was sent, the command ended,
+    /// the instance listened again, or the gateway was ready again. Absent if the event did not happen or did not
+    /// finish.
     pub done_ns: Option<u64>,
     /// Why the event did not happen or did not finish; absent if it finished.
     pub failed: Option<String>,
@@ -359,9 +360,9 @@ pub struct SearchStep {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StepPurpose {
-    /// To find the highest rate at which trials meet the objective.
+    /// To find the highest rate at which the contender meets the objective.
     Search,
-    /// To confirm this rate with a longer trial.
+    /// To confirm the highest rate with a longer trial.
     Confirm,
 }
 

@@ -56,8 +56,7 @@ pub(super) fn student_beyond(t: f64, degrees: f64) -> f64 {
 /// The `t` for which a Student-t variable with `degrees` degrees of freedom lies within `±t` with probability
 /// `confidence`.
 pub(super) fn student_within(confidence: f64, degrees: f64) -> f64 {
-    // The upper end 10¹² is above every quantile that can occur: at least one degree of freedom, and a confidence of at
-    // most 1 − 10⁻¹¹.
+    // With at least one degree of freedom and a confidence of at most 1 − 10⁻¹¹, every quantile is below 10¹².
     bisect(0.0, 1e12, |t| 1.0 - student_beyond(t, degrees) < confidence)
 }
 
@@ -106,8 +105,8 @@ mod tests {
         }
         let x = beta_quantile(3.0, 800.0, 0.975);
         assert!((incomplete_beta(3.0, 800.0, x) - 0.975).abs() < 1e-9);
-        // With large parameters, slow convergence would show as an error. For a = b the distribution is symmetric, so
-        // half of it lies below 0.5.
+        // If the fraction converged slowly, the result for such large parameters would be wrong. For a = b the
+        // distribution is symmetric, so half of it lies below 0.5.
         assert!((incomplete_beta(40_000.0, 40_000.0, 0.5) - 0.5).abs() < 1e-6);
     }
 

@@ -14,7 +14,7 @@
 //! same rate moves it a lot.
 
 /// Possible spreads of the capacity, relative to the rate, with their prior weights. On most machines the spread is a
-/// few per cent. It is rarely a third.
+/// few per cent. A spread of one third is rare.
 const SPREADS: [(f64, f64); 7] =
     [(0.005, 1.0), (0.01, 1.0), (0.02, 1.0), (0.04, 1.0), (0.08, 0.8), (0.16, 0.5), (0.32, 0.15)];
 

@@ -86,8 +86,8 @@ fn near(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
 }
 
 /// The largest possible number of this case's connections that are in TIME_WAIT at the end of `trial`, between one pair
-/// of addresses. It counts all connections that the case's trials opened in the minute before. The kernel's own count
-/// proves nothing alone, because it includes other programs and destinations.
+/// of addresses. It counts all connections that the case's trials opened in the minute before the end of `trial`. The
+/// kernel's own count alone proves nothing, because it includes other programs and destinations.
 fn ours(trial: &Trial<'_>, trials: &[Trial<'_>]) -> u64 {
     let end = |trial: &Trial<'_>| trial.load.started_unix_ns + trial.load.measured_ns;
     let lingers = |other: &&Trial<'_>| end(other) <= end(trial) && end(trial) - end(other) < TIME_WAIT_NS;

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 const CODE: &str = "workers-unequal";
 
 /// Limit for CPUs used ÷ workers. Above this ratio, the finding is raised. A gateway's other threads (timers, garbage
-/// collection, threads that block in system calls) use less than this.
+/// collection, threads that block in system calls) do not use enough CPU time to exceed this ratio.
 pub const BEYOND: f64 = 1.25;
 
 /// Smallest ratio to report in the profile `stock`: CPUs used by one gateway ÷ CPUs used by another gateway.

@@ -45,8 +45,9 @@ impl<'p> PackGateway<'p> {
         Some(Family { gateway: self.label, bare: bare.label, features: self.features, parts })
     }
 
-    /// The same gateway without features. If the plan has several, the first choice is one whose label is a prefix of
-    /// this gateway's label (as in a matrix). The second choice is one with the same number of upstream instances.
+    /// The same gateway without features. If the plan has several such gateways, the first choice is a gateway whose
+    /// label is a prefix of this gateway's label (as in a matrix). The second choice is a gateway with the same number
+    /// of upstream instances.
     fn bare(&self, all: &[Self]) -> Option<Self> {
         let siblings = all.iter().filter(|one| one.features.is_empty() && one.is_sibling(self));
         siblings.copied().min_by_key(|one| {

@@ -24,8 +24,9 @@ pub(super) struct Rule {
 
 /// The rule in use. It must never be tuned to get a certain result.
 pub(super) const RULE: Rule = Rule {
-    // `/proc/stat` counts in ticks of 10 ms, so a window shows whole ticks or none. If a sample is slightly off the
-    // edge of a window, a tick is split between two windows. The window that has at least half of it counts.
+    // `/proc/stat` counts in ticks of 10 ms, so a window contains whole ticks or none. If a sample is slightly off the
+    // edge of a window, a tick is split between two windows. The window with at least half of the tick counts as
+    // stolen.
     stolen_ns: 5 * MILLISECOND,
     // The kernel notices a burst when the CPU runs again, so the burst may appear one window too late.
     before: 1,

@@ -57,7 +57,7 @@ fn holds_template(reader: &mut Reader<'_>, body: &Body, place: Place) -> bool {
             reader.template(Template { place, text, part: Part::Body, file: None });
             text.contains("{{")
         }
-        // A file that cannot be read is reported already.
+        // If the file cannot be read, this error has already been reported.
         Body::File(path) => match bounded::read(path, bounded::BODY).map(String::from_utf8) {
             Err(_) => false,
             Ok(Ok(text)) => {

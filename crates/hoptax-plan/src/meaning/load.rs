@@ -14,8 +14,9 @@ use std::time::Duration;
 /// Default duration of a trial in a plan with `trials` or `events`, and in a search.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
-/// Default duration of a trial in a plan without `trials`. The medians of two trials differ by as much after 4 s as
-/// after 300 ms, so short trials leave time for more rounds.
+/// Default duration of a trial in a plan without `trials`. The medians of two trials of 4 s differ as much as the
+/// medians of two trials of 300 ms. Long trials therefore bring no benefit, and short trials leave time for more
+/// rounds.
 const SHORT_DURATION: Duration = Duration::from_millis(300);
 
 /// Number of requests that a trial of default length must have time for.
@@ -94,7 +95,7 @@ struct Axes {
     requests: Vec<Placed<Option<u64>>>,
     keepalive: Vec<Placed<Option<u32>>>,
     http: Vec<Placed<HttpVersion>>,
-    /// The mean delay of the upstream if trials are short by default.
+    /// The mean delay of the upstream. `None` if short trials are not the default.
     short: Option<Duration>,
     /// The search is not an axis: it applies to every load point.
     search: Option<Placed<Search>>,
@@ -318,8 +319,8 @@ impl Axes {
         points
     }
 
-    /// Duration of a trial if the plan sets none. A short trial has time for [`LEAST_REQUESTS`] requests, on schedule and
-    /// one after the other.
+    /// Duration of a trial if the plan sets none. A short trial has time for [`LEAST_REQUESTS`] requests at the rate,
+    /// and also for [`LEAST_REQUESTS`] requests one after the other.
     fn default_duration(&self, shape: &Shape) -> Duration {
         let Some(delay) = self.short.filter(|_| self.search.is_none()) else { return DEFAULT_DURATION };
         let interval = match shape {

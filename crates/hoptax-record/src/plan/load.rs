@@ -68,7 +68,7 @@ pub enum Term {
         /// The bound, 0 to 1.
         below: f64,
     },
-    /// At least this share of the requests due must get a successful response.
+    /// At least this share of the due requests must get a successful response.
     Throughput {
         /// The share, 0 to 1.
         least: f64,
@@ -79,7 +79,7 @@ pub enum Term {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Figure {
-    /// This percentile of the response times of all requests due, 0 to 1.
+    /// A percentile of the response times of all due requests, 0 to 1.
     Percentile(f64),
     /// The mean.
     Mean,
@@ -161,10 +161,10 @@ pub struct Budget {
 /// Selects the load points that match all members that are present.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LoadSelector {
-    /// Open loops (`true`) or closed loops (`false`).
+    /// True selects open loops, and false selects closed loops.
     pub open: Option<bool>,
-    /// This number of connections.
+    /// Number of connections.
     pub connections: Option<u32>,
-    /// This rate, requests/s. If the rate has stages, their mean.
+    /// Rate, requests/s. For a rate with stages, the mean rate.
     pub rate: Option<f64>,
 }

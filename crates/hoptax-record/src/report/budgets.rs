@@ -38,7 +38,7 @@ pub struct Budget {
     pub case: String,
     /// The case's gateway.
     pub gateway: String,
-    /// The metric that the budget limits. In JSON, its name in plans.
+    /// The metric that the budget limits. In JSON, this is the metric's name in plans.
     pub metric: Metric,
     /// Upper limit, in the metric's unit; absent if there is none.
     pub max: Option<f64>,

@@ -79,7 +79,8 @@ pub struct FailedTrial {
 pub struct Connections {
     /// Connections requested in each trial.
     pub asked: u64,
-    /// Number of connections that were open when the traffic of a trial began; the smallest number of all trials.
+    /// Number of connections that were open when the traffic of a trial began. If the trials differ, this is the
+    /// smallest number.
     pub established: u64,
     /// Connections opened during measured times.
     pub opened: u64,
@@ -121,7 +122,8 @@ pub struct Cpu {
     pub generator_us_per_request: Option<f64>,
     /// CPU time of the upstream per completed request, µs.
     pub upstream_us_per_request: Option<f64>,
-    /// Share of a trial for which the generator's busiest worker was on a CPU; the largest share of all trials.
+    /// Share of a trial for which the generator's busiest worker was on a CPU. If the trials differ, this is the
+    /// largest share.
     pub generator_utilisation: Option<f64>,
 }
 
@@ -235,7 +237,7 @@ pub struct Event {
     pub new_route_after_us: Option<Estimate>,
     /// What clients saw in the windows around the event.
     pub around: Stretch,
-    /// What clients saw in the other windows of these trials, which belong to no event.
+    /// What clients saw in the windows of these trials that belong to no event.
     pub quiet: Stretch,
 }
 

@@ -1,4 +1,5 @@
-//! Other methods for computing intervals. They were considered, and are compared with the method in use.
+//! Methods for computing intervals that hoptax does not use. The simulation compares them with the method that hoptax
+//! uses.
 
 use super::super::Draws;
 use super::super::two_sided_95;
