@@ -189,8 +189,8 @@ impl Judge<'_> {
 
 impl ChangeResult {
     fn breached(&self, value: &Estimate) -> bool {
-        // With several trials, a missing interval means that the reference may be zero. A share of zero has no meaning,
-        // so the budget is not breached.
+        // If there are several trials but no interval, the reference may be zero. A share of zero has no meaning, so
+        // the budget is not breached.
         if value.trials > 1 && value.interval().is_none() {
             return false;
         }

@@ -18,8 +18,8 @@ use std::collections::BTreeMap;
 /// connection pools fill, and routes settle.
 const AFTER_NS: u64 = SECOND;
 
-/// Limit for the share of unsuccessful answers outside of all events. Up to this share, the events count as the cause
-/// of unsuccessful answers.
+/// Limit for the share of unsuccessful answers outside of all events. Up to this share, unsuccessful answers count as
+/// caused by the events.
 const FEW: f64 = 0.001;
 
 /// The figures of one event of a case.
@@ -173,7 +173,7 @@ impl Trial<'_> {
         failures_of(&self.load.counts).saturating_sub(self.failures_beside_events(timeout_ns))
     }
 
-    /// Number of failed requests outside of all events. A request that an event delays fails only after `timeout_ns`.
+    /// Number of failed requests outside of all events. A request that an event delays fails up to `timeout_ns` later.
     /// Windows therefore belong to an event for `timeout_ns` longer than usual.
     pub(super) fn failures_beside_events(&self, timeout_ns: u64) -> u64 {
         let all = failures_of(&self.load.counts);

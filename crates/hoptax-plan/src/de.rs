@@ -17,7 +17,7 @@ use std::fmt;
 
 /// Name of the struct that receives a value together with its place.
 pub(crate) const PLACED: &str = "$placed";
-/// Name of the newtype for a list. In YAML, a single value can replace the list.
+/// Name of the newtype for a list. In YAML, users can write a single value instead of the list.
 pub(crate) const SWEEP: &str = "$sweep";
 /// Name of the enum with two variants: `word` for a bare word, and `full` for any other value.
 pub(crate) const SHORT: &str = "$short";

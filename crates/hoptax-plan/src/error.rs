@@ -63,8 +63,8 @@ impl Sources<'_> {
                 (format!("--set {set}"), set)
             }
         };
-        // If something is missing at the end of the text, the parser reports the line after the last line. Show the
-        // error at the end of the last line instead.
+        // If something is missing at the end of the text, the parser reports the line after the last line. The error is
+        // shown at the end of the last line instead, because there is no line after it.
         let last = lines(text).count().max(1) as u32;
         let excerpt = lines(text).nth(place.line.clamp(1, last) as usize - 1).unwrap_or_default();
         let end = excerpt.chars().count() as u32 + 1;

@@ -15,7 +15,8 @@ pub struct Event {
     pub at: Duration,
     /// The action to perform.
     pub action: Action,
-    /// Label of the gateway whose trials have this event. If absent, the trials of all gateways have it.
+    /// Label of a gateway. The event happens only in trials of this gateway. If absent, the event happens in trials of
+    /// all gateways.
     pub gateway: Option<String>,
 }
 
@@ -56,7 +57,7 @@ impl Action {
         matches!(self, Self::Reload | Self::ChangeRoute { .. })
     }
 
-    /// Whether the action affects the upstream. If it does, the trials of direct have the event too.
+    /// Whether the action affects the upstream. If so, the event also happens in trials of direct.
     pub fn is_upstream(self) -> bool {
         matches!(self, Self::RestartUpstream { .. })
     }

@@ -147,7 +147,7 @@ impl Feature {
         }
     }
 
-    /// The feature with this name and its default settings. `features: each` uses these settings.
+    /// Returns the feature with this name, with default settings. `features: each` uses the default settings.
     pub fn with_defaults(name: &str) -> Option<Self> {
         Some(match name {
             "key-auth" => Self::KeyAuth,

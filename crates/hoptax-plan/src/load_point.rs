@@ -35,8 +35,8 @@ pub struct Search {
     pub from: f64,
     /// Highest rate that the search tries, requests/s.
     pub to: f64,
-    /// Precision of the result, as a share of the highest rate. The search ends when half the width of the interval for
-    /// the highest rate is below this share.
+    /// Precision of the result, as a share of the highest rate. The search estimates the highest rate with an interval.
+    /// It ends when half the width of this interval is below this share.
     pub precision: f64,
     /// Measured time of a confirming trial.
     pub confirm: Duration,

@@ -65,8 +65,8 @@ impl Node {
     }
 }
 
-/// Reads one YAML document. `source` and `column` say where `text` begins in the user's input. The value of a `--set`
-/// argument begins in the middle of the argument.
+/// Reads one YAML document. `source` and `column` are the place in the user's input where `text` begins. This can be
+/// the middle of a `--set` argument, where the value begins.
 pub(crate) fn read(text: &str, source: u32, column: u32) -> Result<Node, Fault> {
     let mut reader = Reader {
         parser: Parser::new_from_str(text),

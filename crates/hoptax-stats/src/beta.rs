@@ -68,8 +68,8 @@ fn bisect(mut low: f64, mut high: f64, too_low: impl Fn(f64) -> bool) -> f64 {
     f64::midpoint(low, high)
 }
 
-/// `ln Γ(x)` for `x > 0`. Above 10, uses five terms of Stirling's series (DLMF 5.11.1), whose error is less than 10⁻¹³.
-/// Below 10, the recurrence `Γ(x + 1) = x Γ(x)` first increases `x` to more than 10.
+/// `ln Γ(x)` for `x > 0`. If `x` is above 10, uses five terms of Stirling's series (DLMF 5.11.1), with an error of less
+/// than 10⁻¹³. If `x` is below 10, first increases it to more than 10 by the recurrence `Γ(x + 1) = x Γ(x)`.
 fn ln_gamma(x: f64) -> f64 {
     let (mut x, mut shift) = (x, 0.0);
     while x < 10.0 {

@@ -1,5 +1,5 @@
-//! Statistics of latency histograms. Percentiles are always read from merged histograms. They are never averages of
-//! other percentiles.
+//! Statistics of latency histograms. Percentiles are always read from merged histograms, because the average of several
+//! percentiles is not a percentile.
 
 use hdrhistogram::Histogram;
 use hoptax_load::histogram::{LOWEST, TRIAL_DIGITS, empty};

@@ -2,7 +2,7 @@
 
 use super::Estimate;
 
-/// A tax, and the figure of direct that it is compared with.
+/// A tax, and the figure of direct from which the tax is computed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Precision {
     /// The tax.

@@ -1,5 +1,5 @@
-//! The interval of a share, for example of the share of errors. Failures occur in bursts, so requests are not
-//! independent samples.
+//! The interval of a share, for example of the share of errors. The interval must allow for bursts of failures:
+//! requests are not independent samples.
 
 use super::beta::{beta_quantile, student_within};
 use super::{Estimate, share};

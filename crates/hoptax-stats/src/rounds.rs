@@ -82,8 +82,9 @@ impl Rounds {
         (!self.is_empty()).then_some(Reader { rounds: self, what })
     }
 
-    /// Computes this percentile for each round. Returns the indices of the smallest and the largest of these
-    /// percentiles in `values`. The percentile of any merged rounds lies between these two values.
+    /// Computes this percentile for each round. Returns two indices in `values`: the index of the smallest of these
+    /// percentiles, and the index of the largest. If rounds are merged, the percentile of the merged rounds lies
+    /// between these two values.
     fn between(&self, share: f64) -> Option<(usize, usize)> {
         let of = |round: usize| {
             let rank = rank(share, self.samples[round]);

@@ -110,8 +110,9 @@ pub fn change_of_figures(first: &Estimate, second: &Estimate) -> Option<Contrast
 /// The relative change: second ÷ first − 1. Absent if there are no values, or if the mean of `first` is not above zero.
 ///
 /// For pairs whose values are all above zero, this is the geometric mean of each round's ratio, with Student's t of the
-/// logarithms. A round on a slow machine then counts like any other (P. J. Fleming and J. J. Wallace, "How not to lie
-/// with statistics: the correct way to summarize benchmark results", Communications of the ACM 29, 1986).
+/// logarithms. With logarithms, a round in which the machine is slow has the same weight as the other rounds (P. J.
+/// Fleming and J. J. Wallace, "How not to lie with statistics: the correct way to summarize benchmark results",
+/// Communications of the ACM 29, 1986).
 ///
 /// For all other values, this is the ratio of the means with Fieller's interval: all ratios ρ for which `second − ρ ·
 /// first` is not distinguishable from zero (E. C. Fieller, "Some problems in interval estimation", Journal of the Royal

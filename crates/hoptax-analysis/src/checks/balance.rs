@@ -16,8 +16,8 @@ use serde_json::json;
 const CODE: &str = "balance";
 /// Smallest effect w to report. For two instances, 0.1 means shares of 45 % and 55 %.
 const EFFECT: f64 = 0.1;
-/// p-value below which chance does not explain the difference. A run has tens of cases, so about one run in several
-/// hundred raises a false alarm.
+/// p-value below which chance does not explain the difference. A run has tens of cases, so one of several hundred runs
+/// raises a false alarm.
 const CHANCE: f64 = 1e-4;
 
 pub(super) fn rule() -> Rule {

@@ -7,8 +7,8 @@ use hoptax_load::record::Cause;
 
 const CODE: &str = "ports-exhausted";
 /// Limit for the share of the port range that is in TIME_WAIT. Above this share, the port range is reported as nearly
-/// exhausted. Each pair of source and destination addresses can use a port once, so such a share does not prove that
-/// all ports were in use.
+/// exhausted. Such a share does not prove that all ports were in use, because connections between different pairs of
+/// addresses can use the same port.
 const NEAR: f64 = 0.8;
 /// How long Linux keeps a connection in TIME_WAIT (`TCP_TIMEWAIT_LEN`), ns.
 const TIME_WAIT_NS: u64 = 60 * SECOND;

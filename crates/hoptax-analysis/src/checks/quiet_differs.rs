@@ -40,8 +40,8 @@ fn of_case(case: &Case) -> Option<Finding> {
             (one.metric.name().to_string(), json!({ "all": figures(one.all), "quiet": figures(one.quiet) }))
         })
         .collect();
-    // A tax that is distinguishable only if the disturbed windows are included may come from the hypervisor. A tax that
-    // is distinguishable only in quiet windows was hidden by the disturbance.
+    // If a tax is distinguishable only with the disturbed windows, the hypervisor may be its cause. If a tax is
+    // distinguishable only without the disturbed windows, the disturbance hid it.
     let doubtful = differing.iter().any(|one| one.all.distinguishable);
     let words: Vec<String> = differing.iter().map(in_words).collect();
     Some(Finding {

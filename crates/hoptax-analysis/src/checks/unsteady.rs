@@ -197,7 +197,7 @@ fn jumping(case: &Case, series: &[Vec<f64>]) -> Option<Finding> {
     let of_trial = |one: &Vec<f64>| {
         let (place, chance) = pettitt(one)?;
         let (size, _) = change(&one[..place], &one[place..])?;
-        // Falling by a third counts as much as rising by a half.
+        // A fall by a third counts as much as a rise by a half, because both are a factor of 1.5.
         let distance = (1.0 + size).max(1.0 / (1.0 + size)) - 1.0;
         (distance > JUMP && chance < CHANCE_OF_JUMP).then_some((place as f64 / one.len() as f64, size))
     };

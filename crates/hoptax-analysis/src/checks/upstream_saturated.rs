@@ -6,7 +6,7 @@ use crate::Trial;
 use hoptax_plan::Upstream;
 
 const CODE: &str = "upstream-saturated";
-/// Limit for the share of a CPU that an instance uses. Above this share, the instance answers late.
+/// Limit for the share of a CPU that an instance uses. Above this share, the instance answers with a delay.
 /// `generator-saturated` has the same limit. Each instance has one thread.
 const BUSY: f64 = 0.85;
 /// Limit for the throughput via the gateway ÷ direct's throughput. From this ratio on, the gateway is not the limit of

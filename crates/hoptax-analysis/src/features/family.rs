@@ -9,8 +9,8 @@ pub(super) struct Family<'p> {
     /// Label of the same gateway without features.
     pub(super) bare: &'p str,
     pub(super) features: &'p [Feature],
-    /// Labels of two gateways. Each of them has a part of this gateway's features. Together they have each feature
-    /// exactly once.
+    /// Labels of two gateways. Each of the two gateways has a part of this gateway's features. Each feature belongs to
+    /// exactly one of them.
     pub(super) parts: Option<[&'p str; 2]>,
 }
 

@@ -18,7 +18,7 @@ use hoptax_plan::recorded::RunRecord;
 use hoptax_plan::{Feature, Metric};
 use hoptax_record::TrialRecord;
 
-/// A difference between two differences scatters more than a single difference, by this factor.
+/// Scatter of a difference between two differences ÷ scatter of a single difference.
 const OF_TWO_DIFFERENCES: f64 = std::f64::consts::SQRT_2;
 
 /// How much features change each metric. A member is absent if the metric was not measured.

@@ -6,8 +6,8 @@ use hoptax_record::TrialRecord;
 
 /// A trial counts in quiet figures only if at least this share of its windows is quiet. If more than half of the time
 /// is disturbed, the other windows lie between bursts and are probably disturbed too. The quiet figures of such a trial
-/// would also scatter more than the figures of the whole trial, by a factor of over √2, although each round has the
-/// same weight.
+/// would also scatter more than √2 times as much as the figures of a whole trial, but its round would have the same
+/// weight as other rounds.
 const ENOUGH: f64 = 0.5;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,8 +33,8 @@ pub(super) const RULE: Rule = Rule {
     // Requests that waited during a burst are served after it.
     after: 1,
     // After a burst of length B at utilisation ρ, the CPU processes the backlog in a time of B · ρ / (1 − ρ). Up to a
-    // utilisation of one half, this time is at most B. The rule must not use the utilisation itself, because it differs
-    // between direct and gateways.
+    // utilisation of one half, this time is at most B. The rule must not use the utilisation, because the utilisation
+    // of direct differs from that of gateways.
     in_proportion: true,
 };
 

@@ -10,8 +10,8 @@ use hoptax_load::template::Place as Part;
 use hoptax_record::bounded;
 use std::path::PathBuf;
 
-/// Largest accepted body. With larger bodies, results would show the speed of the memory instead of the hop. The
-/// generator and the upstream also keep bodies in memory.
+/// Largest accepted body. With larger bodies, results would show how fast the memory is, not how fast the hop is. Also,
+/// the generator and the upstream keep bodies in memory.
 const LARGEST_BODY: u64 = bounded::BODY;
 
 pub(super) fn of_response(reader: &mut Reader<'_>, typed: Placed<Short<RawBody, Bytes>>) -> Body {

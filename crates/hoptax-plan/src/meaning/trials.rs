@@ -6,8 +6,8 @@ use crate::raw::{Placed, PrecisionText, RawTrials, Short, Time, TrialsText};
 use crate::{AutoTrials, Trials, units};
 use std::time::Duration;
 
-/// Default number of rounds. With fewer rounds, intervals contain the true value just as often (see METHODOLOGY.md),
-/// but they are much wider: Student's t is 12.7 for two rounds, 4.3 for three and 2.8 for five.
+/// Default number of rounds. With fewer rounds, intervals are still correct (see METHODOLOGY.md), but they are much
+/// wider: Student's t is 12.7 for two rounds, 4.3 for three rounds and 2.8 for five rounds.
 const DEFAULT: u32 = 5;
 
 /// Default settings of `auto`. The maximum is 30 rounds. To halve the width of the interval again, 120 rounds would be

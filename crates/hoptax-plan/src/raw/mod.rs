@@ -266,7 +266,7 @@ pub(crate) struct RawHopDelay {
     pub(crate) how: Option<HopDelayHow>,
 }
 
-/// Kind of loop. In a closed loop, each connection sends its next request when the previous response ends. In an open
+/// Kind of loop. In a closed loop, each connection sends the next request when the previous response ends. In an open
 /// loop, requests are due at scheduled times, even if responses are late.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[schemars(rename = "loop")]

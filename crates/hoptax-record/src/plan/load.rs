@@ -14,7 +14,7 @@ pub struct LoadPoint {
     pub connections: u32,
     /// Measured time of one trial. If the rate has stages, the sum of their durations.
     pub duration: Duration,
-    /// A trial ends early after this many requests; absent if a trial is limited by time only.
+    /// Number of requests after which a trial ends early; absent if only the time limits a trial.
     pub requests: Option<u64>,
     /// Number of requests on a connection before the connection is replaced; absent if there is no limit.
     #[serde(default)]
@@ -37,7 +37,8 @@ pub struct Search {
     pub from: f64,
     /// Highest rate tried, requests/s.
     pub to: f64,
-    /// The search ends when the interval of the rate is narrow enough. This is the required half-width ÷ the rate.
+    /// Required precision: half the width of the rate's interval ÷ the rate. The search ends when this precision is
+    /// reached.
     pub precision: f64,
     /// Measured time of a confirming trial.
     pub confirm: Duration,

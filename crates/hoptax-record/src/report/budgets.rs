@@ -68,7 +68,7 @@ pub struct Change {
     /// The measured change; absent if it was not measured. It has no interval if the interval of the reference includes
     /// zero.
     pub measured: Option<Estimate>,
-    /// Relative change of direct from the baseline run to this run, which shows how much the machine changed. The
+    /// Relative change of direct from the baseline run to this run. It shows how much the machine changed, so the
     /// limits are widened by this share. Zero if the reference is in the same run.
     pub drift: f64,
 }

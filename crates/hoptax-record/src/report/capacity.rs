@@ -13,9 +13,9 @@ pub struct Capacity {
     pub gateway: String,
     /// The objective.
     pub slo: String,
-    /// The rate at which half of the undisturbed trials meet the objective, requests/s, with its 95 % interval and the
-    /// number of trials. The upper end is absent if trials at the highest rate met the objective. The rate is absent if
-    /// nothing was measured, and if trials did not meet the objective even at the lowest rate.
+    /// The rate at which half of the undisturbed trials meet the objective, requests/s. It has a 95 % interval and the
+    /// number of trials. The upper end of the interval is absent if trials at the highest rate tried met the objective.
+    /// The rate is absent if nothing was measured, and if trials did not meet the objective even at the lowest rate.
     pub rate: Option<Estimate>,
     /// The lowest rate tried, requests/s, if trials did not meet the objective even at this rate; absent otherwise.
     pub below: Option<f64>,
@@ -27,7 +27,7 @@ pub struct Capacity {
     pub broken: Vec<String>,
     /// The highest rate that longer trials confirmed; absent if they confirmed no rate.
     pub confirmed: Option<Confirmed>,
-    /// The contender's rate ÷ the rate of direct; absent for direct, and if either rate is only a bound.
+    /// The contender's rate ÷ the rate of direct. Absent for direct, and if one of the two rates is only a bound.
     pub of_direct: Option<Estimate>,
     /// Why there is no result, or why the search ended early; absent otherwise.
     pub failed: Option<Failure>,

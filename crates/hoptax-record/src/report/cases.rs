@@ -159,9 +159,9 @@ pub struct Ledger {
 pub struct Target {
     /// Name of the target.
     pub name: String,
-    /// Share of the requests that the plan assigns to the target, 0 to 1.
+    /// The target's share of the requests according to the plan, 0 to 1.
     pub share: f64,
-    /// Requests that were due and were assigned to a connection.
+    /// Number of due requests that were assigned to a connection.
     pub scheduled: u64,
     /// Complete responses.
     pub completed: u64,
@@ -179,8 +179,7 @@ pub struct Target {
     pub added_p99: Option<Difference>,
 }
 
-/// Time on the request path and on the response path, µs. Neither of them includes the time that the upstream itself
-/// needs.
+/// Time on the request path and on the response path, µs. The time that the upstream itself needs is not included.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Path {
     /// Median time from sending a request until the upstream received it.

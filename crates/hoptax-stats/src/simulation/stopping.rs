@@ -73,7 +73,7 @@ fn assert_stated(share: f64, words: &str, table: &str) {
     assert!(text.contains(&stated), "docs/concepts/simulations.md should say: {stated}\n{table}");
 }
 
-/// Four standard errors of a share of 95 % in 4,000 runs.
+/// The allowed deviation: four standard errors of a share of 95 % in 4,000 runs.
 fn tolerance() -> f64 {
     4.0 * (0.95 * 0.05 / f64::from(RUNS)).sqrt()
 }
