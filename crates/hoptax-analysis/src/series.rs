@@ -65,8 +65,8 @@ fn response_times(windows: &[Window]) -> Histogram<u64> {
 }
 
 /// A distribution as a curve of points (rarity, response time in µs). Rarity 2 is the median, and rarity 100 the 99th
-/// percentile. The curve ends with the largest sample, which has the number of samples as its rarity. Empty without
-/// samples.
+/// percentile. The curve ends with the largest sample, and the rarity of this sample is the number of samples. Empty
+/// without samples.
 pub(super) fn curve(trials: &[Trial<'_>]) -> Vec<(f64, f64)> {
     let all = merge(trials.iter().map(|trial| &trial.response_time));
     let samples = all.len() as f64;

@@ -17,9 +17,9 @@ const EXAMINED: usize = 3;
 /// Limit for busy connections ÷ all connections. From this share on, all connections count as busy.
 const ALL: f64 = 0.9;
 
-/// Limit for the ratio of two service times: above the capacity ÷ in trials in which the objective held. Up to this
-/// ratio, the service time counts as unchanged. If requests wait in a queue, the service time becomes several times
-/// longer.
+/// Limit for the ratio of two service times. The service time in trials above the capacity is divided by the service
+/// time in trials in which the objective held. Up to this ratio, the service time counts as unchanged. If requests wait
+/// in a queue, the service time becomes several times longer.
 const SAME: f64 = 1.5;
 
 /// Uses only the contender's own trials. Checks whether the limit was the range of the search, the generator, or the

@@ -21,7 +21,7 @@ use hoptax_record::TrialRecord;
 /// Scatter of a difference between two differences ÷ scatter of a single difference.
 const OF_TWO_DIFFERENCES: f64 = std::f64::consts::SQRT_2;
 
-/// How much features change each metric. A member is absent if the metric was not measured.
+/// How much the features change each metric. A member is absent if its metric was not measured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prices {
     /// Change of the response time at the median, µs.

@@ -6,8 +6,8 @@ use hoptax_record::TrialRecord;
 
 /// A trial counts in quiet figures only if at least this share of its windows is quiet. If more than half of the time
 /// is disturbed, the other windows lie between bursts and are probably disturbed too. The quiet figures of such a trial
-/// would also scatter more than √2 times as much as the figures of a whole trial, but its round would have the same
-/// weight as other rounds.
+/// would also scatter more than the figures of the whole trial, by a factor of more than √2. But the round would have
+/// the same weight as other rounds.
 const ENOUGH: f64 = 0.5;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

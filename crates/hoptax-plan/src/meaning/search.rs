@@ -8,8 +8,8 @@ use crate::{Objective, Search};
 use hoptax_load::spec::Rate;
 use std::time::Duration;
 
-/// Default bounds on the p99, in ms, for a search without `slo` and `bounds`. Users do not notice a response time of 1
-/// ms, and clearly notice a response time of 100 ms.
+/// Default bounds on the p99, in ms, for a search without `slo` and `bounds`. Users do not notice the shortest of these
+/// times, but they clearly notice the longest of these times.
 const BOUNDS_MS: [u64; 5] = [1, 5, 10, 50, 100];
 
 /// Maximum number of objectives of a search. Each objective needs its own trials.
