@@ -11,7 +11,8 @@ pub(super) fn of_all(trials: &[Trial<'_>], statistic: Statistic) -> Option<f64> 
     statistic.of(&merge(trials.iter().map(|trial| &trial.response_time)))
 }
 
-/// Two contenders of one run, in the rounds that both have. Added times are relative to direct in the same rounds.
+/// Two contenders of one run. Only rounds that have trials of both contenders count. Added times are relative to direct
+/// in the same rounds.
 pub(super) struct Pair<'t, 'a> {
     pub(super) first: &'t [Trial<'a>],
     pub(super) second: &'t [Trial<'a>],

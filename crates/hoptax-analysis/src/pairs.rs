@@ -107,7 +107,7 @@ impl Added {
     }
 }
 
-/// The first and the last direct trial of each round that has both.
+/// The first and the last direct trial of each round. Rounds that have only one direct trial are left out.
 pub(super) fn first_and_last<'t, 'a>(direct: &'t [Trial<'a>]) -> Vec<(&'t Trial<'a>, &'t Trial<'a>)> {
     let end =
         |round, which| direct.iter().find(|trial| trial.round() == round && trial.direct() == Some(which));

@@ -1,5 +1,5 @@
-//! Rank tests. They only require that values are exchangeable. Even the largest stall or burst counts as only one
-//! value.
+//! Rank tests. These tests only require that values are exchangeable. Even a very long stall or burst counts as only
+//! one value.
 
 use super::chance::normal_two_sided;
 

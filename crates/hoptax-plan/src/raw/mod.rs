@@ -116,8 +116,8 @@ pub(crate) struct RawUpstream {
     pub(crate) status: Option<Placed<u16>>,
     /// Headers of responses. If the value is a list, the header is repeated. Default: none.
     pub(crate) headers: Option<Ordered<Sweep<Text>>>,
-    /// Body of responses: a size, or a mapping with one of `size`, `text` and `file`. Default: 1KiB; no body with
-    /// status 204 and 304.
+    /// Body of responses: a size, or a mapping with one of `size`, `text` and `file`. Default: 1KiB, or no body if the
+    /// status is 204 or 304.
     pub(crate) body: Option<Placed<Short<RawBody, Bytes>>>,
     /// Delay of each response. Default: 0ms.
     pub(crate) delay: Option<Placed<DelayText>>,
