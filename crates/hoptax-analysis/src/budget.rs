@@ -48,8 +48,8 @@ pub struct ChangeResult {
     pub reference: Option<Estimate>,
     /// The change. It has no interval if the reference's interval contains zero.
     pub measured: Option<Estimate>,
-    /// How much direct changed from the baseline run to this run. Both limits are widened by this much, because such a
-    /// change comes from the machine and not from the gateway. Zero if the reference is in the same run.
+    /// How much direct changed from the baseline run to this run, as a share. Such a change comes from the machine and
+    /// not from the gateway, so both limits are widened by this share. Zero if the reference is in the same run.
     pub drift: f64,
 }
 
@@ -189,8 +189,8 @@ impl Judge<'_> {
 
 impl ChangeResult {
     fn breached(&self, value: &Estimate) -> bool {
-        // With several trials, a missing interval means that the reference may be zero. A share of zero has no meaning,
-        // so the budget is not breached.
+        // If there are several trials but no interval, the reference may be zero. A share of zero has no meaning, so
+        // the budget is not breached.
         if value.trials > 1 && value.interval().is_none() {
             return false;
         }

@@ -18,8 +18,8 @@ use std::collections::BTreeMap;
 /// connection pools fill, and routes settle.
 const AFTER_NS: u64 = SECOND;
 
-/// Limit for the share of unsuccessful answers outside of all events. Up to this share, the events count as the cause
-/// of unsuccessful answers.
+/// Limit for the share of unsuccessful answers outside of all events. Up to this share, unsuccessful answers count as
+/// caused by the events.
 const FEW: f64 = 0.001;
 
 /// The figures of one event of a case.
@@ -173,7 +173,7 @@ impl Trial<'_> {
         failures_of(&self.load.counts).saturating_sub(self.failures_beside_events(timeout_ns))
     }
 
-    /// Number of failed requests outside of all events. A request that an event delays fails only after `timeout_ns`.
+    /// Number of failed requests outside of all events. A request that an event delays fails up to `timeout_ns` later.
     /// Windows therefore belong to an event for `timeout_ns` longer than usual.
     pub(super) fn failures_beside_events(&self, timeout_ns: u64) -> u64 {
         let all = failures_of(&self.load.counts);
@@ -189,8 +189,8 @@ impl Trial<'_> {
             .map(|(window, _)| failures(window))
             .sum();
         let seen: u64 = windows.iter().map(failures).sum();
-        // Requests that failed after the last window were sent before its end. They count as if they had failed in the
-        // last window.
+        // Requests that failed after the last window were sent before the end of the last window. They count as if they
+        // had failed in the last window.
         let after = if owners.last().is_some_and(Option::is_none) { all.saturating_sub(seen) } else { 0 };
         beside + after
     }

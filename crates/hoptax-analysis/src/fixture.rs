@@ -301,7 +301,7 @@ impl MadeTrial {
         self
     }
 
-    /// Sets the busiest worker's share of the measured time, in per cent.
+    /// Sets the CPU use of the generator's busiest worker, as per cent of the measured time.
     pub fn generator_busy(mut self, percent: u64) -> Self {
         self.load().cpu.busiest_worker_ns = SECOND / 100 * percent;
         self

@@ -11,7 +11,8 @@ pub(super) fn of_all(trials: &[Trial<'_>], statistic: Statistic) -> Option<f64> 
     statistic.of(&merge(trials.iter().map(|trial| &trial.response_time)))
 }
 
-/// Two contenders of one run, in the rounds that both have. Added times are relative to direct in the same rounds.
+/// Two contenders of one run. Only rounds that have trials of both contenders count. Added times are relative to direct
+/// in the same rounds.
 pub(super) struct Pair<'t, 'a> {
     pub(super) first: &'t [Trial<'a>],
     pub(super) second: &'t [Trial<'a>],
@@ -27,8 +28,8 @@ impl Pair<'_, '_> {
     }
 
     /// The second contender's figure ÷ the first contender's figure − 1. Absent if one of the figures is not above
-    /// zero. If a figure is not above zero in any draw, only the interval is absent. The draws use logarithms, so that
-    /// doubling and halving are equally far from no change.
+    /// zero. The interval is absent if one of the figures is not above zero in at least one draw. The draws use
+    /// logarithms, so that doubling and halving are equally far from no change.
     pub(super) fn change(&self, metric: Metric) -> Option<Contrast> {
         let logarithm = self.drawn(metric, |first, second, direct| {
             let (first, second) = (first - direct, second - direct);

@@ -7,8 +7,9 @@ use super::trial::Trial;
 use hoptax_plan::Metric;
 use hoptax_stats::noise_of_drifts;
 
-/// The noise floor of a load point: for each metric of the tax, [`noise_of_drifts`] of the differences between the first
-/// and the last direct trial of each round. A value is absent if no round has both trials.
+/// The noise floor of a load point, for each metric of the tax. In each round, the last direct trial is compared with
+/// the first one. [`noise_of_drifts`] computes the noise floor from these differences. A value is absent if no round
+/// has both trials.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NoiseFloor {
     /// The load point.

@@ -54,8 +54,8 @@ impl<'t, 'a> Pairs<'t, 'a> {
     }
 
     /// Throughput via the gateway ÷ direct throughput. Each throughput is the requests of all rounds ÷ the time of all
-    /// rounds. A mean of the rounds' ratios would be too large, because direct scatters. It would also give slow rounds
-    /// the same weight as fast rounds.
+    /// rounds. The mean of each round's ratio is not used. It would be too large, because direct scatters, and slow
+    /// rounds would have the same weight as fast rounds.
     fn throughput_ratio(&self) -> Option<Estimate> {
         let rate = |trials: &[&Trial<'_>]| {
             let of = |trial: &&Trial<'_>| (trial.round(), trial.completed as f64, trial.seconds());
@@ -107,7 +107,7 @@ impl Added {
     }
 }
 
-/// The first and the last direct trial of each round that has both.
+/// The first and the last direct trial of each round. Rounds that have only one direct trial are left out.
 pub(super) fn first_and_last<'t, 'a>(direct: &'t [Trial<'a>]) -> Vec<(&'t Trial<'a>, &'t Trial<'a>)> {
     let end =
         |round, which| direct.iter().find(|trial| trial.round() == round && trial.direct() == Some(which));

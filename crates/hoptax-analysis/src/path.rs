@@ -10,14 +10,14 @@ use hoptax_load::stamp::ClockId;
 use hoptax_stats::{Estimate, Statistic, noise_of_drifts, share};
 
 /// Largest share of timestamps that may contradict the generator's clock. Above this share, the upstream's clock counts
-/// as a different clock. With a single clock there is no contradiction, because nothing arrives before it is sent. The
-/// allowance is for CPUs whose counters differ slightly.
+/// as a different clock. If both use the same clock, there is no contradiction, because no request arrives before it is
+/// sent. The share is not zero, because the counters of CPUs can differ slightly.
 pub(super) const IMPOSSIBLE: f64 = 0.001;
-/// Largest share of responses that may lack timestamps. Above this share, the path split and the response times would
-/// describe different requests.
+/// Largest share of responses that may have no timestamps. Above this share, the path split and the response times
+/// would describe different requests.
 pub(super) const MISSING: f64 = 0.01;
 
-/// Time on the request path and on the response path, µs. Neither includes the time that the upstream itself takes.
+/// Time on the request path and on the response path, µs. The time that the upstream itself needs is not included.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Path {
     /// Median time from sending a request to receiving it at the upstream.

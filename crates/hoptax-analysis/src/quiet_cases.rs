@@ -58,7 +58,8 @@ pub(crate) fn fill_in(load: &Load, cases: &mut [(Case, Vec<Trial<'_>>)]) {
         }
         return;
     }
-    // Both sides of a tax must be computed from windows, even if only one side was disturbed.
+    // The gateway's figure and direct's figure must both be computed from quiet windows, even if only one of the two
+    // was disturbed.
     for ((_, trials), quiet) in cases.iter().zip(&mut of_cases) {
         if let Some(quiet) = quiet {
             quiet.read(trials);
@@ -73,7 +74,7 @@ pub(crate) fn fill_in(load: &Load, cases: &mut [(Case, Vec<Trial<'_>>)]) {
     }
 }
 
-/// The quiet figures of a case at a load point where no window was left out. They are the figures of all windows.
+/// The quiet figures of a case at a load point where no window was left out. They equal the figures of all windows.
 fn undisturbed(case: &Case, quiet: &QuietTrials<'_>) -> QuietFigures {
     QuietFigures {
         throughput: case.throughput.clone(),
@@ -133,9 +134,9 @@ pub(crate) struct Disagreement<'a> {
     pub quiet: &'a Difference,
 }
 
-/// The metrics for which all windows and quiet windows disagree. Either only one of the two taxes is distinguishable
-/// from noise, or the two taxes lie on different sides of "no tax". Both taxes need an interval. Throughput is left out
-/// in an open loop, because the rate decides the throughput there.
+/// The metrics for which all windows and quiet windows disagree. They disagree if only one of the two taxes is
+/// distinguishable from noise, or if both are distinguishable but only one of them is above "no tax". A metric is left
+/// out if one of its two taxes has no interval. In an open loop, throughput is left out, because the rate decides it.
 pub(crate) fn disagreements(case: &Case) -> Vec<Disagreement<'_>> {
     let Some((tax, quiet)) = case.tax.as_ref().zip(case.quiet.as_ref().and_then(|quiet| quiet.tax.as_ref()))
     else {

@@ -8,7 +8,7 @@ use hoptax_load::record::{WINDOW_NS, Window};
 use hoptax_record::DirectTrial;
 use hoptax_stats::{Statistic, merge};
 
-/// Maximum number of points per trial. A chart cannot show more, so neighbouring windows are combined.
+/// Maximum number of points per trial. A chart cannot show more points, so neighbouring windows are combined.
 const MOST_POINTS: usize = 120;
 /// Number of points of a [`curve`] per factor of ten in rarity.
 const PER_DECADE: i32 = 10;
@@ -58,14 +58,14 @@ impl Series {
 fn response_times(windows: &[Window]) -> Histogram<u64> {
     let mut sum = empty(WINDOW_DIGITS);
     for times in windows.iter().filter_map(|window| window.response_time.as_ref()?.decode().ok()) {
-        // This fails only for a histogram with another range, which hoptax did not write.
+        // This fails only if the histogram has another range, because another tool wrote it.
         let _ = sum.add(times);
     }
     sum
 }
 
 /// A distribution as a curve of points (rarity, response time in µs). Rarity 2 is the median, and rarity 100 the 99th
-/// percentile. The curve ends with the largest sample. The rarity of this sample is the number of samples. Empty
+/// percentile. The curve ends with the largest sample, and the rarity of this sample is the number of samples. Empty
 /// without samples.
 pub(super) fn curve(trials: &[Trial<'_>]) -> Vec<(f64, f64)> {
     let all = merge(trials.iter().map(|trial| &trial.response_time));

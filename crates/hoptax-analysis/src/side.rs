@@ -96,8 +96,8 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// CPU time of generator and upstream per completed direct request, µs, for each round. It shows how much the same
-    /// work costs on this machine at that time. Empty if the upstream's CPU time was not recorded.
+    /// For each round, the CPU time of generator and upstream per completed request of direct, µs. It shows how much
+    /// CPU time the same work needs on this machine at that time. Empty if the upstream's CPU time was not recorded.
     fn yardstick(&self, load: usize) -> Vec<f64> {
         let used = |trial: &Trial<'_>| {
             let upstream = trial.record.upstream.as_ref()?.cpu_ns;
@@ -139,9 +139,9 @@ pub(super) fn counterpart(point: &LoadPoint, of: &RunRecord) -> Option<usize> {
     exact.or_else(|| of.load.iter().position(same))
 }
 
-/// How much direct changed from the first run to the second, as a share. It is the change of the figure from which
-/// `metric` is computed. A gateway does not affect direct, so the change comes from the machine. Zero if the change is
-/// unknown, and for metrics that do not depend on the machine's speed.
+/// How much direct changed from the first run to the second, as a share. The figure compared is the figure of direct
+/// from which `metric` is computed. A gateway does not affect direct, so the change comes from the machine. Zero if the
+/// change is unknown, and for metrics that do not depend on the machine's speed.
 pub(super) fn drift(metric: Metric, first: (&Side<'_>, usize), second: (&Side<'_>, usize)) -> f64 {
     let of = |(side, load): (&Side<'_>, usize)| match (percentile(metric), metric) {
         (Some(statistic), _) => merged::of_all(side.trials(DIRECT, load), statistic),

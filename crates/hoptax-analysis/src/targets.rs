@@ -15,7 +15,7 @@ pub struct TargetFigures {
     pub name: String,
     /// The target's share of the requests in the plan, 0 to 1.
     pub share: f64,
-    /// Number of requests that were due and that were also assigned to a connection.
+    /// Number of due requests that were assigned to a connection.
     pub scheduled: u64,
     /// Number of complete answers.
     pub completed: u64,

@@ -1,8 +1,8 @@
 //! The tax: a gateway's trials compared with the direct trials of the same rounds and load point.
 //!
 //! A tax is one figure over all rounds: the percentile of the gateway's merged trials minus the percentile of direct's
-//! merged trials, or a ratio of sums. For the interval, each draw takes whole rounds with all their trials. A
-//! disturbance that affects all trials of a round therefore cancels in each draw.
+//! merged trials, or a ratio of sums. For the interval, each draw takes whole rounds with all trials of these rounds.
+//! If a disturbance affects all trials of a round, it therefore cancels in each draw.
 
 use super::difference::Difference;
 use super::metric::percentile;
@@ -96,8 +96,8 @@ mod tests {
 
     #[test]
     fn percentiles_are_merged_and_not_averaged() {
-        // One round in ten is slow. The slow round contains a tenth of all times, so the p95 is one of its times. An
-        // average of the rounds' p95s would contain only a tenth of the 900 µs.
+        // One round in ten is slow. The slow round contains a tenth of all times, so the p95 of all times is a time of
+        // the slow round. The average of the ten p95s would contain only a tenth of the 900 µs.
         let mut run = Run::closed(1);
         for round in 0..10 {
             run.direct(round, 100, 100);

@@ -12,8 +12,8 @@ pub struct Budget {
     pub metric: Metric,
     /// The load points that the limit applies to. By default, it applies to all load points.
     pub load: LoadSelector,
-    /// Label of a contender of the same run, which relative limits compare with. If absent, they compare with the
-    /// gateway that has the same label in the baseline run.
+    /// Label of a contender in the same run. Relative limits apply to the change from this contender to the gateway. If
+    /// absent, they apply to the change from the gateway that has the same label in the baseline run.
     pub against: Option<String>,
     /// Highest allowed value, in the metric's unit.
     pub max: Option<f64>,

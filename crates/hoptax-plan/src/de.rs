@@ -17,7 +17,7 @@ use std::fmt;
 
 /// Name of the struct that receives a value together with its place.
 pub(crate) const PLACED: &str = "$placed";
-/// Name of the newtype for a list. In YAML, a single value can replace the list.
+/// Name of the newtype for a list. In YAML, users can write a single value instead of the list.
 pub(crate) const SWEEP: &str = "$sweep";
 /// Name of the enum with two variants: `word` for a bare word, and `full` for any other value.
 pub(crate) const SHORT: &str = "$short";
@@ -28,7 +28,8 @@ pub(crate) fn from_node<T: de::DeserializeOwned>(node: &Node) -> Result<T, Vec<F
     let mut faults = unknown_keys.into_inner();
     match outcome {
         Ok(value) if faults.is_empty() => Ok(value),
-        // If a key is missing, the user has often mistyped it. The mistyped key is reported already, as an unknown key.
+        // A missing key is often a mistyped key. The mistyped key is already reported as an unknown key, so the missing
+        // key is not reported too.
         Err(Error(fault)) if faults.is_empty() || !fault.message.starts_with("missing key") => {
             faults.push(fault);
             Err(faults)

@@ -63,14 +63,14 @@ impl Sources<'_> {
                 (format!("--set {set}"), set)
             }
         };
-        // If something is missing at the end of the text, the parser reports the line after the last line. Show the
-        // error at the end of the last line instead.
+        // If something is missing at the end of the text, the parser reports the line after the last line. The error is
+        // shown at the end of the last line instead, because there is no line after it.
         let last = lines(text).count().max(1) as u32;
         let excerpt = lines(text).nth(place.line.clamp(1, last) as usize - 1).unwrap_or_default();
         let end = excerpt.chars().count() as u32 + 1;
         let column = if place.line > last { end } else { place.column.clamp(1, end) };
         let line = if place.source == 0 { place.line.clamp(1, last) } else { 0 };
-        // The parser counts spaces after a quoted value as part of the value. They are left out here.
+        // The parser counts spaces after a quoted value as part of the value. These spaces are left out here.
         let typed: String = excerpt.chars().skip(column as usize - 1).take(place.length as usize).collect();
         PlanError {
             file,

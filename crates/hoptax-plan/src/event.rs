@@ -15,7 +15,8 @@ pub struct Event {
     pub at: Duration,
     /// The action to perform.
     pub action: Action,
-    /// Label of the gateway whose trials have this event. If absent, the trials of all gateways have it.
+    /// Label of a gateway. The event happens only in trials of this gateway. If absent, the event happens in trials of
+    /// all gateways.
     pub gateway: Option<String>,
 }
 
@@ -24,7 +25,7 @@ pub struct Event {
 pub enum Action {
     /// The gateway loads its configuration again, without changes.
     Reload,
-    /// The gateway gets a new route. It replaces the route that the previous event of this kind added.
+    /// The gateway gets a new route. The new route replaces the route that the previous event of this kind added.
     ChangeRoute {
         /// Position of the new route among the other routes.
         route: RoutePosition,
@@ -56,7 +57,7 @@ impl Action {
         matches!(self, Self::Reload | Self::ChangeRoute { .. })
     }
 
-    /// Whether the action affects the upstream. If it does, the trials of direct have the event too.
+    /// Whether the action affects the upstream. If so, the event also happens in trials of direct.
     pub fn is_upstream(self) -> bool {
         matches!(self, Self::RestartUpstream { .. })
     }

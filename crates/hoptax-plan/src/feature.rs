@@ -47,7 +47,7 @@ pub enum Feature {
     Cors,
     /// The gateway compresses responses with gzip, level 6.
     Gzip,
-    /// The gateway gives each request an identifier. Both the upstream and the client receive it.
+    /// The gateway gives each request an identifier. Both the upstream and the client receive the identifier.
     RequestId,
     /// The gateway serves only clients with allowed addresses. Other clients get status 403.
     IpAllow,
@@ -68,10 +68,11 @@ pub enum Feature {
         /// Number of instances. If absent, the gateway uses all of them.
         instances: Option<u32>,
     },
-    /// Before the gateway forwards a request, it asks the upstream whether the request's bearer token is valid. It
-    /// uses the token reviews of Kubernetes webhooks.
+    /// Before the gateway forwards a request, it asks the upstream whether the request's bearer token is valid. The
+    /// gateway asks by sending a token review, as Kubernetes webhooks do.
     TokenReview {
-        /// Number of seconds for which the gateway caches a review. 0 means that it caches none.
+        /// Time for which the gateway caches the result of a review, in seconds. 0 means that the gateway caches no
+        /// results.
         cache_s: u32,
     },
 }
@@ -146,7 +147,7 @@ impl Feature {
         }
     }
 
-    /// The feature with this name and its default settings. `features: each` uses these settings.
+    /// Returns the feature with this name, with default settings. `features: each` uses the default settings.
     pub fn with_defaults(name: &str) -> Option<Self> {
         Some(match name {
             "key-auth" => Self::KeyAuth,

@@ -15,14 +15,14 @@ pub struct LoadPoint {
     pub connections: u32,
     /// Measured time of one trial. With stages, this is the sum of their durations.
     pub duration: Duration,
-    /// Maximum number of requests. After this number of requests the trial stops, even before its duration ends.
+    /// Number of requests after which the trial stops, even if its duration is not over. If absent, there is no limit.
     pub requests: Option<u64>,
     /// Number of requests per connection. 1 means no keep-alive. If absent, there is no limit.
     pub requests_per_connection: Option<u32>,
     /// HTTP version.
     pub http: HttpVersion,
     /// Search for the highest rate at which an objective is met. If there is a search, the rate in `shape` is only the
-    /// first rate that it tries.
+    /// first rate that the search tries.
     pub search: Option<Search>,
 }
 
@@ -35,8 +35,8 @@ pub struct Search {
     pub from: f64,
     /// Highest rate that the search tries, requests/s.
     pub to: f64,
-    /// Precision of the result, as a share of the highest rate. The search ends when half the width of the interval for
-    /// the highest rate is below this share.
+    /// Precision of the result, as a share of the highest rate. The search estimates the highest rate with an interval.
+    /// It ends when half the width of this interval is below this share.
     pub precision: f64,
     /// Measured time of a confirming trial.
     pub confirm: Duration,

@@ -65,8 +65,8 @@ impl Node {
     }
 }
 
-/// Reads one YAML document. `source` and `column` say where `text` begins in the user's input. The value of a `--set`
-/// argument begins in the middle of the argument.
+/// Reads one YAML document. `source` and `column` are the place in the user's input where `text` begins. This can be
+/// the middle of a `--set` argument, where the value begins.
 pub(crate) fn read(text: &str, source: u32, column: u32) -> Result<Node, Fault> {
     let mut reader = Reader {
         parser: Parser::new_from_str(text),
@@ -140,7 +140,8 @@ impl<'a> Reader<'a> {
     fn place(&self, span: Span) -> Place {
         let start: Marker = span.start;
         let line = start.line().max(1) as u32;
-        // In a `--set` argument, the key comes before the value. It shifts only the first line of the value.
+        // In a `--set` argument, the key comes before the value. The key shifts the columns of the value's first line
+        // only.
         let shift = if line == 1 { self.column } else { 0 };
         Place { source: self.source, line, column: start.col() as u32 + 1 + shift, length: span.len() as u32 }
     }

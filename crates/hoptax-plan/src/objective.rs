@@ -138,7 +138,8 @@ fn kind(term: &Term) -> String {
     }
 }
 
-/// Splits a text at each `and`, at each comma, and at each comma that `and` follows. The parts are trimmed.
+/// Splits a text at each `and` and at each comma. A comma that is followed by `and` separates only once. The parts are
+/// trimmed.
 fn split_at_and(text: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let (mut start, mut at, mut after_comma) = (0, 0, false);

@@ -55,7 +55,7 @@ pub struct Plan {
     pub budget: Vec<Budget>,
 }
 
-/// Maximum number of rounds. Without other limits, rounds continue until the time is over.
+/// Maximum number of rounds. In a plan without other limits, rounds continue until the time is over.
 pub(crate) const MOST_ROUNDS: u32 = 10_000;
 
 /// Number of rounds of a run.
@@ -84,7 +84,7 @@ impl Trials {
         }
     }
 
-    /// The time limit, if only this limit ends the rounds: in plans without `trials`.
+    /// The time limit, if only time limits the number of rounds. This is the case in plans without `trials`.
     pub fn time_only(&self) -> Option<Duration> {
         match self {
             Self::Auto(auto) if auto.most == MOST_ROUNDS => Some(auto.at_most),

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// A request, its weight in the mix, and the checks of its responses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// Name of the target, unique in the plan. The default consists of its method and path.
+    /// Name of the target, unique in the plan. By default, the name consists of the method and the path.
     pub name: String,
     /// Weight in the mix, at least 1. The target's share of the requests is its weight divided by the sum of all
     /// weights.

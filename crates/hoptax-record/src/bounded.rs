@@ -14,7 +14,8 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// Maximum size of a plan, and of a list of targets or budgets. Longer texts belong in files that the plan names.
+/// Maximum size of a plan, and of a list of targets or budgets. Users can put longer texts into separate files, and
+/// name these files in the plan.
 pub const PLAN: u64 = 16 * MIB;
 /// Maximum size of a body. The generator and the upstream keep bodies in memory.
 pub const BODY: u64 = GIB;
@@ -38,8 +39,8 @@ pub const TRIALS: u64 = 4 * GIB;
 /// are accepted like files. Other devices, sockets and named pipes are rejected.
 ///
 /// # Errors
-/// If `path` is not such a file, is too large, or cannot be read. If it is not obvious what to do, the message explains
-/// it.
+/// If `path` is not such a file, is too large, or cannot be read. If the solution is not obvious, the message says what
+/// to do.
 pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let found = fs::metadata(path)?;
     let kind = found.file_type();

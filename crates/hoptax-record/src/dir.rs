@@ -100,8 +100,8 @@ impl RunDir {
             .write(true)
             .open(path.join(TRIALS))
             .map_err(|source| DirError::Write { path: path.join(TRIALS), source })?;
-        // The path must be absolute, because services start in directories below the run directory and may change their
-        // working directory.
+        // The path must be absolute. A relative path would be wrong for services, because they start in directories
+        // below the run directory and may change their working directory.
         let path = path.canonicalize().map_err(failed)?;
         Ok(Self { path, trials })
     }
@@ -244,7 +244,7 @@ fn read_record(path: &Path) -> Result<RunRecord, DirError> {
     }
 }
 
-/// Reads a regular file. Rejects pipes, because a pipe may never end.
+/// Reads a regular file. Rejects pipes, because reading from a pipe may never end.
 fn read_file(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));

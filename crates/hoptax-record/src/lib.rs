@@ -29,8 +29,8 @@ pub const SCHEMA: u32 = 3;
 /// Label of the baseline. No gateway can have this label.
 pub const DIRECT: &str = "direct";
 
-/// The content of `run.json`. The file is written before the first trial, and again, with `ended`, at the end of the
-/// run.
+/// The content of `run.json`. hoptax writes the file before the first trial. At the end of the run, hoptax writes it
+/// again, with `ended`.
 ///
 /// On disk, the plan has the types of the module [`plan`]. Programs that read the record convert the plan to the types
 /// of hoptax-plan, with [`RunRecord::with_plan`].
@@ -123,7 +123,7 @@ pub struct Contender {
     pub workers: Option<u32>,
     /// Settings that differ from the gateway's defaults, with reasons. They come from the pack.
     pub settings: Vec<Setting>,
-    /// Counters of the gateway that hoptax reads before and after each trial; empty in older runs.
+    /// The gateway's counters. hoptax reads them before and after each trial. Empty in older runs.
     #[serde(default)]
     pub counters: Vec<Counter>,
     /// Digest of each rendered configuration file. The key is the name of the file. Equal digests mean equal
@@ -276,7 +276,7 @@ pub struct TrialRecord {
     pub contender: String,
     /// Index into [`RunRecord::load`].
     pub load: u32,
-    /// Which of the two direct trials of the round this trial is; absent for gateways.
+    /// Whether this is the first or the last direct trial of its round; absent for gateways.
     pub direct: Option<DirectTrial>,
     /// The step of the capacity search; absent if the trial belongs to no search.
     #[serde(default)]
@@ -324,8 +324,9 @@ pub struct EventRecord {
     pub event: Event,
     /// Start of the event, ns; absent if the trial ended before the event started.
     pub at_ns: Option<u64>,
-    /// End of the event, ns: the time at which the signal was sent, the command ended, the instance listened again or
-    /// the gateway was ready again. Absent if the event did not happen or did not finish.
+    /// End of the event, ns. Depending on the action, this is the time at which the signal was sent, the command ended,
+    /// the instance listened again, or the gateway was ready again. Absent if the event did not happen or did not
+    /// finish.
     pub done_ns: Option<u64>,
     /// Why the event did not happen or did not finish; absent if it finished.
     pub failed: Option<String>,
@@ -335,7 +336,7 @@ pub struct EventRecord {
     pub new_route: Option<NewRoute>,
 }
 
-/// The first answer of a route that was added while the gateway was running.
+/// The first answer through a route that was added while the gateway was running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewRoute {
     /// Time from the start of the event to the answer, ns.
@@ -359,9 +360,9 @@ pub struct SearchStep {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StepPurpose {
-    /// To find the highest rate at which trials meet the objective.
+    /// To find the highest rate at which the contender meets the objective.
     Search,
-    /// To confirm this rate with a longer trial.
+    /// To confirm the highest rate with a longer trial.
     Confirm,
 }
 
@@ -434,15 +435,15 @@ pub struct RoleUsage {
 /// How the CPUs of the host were used during the measured time. A share of 1 is the time of all CPUs together.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostUsage {
-    /// Share that the hypervisor took.
+    /// Share of the CPU time that the hypervisor took.
     pub steal: f64,
-    /// Share used by processes that do not belong to the run.
+    /// Share of the CPU time that processes outside of the run used.
     pub foreign: f64,
-    /// Share that was idle.
+    /// Share of the CPU time in which the CPUs were idle.
     pub idle: f64,
-    /// Share that the hypervisor took in each window.
+    /// Share of the CPU time that the hypervisor took, for each window.
     pub steal_by_window: Vec<f64>,
-    /// Share that foreign processes used in each window.
+    /// Share of the CPU time that processes outside of the run used, for each window.
     pub foreign_by_window: Vec<f64>,
     /// Time that the hypervisor took from each CPU in each window; absent in older runs.
     #[serde(default)]
@@ -462,8 +463,8 @@ pub struct Stolen {
     pub before: u32,
     /// Number of windows at the end of each list that lie after the measured time.
     pub after: u32,
-    /// Time that the hypervisor took in each window, ns. The key is the position of the CPU among the online CPUs in
-    /// `/proc/stat`, from 0. CPUs from which no time was taken are left out.
+    /// Time that the hypervisor took in each window, ns. The key is the position of the CPU in the list of online CPUs
+    /// in `/proc/stat`, from 0. If the hypervisor took no time from a CPU, this CPU is left out.
     pub ns_by_cpu: BTreeMap<u32, Vec<u64>>,
 }
 
@@ -482,7 +483,8 @@ pub struct LedgerDelta {
     pub http_version: BTreeMap<String, u64>,
     /// Number of requests that each instance answered.
     pub by_instance: Vec<u64>,
-    /// Whether the ledger counts only requests. If so, the connections, bytes and versions are unknown, not zero.
+    /// Whether the ledger counts only requests. If so, the numbers of connections, bytes and versions are unknown,
+    /// although they are zero here.
     #[serde(default)]
     pub requests_only: bool,
 }

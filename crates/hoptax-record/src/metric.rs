@@ -25,9 +25,11 @@ pub enum Metric {
     ExtraUpstreamRequests,
     /// Errors and timeouts ÷ scheduled requests.
     ErrorShare,
-    /// Largest resident set (RSS) of the gateway's processes in a trial, bytes. The mean over all trials.
+    /// Largest resident set (RSS) of the gateway's processes in a trial, bytes. With several trials, the mean of their
+    /// largest values.
     MemoryRssBytes,
-    /// Largest proportional set (PSS) of the gateway's processes in a trial, bytes. The mean over all trials.
+    /// Largest proportional set (PSS) of the gateway's processes in a trial, bytes. With several trials, the mean of
+    /// their largest values.
     MemoryPssBytes,
     /// Response time at the median, µs.
     P50,
@@ -68,8 +70,8 @@ struct Properties {
     quantity: Quantity,
     /// The percentile of response times, 0 to 1; absent if the metric is not a percentile.
     quantile: Option<f64>,
-    /// The metric that is measured for the gateway and for direct, if this metric compares the two. Absent for other
-    /// metrics.
+    /// The metric from which this metric is computed, if this metric compares a gateway with direct. For example, added
+    /// response times are computed from response times. Absent for other metrics.
     plain: Option<Metric>,
 }
 
@@ -162,8 +164,8 @@ impl Metric {
         self.properties().quantile
     }
 
-    /// The metric that is measured for the gateway and for direct, if this metric compares the two. Absent for other
-    /// metrics.
+    /// The metric from which this metric is computed, if this metric compares a gateway with direct. For example, added
+    /// response times are computed from response times. Absent for other metrics.
     pub fn plain(self) -> Option<Self> {
         self.properties().plain
     }

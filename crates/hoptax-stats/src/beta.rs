@@ -56,8 +56,7 @@ pub(super) fn student_beyond(t: f64, degrees: f64) -> f64 {
 /// The `t` for which a Student-t variable with `degrees` degrees of freedom lies within `±t` with probability
 /// `confidence`.
 pub(super) fn student_within(confidence: f64, degrees: f64) -> f64 {
-    // The upper end 10¹² is above every quantile that can occur: at least one degree of freedom, and a confidence of at
-    // most 1 − 10⁻¹¹.
+    // With at least one degree of freedom and a confidence of at most 1 − 10⁻¹¹, every quantile is below 10¹².
     bisect(0.0, 1e12, |t| 1.0 - student_beyond(t, degrees) < confidence)
 }
 
@@ -69,8 +68,8 @@ fn bisect(mut low: f64, mut high: f64, too_low: impl Fn(f64) -> bool) -> f64 {
     f64::midpoint(low, high)
 }
 
-/// `ln Γ(x)` for `x > 0`. Above 10, uses five terms of Stirling's series (DLMF 5.11.1), whose error is less than 10⁻¹³.
-/// Below 10, the recurrence `Γ(x + 1) = x Γ(x)` first increases `x` to more than 10.
+/// `ln Γ(x)` for `x > 0`. If `x` is above 10, uses five terms of Stirling's series (DLMF 5.11.1), with an error of less
+/// than 10⁻¹³. If `x` is below 10, first increases it to more than 10 by the recurrence `Γ(x + 1) = x Γ(x)`.
 fn ln_gamma(x: f64) -> f64 {
     let (mut x, mut shift) = (x, 0.0);
     while x < 10.0 {
@@ -106,8 +105,8 @@ mod tests {
         }
         let x = beta_quantile(3.0, 800.0, 0.975);
         assert!((incomplete_beta(3.0, 800.0, x) - 0.975).abs() < 1e-9);
-        // With large parameters, slow convergence would show as an error. For a = b the distribution is symmetric, so
-        // half of it lies below 0.5.
+        // If the fraction converged slowly, the result for such large parameters would be wrong. For a = b the
+        // distribution is symmetric, so half of it lies below 0.5.
         assert!((incomplete_beta(40_000.0, 40_000.0, 0.5) - 0.5).abs() < 1e-6);
     }
 

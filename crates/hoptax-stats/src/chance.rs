@@ -2,7 +2,7 @@
 
 /// Maximum number of terms of the expansions below. The expansions converge much earlier.
 const TERMS: u32 = 500;
-/// An expansion has converged if its next term changes the result by less than this share.
+/// An expansion counts as converged if the next term changes the result by less than this share.
 const CONVERGED: f64 = 1e-14;
 
 /// Probability that a χ² variable with `degrees` degrees of freedom is at least `value`. It equals `Q(degrees/2,
@@ -15,8 +15,9 @@ pub fn chi_square_above(value: f64, degrees: u32) -> f64 {
     upper_gamma(f64::from(degrees) / 2.0, value / 2.0)
 }
 
-/// Probability that a standard normal variable is at least `z` away from zero, in either direction. The square of such
-/// a variable has a χ² distribution with one degree of freedom.
+/// Probability that a standard normal variable is at least `z` away from zero, in either direction. The function uses
+/// the χ² distribution with one degree of freedom, because the square of a standard normal variable has this
+/// distribution.
 pub fn normal_two_sided(z: f64) -> f64 {
     chi_square_above(z * z, 1)
 }

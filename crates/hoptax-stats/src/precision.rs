@@ -2,7 +2,7 @@
 
 use super::Estimate;
 
-/// A tax, and the figure of direct that it is compared with.
+/// A tax, and the figure of direct from which the tax is computed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Precision {
     /// The tax.
@@ -16,15 +16,15 @@ pub struct Precision {
 }
 
 impl Precision {
-    /// True if the half-width of the interval is at most `share` × the tax or `share` × direct's figure. The larger of
-    /// the two is the limit. If a gateway costs almost nothing, the interval can never be small compared with the tax.
-    /// If the tax is tiny compared with direct's figure, it does not need more precision.
+    /// True if the half-width of the interval is at most `share` × the tax, or at most `share` × direct's figure. The
+    /// second limit is for gateways that cost almost nothing. The interval of such a gateway is never small compared
+    /// with the tax, and the tax needs no more precision because it is tiny compared with direct's figure.
     pub fn is_within(&self, share: f64) -> bool {
         let tax = (self.estimate.estimate - self.neutral).abs();
         self.estimate.half_width().is_some_and(|half| half <= share * tax.max(self.direct))
     }
 
-    /// True if the half-width of the interval is at most this many µs.
+    /// True if the half-width of the interval is at most `limit` µs.
     pub fn is_within_us(&self, limit: f64) -> bool {
         self.estimate.half_width().is_some_and(|half| half <= limit)
     }

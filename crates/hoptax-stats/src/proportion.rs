@@ -1,5 +1,5 @@
-//! The interval of a share, for example of the share of errors. Failures occur in bursts, so requests are not
-//! independent samples.
+//! The interval of a share, for example of the share of errors. The interval must allow for bursts of failures:
+//! requests are not independent samples.
 
 use super::beta::{beta_quantile, student_within};
 use super::{Estimate, share};
@@ -104,8 +104,8 @@ mod tests {
             }
         }
         let share = held.map(|held| f64::from(held) / f64::from(RUNS));
-        // Clopper and Pearson's interval tends to be too wide. The second interval cannot be exact, because six trials
-        // with exponential rates are too skewed.
+        // Without bursts, the interval of Clopper and Pearson is usually too wide. With bursts, the interval cannot be
+        // exact, because six trials with exponentially distributed rates are too skewed.
         assert!(share[0] >= 0.945, "independent: {share:?}");
         assert!(share[1] >= 0.88, "in bursts: {share:?}");
     }

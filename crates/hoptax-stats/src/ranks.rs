@@ -1,5 +1,5 @@
-//! Rank tests. They only require that values are exchangeable. Even the largest stall or burst counts as only one
-//! value.
+//! Rank tests. These tests only require that values are exchangeable. Even a very long stall or burst counts as only
+//! one value.
 
 use super::chance::normal_two_sided;
 
@@ -136,8 +136,8 @@ mod tests {
             apart += u32::from(mann_whitney(&noise[..8], &noise[8..]) < 0.05);
             steps += u32::from(pettitt(&noise).is_some_and(|(_, p)| p < 0.05));
         }
-        // Of 2,000 series without a trend, about 100 (5 %) have a p-value below 0.05. The test allows four standard
-        // errors (39) more or fewer.
+        // Of 2,000 series without a trend, about 100 (5 %) have a p-value below 0.05. The test accepts numbers that
+        // differ from 100 by up to four standard errors (39).
         assert!((61..=139).contains(&trends), "{trends}");
         assert!((61..=139).contains(&apart), "{apart}");
         assert!(steps <= 139, "{steps}");

@@ -5,10 +5,10 @@ use super::{Statistic, share};
 use hdrhistogram::Histogram;
 use hoptax_load::histogram::LOWEST;
 
-/// Maximum number of units to draw. If a run has more rounds, batches of neighbouring rounds are drawn instead of
-/// single rounds. This limits the work, and preserves the correlation between consecutive rounds. More than 30 batches
-/// bring little benefit: B. W. Schmeiser, "Batch Size Effects in the Analysis of Simulation Output", Operations
-/// Research 30 (1982).
+/// Maximum number of units. A draw consists of units. A unit is one round, or a batch of neighbouring rounds if a run
+/// has more rounds than this. Batches limit the work, and preserve the correlation between consecutive rounds. More
+/// than 30 batches bring little benefit: B. W. Schmeiser, "Batch Size Effects in the Analysis of Simulation Output",
+/// Operations Research 30 (1982).
 pub const MOST_UNITS: usize = 30;
 
 /// The distributions of times of several rounds. A round can have several histograms: direct has two trials in each
@@ -82,8 +82,9 @@ impl Rounds {
         (!self.is_empty()).then_some(Reader { rounds: self, what })
     }
 
-    /// Computes this percentile for each round. Returns the indices of the smallest and the largest of these
-    /// percentiles in `values`. The percentile of any merged rounds lies between these two values.
+    /// Computes this percentile for each round. Returns two indices in `values`: the index of the smallest of these
+    /// percentiles, and the index of the largest. If rounds are merged, the percentile of the merged rounds lies
+    /// between these two values.
     fn between(&self, share: f64) -> Option<(usize, usize)> {
         let of = |round: usize| {
             let rank = rank(share, self.samples[round]);
@@ -106,7 +107,7 @@ impl Rounds {
     }
 }
 
-/// The rank of the sample that is this percentile. Ranks are counted from 1, as in HdrHistogram.
+/// The rank of the sample at this percentile. Ranks are counted from 1, as in HdrHistogram.
 fn rank(share: f64, samples: u64) -> u64 {
     ((share * samples as f64).ceil() as u64).max(1)
 }

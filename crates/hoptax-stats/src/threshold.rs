@@ -10,19 +10,19 @@
 //!
 //! `spread` is how much the capacity varies from trial to trial. `lapse` is the share of trials that fail because of an
 //! outside disturbance, for example a burst of steal, regardless of the rate. Both are unknown, so the fit sums over
-//! all their values. One trial that failed by bad luck therefore moves the estimate little, and a second failure at the
-//! same rate moves it a lot.
+//! all their values. A single failed trial may be bad luck, so it changes the estimate only a little. A second failure
+//! at the same rate changes the estimate a lot.
 
 /// Possible spreads of the capacity, relative to the rate, with their prior weights. On most machines the spread is a
-/// few per cent. It is rarely a third.
+/// few per cent. A spread of one third is rare.
 const SPREADS: [(f64, f64); 7] =
     [(0.005, 1.0), (0.01, 1.0), (0.02, 1.0), (0.04, 1.0), (0.08, 0.8), (0.16, 0.5), (0.32, 0.15)];
 
 /// Possible lapses, with their prior weights. A lapse of 0.1 means that a disturbance makes one trial in ten fail.
 const LAPSES: [(f64, f64); 3] = [(0.01, 0.7), (0.1, 0.22), (0.25, 0.08)];
 
-/// Probability that the objective holds in a trial at a rate far above the capacity. It is not zero, so that no single
-/// trial can rule out a rate.
+/// Probability that the objective holds in a trial at a rate far above the capacity. If this were zero, a single trial
+/// could rule out a rate.
 const LUCK: f64 = 0.01;
 
 /// Number of grid cells in an interval as wide as the requested precision. With eight cells, rounding to a cell changes

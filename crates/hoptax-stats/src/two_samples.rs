@@ -110,8 +110,9 @@ pub fn change_of_figures(first: &Estimate, second: &Estimate) -> Option<Contrast
 /// The relative change: second ÷ first − 1. Absent if there are no values, or if the mean of `first` is not above zero.
 ///
 /// For pairs whose values are all above zero, this is the geometric mean of each round's ratio, with Student's t of the
-/// logarithms. A round on a slow machine then counts like any other (P. J. Fleming and J. J. Wallace, "How not to lie
-/// with statistics: the correct way to summarize benchmark results", Communications of the ACM 29, 1986).
+/// logarithms. With logarithms, a round in which the machine is slow has the same weight as the other rounds (P. J.
+/// Fleming and J. J. Wallace, "How not to lie with statistics: the correct way to summarize benchmark results",
+/// Communications of the ACM 29, 1986).
 ///
 /// For all other values, this is the ratio of the means with Fieller's interval: all ratios ρ for which `second − ρ ·
 /// first` is not distinguishable from zero (E. C. Fieller, "Some problems in interval estimation", Journal of the Royal
@@ -174,10 +175,10 @@ fn paired_ratios(first: &[f64], second: &[f64]) -> Option<Contrast> {
     Some(paired(&pairs)?.as_change())
 }
 
-/// Adjusts p-values for multiple comparisons. Reject every hypothesis with an adjusted p-value of at most α. The
-/// probability of any false rejection is then at most α, even if the tests depend on each other. Results are in the
-/// order of the input (S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of
-/// Statistics 6, 1979).
+/// Adjusts p-values for multiple comparisons. If the caller rejects every hypothesis whose adjusted p-value is at most
+/// α, then the probability of at least one false rejection is at most α, even if the tests depend on each other.
+/// Results are in the order of the input (S. Holm, "A simple sequentially rejective multiple test procedure",
+/// Scandinavian Journal of Statistics 6, 1979).
 pub fn holm(p_values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();
     order.sort_by(|a, b| p_values[*a].total_cmp(&p_values[*b]));
@@ -196,7 +197,7 @@ pub fn holm(p_values: &[f64]) -> Vec<f64> {
 fn variance_of(figure: &Estimate) -> Option<(f64, usize)> {
     let count = (figure.trials as usize).min(MOST_UNITS);
     let degrees = count.checked_sub(1).filter(|degrees| *degrees > 0)? as f64;
-    // Uses the upper end, because the lower end may have been raised to zero.
+    // Uses the upper end of the interval, because the lower end may have been raised to zero.
     let half = figure.high? - figure.estimate;
     Some(((half / student_within(CONFIDENCE, degrees)).powi(2), count))
 }
@@ -262,7 +263,7 @@ mod tests {
         let unsure = change(&[-50.0, 1.0, 60.0], &[110.0, 112.0, 108.0], false).expect("values");
         assert_eq!(unsure.interval(), None);
         assert_eq!(change(&[0.0, 0.0], &[1.0, 1.0], false), None);
-        // Each second value is 1.1 times its first.
+        // In each pair, the second value is 1.1 times the first value.
         let exact = change(&[10.0, 50.0, 90.0], &[11.0, 55.0, 99.0], true).expect("values");
         assert!((exact.low.expect("bounded") - 0.1).abs() < 1e-6, "{exact:?}");
         let with_a_negative = change(&[-1.0, 100.0, 103.0, 98.0], &[1.0, 120.0, 118.0, 121.0], true);

@@ -19,9 +19,9 @@ pub struct SearchTrial<'a> {
 }
 
 impl<'a> SearchTrial<'a> {
-    /// Reads a trial. `None` if the trial shows nothing about the contender's capacity: it failed before it sent
-    /// requests, it was interrupted, or the contender or the upstream died. A trial in which no request was answered
-    /// does show something.
+    /// Reads a trial. `None` if the trial shows nothing about the contender's capacity. This is so if the trial failed
+    /// before it sent requests, if it was interrupted, or if the contender or the upstream died. But a trial in which
+    /// no request was answered shows something: the objective did not hold.
     pub fn read(record: &'a TrialRecord) -> Option<Self> {
         let load = record.load_record.as_ref()?;
         let unanswered = load.counts.completed == 0 && load.counts.scheduled > 0;
@@ -53,8 +53,8 @@ impl<'a> SearchTrial<'a> {
     }
 
     /// A figure of the response times, ns. Requests without a response time (not sent, connection reset, invalid
-    /// answer) count as slower than any limit. Otherwise a percentile would describe only the requests that succeeded.
-    /// Absent if the request that decides the figure has no response time.
+    /// answer) count as slower than any limit. If such requests were ignored, a percentile would describe only the
+    /// requests that succeeded. Absent if the request that decides the figure has no response time.
     pub fn figure(&self, of: Figure) -> Option<f64> {
         let recorded = self.response_time.len();
         let due = self.load.counts.scheduled.max(recorded);

@@ -17,12 +17,13 @@ const EXAMINED: usize = 3;
 /// Limit for busy connections ÷ all connections. From this share on, all connections count as busy.
 const ALL: f64 = 0.9;
 
-/// Limit for the service time ÷ the service time in trials in which the objective held. Up to this ratio, the service
-/// time counts as unchanged. If requests wait in a queue, the service time becomes several times longer.
+/// Limit for the ratio of two service times. The service time in trials above the capacity is divided by the service
+/// time in trials in which the objective held. Up to this ratio, the service time counts as unchanged. If requests wait
+/// in a queue, the service time becomes several times longer.
 const SAME: f64 = 1.5;
 
-/// Checks in the contender's own trials whether the limit was the range of the search, the generator, or the number of
-/// connections.
+/// Uses only the contender's own trials. Checks whether the limit was the range of the search, the generator, or the
+/// number of connections.
 pub(super) fn from_own_trials(
     capacity: &mut Capacity,
     trials: &[Option<SearchTrial<'_>>],
@@ -122,7 +123,8 @@ pub(super) fn compare_with_direct(capacities: &mut [Capacity]) {
         };
         match (one.limited_by, below_direct) {
             (Some(_), false) => {}
-            // Direct reached this limit only at a higher rate, so the gateway itself limits its capacity.
+            // Keeps the limit that the gateway's own trials showed, because direct reached this limit only at a higher
+            // rate.
             (Some(Limit::Generator | Limit::Connections), true) => {}
             (_, true) => {
                 one.limited_by = Some(Limit::Gateway);

@@ -35,7 +35,8 @@ pub struct Capacity {
     pub broken: Vec<String>,
     /// The highest rate that longer trials confirmed, if any.
     pub confirmed: Option<Confirmed>,
-    /// The capacity ÷ direct's capacity. Absent for direct. Also absent if one of the two intervals has no upper end.
+    /// The capacity ÷ direct's capacity. Absent for direct, and if the interval of one of the two capacities has no
+    /// upper end.
     pub of_direct: Option<Estimate>,
     /// Why there is no capacity, or why the search ended early.
     pub failed: Option<Failure>,

@@ -9,8 +9,8 @@ use hoptax_record::report::{Confirmed, Step};
 use hoptax_record::{StepPurpose, TrialRecord};
 use hoptax_stats::{Estimate, Threshold};
 
-/// Limit for the probability that the threshold is above the highest rate tried, or below the lowest. From this
-/// probability on, the threshold counts as outside of the rates tried.
+/// Limit for the probability that the threshold is above the highest rate tried, and for the probability that it is
+/// below the lowest rate tried. From this probability on, the threshold counts as outside of the rates tried.
 const CERTAIN: f64 = 0.975;
 
 /// The capacities of every search in a run. Sorted by load point, then by contender (direct first), then by objective.

@@ -5,8 +5,8 @@ use crate::Trial;
 use hoptax_stats::share;
 
 const CODE: &str = "amplification";
-/// Smallest difference to report, as a share of the requests. If there are 100 requests/s or more, one health check per
-/// second does not exceed this share.
+/// Smallest difference to report, as a share of the requests. At 100 requests/s or more, one health check per second is
+/// at most this share.
 const DIFFERENT: f64 = 0.01;
 /// Limit for the share of the answers that did not come from the upstream. Above this share, the case is void.
 const MOST: f64 = 0.5;
@@ -41,8 +41,8 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     subject.measured().filter_map(|measured| more(measured).or_else(|| fewer(measured))).collect()
 }
 
-/// Numbers of requests that the upstream received, of requests that the generator sent, and of answers that the
-/// generator received. All three include all trials and the warm-up.
+/// Returns the number of requests that the upstream received, the number of requests that the generator sent, and the
+/// number of answers that the generator received. All three numbers include all trials and the warm-up.
 fn totals((case, trials): Measured<'_>) -> Option<(u64, u64, u64)> {
     let ledger = case.ledger.as_ref()?;
     Some((ledger.requests, ledger.sent, trials.iter().map(|trial| trial.load.lifetime.completed).sum()))

@@ -1,11 +1,11 @@
 //! `balance`: the upstream's instances received unequal shares of the requests, and chance does not explain the
 //! difference.
 //!
-//! Pearson's χ² test of equal shares (K. Pearson, 1900) decides whether chance explains the difference. It counts
-//! connections, not requests. A balancer that chooses an instance once per connection makes only one choice for all
-//! requests on that connection. With millions of choices any difference is significant, so the effect must also be
-//! large enough. Its size is w = √Σ(share − fair)² ÷ fair (J. Cohen, *Statistical Power Analysis for the Behavioral
-//! Sciences*, 2nd ed. 1988, section 7.2, where 0.1 is a small effect).
+//! Pearson's χ² test of equal shares (K. Pearson, 1900) decides whether chance explains the difference. The test counts
+//! connections, not requests, because a balancer that chooses an instance once per connection makes only one choice for
+//! all requests on that connection. With millions of choices any difference is significant, so the effect must also be
+//! large enough. The size of the effect is w = √Σ(share − fair)² ÷ fair (J. Cohen, *Statistical Power Analysis for the
+//! Behavioral Sciences*, 2nd ed. 1988, section 7.2, where 0.1 is a small effect).
 
 use super::{Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use crate::Trial;
@@ -16,8 +16,8 @@ use serde_json::json;
 const CODE: &str = "balance";
 /// Smallest effect w to report. For two instances, 0.1 means shares of 45 % and 55 %.
 const EFFECT: f64 = 0.1;
-/// p-value below which chance does not explain the difference. A run has tens of cases, so about one run in several
-/// hundred raises a false alarm.
+/// p-value below which chance does not explain the difference. A run has tens of cases, so one of several hundred runs
+/// raises a false alarm.
 const CHANCE: f64 = 1e-4;
 
 pub(super) fn rule() -> Rule {
@@ -54,7 +54,8 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// Number of upstream instances in the gateway's configuration. These are always the first instances of the upstream.
+/// Number of upstream instances in the gateway's configuration. The gateway always uses the first instances of the
+/// upstream.
 /// `None` means all instances.
 fn given(gateway: Option<&Gateway>) -> Option<u32> {
     match gateway?.kind {
@@ -63,8 +64,8 @@ fn given(gateway: Option<&Gateway>) -> Option<u32> {
     }
 }
 
-/// Lower bound for the number of independent choices that the gateway made: one per client connection, but at most one
-/// per request.
+/// Lower bound for the number of independent choices that the gateway made. It is the number of client connections, or
+/// the number of requests if that is smaller.
 fn choices((case, trials): Measured<'_>, requests: u64) -> f64 {
     let opened: u64 = trials.iter().map(|trial| trial.load.lifetime.opened).sum();
     let connections = u64::from(case.load.connections) * trials.len() as u64;

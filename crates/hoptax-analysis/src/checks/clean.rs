@@ -184,7 +184,8 @@ fn clean_runs_raise_nothing() {
         let findings = run(seed, 1 + seed as u32 % 2).analyse().findings;
         let doubts: Vec<_> = findings
             .iter()
-            // A tax on the p99 may be too small to distinguish from noise. Reporting that is not a false alarm.
+            // A tax on the p99 may be too small to distinguish from noise. This finding is then correct, and not a
+            // false alarm.
             .filter(|finding| finding.code != "not-distinguishable")
             .map(|finding| (finding.code, finding.case.as_deref(), &finding.message))
             .collect();

@@ -15,8 +15,8 @@ const CODE: &str = "different-work";
 const DIFFERENT: f64 = 0.001;
 /// Limit for the difference. Above this share, the case is void.
 const OTHER_WORK: f64 = 0.1;
-/// A difference of more than this number of standard errors is not due to chance. Chance alone exceeds this number with
-/// a probability of one in two million.
+/// Limit for a difference, in standard errors. A larger difference is not due to chance: the probability of a larger
+/// difference by chance is one in two million.
 const ERRORS: f64 = 5.0;
 /// Number of trials needed on each side to estimate how much body lengths differ by chance.
 const SCATTER: usize = 3;

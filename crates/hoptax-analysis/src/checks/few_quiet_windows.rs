@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn raised_if_less_than_half_of_a_trial_is_quiet() {
-        // The hypervisor takes time in five windows. The window after them is left out too.
+        // The hypervisor takes time in five windows. The window after these five is left out too.
         let findings = raised(&run(5), CODE);
         assert_eq!(findings.len(), 1);
         let evidence = &findings[0].evidence;

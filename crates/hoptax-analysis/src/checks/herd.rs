@@ -89,7 +89,8 @@ fn against_jitter(subject: &Subject<'_>, (case, trials): Measured<'_>) -> Option
 }
 
 fn together((case, _): Measured<'_>) -> Option<Finding> {
-    // If requests remain unsent, requests had to wait for a free connection. They are then late for another reason.
+    // If requests remain unsent, the requests had to wait for a free connection. In this case, the generator is not the
+    // reason why they are late.
     if case.counts.as_ref()?.unsent > 0 {
         return None;
     }

@@ -5,8 +5,8 @@ use hoptax_record::{FitnessStatus, HostLook};
 
 const CODE: &str = "host-changed";
 
-/// Items of `hoptax doctor` that affect figures and that change only if someone changes them. All other items vary from
-/// one check to the next.
+/// Items of `hoptax doctor` that affect figures, and that stay the same until somebody changes them. All other items
+/// vary from check to check.
 const LASTING: [&str; 8] =
     ["cpus", "cpu-limit", "governor", "turbo", "smt", "clock-source", "huge-pages", "kernel"];
 

@@ -21,8 +21,8 @@ const IN_FLIGHT: f64 = 1.1;
 /// Smallest allowed ratio of requests in flight to connections in a closed loop. If the ratio is lower, requests were
 /// delayed by something other than waiting for responses.
 const IDLE: f64 = 0.5;
-/// Limit for the mean response time ÷ the measured time. Up to this ratio, requests at the start and the end of the
-/// measured time change the figures only a little.
+/// Limit for the mean response time ÷ the measured time. Up to this ratio, the effect of requests at the start and the
+/// end of the measured time is small.
 const EDGES: f64 = 0.1;
 /// Smallest allowed ratio: shortest service time via the gateway ÷ shortest service time of direct. A hop cannot halve
 /// the shortest time.
@@ -208,9 +208,9 @@ fn littles_law((case, trials): Measured<'_>) -> Option<Finding> {
 
 /// The largest ratio of requests in flight to connections that is possible because of the start and the end of the
 /// measured time. On each connection, the requests that were due in the measured time fill that time, and the last of
-/// these requests can end later. In units of the measured time, all these requests together last at most
-/// `connections × (1 + longest ÷ measured)`. In addition, for each connection, one request may be counted in the
-/// throughput but not in the response times, or the reverse.
+/// these requests can end later. In units of the measured time, all these requests together last at most `connections ×
+/// (1 + longest ÷ measured)`. In addition, on each connection, one request may be counted only in the throughput or
+/// only in the response times.
 fn edges(trial: &Trial<'_>, connections: f64) -> f64 {
     let longest = trial.response_time_us(Statistic::Max).unwrap_or(0.0) / 1e6;
     (1.0 + longest / trial.seconds()) * (1.0 + connections / (trial.completed as f64).max(1.0))
@@ -223,8 +223,8 @@ fn faster(subject: &Subject<'_>, via: Measured<'_>, direct: Measured<'_>) -> Opt
 }
 
 /// Checks that the shortest time via the gateway is not much shorter than direct's shortest time. Skipped in a closed
-/// loop with several connections. There requests wait in queues, and direct's queue is longer because direct gets more
-/// load. The shortest time then depends on chance.
+/// loop with several connections, because requests wait in queues there. Direct gets more load, so its queue is longer,
+/// and the shortest time depends on chance.
 fn shorter_way((case, via): Measured<'_>, direct: &[Trial<'_>]) -> Option<Contradiction> {
     if !case.load.is_open() && case.load.connections > 1 {
         return None;
@@ -247,8 +247,9 @@ fn shorter_way((case, via): Measured<'_>, direct: &[Trial<'_>]) -> Option<Contra
 }
 
 /// Checks that the gateway is not better than direct. The gateway counts as better if its whole interval lies beyond
-/// the noise floor. A closed loop compares throughput, because in a saturated closed loop response times only mirror
-/// throughput. An open loop compares the median response time, because its throughput depends on the rate.
+/// the noise floor. In a closed loop, the check compares throughput, because response times only mirror throughput in a
+/// saturated closed loop. In an open loop, the check compares the median response time, because throughput depends on
+/// the rate.
 fn better(subject: &Subject<'_>, case: &Case) -> Option<Contradiction> {
     let metric = if case.load.is_open() { Metric::AddedP50 } else { Metric::ThroughputRatio };
     let estimate = case.tax.as_ref()?.get(metric)?.estimate;

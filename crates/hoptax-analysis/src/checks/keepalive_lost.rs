@@ -1,7 +1,7 @@
 //! `keepalive-lost`: many more connections were opened than the load requires.
 //!
-//! New connections that replace failed ones do not count, because `errors` reports the failures. In all other cases,
-//! the other side closed a connection although the client did not ask for it.
+//! Connections that replace failed ones are not counted, because `errors` reports the failures. The other new
+//! connections replace connections that the other side closed although the client did not ask for this.
 
 use super::{Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use crate::counts::failures;
@@ -43,13 +43,13 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     subject.measured().filter_map(|measured| of_case(subject, measured)).collect()
 }
 
-/// The number of connections that were opened in the measured times although the load does not require them, and this
-/// number ÷ the requests.
+/// Returns the number of connections that were opened in the measured times although the load does not require them.
+/// Also returns this number ÷ the number of requests.
 fn excess((case, trials): Measured<'_>) -> Option<(u64, f64)> {
     let counts = case.counts.as_ref()?;
     let opened = case.connections.as_ref()?.opened;
-    // If there is a limit on requests per connection, each of the load's connections may be replaced once more in each
-    // trial.
+    // If there is a limit on requests per connection, the load requires new connections. In each trial, each connection
+    // of the load may be replaced once more than this limit requires.
     let asked = case.load.requests_per_connection.map_or(0, |limit| {
         counts.sent.div_ceil(u64::from(limit.max(1))) + u64::from(case.load.connections) * trials.len() as u64
     });

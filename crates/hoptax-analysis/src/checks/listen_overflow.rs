@@ -8,7 +8,7 @@ const CODE: &str = "listen-overflow";
 /// queue drops connections.
 const DROPS: u64 = 1;
 /// Limit for retransmitted SYNs ÷ opened connections. The kernel counts the SYNs of the whole network namespace. Other
-/// programs in the namespace cause such SYNs too if they connect to hosts that do not answer. A full listen queue
+/// programs in the namespace also retransmit SYNs if they connect to hosts that do not answer. A full listen queue
 /// affects many connections at once and exceeds this limit.
 const SYN_SHARE: f64 = 0.01;
 /// Smallest number of retransmitted SYNs for which [`SYN_SHARE`] is checked.

@@ -5,13 +5,15 @@ use hoptax_plan::Feature;
 use std::collections::BTreeMap;
 
 const CODE: &str = "logging-unequal";
-/// A difference up to this many bytes per request is ignored. Access log formats differ by about this much, which costs
-/// little. For a short request, nginx's combined format takes about 90 bytes and HAProxy's httplog about 150 bytes.
+/// Smallest difference to report, in bytes per request. The formats of access logs differ by about this number of
+/// bytes, and such a difference costs little. For a short request, nginx's combined format takes about 90 bytes and
+/// HAProxy's httplog about 150 bytes.
 const APART: f64 = 128.0;
-/// A gateway that writes fewer bytes than this per request does not log requests. No access log has such short lines.
+/// Smallest number of bytes per request for which a gateway counts as logging its requests. No access log has shorter
+/// lines.
 const SILENT: f64 = 8.0;
-/// A total difference up to this many bytes is ignored. This is twice the number of bytes that a gateway may still have
-/// in its buffer after the trial (Envoy flushes at 64 KiB).
+/// Smallest total difference to report, in bytes. After the trial, a gateway may still have log lines in its buffer.
+/// This limit is twice the size of a usual buffer (Envoy flushes at 64 KiB).
 const BUFFERED: u64 = 128 << 10;
 
 #[derive(Debug, Clone, Copy)]

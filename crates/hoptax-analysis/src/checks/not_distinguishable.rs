@@ -29,7 +29,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     gateways.into_iter().filter_map(|case| of_case(subject, case)).collect()
 }
 
-/// The metrics to check. Throughput is left out in an open loop, because the rate decides the throughput there.
+/// The metrics to check. In an open loop, throughput is left out, because the rate decides it.
 fn metrics(case: &Case) -> &'static [Metric] {
     match case.load.is_open() {
         true => &[Metric::AddedP50, Metric::AddedP99],

@@ -7,8 +7,8 @@ use hoptax_load::record::Cause;
 
 const CODE: &str = "ports-exhausted";
 /// Limit for the share of the port range that is in TIME_WAIT. Above this share, the port range is reported as nearly
-/// exhausted. Each pair of source and destination addresses can use a port once, so such a share does not prove that
-/// all ports were in use.
+/// exhausted. Such a share does not prove that all ports were in use, because connections between different pairs of
+/// addresses can use the same port.
 const NEAR: f64 = 0.8;
 /// How long Linux keeps a connection in TIME_WAIT (`TCP_TIMEWAIT_LEN`), ns.
 const TIME_WAIT_NS: u64 = 60 * SECOND;
@@ -86,8 +86,8 @@ fn near(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
 }
 
 /// The largest possible number of this case's connections that are in TIME_WAIT at the end of `trial`, between one pair
-/// of addresses. It counts all connections that the case's trials opened in the minute before. The kernel's own count
-/// proves nothing alone, because it includes other programs and destinations.
+/// of addresses. It counts all connections that the case's trials opened in the minute before the end of `trial`. The
+/// kernel's own count alone proves nothing, because it includes other programs and destinations.
 fn ours(trial: &Trial<'_>, trials: &[Trial<'_>]) -> u64 {
     let end = |trial: &Trial<'_>| trial.load.started_unix_ns + trial.load.measured_ns;
     let lingers = |other: &&Trial<'_>| end(other) <= end(trial) && end(trial) - end(other) < TIME_WAIT_NS;

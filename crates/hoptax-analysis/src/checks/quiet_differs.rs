@@ -40,8 +40,8 @@ fn of_case(case: &Case) -> Option<Finding> {
             (one.metric.name().to_string(), json!({ "all": figures(one.all), "quiet": figures(one.quiet) }))
         })
         .collect();
-    // If a tax shows only with the disturbed windows, it may come from the hypervisor. If a tax shows only in quiet
-    // windows, the disturbance hid it.
+    // If a tax is distinguishable only with the disturbed windows, the hypervisor may be its cause. If a tax is
+    // distinguishable only without the disturbed windows, the disturbance hid it.
     let doubtful = differing.iter().any(|one| one.all.distinguishable);
     let words: Vec<String> = differing.iter().map(in_words).collect();
     Some(Finding {

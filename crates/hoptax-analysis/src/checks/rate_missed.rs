@@ -68,8 +68,9 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// Two texts: what the missed rate means for the figures, and which rate to lower. With stages, the highest rate causes
-/// the overload, and its unfinished requests also delay the stages after it.
+/// Returns two texts. The first text says what the missed rate means for the figures. The second text says which rate
+/// to lower. With stages, the stage with the highest rate causes the overload, and its unfinished requests also delay
+/// the later stages.
 fn words(load: &Load, rate: f64) -> (String, String) {
     let highest = grouped(highest(load, rate));
     match load.is_steady() {

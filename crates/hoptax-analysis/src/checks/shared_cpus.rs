@@ -120,7 +120,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A role that used `cpu_ms` of CPU time in one second, on these CPUs and with this many threads.
+    /// A role with `threads` threads that used `cpu_ms` of CPU time on `cpus` in one second.
     fn role(cpu_ms: u64, cpus: &[u32], threads: u32) -> Option<RoleUsage> {
         let cpus_allowed = cpus.to_vec();
         Some(RoleUsage {

@@ -5,8 +5,8 @@ use crate::Trial;
 use hoptax_record::{RoleUsage, TrialRecord};
 
 const CODE: &str = "throttled";
-/// Limit for throttled time ÷ measured time. CPU limits work in periods of 100 ms. Hitting the CPU limit once in ten
-/// seconds already changes a p99.9. Above this share, medians change too.
+/// Limit for throttled time ÷ measured time. CPU limits work in periods of 100 ms. If a role reaches its CPU limit once
+/// in ten seconds, the p99.9 already changes. Above this share, medians change too.
 const SHARE: f64 = 0.01;
 
 type Role = (&'static str, fn(&TrialRecord) -> Option<&RoleUsage>);

@@ -1,10 +1,10 @@
 //! `unsteady`: figures change within trials, or direct changes between rounds.
 //!
-//! Within a trial, the check looks at the throughput of each window (closed loop) or at its median response time (open
-//! loop). Rates that change by design are skipped. Windows are grouped into blocks, so that a short disturbance counts
-//! once. Blocks are compared by rank (Mann and Whitney's test), so that even a long stall counts as one value. If most
-//! trials change in the same direction, the cause is the contender or a warm-up that is too short. A jump in a single
-//! trial must be large to be reported.
+//! Within a trial, the check looks at the throughput of each window (closed loop) or at the median response time of
+//! each window (open loop). Rates that change by design are skipped. Windows are grouped into blocks, so that a short
+//! disturbance counts once. Blocks are compared by rank (Mann and Whitney's test), so that even a long stall counts as
+//! one value. If most trials change in the same direction, the cause is the contender or a warm-up that is too short. A
+//! jump in a single trial must be large to be reported.
 
 use super::{Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use crate::pairs::first_and_last;
@@ -30,7 +30,7 @@ const JUMP: f64 = 0.3;
 const CHANCE_OF_JUMP: f64 = 1e-5;
 /// Smallest difference to report between one round of direct and the median round, as a share.
 const ROUND: f64 = 0.2;
-/// The difference between a round of direct and the median round must also be at least this many noise floors. The
+/// Smallest difference to report between a round of direct and the median round, as a multiple of the noise floor. The
 /// noise floor is the difference between the two direct trials of a round.
 const FLOORS: f64 = 3.0;
 /// Number of rounds needed for a median round.
@@ -43,8 +43,8 @@ const WINDOWS: usize = 10;
 
 /// Smallest number of consecutive empty windows that counts as a standstill: half a second.
 const STANDSTILL: usize = 5;
-/// Limit for the median number of answers per window. From this number on, empty windows are not due to chance, because
-/// five empty windows in a row have a probability below e⁻²⁵.
+/// Limit for the median number of answers per window. From this number on, empty windows are not due to chance: the
+/// probability of five empty windows in a row is below e⁻²⁵.
 const USUAL: f64 = 5.0;
 
 pub(super) fn rule() -> Rule {
@@ -96,8 +96,8 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
         .or_else(|| jumping(case, &windows))
 }
 
-/// Looks for a standstill. The rank tests miss it, because they count it as one value among many. But the requests that
-/// wait for its end form the tail of the case.
+/// Looks for a standstill. The rank tests miss a standstill, because they count it as one value among many. But
+/// requests wait for the end of the standstill, and they form the tail of the response times of the case.
 fn standstill(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
     let seconds = |windows: usize| windows as f64 * WINDOW_NS as f64 / SECOND as f64;
     let longest = |trial: &Trial<'_>| {
@@ -197,7 +197,7 @@ fn jumping(case: &Case, series: &[Vec<f64>]) -> Option<Finding> {
     let of_trial = |one: &Vec<f64>| {
         let (place, chance) = pettitt(one)?;
         let (size, _) = change(&one[..place], &one[place..])?;
-        // Falling by a third counts as much as rising by a half.
+        // A fall by a third counts as much as a rise by a half, because both are a factor of 1.5.
         let distance = (1.0 + size).max(1.0 / (1.0 + size)) - 1.0;
         (distance > JUMP && chance < CHANCE_OF_JUMP).then_some((place as f64 / one.len() as f64, size))
     };

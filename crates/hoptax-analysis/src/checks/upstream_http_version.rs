@@ -8,8 +8,8 @@ use serde_json::json;
 use std::collections::BTreeMap;
 
 const CODE: &str = "upstream-http-version";
-/// A version counts only if more than this share of the upstream requests use it. Health checks may use another
-/// version.
+/// A version counts only if more than this share of the upstream requests use it, because health checks may use a
+/// different version.
 const COUNTS: f64 = 0.01;
 
 pub(super) fn rule() -> Rule {

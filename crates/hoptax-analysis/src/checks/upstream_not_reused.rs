@@ -12,8 +12,8 @@ const NOT_REUSED: f64 = 0.1;
 /// smaller number of connections and open them again. For example, a rate limit let only 26 of 40,000 requests through
 /// in a trial, and 16 clients caused 20 upstream connections.
 const FEWEST: u64 = 50;
-/// From this number of requests per client connection on, keep-alive counts as on. Below this number, a gateway may
-/// reasonably open one upstream connection for each client connection.
+/// Smallest number of requests per client connection for which keep-alive counts as on. With fewer requests, it is
+/// reasonable for a gateway to open one upstream connection for each client connection.
 const KEPT: u32 = 10;
 
 pub(super) fn rule() -> Rule {

@@ -6,7 +6,7 @@ use crate::Trial;
 use hoptax_plan::Upstream;
 
 const CODE: &str = "upstream-saturated";
-/// Limit for the share of a CPU that an instance uses. Above this share, the instance answers late.
+/// Limit for the share of a CPU that an instance uses. Above this share, the instance answers with a delay.
 /// `generator-saturated` has the same limit. Each instance has one thread.
 const BUSY: f64 = 0.85;
 /// Limit for the throughput via the gateway ÷ direct's throughput. From this ratio on, the gateway is not the limit of
@@ -14,10 +14,10 @@ const BUSY: f64 = 0.85;
 const AS_SLOW: f64 = 0.97;
 /// Limit for the utilisation of the generator. Below this share, the generator was not the limit.
 const EASY: f64 = 0.85;
-/// Two load points are compared if one has at least this many times the connections of the other.
+/// Smallest ratio of connections for which two load points are compared.
 const MORE: f64 = 2.0;
-/// Limit for the growth of direct's throughput, as a factor. If [`MORE`] times the connections give less growth, direct
-/// is at its limit.
+/// Limit for the growth of direct's throughput, as a factor. If the number of connections grows at least by the factor
+/// [`MORE`] and the throughput grows by less than this limit, direct is at its limit.
 const GROWTH: f64 = 1.1;
 
 pub(super) fn rule() -> Rule {
@@ -193,8 +193,8 @@ mod tests {
 
     #[test]
     fn not_raised_by_a_slow_upstream() {
-        // Each request takes 10 ms, and the gateway adds almost nothing. With eight times the connections, throughput
-        // is eight times as high.
+        // Each request takes 10 ms, and the gateway adds almost nothing. With eight connections, throughput is eight
+        // times as high as with one connection.
         let mut run = Run::with_load(vec![closed_point(1, 1), closed_point(8, 1)]);
         for round in 0..3 {
             for (load, throughput) in [(0, 100), (1, 800)] {

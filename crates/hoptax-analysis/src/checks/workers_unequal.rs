@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 const CODE: &str = "workers-unequal";
 
 /// Limit for CPUs used ÷ workers. Above this ratio, the finding is raised. A gateway's other threads (timers, garbage
-/// collection, threads that block in system calls) use less than this.
+/// collection, threads that block in system calls) do not use enough CPU time to exceed this ratio.
 pub const BEYOND: f64 = 1.25;
 
 /// Smallest ratio to report in the profile `stock`: CPUs used by one gateway ÷ CPUs used by another gateway.
@@ -27,7 +27,7 @@ const SPAN: usize = 5;
 struct Workers<'a> {
     gateway: &'a str,
     declared: Option<u32>,
-    /// Number of CPUs used at once, in the case in which the gateway used the most CPUs.
+    /// Number of CPUs that the gateway used at once. If its cases differ, the largest number.
     used: Option<f64>,
     /// Number of CPUs used at once in closed loops, where a gateway uses as much CPU time as it can.
     used_closed: Option<f64>,
@@ -164,7 +164,7 @@ fn beyond(gateway: &Workers<'_>) -> Option<Finding> {
     })
 }
 
-/// Checks whether a gateway has more workers than CPUs. Its workers then wait for each other because of the plan, not
+/// Checks whether a gateway has more workers than CPUs. If so, workers wait for each other because of the plan, not
 /// because of the gateway.
 fn crowded(gateway: &Workers<'_>) -> Option<Finding> {
     let declared = gateway.declared?;

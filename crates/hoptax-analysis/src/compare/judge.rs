@@ -125,9 +125,9 @@ fn of_rounds(pair: &Pair<'_, '_>, metric: Metric) -> Option<Contrasts> {
     Some(Contrasts { size: mean(&first).unwrap_or(0.0).abs(), difference, change })
 }
 
-/// The smallest difference to report. It is the largest of three values: the noise floors of both cases, and the least
-/// change. For two runs, direct's relative change × the first figure is added. A gateway does not affect direct, so
-/// this change comes from the machine.
+/// The smallest difference to report. It is the largest of three values: the noise floor of the first case, the noise
+/// floor of the second case, and the least change. For two runs, direct's relative change × the first figure is added
+/// to this value. A gateway does not affect direct, so direct's change comes from the machine.
 fn floor(pair: &Pair<'_, '_>, metric: Metric, size: f64) -> f64 {
     let ((one, label_a, load_a), (two, label_b, load_b)) = (pair.a, pair.b);
     let noise = one.side.floor(metric, label_a, load_a).max(two.side.floor(metric, label_b, load_b));
@@ -151,8 +151,8 @@ fn verdict(metric: Metric, difference: &Contrast, floor: f64) -> Verdict {
 }
 
 /// True for the metrics that decide the overall verdict: CPU per request for all loads, the throughput ratio in closed
-/// loops, and added time in open loops. They are few, because the p-values must be adjusted for their number. Added
-/// time in a saturated closed loop only mirrors lost throughput.
+/// loops, and added time in open loops. There are only a few such metrics, because the p-values must be adjusted for
+/// their number. Added time in a saturated closed loop is not among them, because it only mirrors lost throughput.
 fn is_headline(metric: Metric, load: &Load) -> bool {
     match metric {
         Metric::CpuUsPerRequest => true,

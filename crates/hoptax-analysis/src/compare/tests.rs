@@ -254,7 +254,8 @@ fn false_alarms_are_as_rare_as_stated() {
         };
         (100..140).filter(|seed| verdict(*seed) != Verdict::NotDistinguishable).count()
     };
-    // At an error rate of 5 %, more than 6 of 40 comparisons give a false alarm in only one of 300 test runs.
+    // If each comparison gives a false alarm with a probability of 5 %, more than 6 of 40 comparisons do so in only one
+    // of 300 test runs.
     assert!(alarms(1.0) <= 6);
     assert_eq!(alarms(1.1), 40);
 }

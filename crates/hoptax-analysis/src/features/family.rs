@@ -9,8 +9,8 @@ pub(super) struct Family<'p> {
     /// Label of the same gateway without features.
     pub(super) bare: &'p str,
     pub(super) features: &'p [Feature],
-    /// Labels of two gateways. Each of them has a part of this gateway's features. Together they have each feature
-    /// exactly once.
+    /// Labels of two gateways. Each of the two gateways has a part of this gateway's features. Each feature belongs to
+    /// exactly one of them.
     pub(super) parts: Option<[&'p str; 2]>,
 }
 
@@ -45,8 +45,9 @@ impl<'p> PackGateway<'p> {
         Some(Family { gateway: self.label, bare: bare.label, features: self.features, parts })
     }
 
-    /// The same gateway without features. If the plan has several, the first choice is one whose label is a prefix of
-    /// this gateway's label (as in a matrix). The second choice is one with the same number of upstream instances.
+    /// The same gateway without features. If the plan has several such gateways, the first choice is a gateway whose
+    /// label is a prefix of this gateway's label (as in a matrix). The second choice is a gateway with the same number
+    /// of upstream instances.
     fn bare(&self, all: &[Self]) -> Option<Self> {
         let siblings = all.iter().filter(|one| one.features.is_empty() && one.is_sibling(self));
         siblings.copied().min_by_key(|one| {

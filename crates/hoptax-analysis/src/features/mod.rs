@@ -1,6 +1,6 @@
-//! Prices of features: compares a gateway that has features with the same gateway without features, in the rounds that
-//! have trials of both. If two features are used together, it also computes whether they cost more or less than the sum
-//! of their prices.
+//! Prices of features. Compares a gateway that has features with the same gateway without features. Uses only the
+//! rounds that have trials of both. For two features that are used together, also computes whether they cost more or
+//! less than the sum of their prices.
 //!
 //! Direct is used only for the noise floor. If a feature needs an addition to the request (a key, TLS), the price
 //! includes the cost of the addition.
@@ -18,21 +18,21 @@ use hoptax_plan::recorded::RunRecord;
 use hoptax_plan::{Feature, Metric};
 use hoptax_record::TrialRecord;
 
-/// A difference between two differences scatters more than a single difference, by this factor.
+/// Scatter of a difference between two differences ÷ scatter of a single difference.
 const OF_TWO_DIFFERENCES: f64 = std::f64::consts::SQRT_2;
 
-/// The price in each metric. A price is absent if the metric was not measured.
+/// How much the features change each metric. A member is absent if its metric was not measured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prices {
-    /// Price in response time at the median, µs.
+    /// Change of the response time at the median, µs.
     pub added_p50: Option<Difference>,
-    /// Price in response time at the 99th percentile, µs.
+    /// Change of the response time at the 99th percentile, µs.
     pub added_p99: Option<Difference>,
-    /// Price in the gateway's CPU time per completed request, µs.
+    /// Change of the gateway's CPU time per completed request, µs.
     pub cpu_us_per_request: Option<Difference>,
     /// Throughput with the feature ÷ throughput without it. A ratio of 1 means that the feature costs nothing.
     pub throughput_ratio: Option<Difference>,
-    /// Price in memory (resident set), bytes.
+    /// Change of the gateway's memory (resident set), bytes.
     pub memory_rss_bytes: Option<Difference>,
 }
 
@@ -47,7 +47,7 @@ impl Prices {
         }
     }
 
-    /// The price in a metric. Absent for metrics that have no price.
+    /// How much the features change this metric. Absent for metrics that have no price.
     pub fn get(&self, metric: Metric) -> Option<&Difference> {
         match metric {
             Metric::AddedP50 => self.added_p50.as_ref(),

@@ -72,7 +72,7 @@ impl Steal {
 struct Cpu {
     steal: Steal,
     random: Random,
-    /// Time at which the CPU will be idle, µs.
+    /// Time at which the CPU has finished all requests so far, µs.
     free: f64,
     /// Start of the next burst: a time, or an amount of used CPU time if bursts follow the load.
     next: f64,
@@ -219,7 +219,7 @@ const QUIET: usize = 2;
 
 #[derive(Default)]
 struct Outcome {
-    /// For each run, the error of the tax relative to the same run without bursts, µs.
+    /// For each run, the error of the tax, µs: its difference from the tax in the same run without bursts.
     errors: Vec<f64>,
     /// For each run with at least two rounds, the width of the interval, µs.
     widths: Vec<f64>,
@@ -288,8 +288,8 @@ const RUNS: u64 = 30;
 
 /// Compares the results with the table in docs/concepts/simulations.md. The table has a line for each kind of steal and
 /// selection of windows, with the mean error and its standard error for each metric. Results may differ from the page
-/// by two standard errors. A small change in how intervals or means are computed therefore passes, and a change of the
-/// rule does not.
+/// by two standard errors. The comparison therefore tolerates a small change in how intervals or means are computed,
+/// but not a change of the rule.
 fn page_agrees(steal: &str, outcomes: &Outcomes) {
     let text = include_str!("../../../../docs/concepts/simulations.md");
     let mut wrong = Vec::new();

@@ -55,7 +55,8 @@ fn a_burst_longer_than_its_window_began_earlier() {
 
 #[test]
 fn cpus_are_examined_separately() {
-    // 4 ms on each of two CPUs is less than a tick on each of them. Two bursts on two CPUs count as two bursts.
+    // On each of two CPUs, 4 ms were taken. This is less than a tick on each CPU. Bursts on different CPUs are not
+    // added up.
     assert_eq!(marks(0, 0, &[&[0, 0, 4, 0, 0, 0], &[0, 0, 4, 0, 0, 0]]), "......");
     let two: [&[u64]; 2] = [&[0, 10, 0, 0, 0, 0, 0, 0, 0], &[0, 0, 0, 0, 0, 0, 10, 0, 0]];
     assert_eq!(marks(0, 0, &two), "xxx..xxx.");

@@ -5,9 +5,9 @@ use hoptax_load::histogram::{TRIAL_DIGITS, empty};
 
 /// The sum of the histograms of windows, at the precision of a trial's histogram. The count of each coarse bucket is
 /// spread evenly over the fine buckets that it covers, so that percentiles are interpolated inside the bucket. Using
-/// the upper end of a coarse bucket instead would add up to 0.8 % to each percentile, which is more than many taxes.
-/// The remaining error is a small part of a bucket's width if values are spread over several buckets. It is up to 0.8 %
-/// if all values are equal.
+/// the upper end of a coarse bucket instead would add up to 0.8 % to each percentile, which is more than many taxes. If
+/// values are spread over several buckets, the remaining error is a small part of a bucket's width. If all values are
+/// equal, the remaining error is up to 0.8 %.
 pub(super) fn unfold(coarse: &Histogram<u64>) -> Histogram<u64> {
     let mut fine = empty(TRIAL_DIGITS);
     for bucket in coarse.iter_recorded() {

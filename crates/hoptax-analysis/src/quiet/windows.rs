@@ -6,8 +6,8 @@ use hoptax_record::TrialRecord;
 
 /// A trial counts in quiet figures only if at least this share of its windows is quiet. If more than half of the time
 /// is disturbed, the other windows lie between bursts and are probably disturbed too. The quiet figures of such a trial
-/// would also scatter more than the figures of the whole trial, by a factor of over √2, although each round has the
-/// same weight.
+/// would also scatter more than the figures of the whole trial, by a factor of more than √2. But the round would have
+/// the same weight as other rounds.
 const ENOUGH: f64 = 0.5;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,16 +24,17 @@ pub(super) struct Rule {
 
 /// The rule in use. It must never be tuned to get a certain result.
 pub(super) const RULE: Rule = Rule {
-    // `/proc/stat` counts in ticks of 10 ms, so a window shows whole ticks or none. If a sample is slightly off the
-    // edge of a window, a tick is split between two windows. The window that has at least half of it counts.
+    // `/proc/stat` counts in ticks of 10 ms, so a window contains whole ticks or none. If a sample is slightly off the
+    // edge of a window, a tick is split between two windows. The window with at least half of the tick counts as
+    // stolen.
     stolen_ns: 5 * MILLISECOND,
     // The kernel notices a burst when the CPU runs again, so the burst may appear one window too late.
     before: 1,
     // Requests that waited during a burst are served after it.
     after: 1,
     // After a burst of length B at utilisation ρ, the CPU processes the backlog in a time of B · ρ / (1 − ρ). Up to a
-    // utilisation of one half, this time is at most B. The rule must not use the utilisation itself, because it differs
-    // between direct and gateways.
+    // utilisation of one half, this time is at most B. The rule must not use the utilisation, because the utilisation
+    // of direct differs from that of gateways.
     in_proportion: true,
 };
 

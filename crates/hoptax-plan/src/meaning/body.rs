@@ -10,8 +10,8 @@ use hoptax_load::template::Place as Part;
 use hoptax_record::bounded;
 use std::path::PathBuf;
 
-/// Largest accepted body. With larger bodies, results would show the speed of the memory instead of the hop. The
-/// generator and the upstream also keep bodies in memory.
+/// Largest accepted body. With larger bodies, results would show how fast the memory is, not how fast the hop is. Also,
+/// the generator and the upstream keep bodies in memory.
 const LARGEST_BODY: u64 = bounded::BODY;
 
 pub(super) fn of_response(reader: &mut Reader<'_>, typed: Placed<Short<RawBody, Bytes>>) -> Body {
@@ -57,7 +57,7 @@ fn holds_template(reader: &mut Reader<'_>, body: &Body, place: Place) -> bool {
             reader.template(Template { place, text, part: Part::Body, file: None });
             text.contains("{{")
         }
-        // A file that cannot be read is reported already.
+        // If the file cannot be read, this error has already been reported.
         Body::File(path) => match bounded::read(path, bounded::BODY).map(String::from_utf8) {
             Err(_) => false,
             Ok(Ok(text)) => {

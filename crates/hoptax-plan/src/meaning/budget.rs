@@ -100,7 +100,7 @@ fn bound(reader: &mut Reader<'_>, metric: crate::Metric, typed: &Placed<Limit>) 
     Some(Bound::Change(change))
 }
 
-/// Checks that a budget with a relative limit has a reference, and that a budget without a relative limit has none.
+/// Checks that a budget has a reference if it has a relative limit, and that it has no reference otherwise.
 fn check_relation(
     reader: &mut Reader<'_>,
     place: Place,

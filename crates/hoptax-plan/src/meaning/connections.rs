@@ -63,7 +63,7 @@ fn read_one(reader: &mut Reader<'_>, typed: Option<&Placed<Time>>) -> Option<Dur
     Some(timeout)
 }
 
-/// Refuses an upstream delay that makes every request exceed the timeout.
+/// Refuses a delay of the upstream that would make every request time out.
 fn check_delay(
     reader: &mut Reader<'_>,
     place: Option<Place>,

@@ -242,8 +242,8 @@ fn check_instances(reader: &mut Reader<'_>, place: Place, feature: Feature, upst
     }
 }
 
-/// Checks features that work only with the built-in upstream, or that need more details about an upstream that already
-/// runs.
+/// Checks features if the upstream already runs. Some features work only with the built-in upstream. Other features
+/// need more details about the upstream.
 fn check_running_upstream(
     reader: &mut Reader<'_>,
     place: Place,

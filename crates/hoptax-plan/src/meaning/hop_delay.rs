@@ -5,7 +5,8 @@ use crate::raw::{Placed, RawGateway, RawHopDelay};
 use crate::{GatewayKind, HopDelay, HopKind, units};
 use std::time::Duration;
 
-/// Adds the delay to `hop-l7`. For any other gateway a delay is an error, and its `kind` is returned unchanged.
+/// Adds the plan's delay to `hop-l7`. A delay of any other gateway is reported as an error. Without a delay, or after
+/// an error, returns `kind` unchanged.
 pub(super) fn read(reader: &mut Reader<'_>, typed: &RawGateway, kind: GatewayKind) -> GatewayKind {
     let Some(Placed { place, value }) = typed.delay.clone() else { return kind };
     if kind != GatewayKind::Hop(HopKind::L7) {

@@ -14,14 +14,15 @@ use std::time::Duration;
 /// Default duration of a trial in a plan with `trials` or `events`, and in a search.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
-/// Default duration of a trial in a plan without `trials`. The medians of two trials differ by as much after 4 s as
-/// after 300 ms, so short trials leave time for more rounds.
+/// Default duration of a trial in a plan without `trials`. The medians of two trials of 4 s differ as much as the
+/// medians of two trials of 300 ms. Long trials therefore bring no benefit, and short trials leave time for more
+/// rounds.
 const SHORT_DURATION: Duration = Duration::from_millis(300);
 
-/// Number of requests that a trial of default length must have time for.
+/// Minimum number of requests in a trial of default length.
 const LEAST_REQUESTS: f64 = 50.0;
 
-/// Maximum number of load points of a plan. Without this limit, a sweep over several lists could use up the memory.
+/// Maximum number of load points of a plan. If there were no limit, a sweep over several lists could use up the memory.
 const MOST_POINTS: usize = 1000;
 
 /// Maximum number of connections. The lab also checks how many connections this machine supports, which depends on file
@@ -94,7 +95,7 @@ struct Axes {
     requests: Vec<Placed<Option<u64>>>,
     keepalive: Vec<Placed<Option<u32>>>,
     http: Vec<Placed<HttpVersion>>,
-    /// The mean delay of the upstream if trials are short by default.
+    /// The mean delay of the upstream. `None` if short trials are not the default.
     short: Option<Duration>,
     /// The search is not an axis: it applies to every load point.
     search: Option<Placed<Search>>,
@@ -197,7 +198,7 @@ impl Axes {
     }
 
     /// Checks the rates. A rate must not be too high or too low to schedule, and must agree with the duration. At least
-    /// one request must be due within the duration. The connections must be able to carry the rate.
+    /// one request must be due within the duration. There must be enough connections for the rate.
     fn check_rates(&self, reader: &mut Reader<'_>, upstream: &UpstreamRead) {
         for Placed { place, value } in &self.rate {
             let Some(rate) = value else { continue };
@@ -227,9 +228,9 @@ impl Axes {
         self.check_carried(reader, upstream);
     }
 
-    /// Checks that the connections can carry the rate. By Little's law, requests in flight = rate × time in flight. A
-    /// connection carries one request at a time. For stages, the mean rate is checked, because a single stage may
-    /// exceed the capacity on purpose.
+    /// Checks that there are enough connections for the rate. By Little's law, the number of requests in flight is the
+    /// rate × the time in flight. Each connection carries only one request at a time. For stages, the mean rate is
+    /// checked, because a single stage may exceed the capacity on purpose.
     fn check_carried(&self, reader: &mut Reader<'_>, upstream: &UpstreamRead) {
         let Upstream::BuiltIn(built_in) = &upstream.value else { return };
         let delay = built_in.delay.mean().as_secs_f64();
@@ -318,8 +319,8 @@ impl Axes {
         points
     }
 
-    /// Duration of a trial if the plan sets none. A short trial has time for [`LEAST_REQUESTS`] requests, on schedule and
-    /// one after the other.
+    /// Duration of a trial if the plan sets none. A short trial has time for [`LEAST_REQUESTS`] requests at the rate,
+    /// and also for [`LEAST_REQUESTS`] requests one after the other.
     fn default_duration(&self, shape: &Shape) -> Duration {
         let Some(delay) = self.short.filter(|_| self.search.is_none()) else { return DEFAULT_DURATION };
         let interval = match shape {

@@ -34,7 +34,7 @@ use std::time::Duration;
 const WARMUP: Duration = Duration::from_secs(2);
 
 /// Default time of unmeasured traffic before the short trials of a plan without `trials`, except before the first trial
-/// of each process. It is enough to open the connections and to fill caches again.
+/// of each process. This time is enough to open the connections and to fill caches again.
 const SHORT_WARMUP: Duration = Duration::from_millis(100);
 
 /// Checks and converts a whole plan. `stem` is the name of the plan's file without its extension.
@@ -49,7 +49,7 @@ pub(crate) fn understand(
     let upstream = upstream::read(&mut reader, raw.upstream);
     let gateways = gateways::read(&mut reader, raw.gateways, &upstream.value);
     let targets = target::read(&mut reader, raw.target, &upstream.value);
-    // Events happen at fixed times within trials, so their trials must be long.
+    // Events happen at fixed times within trials, so trials with events must be long.
     let typed = trials::Typed::latest(raw.trials, raw.time, raw.precision);
     let timed = typed.trials.is_none() && raw.events.as_ref().is_none_or(Vec::is_empty);
     let load = load::read(&mut reader, raw.load, &upstream, timed);

@@ -1,4 +1,4 @@
-//! Rates of open loops: steady rates, rates with stages, and sweeps over either kind.
+//! Rates of open loops: steady rates, rates with stages, and sweeps over both kinds of rates.
 //!
 //! A list of plain rates is a sweep. A list of stages is one rate that changes. A list of lists of stages is a sweep
 //! over rates that change.

@@ -105,7 +105,7 @@ fn is_host_name(name: &str) -> bool {
 /// Returns the path of a PEM file. Checks that the file exists and contains a section of the expected kind.
 fn pem(reader: &mut Reader<'_>, file: &Placed<String>, holds: &str) -> std::path::PathBuf {
     let path = body::existing(reader, file.place, &file.value, bounded::PEM);
-    // A missing file is reported already.
+    // If the file is missing, this error has already been reported.
     let Ok(text) = bounded::read(&path, bounded::PEM) else { return path };
     let begins =
         |line: &str| line.starts_with("-----BEGIN ") && line.trim_end().ends_with(&format!("{holds}-----"));

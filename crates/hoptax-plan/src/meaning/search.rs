@@ -9,7 +9,7 @@ use hoptax_load::spec::Rate;
 use std::time::Duration;
 
 /// Default bounds on the p99, in ms, for a search without `slo` and `bounds`. Users do not notice the shortest of these
-/// times, and clearly notice the longest.
+/// times, but they clearly notice the longest of these times.
 const BOUNDS_MS: [u64; 5] = [1, 5, 10, 50, 100];
 
 /// Maximum number of objectives of a search. Each objective needs its own trials.
@@ -17,8 +17,8 @@ const MOST_OBJECTIVES: usize = 10;
 
 const PRECISION: f64 = 0.05;
 
-/// Range of accepted precisions. Values below 1 % are not realistic, because trials vary by more than that. A result
-/// that is known only to 50 % is not useful.
+/// Range of accepted precisions. A precision below 1 % is not realistic, because trials vary by more than 1 %. A result
+/// with a precision above 50 % is not useful.
 const PRECISIONS: std::ops::RangeInclusive<f64> = 0.01..=0.5;
 
 /// Default length of a confirming trial, as a multiple of the length of other trials.
@@ -92,8 +92,8 @@ pub(super) fn at(search: &Search, duration: Duration) -> Search {
     Search { confirm, ..search.clone() }
 }
 
-/// Checks that a trial at the lowest rate has enough requests for the highest percentile. At least one request must be
-/// above the percentile.
+/// Checks that a trial at the lowest rate has enough requests for the highest percentile: at least one request must be
+/// above this percentile.
 pub(super) fn check_samples(reader: &mut Reader<'_>, search: &Placed<Search>, duration: Duration) {
     let Search { objectives, from, .. } = &search.value;
     let due = from * duration.as_secs_f64();

@@ -191,8 +191,8 @@ pub(super) fn check_header_name(reader: &mut Reader<'_>, name: &Placed<String>) 
     }
 }
 
-/// Checks a header's value (RFC 9110 §5.5). Bytes above 127 are not accepted, because some gateways forward them and
-/// others reject the request.
+/// Checks a header's value (RFC 9110 §5.5). Bytes above 127 are not accepted, because some gateways forward such bytes
+/// and other gateways reject the request.
 fn check_header_value(reader: &mut Reader<'_>, value: &Placed<Text>) -> bool {
     let text = &value.value.0;
     if let Some(c) = text.chars().find(|c| !c.is_ascii_graphic() && !matches!(c, ' ' | '\t')) {

@@ -108,9 +108,9 @@ impl Template<'_> {
         found.and_then(|at| self.find(sources, at, at + fragment.len())).unwrap_or(self.place)
     }
 
-    /// Finds the bytes `from..to` of the template in the user's input. If they are the n-th occurrence of their text in
-    /// the template, this is the n-th occurrence in the input. Returns `None` only if the input has escapes within
-    /// these bytes.
+    /// Finds the bytes `from..to` of the template in the user's input. If these bytes are the n-th occurrence of their
+    /// text in the template, returns the place of the n-th occurrence in the input. Returns `None` only if the input
+    /// has escapes within these bytes.
     fn find(&self, sources: &Sources<'_>, from: usize, to: usize) -> Option<Place> {
         let fragment = self.text.get(from..to).filter(|fragment| !fragment.is_empty())?;
         let number = self.text[..from].matches(fragment).count();

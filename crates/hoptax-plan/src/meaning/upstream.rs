@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Default size of a response body, in bytes. Such a body fits into one packet, and is large enough to be realistic.
 const DEFAULT_BODY: u64 = 1024;
 
-/// Maximum number of instances. Each has its own thread and port.
+/// Maximum number of instances. Each instance has its own thread and port.
 const MOST_INSTANCES: u32 = 256;
 
 pub(super) fn read(reader: &mut Reader<'_>, typed: Option<Placed<RawUpstream>>) -> UpstreamRead {

@@ -15,7 +15,7 @@ pub(crate) struct Placed<T> {
     pub(crate) value: T,
 }
 
-/// One value, or several to sweep over.
+/// One value, or a list of values for a sweep.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename = "$sweep", bound = "T: DeserializeOwned")]
 pub(crate) struct Sweep<T>(pub(crate) Vec<Placed<T>>);
@@ -28,7 +28,7 @@ pub(crate) enum Short<T, W = String> {
     Full(T),
 }
 
-/// A mapping with any keys, in the order typed.
+/// A mapping with any keys, in the order of the input.
 #[derive(Debug, Clone)]
 pub(crate) struct Ordered<T>(pub(crate) Vec<(Placed<String>, T)>);
 

@@ -39,18 +39,20 @@ pub(crate) struct RawPlan {
     pub(crate) gateways: Vec<Placed<Short<RawGateway>>>,
     /// The request to send: one target, or a list of targets that are mixed by weight. Default: GET /.
     pub(crate) target: Option<Sweep<RawTarget>>,
-    /// How requests are sent. Each entry is one load point. An entry with lists is several load points.
+    /// How requests are sent. Each entry is one load point. An entry that contains lists gives several load points.
     pub(crate) load: Placed<Vec<Placed<RawLoad>>>,
     /// Longest time for all rounds. hoptax measures as many short rounds as fit. Default: 3m.
     pub(crate) time: Option<Placed<Time>>,
-    /// Rounds stop earlier if every headline tax has this precision: half of its interval as a share of the tax (or of
-    /// direct's figure, if that is larger), or as a time. Default: 5%.
+    /// Precision at which rounds stop, even if `time` is not over. Every headline tax must have this precision. The
+    /// precision is half the width of the tax's interval, given as a time or as a share. A share is relative to the
+    /// larger of the tax and direct's figure. Default: 5%.
     pub(crate) precision: Option<Placed<PrecisionText>>,
     /// Number of rounds, instead of `time` and `precision`: a number, `auto`, or a mapping with the settings of `auto`.
-    /// Each round measures every gateway once and direct twice, at each load point. Default: as many as fit into `time`.
+    /// Each round measures every gateway once and direct twice, at each load point. Default: as many rounds as fit into
+    /// `time`.
     pub(crate) trials: Option<Placed<Short<RawTrials, TrialsText>>>,
-    /// Time of unmeasured traffic before each trial. Default: 100ms, but 2s before the first trial of each process; with
-    /// `trials` or `events`, 2s before each trial.
+    /// Time of unmeasured traffic before each trial. Default: 100ms, but 2s before the first trial of each process. In
+    /// a plan with `trials` or `events`, the default is 2s before each trial.
     pub(crate) warmup: Option<Placed<Time>>,
     /// Time without traffic between trials. Default: 0s.
     pub(crate) pause: Option<Placed<Time>>,
@@ -66,7 +68,8 @@ pub(crate) struct RawPlan {
     /// Whether the upstream adds timestamps to responses. Reports then split the added time into request path and
     /// response path. Default: off.
     pub(crate) path_split: Option<PathSplit>,
-    /// CPUs of each role, or `auto`, which splits the CPUs between the roles if there are four or more. Default: auto.
+    /// CPUs of each role, or `auto`. If there are four or more CPUs, `auto` splits them between the roles. Otherwise
+    /// nothing is pinned. Default: auto.
     pub(crate) cpus: Option<Placed<Short<RawCpus, Auto>>>,
     /// Whether hoptax restarts a gateway before each of its trials. Otherwise each gateway starts once per run.
     /// Default: false.
@@ -97,8 +100,8 @@ pub(crate) struct RawUpstream {
     /// https.
     #[schemars(with = "Option<Text>")]
     pub(crate) authority: Option<Placed<String>>,
-    /// Client certificate that gateways present to the upstream. When the generator connects directly, it presents the
-    /// certificate too, unless there is a `token_file`. Only with https.
+    /// Client certificate that gateways present to the upstream. If there is no `token_file`, the generator presents
+    /// the certificate too when it connects directly. Only with https.
     pub(crate) client_certificate: Option<Placed<RawCertificate>>,
     /// File with a bearer token on a single line. All requests carry the token.
     #[schemars(with = "Option<Text>")]
@@ -113,8 +116,8 @@ pub(crate) struct RawUpstream {
     pub(crate) status: Option<Placed<u16>>,
     /// Headers of responses. If the value is a list, the header is repeated. Default: none.
     pub(crate) headers: Option<Ordered<Sweep<Text>>>,
-    /// Body of responses: a size, or a mapping with one of `size`, `text` and `file`. Default: 1KiB; no body with
-    /// status 204 and 304.
+    /// Body of responses: a size, or a mapping with one of `size`, `text` and `file`. Default: 1KiB, or no body if the
+    /// status is 204 or 304.
     pub(crate) body: Option<Placed<Short<RawBody, Bytes>>>,
     /// Delay of each response. Default: 0ms.
     pub(crate) delay: Option<Placed<DelayText>>,
@@ -142,16 +145,16 @@ pub(crate) struct RawCertificate {
 #[schemars(rename = "ledger")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawLedger {
-    /// Address to read from: http://host:port. Default: the upstream's URL, with the TLS settings and the token of
-    /// direct requests.
+    /// Address from which hoptax reads the count: http://host:port. Default: the upstream's URL, with the TLS settings
+    /// and the token of direct requests.
     pub(crate) url: Option<Placed<String>>,
     /// Path to request. Default: /metrics.
     #[schemars(with = "Option<Text>")]
     pub(crate) path: Option<Placed<String>>,
     /// Format of the response. Default: prometheus.
     pub(crate) kind: Option<SelectorKind>,
-    /// Selector of the count of answered requests. The values of a list of selectors are added up. The syntax is the
-    /// same as for counters of packs.
+    /// Selects the count of answered requests. With a list of selectors, hoptax adds up the counts that they select.
+    /// The syntax is the same as for counters in packs.
     pub(crate) select: Sweep<Text>,
 }
 
@@ -160,11 +163,11 @@ pub(crate) struct RawLedger {
 #[schemars(rename = "body", transform = forms::one_key)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawBody {
-    /// This many bytes of a fixed printable pattern.
+    /// Number of bytes. The body is a fixed printable pattern of this length.
     pub(crate) size: Option<Placed<Bytes>>,
-    /// This text.
+    /// The text of the body.
     pub(crate) text: Option<Placed<Text>>,
-    /// The content of this file. A relative path starts from the plan's directory.
+    /// File with the content of the body. A relative path starts from the plan's directory.
     #[schemars(with = "Option<Text>")]
     pub(crate) file: Option<Placed<String>>,
 }
@@ -263,7 +266,7 @@ pub(crate) struct RawHopDelay {
     pub(crate) how: Option<HopDelayHow>,
 }
 
-/// Kind of loop. In a closed loop, each connection sends its next request when the previous response ends. In an open
+/// Kind of loop. In a closed loop, each connection sends the next request when the previous response ends. In an open
 /// loop, requests are due at scheduled times, even if responses are late.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[schemars(rename = "loop")]
@@ -282,8 +285,8 @@ pub(crate) struct RawLoad {
     /// Kind of loop: `closed` or `open`.
     #[serde(rename = "loop")]
     pub(crate) loops: Sweep<RawLoop>,
-    /// Search for the highest rate at which each contender keeps an objective. Only for open loops. Excludes `rate` and
-    /// `requests`.
+    /// Search for the highest rate at which each contender meets an objective. Only for open loops. Cannot be combined
+    /// with `rate` and `requests`.
     pub(crate) search: Option<Placed<RawSearch>>,
     /// Total number of connections.
     pub(crate) connections: Sweep<ConnectionCount>,
@@ -293,10 +296,11 @@ pub(crate) struct RawLoad {
     pub(crate) rate: Option<Sweep<Short<Vec<Placed<StageText>>, Rate>>>,
     /// How the scheduled requests of an open loop are spaced in time. Default: constant.
     pub(crate) arrivals: Option<Sweep<ArrivalsText>>,
-    /// Measured time of one trial. Default: the length of the stages. Without stages: 300ms, or longer at a low rate or with
-    /// a slow upstream; 10s if the plan has `trials` or `events`.
+    /// Measured time of one trial. Default: the length of the stages. Without stages, the default is 300ms, or longer
+    /// at a low rate or with a slow upstream. If the plan has `trials` or `events`, or the load point has a `search`,
+    /// the default is 10s.
     pub(crate) duration: Option<Sweep<Time>>,
-    /// Stop a trial after this many requests. Also give a `duration`, which is the time limit.
+    /// Number of requests after which a trial stops. Also give a `duration`, which is the time limit.
     pub(crate) requests: Option<Sweep<RequestCount>>,
     /// Whether connections are reused: `on`, `off`, or the number of requests after which a connection is replaced.
     /// Default: on.
@@ -305,7 +309,7 @@ pub(crate) struct RawLoad {
     pub(crate) http: Option<Sweep<HttpText>>,
 }
 
-/// A search for the highest rate at which a contender keeps an objective. With several objectives, the search finds a
+/// A search for the highest rate at which a contender meets an objective. With several objectives, the search finds a
 /// rate for each of them.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "search")]
@@ -320,8 +324,8 @@ pub(crate) struct RawSearch {
     pub(crate) from: Placed<SteadyRate>,
     /// Highest rate that the search tries.
     pub(crate) to: Placed<SteadyRate>,
-    /// Required precision of the rate. The search stops when half of the rate's interval is below this share of the
-    /// rate. Default: 5%.
+    /// Required precision of the rate. The search stops when half the width of the rate's interval is below this share
+    /// of the rate. Default: 5%.
     pub(crate) precision: Option<Placed<Share>>,
     /// Measured time of each trial that confirms the rate. Default: twice `duration`.
     pub(crate) confirm: Option<Placed<Time>>,
@@ -345,8 +349,8 @@ pub(crate) struct RawCpus {
 #[schemars(rename = "trials")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawTrials {
-    /// Required precision: half of the interval, as a share of the tax or of direct's figure. The larger of the two is
-    /// used. Default: 5%.
+    /// Required precision: half the width of the interval, as a share of the larger of the tax and direct's figure.
+    /// Default: 5%.
     pub(crate) within: Option<Placed<Share>>,
     /// Maximum time for all rounds together. Default: 10m.
     pub(crate) at_most: Option<Placed<Time>>,
@@ -368,7 +372,7 @@ pub(crate) struct RawBudget {
     pub(crate) metric: Placed<Metric>,
     /// Load points that the limit applies to, such as `{ loop: open, connections: 16 }`. Default: all load points.
     pub(crate) load: Option<Placed<RawLoadSelector>>,
-    /// Contender that a change such as +10% is relative to: a gateway's label, or `direct`.
+    /// Reference of a relative limit such as +10%: a gateway's label, or `direct`.
     #[schemars(with = "Option<Text>")]
     pub(crate) against: Option<Placed<String>>,
     /// Highest allowed value in the metric's unit, or a change with a sign, such as +10%.

@@ -36,11 +36,11 @@ pub(crate) struct RawTarget {
 #[schemars(rename = "request-body", transform = one_key)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawRequestBody {
-    /// This many bytes of a fixed printable pattern.
+    /// Number of bytes. The body is a fixed printable pattern of this length.
     pub(crate) size: Option<Placed<Bytes>>,
-    /// This text.
+    /// The text of the body.
     pub(crate) text: Option<Placed<Text>>,
-    /// The content of this file. A relative path starts from the plan's directory.
+    /// File with the content of the body. A relative path starts from the plan's directory.
     #[schemars(with = "Option<Text>")]
     pub(crate) file: Option<Placed<String>>,
     /// Whether templates such as `{{seq}}` in the body are expanded. Default: true for `text`, false for `file`.
@@ -58,7 +58,7 @@ pub(crate) struct RawExpect {
     pub(crate) body: Option<Placed<RawBodyExpect>>,
     /// Headers that the response must have, with their values. The value `any` accepts every value. Default: none.
     pub(crate) headers: Option<Ordered<Placed<Text>>>,
-    /// Whether bodies differ between responses. If true, hoptax does not compare bodies through a gateway with direct
+    /// Whether bodies differ between responses. If true, hoptax does not compare the gateway's bodies with direct's
     /// bodies. Default: false.
     pub(crate) varies: Option<bool>,
 }
@@ -92,7 +92,7 @@ pub(crate) struct RawLength {
 #[schemars(rename = "timeout", extend("minProperties" = 1))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawTimeouts {
-    /// Time limit for each connect. The TLS handshake after the connect has the same time limit again.
+    /// Time limit for each connect. The TLS handshake that follows has a separate limit of the same length.
     pub(crate) connect: Option<Placed<Time>>,
     /// Time limit from sending a request to the first byte of its response.
     pub(crate) first_byte: Option<Placed<Time>>,

@@ -1,7 +1,7 @@
 //! Converts plans to and from their form on disk (`record::plan`), and reads runs.
 //!
-//! Reading can fail: a feature is stored as a word, and a newer hoptax may have written a word that this version does
-//! not know.
+//! Reading can fail, because features are stored as words. A newer hoptax may have written a word that this version
+//! does not know.
 
 mod gateway;
 mod load;

@@ -14,7 +14,7 @@ pub struct LoadPoint {
     pub connections: u32,
     /// Measured time of one trial. If the rate has stages, the sum of their durations.
     pub duration: Duration,
-    /// A trial ends early after this many requests; absent if a trial is limited by time only.
+    /// Number of requests after which a trial ends early; absent if only the time limits a trial.
     pub requests: Option<u64>,
     /// Number of requests on a connection before the connection is replaced; absent if there is no limit.
     #[serde(default)]
@@ -37,7 +37,8 @@ pub struct Search {
     pub from: f64,
     /// Highest rate tried, requests/s.
     pub to: f64,
-    /// The search ends when the interval of the rate is narrow enough. This is the required half-width ÷ the rate.
+    /// Required precision: half the width of the rate's interval ÷ the rate. The search ends when this precision is
+    /// reached.
     pub precision: f64,
     /// Measured time of a confirming trial.
     pub confirm: Duration,
@@ -68,7 +69,7 @@ pub enum Term {
         /// The bound, 0 to 1.
         below: f64,
     },
-    /// At least this share of the requests due must get a successful response.
+    /// At least this share of the due requests must get a successful response.
     Throughput {
         /// The share, 0 to 1.
         least: f64,
@@ -79,7 +80,7 @@ pub enum Term {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Figure {
-    /// This percentile of the response times of all requests due, 0 to 1.
+    /// A percentile of the response times of all due requests, 0 to 1.
     Percentile(f64),
     /// The mean.
     Mean,
@@ -161,10 +162,10 @@ pub struct Budget {
 /// Selects the load points that match all members that are present.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LoadSelector {
-    /// Open loops (`true`) or closed loops (`false`).
+    /// True selects open loops, and false selects closed loops.
     pub open: Option<bool>,
-    /// This number of connections.
+    /// Number of connections.
     pub connections: Option<u32>,
-    /// This rate, requests/s. If the rate has stages, their mean.
+    /// Rate, requests/s. For a rate with stages, the mean rate.
     pub rate: Option<f64>,
 }

@@ -42,9 +42,10 @@ pub struct Plan {
     pub load: Vec<LoadPoint>,
     /// Number of rounds.
     pub trials: Trials,
-    /// Traffic before the measured time of each trial.
+    /// Time of unmeasured traffic before each trial.
     pub warmup: Duration,
-    /// Warm-up of the first trial after each start of a process; absent if it is not longer than the others.
+    /// Time of unmeasured traffic before the first trial after each start of a process; absent if it is not longer than
+    /// `warmup`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_warmup: Option<Duration>,
     /// Pause between trials.
@@ -79,7 +80,7 @@ pub struct Plan {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Trials {
-    /// This many rounds.
+    /// A fixed number of rounds.
     Fixed(u32),
     /// As many rounds as needed.
     Auto(AutoTrials),

@@ -37,9 +37,9 @@ pub struct BuiltInUpstream {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Body {
-    /// This many bytes of a fixed printable pattern.
+    /// A fixed printable pattern with this number of bytes.
     Size(u64),
-    /// This text.
+    /// A text.
     Text(String),
     /// The content of a file. The file is read once, before any service is started.
     File(PathBuf),
@@ -63,7 +63,7 @@ pub enum Delay {
         /// Mean.
         mean: Duration,
     },
-    /// One of several delays, chosen at random. Each has a share of the responses, and the shares add up to 1.
+    /// One of several delays, chosen at random. Each delay has a share of the responses. The shares add up to 1.
     Choice(Vec<(f64, Duration)>),
 }
 
@@ -107,7 +107,7 @@ pub struct TlsAccess {
 /// PEM files of a certificate chain and its private key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CertificateFiles {
-    /// The chain, the client's own certificate first.
+    /// The certificate chain. The client's own certificate comes first.
     pub certificate: PathBuf,
     /// The private key.
     pub key: PathBuf,

@@ -38,7 +38,7 @@ pub struct Budget {
     pub case: String,
     /// The case's gateway.
     pub gateway: String,
-    /// The metric that the budget limits. In JSON, its name in plans.
+    /// The metric that the budget limits. In JSON, this is the metric's name in plans.
     pub metric: Metric,
     /// Upper limit, in the metric's unit; absent if there is none.
     pub max: Option<f64>,
@@ -68,7 +68,7 @@ pub struct Change {
     /// The measured change; absent if it was not measured. It has no interval if the interval of the reference includes
     /// zero.
     pub measured: Option<Estimate>,
-    /// Relative change of direct from the baseline run to this run, which shows how much the machine changed. The
+    /// Relative change of direct from the baseline run to this run. It shows how much the machine changed, so the
     /// limits are widened by this share. Zero if the reference is in the same run.
     pub drift: f64,
 }

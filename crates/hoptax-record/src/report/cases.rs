@@ -79,7 +79,8 @@ pub struct FailedTrial {
 pub struct Connections {
     /// Connections requested in each trial.
     pub asked: u64,
-    /// Number of connections that were open when the traffic of a trial began; the smallest number of all trials.
+    /// Number of connections that were open when the traffic of a trial began. If the trials differ, this is the
+    /// smallest number.
     pub established: u64,
     /// Connections opened during measured times.
     pub opened: u64,
@@ -121,7 +122,8 @@ pub struct Cpu {
     pub generator_us_per_request: Option<f64>,
     /// CPU time of the upstream per completed request, µs.
     pub upstream_us_per_request: Option<f64>,
-    /// Share of a trial for which the generator's busiest worker was on a CPU; the largest share of all trials.
+    /// Share of a trial for which the generator's busiest worker was on a CPU. If the trials differ, this is the
+    /// largest share.
     pub generator_utilisation: Option<f64>,
 }
 
@@ -157,9 +159,9 @@ pub struct Ledger {
 pub struct Target {
     /// Name of the target.
     pub name: String,
-    /// Share of the requests that the plan assigns to the target, 0 to 1.
+    /// The target's share of the requests according to the plan, 0 to 1.
     pub share: f64,
-    /// Requests that were due and were assigned to a connection.
+    /// Number of due requests that were assigned to a connection.
     pub scheduled: u64,
     /// Complete responses.
     pub completed: u64,
@@ -177,8 +179,7 @@ pub struct Target {
     pub added_p99: Option<Difference>,
 }
 
-/// Time on the request path and on the response path, µs. Neither of them includes the time that the upstream itself
-/// needs.
+/// Time on the request path and on the response path, µs. The time that the upstream itself needs is not included.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Path {
     /// Median time from sending a request until the upstream received it.
@@ -235,7 +236,7 @@ pub struct Event {
     pub new_route_after_us: Option<Estimate>,
     /// What clients saw in the windows around the event.
     pub around: Stretch,
-    /// What clients saw in the other windows of these trials, which belong to no event.
+    /// What clients saw in the windows of these trials that belong to no event.
     pub quiet: Stretch,
 }
 

@@ -18,7 +18,8 @@ pub struct Comparison {
     pub paired: bool,
     /// Overall verdict. It is computed from all headline rows.
     pub verdict: Verdict,
-    /// Differences that prevent a comparison unless it is forced. Empty if the comparison was not forced.
+    /// Differences that usually prevent a comparison, but were ignored because the comparison was forced. Empty if the
+    /// comparison was not forced.
     pub forced: Vec<Obstacle>,
     /// Other possible reasons for a difference, and weaknesses of the comparison.
     pub warnings: Vec<String>,
@@ -26,8 +27,8 @@ pub struct Comparison {
     pub void: Vec<String>,
     /// One row for each case and metric.
     pub rows: Vec<Row>,
-    /// Expected number of rows that show a difference by chance if nothing differs: 5 % of the rows that have an
-    /// interval.
+    /// Expected number of rows that would show a difference by chance even if nothing differed. It is 5 % of the rows
+    /// that have an interval.
     pub expected_by_chance: f64,
 }
 
@@ -55,7 +56,7 @@ pub struct Row {
     pub difference: Contrast,
     /// Relative change: second figure ÷ first figure − 1. Absent if the first figure is not above zero.
     pub change: Option<Estimate>,
-    /// Differences up to this size are not reported as better or worse, in the metric's unit.
+    /// Limit for differences, in the metric's unit. A difference up to this limit does not count as better or worse.
     pub floor: f64,
     /// The p-value, adjusted for the number of headline rows (Holm). Absent for other rows, and if a run has only one
     /// round.

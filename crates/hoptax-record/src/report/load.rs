@@ -23,7 +23,7 @@ pub struct Load {
     pub arrivals: Option<&'static str>,
     /// Planned measured time of one trial, seconds.
     pub duration_s: f64,
-    /// Number of requests after which a trial ends early; absent if a trial is limited by time only.
+    /// Number of requests after which a trial ends early; absent if only the time limits a trial.
     pub requests: Option<u64>,
     /// Maximum number of requests per connection; 1 without keep-alive. Absent if there is no limit.
     pub requests_per_connection: Option<u32>,
@@ -40,7 +40,8 @@ pub struct LoadSearch {
     pub from: f64,
     /// Highest rate tried, requests/s.
     pub to: f64,
-    /// The search ends when the interval of the rate is narrow enough. This is the required half-width ÷ the rate.
+    /// Required precision: half the width of the rate's interval ÷ the rate. The search ends when this precision is
+    /// reached.
     pub precision: f64,
     /// Measured time of a confirming trial, seconds.
     pub confirm_s: f64,

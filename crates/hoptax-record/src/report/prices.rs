@@ -36,7 +36,7 @@ pub struct Price {
     pub beyond: Option<Beyond>,
 }
 
-/// One price for each metric; absent if it was not measured.
+/// One price for each metric. A price is absent if it was not measured.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Prices {
     /// Response time at the median, µs.
@@ -54,7 +54,7 @@ pub struct Prices {
 /// What several features cost together beyond the sum of their separate prices.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Beyond {
-    /// Labels of two gateways. Each has one part of the features.
+    /// Labels of two gateways. Each gateway has one part of the features.
     pub alone: [String; 2],
     /// Price of all features together − the sum of the prices of both parts. For throughput: price of all features
     /// together ÷ the product of the prices of both parts.

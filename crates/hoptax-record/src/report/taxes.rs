@@ -1,4 +1,4 @@
-//! The tax of a hop, and the noise floor that it must exceed.
+//! The tax of a hop, and the noise floor. Only a tax above the noise floor is distinguishable from noise.
 
 use super::{Difference, Load};
 use serde::Serialize;

@@ -1,4 +1,5 @@
-//! Other methods for computing intervals. They were considered, and are compared with the method in use.
+//! Methods for computing intervals that hoptax does not use. The simulation compares them with the method that hoptax
+//! uses.
 
 use super::super::Draws;
 use super::super::two_sided_95;
@@ -150,8 +151,8 @@ fn bca(figure: &Figure<'_>) -> (f64, f64) {
     figure.between(at(-1.96), at(1.96))
 }
 
-/// Source: B. Efron and R. J. Tibshirani, "An Introduction to the Bootstrap", chapter 12.5. If a draw has no scatter,
-/// it has no t, and it counts as more extreme than all other draws.
+/// Source: B. Efron and R. J. Tibshirani, "An Introduction to the Bootstrap", chapter 12.5. A draw without scatter has
+/// no t. Such a draw counts as more extreme than all other draws.
 fn bootstrap_t(figure: &Figure<'_>) -> (f64, f64) {
     let mut ts: Vec<(f64, f64)> = figure
         .draws

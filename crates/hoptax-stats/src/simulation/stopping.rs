@@ -1,6 +1,6 @@
-//! Measures how much coverage intervals lose because a run stops when they are narrow. A run stops earlier if
-//! its scatter happens to be small, and its interval is then too narrow. docs/concepts/simulations.md states the
-//! figures.
+//! Measures how much the coverage of intervals drops because a run stops when its interval is narrow. If the scatter of
+//! a run happens to be small, the run stops too early, and its interval is too narrow. docs/concepts/simulations.md
+//! states the figures.
 
 use super::super::{Precision, of_mean};
 use super::world::normal;
@@ -16,7 +16,8 @@ const RUNS: u32 = 4000;
 struct Rule {
     least: usize,
     most: usize,
-    /// Precision is checked again after the number of rounds has grown by this share. 0: after every round.
+    /// The rule checks the precision again when the number of rounds has grown by this share. 0 means after every
+    /// round.
     apart: f64,
 }
 
@@ -51,7 +52,7 @@ fn covered(rule: Rule, sigma: f64, noise: fn(&mut Random) -> f64) -> (f64, f64) 
     (covered, rounds)
 }
 
-/// The worst coverage of normal and of skewed rounds, and a table.
+/// Returns the lowest coverage with normal rounds, the lowest coverage with skewed rounds, and a table of all results.
 fn worst(rule: Rule, sigmas: &[f64]) -> (f64, f64, String) {
     let skewed = |random: &mut Random| random.exponential() - 1.0;
     let (mut least, mut least_skewed, mut table) = (1.0_f64, 1.0_f64, String::new());
@@ -72,7 +73,7 @@ fn assert_stated(share: f64, words: &str, table: &str) {
     assert!(text.contains(&stated), "docs/concepts/simulations.md should say: {stated}\n{table}");
 }
 
-/// Four standard errors of a share of 95 % in 4,000 runs.
+/// The allowed deviation: four standard errors of a share of 95 % in 4,000 runs.
 fn tolerance() -> f64 {
     4.0 * (0.95 * 0.05 / f64::from(RUNS)).sqrt()
 }
