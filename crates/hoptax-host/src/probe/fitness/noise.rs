@@ -8,6 +8,7 @@ use std::fs;
 use std::path::Path;
 
 pub(super) const LOAD_AVERAGE: &str = "load-average";
+const FOREIGN_LOAD: &str = "foreign-load";
 
 /// Bounds on steal and on foreign load, each as a share of all CPUs. Above the first bound, a trial gets the finding
 /// `host-noisy`. Above the second bound, noise dominates the percentiles above the median.
@@ -78,7 +79,7 @@ pub(super) fn hypervisor(host: &Host) -> Fitness {
 pub(super) fn between(snapshots: Option<(&Snapshot, &Snapshot)>) -> [Fitness; 2] {
     let span = snapshots.map(|(before, after)| (before, after, after.total().saturating_sub(before.total())));
     let Some((before, after, ticks)) = span.filter(|(_, _, ticks)| *ticks > 0) else {
-        return ["steal", "foreign-load"]
+        return ["steal", FOREIGN_LOAD]
             .map(|name| unknown(name, "The kernel does not report how CPU time is used."));
     };
     let share = |used: u64| used as f64 / ticks as f64;
@@ -97,14 +98,14 @@ fn judge_steal(steal: f64) -> Fitness {
 
 fn judge_foreign(foreign: f64, busiest: Option<String>) -> Fitness {
     let Some(status) = graded(foreign, FOREIGN.0, FOREIGN.1) else {
-        return good("foreign-load", percent(foreign));
+        return good(FOREIGN_LOAD, percent(foreign));
     };
     let seen = match busiest {
         Some(process) => format!("{}, most of it {process}", percent(foreign)),
         None => percent(foreign),
     };
     let message = "Other processes use the CPUs that generator, gateway and upstream need.";
-    doubt("foreign-load", status, seen, message, "Stop them, or pin them to CPUs that the plan does not use.")
+    doubt(FOREIGN_LOAD, status, seen, message, "Stop them, or pin them to CPUs that the plan does not use.")
 }
 
 /// The process that used the most CPU time between two snapshots.
@@ -115,6 +116,21 @@ fn busiest(before: &Snapshot, after: &Snapshot) -> Option<String> {
     };
     let (most, pid, name) = after.processes.iter().map(used).max()?;
     (most > 0).then(|| format!("{name} (pid {pid})"))
+}
+
+/// True if this item is a load average above the bounds.
+pub(super) fn is_high_load_average(item: &Fitness) -> bool {
+    item.name == LOAD_AVERAGE && matches!(item.status, FitnessStatus::Warning | FitnessStatus::Bad)
+}
+
+/// A load average still contains what ended a minute ago, such as a build. If other processes use little CPU time now,
+/// according to `of_others`, the item becomes good.
+pub(super) fn excuse_load_average(items: &mut [Fitness], of_others: &[Fitness]) {
+    let is_quiet =
+        of_others.iter().any(|item| item.name == FOREIGN_LOAD && item.status == FitnessStatus::Good);
+    for item in items.iter_mut().filter(|item| is_quiet && is_high_load_average(item)) {
+        *item = good(LOAD_AVERAGE, format!("{}, but quiet now", item.seen));
+    }
 }
 
 pub(super) fn load_average(host: &Host) -> Fitness {

@@ -221,6 +221,17 @@ fn noise_of_others() {
     };
     let statuses = |busy, steal| later(busy, steal).map(|item| item.status);
     assert_eq!(statuses(50, 20), [Good, Good]);
+    // A build that has just ended is no problem any more.
+    laid.write("proc/loadavg", "8.5 1 1 1/200 4711\n");
+    let load_average = |busy: u64| {
+        later(busy, 0);
+        let after = Snapshot::take(&laid.host.root);
+        let items = whole(&laid.host, before.as_ref().zip(after.as_ref())).items;
+        items.into_iter().find(|item| item.name == "load-average").expect("there")
+    };
+    assert_eq!(load_average(50).status, Good);
+    assert_eq!(load_average(50).seen, "8.5 over the last minute, but quiet now");
+    assert_eq!(load_average(60).status, Bad);
     assert_eq!(statuses(51, 21), [Warning, Warning]);
     assert_eq!(statuses(251, 101), [Bad, Bad]);
     assert_eq!(later(80, 0)[1].seen, "8.0 %, most of it a (b) c (pid 4711)");
