@@ -37,7 +37,7 @@ pub fn version(pack: &Pack, binary: &Path) -> Result<Option<String>, PackError> 
     Ok(version.map(|version| version.as_str().to_owned()))
 }
 
-/// How to install the pack's gateway: one line for each way, docker last.
+/// How to install the pack's gateway: one line for each way. Docker is the last line.
 pub fn how_to_install(pack: &Pack) -> Vec<String> {
     let manifest = pack.manifest();
     let built = manifest.build.iter().map(|build| match build.needs.as_slice() {

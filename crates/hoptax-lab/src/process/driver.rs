@@ -121,7 +121,8 @@ impl ProcessDriver {
         &self.credentials
     }
 
-    /// The CPUs of each role. The driver does not use the generator's CPUs; the code that starts the generator does.
+    /// The CPUs of each role. The driver itself does not use the generator's CPUs. The code that starts the generator
+    /// uses them.
     pub fn cpus(&self) -> &CpuSets {
         &self.cpus
     }

@@ -18,7 +18,8 @@ use std::collections::BTreeMap;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::time::Duration;
 
-/// Time limit for one response. A closed port refuses at once, so only busy machines can need a long time.
+/// Time limit for one response. The limit is long, because a busy machine may respond slowly. It does not delay the
+/// error for a closed port, because a closed port refuses connections at once.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A service that already runs.

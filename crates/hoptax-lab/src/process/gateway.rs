@@ -27,8 +27,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Maximum number of retries with other ports. A retry is needed if another process takes a port after hoptax released
-/// it and before the gateway opened it.
+/// Maximum number of retries with other ports. A retry is needed if another process takes a port between the moment
+/// when hoptax releases the port and the moment when the gateway opens it.
 const PORT_ATTEMPTS: u32 = 3;
 
 /// Time that docker needs to remove a stopped container, in addition to the gateway's grace period.
@@ -303,8 +303,8 @@ impl Attempt<'_> {
         })
     }
 
-    /// Chooses the gateway's ports. The first part of the result keeps the ports reserved. It is absent in a namespace,
-    /// because no other process uses ports there.
+    /// Chooses the gateway's ports. The first part of the result reserves the ports. This part is absent in a
+    /// namespace, because no other process uses ports there.
     fn ports(&self) -> std::io::Result<(Option<Ports>, u16, u16)> {
         if let Some((interception, _)) = self.sidecar {
             return Ok((None, interception.inbound, interception.admin));

@@ -153,7 +153,8 @@ fn quoted_figures_are_those_of_the_kept_run() {
         let rows = table.lines().skip(3);
         let mut row_of = "";
         for row in rows.take_while(|row| !row.is_empty()) {
-            // A row continues in the next line, which begins with blanks and has the ends of the intervals.
+            // A row of the table takes two lines. The second line begins with blanks and contains the ends of the
+            // intervals.
             row_of = row.split(' ').next().filter(|name| !name.is_empty()).unwrap_or(row_of);
             let theirs = kept.iter().find(|line| line.starts_with(&format!("| {row_of} |"))).expect("a row");
             let apart = |letter: char| !(letter.is_ascii_digit() || matches!(letter, '.' | ','));

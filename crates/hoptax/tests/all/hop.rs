@@ -1,4 +1,4 @@
-//! `hoptax hop` as a process. The behaviour of the origin behind it depends on the path.
+//! Tests of `hoptax hop` as a process. The path of a request selects the behaviour of the origin behind the hop.
 
 use crate::findings::two_ports;
 use crate::origin::Origin;
@@ -303,7 +303,7 @@ fn upstreams_take_turns() {
     for kind in KINDS {
         let (_hop, address) = Server::hop(kind, origins[0].address, &["--upstream", &second]);
         let before: Vec<usize> = origins.iter().map(|origin| origin.heads().len()).collect();
-        // `hop-l4` chooses the next instance for each connection, `hop-l7` for each request.
+        // `hop-l4` takes the next instance for each connection. `hop-l7` takes the next instance for each request.
         let mut clients: Vec<Client> = (0..4).map(|_| Client::connect(address)).collect();
         for client in &mut clients {
             (0..2).for_each(|_| assert_eq!(client.send(get("/bytes?1")).response().status, 200));
@@ -344,7 +344,7 @@ fn disconnecting_clients_leave_no_connections() {
         (0..4).for_each(|_| assert_eq!(client.response().body.len(), 100_000));
     }
     drop(servers);
-    // All clients have disconnected, but the upstream notices this only later.
+    // All clients have disconnected, but the upstream notices this a little later.
     wait_until("no connection is left open", PATIENCE, || {
         ledger::fetch(upstream.control()).expect("a ledger").instances[0].open == 0
     });
