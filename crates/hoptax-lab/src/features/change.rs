@@ -136,7 +136,8 @@ impl Change {
         }
     }
 
-    /// Applies the change to these targets, and adds the files that their templates use. TLS is set separately.
+    /// Applies the change to `targets`. Adds to `files` the files that the targets' templates use. TLS is set
+    /// separately.
     pub fn apply_to(&self, targets: &mut [TargetSpec], files: &mut BTreeMap<String, String>) {
         for target in targets {
             target.path.insert_str(0, &self.prefix);

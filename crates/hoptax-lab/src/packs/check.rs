@@ -15,7 +15,7 @@ use hoptax_plan::{Feature, PlanErrors, Profile, check_image, read_as, variant_na
 /// directory.
 pub const BUILD_SCRIPT: &str = "build.sh";
 
-/// Names that packs cannot have, because plans use them for something else.
+/// Names that packs cannot have, because these names have another meaning in plans.
 const RESERVED: [&str; 4] = ["direct", "external", "hop-l4", "hop-l7"];
 
 /// Parses `gateway.yaml` in the same way as a plan, so that errors have a line, a column and a caret.

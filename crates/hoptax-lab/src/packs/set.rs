@@ -1,4 +1,4 @@
-//! The available packs: those embedded in the binary, and those in the user's directory.
+//! The available packs: the packs in the binary, and the packs in the user's directory.
 
 use super::check;
 use crate::pack::{MANIFEST, Pack, PackError};

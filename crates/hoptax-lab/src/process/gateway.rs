@@ -41,10 +41,10 @@ struct Attempt<'a> {
     label: &'a str,
     program: Program,
     workers: u32,
-    /// Features to render: those of the plan, and those that the upstream requires of every gateway.
+    /// Features to render: the features of the plan, and the features that the upstream requires of every gateway.
     features: Vec<Feature>,
     upstreams: &'a [SocketAddr],
-    /// Only for a sidecar: its ports, and its namespace. A preview has no namespace.
+    /// Ports and namespace of a sidecar; absent for other gateways. A preview has no namespace.
     sidecar: Option<(Interception, Option<&'a Namespace>)>,
     /// Directory of the configuration, which is also the working directory. It is [`Self::shown`], or a private
     /// directory if the configuration contains secrets.

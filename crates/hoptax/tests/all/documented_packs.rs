@@ -438,7 +438,7 @@ fn krakend_accepts_its_file_by_its_schema() {
             let allowed =
                 ["method", "output_encoding", "input_headers", "input_query_strings", "extra_config"];
             case.keys(endpoint, &["endpoint", "backend"], &allowed);
-            // In endpoint.json, the path has no wildcard, query or fragment.
+            // The schema endpoint.json allows no wildcard, query or fragment in the path.
             let path = endpoint["endpoint"].as_str().expect("text");
             assert!(path.starts_with('/') && !path.contains(['*', '?', '&', '%']), "{}: {path}", case.what);
             let backend = &endpoint["backend"][0];

@@ -334,8 +334,8 @@ fn prove_together(pack: &str) {
     let packs = packs();
     let offered = &packs.get(pack).expect("a pack").manifest().features;
     let mut features: Vec<Feature> = Vec::new();
-    // The feature `consumers` is left out. With it, each header would have the credentials of a different random
-    // consumer.
+    // The feature `consumers` is left out. With this feature, each header would have the credentials of a different
+    // random consumer.
     for feature in offered.iter().filter(|name| *name != "consumers").map(|name| Feature::with_defaults(name))
     {
         let feature = feature.expect("a feature");

@@ -214,7 +214,8 @@ fn l7_retries_requests_lost_on_a_stale_connection() {
     let origin = Origin::start();
     let (_hop, address) = Server::hop("l7", origin.address, &[]);
     let mut client = Client::connect(address);
-    // The origin answers one request per connection, and closes the connection when the second request arrives.
+    // The origin answers one request per connection, and closes the connection when the second request arrives. So the
+    // hop must repeat the second request on a new connection.
     for count in 1..=5 {
         assert_eq!(client.send(get("/once")).response().body, b"once", "request {count}");
     }

@@ -238,8 +238,8 @@ fn edit(directory: &Path, gateway: &str, change: impl Fn(&mut Json)) {
     std::fs::write(directory.join("trials.jsonl"), lines).expect("written");
 }
 
-/// One published table had a minimum of 74 ns over a network. Another had a p99 above the maximum. No run of hoptax
-/// produces such figures, so the test edits a record.
+/// One published table had a minimum of 74 ns over a network. Another table had a p99 above the maximum. No run of
+/// hoptax produces such figures, so the test edits a record.
 #[test]
 fn impossible_figures_are_found_in_an_edited_record() {
     let (plan, _proxies) = plan(
@@ -377,7 +377,7 @@ enum Where {
 
 use Where::{Generated, Real};
 
-/// Every finding, and where the test that must raise it is.
+/// Every finding, with the place of the test that must raise the finding.
 const PLANTS: [(&str, Where); 36] = [
     ("amplification", Real("findings.rs")),
     ("balance", Real("findings.rs")),
@@ -417,7 +417,7 @@ const PLANTS: [(&str, Where); 36] = [
     ("workers-unequal", Real("planted.rs")),
 ];
 
-/// For every finding, a test must raise it. A new finding must also be added to the list above.
+/// Every finding must be raised by a test. A new finding must also be added to the list above.
 #[test]
 fn every_finding_is_planted_somewhere() {
     let rules = json(hoptax().args(["findings", "--json"]));

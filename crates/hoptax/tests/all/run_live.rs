@@ -1,5 +1,5 @@
-//! The view of a run in progress, which is a full screen on a terminal, and plain lines elsewhere. Also tests the
-//! server of `--serve`. However the run ends, the terminal must be restored.
+//! Tests of the view of a run in progress. The view is a full screen on a terminal, and plain lines elsewhere. Also
+//! tests the server of `--serve`. However the run ends, the terminal must be restored.
 
 use crate::load::KilledOnDrop;
 use crate::run::{run, run_directory, text, trials, wait_until_gone};

@@ -24,7 +24,7 @@ const BEYOND: u64 = 300;
 
 const ASKERS: usize = 8;
 
-/// If the log has no new line after this time, another request is sent.
+/// If the log has not grown after this time, the proof sends another request.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Maximum time to wait for a line in the access log. Some gateways write their log only every ten seconds.

@@ -132,7 +132,7 @@ pub(super) fn started(
     Ok((service, address, change, what))
 }
 
-/// A request. Each method below adds or changes one part of the request.
+/// A request. Most of the methods below change one part of the request.
 #[derive(Debug, Clone)]
 pub(super) struct Ask {
     to: SocketAddr,

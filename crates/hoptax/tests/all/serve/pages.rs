@@ -334,7 +334,7 @@ fn outliers_are_arrows_and_do_not_stretch_the_axis() {
 
 #[test]
 fn without_percentages_there_is_no_chart() {
-    // The first case has an interval that is twice as wide as its value.
+    // In the first case, the interval is twice as wide as the value.
     let wild = || {
         let mut run = Run::closed(32);
         for (round, direct, nginx) in [(0, 20, 90_000), (1, 90_000, 20)] {

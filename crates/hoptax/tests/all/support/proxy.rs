@@ -27,7 +27,7 @@ pub(crate) struct Misbehaviour {
     pub(crate) alter_every: Option<u64>,
     /// Caches every response. The key is the request line.
     pub(crate) cached: bool,
-    /// Leaks this many bytes per request.
+    /// Number of bytes to leak per request.
     pub(crate) leak_bytes: usize,
     /// Delays requests or responses.
     pub(crate) delay: Option<Planted>,
