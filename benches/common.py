@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 HOPTAX = Path(os.environ.get("HOPTAX", ROOT / "target" / "release" / "hoptax"))
 CPUS = sorted(os.sched_getaffinity(0))
 CLIENT_CPU, SERVER_CPU = CPUS[0], CPUS[-1]
-# If other programs use more than this share of the client's CPU, %, the results mention it.
+# The results mention other programs if they use more than this share of the client's CPU, in %.
 OTHERS = 5
 PLACES = ("/usr/sbin", "/sbin", os.environ.get("GOBIN"), str(Path.home() / "go/bin"), str(Path.home() / ".cargo/bin"))
 

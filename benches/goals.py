@@ -12,7 +12,8 @@ from pathlib import Path
 from common import OTHERS, spread
 
 OURS = "hoptax"
-# The goals, as ratios, %, µs, MiB and KiB.
+# The goals. PLAIN, LARGE, TLS and LATE_SHARE are ratios. RATE_PERCENT and STALL_PERCENT are in %. LAG_P50, LAG_P99 and
+# ERROR are in µs. LATE is a number of requests.
 PLAIN, LARGE, TLS = 1.3, 1.0, 1.2
 RATE_PERCENT, LAG_P50, LAG_P99, ERROR = 0.1, 20, 200, 50
 STALL_PERCENT, LATE, LATE_SHARE = 2, 1000, 0.05

@@ -186,7 +186,7 @@ class Stall(threading.Thread):
 def stalled(tool, server, rate, seconds, connections):
     """Measures one turn with a stall. Returns the tool's results and the expected results, µs."""
     stall = Stall(server, connections)
-    # From here on, only the thread of the stall reads the ledger, until that thread ends.
+    # From here until the thread of the stall ends, only this thread reads the ledger.
     command, environment = tool.open(server.url, rate, connections, seconds)
     disturbance = Disturbance()
     stall.start()
@@ -201,8 +201,8 @@ def stalled(tool, server, rate, seconds, connections):
         raise Failed("was not stalled: the upstream did not report its count")
     due = {at: max(0.0, length - (1 - share) * seconds) * 1e6 for at, share in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))}
     due["mean"] = length ** 2 / 2 / seconds * 1e6
-    # On average, a late request waits for half of the stall. So the mean gives the number of late requests, without the
-    # error of histogram buckets.
+    # On average, a late request waits for half of the stall. So the number of late requests is the sum of all times
+    # divided by half of the stall. This number has no error from histogram buckets.
     late = said["mean"] * said["count"] / (length / 2 * 1e6)
     return {**said, "stall_s": length, "due": due, "late": late, **disturbed}
 

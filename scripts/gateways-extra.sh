@@ -3,8 +3,8 @@
 # gateways contains the project to build. Building takes minutes and hundreds of megabytes, so set-up and CI do not run
 # this script.
 #
-#   scripts/gateways-extra.sh              all of them
-#   scripts/gateways-extra.sh NAME …       these packs
+#   scripts/gateways-extra.sh              build all of these gateways
+#   scripts/gateways-extra.sh NAME …       build the gateways of these packs
 #   scripts/gateways-extra.sh --list       list the projects: pack, folder, program, requirements
 #
 # The script can be run again. It rebuilds a gateway only if the project has changed. If a program that the build needs

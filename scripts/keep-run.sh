@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 export COLUMNS=100 NO_COLOR=1
 for run; do
     for pair in json:json markdown:md csv:csv terminal:txt kong:data.json; do
-        # If hoptax cannot show the run in a format, the file is empty. The test expects this too.
+        # If hoptax cannot show the run in a format, the file is empty. The test expects an empty file in this case.
         { "$hoptax" report "$run" --format "${pair%%:*}" 2>/dev/null || :; } | gzip -9n >"$run/report.${pair#*:}.gz"
     done
     # Keep only the JSON document in the HTML page, which the page's script displays.

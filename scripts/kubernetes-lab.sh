@@ -131,7 +131,7 @@ make_credentials() {
             -config private/authority.cnf -keyout private/ca.key -out ca.pem &&
         certificate private/server "/CN=kube-apiserver" "extendedKeyUsage = serverAuth
             subjectAltName = DNS:kubernetes, DNS:localhost, IP:127.0.0.1" &&
-        # This group has all rights.
+        # The group system:masters has all rights.
         certificate client "/O=system:masters/CN=hoptax" "extendedKeyUsage = clientAuth" &&
         openssl rand -hex 24 >token
     } >private/openssl.log 2>&1 || { tail -n 5 private/openssl.log >&2; fail "cannot create the certificates"; }

@@ -18,10 +18,10 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 ALLOWED = ROOT / "crates/hoptax/tests/allowed-skips.txt"
 
 # About twenty tests can retry if the machine was disturbed. On a rented machine with bursts of up to 60 % steal, at
-# most five of them retried in one run. If there are more than twice as many retries, the cause must be another one.
+# most five of these tests retried in one run. More than twice as many retries must have another cause.
 MOST_RETRIES = 12
-# With two retries, a test has three attempts. A fault that occurs in half of the attempts then makes one run in eight
-# fail, so that it is noticed.
+# With two retries, a test has three attempts. Then a fault that occurs in half of the attempts makes one run in eight
+# fail, so the fault is noticed.
 MOST_RETRIES_OF_A_TEST = 2
 
 

@@ -105,8 +105,8 @@ def main():
             camera.take("report", f"{url}/runs/{new}/report.html", page)
             camera.take("run", f"{url}/runs/{new}")
             camera.take("history", f"{url}/")
-            # Compare two gateways of one run. They differ more than two runs of the same gateway, so the chart shows
-            # differences.
+            # Compare two gateways of one run. Two runs of the same gateway would be similar, so the chart would be
+            # nearly empty.
             chart = ("(document.getElementById('headline').scrollIntoView({ behavior: 'instant' }),"
                      " document.querySelector('#changes svg path'))")
             camera.take("compare", f"{url}/compare?a={new}&label_a=haproxy&label_b=envoy", chart)

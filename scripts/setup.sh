@@ -130,7 +130,7 @@ if [ "$for_what" = test ] || [ "$for_what" = bench ]; then
     need_chromium
     need openssl openssl
     need curl curl
-    # For the sidecar's network namespace.
+    # The sidecar's network namespace needs these programs.
     need ip iproute2
     need nft nftables
     need nsenter util-linux

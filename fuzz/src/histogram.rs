@@ -6,8 +6,8 @@ use base64::engine::general_purpose::STANDARD;
 use hoptax_load::histogram::{Encoded, TRIAL_DIGITS, empty};
 use hoptax_stats::{Statistic, merge};
 
-/// The first byte of `input` determines the form of the rest. If it is even, the rest is base64 text, as in a record.
-/// If it is odd, the rest is bytes, which are encoded as base64 first.
+/// The first byte of `input` determines the form of the other bytes. If the first byte is even, the other bytes are
+/// base64 text, as in a record. If it is odd, they are encoded as base64 first.
 pub fn holds(input: &[u8]) {
     let Some((kind, input)) = input.split_first() else { return };
     let text =

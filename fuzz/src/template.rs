@@ -4,8 +4,8 @@
 use hoptax_load::template::{Place, check, files_named};
 use std::collections::BTreeMap;
 
-/// The first byte of `input` selects the place where the template is used. The text of the template follows. A NUL and
-/// the content of the file `tokens` can come after it.
+/// The first byte of `input` selects the place where the template is used. The text of the template follows. After the
+/// text, there can be a NUL and the content of the file `tokens`.
 pub fn holds(input: &[u8]) {
     let Some((place, rest)) = input.split_first() else { return };
     let Ok(rest) = std::str::from_utf8(rest) else { return };
@@ -26,7 +26,7 @@ pub fn holds(input: &[u8]) {
     let named = named.expect("a text that is valid can be parsed");
     assert!(named.iter().all(|name| name == "tokens"), "{named:?}");
     if place != Place::Body && !text.contains("base64") {
-        // Text outside of `{{…}}` and lines of files are sent unchanged, so they must be valid.
+        // Text outside of `{{…}}` is sent unchanged, and so are lines of files. So both must be valid.
         let lines = if named.is_empty() { "" } else { content.trim_end() };
         let control = |line: &str| line.contains(['\0', '\r', '\x1b', '\x7f']);
         let outside = outside(text);

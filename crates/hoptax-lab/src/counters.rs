@@ -13,8 +13,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Maximum number of bytes of a log that one reading searches. A gateway that logs more than this in one trial only
-/// repeats the same message.
+/// Maximum number of bytes of a log that one reading searches. The rest is skipped, because a gateway that logs more
+/// than this in one trial only repeats the same message.
 const MOST_OF_A_LOG: u64 = 64 << 20;
 const MOST_OF_AN_ANSWER: usize = 4 << 20;
 
@@ -41,7 +41,7 @@ enum Source {
     Log { pattern: Regex, seen: Seen },
 }
 
-/// The position up to which a log was searched, and the number of matches so far.
+/// How far a log has been searched, and the number of matches so far.
 #[derive(Debug, Default, Clone, Copy)]
 struct Seen {
     offset: u64,

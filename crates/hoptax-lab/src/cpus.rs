@@ -2,16 +2,15 @@
 
 use hoptax_plan::{CpuPlan, CpuSets};
 
-/// Minimum number of CPUs to split between the roles. With fewer CPUs, some role would have too few, so nothing is
-/// pinned.
+/// If there are fewer CPUs than this, hoptax pins nothing, because splitting the CPUs would give some role too few.
 const LEAST_TO_SPLIT: usize = 4;
 
 /// The CPU sets of `plan` on a machine where this process may use the CPUs `allowed`.
 ///
 /// `auto` gives the generator a quarter of the CPUs, the gateway a half, and the upstream the other quarter. The
-/// gateway gets most of the CPUs because it is the measured part and handles both sides of each request. A generator
-/// needs about half as much CPU as the built-in upstream and a light gateway together. Each role gets neighboring CPUs,
-/// because these share caches.
+/// gateway gets the largest part because it is the measured part and handles both sides of each request. A generator
+/// needs about half as much CPU time as the built-in upstream and a light gateway need together. Each role gets
+/// neighboring CPUs, because neighboring CPUs share caches.
 pub fn resolve(plan: &CpuPlan, allowed: &[u32]) -> CpuSets {
     match plan {
         CpuPlan::Pinned(sets) => sets.clone(),

@@ -39,9 +39,9 @@ pub struct TooMany {
     pub fits: u64,
 }
 
-/// Checks the plan's load point with the most connections. If the generator or the built-in upstream cannot open that
-/// many connections, the result is an error, because nothing can be measured. If a gateway cannot open them, it refuses
-/// or queues connections. The run measures this effect, so the result is only a note for each such gateway.
+/// Checks the load point with the most connections in the plan. The result is an error if the generator or the built-in
+/// upstream cannot open that many connections, because then nothing can be measured. A gateway that cannot open them
+/// refuses or queues connections. The run measures this effect, so the result is only a note for each such gateway.
 ///
 /// # Errors
 /// If the generator or the built-in upstream would run out of descriptors.

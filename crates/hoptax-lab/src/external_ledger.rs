@@ -12,7 +12,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Time limit for reading. A service with many metrics, such as a Kubernetes API server, needs some time to write them.
+/// Time limit for reading the counters. A service with many metrics, such as a Kubernetes API server, needs some time
+/// to send them.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Reads an upstream's request counters.

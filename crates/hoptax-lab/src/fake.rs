@@ -19,8 +19,8 @@ use std::time::Duration;
 pub struct Script {
     /// If present, the service fails to start with this message.
     pub start_fails: Option<String>,
-    /// Number of the first call of `check` that reports the service as dead, counted from 1. All later calls report the
-    /// same.
+    /// Number of the `check` call that is the first to report the service as dead; 1 is the first call. All later calls
+    /// also report the service as dead.
     pub dies_at_check: Option<usize>,
     /// Addresses of the service. If empty, the service has one address, on which nothing listens.
     pub addresses: Vec<SocketAddr>,
@@ -31,7 +31,7 @@ pub struct Script {
     /// Successive values of the service's ledger; the last value repeats. `Err` means that reading fails. Empty means
     /// that the service has no ledger.
     pub ledgers: Vec<Result<Ledger, String>>,
-    /// Successive results of `observe`. After the last one, `observe` returns default values.
+    /// Successive results of `observe`. When all of them have been returned, `observe` returns default values.
     pub observed: Vec<Observed>,
 }
 

@@ -9,8 +9,8 @@ use std::path::Path;
 /// Maximum length of a token in bytes. A longer file does not contain a token.
 const LONGEST_TOKEN: usize = 16 * 1024;
 
-/// Cipher suites in the order in which gateways prefer them. This makes direct use the same cipher suite with the
-/// upstream as a gateway does.
+/// Cipher suites in the order in which gateways prefer them. With this order, direct and the gateways choose the same
+/// cipher suite for their connections to the upstream.
 const CIPHER_SUITES: [&str; 9] = [
     "TLS_AES_128_GCM_SHA256",
     "TLS_AES_256_GCM_SHA384",

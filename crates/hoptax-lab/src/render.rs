@@ -200,7 +200,7 @@ pub struct Rendered {
     pub start: Vec<String>,
     /// Environment variables.
     pub environment: BTreeMap<String, String>,
-    /// Settings that differ from those that the gateway ships with.
+    /// Settings that differ from the gateway's shipped defaults.
     pub settings: Vec<Setting>,
     /// Path of the readiness request.
     pub ready_path: String,

@@ -121,7 +121,8 @@ fn mistakes_in_templates_are_reported_with_file_and_line() {
     let inline = error_of("start:\n  - \"{{ binary }}\"\n  - \"{{ nothing }}\"\n", "");
     assert!(inline.starts_with("packs/mine/gateway.yaml:10: `nothing` is not defined"), "{inline}");
 
-    // The faulty variable is in one branch only. Checks render every branch that a plan can reach, so they find it.
+    // The faulty variable is in one branch only. The check finds the fault, because it renders every branch that a plan
+    // can reach.
     let branch = error_of(start, "{% if profile == 'stock' and access_log %}{{ nothing }}{% endif %}");
     assert!(branch.contains("`nothing` is not defined"), "{branch}");
 }

@@ -30,13 +30,13 @@ pub trait Driver {
 
 /// A running service.
 pub trait Service {
-    /// The service's addresses. Only an upstream with instances has several.
+    /// The service's addresses. Only an upstream with instances has several addresses.
     fn addresses(&self) -> &[SocketAddr];
 
     /// Facts about the service, recorded when it started.
     fn facts(&self) -> &Facts;
 
-    /// Root of the service's process tree. hoptax watches this tree. Absent if unknown.
+    /// Root of the process tree that hoptax watches for this service; absent if unknown.
     fn process(&self) -> Option<Watched>;
 
     /// The upstream's counts so far; absent for services without a ledger.
@@ -93,7 +93,7 @@ pub struct Facts {
     pub version: Option<String>,
     /// Number of the service's worker threads or processes.
     pub workers: Option<u32>,
-    /// Settings that differ from those that the service ships with.
+    /// Settings that differ from the service's shipped defaults.
     pub settings: Vec<Setting>,
     /// The counters that [`Service::observe`] reads.
     pub counters: Vec<Counter>,

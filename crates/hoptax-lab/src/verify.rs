@@ -38,8 +38,8 @@ pub const HOP_BY_HOP: [&str; 13] = [
     "x-powered-by",
 ];
 
-/// Number of attempts. A difference counts only if every attempt shows one. With an upstream that sometimes fails, two
-/// responses of direct can differ as well.
+/// Number of attempts. A gateway counts as different only if every attempt shows a difference. One attempt would not be
+/// enough, because an upstream that sometimes fails causes differences even between two responses of direct.
 const ATTEMPTS: u32 = 3;
 
 const LIMIT_PAUSE: Duration = Duration::from_millis(50);
@@ -52,11 +52,12 @@ const SEED: u64 = 1;
 pub struct Requests {
     /// The targets; each is requested once.
     pub targets: Vec<TargetSpec>,
-    /// Files from which the targets' templates read lines: each file's content, by file name.
+    /// The content of each file, by file name. The targets' templates read lines from these files.
     pub files: BTreeMap<String, String>,
     /// HTTP versions to test.
     pub versions: Vec<HttpVersion>,
-    /// For each target, whether the body differs from one response to the next. A missing entry means no.
+    /// For each target, whether the body differs from one response to the next. A missing entry means that the body
+    /// does not differ.
     pub varies: Vec<bool>,
     /// Changes that requests to direct need.
     pub direct: Change,
@@ -118,7 +119,7 @@ pub fn verify(
     Ok(())
 }
 
-/// Start of a message. If there are several requests, it names the request.
+/// Start of a message. The start names the request if there are several requests.
 fn which(requests: &Requests, target: &TargetSpec, version: HttpVersion) -> String {
     let version = if version == HttpVersion::Http10 { "over HTTP/1.0: " } else { "" };
     match requests.targets.len() {

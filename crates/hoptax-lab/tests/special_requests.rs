@@ -52,7 +52,8 @@ fn echo_tells_what_arrived_behind_any_prefix() {
     let digest = hoptax_record::digest("abcde");
     assert_eq!((echo["body_digest"].as_str(), echo["protocol"].as_str()), (Some(&*digest), Some("HTTP/1.1")));
     assert!(echo["tls"].is_null());
-    // A special path in the query part is not special. The upstream answers all other requests as its settings say.
+    // A request is special only if the mark `/.hoptax/` is in its path. The upstream answers all other requests as its
+    // settings say, even if the mark is in the query.
     assert_eq!(get(upstream.ready().instances[0], "/?x=/.hoptax/echo").status, 500);
     assert_eq!(get(upstream.ready().instances[0], "/.hoptax").status, 500);
     let ledger = ledger::fetch(upstream.ready().control).expect("a ledger");

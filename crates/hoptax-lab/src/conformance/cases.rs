@@ -15,9 +15,10 @@ pub struct Case {
     /// Path of the request, without the prefix of the upstream's special requests ([`MARK`]).
     path: &'static str,
     body: Body,
-    /// Length in bytes of the value of the test header, which every request has.
+    /// Length of the test header's value in bytes. Every request has this header.
     header: usize,
-    /// Whether direct's own response is incomplete in this case.
+    /// Whether even direct's response is incomplete or missing in this case, because the upstream closes the
+    /// connection.
     pub breaks: bool,
 }
 
@@ -103,7 +104,8 @@ impl Case {
 }
 
 fn text(size: usize) -> Vec<u8> {
-    // The pattern's length is not a power of two, so the body changes if a block is shifted or repeated.
+    // The size of a block is usually a power of two. The pattern's length is not a power of two, so the body changes
+    // if a block is shifted or repeated.
     b"every byte of this body has its place. ".iter().copied().cycle().take(size).collect()
 }
 

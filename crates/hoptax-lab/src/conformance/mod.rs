@@ -101,7 +101,7 @@ fn one(
     Ok(Seen { case: case.name, difference })
 }
 
-/// Compares the request that the upstream received through the gateway with the sent request, and returns the
+/// Compares the sent request with the request that the upstream received through the gateway, and returns the
 /// difference. The outer `None` means that direct's answer is not the upstream's echo, so there is nothing to compare.
 fn seen_upstream(sent: &Sent, there: &Answer, here: &Answer) -> Option<Option<String>> {
     let echo = |answer: &Answer| {

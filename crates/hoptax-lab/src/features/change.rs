@@ -26,11 +26,11 @@ pub struct Change {
     pub prefix: String,
     /// Settings of TLS, if requests use TLS.
     pub tls: Option<TlsSpec>,
-    /// Files from which the templates of the headers read lines: each file's text, by file name.
+    /// The text of each file, by file name. The templates of the headers read lines from these files.
     pub files: BTreeMap<String, String>,
     /// Whether the gateway must answer some requests with 429.
     pub expects_429: bool,
-    /// The features that require this change. Each is verified before any trial.
+    /// The features that require this change. Each feature is verified before any trial.
     pub features: Vec<Feature>,
     /// The gateway's access log, if it writes one.
     pub access_log: Option<PathBuf>,
@@ -69,7 +69,7 @@ impl Change {
                 Feature::Gzip => change.header("accept-encoding", "gzip"),
                 Feature::Routes { count, ask } => {
                     // A gateway removes the rewritten prefix before it removes the route's prefix, or removes both
-                    // together. So the rewritten prefix comes first.
+                    // together. So the path begins with the rewritten prefix.
                     change.prefix.push_str(&route_prefix(place_of(*ask, *count)));
                 }
                 Feature::RateLimit { .. } => change.expects_429 |= feature.is_reachable_limit(),
@@ -118,7 +118,7 @@ impl Change {
             self.header(name, only);
             return;
         }
-        // Each header has its own file, because several features may add such a header.
+        // Each header needs its own file, because several features may add a header with values from a file.
         let file = format!("{CREDENTIALS_FILE}-{name}");
         self.header(name, &format!("{{{{line {file}}}}}"));
         self.files.insert(file, values.join("\n") + "\n");
@@ -136,7 +136,8 @@ impl Change {
         }
     }
 
-    /// Applies the change to these targets, and adds the files that their templates use. TLS is set separately.
+    /// Applies the change to `targets`. Adds to `files` the files that the targets' templates use. TLS is set
+    /// separately.
     pub fn apply_to(&self, targets: &mut [TargetSpec], files: &mut BTreeMap<String, String>) {
         for target in targets {
             target.path.insert_str(0, &self.prefix);

@@ -53,7 +53,7 @@ pub struct Identity {
 pub struct Credentials {
     /// The consumers; at least one.
     pub consumers: Vec<Consumer>,
-    /// Secret that signs HS256 tokens, as hexadecimal digits. These digits are used as the key without decoding.
+    /// Secret that signs HS256 tokens, as hexadecimal digits. The digits themselves are the key. They are not decoded.
     pub jwt_secret: String,
     /// Key that signs RS256 tokens; absent unless a feature needs it.
     pub jwt_rsa: Option<RsaKey>,
@@ -90,7 +90,7 @@ impl std::fmt::Debug for Credentials {
 }
 
 impl Credentials {
-    /// Creates the credentials that `features` need. These are the features of all gateways of a run.
+    /// Creates the credentials that `features` need. `features` contains the features of all gateways of a run.
     ///
     /// # Errors
     /// If the system provides no random numbers, or a key cannot be created.
@@ -134,8 +134,8 @@ impl Credentials {
         })
     }
 
-    /// Adapts the credentials to an upstream that already runs: its TLS settings, and the only token that this upstream
-    /// accepts.
+    /// Adds the TLS settings and the token for an upstream that already runs. This upstream accepts only this token, so
+    /// the token replaces the HS256 token of every consumer.
     #[must_use]
     pub fn with(mut self, login: &Login) -> Self {
         if let Some(token) = &login.token {
@@ -148,7 +148,7 @@ impl Credentials {
         self
     }
 
-    /// Credentials with constant placeholders for this many consumers.
+    /// Credentials for a number of consumers. All values are constant placeholders.
     pub fn placeholders(consumers: usize) -> Self {
         let identity =
             |who: &str| Identity { certificate: format!("{who} certificate"), key: format!("{who} key") };
@@ -211,7 +211,7 @@ impl Credentials {
         }
         all.extend(self.given.iter().cloned());
         all.retain(|secret| secret.len() >= SHORTEST_SECRET);
-        // Sort the longest secrets first, because a secret may contain a shorter one.
+        // Put the longest secrets first, because a secret may contain a shorter secret.
         all.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         all
     }

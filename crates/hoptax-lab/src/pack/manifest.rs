@@ -81,10 +81,10 @@ pub struct Manifest {
     /// Reasons why features, `workers` or `access_log` are unsupported, by the name of the feature or setting.
     #[serde(default)]
     pub unsupported: BTreeMap<String, String>,
-    /// Known differences between the gateway's responses and direct's, in the words of `hoptax conform`.
+    /// Known differences between the gateway's responses and direct's responses, in the words of `hoptax conform`.
     #[serde(default)]
     pub differences: Vec<Difference>,
-    /// Settings that differ from those that the gateway ships with.
+    /// Settings that differ from the gateway's shipped defaults.
     #[serde(default)]
     pub settings: Settings,
 }
@@ -93,7 +93,7 @@ pub struct Manifest {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Difference {
-    /// Name of a case of [`crate::conformance::CASES`].
+    /// Name of the conformance case. [`crate::conformance::CASES`] lists all cases.
     pub case: String,
     /// The difference in the words of `hoptax conform`.
     pub what: String,
@@ -277,7 +277,7 @@ impl Default for Limits {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LimitPer {
-    /// One process has all connections, so its limit applies to all of them together.
+    /// One process has all connections, so the limit applies to all connections together.
     Process,
     /// Each worker is a process and has its own limit.
     Worker,
@@ -332,7 +332,7 @@ pub enum CounterFrom {
     Log,
 }
 
-/// Settings that differ from those that the gateway ships with, by profile and feature.
+/// Settings that differ from the gateway's shipped defaults, by profile and feature.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {

@@ -50,7 +50,7 @@ pub struct Pack {
     pub(crate) files: BTreeMap<String, String>,
     /// Path of the pack's folder, as errors show it.
     pub(crate) folder: String,
-    /// The selected variant; absent if the pack has none.
+    /// The selected variant; absent if the pack has no variants.
     pub(crate) variant: Option<String>,
 }
 

@@ -37,7 +37,7 @@ pub fn version(pack: &Pack, binary: &Path) -> Result<Option<String>, PackError> 
     Ok(version.map(|version| version.as_str().to_owned()))
 }
 
-/// How to install the pack's gateway: one line for each way, docker last.
+/// How to install the pack's gateway: one line for each way. The line for docker is last.
 pub fn how_to_install(pack: &Pack) -> Vec<String> {
     let manifest = pack.manifest();
     let built = manifest.build.iter().map(|build| match build.needs.as_slice() {
@@ -53,8 +53,7 @@ pub fn how_to_install(pack: &Pack) -> Vec<String> {
     ways
 }
 
-/// How to install what is still missing for a gateway of this pack: one line for each way to install it. Empty if
-/// nothing is missing.
+/// How to install the missing parts of a gateway of this pack: one line for each way. Empty if nothing is missing.
 pub fn missing(pack: &Pack, driver: &PackDriver) -> Vec<String> {
     match driver {
         PackDriver::Process if find(pack).is_some() => Vec::new(),

@@ -11,10 +11,11 @@ use hoptax_plan::units;
 use hoptax_plan::units::nearest;
 use hoptax_plan::{Feature, PlanErrors, Profile, check_image, read_as, variant_name};
 
-/// Name of the script that builds the gateway of a pack's project. Its argument is the target directory.
+/// Name of the script that builds the gateway from a project in the pack. The argument of the script is the target
+/// directory.
 pub const BUILD_SCRIPT: &str = "build.sh";
 
-/// Names that packs cannot have, because plans use them for something else.
+/// Names that packs cannot have, because these names have another meaning in plans.
 const RESERVED: [&str; 4] = ["direct", "external", "hop-l4", "hop-l7"];
 
 /// Parses `gateway.yaml` in the same way as a plan, so that errors have a line, a column and a caret.
@@ -50,8 +51,8 @@ pub(super) fn check(pack: &Pack) -> Result<(), PackError> {
         for access_log in [None, log] {
             let bare = std::iter::once(Vec::new());
             for features in bare.chain(offered.iter().map(|feature| feature.to_vec())) {
-                // In a container only the start command differs, so checking the container once, without features, is
-                // enough.
+                // In a container, only the start command is different. So it is enough to check the container once,
+                // without features.
                 let special = pack.manifest().docker.is_some() && features.is_empty();
                 let ways = || [false, true].into_iter().take(1 + usize::from(special));
                 for (variant, container) in variants(pack)
@@ -96,12 +97,12 @@ fn check_variants(pack: &Pack) -> Result<(), PackError> {
     Ok(())
 }
 
-/// One set of features for each supported feature: the feature and the features that it requires. The check renders
-/// each set.
+/// The sets of features to render in the check. There is one set for each supported feature. It contains this feature
+/// and the features that it requires.
 fn check_features(pack: &Pack) -> Result<Vec<Vec<Feature>>, PackError> {
     let feature = |name: &String| match Feature::with_defaults(name) {
         Some(Feature::Mtls) => Ok(vec![Feature::Tls, Feature::Mtls]),
-        // Two consumers test as much as a thousand.
+        // Two consumers are enough, because more consumers would test nothing new.
         Some(Feature::Consumers { .. }) => Ok(vec![Feature::KeyAuth, Feature::Consumers { count: 2 }]),
         Some(Feature::Routes { ask, .. }) => Ok(vec![Feature::Routes { count: 3, ask }]),
         Some(feature) => Ok(vec![feature]),

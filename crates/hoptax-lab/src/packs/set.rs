@@ -1,4 +1,4 @@
-//! The available packs: those embedded in the binary, and those in the user's directory.
+//! The available packs: the packs in the binary, and the packs in the user's directory.
 
 use super::check;
 use crate::pack::{MANIFEST, Pack, PackError};
@@ -107,8 +107,8 @@ fn embedded(folder: &Dir<'_>) -> Result<Pack, PackError> {
             }
         }
     }
-    // Tests check the embedded packs, so they are not rendered here. Rendering all of them would delay each start by a
-    // second.
+    // Tests already check the templates of the embedded packs, so the templates are not rendered here. Rendering all of
+    // them would delay each start of hoptax by a second.
     assemble(&shown, files, read)
 }
 
@@ -198,7 +198,7 @@ fn read_files(folder: &Path) -> std::io::Result<BTreeMap<String, String>> {
 
 fn begins_as_text(path: &Path) -> std::io::Result<bool> {
     let (bytes, _) = bounded::read_beginning(path, 1024)?;
-    // An incomplete character at the end is not an error.
+    // The last character can be incomplete, because only the beginning of the file is read. This is not an error.
     Ok(std::str::from_utf8(&bytes).map_or_else(|error| error.error_len().is_none(), |_| true)
         && !bytes.contains(&0))
 }

@@ -90,8 +90,8 @@ impl ProcessDriver {
         let (ready, mut started) =
             self.start_verb::<HopReady>(label, arguments, BTreeMap::new(), &self.cpus.gateway, None)?;
         started.addresses = vec![ready.listen];
-        // Hops pass requests on unchanged, so TLS must end at the upstream. Such requests work only through `hop-l4`,
-        // because it does not parse them.
+        // Hops forward requests unchanged, so a TLS connection must end at the upstream. TLS works only through
+        // `hop-l4`, because `hop-l4` does not parse the requests.
         started.facts.change = Change::for_login(&self.upstream_login, &self.credentials);
         started.facts.workers = Some(1);
         started.facts.settings = delay.into_iter().map(planted).collect();

@@ -28,8 +28,8 @@ pub(super) struct Tools {
     variables: Arc<Variables>,
     routes: u32,
     probe: Probe,
-    /// Number of routes added so far. Each added route gets a new name, so no gateway knows the name from an earlier
-    /// trial.
+    /// Number of routes added so far. Each added route gets a new name, so a gateway cannot know the name from an
+    /// earlier trial.
     given: Arc<AtomicU32>,
 }
 
@@ -52,7 +52,7 @@ impl Tools {
         Path::new(&self.variables.dir)
     }
 
-    /// Adds a route with a new name. To do so, replaces the gateway's files by files with one route more than in the
+    /// Adds a route with a new name. For this, replaces the gateway's files by files that have one more route than the
     /// plan.
     fn add_route(&self, ask: RoutePosition) -> Result<String, String> {
         let prefix = changed_prefix(self.given.fetch_add(1, Ordering::Relaxed) + 1);
@@ -111,7 +111,7 @@ impl Controller for GatewayController {
     fn act(&mut self, action: Action) -> Result<Effect, String> {
         match action {
             Action::Reload => {
-                // A gateway that watches its files reloads only if they change. So write them again.
+                // A gateway that watches its files reloads only when a file changes. So write the files again.
                 let rendered = render::render(&self.tools.pack, &self.tools.variables);
                 let directory = self.tools.directory();
                 rendered

@@ -26,7 +26,7 @@ pub struct ProcessDriver {
     pub(super) packs: PackSet,
     pub(super) run_directory: PathBuf,
     pub(super) upstream: Upstream,
-    /// Path of the request that checks whether a service that already runs responds.
+    /// Path to request from services that already run, to check that they respond.
     pub(super) target_path: String,
     pub(super) profile: Profile,
     pub(super) access_log: AccessLog,
@@ -121,7 +121,8 @@ impl ProcessDriver {
         &self.credentials
     }
 
-    /// The CPUs of each role. The driver does not use the generator's CPUs; the code that starts the generator does.
+    /// The CPUs of each role. The driver itself does not use the generator's CPUs. The code that starts the generator
+    /// uses them.
     pub fn cpus(&self) -> &CpuSets {
         &self.cpus
     }
@@ -188,8 +189,8 @@ fn private_directory() -> anyhow::Result<PathBuf> {
     Ok(std::env::temp_dir().join(format!("hoptax-{drawn:016x}")))
 }
 
-/// The first path in the plan that contains no template, or `/` if every path contains one. The response to this path
-/// does not matter.
+/// The first path in the plan that contains no template, or `/` if every path contains a template. The response to this
+/// path does not matter.
 fn plain_path(plan: &Plan) -> &str {
     let paths = plan.targets.iter().map(|target| target.path.as_str());
     paths.into_iter().find(|path| !path.contains("{{")).unwrap_or("/")

@@ -18,7 +18,8 @@ use std::collections::BTreeMap;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::time::Duration;
 
-/// Time limit for one response. A closed port refuses at once, so only busy machines can need a long time.
+/// Time limit for one response. The limit is long, because a busy machine may respond slowly. It does not delay the
+/// error for a closed port, because a closed port refuses connections at once.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A service that already runs.
@@ -39,8 +40,8 @@ struct Identity {
     started: u64,
 }
 
-/// Attaches to the service at `url` (`http://host:port` or `https://…`). To check that the service responds, requests
-/// `path` with `change` applied. If `ledger` is given, the service has a ledger.
+/// Connects to the service at `url` (`http://host:port` or `https://…`). Requests `path` with `change` applied, to
+/// check that the service responds. If `ledger` is given, the service has a ledger.
 ///
 /// # Errors
 /// If the URL does not resolve, nothing responds at the URL, the process `pid` does not exist, or the ledger cannot be
@@ -135,8 +136,8 @@ impl Service for Attached {
         self.count.as_ref().map(ExternalLedger::read)
     }
 
-    /// Checks only the process, if the plan names one. A request would add to the measured work of the service. If the
-    /// service does not respond, the trial shows it.
+    /// Checks only that the process exists, if the plan names a process. Sends no request, because a request would add
+    /// to the measured work of the service. The trial shows whether the service responds.
     fn check(&mut self) -> Result<(), Failure> {
         match self.process {
             Some(known) if identify(known.pid) != Some(known) => Err(Failure {

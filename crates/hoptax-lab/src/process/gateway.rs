@@ -27,8 +27,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Maximum number of retries with other ports. A retry is needed if another process takes a port after hoptax released
-/// it and before the gateway opened it.
+/// Maximum number of retries with other ports. A retry is needed if another process takes a port between the moment
+/// when hoptax releases the port and the moment when the gateway opens it.
 const PORT_ATTEMPTS: u32 = 3;
 
 /// Time that docker needs to remove a stopped container, in addition to the gateway's grace period.
@@ -41,10 +41,10 @@ struct Attempt<'a> {
     label: &'a str,
     program: Program,
     workers: u32,
-    /// Features to render: those of the plan, and those that the upstream requires of every gateway.
+    /// Features to render: the features of the plan, and the features that the upstream requires of every gateway.
     features: Vec<Feature>,
     upstreams: &'a [SocketAddr],
-    /// Only for a sidecar: its ports, and its namespace. A preview has no namespace.
+    /// Ports and namespace of a sidecar; absent for other gateways. A preview has no namespace.
     sidecar: Option<(Interception, Option<&'a Namespace>)>,
     /// Directory of the configuration, which is also the working directory. It is [`Self::shown`], or a private
     /// directory if the configuration contains secrets.
@@ -303,8 +303,8 @@ impl Attempt<'_> {
         })
     }
 
-    /// Chooses the gateway's ports. The first part of the result keeps the ports reserved. It is absent in a namespace,
-    /// because no other process uses ports there.
+    /// Chooses the gateway's ports. The first part of the result reserves the ports. This part is absent in a
+    /// namespace, because no other process uses ports there.
     fn ports(&self) -> std::io::Result<(Option<Ports>, u16, u16)> {
         if let Some((interception, _)) = self.sidecar {
             return Ok((None, interception.inbound, interception.admin));

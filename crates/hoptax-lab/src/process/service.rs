@@ -61,7 +61,8 @@ impl Service for Started {
     }
 
     fn observe(&mut self) -> Observed {
-        // Measure the logs after reading the counters, because the requests that read them can add lines to the logs.
+        // Measure the logs after reading the counters, because the requests that read the counters can add lines to the
+        // logs.
         let counters = self.counters.as_mut().map(Counters::read).unwrap_or_default();
         Observed { log_bytes: Some(logs::bytes(&self.log_directory)), counters }
     }

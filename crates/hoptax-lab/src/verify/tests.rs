@@ -129,7 +129,8 @@ fn both_answers_are_compared_with_what_the_target_expects() {
     assert_eq!(against(DIRECT, vec![Check::Status(vec![(200, 200)]), length]), Ok(()));
     let failure = against(DIRECT, vec![Check::BodyContains("bye".into())]).expect_err("not even direct");
     assert_eq!(failure.message, "direct itself does not meet `expect`: the body does not contain `bye`");
-    // The header `server` is not compared, because hops may change it. But the target expects it.
+    // Verification does not compare the header `server` with direct's header, because hops may change it. But this
+    // target expects a certain value of the header.
     let named = |name: &str| DIRECT.replace("x-own", &format!("server: {name}\r\nx-own"));
     let check = Check::Header { name: "Server".into(), value: Some("origin".into()) };
     let failure = verify(

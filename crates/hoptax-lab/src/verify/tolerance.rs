@@ -5,7 +5,7 @@ use crate::features::{REQUEST_ID_HEADER, RESPONSE_REMOVED, RESPONSE_SET};
 use hoptax_plan::Feature;
 use std::io::Read as _;
 
-/// Maximum number of bytes of a decompressed body. Bodies that are compared are far smaller.
+/// Maximum number of bytes of a decompressed body. The bodies of compared responses are far smaller.
 const LARGEST: u64 = 1 << 30;
 
 /// The gateway's response without the changes that `features` make.

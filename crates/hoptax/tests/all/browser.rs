@@ -58,7 +58,7 @@ fn open(file: &Path, width: u32, dark: bool) -> Browser {
     browser
 }
 
-/// Scrolls past every chart. Waits until each chart is drawn or reports that it has nothing to draw.
+/// Scrolls past every chart. Waits until each chart has been drawn, or reports that there is nothing to draw.
 const SCROLL: &str = "(async () => { for (const one of document.querySelectorAll('figure.chart')) { \
     one.scrollIntoView({ behavior: 'instant' }); \
     while (one.dataset.series === undefined) await new Promise((done) => setTimeout(done, 10)); } })()";
@@ -66,7 +66,8 @@ const SCROLL: &str = "(async () => { for (const one of document.querySelectorAll
 /// Finds texts with too little contrast.
 pub(crate) const CONTRAST: &str = include_str!("browser/contrast.js");
 
-/// For each chart: its kind, the number of lines it should have, and whether these lines are drawn.
+/// Script that returns for each chart: its kind, the number of lines that it should have, and whether the lines are
+/// drawn.
 const CHARTS: &str = "[...document.querySelectorAll('figure.chart')].filter((one) => !one.hidden).map((one) => \
     [one.dataset.chart, Number(one.dataset.series), Boolean(one.querySelector('svg path'))])";
 
@@ -119,7 +120,7 @@ fn the_script_formats_figures_like_the_rest_of_the_report() {
     let scratch = Scratch::new();
     let (file, report) = page(&run(), &scratch);
     let mut browser = open(&file, 1440, false);
-    // The table is folded at first. An event fills it after it was opened.
+    // The table is closed at first. The page fills the table only after the user has opened it.
     browser.ask("document.querySelector('figure[data-chart=tax] details').open = true");
     browser.until("document.querySelector('figure[data-chart=tax] details tbody') !== null");
     let drawn = browser.ask(
@@ -172,7 +173,7 @@ fn a_gateway_is_switched_off_everywhere_at_once() {
         browser.ask("[...document.querySelectorAll('[data-gateway=envoy]')].every((row) => row.hidden)"),
         true
     );
-    // Another load has other tables, but the same gateways.
+    // Another load has other tables but the same gateways.
     browser.ask(
         "(() => { const load = document.getElementById('load'); load.value = 3; load.dispatchEvent(new \
      Event('change')); })()",

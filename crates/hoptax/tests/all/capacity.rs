@@ -4,7 +4,8 @@ use crate::run::{report, run, run_directory, text, trials, trials_without_respon
 use crate::support::{Json, Scratch, eventually};
 
 /// Little's law: the upstream delays each response by 20 ms, and each of four connections has one request at a time. So
-/// they carry 200 requests per second through any hop. A busy machine can carry fewer requests, but never more.
+/// the four connections carry 200 requests per second through any hop. A busy machine can carry fewer requests, but
+/// never more.
 #[test]
 fn finds_the_capacity_given_by_littles_law() {
     let plan = r#"name: little
@@ -22,7 +23,7 @@ warmup: 100ms
         let narrow = rate("low").zip(rate("high")).is_some_and(|(low, high)| high < 5.0 * low);
         narrow && rate("estimate") >= Some(60.0)
     };
-    // On a busy machine, results can be half as large or vary widely.
+    // On a busy machine, results can be half as large or vary widely. Then the run is repeated.
     let (scratch, output) = eventually(|| {
         let scratch = Scratch::new();
         let output = run(&scratch, plan, &["--accept-void"]);

@@ -1,5 +1,5 @@
-//! Gateways in front of an upstream that requires a client certificate. Each pack must send the certificate with each
-//! TLS version. It must also send it with token reviews.
+//! Gateways in front of an upstream that requires a client certificate. Each gateway must send the certificate, with
+//! each TLS version and also with token reviews.
 
 use crate::findings::two_ports;
 use crate::support::PATIENCE;
@@ -41,7 +41,8 @@ fn strict(
     Arc::new(config.expect("they fit"))
 }
 
-/// Answers every request with the TLS version. Answers a token review with 201, like an API server.
+/// A server that answers every request with the TLS version of the connection. It answers a token review with 201, like
+/// an API server.
 fn upstream(config: Arc<rustls::ServerConfig>) -> Server {
     Server::over(Some(config), |request| {
         if request.path != TOKEN_REVIEW_PATH {
@@ -182,8 +183,8 @@ fn token_reviews_send_it_too_and_are_read() {
     }
 }
 
-/// Some gateways cannot be installed here. For these, the test checks only the rendered files. They must name the
-/// certificate where the product's manual says.
+/// Some gateways cannot be installed here. For these gateways, the test checks only the rendered files. The files must
+/// name the certificate in the setting that the gateway's manual documents.
 #[test]
 fn packs_from_documentation_name_the_certificate() {
     let packs = crate::world::packs();

@@ -1,4 +1,4 @@
-//! `hoptax compare` and `hoptax gate`, on generated runs and on real ones.
+//! Tests of `hoptax compare` and `hoptax gate`, on generated runs and on real runs.
 
 use crate::report::fixture::{Run, sample, via};
 use crate::report::on_disk;
@@ -193,8 +193,9 @@ fn mistakes_in_a_budget_file_are_reported_with_their_place() {
     assert!(text(&none.stderr).contains("no budget to check"), "{}", text(&none.stderr));
 }
 
-/// Two real runs of the built-in hop. In the second run, the hop also computes for ten times as long as a request
-/// takes. `compare` and `gate` must find this difference between the runs. `compare` must also find it within one run.
+/// Two real runs of the built-in hop. In the second run, the hop also spends CPU time on each request: ten times as
+/// long as a request normally takes. `compare` and `gate` must find this difference between the runs. `compare` must
+/// also find the difference within one run.
 #[test]
 fn a_planted_slowdown_is_found_between_real_runs() {
     let of = |planted: &str| {

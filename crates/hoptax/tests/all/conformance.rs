@@ -29,7 +29,7 @@ fn every_installed_gateway_differs_from_direct_as_its_pack_lists_and_listens_on_
     let packs = crate::world::packs();
     let names: Vec<&str> = packs
         .iter()
-        // A sidecar runs inside its namespace and listens on every interface there.
+        // Sidecars are left out, because a sidecar runs inside its namespace and listens on every interface there.
         .filter(|pack| binary::find(pack).is_some() && pack.manifest().intercept.is_none())
         .map(hoptax_lab::packs::Pack::name)
         .collect();

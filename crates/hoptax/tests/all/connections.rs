@@ -114,7 +114,7 @@ fn run_spec(spec: &Value) -> Value {
     let mut command = hoptax();
     command.args(["load", "--spec", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut process = command.spawn().expect("starts");
-    // If this test panics, its process exits, and then the generator exits too.
+    // If this test panics, its process exits. Then the kernel kills the generator, which asks for this when it starts.
     process
         .stdin
         .take()
@@ -136,7 +136,7 @@ fn time_wait(port: u16) -> (usize, usize) {
     for line in table.lines().skip(1) {
         let fields: Vec<&str> = line.split_whitespace().collect();
         let port_of = |address: &str| u16::from_str_radix(&address[address.len() - 4..], 16).expect("a port");
-        // State 06 (include/net/tcp_states.h).
+        // State 06 is TIME_WAIT (include/net/tcp_states.h).
         if fields[3] == "06" {
             ours += usize::from(port_of(fields[1]) == port);
             theirs += usize::from(port_of(fields[2]) == port);

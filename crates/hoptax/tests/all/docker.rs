@@ -19,7 +19,7 @@ fn docker(words: &[&str]) -> Option<String> {
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// Whether a docker engine answers; notes a skip if not.
+/// Whether a docker engine answers. If not, notes a skip.
 fn engine() -> bool {
     let answers = docker(&["version", "--format", "{{.Server.Version}}"]).is_some();
     if !answers {

@@ -1,4 +1,5 @@
-//! Every `hoptax …` command in README and docs uses existing commands and options, and every link has a target.
+//! Tests that every `hoptax …` command in README and docs uses existing commands and options, and that every link has a
+//! target.
 
 use crate::support::hoptax;
 use std::collections::BTreeMap;
@@ -100,7 +101,7 @@ fn every_page_is_in_the_index() {
     let docs = root().join("docs");
     for (path, _) in pages().iter().filter(|(path, _)| path.parent() != Some(docs.as_path())) {
         let Ok(page) = path.strip_prefix(&docs) else { continue };
-        // The pages of gateways have their own index, which is generated.
+        // Skip the pages of gateways, because these pages have their own index, which is generated.
         if page.starts_with("gateways") && !page.ends_with("README.md") {
             continue;
         }
@@ -121,7 +122,7 @@ fn the_page_of_the_command_line_is_up_to_date() {
     assert!(made == kept, "docs/reference/cli.md is not what `make docs` makes");
 }
 
-/// README and the quick start quote a table. Its figures must equal those of the kept run that the page links to.
+/// README and the quick start quote a table. The figures must equal the figures of the kept run that the page links to.
 #[test]
 fn quoted_figures_are_those_of_the_kept_run() {
     let read = |page: &str| std::fs::read_to_string(root().join(page)).expect("a page");
@@ -135,8 +136,7 @@ fn quoted_figures_are_those_of_the_kept_run() {
         };
         let (before, quoted) = text.split_once("```text\nOpen loop, 1,000/s").expect("a table");
         let (table, after) = quoted.split_once("```").expect("its end");
-        // In README, the link before the table leads to the kept run. In the quick start, it is the link after the
-        // table.
+        // In README, the link to the kept run is before the table. In the quick start, the link is after the table.
         let kept =
             read(&record(if page == "README.md" { before } else { after }).expect("a link to the run"));
         let is_heading = |line: &&str| line.starts_with('#') || line.starts_with("<details>");
@@ -153,7 +153,8 @@ fn quoted_figures_are_those_of_the_kept_run() {
         let rows = table.lines().skip(3);
         let mut row_of = "";
         for row in rows.take_while(|row| !row.is_empty()) {
-            // A row continues in the next line, which begins with blanks and has the ends of the intervals.
+            // A row of the table takes two lines. The second line begins with blanks and contains the ends of the
+            // intervals.
             row_of = row.split(' ').next().filter(|name| !name.is_empty()).unwrap_or(row_of);
             let theirs = kept.iter().find(|line| line.starts_with(&format!("| {row_of} |"))).expect("a row");
             let apart = |letter: char| !(letter.is_ascii_digit() || matches!(letter, '.' | ','));

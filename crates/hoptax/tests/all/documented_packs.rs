@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 const DOCUMENTED: [&str; 9] =
     ["apisix", "kong", "krakend", "kubegateway", "ocelot", "pipy", "traefik", "tyk", "yarp"];
 
-/// One rendering of a pack. `what` describes it.
+/// One rendering of a pack. The field `what` describes the rendering.
 struct Case {
     what: String,
     features: Vec<Feature>,
@@ -66,8 +66,8 @@ fn pack(name: &str) -> &'static Pack {
     packs.get(name).unwrap_or_else(|| panic!("no pack {name}"))
 }
 
-/// Renderings of the pack in both profiles, with and without an access log. There are cases without features, with each
-/// feature, with several features, and with all compatible features.
+/// Renderings of the pack in both profiles, with and without an access log. Some cases have no features, some have one
+/// feature each, some have several features, and some have all compatible features.
 fn cases(name: &str) -> Vec<Case> {
     let pack = pack(name);
     let mut sets: Vec<Vec<Feature>> = vec![vec![]];
@@ -438,7 +438,7 @@ fn krakend_accepts_its_file_by_its_schema() {
             let allowed =
                 ["method", "output_encoding", "input_headers", "input_query_strings", "extra_config"];
             case.keys(endpoint, &["endpoint", "backend"], &allowed);
-            // endpoint.json: the path has no wildcard, query or fragment.
+            // The schema endpoint.json allows no wildcard, query or fragment in the path.
             let path = endpoint["endpoint"].as_str().expect("text");
             assert!(path.starts_with('/') && !path.contains(['*', '?', '&', '%']), "{}: {path}", case.what);
             let backend = &endpoint["backend"][0];
@@ -542,7 +542,7 @@ fn ocelot_reads_its_routes() {
                     "HttpHandlerOptions",
                 ],
             );
-            // Both templates must have the same placeholders.
+            // Both templates of a route must have the same placeholders.
             for template in ["UpstreamPathTemplate", "DownstreamPathTemplate"] {
                 let text = route[template].as_str().expect("text");
                 assert!(text.starts_with('/') && text.ends_with("/{everything}"), "{}: {text}", case.what);

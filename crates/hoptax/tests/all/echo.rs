@@ -78,7 +78,7 @@ pub(crate) fn ask(
     exchange(Some(request.from), address, tls, &(head + "\r\n"))
 }
 
-/// If `value` is a template for several consumers, returns the line of this consumer.
+/// If `value` is a template for several consumers, returns the line of the consumer with the index `consumer`.
 fn expanded(value: &str, change: &Change, consumer: usize) -> String {
     let file = value.strip_prefix("{{line ").and_then(|rest| rest.strip_suffix("}}"));
     let line = |file: &str| change.files[file].lines().nth(consumer).expect("as many consumers").to_owned();

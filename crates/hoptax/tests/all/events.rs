@@ -140,11 +140,11 @@ events:
         if who == "direct" {
             assert_eq!(names, ["restart-upstream"]);
         } else {
-            // HAProxy ignores a reload that arrives during another reload. So its only reload here is the one for the
-            // new route.
+            // HAProxy ignores a reload that arrives during another reload. So the only event of this plan that reloads
+            // HAProxy is the new route.
             assert_eq!(names, if who == haproxy { &EVENTS[1..] } else { &EVENTS[..] });
-            // The gateway refused requests for the new route at first. They were repeated until the gateway answered
-            // them.
+            // At first, the gateway refused requests for the new route. These requests were repeated until the gateway
+            // answered.
             let new_route = &events[events.len() - 3]["new_route"];
             assert!(new_route["after_ns"].as_u64().is_some_and(|after| after > 0), "{who}: {events:?}");
         }

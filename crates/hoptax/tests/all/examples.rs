@@ -34,8 +34,8 @@ warmup: 100ms
             let ledger = &trial["ledger"];
             let (connections, requests) =
                 (ledger["connections"].as_u64().unwrap(), ledger["requests"].as_u64().unwrap());
-            // `hop-l7` reuses its upstream connections, because it parses requests. All others need one connection per
-            // request.
+            // `hop-l7` reuses its upstream connections, because it parses requests. All other contenders need one
+            // upstream connection per request.
             if trial["contender"] != "hop-l7" {
                 assert!(connections >= requests, "{ledger}");
             }
@@ -74,14 +74,14 @@ fn every_example_plan_runs() {
             skip(format!("{plan} needs a Kubernetes API server"));
             continue;
         }
-        // `features_extra` runs this plan, whose gateways are not installed everywhere.
+        // Skip this plan, because its gateways are not installed everywhere. `features_extra` runs this plan.
         if path.ends_with("every-gateway.yaml") {
             continue;
         }
         let scratch = Scratch::new();
         let mut command = hoptax();
         command.arg("run").arg(&path).arg("--out").arg(scratch.path()).arg("--accept-void");
-        // Budgets cannot hold with one round of 200 ms.
+        // Remove the budgets, because a run with one round of 200 ms cannot meet them.
         for set in ["trials=1", "warmup=100ms", "pause=0s", "budget=[]"] {
             command.args(["--set", set]);
         }
@@ -89,8 +89,8 @@ fn every_example_plan_runs() {
         // Budgets contain `loop:` too, but only load points begin with `loop:`.
         let is_point = |line: &&str| line.starts_with("  - { loop: ") || line.starts_with("  - loop: ");
         for point in 0..text_of_plan.lines().filter(is_point).count() {
-            // Limits the number of requests instead of the duration. On a stalled machine, a short trial may have no
-            // response.
+            // Limit the number of requests instead of the duration, because on a stalled machine a short trial may have
+            // no response.
             let short = match point {
                 // Here the stages define the duration.
                 0 if text_of_plan.contains("ramp to") => {
@@ -108,11 +108,11 @@ fn every_example_plan_runs() {
             command.args(["--set", &format!("events.{event}.at={}ms", 20 * (event + 1))]);
         }
         if text_of_plan.contains("15000") {
-            // Every gateway and hop supports this many connections, even while other tests run.
+            // Every gateway and hop supports 200 connections, even while other tests run.
             command.args(["--set", "load.0.connections=200"]);
         }
         if path.ends_with("istio-sidecar.yaml") {
-            // Measures only one point of each sweep in this plan.
+            // Measure only one point of each sweep in this plan.
             command.args(["--set", "load.0.connections=8", "--set", "load.1.connections=8"]);
         }
         let name = path.display();

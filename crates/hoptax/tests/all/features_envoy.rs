@@ -95,7 +95,7 @@ impl World {
     }
 }
 
-/// Calls `look` with an Envoy that has these features, in both profiles.
+/// Calls `look` with an Envoy that has these features, once in each profile.
 fn in_both_profiles(features: &[&str], look: impl Fn(&World)) {
     if is_missing("envoy") {
         return;

@@ -18,7 +18,8 @@ use std::path::Path;
 use std::process::Command;
 use world::Extra;
 
-/// Sets of features that can be enabled together. With sets, a gateway must be started only a few times.
+/// Sets of features that can be enabled together. The tests enable a whole set at once, so that each gateway is started
+/// only a few times.
 fn sets() -> Vec<Vec<Feature>> {
     vec![
         vec![
@@ -175,8 +176,8 @@ fn spring_cloud_gateway_has_its_features() {
     }
 }
 
-/// `gateways-extra.sh` reads `gateway.yaml` with little more than `sed`. It must still find every build setting of
-/// every pack.
+/// `gateways-extra.sh` reads `gateway.yaml` with `sed` instead of a YAML parser. The script must still find every build
+/// setting of every pack.
 #[test]
 fn the_script_knows_every_pack_that_is_built() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/gateways-extra.sh");

@@ -90,7 +90,7 @@ impl RunningGateway {
         ask(self.address(), &self.change, tls, &GET).ok().map(|answer| answer.status)
     }
 
-    /// Sends a request. The gateway must accept it and pass it on to an upstream.
+    /// Sends a request. The gateway must accept the request and forward it to an upstream.
     fn lets_in(&self, request: &Request<'_>) -> Answer {
         let answer = self.ask(request);
         assert_eq!(answer.status, 200, "{}: {answer:?}", self.what);
@@ -184,7 +184,7 @@ fn prove(pack: &str, profile: Profile, feature: &str) {
             );
         }
         "upstream-tls" => {
-            // The upstreams accept TLS only.
+            // The upstreams accept TLS only, so an answer proves that the gateway uses TLS.
             start(&[plain(feature)]).lets_in(&GET);
             let stranger = Credentials::make([]).expect("made");
             let gateway_under_test =
@@ -334,8 +334,8 @@ fn prove_together(pack: &str) {
     let packs = packs();
     let offered = &packs.get(pack).expect("a pack").manifest().features;
     let mut features: Vec<Feature> = Vec::new();
-    // The feature `consumers` is left out. With it, each header would have the credentials of a different random
-    // consumer.
+    // The feature `consumers` is left out. With this feature, each header would have the credentials of a different
+    // random consumer.
     for feature in offered.iter().filter(|name| *name != "consumers").map(|name| Feature::with_defaults(name))
     {
         let feature = feature.expect("a feature");

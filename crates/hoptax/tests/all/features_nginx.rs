@@ -16,8 +16,7 @@ use std::process::{Command, Stdio};
 
 const PROFILES: [Profile; 2] = [Profile::Stock, Profile::Equalised];
 
-/// Starts each of the two packs that offers all of `features`, in both profiles, with one upstream. Calls `prove` for
-/// each.
+/// Starts the packs that offer all of `features`, in both profiles, with one upstream. Calls `prove` after each start.
 fn with_each(features: &[Feature], prove: impl Fn(&Started, &Origin)) {
     let packs = crate::world::packs();
     let offers = |pack: &str| {
@@ -149,7 +148,7 @@ fn tls_uses_one_version_and_one_cipher() {
     with_each(&[Feature::Tls], |started, _| {
         let asked = started.ask("/");
         assert_eq!(asked.send().status, 200, "{}: the certificate verifies", started.what);
-        // nginx must choose the same version and cipher even if the client offers others.
+        // nginx must choose the required TLS version and cipher suite even if the client offers others.
         let mut all = asked.clone();
         let spec = all.tls.as_mut().expect("TLS");
         (spec.versions, spec.cipher_suites) = (vec![TlsVersion::Tls12, TlsVersion::Tls13], vec![]);
@@ -185,8 +184,8 @@ fn client_certificates_are_required() {
     });
 }
 
-/// The upstream with TLS is another gateway. In the first case it belongs to the same run. In the second case it
-/// belongs to another run, and its authority is unknown here.
+/// The upstream with TLS is another gateway. In the first case, this other gateway belongs to the same run. In the
+/// second case, it belongs to another run, so nginx does not know the authority that signed its certificate.
 #[test]
 fn the_upstreams_certificate_is_verified() {
     if is_missing("nginx") {

@@ -22,8 +22,8 @@ const PLANTED: [&str; 10] = [
     "upstream-not-reused",
 ];
 
-/// Two consecutive ports on which no process listens. They are below the kernel's ephemeral ports. Many ephemeral ports
-/// remain in use for a minute after a test that opens thousands of connections.
+/// Two consecutive ports on which no process listens. The ports are below the kernel's ephemeral ports, because many
+/// ephemeral ports remain in use for a minute after a test that opens thousands of connections.
 pub(crate) fn two_ports() -> [SocketAddr; 2] {
     static TAKEN: AtomicU16 = AtomicU16::new(0);
     for _ in 0..1000 {
@@ -66,7 +66,8 @@ fn each_fault_is_found_only_where_it_was_planted() {
         ("http-1-0", Misbehaviour { http_10: true, ..right() }, &["keepalive-lost"]),
         ("no-pool", Misbehaviour { fresh_upstream: true, ..right() }, &["upstream-not-reused"]),
         ("asks-twice", Misbehaviour { duplicate_every: Some(1), ..right() }, &["amplification"]),
-        // The cache holds the answer to the readiness request, which contains `connection: close`.
+        // The cache holds the answer to the readiness request. This answer contains `connection: close`, so clients
+        // cannot keep their connections.
         ("cached", Misbehaviour { cached: true, ..right() }, &["amplification", "keepalive-lost"]),
         (
             "limited",
@@ -115,9 +116,9 @@ warmup: 100ms
     assert_eq!(unpinned.filter(|finding| finding["code"] == "unpinned-version").count(), plants.len());
 }
 
-/// The report must find a memory leak in the process that the plan names for the gateway. Here this is the test's own
-/// process, in which other tests allocate and free memory at the same time. If they hide the leak, the test is
-/// repeated.
+/// The report must find a memory leak in the process that the plan names for the gateway. In this test, the plan names
+/// the test's own process. Other tests in this process allocate and free memory at the same time, and this can hide the
+/// leak. Then the test is repeated.
 #[test]
 fn a_leak_is_found() {
     let seen = (0..3).map(|_| run_with_a_leak()).find(|(codes, _)| codes.contains("memory-growing"));

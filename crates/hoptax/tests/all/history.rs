@@ -32,7 +32,7 @@ fn nightly(day: u64, nginx_us: u64, version: &str) -> Run {
     run
 }
 
-/// Three nightly runs; nginx has a new version in the third.
+/// Three nightly runs. nginx has a new version in the third run.
 fn nights() -> Scratch {
     let root = Scratch::new();
     put(root.path(), FIRST, &nightly(1, 150, "1.22.1"));

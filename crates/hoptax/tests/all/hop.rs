@@ -1,4 +1,4 @@
-//! `hoptax hop` as a process. The behaviour of the origin behind it depends on the path.
+//! Tests of `hoptax hop` as a process. The path of a request selects the behaviour of the origin behind the hop.
 
 use crate::findings::two_ports;
 use crate::origin::Origin;
@@ -214,7 +214,8 @@ fn l7_retries_requests_lost_on_a_stale_connection() {
     let origin = Origin::start();
     let (_hop, address) = Server::hop("l7", origin.address, &[]);
     let mut client = Client::connect(address);
-    // The origin answers one request per connection, and closes the connection when the second request arrives.
+    // The origin answers one request per connection, and closes the connection when the second request arrives. So the
+    // hop must repeat the second request on a new connection.
     for count in 1..=5 {
         assert_eq!(client.send(get("/once")).response().body, b"once", "request {count}");
     }
@@ -303,7 +304,7 @@ fn upstreams_take_turns() {
     for kind in KINDS {
         let (_hop, address) = Server::hop(kind, origins[0].address, &["--upstream", &second]);
         let before: Vec<usize> = origins.iter().map(|origin| origin.heads().len()).collect();
-        // `hop-l4` chooses the next instance for each connection, `hop-l7` for each request.
+        // `hop-l4` takes the next instance for each connection. `hop-l7` takes the next instance for each request.
         let mut clients: Vec<Client> = (0..4).map(|_| Client::connect(address)).collect();
         for client in &mut clients {
             (0..2).for_each(|_| assert_eq!(client.send(get("/bytes?1")).response().status, 200));
@@ -344,7 +345,7 @@ fn disconnecting_clients_leave_no_connections() {
         (0..4).for_each(|_| assert_eq!(client.response().body.len(), 100_000));
     }
     drop(servers);
-    // All clients have disconnected, but the upstream notices this only later.
+    // All clients have disconnected, but the upstream notices this a little later.
     wait_until("no connection is left open", PATIENCE, || {
         ledger::fetch(upstream.control()).expect("a ledger").instances[0].open == 0
     });

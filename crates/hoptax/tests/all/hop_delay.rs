@@ -78,7 +78,8 @@ fn a_client_that_disconnects_during_a_delay_frees_everything() {
     assert_eq!(hop.stop(), Some(0));
 }
 
-/// The delay is longer than any test. So a request was delayed exactly if it has no answer.
+/// The delay is longer than any test. So a request was delayed if it has no answer, and was not delayed if it has an
+/// answer.
 #[test]
 fn only_the_given_share_is_delayed() {
     const REQUESTS: usize = 40;

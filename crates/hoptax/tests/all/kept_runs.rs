@@ -9,7 +9,7 @@ use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// Minimum number of runs. Without it, the test would pass even if it compared no run.
+/// Minimum number of runs. Without this minimum, the test would pass even if there were no run to compare.
 const LEAST_RUNS: usize = 11;
 
 const FORMATS: [(&str, &str); 6] = [

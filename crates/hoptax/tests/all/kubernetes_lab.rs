@@ -90,8 +90,8 @@ impl Lab {
     }
 }
 
-/// Some plans name files of the lab. For such a plan, creates a directory with similar files, and with the plan as
-/// `plans/plan.yaml`. Returns `None` for any other plan.
+/// Some plans name files of the lab. For such a plan, creates a directory that contains similar files, and contains the
+/// plan as `plans/plan.yaml`. Returns `None` for any other plan.
 pub(crate) fn fake_lab_for(plan: &Path) -> Option<Scratch> {
     let text = fs::read_to_string(plan).expect("readable");
     if !text.contains("../.kubernetes-lab/") {

@@ -1,4 +1,5 @@
-//! Tests the options of `hoptax load` at the receiving end: with the real nginx, or with the upstream's ledger.
+//! Tests that the options of `hoptax load` have an effect at the server: the real nginx, or the upstream with its
+//! ledger.
 
 use crate::load::{KilledOnDrop, Upstream, case, load};
 use crate::support::{PATIENCE, Scratch, hoptax, wait_until};

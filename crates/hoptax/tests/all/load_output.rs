@@ -90,7 +90,7 @@ fn stages_are_shown_one_by_one() {
     let case = output_of_load(&[&upstream.url(), "-r", rate, "--json"]);
     let case: Value = serde_json::from_str(&case).expect("JSON");
     assert_eq!(case["load"]["stages"].as_array().map(Vec::len), Some(2));
-    // The plan is 500/s for 0.2 s, and then 750/s on average for 0.3 s.
+    // The plan is 500/s for 0.2 s, and then 750/s on average for 0.3 s. That is 325 requests.
     let scheduled = case["counts"]["scheduled"].as_u64().expect("a count");
     assert!((324..=326).contains(&scheduled), "{scheduled}");
 }

@@ -138,7 +138,7 @@ fn answer(
             stream.write_all(b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n")?;
             stream.write_all(&counted(b"ok", ""))?;
         }
-        // Like a server that closes an idle connection at the moment when the next request arrives.
+        // Acts like a server that closes an idle connection at the moment when the next request arrives.
         "/once" if served > 1 => return Ok(false),
         "/once" => stream.write_all(&counted(b"once", ""))?,
         "/cut" => {

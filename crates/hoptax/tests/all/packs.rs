@@ -187,8 +187,8 @@ fn pack_of(files: &[(&str, &str)]) -> tempfile::TempDir {
 
 /// Start timeout for a gateway that must fail before the timeout expires.
 const AMPLE: &str = "60s";
-/// Start timeouts for a gateway that never becomes ready. Each is tried in turn, because a busy machine may need longer
-/// to start the process.
+/// Start timeouts for a gateway that never becomes ready. The test tries them in turn, because a busy machine may need
+/// longer to start the process.
 const IN_VAIN: [&str; 3] = ["300ms", "3s", "30s"];
 
 /// A pack that runs a shell script as its gateway. The gateway must be ready within `timeout`.
@@ -393,8 +393,8 @@ fn gateways_are_listed_for_people_and_for_programs() {
     }
 }
 
-/// A run must report every fault of a pack. It reports faults in the pack's files before anything starts. If the
-/// gateway fails, the report contains the log line and the file.
+/// A run must report every fault of a pack. If a fault is in the pack's files, the run reports it before anything
+/// starts. If the gateway fails, the report contains the log line and the file.
 #[test]
 fn a_run_reports_bad_packs_with_file_and_line() {
     let manifest = "name: wrong\nsummary: a script\nbinary: sh\n\

@@ -146,7 +146,8 @@ fn an_upstream_without_stamps_is_a_finding() {
     assert!(findings.iter().all(|finding| finding["evidence"]["missing"] == 1.0), "{findings:?}");
 }
 
-/// The stamps have wrong times, as if they came from a gateway's cache or from an upstream with another clock.
+/// The stamps of the responses have wrong times, as if a gateway's cache or an upstream with another clock had sent
+/// them.
 #[test]
 fn stamps_of_another_time_are_a_finding() {
     let upstream = Server::start(|_| Response::new(200, "").with(HEADER, "1 2"));

@@ -95,7 +95,8 @@ fn a_missing_or_binary_plan_exits_with_2() {
     assert_eq!(code, 2, "no plan was named");
 }
 
-/// Endless and oversized files must be refused, both as a plan and where a plan or an option names a file.
+/// hoptax must refuse an endless or oversized file, both as the plan itself and as a file that a plan or an option
+/// names.
 #[test]
 fn endless_files_are_refused() {
     let directory = tempfile::tempdir().unwrap();

@@ -61,7 +61,7 @@ fn number(value: &Json) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("no number: {value}"))
 }
 
-/// Case A: the load generator used HTTP/1.0. So one gateway closed every connection, and the other did not.
+/// Case A: the load generator used HTTP/1.0. So one gateway closed every connection, and the other gateway did not.
 #[test]
 fn case_a_keep_alive_on_one_side_only() {
     let gateways = [
@@ -124,7 +124,7 @@ fn case_e_a_rate_that_is_not_reached() {
     let slow = Planted { inbound: 20 * MS, outbound: Duration::ZERO, every: 1, spin: false };
     let gateways = [("slow", Misbehaviour { delay: Some(slow), ..Misbehaviour::default() })];
     let load = "load: [{ loop: open, rate: 300/s, connections: 2, duration: 1s }]\ntrials: 2\n";
-    // If the machine stalls at the end of a trial, some of direct's requests may not be sent.
+    // If the machine stalls at the end of a trial, some requests of direct may not be sent.
     eventually(|| {
         let report = run_and_report(&gateways, "", load);
         let share = |gateway: &str| {
@@ -150,7 +150,7 @@ fn seen(code: &str, gateway: &str, look: impl Fn() -> Json) -> Json {
 
 #[test]
 fn an_included_warm_up_is_found() {
-    // At first the gateway is very slow. Noise cannot make it as slow in the rest of the trial.
+    // At first, the gateway is very slow. In the rest of the trial, noise cannot make the gateway as slow.
     let cold = Misbehaviour { cold: Some((1000 * MS, 25 * MS)), ..Misbehaviour::default() };
     let load = "load: [{ loop: closed, connections: 2, duration: 2s }]\ntrials: 1\n";
     let unsteady = eventually(|| {
@@ -194,7 +194,7 @@ fn timer_steps_are_found_in_an_edited_record() {
     assert_eq!(finding(&report, "clock", "direct"), None);
 }
 
-/// If the upstream serves one request at a time, it limits the throughput of every gateway.
+/// The upstream serves one request at a time, so it limits the throughput of every gateway.
 #[test]
 fn a_saturated_upstream_is_found() {
     let origin = crate::world::http_upstream("hello");
@@ -238,8 +238,8 @@ fn edit(directory: &Path, gateway: &str, change: impl Fn(&mut Json)) {
     std::fs::write(directory.join("trials.jsonl"), lines).expect("written");
 }
 
-/// One published table had a minimum of 74 ns over a network. Another had a p99 above the maximum. No run of hoptax
-/// produces such figures, so the test edits a record.
+/// One published table had a minimum of 74 ns over a network. Another table had a p99 above the maximum. No run of
+/// hoptax produces such figures, so the test edits a record.
 #[test]
 fn impossible_figures_are_found_in_an_edited_record() {
     let (plan, _proxies) = plan(
@@ -276,7 +276,7 @@ fn impossible_figures_are_found_in_an_edited_record() {
 const ROUNDS: u32 = 4;
 
 /// Another process causes load during half of the rounds. The report must show this load. The verdicts on taxes must be
-/// the same with and without these rounds.
+/// the same with the disturbed rounds and without them.
 #[test]
 fn other_load_in_half_of_the_rounds_changes_no_verdict() {
     // Load that other processes add can change a verdict, so the test may be repeated.
@@ -316,7 +316,7 @@ fn run_beside_other_load() -> Result<(), String> {
     let noisy = noisy.find(|finding| finding["code"] == "host-noisy").expect("a CPU was burnt");
     let noisy_trials = number(&noisy["evidence"]["noisy_trials"]) as usize;
     assert!(noisy_trials >= of_round * ROUNDS as usize / 4, "{noisy}");
-    // The same run without the disturbed rounds.
+    // The records of the same run without the disturbed rounds.
     let kept: String = trials(&directory)
         .into_iter()
         .filter(|trial| trial["round"].as_u64().expect("a number") % 2 == 0)
@@ -370,13 +370,14 @@ enum Where {
     /// An integration test plants the finding in a real run. The text is the test's file, which contains the finding's
     /// code.
     Real(&'static str),
-    /// A unit test of the rule plants the finding in a generated record. The text is the reason.
+    /// A unit test of the rule plants the finding in a generated record. The text is the reason why no real run plants
+    /// it.
     Generated(&'static str),
 }
 
 use Where::{Generated, Real};
 
-/// Every finding, and where the test that must raise it is.
+/// Every finding, with the place of the test that must raise the finding.
 const PLANTS: [(&str, Where); 36] = [
     ("amplification", Real("findings.rs")),
     ("balance", Real("findings.rs")),
@@ -416,7 +417,7 @@ const PLANTS: [(&str, Where); 36] = [
     ("workers-unequal", Real("planted.rs")),
 ];
 
-/// For every finding, a test must raise it. A new finding must also be added to the list above.
+/// Every finding must be raised by a test. A new finding must also be added to the list above.
 #[test]
 fn every_finding_is_planted_somewhere() {
     let rules = json(hoptax().args(["findings", "--json"]));
@@ -436,7 +437,7 @@ fn every_finding_is_planted_somewhere() {
         };
         let source =
             std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        // The line of the finding in the list above does not count.
+        // The list above also contains the finding's name. That line does not count.
         let named = source
             .lines()
             .filter(|line| line.contains(&mark) && !line.trim_start().starts_with("(\""))

@@ -1,5 +1,5 @@
-//! A matrix of features, from the plan to its prices. It has the real nginx without features, with each of two
-//! features, and with both features.
+//! Measures a matrix of features, from the plan to the prices. The gateways are the real nginx without features, with
+//! each of two features, and with both features.
 
 use crate::run::{report, run, run_directory, text, trials};
 use crate::support::planted_pack::{argument, offering};

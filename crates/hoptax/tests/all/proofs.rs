@@ -1,5 +1,5 @@
-//! The proof of each feature must succeed on a real nginx that has the feature. It must fail on an nginx that only
-//! claims to have the feature.
+//! The proof of each feature must succeed on a real nginx that has the feature. The proof must fail on an nginx that
+//! only claims to have the feature.
 
 use crate::support::PATIENCE;
 use crate::world::{Running, exe, is_missing, running_plan};

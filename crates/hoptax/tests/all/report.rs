@@ -140,7 +140,7 @@ fn the_reference_names_every_member_of_a_case() {
     }
 }
 
-/// The reference must describe every member of a capacity and its steps.
+/// The reference must describe every member of a capacity, and every member of the capacity's steps.
 #[test]
 fn the_reference_names_every_member_of_a_capacity() {
     let reference = include_str!("../../../../docs/reference/json.md");
@@ -236,7 +236,7 @@ fn a_file_that_cannot_be_written_is_named() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("no/such"));
 }
 
-/// Adds steal to the records of a run, as if a virtual machine had measured them.
+/// Adds steal to the records of a run, as if the run had been measured on a virtual machine.
 #[test]
 fn windows_with_steal_are_left_out_and_older_records_have_no_steal() {
     let windows = |usual_us: u64| -> Vec<Vec<u64>> {

@@ -128,7 +128,7 @@ fn colours_are_for_terminals_unless_they_are_asked_for() {
         }
         text(&run_report(&mut command, &dir, arguments)).contains('\u{1b}')
     };
-    // Standard output of a test is a pipe.
+    // In a test, standard output is a pipe, so the output has no colours.
     assert!(
         !coloured(&[], false)
             && !coloured(&["--color", "auto"], false)

@@ -84,8 +84,8 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Closed and open loops through common gateways, both hops and direct. The numbers of requests that the generator
-/// completes and that the upstream counts must be equal, except for requests in flight.
+/// Closed and open loops through common gateways, both hops and direct. The generator and the upstream must count the
+/// same number of requests, except for requests in flight.
 #[test]
 fn requests_through_every_gateway_are_in_the_ledger() {
     let scratch = Scratch::new();
@@ -213,7 +213,7 @@ fn begin_long_run(scratch: &Scratch) -> (Child, PathBuf) {
     (child, run_directory(scratch))
 }
 
-/// Waits until none of these processes exists.
+/// Waits until none of these processes exists any more.
 pub(crate) fn wait_until_gone(pids: &BTreeSet<u32>) {
     wait_until(&format!("processes {pids:?} have exited"), PATIENCE, || {
         !pids.iter().any(|pid| is_alive(*pid))
@@ -319,8 +319,8 @@ fn quietest_median_us(directory: &Path) -> f64 {
 }
 
 /// The upstream delays each response by exactly 2 ms, so the service time is 2 ms plus the round trip. The tolerance is
-/// 0.5 ms, because other tests run at the same time. `benches/rate-accuracy.py` measures the accuracy on a quiet
-/// machine.
+/// 0.5 ms, because other tests run at the same time. To measure the accuracy on a quiet machine, use
+/// `benches/rate-accuracy.py`.
 #[test]
 fn a_known_delay_is_measured_exactly() {
     let p50 = |delay: &str| {
@@ -548,7 +548,7 @@ warmup: 0ms
     assert!(failed.contains("404") && failed.contains("200") && failed.contains("verify"), "{failed}");
 }
 
-/// A gateway never becomes ready. A signal arrives while hoptax waits for it.
+/// The gateway never becomes ready. A signal arrives while hoptax waits for the gateway.
 #[test]
 fn a_signal_during_the_start_ends_the_run_at_once() {
     let scratch = Scratch::new();

@@ -1,5 +1,5 @@
-//! The view of a run in progress: a full screen on a terminal, and plain lines elsewhere. Also the server with
-//! `--serve`. However the run ends, the terminal must be restored.
+//! Tests of the view of a run in progress. The view is a full screen on a terminal, and plain lines elsewhere. Also
+//! tests the server of `--serve`. However the run ends, the terminal must be restored.
 
 use crate::load::KilledOnDrop;
 use crate::run::{run, run_directory, text, trials, wait_until_gone};
@@ -11,7 +11,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
-/// A plan with one load point and one round. Each trial has this duration.
+/// A plan with one load point and one round. Each trial lasts for `duration`.
 fn plan(gateways: &str, duration: &str) -> String {
     format!(
         "name: looked-at
@@ -36,7 +36,7 @@ fn the_screen_shows_the_run_and_the_report_is_on_the_normal_screen() {
     let mut terminal = Terminal::new(80, 24);
     let mut process = terminal.spawn(command(&scratch, &plan("hop-l7", "2s"), &[]));
     wait_until("a case is shown", PATIENCE, || terminal.seen().contains("Medians so far"));
-    // Each trial shows at least one second. The machine's speed decides which frame appears first.
+    // The view shows at least one second of each trial. Which frame appears first depends on the machine's speed.
     wait_until("a second is shown", PATIENCE, || terminal.seen().contains("none failed"));
     terminal.resize(40, 12);
     let (status, seen) = terminal.after(&mut process);

@@ -11,7 +11,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// Only this test uses this loopback address, so a port that it releases stays free.
+/// Only this test uses this loopback address. So no other process takes a port that the test has released.
 const ADDRESS: &str = "127.86.75.33";
 
 /// A process that is killed when dropped.

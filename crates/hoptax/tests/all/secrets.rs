@@ -1,4 +1,4 @@
-//! Secrets: a run must not store or print any secret, and no secret may remain after a run.
+//! Secrets: a run must not store or print any secret. No secret may remain after a run.
 
 use crate::proofs::feature_packs;
 use crate::support::{PATIENCE, Scratch, hoptax, wait_until};

@@ -44,7 +44,7 @@ fn output(program: &str, arguments: &[&str]) -> String {
 }
 
 /// Pid of an Envoy that is a descendant of `root` and runs in another network namespace than this test. hoptax also
-/// starts an Envoy that only prints its version, but this one runs in the test's namespace.
+/// starts an Envoy that only prints its version, but that Envoy runs in the test's namespace.
 fn sidecar_below(root: u32) -> Option<u32> {
     let own = std::fs::read_link("/proc/self/ns/net").expect("procfs");
     let inside = |pid: &u32| {
@@ -205,7 +205,7 @@ fn without_privileges_it_reports_what_is_missing_and_measures_the_rest() {
     let plan = PLAN.replace("gateways: [", "gateways: [hop-l4, ");
     let plan = scratch.file("plan.yaml", &plan);
     let mut command = Command::new("setpriv");
-    // Without these two capabilities, root cannot set up interception, like any other user.
+    // Without these two capabilities, even root cannot set up interception.
     command.args(["--bounding-set=-net_admin,-sys_admin", "--inh-caps=-net_admin,-sys_admin"]).arg(exe());
     if !rustix::process::geteuid().is_root() {
         command = hoptax();

@@ -1,5 +1,5 @@
-//! `scripts/run-tests.py`: what `make test` prints about skips and retries, and when it fails. A script takes the place
-//! of Cargo.
+//! Tests of `scripts/run-tests.py`: what the script prints about skips and retries, and when it fails. A fake Cargo,
+//! which is a shell script, replaces Cargo.
 
 use crate::support::Scratch;
 use std::path::Path;

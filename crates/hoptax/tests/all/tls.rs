@@ -212,7 +212,8 @@ fn sessions_are_resumed_if_configured() {
                 (record["tls"]["handshakes"].as_u64().expect("a count"), &record["tls"]["resumed"]);
             assert!(handshakes >= 100);
             match resumption {
-                // Each of the workers' four connections makes a first handshake, which has no session to resume.
+                // Each of the four connections makes a first handshake. There is no session yet that this handshake
+                // could resume.
                 true => assert!(resumed.as_u64().expect("a count") >= handshakes - 4, "{}", record["tls"]),
                 false => assert_eq!(resumed, 0),
             }

@@ -83,7 +83,7 @@ fn uncached_token_reviews_double_the_upstream_requests() {
         assert!(trial["failed"].is_null(), "{who}: {}", trial["failed"]);
         let sent = trial["load_record"]["lifetime"]["sent"].as_u64().expect("counted");
         let upstream = trial["ledger"]["requests"].as_u64().expect("counted");
-        // At the end, each connection had at most one request in flight.
+        // At the end of the trial, each connection may have had one request in flight.
         let (expected, slack) = if who == "nginx-asks" { (2 * sent, 32) } else { (sent, 17) };
         assert!(
             sent >= 300 && upstream.abs_diff(expected) <= slack,

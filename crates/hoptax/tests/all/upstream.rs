@@ -144,7 +144,7 @@ fn delays_responses_as_configured() {
     let mut client = Client::connect(upstream.instance(0));
     let began = Instant::now();
     let mut least = Duration::MAX;
-    // The test uses the minimum of many times, because the machine may be busy.
+    // The test uses the shortest of many response times, because the machine may be busy.
     for asked in 1.. {
         let start = Instant::now();
         client.send(GET).response();

@@ -17,7 +17,7 @@ impl Server {
         Self::spawn(hoptax().args(args))
     }
 
-    /// Like [`start`](Self::start), but the server can have at most this many file descriptors.
+    /// Like [`start`](Self::start), but the server can have at most `limit` file descriptors.
     pub(crate) fn start_with_descriptors(limit: u32, args: &[&str]) -> Self {
         let mut shell = Command::new("sh");
         shell.args(["-c", &format!("ulimit -n {limit}; exec \"$0\" \"$@\"")]);

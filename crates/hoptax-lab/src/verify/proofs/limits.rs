@@ -12,19 +12,19 @@ const STRANGER: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 /// Number of requests that must all succeed if the rate limit is too high to be reached.
 const LET_THROUGH: u32 = 20;
 
-/// The highest limit, in requests per second, that this proof can exceed. For higher limits the only evidence is the
+/// The highest limit, in requests per second, that this proof can exceed. For a higher limit, the only evidence is the
 /// number of responses with status 429 during trials.
 const REACHABLE: u32 = 500;
 
 const TRIED: Duration = Duration::from_secs(20);
 
-/// The proof gives up after this many requests more than the limit allows. The number includes any burst that the
-/// limiter allows.
+/// The proof sends at most this many requests more than the limit allows, and then gives up. This number must be larger
+/// than any burst that a limiter allows.
 const BEYOND: u64 = 300;
 
 const ASKERS: usize = 8;
 
-/// If the log has no new line after this time, another request is sent.
+/// If the log has not grown after this time, the proof sends another request.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Maximum time to wait for a line in the access log. Some gateways write their log only every ten seconds.
@@ -36,8 +36,8 @@ pub(super) fn prove_addresses(scene: &Scene<'_>, feature: Feature) -> Proof {
     scene.must_refuse(feature, &request, 403, &format!("to {STRANGER}"))
 }
 
-/// If requests can reach the limit, the gateway must reject some of them. With a higher limit, it must let all requests
-/// through.
+/// If requests can reach the limit, the gateway must reject some of them. If the limit is too high to be reached, the
+/// gateway must let all requests through.
 pub(super) fn prove_rate(scene: &Scene<'_>, feature: Feature, per_second: u32) -> Proof {
     if per_second >= DEFAULT_RATE_LIMIT {
         for _ in 0..LET_THROUGH {
@@ -52,8 +52,8 @@ pub(super) fn prove_rate(scene: &Scene<'_>, feature: Feature, per_second: u32) -
     let begun = Instant::now();
     let worth_trying = || {
         let (asked, tried) = (asked.load(Ordering::Relaxed), begun.elapsed());
-        // In each second, the limit allows this many requests again. The factor 3 is a margin for limiters that count
-        // inexactly.
+        // Number of requests that the limit can have allowed so far: `per_second` for each second, times 3 because some
+        // limiters count inexactly.
         let accepted = 3.0 * f64::from(per_second) * tried.as_secs_f64().max(1.0);
         tried < TRIED && (asked as f64) < accepted + BEYOND as f64
     };

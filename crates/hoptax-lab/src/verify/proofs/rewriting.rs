@@ -1,4 +1,4 @@
-//! Proofs that features which change messages are on: headers, paths, encodings, identifiers.
+//! Proofs for features that change messages: headers, paths, encodings, identifiers.
 
 use super::scene::{Proof, Scene, is, not_on};
 use crate::features::{

@@ -173,7 +173,7 @@ impl Scene<'_> {
     }
 }
 
-/// The echo that a response contains, whether compressed or not.
+/// The echo in the body of a response. The body may be compressed.
 pub(super) fn parsed(answer: &Answer) -> Option<Echo> {
     let encoded = answer.headers.get("content-encoding").is_some_and(|encoding| encoding == "gzip");
     let body =

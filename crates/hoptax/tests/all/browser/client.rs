@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use tempfile::TempDir;
 
-/// Names of the Chromium program. They differ between distributions.
+/// Possible names of the Chromium program. Distributions use different names.
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 
 const FLAGS: [&str; 9] = [

@@ -54,8 +54,8 @@ fn every_installed_gateway_is_measured_and_the_ledger_agrees() {
         let lifetime = &trial["load_record"]["lifetime"];
         let (sent, completed) = (lifetime["sent"].as_u64().unwrap(), lifetime["completed"].as_u64().unwrap());
         let upstream = trial["ledger"]["requests"].as_u64().expect("counted");
-        // Requests that are in flight at the end may or may not have reached the upstream. No request was duplicated or
-        // cached.
+        // Requests that are in flight at the end may or may not have reached the upstream. No request may be duplicated
+        // or cached.
         assert!(completed >= 100, "{who}: {completed}");
         assert!((completed..=sent).contains(&upstream), "{who}: {upstream} of {completed}..={sent}");
         measured.insert(who);

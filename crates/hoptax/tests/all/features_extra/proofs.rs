@@ -89,7 +89,7 @@ fn limit_never_bites(gateway: &Extra) {
 fn limit_bites(gateway: &Extra) {
     let statuses: Vec<_> = (0..MANY)
         .map(|_| gateway.ask("/x").status)
-        // Collects the statuses up to the first 429, including it.
+        // Collects the statuses up to and including the first 429.
         .scan(false, |over, status| (!std::mem::replace(over, status == 429)).then_some(status))
         .collect();
     assert_eq!(statuses.first(), Some(&200), "{statuses:?}");

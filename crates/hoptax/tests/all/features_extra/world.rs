@@ -114,8 +114,9 @@ impl Extra {
         self.run.path().join("logs").join(LABEL).join("access.log")
     }
 
-    /// Requests `path` until the access log contains it, because gateways buffer log lines. Varnish's log is written by
-    /// the separate program varnishncsa. It logs only requests that arrive after it has found varnishd.
+    /// Requests `path` again and again until the access log contains it. One request is not enough for two reasons.
+    /// Gateways buffer log lines. And the separate program varnishncsa, which writes Varnish's log, logs only requests
+    /// that arrive after it has found varnishd.
     pub(super) fn logged(&self, path: &str) {
         wait_until(&format!("`{path}` is in the access log"), PATIENCE, || {
             assert_eq!(self.ask(path).status, 200);

@@ -1,5 +1,5 @@
 //! Tests of combined features and of single features. One test enables all features that do not exclude each other.
-//! Another is a run with each feature.
+//! Another test is a run that measures each feature alone.
 
 use super::parties::{Origin, start};
 use crate::run::{run, run_directory, text, trials};
@@ -129,8 +129,8 @@ fn every_feature_records_its_settings() {
     }
 }
 
-/// This test's upstream or verification cannot serve some features, so their trials must fail. All other features must
-/// be measured.
+/// Every feature of the pack must be measured, and every request must be answered with 200. With token reviews, each
+/// request must cause two upstream requests.
 #[test]
 fn a_run_measures_nginx_bare_and_with_each_feature() {
     if is_missing("nginx") {

@@ -91,7 +91,7 @@ pub(super) fn start(pack: &str, profile: Profile, features: &[Feature], origins:
         .unwrap_or_else(|failure| panic!("{pack} {features:?}: {failure:#?}"))
 }
 
-/// Returns a driver for gateways with these packs and features, and the gateways.
+/// Creates a driver for gateways with these packs and features. Returns the driver and the gateways.
 pub(super) fn driver(
     wanted: &[(&str, &[Feature])],
     profile: Profile,
@@ -132,7 +132,7 @@ pub(super) fn started(
     Ok((service, address, change, what))
 }
 
-/// A request. Its parts are added one by one.
+/// A request. Most of the methods below change one part of the request.
 #[derive(Debug, Clone)]
 pub(super) struct Ask {
     to: SocketAddr,

@@ -13,7 +13,8 @@ use syn::visit::Visit;
 pub(crate) struct Graph {
     /// Paths relative to `src`, without `.rs`.
     pub(crate) files: BTreeSet<String>,
-    /// For each file, the files that it uses. Each of these has one of the names that the first file uses from it.
+    /// For each file, the files that it uses. The value for each used file is an example: one name that the first file
+    /// uses from it.
     pub(crate) uses: BTreeMap<String, BTreeMap<String, String>>,
 }
 
@@ -190,7 +191,8 @@ impl Modules {
 
     /// The file that defines the item `path`, as seen from the module `from`. `None` if another crate defines the item.
     fn file_of(&self, from: usize, path: &[String], depth: usize) -> Option<String> {
-        // Globs that refer to each other would never end. Chains of aliases are shorter than this.
+        // Globs that refer to each other would make this recursion endless, so its depth is limited. Real chains of
+        // aliases are shorter than the limit.
         if depth > 12 {
             return None;
         }

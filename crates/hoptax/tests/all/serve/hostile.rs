@@ -236,8 +236,8 @@ fn silent_clients_do_not_block_others() {
         stream.write_all(b"GET / HTTP/1.1\r\nHost: local").expect("sent");
     }
     assert_eq!(get(to, "/api/v1/tags").status, 200);
-    // The server closes each of these connections after some seconds. If it is stopped, it exits at once, even while
-    // all of them are open.
+    // The server closes each of these connections after some seconds. If the server is stopped, it exits at once, even
+    // while all these connections are open.
     let mut first = silent.swap_remove(0);
     first.set_read_timeout(Some(PATIENCE * 2)).expect("set");
     let mut rest = Vec::new();

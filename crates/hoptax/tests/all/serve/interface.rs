@@ -168,7 +168,7 @@ fn mismatch(value: &Json, schema: &Json, all: &Json, place: &str) -> Option<Stri
     members.chain(items).next()
 }
 
-/// An address with this path that exists on the test's server.
+/// Fills in a path of the description, so that the resulting address exists on the test's server.
 fn example(path: &str) -> String {
     let query = match path {
         "/api/v1/compare" => "?a=20261102T000000Z-nightly&b=20261104T000000Z-nightly",

@@ -123,7 +123,7 @@ fn two_runs_are_chosen_and_compared() {
     page.ask(&choose("20261101T000000Z-nightly"));
     page.ask("document.getElementById('compare').click()");
     page.reach("location.pathname === '/compare'");
-    // The earlier run must be the first of the two.
+    // The earlier run must come first in the comparison.
     assert_eq!(page.ask("location.search"), "?a=20261101T000000Z-nightly&b=20261104T000000Z-nightly");
     assert_eq!(
         page.ask("document.getElementById('headline').textContent"),
@@ -142,8 +142,8 @@ const CHANGED: &str = "a=20261101T000000Z-nightly&b=20261104T000000Z-nightly";
 /// Script that reads the chart of a comparison, as drawn on the page.
 const DRAWN: &str = include_str!("drawn.js");
 
-/// Rows of the comparison from the JSON interface, in the order of the chart. If `all` is false, only the rows that the
-/// chart shows at first.
+/// Rows of the comparison from the JSON interface, in the order of the chart. If `all` is false, returns only the rows
+/// that the chart shows at first.
 fn rows_of(server: &Server, query: &str, all: bool) -> Vec<Json> {
     let reported = get(server.address(), &format!("/api/v1/compare?{query}")).json();
     let called = |row: &Json| row["verdict"] != "not distinguishable";
@@ -334,7 +334,7 @@ fn outliers_are_arrows_and_do_not_stretch_the_axis() {
 
 #[test]
 fn without_percentages_there_is_no_chart() {
-    // The first case has an interval that is twice as wide as its value.
+    // In the first case, the interval is twice as wide as the value.
     let wild = || {
         let mut run = Run::closed(32);
         for (round, direct, nginx) in [(0, 20, 90_000), (1, 90_000, 20)] {
@@ -574,8 +574,8 @@ fn a_live_page_without_a_run_says_so() {
     page.assert_no_problems();
 }
 
-/// A page with another origin, because it has another port of this machine. Browsers treat both as the same site, so
-/// they send the server's cookie with requests from this page.
+/// Serves a page from another port of this machine, so that the page has another origin. Browsers treat both origins as
+/// the same site, so they send the server's cookie with requests from this page.
 fn other_origin() -> server::Server {
     let page = "<!doctype html><html data-ready=1><body>elsewhere</body></html>";
     server::Server::start(move |_| Response::new(200, page).with("content-type", "text/html"))

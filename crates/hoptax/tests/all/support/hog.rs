@@ -2,7 +2,8 @@
 
 use std::process::{Child, Command, Stdio};
 
-/// The kernel stops the process after this many CPU seconds, in case its test was killed.
+/// Limit of the process's CPU time in seconds. The kernel enforces this limit, so the process ends even if its test was
+/// killed.
 const LIMIT_S: u32 = 120;
 
 /// Keeps one CPU busy until it is dropped.

@@ -1,4 +1,4 @@
-//! Notes about skipped tests and retries. `make test` prints them at its end. It fails if there are too many notes
+//! Notes about skipped tests and retries. `make test` prints the notes at its end. It fails if there are too many notes
 //! (`scripts/run-tests.py`).
 
 use std::io::Write as _;

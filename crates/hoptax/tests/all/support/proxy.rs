@@ -21,13 +21,13 @@ pub(crate) struct Misbehaviour {
     pub(crate) fresh_upstream: bool,
     /// Sends every Nth request to the upstream twice.
     pub(crate) duplicate_every: Option<u64>,
-    /// If more than this many requests arrive in a second, answers the others with 429.
+    /// Maximum number of requests to forward in each second. All other requests get status 429.
     pub(crate) limit_per_second: Option<u64>,
     /// Changes the last byte of every Nth response body.
     pub(crate) alter_every: Option<u64>,
     /// Caches every response. The key is the request line.
     pub(crate) cached: bool,
-    /// Leaks this many bytes per request.
+    /// Number of bytes to leak per request.
     pub(crate) leak_bytes: usize,
     /// Delays requests or responses.
     pub(crate) delay: Option<Planted>,
@@ -37,12 +37,12 @@ pub(crate) struct Misbehaviour {
     pub(crate) backlog: Option<(i32, Duration)>,
     /// Sends every Nth request to an upstream that is not the first, and all other requests to the first upstream.
     pub(crate) favour_first: Option<u64>,
-    /// Stalls all connections once: when the request with this number arrives, for this duration.
+    /// When the request with this number arrives, stalls all connections for this duration. This happens only once.
     pub(crate) stall: Option<(u64, Duration)>,
     /// Acts like a cold gateway. While a client connection is younger than the first duration, each of its requests is
     /// delayed by the second duration.
     pub(crate) cold: Option<(Duration, Duration)>,
-    /// Forwards one request at a time. This duration is the interval between two requests.
+    /// Forwards only one request at a time, with this interval between two requests.
     pub(crate) one_every: Option<Duration>,
 }
 
@@ -74,7 +74,7 @@ struct Shared {
     cache: Mutex<std::collections::BTreeMap<Vec<u8>, Vec<u8>>>,
     leak: Mutex<Vec<Vec<u8>>>,
     stalled_until: Mutex<Option<Instant>>,
-    /// With `one_every`: the time when the last request was due.
+    /// With `one_every`: the time at which the last request was due.
     last_due: Mutex<Option<Instant>>,
 }
 
@@ -114,8 +114,8 @@ impl Proxy {
 impl Drop for Proxy {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::SeqCst);
-        // This connection wakes the thread that accepts connections. If the backlog is full, that thread wakes without
-        // it.
+        // This connection wakes the thread that accepts connections. If the backlog is full, this connection fails, but
+        // then the waiting connections wake the thread.
         let _ = TcpStream::connect_timeout(&self.address, Duration::from_millis(200));
         if let Some(thread) = self.accepting.take() {
             let _ = thread.join();

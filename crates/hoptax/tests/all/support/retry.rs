@@ -29,7 +29,7 @@ pub(crate) fn eventually<T>(attempt: impl FnMut() -> Result<T, String>) -> T {
     retry_until_success(Disturbance::is_significant, notes::retry, attempt)
 }
 
-/// Like [`eventually`], for attempts that only a stall of at least `least` can spoil.
+/// Like [`eventually`], but retries only after a stall that lasted at least `least`.
 #[track_caller]
 pub(crate) fn retry_only_after_stall<T>(least: Duration, attempt: impl FnMut() -> Result<T, String>) -> T {
     retry_until_success(|disturbance| disturbance.overslept >= least, notes::retry, attempt)
@@ -94,8 +94,7 @@ pub(crate) fn wait_for<T>(what: &str, bound: Duration, mut ask: impl FnMut() -> 
 struct Disturbance {
     /// Share of all CPU time that the hypervisor took.
     stolen: f64,
-    /// Longest delay of a ticker after its due wake-up time. A ticker oversleeps if the hypervisor or other processes
-    /// take its CPU.
+    /// Longest time that a ticker overslept. A ticker oversleeps if the hypervisor or other processes take its CPU.
     overslept: Duration,
 }
 
@@ -150,7 +149,7 @@ impl Drop for Watch {
     }
 }
 
-/// Sleeps repeatedly on one CPU. Returns the longest delay after the due wake-up time.
+/// Sleeps repeatedly on one CPU. Returns how late the latest wake-up was.
 fn tick(cpu: usize, over: &AtomicBool) -> Duration {
     let mut only = CpuSet::new();
     only.set(cpu);

@@ -218,7 +218,8 @@ impl Shared {
         }
     }
 
-    /// Stores the request before the response is sent. So a client that has the response finds its request here.
+    /// Stores the request before the response is sent. So the request is already stored when the client receives the
+    /// response.
     fn answer(&self, mut request: Request) -> Response {
         let mut requests = self.requests.lock().expect("not poisoned");
         request.number = requests.len();

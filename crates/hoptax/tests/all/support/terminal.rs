@@ -77,7 +77,7 @@ impl Terminal {
         let status = process.0.wait().expect("ends");
         let echoes = tcgetattr(&self.slave).expect("a terminal").local_modes.contains(LocalModes::ECHO);
         assert!(echoes, "the terminal echoes again");
-        // When the last descriptor is closed, the reader ends.
+        // The reader ends when the last descriptor is closed.
         let (slave, reader) = (self.slave, self.reader.take());
         drop(slave);
         reader.expect("it was started").join().expect("it reads");
