@@ -10,7 +10,7 @@ use std::fmt;
 
 /// Maximum share of the measured time during which the busiest worker may be on a CPU.
 const BUSY: f64 = 0.85;
-/// Maximum p99 of the delay with which requests are sent (send lag), as a share of the median response time.
+/// Maximum p99 of the send lag (how late requests are sent), as a share of the median response time.
 const LATE: f64 = 0.1;
 /// Minimum share of the due requests that must complete in the measured time.
 const ACHIEVED: f64 = 0.99;
