@@ -32,7 +32,7 @@ pub(super) struct Args {
     delay: DelayArgs,
 }
 
-/// Known delays for tests of hoptax itself. hoptax must find these delays when it measures this hop.
+/// Known delays. A measurement of this hop must find them; this tests hoptax itself.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Known delays (l7 only), to check that hoptax measures a known tax correctly")]
 struct DelayArgs {

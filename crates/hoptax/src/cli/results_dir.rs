@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// The results directory if the user gives none. The default of `hoptax run` is the same.
 const DEFAULT: &str = "results";
 
-/// The results directory as the user typed it: as an argument, or with `--root` (the older form).
+/// Results directory as typed: an argument, or `--root` (the older form).
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct ResultsDir {
     #[arg(value_name = "DIR", help = help::RESULTS_DIR)]
