@@ -15,11 +15,12 @@ use std::path::Path;
 pub(super) struct Analysed {
     /// `believable`, `warnings` or `void`; absent if nothing was measured.
     pub(super) verdict: Option<&'static str>,
-    /// The report's answer. If the report has no answer and only one gateway, this is the summary of that gateway.
+    /// The answer of the report. If the report has no answer and the run has only one gateway, this is the summary of
+    /// that gateway.
     pub(super) answer: Option<String>,
     /// Figures of each case that was measured.
     pub(super) cases: Vec<CaseFigures>,
-    /// Unreadable lines of the records, in words.
+    /// Descriptions of lines in the run's records that cannot be read.
     pub(super) unreadable: Vec<String>,
 }
 
@@ -47,7 +48,7 @@ impl Analysed {
     /// Reads and analyses a run directory.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If the directory cannot be read.
     pub(super) fn read(path: &Path) -> Result<Self, DirError> {
         Ok(Self::of(&recorded::read(path)?))
     }

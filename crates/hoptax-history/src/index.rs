@@ -1,7 +1,7 @@
 //! Opens and creates the SQLite file of the index, and replaces the file when it is unusable.
 //!
-//! Everything in the index was read from the run directories, so hoptax simply replaces an unusable index. If the file
-//! cannot be written, hoptax keeps the index in memory.
+//! Everything in the index was read from the run directories. Therefore hoptax can replace an unusable index without
+//! losing data. If hoptax cannot write the file, it keeps the index in memory.
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Error, ErrorCode, OpenFlags, TransactionBehavior};
@@ -13,11 +13,11 @@ use std::time::Duration;
 pub(super) const FILE: &str = ".hoptax-history.sqlite";
 /// Version of the tables.
 const VERSION: i32 = 1;
-/// How long to wait if another process locks the index.
+/// How long to wait while another process locks the index.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// `mark` changes when the run's files change, and `noted` changes when its notes change. `tries` is the number of
-/// attempts that remain to analyse the run.
+/// `mark` changes when the run's files change, and `noted` changes when the run's notes change. `tries` is the number
+/// of remaining attempts to analyse the run.
 const TABLES: &str = "
 CREATE TABLE about (hoptax TEXT NOT NULL);
 CREATE TABLE runs (
@@ -69,11 +69,11 @@ CREATE INDEX figures_by_run ON figures (run);
 /// What to do about an SQLite error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Remedy {
-    /// Another process locks the index: report the error.
+    /// Report the error, because another process locks the index.
     Wait,
-    /// The file cannot be written: use an index in memory.
+    /// Use an index in memory, because the file cannot be written.
     Memory,
-    /// The content is unusable: replace the index.
+    /// Replace the index, because its content is unusable.
     Recreate,
 }
 
@@ -108,7 +108,7 @@ pub(super) fn open(root: &Path) -> Result<Connection, Error> {
 /// Creates an empty index to replace the index that failed with `error`.
 ///
 /// # Errors
-/// Returns `error` itself if the reason is that another process locks the index.
+/// If another process locks the index. The returned error is then `error` itself.
 pub(super) fn in_place_of(root: &Path, error: Error) -> Result<Connection, Error> {
     match Remedy::of(&error) {
         Remedy::Wait => Err(error),
@@ -134,8 +134,8 @@ fn on_disk(path: &Path) -> Result<Connection, Error> {
     if connection.is_readonly("main")? {
         return in_memory();
     }
-    // Do not use a write-ahead log: with such a log, a damaged index could not be emptied while another process has it
-    // open. Writes are short, so readers can wait for them.
+    // Do not use a write-ahead log. With such a log, SQLite could not empty a damaged index while another process has
+    // the index open. Writes are short, so readers can wait for the writer.
     connection.query_row("PRAGMA journal_mode = TRUNCATE", [], |_| Ok(()))?;
     connection.execute_batch("PRAGMA synchronous = NORMAL")?;
     prepare(&mut connection)?;
@@ -148,7 +148,7 @@ fn in_memory() -> Result<Connection, Error> {
     Ok(connection)
 }
 
-/// True if SQLite finds no damage in the index and its file still exists.
+/// True if SQLite finds no damage in the index, and the file of the index still exists.
 pub(super) fn is_sound(index: &Connection) -> bool {
     let result = index.query_row("PRAGMA integrity_check(1)", [], |row| row.get::<_, String>(0));
     result.is_ok_and(|result| result == "ok") && index.path().is_some_and(|path| Path::new(path).exists())
@@ -192,8 +192,8 @@ fn emptied(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Creates the tables if this version of hoptax has not created them yet. Replaces tables of another version, because
-/// that version may have read the runs or computed the figures differently.
+/// Creates the tables if they do not exist. Replaces tables of another version of hoptax, because that version may have
+/// read the runs or computed the figures differently.
 fn prepare(connection: &mut Connection) -> Result<(), Error> {
     if is_ours(connection)? {
         return Ok(());

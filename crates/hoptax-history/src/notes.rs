@@ -15,7 +15,8 @@ const MOST_TAGS: usize = 20;
 const LONGEST_TAG: usize = 40;
 /// Maximum length of a note, in characters.
 const LONGEST_NOTE: usize = 10_000;
-/// Maximum size of the file, in bytes. The longest note is smaller, even if every character is escaped.
+/// Maximum size of the file, in bytes. A file with the longest note is smaller, even if every character of the note is
+/// escaped.
 const MOST_BYTES: u64 = 1 << 20;
 
 /// Tags and note of a run.
@@ -36,7 +37,7 @@ impl Default for Notes {
 }
 
 impl Notes {
-    /// Reads the notes of a run directory. They are empty if there is no file with notes.
+    /// Reads the notes of a run directory. Returns empty notes if there is no file with notes.
     ///
     /// # Errors
     /// If the file is not valid or cannot be read. The error describes the problem in words.
@@ -66,9 +67,9 @@ impl Notes {
     /// Writes the notes into a run directory, completely or not at all.
     ///
     /// # Errors
-    /// If they cannot be written; earlier notes are then unchanged.
+    /// If the notes cannot be written. The earlier notes are then unchanged.
     pub(super) fn write(&self, dir: &Path) -> Result<(), HistoryError> {
-        // Each process writes a temporary file of its own, because two processes may write notes at the same time.
+        // Each process writes its own temporary file, because two processes may write notes at the same time.
         let (path, partial) = (dir.join(FILE), dir.join(format!(".{FILE}.{}.partial", std::process::id())));
         let mut text = serde_json::to_string_pretty(self).expect("notes are plain");
         text.push('\n');
@@ -115,7 +116,7 @@ fn is_tag(tag: &str) -> bool {
 /// Checks the length of a note.
 ///
 /// # Errors
-/// If it is too long.
+/// If the note is too long.
 pub(super) fn checked_note(note: &str) -> Result<(), String> {
     match note.chars().count() {
         count if count > LONGEST_NOTE => {

@@ -1,5 +1,5 @@
-//! Reads what the list of runs shows about a run directory: its record and its number of trials. Does not analyse the
-//! run.
+//! Reads the data about a run directory that the list of runs shows: the record and the number of trials. Does not
+//! analyse the run.
 
 use super::notes::Notes;
 use super::scan::{Found, Mark, started_by_name};
@@ -16,7 +16,8 @@ use std::io::{self, Read as _};
 use std::path::Path;
 use std::time::Duration;
 
-/// A run counts as in progress for this long after its last write, plus the duration of its longest trial.
+/// A run counts as in progress until this time has passed since its last write. The duration of the run's longest trial
+/// is added to this time.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Maximum size of a record, in bytes. Records that hoptax writes are smaller.
 const LONGEST_RECORD: u64 = 64 << 20;
@@ -24,27 +25,27 @@ const LONGEST_RECORD: u64 = 64 << 20;
 /// A run in the index.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Row {
-    /// The run as the list shows it, but without verdict and answer.
+    /// The run's entry in the list, without the verdict and the answer.
     pub(super) entry: Entry,
-    /// Time from which the run no longer counts as in progress, Unix seconds; absent if it does not count as in
+    /// Time at which the run stops counting as in progress, Unix seconds. Absent if the run does not count as in
     /// progress.
     pub(super) until: Option<i64>,
-    /// Key for sorting, Unix seconds: the start of the run, or an estimate of it.
+    /// Key for sorting, Unix seconds: the start of the run, or an estimate of the start.
     pub(super) sorted: i64,
     /// Whether the run has to be analysed.
     pub(super) pending: bool,
     /// Properties that may explain why the run's figures differ from those of another run.
     pub(super) basis: Basis,
-    /// What is wrong with the notes.
+    /// Description of the problem with the notes. Absent if there is no problem.
     pub(super) notes_problem: Option<String>,
 }
 
-/// Properties that may explain why the figures of two runs differ. Versions are not among them, because they are in
-/// [`Entry`].
+/// Properties that may explain why the figures of two runs differ. The versions of programs are not included, because
+/// [`Entry`] contains them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Basis {
     pub(super) host: String,
-    /// Other properties of the host, by name.
+    /// Properties of the host that `host` does not contain, by name.
     pub(super) machine: BTreeMap<String, String>,
     /// Digest of the parts of the plan that all cases share.
     pub(super) plan: String,
@@ -78,7 +79,7 @@ pub(super) fn row(found: &Found, now_ns: i64) -> Row {
     row
 }
 
-/// The notes of a directory, and what is wrong with them in words.
+/// The notes of a directory, and a description of the problem if they cannot be read.
 pub(super) fn notes(found: &Found) -> (Notes, Option<String>) {
     let notes = if found.shut.is_some() { Ok(Notes::default()) } else { Notes::read(&found.path) };
     let problem = notes.as_ref().err().map(|why| format!("its notes cannot be read: {why}"));
@@ -151,7 +152,7 @@ fn unreadable(found: &Found, error: &DirError) -> Row {
     without_record(found, state, problem)
 }
 
-/// Whether `run.json` is JSON that names a version of hoptax.
+/// True if `run.json` is JSON and names a version of hoptax.
 fn claims_to_be_ours(path: &Path) -> bool {
     #[derive(Deserialize)]
     struct Claim {
@@ -201,7 +202,7 @@ fn recorded(found: &Found, record: &RunRecord, now_ns: i64) -> Row {
     }
 }
 
-/// The state of a run with a readable record, and what is wrong with it.
+/// The state of a run with a readable record, and a description of the problem with the run.
 fn state(record: &RunRecord, counted: &Result<Lines, String>, is_running: bool) -> (State, Option<String>) {
     let lines = match counted {
         Ok(_) if is_running => return (State::Running, None),
@@ -259,9 +260,9 @@ fn seconds(ns: i64) -> i64 {
 /// Number of lines in a file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Lines {
-    /// Number of lines with a line end.
+    /// Number of lines that end with a newline.
     whole: u32,
-    /// Whether the last line has no end.
+    /// True if the last line does not end with a newline.
     is_cut: bool,
 }
 
@@ -319,8 +320,8 @@ fn digest_input(plan: &Plan) -> String {
     plan.to_string()
 }
 
-/// Digest of a gateway's configuration: its settings in the plan and its rendered files. hoptax does not know the
-/// configuration of an external gateway.
+/// Digest of a gateway's configuration, which consists of the gateway's settings in the plan and its rendered files.
+/// hoptax does not know the configuration of an external gateway.
 fn configured(record: &RunRecord, one: &hoptax_record::Contender) -> String {
     let planned = record.plan.gateways.iter().find(|gateway| gateway.label == one.label);
     let kind = planned.map(|gateway| match &gateway.kind {

@@ -1,5 +1,5 @@
-//! Lists the directories below the history's directory. Only reads the names of directories and the metadata of files.
-//! The metadata shows which runs have changed.
+//! Lists the directories below the history's directory. This module reads only the names of directories and the
+//! metadata of files. The metadata shows which runs have changed.
 
 use super::{HistoryError, notes};
 use hoptax_record::dir::{RUN, TRIALS};
@@ -15,7 +15,7 @@ pub(super) struct Found {
     /// Name of the directory. Bytes that are not UTF-8 are replaced.
     pub(super) id: String,
     pub(super) path: PathBuf,
-    /// Why the directory must not be read; absent if it may be read.
+    /// Why the directory must not be read. Absent if the directory may be read.
     pub(super) shut: Option<&'static str>,
     /// Metadata of `run.json`.
     pub(super) run: Mark,
@@ -25,7 +25,7 @@ pub(super) struct Found {
     pub(super) notes: Mark,
 }
 
-/// A file's metadata. It differs if the file has changed.
+/// The metadata of a file. The metadata changes if the file changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mark {
     /// There is no such file.
@@ -42,7 +42,7 @@ pub(super) enum Mark {
         written_ns: i64,
         /// Time of the last change of any kind, permissions included.
         changed_ns: i64,
-        /// Number of the inode. It differs if another file has replaced this file.
+        /// Number of the inode. The number changes if another file replaces this file.
         inode: u64,
     },
 }
@@ -56,12 +56,12 @@ impl Mark {
         }
     }
 
-    /// Whether something with this name exists and its metadata can be read.
+    /// True if the file exists and its metadata can be read.
     pub(super) fn is_there(self) -> bool {
         matches!(self, Self::There { .. })
     }
 
-    /// Whether it is a regular file.
+    /// True if this is a regular file.
     pub(super) fn is_file(self) -> bool {
         matches!(self, Self::There { is_file: true, .. })
     }
@@ -112,12 +112,12 @@ impl Found {
         Self { id, path, shut: Some(why), run: Mark::Absent, trials: Mark::Absent, notes: Mark::Absent }
     }
 
-    /// Whether it has a file that only run directories have.
+    /// True if the directory contains a file that only run directories contain.
     pub(super) fn holds_a_run(&self) -> bool {
         self.run.is_there() || self.trials.is_there()
     }
 
-    /// A text that differs whenever the run's files have changed. Changed notes do not change it.
+    /// A text that changes whenever the run's files change. A change to the notes does not change this text.
     pub(super) fn mark(&self) -> String {
         format!("{} {} {}", self.run, self.trials, self.shut.unwrap_or(""))
     }
@@ -142,7 +142,7 @@ fn found(entry: &fs::DirEntry) -> Option<Found> {
     }
     let is_named_so = started_by_name(&id).is_some();
     if kind.is_symlink() {
-        // Do not follow links: they may lead anywhere, and deleting the run must not remove their target.
+        // Do not follow links. A link may lead anywhere, and deleting the run must not remove the target of the link.
         return is_named_so
             .then(|| Found::closed(id, entry.path(), "it is a symbolic link, and links are not followed"));
     }
@@ -183,7 +183,7 @@ pub(super) fn started_by_name(name: &str) -> Option<i64> {
     i64::try_from(at.duration_since(std::time::UNIX_EPOCH).ok()?.as_secs()).ok()
 }
 
-/// Whether `id` is a plain file name. A path with any other id could lead out of the history's directory.
+/// True if `id` is a plain file name. Any other id could lead out of the history's directory when it is part of a path.
 pub(super) fn is_name(id: &str) -> bool {
     !id.is_empty() && !id.starts_with('.') && !id.contains(['/', '\0'])
 }

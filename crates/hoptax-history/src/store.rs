@@ -47,10 +47,10 @@ impl Store {
     }
 
     /// Builds the index again, so that all runs have to be analysed again. Other processes see the old index until the
-    /// new one is complete.
+    /// new index is complete.
     ///
     /// # Errors
-    /// As [`Self::refresh`].
+    /// The same errors as for [`Self::refresh`].
     pub fn rebuild(&mut self) -> Result<(), HistoryError> {
         let is_sound = index::is_sound(&self.index.borrow());
         if !is_sound {
@@ -72,13 +72,13 @@ impl Store {
         }
     }
 
-    /// Analyses a run, if it is pending.
+    /// Analyses a run if the run is pending.
     ///
     /// # Errors
     /// If another process locks the index for too long.
     pub fn analyse(&mut self, id: &str) -> Result<(), HistoryError> {
         // Count the attempt before the analysis starts. Otherwise a record that crashes the process, perhaps on
-        // purpose, could crash it again and again.
+        // purpose, could crash every later process too.
         let Some(begun) = self.attempt(|index| Ok(table::begin_analysis(index, id)?))? else { return Ok(()) };
         let analysed = Analysed::read(&self.root.join(id)).map_err(|error| error.to_string());
         self.attempt(|index| Ok(table::end_analysis(index, &begun, &analysed)?))
@@ -92,7 +92,7 @@ impl Store {
         self.attempt(|index| Ok(table::list(index, query)?))
     }
 
-    /// One run; absent if the index does not have it.
+    /// Returns a run. Absent if the index does not contain the run.
     ///
     /// # Errors
     /// If another process locks the index for too long.
@@ -100,8 +100,8 @@ impl Store {
         self.attempt(|index| Ok(table::get(index, id)?))
     }
 
-    /// The path of a run's directory; absent if there is no such run. The directory is directly below the history's
-    /// directory and is not a link.
+    /// Returns the path of a run's directory. Absent if there is no such run. The directory is directly below the
+    /// history's directory and is not a link.
     ///
     /// # Errors
     /// None today; reserved for errors of the index.
@@ -128,7 +128,7 @@ impl Store {
         self.attempt(|index| Ok(trend::choices(index)?))
     }
 
-    /// The trend of a metric over the analysed runs. It has no points if there is no such case.
+    /// The trend of a metric over the analysed runs. The trend has no points if there is no such case.
     ///
     /// # Errors
     /// If another process locks the index for too long.
@@ -162,16 +162,17 @@ impl Store {
         self.get(id)?.ok_or_else(|| self.unknown(id))
     }
 
-    /// Removes a run's directory with everything in it.
+    /// Removes a run's directory with all its files.
     ///
     /// # Errors
-    /// If there is no such run, if it is in progress, if the directory has no run, or if it cannot be removed.
+    /// If there is no such run, if the run is in progress, if the directory does not contain a run, or if the directory
+    /// cannot be removed.
     pub fn delete(&mut self, id: &str) -> Result<(), HistoryError> {
         let found = self.find(id)?;
         if read::row(&found, now_ns()).entry.state == State::Running {
             return Err(HistoryError::Running { id: id.into() });
         }
-        // Rename first, so that a partly removed directory never looks like a run.
+        // Rename the directory first, so that a partly removed directory never looks like a run.
         let hidden = self.root.join(format!(".removed-{}-{id}", std::process::id()));
         let failed = |path: &Path| {
             let path = path.to_path_buf();
@@ -183,7 +184,7 @@ impl Store {
         removed
     }
 
-    /// Finds the directory of a run before a change, and checks that the directory contains a run.
+    /// Finds the directory of a run that is about to be changed, and checks that the directory contains a run.
     fn find(&self, id: &str) -> Result<Found, HistoryError> {
         let path = self.root.join(id);
         if !scan::is_name(id) || fs::symlink_metadata(&path).is_err() {
@@ -203,15 +204,15 @@ impl Store {
     /// The error for an unknown id. It suggests the run that the caller probably meant.
     pub fn unknown(&self, id: &str) -> HistoryError {
         let ids = self.attempt(|index| Ok(table::ids(index)?)).unwrap_or_default();
-        // If the id is only a part of a known id, such as the name without the time, suggest the newest run with that
-        // part.
+        // If `id` is a part of a known id, such as the name without the time, suggest the newest run whose id contains
+        // it.
         let named = ids.iter().find(|known| !id.is_empty() && known.contains(id)).map(String::as_str);
         let nearest = named.or_else(|| nearest(id, ids.iter().map(String::as_str))).map(str::to_owned);
         HistoryError::NoRun { id: id.into(), nearest }
     }
 
-    /// Runs an operation on the index. If the index is unusable, it is replaced and filled again, and the operation is
-    /// retried once.
+    /// Runs an operation on the index. If the index is unusable, replaces and fills it again, and then retries the
+    /// operation once.
     pub(super) fn attempt<T>(
         &self,
         work: impl Fn(&mut Connection) -> Result<T, HistoryError>,
@@ -275,8 +276,8 @@ fn rebuild(index: &mut Connection, root: &Path, now_ns: i64) -> Result<(), Histo
     Ok(change.commit()?)
 }
 
-/// Keeps one directory per id. Two names that are not UTF-8 can lead to the same id; only one of these directories is
-/// then listed.
+/// Keeps one directory for each id. Two directories whose names are not UTF-8 can have the same id. Only one of these
+/// two directories is then listed.
 fn by_id(found: Vec<Found>) -> impl Iterator<Item = Found> {
     let by_id: HashMap<String, Found> = found.into_iter().map(|found| (found.id.clone(), found)).collect();
     by_id.into_values()

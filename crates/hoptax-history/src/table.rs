@@ -1,4 +1,4 @@
-//! The index's table of runs.
+//! The table of runs in the index.
 
 use super::columns::{json, parsed, unusable};
 use super::figures::Analysed;
@@ -11,12 +11,12 @@ use rusqlite::{
 };
 use std::collections::HashMap;
 
-/// Page size if the query gives none.
+/// Number of runs per page if the query does not set a limit.
 const PAGE: u32 = 100;
 /// Maximum number of attempts to analyse a run.
 const TRIES: i64 = 3;
-/// Problem of a run that is set when the last attempt to analyse the run begins. It remains if that attempt never
-/// finishes.
+/// The index contains this text as the problem of a run while the last attempt to analyse the run is in progress. The
+/// text remains if this attempt never finishes.
 const GIVEN_UP: &str = "its analysis was started three times and never finished; \
     `hoptax history rebuild` tries again";
 const ENTRY: &str = "id, state, problem, name, started, took, hoptax, contenders, loads, trials, planned, verdict, \
@@ -117,7 +117,7 @@ pub(super) fn get(index: &Connection, id: &str) -> Result<Option<Entry>, Error> 
 }
 
 pub(super) fn list(index: &mut Connection, query: &Query) -> Result<Listing, Error> {
-    // One transaction, so that the counts and the rows agree.
+    // Use one transaction, so that the counts and the rows agree.
     let index = index.transaction()?;
     let (condition, mut values) = condition(query);
     let count = |sql: &str, values: &[Value]| -> Result<u32, Error> {
@@ -164,7 +164,7 @@ pub(super) fn tags(index: &Connection) -> Result<Vec<String>, Error> {
     index.prepare_cached(sql)?.query_map([], |row| row.get(0))?.collect()
 }
 
-/// An analysis in progress. `mark` is the mark that the run had when the analysis began.
+/// An analysis in progress. `mark` is the mark of the run when the analysis began.
 pub(super) struct Begun {
     run: i64,
     name: String,

@@ -108,7 +108,7 @@ impl Setting {
         Ok(Self { gateway: gateway.to_owned(), hoptax, version, basis })
     }
 
-    /// Differences from the previous run, in words.
+    /// Describes the differences from the previous run.
     fn changed_from(&self, before: &Self) -> Vec<String> {
         let mut changed = Vec::new();
         let mut compare = |what: &str, before: &str, now: &str| {
@@ -116,8 +116,8 @@ impl Setting {
                 changed.push(format!("{what} {} → {}", known(before), known(now)));
             }
         };
-        // The version of direct is the version of the upstream. If the upstream is built in, that is hoptax's version,
-        // which is compared below.
+        // The version of direct is the version of the upstream. A built-in upstream has the version of hoptax, which
+        // the code below compares.
         let gateway = if self.gateway == DIRECT { "upstream" } else { &*self.gateway };
         let version = |one: &Self| {
             one.version.clone().filter(|version| gateway != "upstream" || *version != one.hoptax)
@@ -125,7 +125,7 @@ impl Setting {
         compare(gateway, &version(before).unwrap_or_default(), &version(self).unwrap_or_default());
         compare("hoptax", &before.hoptax, &self.hoptax);
         compare("host", &before.basis.host, &self.basis.host);
-        // Another host usually has other properties too, so if the host differs, only the host is listed.
+        // If the host differs, list only the host, because another host usually has other properties too.
         if before.basis.host == self.basis.host {
             for (name, now) in &self.basis.machine {
                 compare(name, before.basis.machine.get(name).map_or("", String::as_str), now);

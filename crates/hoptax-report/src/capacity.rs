@@ -1,4 +1,5 @@
-//! Shows the results of capacity searches in each format: the highest rate at which a contender meets an objective.
+//! Shows the results of capacity searches in each format. A result is the highest rate at which a contender meets an
+//! objective.
 
 use super::charts;
 use super::format::Scale;
@@ -55,7 +56,7 @@ fn rate_in_words(rate: &hoptax_stats::Estimate, at_least: bool) -> String {
     let sign = if at_least { "≥ " } else { "" };
     let interval = match (rate.low, rate.high) {
         (Some(low), Some(high)) => format!(" ({})", scale.interval(low, high)),
-        // Avoids text such as `1,000 (from 1,000)`.
+        // Do not print text such as `1,000 (from 1,000)`.
         (Some(low), None) if scale.number(low) != scale.number(rate.estimate) => {
             format!(" (from {})", scale.number(low))
         }
@@ -87,7 +88,8 @@ fn objectives<'m>(found: &[&'m Capacity]) -> Vec<&'m str> {
     objectives
 }
 
-/// Formats the searches for a terminal: a block for each search, with a table for each objective. Empty if there are no
+/// Formats the searches for a terminal. Each search has a block, with a table for each objective. Empty if there are no
+/// searches.
 /// searches.
 pub(super) fn terminal(model: &Model, width: usize) -> String {
     let mut text = String::new();
@@ -108,7 +110,7 @@ pub(super) fn terminal(model: &Model, width: usize) -> String {
     text
 }
 
-/// A table of at most `width` columns. If the table is too wide, some of its cells are left out.
+/// A table that is at most `width` columns wide. If the table is too wide, some columns are left out.
 fn table(rows: &[(&str, [String; 4])], width: usize) -> Vec<String> {
     let length = |text: &str| text.chars().count();
     let names = rows.iter().map(|(name, _)| length(name)).max().unwrap_or(0).max("gateway".len());
@@ -117,7 +119,7 @@ fn table(rows: &[(&str, [String; 4])], width: usize) -> Vec<String> {
     };
     let widths: Vec<usize> = (0..HEADINGS.len()).map(widest).collect();
     let total = |columns: &[usize]| names + columns.iter().map(|column| 2 + widths[*column]).sum::<usize>();
-    // The cells are left out in this order: the confirmation, the share of direct, the limit.
+    // The columns are left out in this order: the confirmation, the share of direct, the limit.
     let shown = [&[0, 1, 2, 3][..], &[0, 1, 3], &[0, 3], &[0]];
     let shown = shown.into_iter().find(|columns| total(columns) <= width).unwrap_or(&[0]);
     let line = |name: &str, cell: &dyn Fn(usize) -> String| {

@@ -152,8 +152,8 @@ pub fn words(comparison: &Comparison) -> Words {
 /// Formats a figure of a metric with its interval.
 pub fn figure_of(metric: Metric, estimate: f64, interval: Option<(f64, f64)>) -> String {
     let (low, high) = interval.unzip();
-    // The points of a trend do not record their number of trials. If there is no interval, 1 makes the text say `one
-    // trial`.
+    // The points of a trend do not contain a number of trials. If there is no interval, pass 1 trial, so that the text
+    // says `one trial`.
     figure(metric, &Estimate { estimate, low, high, trials: if interval.is_some() { 2 } else { 1 } })
 }
 

@@ -221,8 +221,8 @@ mod tests {
         assert!(text.contains("\"exited, it said \"\"no\"\"\""), "{text}");
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 4);
-        // In the line of each case, the load's label contains a comma. In envoy's line, the failure also contains a
-        // comma.
+        // The label of the load point contains a comma in the line of each case. In envoy's line, the failure also
+        // contains a comma.
         let commas: Vec<usize> = lines.iter().map(|line| line.matches(',').count()).collect();
         assert_eq!(commas, [commas[0], commas[0] + 1, commas[0] + 1, commas[0] + 2]);
         let mut failing = Run::closed(1);

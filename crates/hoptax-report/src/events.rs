@@ -1,4 +1,5 @@
-//! Shows what clients saw around the plan's events. Each case has a section, and each event has a line or a row.
+//! Shows what clients saw around the plan's events. Each case has a section. In this section, each event has a line or
+//! a row.
 
 use super::format::{Scale, grouped};
 use super::model::Model;

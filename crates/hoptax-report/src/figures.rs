@@ -5,7 +5,8 @@ use hoptax_analysis::{BudgetResult, ChangeResult};
 use hoptax_plan::{Metric, Quantity};
 use hoptax_stats::Estimate;
 
-/// The unit for a value of this metric and size. `None` for bytes, because [`bytes`] formats them.
+/// Chooses the unit for values of a metric that are about as large as `size`. `None` for bytes, because [`bytes`]
+/// formats them.
 fn scale(metric: Metric, size: f64) -> Option<Scale> {
     match metric.quantity() {
         Quantity::Time => Some(Scale::of_us(size)),

@@ -1,5 +1,5 @@
-//! Fits a report into a comment on GitHub: the key results first, then folded parts. If there is not enough room, the
-//! parts with the highest rank are dropped.
+//! Fits a report into a comment on GitHub. The key results come first, followed by folded parts. If there is not enough
+//! room, the parts with the highest rank are dropped.
 
 use super::text::inline;
 
@@ -15,7 +15,7 @@ pub(super) struct Part {
     pub(super) title: String,
     /// The content, as Markdown.
     pub(super) body: String,
-    /// The order in which parts are dropped. The part with the highest rank is dropped first.
+    /// Decides the order in which parts are dropped. The part with the highest rank is dropped first.
     pub(super) rank: u8,
 }
 

@@ -2,7 +2,7 @@
 
 use hoptax_stats::Estimate;
 
-/// A unit for both a value and its interval, so that they are easy to compare.
+/// A unit that a value and its interval share, so that they are easy to compare.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Scale {
     /// The size of the unit, in the base unit. Values are divided by it.

@@ -52,9 +52,9 @@ fn case(class: &str, name: &str, trouble: Option<(&str, String, String)>, out: O
     text
 }
 
-/// Escapes text for attributes and element content. XML 1.0 cannot represent most control characters (section 2.2).
-/// They become U+FFFD. Line ends and tabs become character references, because an attribute would otherwise lose them
-/// (section 3.3.3).
+/// Escapes text for attributes and element content. XML 1.0 cannot represent most control characters (section 2.2), so
+/// they become U+FFFD. Line ends and tabs become character references, because XML parsers would otherwise change them
+/// to spaces in attributes (section 3.3.3).
 fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -99,8 +99,8 @@ mod tests {
         for (attribute, element) in [("tests", "testcase"), ("failures", "failure"), ("errors", "error")] {
             assert_eq!(suite.attribute(attribute), Some(of(element).as_str()), "{attribute}\n{text}");
         }
-        // nginx breaches the first budget. There are three errors. Two come from envoy: it was not measured, so neither
-        // of its budgets can be judged. The third error is that the run is void.
+        // nginx breaches the first budget. There are three errors. Two errors are the budgets of envoy, which cannot be
+        // judged because envoy was not measured. The third error is the void run.
         assert!(suite.attribute("failures") >= Some("1") && suite.attribute("errors") == Some("3"), "{text}");
         let messages: Vec<&str> = suite.descendants().filter_map(|node| node.attribute("message")).collect();
         assert!(messages.iter().any(|one| one.contains("<&>\"' ]]> \u{fffd}")), "{messages:?}");

@@ -1,16 +1,16 @@
-//! Lays out the main table on a terminal of any width. Cells are never wrapped, because a figure that is split in two
-//! cannot be read.
+//! Lays out the main table on a terminal of any width. Cells are never wrapped, because a figure that is split across
+//! two lines cannot be read.
 //!
-//! There are three layouts, and the first layout that fits is used. First: each figure and its interval are on one
-//! line. Second: the interval is below the figure. Third: the columns are split into blocks, and each block repeats the
-//! gateways' names.
+//! There are three layouts, and the first layout that fits is used. In the first layout, each figure and its interval
+//! are on one line. In the second layout, the interval is below the figure. In the third layout, the columns are split
+//! into blocks, and each block repeats the gateways' names.
 
 use super::table::Cell;
 
 /// Marks a tax that is not distinguishable from noise.
 pub(super) const MARK: &str = "~";
 
-/// A row of the table: its name and its figures. If there are no figures, words replace them.
+/// A row of the table. It contains its name and its figures, or words if there are no figures.
 pub(super) type Line = (String, Result<Vec<Cell>, &'static str>);
 
 /// Numbers of spaces between columns, in the order in which they are tried.
@@ -100,7 +100,8 @@ impl<'h> Columns<'h> {
     }
 }
 
-/// The text of a cell, on one line or on two. The unit of memory is shortened, because the heading makes it clear.
+/// The text of a cell, on one line or on two lines. The unit of memory is shortened to one letter, because the heading
+/// already says that the column shows memory.
 fn texts(cell: &Cell, in_one_line: bool) -> Vec<String> {
     let mark = if cell.distinguishable { "" } else { MARK };
     let value = ["Ki", "Mi", "Gi"]

@@ -124,7 +124,7 @@ pub fn compared(
         }
     }
     let (side_a, analysis_a) = (first.side(), first.analyse());
-    // Within one run both subjects share the same trials, so that their rounds are paired.
+    // Within one run, both subjects share the same trials, so that the trials of each round are paired.
     let own = second.map(|second| (second.side(), second.analyse()));
     let (side_b, analysis_b) = own.as_ref().map_or((&side_a, &analysis_a), |(side, one)| (side, one));
     let (one, two) = (labels.map(|labels| labels.0), labels.map(|labels| labels.1));

@@ -66,7 +66,7 @@ fn line(case: &Case) -> Option<String> {
     Some(format!("{}: {text}.", case.case))
 }
 
-/// The time on each path, for direct and for gateways without a direct trial to compare with.
+/// The time on each path. This is for direct, and for gateways that have no direct trial to compare with.
 fn own(path: &Path) -> Option<String> {
     let time = |estimate: &Estimate| with_interval(estimate, Scale::of_us(estimate.estimate));
     let (there, back) = (path.request_us_p50.as_ref()?, path.response_us_p50.as_ref()?);

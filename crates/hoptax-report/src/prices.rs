@@ -20,18 +20,19 @@ pub(super) const DEFINITION: &str = "A price is the gateway with the feature min
                           It includes what requests carry for the feature (keys, tokens) and the client's work for it (TLS). Direct is \
                           measured without features and is not part of any price.";
 
-/// Name of the row below a pair of features. The row shows by how much the pair costs more than the sum of both
+/// Name of the row below a pair of features. The row shows the price of the pair minus the sum of the prices of both
+/// features alone.
 /// features alone.
 const BEYOND: &str = "· beyond both alone";
 
-/// Share of the prices that would be distinguishable by chance if features cost nothing, because intervals are 95 %
-/// intervals.
+/// If features cost nothing, this share of the prices would still be distinguishable from noise by chance. The share is
+/// 5 %, because the intervals are 95 % intervals.
 const BY_CHANCE: f64 = 0.05;
 
 /// All prices, and the texts about them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PriceList {
-    /// Number of prices that would be distinguishable by chance if features cost nothing.
+    /// Number of prices that would be distinguishable from noise by chance if features cost nothing.
     pub expected_by_chance: f64,
     /// One or two sentences about each gateway with features.
     pub sentences: Vec<Summary>,
@@ -92,8 +93,8 @@ impl PriceTable<'_> {
         format!("{}, {}", self.bare, self.load.label)
     }
 
-    /// The name and the cells of each row. Below each pair of features is a row with the cost beyond the sum of both
-    /// features alone.
+    /// The name and the cells of each row. The row below each pair of features shows the price of the pair minus the
+    /// sum of the prices of both features alone.
     pub(super) fn rows(&self) -> Vec<(String, Vec<Cell>)> {
         let of = |price: &&Price| {
             let beyond = price.beyond.as_ref().map(|beyond| (BEYOND.to_owned(), cells(&beyond.prices)));
@@ -344,7 +345,7 @@ mod tests {
                 assert!(!figure[member].is_null(), "{member}: {figure}");
             }
         }
-        // 4 × 5 figures have an interval, and 5 % of them are distinguishable by chance.
+        // 4 × 5 figures have an interval. By chance, 5 % of these figures are distinguishable from noise.
         assert!((prices["expected_by_chance"].as_f64().expect("a number") - 1.0).abs() < 1e-9, "{prices}");
 
         let text = csv(&model);

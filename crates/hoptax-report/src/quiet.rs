@@ -1,5 +1,5 @@
-//! Shows the figures of quiet windows. If some windows of a case were left out, the case has a second row. One line
-//! describes all windows of the run.
+//! Shows the figures of quiet windows. If some windows of a case were left out, the case has a second row. The report
+//! also has one line about all windows of the run.
 
 use super::format::Scale;
 use super::model::Model;

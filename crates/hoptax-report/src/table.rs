@@ -45,7 +45,7 @@ pub(super) fn row(case: &Case) -> Option<[Cell; 7]> {
     ])
 }
 
-/// The row of one target of a mix. Its name begins with a dot, to show that this is not a gateway.
+/// The row of one target of a mix. The name of the row begins with a dot, to show that the row is not a gateway.
 pub(super) fn target_row(target: &TargetFigures) -> (String, [Cell; 7]) {
     let cells = [
         none(),

@@ -30,8 +30,8 @@ pub(super) fn place(load: &Load) -> String {
     }
 }
 
-/// Describes how connections are used if this is not HTTP/1.1 with keep-alive. Otherwise two load points could have the
-/// same description.
+/// Describes how connections are used. Empty if connections use HTTP/1.1 and carry any number of requests. Without this
+/// description, two load points could have the same label.
 fn manner(load: &Load) -> String {
     let version = if load.http == HttpVersion::Http10 { " in HTTP/1.0" } else { "" };
     let kept = match load.requests_per_connection {

@@ -9,7 +9,7 @@ pub enum Verdict {
     Nothing,
     /// The run has a `void` finding.
     Void,
-    /// A budget was breached, or it could not be judged.
+    /// A budget was breached or could not be judged.
     OverBudget,
     /// Everything was measured, and every budget was kept.
     Good,

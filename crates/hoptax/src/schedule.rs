@@ -1,9 +1,9 @@
 //! The order in which cases are measured. All random choices depend only on a recorded seed.
 //!
-//! Machines drift: they warm up, other load comes and goes, caches fill. With a fixed order, this drift would look like
-//! a property of the cases that are measured late. Therefore each round shuffles its load points, and the gateways of
-//! each load point. Direct is measured right before and right after the gateways of each load point. Each gateway is
-//! then measured within minutes of its baseline. The difference between the two direct trials shows how much the
+//! Machines drift. They warm up, other load comes and goes, and caches fill. With a fixed order, this drift would look
+//! like a property of the cases that are measured late. Therefore each round shuffles its load points, and the gateways
+//! of each load point. Direct is measured right before and right after the gateways of each load point, so that each
+//! gateway is measured within minutes of its baseline. The difference between the two direct trials shows how much the
 //! machine itself changed (the noise floor).
 
 mod auto;
@@ -43,7 +43,7 @@ pub fn director(plan: &Plan, seed: u64) -> Box<dyn Director> {
     Box::new(Then { first: rounds, then: search::Searches::new(plan, seed), began: false })
 }
 
-/// Runs the first director to its end, and then the searches.
+/// Runs one director to its end, and then the director of the searches.
 struct Then {
     first: Box<dyn Director>,
     then: search::Searches,

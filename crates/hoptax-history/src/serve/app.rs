@@ -51,12 +51,13 @@ impl App {
         &self.root
     }
 
-    /// State of the run in progress in this process.
+    /// State of the run that this process is measuring.
     pub(super) fn live(&self) -> Option<State> {
         self.live.as_ref().map(Board::read)
     }
 
-    /// Updates the history if it is out of date, and then queries it. Both happen on a thread that may block.
+    /// Updates the history if it is out of date, and then queries the history. Both steps run on a thread that may
+    /// block.
     pub(super) async fn history<T: Send + 'static>(
         self: &Arc<Self>,
         ask: impl FnOnce(&mut Store) -> Result<T, Problem> + Send + 'static,
@@ -65,7 +66,7 @@ impl App {
         aside(move || app.history_now(ask)).await
     }
 
-    /// Like [`Self::history`], but on the calling thread.
+    /// Works like [`Self::history`], but on the calling thread.
     pub(super) fn history_now<T>(
         &self,
         ask: impl FnOnce(&mut Store) -> Result<T, Problem>,
@@ -80,18 +81,18 @@ impl App {
         ask(&mut history.store)
     }
 
-    /// Called after a change: makes the next request scan the directories again.
+    /// Makes the next request scan the directories again. Called after each change.
     pub(super) fn forget(&self) {
         self.locked().refreshed = None;
     }
 
     fn locked(&self) -> MutexGuard<'_, History> {
-        // After a panic the index may be out of date; the next refresh fixes that.
+        // After a panic, the index may be out of date. The next refresh updates it.
         self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Analyses pending runs one by one, on a thread of its own. The thread waits while this process measures a run. It
-    /// ends when this value is dropped.
+    /// Analyses pending runs one by one, on a separate thread. The thread waits while this process measures a run. The
+    /// thread ends when this `App` is dropped.
     pub(super) fn analyse_in_the_background(self: &Arc<Self>) {
         let Some(to_do) = self.to_do.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
         let (root, app) = (self.root.clone(), Arc::downgrade(self));
@@ -103,8 +104,8 @@ impl App {
                     app.upgrade().is_some_and(|app| !app.is_measuring() && analyse(&app))
                 };
                 while next(&mut |_| own.analyse_next().unwrap_or(false)) {}
-                // If the directory cannot be written, each index is in memory only. Then the index that the pages use
-                // needs the analyses too.
+                // If the directory cannot be written, each index exists only in memory. The index for the pages then
+                // cannot see the analyses in the thread's index, so analyse the runs for that index too.
                 while next(&mut |app| app.locked().store.analyse_next().unwrap_or(false)) {}
             }
         };

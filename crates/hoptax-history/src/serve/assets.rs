@@ -1,5 +1,5 @@
-//! Style, scripts and chart library of the pages. Their addresses contain a digest of the content, so that
-//! browsers can cache them for good.
+//! Style, scripts and chart library of the pages. The address of each of these files contains a digest of its content,
+//! so that browsers can cache the file forever.
 
 use hoptax_report::assets as report;
 use ring::digest::{SHA256, digest};
@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 static STYLE: LazyLock<String> =
     LazyLock::new(|| [report::STYLE, include_str!("../../assets/serve/serve.css")].concat());
-/// The code that formats numbers and styles charts is that of the report, so that pages and reports look alike.
+/// Includes the report's code for numbers and charts, so that pages and reports look alike.
 static SCRIPT: LazyLock<String> = LazyLock::new(|| {
     let own = concat!(
         include_str!("../../assets/serve/common.js"),

@@ -16,12 +16,12 @@ use tokio::sync::{Semaphore, watch};
 
 /// Maximum number of open connections, enough for about 20 browsers. Further connections wait in the kernel's queue.
 const MOST: usize = 128;
-/// Time limit for a request's head, and for an idle connection.
+/// Time limit for receiving a request's head. It also limits how long a connection can be idle.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum size of a request's head, in bytes.
 const HEAD_BYTES: usize = 32 << 10;
-/// Maximum lifetime of a connection. It is long enough for a page that polls each second. The limit also disconnects
-/// clients that read nothing.
+/// Maximum lifetime of a connection. It is long enough for a page that polls every second. The limit also disconnects
+/// clients that never read their responses.
 const LIFETIME: Duration = Duration::from_secs(600);
 /// How long shutdown waits for requests in progress.
 const SHUTDOWN_WAIT: Duration = Duration::from_secs(1);
@@ -33,7 +33,8 @@ pub(super) async fn serve(listener: TcpListener, router: Router, mut stopped: wa
     let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
     let (slots, ending) = (Arc::new(Semaphore::new(MOST)), GracefulShutdown::new());
     let accepted = async || {
-        // Wait for a slot before accepting, because a connection without a slot must not use a file descriptor.
+        // Wait for a slot before accepting a connection, because a connection without a slot would use a file
+        // descriptor.
         let slot = Arc::clone(&slots).acquire_owned().await;
         (listener.accept().await, slot)
     };
@@ -47,7 +48,7 @@ pub(super) async fn serve(listener: TcpListener, router: Router, mut stopped: wa
         let connection = ending.watch(connection(stream, router.clone()));
         tokio::spawn(async move {
             let _slot = slot;
-            // An error on a connection affects only its client.
+            // Ignore errors, because an error on a connection affects only the client of that connection.
             let _ = tokio::time::timeout(LIFETIME, connection).await;
         });
     }

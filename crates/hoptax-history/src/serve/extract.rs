@@ -1,4 +1,5 @@
-//! Reads paths, queries and bodies, and reports in words what is wrong with them.
+//! Reads the path, the query and the body of a request. If one of them is not valid, the error describes the problem in
+//! words.
 
 use super::problem::Problem;
 use axum::Json;
@@ -33,7 +34,7 @@ struct Named {
     id: String,
 }
 
-/// Whether a run can have this name. The history checks the name again.
+/// True if a run can have this name. The history checks the name again.
 fn is_name(id: &str) -> bool {
     !id.is_empty() && !id.starts_with('.') && !id.contains(['/', '\\']) && !id.chars().any(char::is_control)
 }

@@ -1,5 +1,5 @@
-//! Decides which requests are allowed. A page of another site, open in the same browser, can send requests to this
-//! server. Such a page must neither read an answer nor change anything.
+//! Decides which requests are allowed. A page of another site that is open in the same browser can send requests to
+//! this server. Such a page must neither read a response nor change anything.
 
 use super::pages::template;
 use super::problem::Problem;
@@ -13,7 +13,8 @@ use std::net::{IpAddr, SocketAddr};
 /// Maximum size of a request body, in bytes. It is large enough for the longest note.
 pub(super) const MOST_BODY: usize = 128 << 10;
 
-/// Header that a program sends with a change. A page of another site cannot send this header.
+/// Header that a program sends with each request that changes something. A page of another site cannot send this
+/// header.
 const OWN: HeaderName = HeaderName::from_static("x-hoptax");
 
 /// The host names of this server, and the token that requests must contain.
@@ -22,7 +23,7 @@ pub(super) struct Guard {
     address: SocketAddr,
     /// Name of this machine. Requests must not use this name if the server listens on loopback.
     host: String,
-    /// Digests of the token and of the cookie that replaces it.
+    /// Digests of the token, and of the cookie that replaces the token.
     token: Option<Secret>,
 }
 
@@ -35,7 +36,8 @@ struct Secret {
 impl Guard {
     pub(super) fn new(address: SocketAddr, token: Option<&str>) -> Self {
         let host = rustix::system::uname().nodename().to_string_lossy().to_ascii_lowercase();
-        // The cookie contains a digest instead of the token, because browsers send a cookie to every port of the host.
+        // The cookie contains a digest instead of the token, because a browser sends the cookie to every port of the
+        // host.
         let token = token.map(|token| Secret {
             token: digested(token),
             cookie: hex(&digested(&format!("hoptax page {token}"))),
@@ -43,8 +45,8 @@ impl Guard {
         Self { address, host, token }
     }
 
-    /// Whether the server answers requests for this host name. It refuses names that an attacker could make resolve to
-    /// this machine (DNS rebinding).
+    /// True if the server answers requests for this host name. Other names are refused, because an attacker could make
+    /// another name resolve to this machine (DNS rebinding).
     fn answers_to(&self, authority: &str) -> bool {
         let name = without_port(authority).trim_end_matches('.').to_ascii_lowercase();
         match name.parse::<IpAddr>() {
@@ -80,8 +82,8 @@ impl Guard {
             })
     }
 
-    /// Response to a request with the right token in its address. It sets the cookie, and opens the same address
-    /// without the token.
+    /// Response to a request with the right token in its address. The response sets the cookie, and makes the browser
+    /// open the same address without the token.
     fn accept_token(&self, secret: &Secret, uri: &Uri) -> Option<Response> {
         let query = uri.query()?;
         let (shown, others): (Vec<&str>, Vec<&str>) =
@@ -102,7 +104,7 @@ impl Guard {
     }
 }
 
-/// Decides whether a request may proceed. Returns `None` if it may, or a response to send instead.
+/// Decides whether a request may proceed. Returns `None` if the request may proceed, or a response to send instead.
 pub(super) fn admit(guard: &Guard, request: &Request) -> Result<Option<Response>, Problem> {
     let authority = authority(request)?;
     if !guard.answers_to(authority) {
@@ -143,8 +145,8 @@ fn authority(request: &Request) -> Result<&str, Problem> {
     }
 }
 
-/// Refuses requests that pages of other sites send, except navigation. Such a page could not read the answer, but
-/// preparing the answer costs time.
+/// Refuses requests that pages of other sites send, except navigation. Browsers do not let such a page read the
+/// response, but preparing the response would cost time.
 fn refuse_other_sites(headers: &HeaderMap) -> Result<(), Problem> {
     let is = |name: &'static str, value: &str| headers.get(name).is_some_and(|found| found == value);
     let other = is("sec-fetch-site", "cross-site") || is("sec-fetch-site", "same-site");
@@ -196,7 +198,7 @@ fn check_change(headers: &HeaderMap, authority: &str) -> Result<(), Problem> {
     }
 }
 
-/// Refuses a request if its body is declared longer than any valid body. The body is not read.
+/// Refuses a request if its headers declare a body that is longer than any valid body. Does not read the body.
 fn check_length(headers: &HeaderMap) -> Result<(), Problem> {
     let announced = text(headers, &header::CONTENT_LENGTH).and_then(|length| length.parse::<u64>().ok());
     match announced {
@@ -232,7 +234,8 @@ fn digested(text: &str) -> [u8; 32] {
     bytes
 }
 
-/// Takes the same time for all values, so that the time does not reveal how many bytes of a guess are right.
+/// Compares two values. The comparison takes the same time for all values, so that the time does not reveal how many
+/// bytes of a guess are right.
 fn equal_in_constant_time(one: &[u8; 32], other: &[u8; 32]) -> bool {
     one.iter().zip(other).fold(0, |differ, (one, other)| differ | (one ^ other)) == 0
 }

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// How long the figures of complete runs are cached. No run is shorter than this.
+/// How long the figures of complete runs are cached. Every run takes longer than this.
 const FRESH: Duration = Duration::from_secs(5);
 
 /// Seconds in a microsecond.
@@ -89,8 +89,8 @@ impl Gauges<'_> {
     }
 }
 
-/// A figure of the last complete runs. It is exported as three metrics: `name` is the estimate, and `name` with `_low`
-/// or `_high` is an end of the interval.
+/// A figure of the last complete runs. It is exported as three metrics: `name` is the estimate, and `name` with the
+/// suffix `_low` or `_high` is the lower or upper end of the interval.
 struct Shown {
     name: &'static str,
     help: &'static str,
@@ -238,7 +238,7 @@ fn of_run(registry: &mut Registry, state: Option<&live::State>) {
     }
 }
 
-/// Adds the figures of the current trial's last second.
+/// Adds the figures of the last second of the current trial.
 fn of_trial(gauges: &mut Gauges<'_>, trial: &live::Trial) {
     let case = || vec![("gateway", trial.gateway.clone()), ("load", trial.load.clone())];
     let Some(last) = trial.seconds.last() else { return };

@@ -44,8 +44,8 @@ pub(super) fn document(operations: &[Operation]) -> Value {
     })
 }
 
-/// Two sets of schemas. In data that the server receives, a member may be absent. In data that the server sends, every
-/// member is present.
+/// The schemas of data that the server receives, and the schemas of data that it sends. In received data, a member may
+/// be absent. In sent data, every member is present.
 struct Schemas {
     sent: SchemaGenerator,
     received: SchemaGenerator,

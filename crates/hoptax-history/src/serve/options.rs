@@ -31,7 +31,7 @@ pub enum ServeError {
         /// The system's error.
         source: io::Error,
     },
-    /// Others can reach the address, and there is no token.
+    /// Other machines can reach the address, and there is no token.
     #[error(
         "others can reach {0}, so a token is needed: put one in a file and pass it with --token-file FILE"
     )]

@@ -41,7 +41,7 @@ impl Problem {
         Self::new(StatusCode::NOT_FOUND, format!("there is no run {id}"), "/api/v1/runs lists all runs")
     }
 
-    /// The server failed, because of a bug in hoptax or a problem with the disk.
+    /// An error for a failure of the server, because of a bug in hoptax or a problem with the disk.
     pub(super) fn fault(error: impl Into<String>) -> Self {
         Self::new(
             StatusCode::INTERNAL_SERVER_ERROR,

@@ -1,4 +1,4 @@
-//! Answers a request with a problem: as JSON for programs, as a page for people.
+//! Answers a request with an error response: JSON for programs, or a page for people.
 
 use super::pages;
 use super::problem::Problem;

@@ -1,5 +1,5 @@
-//! All routes of the server. One table defines both the JSON interface and its description. The routes of pages and
-//! files come after the table.
+//! All routes of the server. One table defines the JSON interface and its description. The routes of pages and files
+//! follow the table.
 
 use super::app::App;
 use super::guard::MOST_BODY;
@@ -23,7 +23,7 @@ fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
-/// The schema with its members inline, not as a reference.
+/// The schema with all members inline, instead of a reference to a shared schema.
 fn members<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     T::json_schema(generator)
 }

@@ -89,7 +89,7 @@ fn a_truncated_or_overwritten_index_is_replaced() {
 fn without_write_access_the_index_is_in_memory() {
     let root = Root::new();
     root.put_steady("20260101T000000Z-a", 150);
-    // If a directory has the file's name, not even root can write the file.
+    // Create a directory with the name of the index file, so that not even root can write the file.
     fs::create_dir(root.path().join(FILE)).expect("made");
     let mut store = root.store();
     assert_eq!(told(&store).len(), 1);

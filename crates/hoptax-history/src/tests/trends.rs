@@ -10,7 +10,7 @@ fn query(gateway: &str, metric: Metric) -> TrendQuery {
     TrendQuery { name: "made-up".into(), gateway: gateway.into(), load: LOAD.into(), metric }
 }
 
-/// Three runs of one plan, and one run of another.
+/// Three runs of one plan, and one run of another plan.
 fn root() -> Root {
     let root = Root::new();
     for (day, us) in [(1u64, 150), (2, 160), (3, 190)] {

@@ -84,7 +84,8 @@ impl Body {
     }
 }
 
-/// Percentiles with a label on the axis. Each has its rarity n: one of n responses is slower.
+/// Percentiles that have a label on the axis. The first number is the rarity n of a percentile: one of n responses is
+/// slower.
 const RARITIES: [(f64, &str); 7] = [
     (2.0, "p50"),
     (10.0, "p90"),
@@ -154,7 +155,7 @@ impl Chart {
         }
     }
 
-    /// Data that a run must contain for this chart, as words in an error message.
+    /// Words for an error message: the data that a run must contain for this chart.
     pub fn needs(self) -> &'static str {
         match self {
             Self::Tax | Self::TaxP99 | Self::Cpu | Self::Memory => "a measured gateway",
@@ -334,7 +335,7 @@ fn percentiles(model: &Model, load: &Load) -> Option<Panel> {
     Some(Panel { title: String::new(), across, up, lines, marks: Vec::new() })
 }
 
-/// Trials of a search share one point of the line if their rates differ by less than this factor.
+/// If the rates of trials of a search differ by less than this factor, the trials share one point of the line.
 const ALIKE: f64 = 1.1;
 
 fn frontier(model: &Model, load: &Load) -> Option<Panel> {
@@ -368,8 +369,8 @@ fn mark(marks: &mut Vec<(f64, String)>, rate: f64, who: &str) {
     }
 }
 
-/// Groups trials at about the same rate and returns the median of each group. A single trial is not enough, because it
-/// may be disturbed.
+/// Groups trials at about the same rate, and returns the median of each group. The median of several trials is shown
+/// because a single trial may be disturbed.
 fn middles(trials: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let mut groups: Vec<Vec<(f64, f64)>> = Vec::new();
     for trial in trials {

@@ -9,7 +9,7 @@ use plotters::style::text_anchor::HPos;
 /// Height of a panel without its title, px.
 const HEIGHT: i32 = 320;
 const TITLE: i32 = 26;
-/// Free space on both sides, px. It is enough for half of the longest label at the end of an axis.
+/// Free space on the left and on the right, px. It is enough for half of the longest label at the end of an axis.
 const SIDE: i32 = 28;
 /// Font size along the axes, px.
 const SIZE: u32 = 13;
@@ -101,7 +101,7 @@ impl Axis {
     }
 }
 
-/// For plotters, an axis is a range of the coordinates that [`Axis::place`] returns.
+/// plotters needs a range as an axis. This range consists of the coordinates that [`Axis::place`] returns.
 impl Ranged for Axis {
     type FormatOption = NoDefaultFormatting;
     type ValueType = f64;

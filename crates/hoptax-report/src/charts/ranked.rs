@@ -1,4 +1,5 @@
-//! Charts of figures with intervals. Each figure has its own line, and the smallest comes first.
+//! Charts of figures with intervals. Each figure has a line of its own, and the line with the smallest figure comes
+//! first.
 
 use super::sheet::{ChartError, Sheet, shortened};
 use super::unit::Unit;

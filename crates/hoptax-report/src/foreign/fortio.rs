@@ -36,7 +36,7 @@ struct FortioResult<'a> {
     num_threads: u32,
     version: String,
     duration_histogram: Times,
-    /// Absent if a request failed, because failures have no times that could be drawn.
+    /// An empty histogram. Absent if a request failed, because failed requests have no times to put into the histogram.
     #[serde(skip_serializing_if = "Option::is_none")]
     errors_duration_histogram: Option<Times>,
     exactly: u64,

@@ -4,7 +4,7 @@
 use hdrhistogram::Histogram;
 use std::fmt::Write;
 
-/// Number of steps after which the distance to 100 % is halved. This is HdrHistogram's default.
+/// Number of steps in which the distance to 100 % is halved. 5 is HdrHistogram's default.
 const TICKS: u32 = 5;
 const MILLISECOND: f64 = 1e6;
 

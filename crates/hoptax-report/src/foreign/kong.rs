@@ -2,9 +2,9 @@
 //! charts from this file. Times are in ms.
 //!
 //! The framework itself makes two errors in this file. It writes a wrong label for two percentiles from wrk2 (99.99 %
-//! is called 90 %), and it divides the sum of the RPS by three, for any number of trials. This module writes the right
-//! labels, and averages over all trials. It cannot fix a third error: `charts.py` draws error bars that are twice as
-//! long as the range of the trials.
+//! is called 90 %). It also always divides the sum of the RPS by three, even if there were more or fewer trials. This
+//! module writes the right labels, and averages over all trials. It cannot fix a third error: `charts.py` draws error
+//! bars that are twice as long as the range of the trials.
 
 use hoptax_analysis::{Load, Pooled};
 use hoptax_stats::Statistic;
@@ -76,8 +76,8 @@ fn row<'a>(case: &'a Pooled, sweep: Option<Sweep>) -> Option<Row<'a>> {
     })
 }
 
-/// A property of load points that is a whole number. If it differs between load points, the charts use it as a numeric
-/// axis.
+/// A property of load points that is a whole number. If the property differs between load points, the charts use it as
+/// a numeric axis.
 #[derive(Debug, Clone, Copy)]
 struct Sweep {
     title: &'static str,

@@ -52,7 +52,7 @@ struct Preview {
     upstream: String,
     contenders: Vec<ContenderPreview>,
     targets: Vec<TargetPreview>,
-    /// The targets as text, for the terminal.
+    /// The targets as text, for output on the terminal.
     #[serde(skip)]
     requested: String,
     load: Vec<LoadPreview>,
@@ -62,21 +62,21 @@ struct Preview {
     rounds: u32,
     /// Maximum number of rounds with `trials: auto`; absent if the number is fixed.
     most_rounds: Option<u32>,
-    /// The number of rounds as text, for the terminal.
+    /// The number of rounds as text, for output on the terminal.
     #[serde(skip)]
     rounds_text: String,
-    /// Whether only a time limit ends the rounds.
+    /// True if only a time limit ends the rounds.
     #[serde(skip)]
     is_timed: bool,
     /// Number of trials in all rounds. With `trials: auto`, this is the minimum. Direct has two trials per load point
     /// and round.
     trials: u64,
-    /// Load points that search for a capacity; they have no cases.
+    /// Load points at which the run searches for a capacity. These load points have no cases.
     searches: Vec<SearchPreview>,
-    /// Seed of the plan. If the plan has no seed, this is absent, and the run draws one.
+    /// Seed of the plan. Absent if the plan has no seed, because the run then draws a seed.
     seed: Option<u64>,
     expected_s: f64,
-    /// Maximum duration of the run with `trials: auto`; absent if the number of rounds is fixed.
+    /// Maximum duration of the run with `trials: auto`. Absent if the number of rounds is fixed.
     at_most_s: Option<f64>,
     not_installed: Vec<NotInstalled>,
     /// Warnings about limits that prevent a gateway from opening all its connections. `hoptax run` prints the same
@@ -126,9 +126,9 @@ struct LoadPreview {
     #[serde(rename = "loop")]
     loops: &'static str,
     connections: u32,
-    /// Requests per second; the mean if the rate has stages.
+    /// Requests per second. If the rate has stages, this is the mean.
     rate: Option<f64>,
-    /// The stages of the rate, as typed; absent for a constant rate.
+    /// The stages of the rate, as the user wrote them. Absent for a constant rate.
     stages: Option<String>,
     arrivals: Option<String>,
     duration_s: f64,

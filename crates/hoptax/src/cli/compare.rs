@@ -105,7 +105,7 @@ impl Args {
 /// Reads a run directory, and prints a note for each unreadable line.
 ///
 /// # Errors
-/// [`BadInput`] if it is not a run directory.
+/// [`BadInput`] if the path is not a run directory.
 pub(super) fn read(path: &Path) -> anyhow::Result<Measured> {
     let measured = Measured::read(path).map_err(|error| BadInput(error.to_string()))?;
     for line in &measured.run.unreadable {
@@ -114,7 +114,7 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Measured> {
     Ok(measured)
 }
 
-/// Describes the differences that prevent a comparison, with advice on each.
+/// Describes the differences that prevent a comparison. Each difference has advice.
 pub(super) fn differences(obstacles: &[Obstacle]) -> String {
     let one = |Obstacle { what, a, b, advice }: &Obstacle| {
         format!("  {what}\n    first:  {a}\n    second: {b}\n    help:   {advice}")

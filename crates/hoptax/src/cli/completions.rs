@@ -27,7 +27,7 @@ impl Args {
     }
 }
 
-/// The command line without the hidden verbs. clap_complete would offer hidden verbs too.
+/// The command line without the hidden verbs, because clap_complete would offer the hidden verbs too.
 fn without_hidden(program: &Command) -> Command {
     let verbs = program.get_subcommands().filter(|verb| !verb.is_hide_set()).cloned();
     Command::new("hoptax")

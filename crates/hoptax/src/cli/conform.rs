@@ -11,7 +11,7 @@ use hoptax_plan::{self as plan, Gateway, GatewayKind, PackDriver, Plan};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Time limit for each response. It is generous, because the gateway has no other load.
+/// Time limit for each response. It is long enough for any gateway, because the gateway has no other load.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Check that gateways forward bodies, headers, statuses and chunks unchanged, compared with direct
@@ -83,7 +83,7 @@ impl Args {
     }
 }
 
-/// Checks one gateway and prints the result. Returns true if it behaves as its pack says.
+/// Checks one gateway and prints the result. Returns true if the gateway behaves as its pack says.
 fn check(
     driver: &mut ProcessDriver,
     gateway: &Gateway,
@@ -122,7 +122,7 @@ fn as_error(failure: &hoptax_record::Failure) -> anyhow::Error {
     anyhow::anyhow!("{}\n{}", failure.message, failure.detail)
 }
 
-/// Builds a plan with these gateways. The load of this plan is never sent.
+/// Builds a plan with these gateways. The plan must contain a load, but this load is never sent.
 fn plan_for(names: &[String]) -> anyhow::Result<Plan> {
     debug_assert_eq!(CASES.len(), 22, "the help of this verb states the number of requests");
     let mut plan = plan::parse(

@@ -41,7 +41,7 @@ pub(super) struct Args {
 impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
         let packs = PackSet::load(self.packs.as_deref()).map_err(BadInput::from)?;
-        // Read the plan before the checks, so that mistakes in it are reported at once.
+        // Read the plan before the checks, so that mistakes in the plan are reported at once.
         let plan = match self.plan {
             Some(plan) => {
                 let source = PlanSource { plan, sets: self.sets, packs: self.packs };

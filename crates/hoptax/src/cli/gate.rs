@@ -50,7 +50,7 @@ impl Args {
         let baseline = self.baseline.as_deref().map(read).transpose()?;
         let budgets = self.budgets(&measured, baseline.is_some())?;
         let model = self.judge(&measured, baseline.as_ref(), &budgets)?;
-        // Write the file before printing, so that a closed pipe on standard output does not prevent it.
+        // Write the file before printing, so that the file is written even if standard output is a closed pipe.
         if let Some(path) = &self.junit {
             std::fs::write(path, report::junit(&model)).with_context(|| {
                 format!("cannot write {}; choose another file with --junit", path.display())

@@ -45,7 +45,7 @@ struct Row<'a> {
     installed: bool,
     /// Path of the installed program.
     binary: Option<PathBuf>,
-    /// Absent if the gateway is not installed, or its version could not be read.
+    /// Absent if the gateway is not installed, or if its version cannot be read.
     version: Option<String>,
     features: &'a [String],
     unsupported: &'a BTreeMap<String, String>,

@@ -51,7 +51,7 @@ impl Args {
             }
             Err(error) => return Err(error.into()),
         };
-        // Exit with the code of the command, which is not an [`Exit`]. No destructor needs to run.
+        // Exit with the code of the command. This code is not an [`Exit`]. No destructor needs to run.
         std::process::exit(code.into())
     }
 

@@ -1,4 +1,4 @@
-//! Help texts of options that several verbs share. The same option then has the same help in all of them.
+//! Help texts of options that several verbs share, so that an option has the same help in all verbs.
 
 pub(super) const PLAN: &str = "Plan, a YAML file; `hoptax init` writes one to start from";
 pub(super) const SET: &str =

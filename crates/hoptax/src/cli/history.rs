@@ -139,8 +139,8 @@ impl Args {
         Ok(Exit::Success)
     }
 
-    /// The results directory that was typed. If none was typed, but ID is the path of a run directory, this is the
-    /// parent of that directory. Otherwise it is `results`.
+    /// The results directory that the user typed. If the user typed no directory, and ID is the path of a run
+    /// directory, the result is the parent of that directory. Otherwise the result is `results`.
     fn root(&self) -> Result<PathBuf, BadInput> {
         if self.results.typed()?.is_none()
             && let Some(parent) = self.verb.as_ref().and_then(Verb::id).and_then(parent_of_run)
@@ -148,7 +148,7 @@ impl Args {
             return Ok(parent);
         }
         self.results.existing().map_err(|error| match &self.verb {
-            // A mistyped command is parsed as the results directory, so list the commands.
+            // clap parses a mistyped command as the results directory, so the error lists the commands.
             None => BadInput(format!("{}\nhelp: the commands are {}", error.0, Verb::names().join(", "))),
             Some(_) => error,
         })
@@ -156,7 +156,7 @@ impl Args {
 }
 
 impl Verb {
-    /// The run that the command is about.
+    /// The ID of the run that the command reads or changes.
     fn id(&self) -> Option<&str> {
         match self {
             Self::Show(Show { id, .. })
@@ -173,7 +173,8 @@ impl Verb {
     }
 }
 
-/// The parent of a run directory if `typed` is the path of one; `None` if `typed` is a plain name.
+/// If `typed` is the path of a run directory, returns the parent of that directory. Returns `None` if `typed` is a
+/// plain name.
 fn parent_of_run(typed: &str) -> Option<PathBuf> {
     let path = Path::new(typed);
     let is_run = typed.contains('/') && path.join("run.json").is_file();
@@ -250,8 +251,8 @@ impl Note {
         let mut text = self.text;
         if text == "-" {
             text.clear();
-            // The longest note has 10,000 characters of up to 4 bytes each. Read more than that, so that a longer note
-            // is refused and not cut.
+            // The longest note has 10,000 characters of up to 4 bytes each. Read more bytes than that, so that a longer
+            // note is rejected instead of cut.
             io::stdin().take(1 << 20).read_to_string(&mut text)?;
         }
         history.store.annotate(&id, None, Some(text.trim_end())).map_err(as_error)?;

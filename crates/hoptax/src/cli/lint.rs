@@ -30,7 +30,7 @@ pub(super) struct Args {
     keep: Option<PathBuf>,
 }
 
-/// The working directory. It is removed at the end, unless the user named it with `--keep`.
+/// The working directory. It is removed at the end, unless the user chose it with `--keep`.
 struct WorkDir {
     path: PathBuf,
     keep: bool,

@@ -48,13 +48,14 @@ impl Args {
             let interrupt = terminal::watch_during_view(&interrupts::SIGNALS)?;
             let view = live::View::start(url, &spec)
                 .context("cannot start the live view; leave it out with --no-live")?;
-            // The end of this block drops the view, so that it leaves the screen before anything else is printed.
+            // The view is dropped at the end of this block, so that it leaves the screen before anything else is
+            // printed.
             hoptax_load::run(&spec, &interrupt, Watch::Windows, view.observer())
         } else {
             hoptax_load::run(&spec, &*interrupts::watch()?, Watch::Phases, progress::line(&spec))
         };
         let record = record.map_err(|error| match error {
-            // The user typed options, not a load spec. Print only the problem and do not mention a spec.
+            // The user typed options instead of a load spec, so the message must not mention a spec.
             LoadError::Spec(wrong) => BadInput(wrong).into(),
             other => as_error(other),
         })?;
@@ -63,7 +64,7 @@ impl Args {
     }
 }
 
-/// The exit code. It is a failure if no request completed and the load was not interrupted.
+/// The exit code. The code is [`Exit::Failed`] if no request completed and the user did not interrupt the load.
 fn verdict(record: &LoadRecord) -> Exit {
     if record.counts.completed > 0 || record.completed_in_time > 0 || record.interrupted {
         return Exit::Success;
@@ -74,7 +75,7 @@ fn verdict(record: &LoadRecord) -> Exit {
     Exit::Failed
 }
 
-/// Converts an error of the load engine. If the input is wrong, it becomes [`BadInput`].
+/// Converts an error of the load engine. An error in the input becomes [`BadInput`].
 fn as_error(error: LoadError) -> anyhow::Error {
     match error {
         LoadError::Spec(_) | LoadError::Descriptors { .. } | LoadError::Pin { .. } => {
@@ -84,8 +85,8 @@ fn as_error(error: LoadError) -> anyhow::Error {
     }
 }
 
-/// Runs as the generator of `hoptax run` (`--spec` and `--watched-spec`). If the parent dies, the kernel kills this
-/// process.
+/// Runs as the generator of `hoptax run` (`--spec` and `--watched-spec`). If the parent process dies, the kernel kills
+/// this process.
 fn generate(spec: &LoadSpec, interrupt: &AtomicBool, is_watched: bool) -> anyhow::Result<Exit> {
     let parent = rustix::process::getppid();
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))

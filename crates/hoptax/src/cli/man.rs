@@ -43,7 +43,7 @@ impl Args {
     }
 }
 
-/// The commands that have a manual page: hoptax, its visible verbs, and the verbs below those.
+/// The commands that have a manual page: hoptax, its visible verbs, and the verbs below these verbs.
 fn pages(program: Command) -> Vec<Command> {
     let mut command = program.disable_help_subcommand(true);
     command.build();

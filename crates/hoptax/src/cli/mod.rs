@@ -1,4 +1,4 @@
-//! The command line: one file per verb, and the code that verbs share.
+//! The command line. Each verb has a file, and this file contains the code that verbs share.
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use std::io;
@@ -109,7 +109,8 @@ pub fn main() -> ExitCode {
 }
 
 fn print_error(error: &anyhow::Error) -> Exit {
-    // Print no error if the reader of our output, such as `head`, has seen enough and closed the pipe.
+    // If the reader of our output has closed the pipe, print no error. For example, `head` closes the pipe when it has
+    // read enough.
     if error.chain().any(is_broken_pipe) {
         return Exit::Failed;
     }

@@ -1,4 +1,4 @@
-//! Output of verbs to standard output, in the width of the terminal, or to a file.
+//! Prints the output of verbs to standard output, in the width of the terminal, or writes the output to a file.
 
 use anyhow::Context as _;
 use std::fs;
@@ -12,8 +12,8 @@ const WIDEST: u16 = 120;
 /// Minimum width in columns. No table fits into fewer columns.
 const NARROWEST: u16 = 40;
 
-/// Number of columns to draw in: `COLUMNS` if it is set (shells and CI set it), else the width of the terminal. The
-/// number is between [`NARROWEST`] and [`WIDEST`].
+/// Number of columns to draw in. If `COLUMNS` is set (shells and CI set it), this is its value. Otherwise it is the
+/// width of the terminal. The result is between [`NARROWEST`] and [`WIDEST`].
 pub(super) fn columns() -> u16 {
     let typed = std::env::var("COLUMNS").ok().and_then(|columns| columns.trim().parse().ok());
     let seen = || rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col);
@@ -30,7 +30,7 @@ pub(super) fn write_file(path: &Path, content: impl AsRef<[u8]>) -> anyhow::Resu
         .with_context(|| format!("cannot write {}; choose another file with --output", path.display()))
 }
 
-/// Prints to standard output. A reader that closes the pipe early (`| head`) is not an error.
+/// Prints to standard output. Returns no error if the reader closes the pipe early, as in `| head`.
 pub(super) fn print(text: &str) -> anyhow::Result<()> {
     match io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

@@ -1,4 +1,4 @@
-//! The plan on the command line, with the options that change it. Several verbs share it.
+//! The plan on the command line, and the options that change the plan. Several verbs share this code.
 
 use super::exit::BadInput;
 use super::help;
@@ -23,7 +23,7 @@ impl PlanSource {
     /// Reads the plan, and returns it with its text.
     ///
     /// # Errors
-    /// [`BadInput`] if there is no such file, or it has mistakes.
+    /// [`BadInput`] if there is no such file, or if the plan has mistakes.
     pub(crate) fn load(&self) -> anyhow::Result<(Plan, String)> {
         let known = self.packs()?.infos();
         Ok(plan::load(&self.plan, &self.sets, cpus(), known).map_err(BadInput::from)?)
@@ -78,16 +78,17 @@ impl Only {
 }
 
 /// Checks that the limit of open files allows the plan's connections. Returns a warning for each gateway that cannot
-/// open all of them.
+/// open all its connections.
 ///
 /// # Errors
-/// [`BadInput`] if the generator or the built-in upstream cannot open all of them, because then nothing can be
-/// measured.
+/// [`BadInput`] if the generator or the built-in upstream cannot open all connections, because nothing can be measured
+/// then.
 pub(crate) fn fits(plan: &Plan, packs: &PackSet) -> anyhow::Result<Vec<String>> {
     Ok(descriptors::check(plan, packs, descriptors::limit()).map_err(|error| BadInput(error.to_string()))?)
 }
 
-/// Number of CPUs of this machine. It includes CPUs that this process may not use, because a plan can name any CPU.
+/// Number of CPUs of this machine. The number includes CPUs that this process may not use, because a plan can name any
+/// CPU.
 fn cpus() -> u32 {
     let online = std::fs::read_to_string("/sys/devices/system/cpu/online").ok();
     let last =

@@ -43,7 +43,7 @@ impl Args {
 /// The page: an index of the visible verbs, and a section for each.
 fn page(mut program: Command) -> String {
     program.build();
-    // clap adds the verb `help`. The head of the page explains it.
+    // clap adds the verb `help`. The page does not list this verb, because the introduction of the page explains it.
     let is_shown = |verb: &&mut Command| !verb.is_hide_set() && verb.get_name() != "help";
     let mut verbs: Vec<&mut Command> = program.get_subcommands_mut().filter(is_shown).collect();
     let mut page = format!("{HEAD}\n| command | description |\n| --- | --- |\n");
@@ -57,8 +57,8 @@ fn page(mut program: Command) -> String {
     page
 }
 
-/// Writes the section of one verb: description, usage, arguments, and options by heading. The sections of its own verbs
-/// follow.
+/// Writes the section of one verb: description, usage, arguments, and options by heading. Then writes the sections of
+/// the verbs below this verb.
 fn section(page: &mut String, verb: &mut Command, name: &str) {
     let about = verb.get_long_about().or(verb.get_about()).map(ToString::to_string).unwrap_or_default();
     let usage = verb.render_usage().to_string();
@@ -92,8 +92,8 @@ fn section(page: &mut String, verb: &mut Command, name: &str) {
     }
 }
 
-/// Whether the page lists this option. It lists neither hidden options nor `--help` and `--version`, which every verb
-/// has.
+/// True if the page lists this option. The page does not list hidden options. It also does not list `--help` and
+/// `--version`, because every verb has these two options.
 fn is_shown(arg: &Arg) -> bool {
     !arg.is_hide_set() && !matches!(arg.get_id().as_str(), "help" | "version")
 }
@@ -103,7 +103,7 @@ fn heading(arg: &Arg) -> Option<&str> {
     if arg.is_positional() { Some("argument") } else { arg.get_help_heading() }
 }
 
-/// How the argument is typed: `-c, --connections <N>`.
+/// The syntax of the argument, such as `-c, --connections <N>`.
 fn usage_of(arg: &Arg) -> String {
     let mut form: Vec<String> = arg.get_short().map(|short| format!("-{short}")).into_iter().collect();
     form.extend(arg.get_long().map(|long| format!("--{long}")));
@@ -123,7 +123,7 @@ fn description(arg: &Arg) -> String {
     if !arg.get_action().takes_values() {
         return help.trim().to_owned();
     }
-    // If clap does not know the default, it is at the end of the help text.
+    // If clap does not know the default, the help text ends with the default.
     let (help, default) = match help.trim().split_once(" [default: ") {
         Some((help, default)) => (help, Some(format!(" [default: {default}"))),
         None => (help.trim(), None),
@@ -131,7 +131,7 @@ fn description(arg: &Arg) -> String {
     format!("{help}{}{}", values(arg), default.unwrap_or_else(|| known_default(arg)))
 }
 
-/// The possible values, if there is a fixed set: `: a (help), b`.
+/// The possible values, such as `: a (help), b`. Empty if the argument has no fixed set of values.
 fn values(arg: &Arg) -> String {
     let words = arg.get_possible_values();
     let shown = words.iter().filter(|word| !word.is_hide_set()).map(|word| match word.get_help() {
@@ -153,7 +153,7 @@ fn cell(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
 }
 
-/// The text with a final full stop, which clap removes from short help.
+/// The text with a full stop at the end. clap removes this full stop from short help.
 fn with_full_stop(text: &str) -> String {
     let text = text.trim();
     if text.ends_with(['.', ':', '?', '!']) { text.to_owned() } else { format!("{text}.") }

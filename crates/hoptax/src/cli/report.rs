@@ -94,7 +94,8 @@ impl Args {
         Ok(Exit::Success)
     }
 
-    /// Whether the terminal report has colors. In a file it has none, unless `--color always` is given.
+    /// True if the terminal report has colors. A report in a file has colors only if the user gives
+    /// `--color always`.
     fn colour(&self) -> bool {
         match self.color {
             Color::Auto => self.output.is_none() && is_coloured(),
@@ -104,12 +105,12 @@ impl Args {
     }
 }
 
-/// The terminal report, in the width of the terminal.
+/// The terminal report, as wide as the terminal.
 pub(super) fn for_terminal(model: &Model, colour: bool) -> String {
     report::terminal(model, columns(), colour)
 }
 
-/// Whether standard output is a terminal with colors and the user has not switched colors off.
+/// True if standard output is a terminal with colors and the user has not switched colors off.
 pub(super) fn is_coloured() -> bool {
     paint::is_wanted(&io::stdout())
 }

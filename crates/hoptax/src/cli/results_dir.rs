@@ -1,10 +1,10 @@
-//! The directory that contains the run directories, given as an argument or with `--root`.
+//! The directory that contains the run directories. The user gives it as an argument or with `--root`.
 
 use super::exit::BadInput;
 use super::help;
 use std::path::PathBuf;
 
-/// The results directory if none is given. `hoptax run` has the same default.
+/// The results directory if the user gives none. The default of `hoptax run` is the same.
 const DEFAULT: &str = "results";
 
 /// Results directory as typed: an argument, or `--root` (the older form).
@@ -18,11 +18,11 @@ pub(super) struct ResultsDir {
 }
 
 impl ResultsDir {
-    /// The directory that was typed, if any.
+    /// The directory that the user typed. Absent if the user typed none.
     ///
     /// # Errors
-    /// [`BadInput`] if both forms were typed. clap cannot check this, because DIR precedes a sub-verb and `--root` can
-    /// follow it.
+    /// [`BadInput`] if the user typed both forms. clap cannot check this, because DIR precedes a sub-verb and `--root`
+    /// can follow the sub-verb.
     pub(super) fn typed(&self) -> Result<Option<PathBuf>, BadInput> {
         match (&self.dir, &self.root) {
             (Some(dir), Some(root)) => Err(BadInput(format!(
@@ -34,10 +34,10 @@ impl ResultsDir {
         }
     }
 
-    /// The directory that was typed, or `results`.
+    /// The directory that the user typed, or `results` if the user typed none.
     ///
     /// # Errors
-    /// [`BadInput`] if both forms were typed, or if there is no such directory.
+    /// [`BadInput`] if the user typed both forms, or if there is no such directory.
     pub(super) fn existing(&self) -> Result<PathBuf, BadInput> {
         existing(self.typed()?.unwrap_or_else(|| DEFAULT.into()))
     }
@@ -46,7 +46,7 @@ impl ResultsDir {
 /// Returns `root` if it is a directory.
 ///
 /// # Errors
-/// [`BadInput`] if it is not.
+/// [`BadInput`] if `root` is not a directory.
 pub(super) fn existing(root: PathBuf) -> Result<PathBuf, BadInput> {
     if root.is_dir() {
         return Ok(root);

@@ -1,4 +1,4 @@
-//! `hoptax run`: measures a plan and reports.
+//! `hoptax run`: measures a plan and prints a report.
 
 mod screen;
 mod serve;
@@ -58,7 +58,8 @@ impl Args {
         let (mut plan, plan_text) = self.source.load()?;
         self.only.apply(&mut plan)?;
         let packs = PackSet::load(self.source.packs.as_deref())?;
-        // The seed is drawn here, so that the recorded seed also determines the delays and failures of the upstream.
+        // Draw a missing seed here, before the upstream is started. Then the recorded seed also determines the delays
+        // and failures of the upstream.
         let seed = *plan.seed.get_or_insert_with(|| Random::new(clock::unix()).next_u64() >> 32);
         for warning in fits(&plan, &packs)? {
             eprintln!("warning: {warning}");
@@ -121,7 +122,7 @@ impl Args {
         }
         let model = Model::of(&run);
         let text = for_terminal(&model, is_coloured());
-        // Print the report first, because this needs no disk space. Errors of printing are checked later, so that the
+        // Print the report first, because printing needs no disk space. Check errors of printing later, so that the
         // files are written even if the pipe is closed.
         let printed = writeln!(std::io::stdout(), "{text}");
         let html = report::html(&model).context("cannot draw the HTML report")?;
@@ -130,7 +131,8 @@ impl Args {
         let also_printed =
             writeln!(std::io::stdout(), "Report: {}", dir.path().join("report.html").display());
         match printed.and(also_printed) {
-            // If the reader closes the pipe before the end of the report, the result of the run is still the same.
+            // If the reader of our output closes the pipe before the end of the report, the result of the run does not
+            // change.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
             other => other.context("cannot print the report; read report.html in the run directory")?,
         }
@@ -145,7 +147,7 @@ impl Args {
     }
 }
 
-/// Whether no trial of any gateway succeeded, although the run has gateways and was not interrupted.
+/// True if the run has gateways and was not interrupted, but no trial of any gateway succeeded.
 fn no_gateway_measured(run: &ReadRun) -> bool {
     let interrupted = run.record.ended.as_ref().is_none_or(|ended| ended.interrupted);
     let measured = |trial: &TrialRecord| trial.contender != DIRECT && trial.failed.is_none();
@@ -154,12 +156,13 @@ fn no_gateway_measured(run: &ReadRun) -> bool {
 
 const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
-/// Returns a flag that the first signal sets. The run then ends early and reports. The second signal ends the process.
+/// Returns a flag that the first signal sets. The run then ends early and prints a report. The second signal ends the
+/// process.
 fn watch_signals() -> std::io::Result<Arc<AtomicBool>> {
     let flag = Arc::new(AtomicBool::new(false));
     for signal in SIGNALS {
-        // The order of the two handlers matters: at the first signal, the shutdown handler runs before the flag is set,
-        // so that handler does nothing.
+        // The order of these two handlers matters. At the first signal, the shutdown handler runs before the flag is
+        // set, so the shutdown handler does nothing.
         signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&flag))?;
         signal_hook::flag::register(signal, Arc::clone(&flag))?;
     }

@@ -51,7 +51,8 @@ impl Args {
     }
 }
 
-/// The token that clients must send: the one in `file`, or a random one if `listen` is not a loopback address.
+/// The token that clients must send. It is read from `file`. Without `file`, there is no token for a loopback address,
+/// and a random token for any other address.
 ///
 /// # Errors
 /// [`BadInput`] if `file` cannot be read or contains no valid token.
@@ -87,7 +88,7 @@ fn read_token(path: &Path) -> anyhow::Result<String> {
 }
 
 fn print_address(address: SocketAddr, token: Option<&str>) -> anyhow::Result<()> {
-    // Print both lines with one write, because a script may read the first line and then close the pipe.
+    // Print both lines with one write, because a script may close the pipe after it has read the first line.
     let text = format!("Serving at {}\nPress Ctrl-C to stop.\n", page(address, "/", token));
     super::output::print(&text)
 }

@@ -99,8 +99,8 @@ impl Args {
     }
 }
 
-/// Reads the certificate and key for TLS from the environment. They are not arguments, because every user of the
-/// machine can read the arguments of a process.
+/// Reads the certificate and key for TLS from the environment. They are not passed as arguments, because every user of
+/// the machine can read the arguments of a process.
 fn identity() -> anyhow::Result<String> {
     std::env::var(IDENTITY).map_err(|_| {
         let help = "set it to a certificate and its key (PEM), or leave out --tls";
@@ -108,7 +108,7 @@ fn identity() -> anyhow::Result<String> {
     })
 }
 
-/// Prints one line of JSON. The process that started this one waits for that line.
+/// Prints one line of JSON. The parent process waits for this line.
 pub(super) fn print_ready(ready: &impl serde::Serialize) -> anyhow::Result<()> {
     let mut line = serde_json::to_vec(ready)?;
     line.push(b'\n');

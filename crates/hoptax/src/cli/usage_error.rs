@@ -1,4 +1,5 @@
-//! Errors of clap, which occur if the command line does not parse. hoptax adds what to type instead.
+//! Adds advice to the errors of clap. These errors occur if the command line cannot be parsed. The advice says what the
+//! user can type instead.
 
 use super::exit::Exit;
 use super::load::paint;
@@ -7,7 +8,8 @@ use clap::{Arg, Command, Error};
 use std::io;
 use std::process::ExitCode;
 
-/// Prints what clap reports. Ends the process with 0 for `--help` and `--version`, and returns 2 for errors.
+/// Prints clap's message. Ends the process with exit code 0 for `--help` and `--version`, and returns exit code 2 for
+/// errors.
 pub(super) fn report(error: &Error, program: Command) -> ExitCode {
     if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         error.exit();
@@ -17,7 +19,7 @@ pub(super) fn report(error: &Error, program: Command) -> ExitCode {
     Exit::BadInput.into()
 }
 
-/// clap's message. Our help replaces its last line ("For more information, try '--help'").
+/// clap's message, in which our help replaces the last line ("For more information, try '--help'").
 fn text(error: &Error, mut program: Command, typed: &[String], is_coloured: bool) -> String {
     program.build();
     let (verb, name) = verb(&program, typed);
@@ -33,7 +35,7 @@ fn text(error: &Error, mut program: Command, typed: &[String], is_coloured: bool
     }
 }
 
-/// The last verb that was typed, such as `list` in `hoptax history list`, and its full name.
+/// The last verb that the user typed, such as `list` in `hoptax history list`, and the full name of this verb.
 fn verb<'p>(program: &'p Command, typed: &[String]) -> (&'p Command, String) {
     let mut verb = program;
     let mut name = "hoptax".to_owned();
@@ -46,7 +48,7 @@ fn verb<'p>(program: &'p Command, typed: &[String]) -> (&'p Command, String) {
     (verb, name)
 }
 
-/// What to type instead.
+/// Says what the user can type instead.
 fn advice(error: &Error, verb: &Command, name: &str) -> Option<String> {
     match error.kind() {
         ErrorKind::InvalidSubcommand | ErrorKind::MissingSubcommand => Some(commands(verb, name)),
@@ -81,7 +83,8 @@ fn commands(verb: &Command, name: &str) -> String {
     format!("the commands are {}; `{explains}` says what each does", shown.join(", "))
 }
 
-/// Example values for the missing options. If an argument is missing too, an example of the whole command.
+/// Example values for the missing options. If an argument is missing too, the result is an example of the whole
+/// command.
 fn missing(error: &Error, verb: &Command, name: &str) -> Option<String> {
     let Some(ContextValue::Strings(missing)) = argument(error) else { return None };
     if missing.iter().all(|typed| typed.starts_with("--")) {
@@ -114,7 +117,7 @@ const COMMANDS: [(&str, &str); 15] = [
     ("completions", "bash"),
 ];
 
-/// An option or argument with a value: `--duration 10s`.
+/// An example of an option or argument with its value, such as `--duration 10s`.
 fn example(arg: &Arg) -> Option<String> {
     let value = value(arg)?;
     Some(match arg.get_long() {
@@ -144,7 +147,7 @@ fn value(arg: &Arg) -> Option<String> {
     by_option.or_else(by_name).map(str::to_owned).or_else(default)
 }
 
-/// Example values. The first text is the name that the help shows for the value, such as `DIR`.
+/// Example values. The first text is the placeholder that the help shows for the value, such as `DIR`.
 const VALUES: [(&str, &str); 40] = [
     ("A", "results/20260101T000000Z-before"),
     ("B", "results/20260102T000000Z-after"),
@@ -194,7 +197,7 @@ mod tests {
     use super::*;
     use clap::{CommandFactory as _, Parser as _};
 
-    /// What hoptax prints about a command line that does not parse.
+    /// The text that hoptax prints about a command line that cannot be parsed.
     fn printed(line: &str) -> String {
         let typed: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
         let words = std::iter::once("hoptax".to_owned()).chain(typed.iter().cloned());

@@ -1,10 +1,11 @@
-//! How many CPUs a gateway uses at once under full load.
+//! Measures how many CPUs a gateway uses at once under full load.
 //!
-//! Packs set the number of workers so that no gateway can use more CPUs at once than another. The number of threads
-//! does not show this: a gateway can have many threads and run only one at a time, or use a thread per connection. CPU
-//! time does show it, but only if the gateway could have used more CPUs because some were idle. When a gateway only
-//! proxies, the generator and the upstream need as much CPU as the gateway. Therefore, if its pack has the feature
-//! `gzip`, the gateway also compresses large responses. Nearly all of the work is then its own.
+//! Packs set the number of workers so that no gateway can use more CPUs at once than another gateway. The number of
+//! threads does not show whether the setting works. A gateway can have many threads and run only one of them at a time,
+//! or it can use a thread per connection. CPU time does show whether the setting works, but only if some CPUs were
+//! idle, so that the gateway could have used more CPUs. When a gateway only proxies, the generator and the upstream
+//! need as much CPU time as the gateway. Therefore, if its pack has the feature `gzip`, the gateway also compresses
+//! large responses. The gateway then does nearly all of the work.
 
 use super::observe::{RunningGateway, plan};
 use crate::run::Loaded;
@@ -19,23 +20,24 @@ use std::path::Path;
 /// another thread, which can wait for a CPU too.)
 const WANTED: f64 = 1.4;
 
-/// If the gateway used fewer CPUs than this per worker, it was not the bottleneck.
+/// Minimum number of CPUs per worker that the gateway uses if it is the bottleneck. If the gateway used fewer CPUs, it
+/// was not the bottleneck.
 const KEPT_BUSY: f64 = 0.8;
 
 /// If several threads of the gateway worked, the gateway must have received at least this share of the CPU time that it
-/// wanted. Otherwise the result is not reliable: while threads mostly wait for a CPU, we rarely see several of them
-/// want a CPU at the same time.
+/// wanted. Otherwise the result is not reliable, because threads that mostly wait for a CPU seldom want a CPU at the
+/// same moment.
 const GOT: f64 = 0.5;
 
-/// If at least this many CPUs were idle, the gateway could have used more CPUs than it did.
+/// Minimum number of idle CPUs that shows that the gateway could have used more CPUs than it did.
 const ROOM: f64 = 0.2;
 
-/// Number of requests per connection. It is small, because new connections go to an idle worker, whereas long-lived
+/// Number of requests per connection. The number is small, because new connections go to an idle worker. Long-lived
 /// connections may all belong to the same worker.
 const PER_CONNECTION: u32 = 10;
 
-/// Maximum number of loads. A load is repeated if its result was inconclusive or showed a fault, because a gateway
-/// with a just-in-time compiler uses more CPU at first.
+/// Maximum number of loads. A load is repeated if its result was inconclusive or showed a fault. A repetition can help
+/// because a gateway with a just-in-time compiler uses more CPU at first.
 const ATTEMPTS: u32 = 4;
 
 /// Responses that are expensive to compress and cheap to send.
@@ -46,12 +48,12 @@ const COMPRESSED: &str = "upstream: { body: 64KiB }\n";
 pub struct CpuUse {
     /// Number of workers requested.
     pub workers: u32,
-    /// Whether the gateway compressed responses.
+    /// True if the gateway compressed responses.
     pub compressed: bool,
     /// Average number of CPUs used.
     pub used: f64,
-    /// Average number of CPUs that the gateway used or waited for: its threads that could have run at once. Absent if
-    /// the kernel does not report it.
+    /// Average number of CPUs that the gateway used or waited for. This is the number of its threads that could have
+    /// run at the same time. Absent if the kernel does not report the waiting time.
     pub wanted: Option<f64>,
     /// Average number of idle CPUs.
     pub idle: f64,
@@ -70,19 +72,19 @@ pub struct CpuUse {
     pub threads: u32,
 }
 
-/// Whether a gateway uses more CPUs at once than a given number of workers can use.
+/// Answers whether a gateway uses more CPUs at once than a given number of workers can use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Conclusion {
-    /// It uses more CPUs.
+    /// The gateway uses more CPUs.
     Beyond,
-    /// It does not use more CPUs, although more were available.
+    /// The gateway does not use more CPUs, although more CPUs were available.
     Within,
-    /// Unknown, for this reason.
+    /// The measurement does not show the answer, for this reason.
     Unknown(&'static str),
 }
 
 impl CpuUse {
-    /// Whether the gateway uses more CPUs at once than `workers` workers can use.
+    /// Decides whether the gateway uses more CPUs at once than `workers` workers can use.
     pub(super) fn beyond(&self, workers: u32) -> Conclusion {
         let (workers, most) = (f64::from(workers), f64::from(workers) * BEYOND);
         let busy = |cpus: f64| cpus >= KEPT_BUSY * workers;
@@ -94,14 +96,14 @@ impl CpuUse {
         if held {
             return Conclusion::Within;
         }
-        // Without compression there is little work, and several threads may have shared the work of one worker.
+        // Without compression, there is little work. Several threads may then have shared the work of one worker.
         if !self.compressed && f64::from(self.busy_threads) > workers {
             return Conclusion::Unknown(
                 "several of its threads were busy, and hoptax cannot load them fully, because its pack has no \
                  feature `gzip`",
             );
         }
-        // A gateway that received enough CPU time and never wanted more CPUs would not use more CPUs on any machine.
+        // If a gateway received enough CPU time and never wanted more CPUs, it would not use more CPUs on any machine.
         let seen = |wanted| self.used >= GOT * wanted && wanted + self.stolen <= most;
         let no_more = |wanted| f64::from(self.busy_threads) <= workers || seen(wanted);
         if self.wanted.is_some_and(|wanted| busy(wanted) && wanted <= most && no_more(wanted)) {
@@ -123,7 +125,7 @@ impl CpuUse {
         )
     }
 
-    /// Computes the CPU use from the probes' samples; `None` if the gateway's processes cannot be sampled.
+    /// Computes the CPU use from the probes' samples. `None` if the gateway's processes cannot be sampled.
     fn of(workers: u32, compressed: bool, loaded: &Loaded) -> Option<Self> {
         let (record, usage) = (loaded.record.as_ref()?, loaded.usage.gateway.as_ref()?);
         let share = |ns: u64| ns as f64 / record.measured_ns.max(1) as f64;
@@ -158,8 +160,8 @@ pub(super) fn measure(
     let plan = plan(&format!("name: \"{name}\", workers: {workers}{features}"), body, packs)?;
     let running =
         RunningGateway::start(&plan, packs, exe, &directory.join(format!("{name}-{workers}-busy")))?;
-    // Expected: one worker uses at most one CPU, two workers use more. If no attempt shows this, the closest attempt
-    // counts.
+    // One worker is expected to use at most one CPU, and two workers are expected to use more. If no attempt shows
+    // this, the closest attempt is the result.
     let (expected, sign) = if workers == 1 { (Conclusion::Within, 1.0) } else { (Conclusion::Beyond, -1.0) };
     let mut attempts: Vec<CpuUse> = Vec::new();
     for _ in 0..ATTEMPTS {

@@ -1,8 +1,8 @@
 //! `hoptax lint`: checks by experiment that a pack configures its gateway in the same way as all other packs.
 //!
-//! It starts the real gateway (profile `equalised`) with one worker and with two, with and without an access log, and
-//! sends it a short load. The CPU time that the gateway uses under full load shows whether it has the right number of
-//! workers.
+//! The module starts the real gateway (profile `equalised`) with one worker and with two workers, with and without an
+//! access log. It sends the gateway a short load. The CPU time that the gateway uses under full load shows whether the
+//! gateway has the right number of workers.
 
 mod cpu_use;
 mod observe;

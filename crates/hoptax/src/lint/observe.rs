@@ -17,11 +17,11 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// Number of connections. It is large enough that each of several workers gets some of them, and small enough that each
-/// connection carries many requests.
+/// Number of connections. The number is large enough that each of several workers gets some connections. It is small
+/// enough that each connection carries many requests.
 const CONNECTIONS: u32 = 32;
 
-/// Duration of the load. It is long compared with the time that a connection pool needs to fill.
+/// Duration of the load. A connection pool fills in a small part of this time.
 const DURATION_NS: u64 = 1_000_000_000;
 
 /// Timeout of each response.
@@ -32,7 +32,7 @@ const PATIENCE_NS: u64 = 10_000_000_000;
 pub struct Setup {
     /// Number of workers requested.
     pub workers: u32,
-    /// Whether an access log is requested.
+    /// True if an access log is requested.
     pub access_log: bool,
 }
 
@@ -41,7 +41,7 @@ pub struct Setup {
 pub struct Observation {
     /// The options that the gateway was started with.
     pub setup: Setup,
-    /// How the gateway's answers differ from those of direct; absent if they are equal.
+    /// How the gateway's answers differ from the answers of direct. Absent if the answers are equal.
     pub differs: Option<Failure>,
     /// Number of client connections that the load uses.
     pub connections: u64,
@@ -51,7 +51,7 @@ pub struct Observation {
     pub sent: u64,
     /// Number of requests that the gateway answered.
     pub completed: u64,
-    /// What the upstream counted during the load.
+    /// The upstream's counts during the load.
     pub ledger: LedgerDelta,
     /// Growth in bytes of all files that the gateway writes to, from before the load until the gateway stopped.
     pub log_bytes: u64,
@@ -61,7 +61,7 @@ pub struct Observation {
     pub listening: Listening,
     /// Time from the stop signal until the gateway's last process had exited.
     pub stopped_in: Duration,
-    /// Number of processes that were still alive after the stop.
+    /// Number of processes that were still alive after the gateway was stopped.
     pub left: u32,
 }
 
@@ -108,7 +108,7 @@ impl Drop for StopOnDrop {
     }
 }
 
-/// A running gateway with its upstream. Fields are dropped in order, so the gateway stops first.
+/// A running gateway with its upstream. Rust drops the fields in order, so the gateway stops before the upstream.
 pub(super) struct RunningGateway<'a> {
     plan: &'a Plan,
     exe: &'a Path,
@@ -144,8 +144,8 @@ impl<'a> RunningGateway<'a> {
         let before = self.files(&processes);
         let ledger = self.ledger()?;
         let loaded = self.load(None);
-        // A gateway that moved itself to the background may have seemed ready before its guard noticed that. Report the
-        // guard's failure first.
+        // Report the guard's failure first. A gateway that moved itself to the background may have seemed ready before
+        // its guard noticed the move.
         self.gateway.0.check().map_err(|failure| Failure { stage: Stage::Start, ..failure })?;
         let loaded = loaded?;
         let record = loaded.record.as_ref().expect("a load that did not fail has one");
@@ -235,8 +235,8 @@ impl<'a> RunningGateway<'a> {
         })
     }
 
-    /// Sends the gateway a load that is adapted to its features. With `requests_per_connection`, the generator closes
-    /// each connection after this many requests. Otherwise it keeps its connections.
+    /// Sends the gateway a load that is adapted to its features. If `requests_per_connection` is set, the generator
+    /// closes each connection after this number of requests. Otherwise the generator keeps its connections.
     pub(super) fn load(&self, requests_per_connection: Option<u32>) -> Result<Loaded, Failure> {
         let contents = Contents::of(&self.plan.targets, &self.plan.files).map_err(|error| Failure {
             stage: Stage::Trial,

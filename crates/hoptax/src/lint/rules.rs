@@ -1,4 +1,4 @@
-//! Rules that turn observations of a gateway into lint findings. All are pure functions.
+//! Rules that turn observations of a gateway into lint findings. All rules are pure functions.
 
 use super::cpu_use::{Conclusion, CpuUse};
 use super::observe::{Observation, Setup};
@@ -8,19 +8,20 @@ use hoptax_record::Failure;
 use serde::Serialize;
 use std::time::Duration;
 
-/// If the log grows by at least this many bytes per request, the gateway writes an access log. No log line is shorter.
+/// Minimum growth of the log per request, in bytes, if the gateway writes an access log. No log line is shorter than
+/// this.
 const A_LINE: f64 = 8.0;
 
-/// If more than this share of the requests opens an upstream connection, the gateway does not reuse connections.
-/// Connections that fill the gateway's pool do not count.
+/// Maximum share of requests that may open an upstream connection. Above this share, the gateway does not reuse
+/// connections. Connections that fill the gateway's pool are not counted.
 const NOT_REUSED: f64 = 0.1;
 
-/// Maximum share of requests that may open a new client connection. The number of upstream requests may differ from the
-/// number of client requests by the same share.
+/// Maximum share of requests that may open a new client connection. It is also the maximum difference between the
+/// numbers of upstream requests and client requests, as a share of the client requests.
 const LOST: f64 = 0.02;
 
-/// Number of upstream connections per client connection that the gateway may open to fill its pools. Each worker has
-/// its own pool.
+/// Number of upstream connections per client connection that the gateway may open to fill its pools. Each worker has a
+/// pool of its own.
 const POOL: u64 = 2;
 
 /// Outcome of one check.
@@ -29,14 +30,14 @@ pub enum Verdict {
     /// No fault.
     #[serde(rename = "ok")]
     Ok,
-    /// The configuration differs from that of other gateways, so figures of this gateway cannot be compared with
-    /// theirs.
+    /// The configuration differs from the configuration of other gateways. Therefore the figures of this gateway cannot
+    /// be compared with the figures of other gateways.
     #[serde(rename = "not equalised")]
     NotEqualised,
     /// The pack breaks a rule for all packs.
     #[serde(rename = "wrong")]
     Wrong,
-    /// The pack lists this as unsupported, or the check had no clear result.
+    /// The pack lists the checked setting as unsupported, or the check had no clear result.
     #[serde(rename = "not looked at")]
     NotLookedAt,
 }
@@ -62,7 +63,7 @@ pub struct Item {
     pub verdict: Verdict,
     /// What was observed.
     pub evidence: String,
-    /// What to do; empty if there is nothing to do.
+    /// What the author of the pack can do. Empty if there is nothing to do.
     pub advice: &'static str,
 }
 
@@ -134,9 +135,9 @@ fn answers(observations: &[Observation]) -> Item {
     )
 }
 
-/// With one worker, a gateway must use at most one CPU at once. With two workers it must use more than one CPU, or have
-/// more processes, threads or allowed CPUs than with one worker. The second condition is enough, because one worker may
-/// have received all connections by chance.
+/// With one worker, a gateway must use at most one CPU at once. With two workers, the gateway must use more than one
+/// CPU, or have more processes, threads or allowed CPUs than with one worker. The second condition is enough, because
+/// all connections may have gone to one worker by chance.
 fn workers(cpu_uses: &[CpuUse]) -> Item {
     let fault = |verdict, evidence| {
         item(
@@ -207,8 +208,8 @@ fn upstream_version(observations: &[Observation]) -> Item {
     item("upstream HTTP version", fault, each(observations, seen), "use HTTP/1.1 to the upstream")
 }
 
-/// More upstream requests than client requests mean probes or retries. Fewer upstream requests than answers mean a
-/// cache.
+/// If there are more upstream requests than client requests, the gateway probes or retries. If there are fewer upstream
+/// requests than answers, the gateway has a cache.
 fn extra_requests(observations: &[Observation]) -> Item {
     let off = |observation: &Observation| {
         let most = (LOST * observation.sent as f64) as u64;
@@ -322,7 +323,7 @@ fn stops(observations: &[Observation], pack: &Pack) -> Item {
     )
 }
 
-/// The evidence of all observations. If consecutive observations have the same evidence, it is listed once.
+/// The evidence of all observations. Evidence that is the same in consecutive observations is listed once.
 fn each(observations: &[Observation], seen: impl Fn(&Observation) -> String) -> String {
     let mut texts: Vec<String> = observations.iter().map(seen).collect();
     texts.dedup();

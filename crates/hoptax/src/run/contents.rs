@@ -12,7 +12,7 @@ use std::path::PathBuf;
 /// Contents of the files that a plan or a list of targets names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Contents {
-    /// The body of each target, in the order of the targets; empty if a target has no body.
+    /// The body of each target, in the order of the targets. A target without a body has an empty body here.
     pub bodies: Vec<Vec<u8>>,
     /// Text of each file for `{{line FILE}}`, by the name of the file.
     pub files: BTreeMap<String, String>,
@@ -30,7 +30,7 @@ impl Contents {
     /// Reads the bodies of `targets`, and the `files` for `{{line FILE}}`.
     ///
     /// # Errors
-    /// As [`Contents::read`].
+    /// The same errors as for [`Contents::read`].
     pub fn of(targets: &[Target], files: &BTreeMap<String, PathBuf>) -> anyhow::Result<Self> {
         let body = |target: &Target| match &target.body {
             Some(body) => bytes(body),
@@ -47,8 +47,8 @@ impl Contents {
         })
     }
 
-    /// Builds the target specs for the generator. `targets` must be in the order in which their bodies were read. The
-    /// header `host` is set to `host` unless a target sets it.
+    /// Builds the target specs for the generator. `targets` must have the same order as when their bodies were read.
+    /// The header `host` is set to `host`, unless a target sets this header.
     pub fn targets(&self, targets: &[Target], host: &str) -> Vec<TargetSpec> {
         let bodies = self.bodies.iter().cloned().chain(std::iter::repeat(Vec::new()));
         targets.iter().zip(bodies).map(|(target, body)| request(target, body, host)).collect()

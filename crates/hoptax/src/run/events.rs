@@ -1,7 +1,7 @@
 //! Carries out a plan's events (reload, restart, route change) while a trial is measured.
 //!
-//! A separate thread waits for the measured time to begin and then carries out the events in order. Therefore neither
-//! the generator nor the sampler waits for a gateway that reloads slowly.
+//! A separate thread waits for the measured time to begin, and then carries out the events in order. Therefore neither
+//! the generator nor the sampler has to wait for a gateway that reloads slowly.
 
 use hoptax_lab::features::Change;
 use hoptax_lab::verify::{self, Requests};
@@ -16,16 +16,16 @@ use std::time::{Duration, Instant};
 
 /// Pause between two requests to a new route.
 const RETRY_AFTER: Duration = Duration::from_millis(2);
-/// Longest wait for a new route to answer.
+/// Maximum time to wait until a new route answers.
 const ROUTE_LIMIT: Duration = Duration::from_secs(10);
 /// Timeout of each request to a new route.
 const ROUTE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Result of one event of a trial. Times are those of the monotonic clock.
+/// Result of one event of a trial. Times are values of the monotonic clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct EventResult {
     event: Event,
-    /// When the event began; absent if the trial ended first.
+    /// Time at which the event began. Absent if the trial ended before the event.
     begun_ns: Option<u64>,
     done_ns: Option<u64>,
     outcome: Result<Option<NewRoute>, String>,
@@ -33,7 +33,7 @@ pub(super) struct EventResult {
 
 /// Carries out the events of one trial.
 pub(super) struct EventRunner {
-    /// Sorted by time.
+    /// The events, sorted by time.
     pub(super) events: Vec<Event>,
     pub(super) gateway: Option<Box<dyn Controller>>,
     pub(super) upstream: Option<Box<dyn Controller>>,
@@ -41,7 +41,8 @@ pub(super) struct EventRunner {
 }
 
 impl EventRunner {
-    /// Carries out all events. `begun` receives the start of the measured time, and is closed when the trial ends.
+    /// Carries out all events. The channel `begun` receives the start of the measured time, and is closed when the
+    /// trial ends.
     pub(super) fn run(mut self, begun: &Receiver<u64>) -> Vec<EventResult> {
         let started = begun.recv().ok();
         let events = std::mem::take(&mut self.events);
@@ -76,7 +77,7 @@ impl EventRunner {
     }
 }
 
-/// Waits until `due`; returns `false` if the trial ended first.
+/// Waits until the time `due`. Returns `false` if the trial ends before this time.
 fn is_in_time(trial: &Receiver<u64>, due: u64) -> bool {
     loop {
         let left = due.saturating_sub(clock::now());
@@ -125,7 +126,7 @@ impl RouteCheck {
     }
 }
 
-/// Event records of a trial. Times are relative to the start of the measured time, like those of the windows.
+/// Event records of a trial. Times are relative to the start of the measured time, like the times of the windows.
 pub(super) fn records(results: Vec<EventResult>, load: Option<&LoadRecord>) -> Vec<EventRecord> {
     let since = |at: u64| at.saturating_sub(load.map_or(at, |load| load.started_ns));
     let record = |one: EventResult| EventRecord {

@@ -21,9 +21,9 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// If a body has at least this size, the run measures the bandwidth of the loopback. For smaller bodies the cost per
-/// request dominates: a loopback of a few GB/s moves 64 KiB in about 20 µs, which is about the time that a gateway
-/// takes for a request.
+/// Minimum size of a body for which the run measures the bandwidth of the loopback. For smaller bodies, the cost per
+/// request dominates. A loopback of a few GB/s moves 64 KiB in about 20 µs, and a gateway takes about the same time for
+/// a request.
 const LARGE_BODY: u64 = 64 << 10;
 
 /// How a run ended.
@@ -36,8 +36,8 @@ pub struct Outcome {
 }
 
 impl Run<'_> {
-    /// Starts all services, measures every case in every round, and stops all services. Each finished trial is on disk,
-    /// and no service keeps running, even if the run fails.
+    /// Starts all services, measures every case in every round, and stops all services. Even if the run fails, each
+    /// finished trial is on disk, and all services are stopped.
     ///
     /// # Errors
     /// If the run directory cannot be written.
@@ -84,7 +84,8 @@ impl Run<'_> {
         match measured {
             Ok((measured, failed)) => end(dir, &mut record, measured, interrupted, failed),
             Err(error) => {
-                // Writing a trial failed, for example because the disk is full. Writing this failure may still work.
+                // Writing a trial failed, for example because the disk is full. Try to write this failure anyway,
+                // because that may still work.
                 let failure = Failure {
                     stage: Stage::Trial,
                     message: format!("{error}; earlier trials are kept"),
@@ -96,7 +97,7 @@ impl Run<'_> {
         }
     }
 
-    /// Size of the largest request or response body, if it is at least [`LARGE_BODY`].
+    /// Size of the largest request or response body. `None` if this size is less than [`LARGE_BODY`].
     fn largest_body(&self) -> Option<u64> {
         let sent = self.contents.bodies.iter().map(|body| body.len() as u64).max();
         let answered = match &self.plan.upstream {
@@ -172,12 +173,13 @@ fn end(
     Ok(Outcome { measured, ended })
 }
 
-/// A run after its upstream has started. Dropping it stops all services, the gateways first.
+/// A run after its upstream has started. When this value is dropped, all services stop, the gateways first.
 struct Flow<'a> {
     run: &'a Run<'a>,
     gateways: Vec<GatewayState>,
     upstream: Box<dyn Service>,
-    /// For direct and each gateway: whether its process has had a trial since its last start. Direct is first.
+    /// For direct and each gateway, true if its process has had a trial since the process was last started. Direct is
+    /// first.
     warm: Vec<bool>,
     driver: &'a mut dyn Driver,
     traffic: &'a mut dyn Traffic,
@@ -186,11 +188,11 @@ struct Flow<'a> {
 
 /// State of a gateway.
 enum GatewayState {
-    /// Started and verified.
+    /// The gateway was started and verified.
     Up(Box<dyn Service>),
-    /// Verified and then stopped. With `isolate`, a gateway runs only during its own trials.
+    /// The gateway was verified and then stopped. With `isolate`, a gateway runs only during its own trials.
     Stopped,
-    /// Failed, and not measured any more.
+    /// The gateway failed, and is not measured any more.
     Failed(Failure),
 }
 
@@ -235,8 +237,8 @@ impl Flow<'_> {
         }
     }
 
-    /// Measures one slot after the other until the schedule ends, a signal arrives, or the upstream dies. Returns the
-    /// number of good trials. If the run had to stop early, also returns the reason.
+    /// Measures the slots one after the other until the schedule ends, a signal arrives, or the upstream dies. Returns
+    /// the number of good trials. If the run had to stop early, also returns the reason.
     fn measure(
         &mut self,
         director: &mut dyn Director,
@@ -274,7 +276,7 @@ impl Flow<'_> {
         Ok((measured, None))
     }
 
-    /// The pause between trials. A signal ends it early.
+    /// Pauses between two trials. A signal ends the pause early.
     fn pause(&mut self) {
         if self.run.plan.pause.is_zero() {
             return;
@@ -287,7 +289,7 @@ impl Flow<'_> {
         }
     }
 
-    /// Measures one trial; `None` if a signal arrived before its measured time.
+    /// Measures one trial. Returns `None` if a signal arrived before the measured time of the trial.
     fn trial(&mut self, number: usize, slot: &Slot, label: &str) -> Option<TrialRecord> {
         let mut service = match slot.contender {
             Contender::Direct(_) => None,
@@ -319,7 +321,7 @@ impl Flow<'_> {
         (has_data || !self.run.is_interrupted()).then_some(trial)
     }
 
-    /// Warm-up of the first trial of a process, in nanoseconds. Zero for later trials.
+    /// Warm-up for the first trial of a process, in nanoseconds. Zero for later trials of the same process.
     fn first_warmup_ns(&mut self, slot: &Slot) -> u64 {
         let index = match slot.contender {
             Contender::Direct(_) => 0,
@@ -345,8 +347,8 @@ impl Flow<'_> {
         }
     }
 
-    /// Stores a gateway in `self.gateways` again after its trial, or stops it (`isolate`). Returns a failure if the
-    /// gateway died during the trial.
+    /// After a trial, stores the gateway in `self.gateways` again, or stops the gateway if `isolate` is set. Returns a
+    /// failure if the gateway died during the trial.
     fn put_back(&mut self, index: usize, mut service: Box<dyn Service>) -> Option<Failure> {
         if let Err(mut failure) = service.check() {
             failure.stage = Stage::Trial;
@@ -361,7 +363,7 @@ impl Flow<'_> {
         None
     }
 
-    /// Prepares the events of the plan for a trial; `None` if the trial has no events.
+    /// Prepares the events of the plan for a trial. Returns `None` if the trial has no events.
     fn event_runner(&self, slot: &Slot, gateway: Option<(usize, &dyn Service)>) -> Option<EventRunner> {
         let plan = self.run.plan;
         let described = gateway.map(|(index, _)| &plan.gateways[index]);
@@ -436,7 +438,8 @@ impl Flow<'_> {
     }
 }
 
-/// If a service died, its death is the cause of the failure, and the generator's own failure becomes a detail of it.
+/// If a service died, the death of the service is the cause of the failure. The generator's failure then becomes a
+/// detail of this cause.
 fn explained(failure: Option<Failure>, death: Option<Failure>) -> Option<Failure> {
     let Some(death) = death else { return failure };
     let quoted = failure.map(|failure| format!("{}\n{}\n", failure.message, failure.detail));

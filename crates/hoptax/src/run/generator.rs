@@ -24,10 +24,11 @@ use std::time::Duration;
 
 /// Interval at which signals and the generator's time limit are checked.
 const POLL: Duration = Duration::from_millis(50);
-/// Time allowed in addition to the times in the spec: for starting the generator, and for writing the record.
+/// Time that the generator may take in addition to the times in the spec. The generator needs it to start and to write
+/// the record.
 const SLACK_NS: u64 = 20 * clock::SECOND;
 
-/// If the time between two polls is at least this long, instead of [`POLL`], our process was stopped in between
+/// If the time between two polls is longer than this, instead of [`POLL`], our process was suspended between the polls
 /// (Ctrl-Z).
 const STOPPED_NS: u64 = clock::SECOND;
 
@@ -55,13 +56,13 @@ impl LocalTraffic {
         Self { program: program.to_owned(), is_watched: false }
     }
 
-    /// Sets whether to also report each second and the CPU use of each role, for the live view.
+    /// Sets whether the traffic also reports each second and the CPU use of each role, for the live view.
     pub fn watched(self, is_watched: bool) -> Self {
         Self { is_watched, ..self }
     }
 
-    /// Starts the generator in its own process group. Ctrl-C on the terminal then reaches only us, and we can ask the
-    /// generator for the data of the unfinished trial.
+    /// Starts the generator in a process group of its own. Ctrl-C on the terminal then reaches only our process, and
+    /// our process can ask the generator for the data of the unfinished trial.
     fn spawn(&self) -> io::Result<Child> {
         Command::new(&self.program)
             .args(["load", if self.is_watched { "--watched-spec" } else { "--spec" }, "-"])
@@ -89,7 +90,8 @@ impl Traffic for LocalTraffic {
     fn link(&mut self, message_bytes: u64) -> Option<Link> {
         let message_bytes = message_bytes.min(LARGEST);
         let asked = Asked { message_bytes, echo: false, duration: LINK_TIME };
-        // If this fails, the run continues, and only the finding `bandwidth-bound` is not checked.
+        // If the measurement fails, the run continues. The only consequence is that the finding `bandwidth-bound` is
+        // not checked.
         let measured = bandwidth::measure_loopback(&asked).ok()?;
         Some(Link { message_bytes, bytes_per_second: measured.bytes_per_second })
     }
@@ -127,8 +129,8 @@ impl Traffic for LocalTraffic {
     }
 }
 
-/// Indices of the process trees of the upstream and of the gateway among the sampled trees. Tree 0 is the generator.
-/// The upstream and the gateway follow in this order, if they are sampled.
+/// Indices of the upstream's process tree and of the gateway's process tree among the sampled trees. Tree 0 is the
+/// generator. If the upstream is sampled, it is the next tree. If the gateway is sampled, it is the last tree.
 fn trees(watched: &WatchedRoles) -> (Option<usize>, Option<usize>) {
     let upstream = watched.upstream.map(|_| 1);
     (upstream, watched.gateway.map(|_| 1 + usize::from(watched.upstream.is_some())))
@@ -141,7 +143,7 @@ struct Watching<'a> {
 }
 
 impl Watching<'_> {
-    /// CPU and memory that the roles used recently; `None` if there is no new sample since the last call.
+    /// CPU and memory that the roles used recently. `None` if there is no new sample since the last call.
     fn used(&self) -> Option<Used> {
         let recent = self.sampler.recent()?;
         let (upstream, gateway) = trees(self.roles);
@@ -155,7 +157,7 @@ impl Watching<'_> {
     }
 }
 
-/// Use of CPU and memory by the watched roles over the measured time.
+/// The CPU and memory that the watched roles used during the measured time.
 fn usage(timeline: &Timeline, seen: &Seen, record: &LoadRecord, watched: &WatchedRoles) -> Usage {
     let (from, to) = (record.started_ns, record.started_ns + record.measured_ns);
     let (upstream, gateway) = trees(watched);
@@ -174,7 +176,7 @@ fn usage(timeline: &Timeline, seen: &Seen, record: &LoadRecord, watched: &Watche
     Usage { generator: of(Some(0)), upstream: of(upstream), gateway: of(gateway), host, network: None }
 }
 
-/// Sends the spec to the generator, follows its phases, and waits for its record until the time limit.
+/// Sends the spec to the generator, follows its phases, and waits for its record, but not longer than the time limit.
 fn drive(
     child: &mut Child,
     spec: &LoadSpec,
@@ -189,7 +191,7 @@ fn drive(
     });
     let lines = lines(child.stderr.take().expect("piped"));
     let text = serde_json::to_vec(spec).expect("a spec has only string keys");
-    // If the generator has died already, its standard error says why.
+    // If the generator has already died, its standard error contains the reason.
     let _ = child.stdin.take().expect("piped").write_all(&text);
 
     let complaints = follow(child, spec, interrupted, watching, &lines, report);
@@ -245,7 +247,8 @@ fn follow(
         if let Some(used) = watching.used() {
             report(TrialUpdate::Used(used));
         }
-        // While Ctrl-Z has stopped us, the generator waits for us to read its record. That time does not count.
+        // While Ctrl-Z suspends our process, the generator cannot deliver its record. Therefore the time limit does not
+        // include this time.
         let now = clock::now();
         limit += Some(now.saturating_sub(polled)).filter(|&gap| gap > STOPPED_NS).unwrap_or(0);
         polled = now;
@@ -263,7 +266,8 @@ fn follow(
     }
 }
 
-/// Sends a signal to the child. We have not waited for the child yet, so its PID cannot belong to another process.
+/// Sends a signal to the child. The child's PID cannot belong to another process, because we have not waited for the
+/// child yet.
 fn signal(child: &Child, signal: Signal) {
     if let Some(pid) = Pid::from_raw(child.id() as i32) {
         let _ = kill_process(pid, signal);

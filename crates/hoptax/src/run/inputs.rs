@@ -6,7 +6,7 @@ use hoptax_plan::Plan;
 use hoptax_record::{Environment, HostLook};
 use std::sync::atomic::AtomicBool;
 
-/// A run that can be started: its plan and everything that it depends on.
+/// A run that is ready to start. It consists of the plan and of everything that the run depends on.
 pub struct Run<'a> {
     /// The plan.
     pub plan: &'a Plan,
@@ -18,7 +18,8 @@ pub struct Run<'a> {
     pub contents: Contents,
     /// Seed for the order of the trials and for the arrivals.
     pub seed: u64,
-    /// CPUs for the generator's workers, one CPU for each worker. If empty, there is one worker, and it is not pinned.
+    /// CPUs for the generator's workers, one CPU for each worker. If the list is empty, the generator has one worker,
+    /// which is not pinned.
     pub generator_cpus: Vec<u32>,
     /// Description of the machine.
     pub environment: Environment,

@@ -1,4 +1,5 @@
-//! The trait [`Traffic`], which sends a trial's load and samples resource use, and the types of its results.
+//! The trait [`Traffic`], which sends a trial's load and samples the use of resources. This module also contains the
+//! types of its results.
 
 use hoptax_host::Watched;
 use hoptax_host::probe::RecentTree;
@@ -13,12 +14,13 @@ use std::time::Duration;
 
 /// Sends traffic and samples resource use.
 pub trait Traffic {
-    /// Verifies a gateway before anything is measured. Sends one request per target to direct, and the same request
-    /// with `change` applied through the gateway. Then sends the requests that prove each feature.
+    /// Verifies a gateway before anything is measured. For each target, sends one request to direct. Then sends the
+    /// same request, with `change` applied, through the gateway. At the end, sends the requests that prove each
+    /// feature.
     ///
     /// # Errors
-    /// If the answers of direct and of the gateway differ, if an answer is not as the target expects, or if a feature
-    /// is off.
+    /// If the gateway's answers differ from the answers of direct, if an answer is not what the target expects, or if a
+    /// feature is off.
     fn verify(
         &mut self,
         requests: &Requests,
@@ -28,14 +30,14 @@ pub trait Traffic {
         change: &Change,
     ) -> Result<(), Failure>;
 
-    /// Measures the bandwidth of the loopback with messages of this size; `None` if it is not measured.
+    /// Measures the bandwidth of the loopback with messages of this size. `None` if the bandwidth is not measured.
     fn link(&mut self, message_bytes: u64) -> Option<Link> {
         let _ = message_bytes;
         None
     }
 
-    /// Sends one trial's load and samples the processes in `watched` at the same time. Reports the beginning of each
-    /// phase; other updates are optional.
+    /// Sends the load of one trial, and samples the processes in `watched` at the same time. Must report the beginning
+    /// of each phase. Other updates are optional.
     fn load(
         &mut self,
         spec: &LoadSpec,
@@ -61,31 +63,31 @@ pub enum TrialUpdate {
 pub struct Used {
     /// The generator.
     pub generator: Option<RecentTree>,
-    /// The gateway; absent for direct, and for an external gateway without a PID.
+    /// The gateway. Absent for direct, and for an external gateway without a PID.
     pub gateway: Option<RecentTree>,
-    /// The upstream, if hoptax started it.
+    /// The upstream. Absent if hoptax did not start it.
     pub upstream: Option<RecentTree>,
     /// Share of the host's CPU time that the hypervisor took, 0 to 1.
     pub steal: f64,
 }
 
-/// Result of one trial's load. If the trial failed, the result contains the measurements up to the failure.
+/// Result of one trial's load. If the trial failed, this contains the measurements up to the failure.
 #[derive(Debug, Default)]
 pub struct Loaded {
     /// The generator's record.
     pub record: Option<LoadRecord>,
     /// Resource use that the probes sampled.
     pub usage: Usage,
-    /// Why the trial failed; absent if it succeeded.
+    /// Why the trial failed. Absent if the trial succeeded.
     pub failed: Option<Failure>,
 }
 
-/// Processes that are sampled during a trial, besides the generator.
+/// Processes that are sampled during a trial, in addition to the generator.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WatchedRoles {
-    /// The upstream, if hoptax started it.
+    /// The upstream. Absent if hoptax did not start it.
     pub upstream: Option<Watched>,
-    /// The gateway; absent for direct, and for an external gateway without a PID.
+    /// The gateway. Absent for direct, and for an external gateway without a PID.
     pub gateway: Option<Watched>,
 }
 

@@ -14,16 +14,16 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Separates these random numbers from others with the same seed. The bytes spell "arrival".
+/// Mixed into the seed, so that the arrivals do not use the same random numbers as other random choices. The bytes
+/// spell "arrival".
 const ARRIVALS: u64 = 0x0061_7272_6976_616c;
 
-/// The generator's load spec for this slot. Within a round, all contenders get the same arrivals at the same load
-/// point.
+/// The generator's load spec for this slot. At the same load point of a round, all contenders get the same arrivals.
 pub fn load_spec(run: &Run<'_>, slot: &Slot, addresses: Vec<SocketAddr>) -> LoadSpec {
     let (plan, cpus) = (run.plan, run.generator_cpus.clone());
     let LoadPoint { mut shape, connections, mut duration, requests, requests_per_connection, http, search } =
         plan.load[slot.load].clone();
-    // Each step of a search has its own rate. Confirming steps also have their own duration.
+    // Each step of a search has its own rate. A confirming step also has its own duration.
     if let (Some(step), Some(search), Shape::Open { rate, .. }) = (slot.step, search, &mut shape) {
         *rate = Rate::Fixed(step.rate);
         if step.purpose == StepPurpose::Confirm {
@@ -74,7 +74,7 @@ pub(super) fn record(
     ledger: Result<Option<LedgerDelta>, Failure>,
 ) -> TrialRecord {
     let Loaded { record, usage, failed } = loaded;
-    // In a search, a rate at which nothing is answered is a valid result.
+    // In a search, a trial without any answers is a valid result for its rate.
     let must_answer = record.as_ref().filter(|_| slot.step.is_none());
     let nothing_completed = must_answer.filter(|record| record.counts.completed == 0).map(|record| {
         let causes = record.counts.errors.iter().map(|(cause, count)| format!("{count} × {cause}"));
@@ -108,7 +108,7 @@ pub(super) fn record(
     }
 }
 
-/// Adds to the record how much the gateway's own counters and log grew during the trial.
+/// Adds the growth of the gateway's own counters and log during the trial to the record.
 pub(super) fn note_observed(trial: &mut TrialRecord, before: &Observed, after: &Observed) {
     trial.gateway_log_bytes = match (before.log_bytes, after.log_bytes) {
         (Some(before), Some(after)) => Some(after.saturating_sub(before)),
@@ -149,7 +149,7 @@ fn blank(number: usize, slot: &Slot, label: &str) -> TrialRecord {
     }
 }
 
-/// What the upstream counted between two reads of its ledger; `None` if it has no ledger.
+/// The upstream's counts between two readings of its ledger. `None` if the upstream has no ledger.
 pub(super) fn ledger_delta(
     before: Option<anyhow::Result<Ledger>>,
     after: Option<anyhow::Result<Ledger>>,

@@ -1,5 +1,5 @@
-//! Adds rounds until the headline taxes are precise enough or the time is over: plans without `trials`, and plans with
-//! `trials: auto`.
+//! The schedule for plans without `trials`, and for plans with `trials: auto`. It adds rounds until the headline taxes
+//! are precise enough or the time is over.
 
 use super::rounds::RoundMaker;
 use super::slot::{Director, Slot};
@@ -10,12 +10,13 @@ use hoptax_record::{Stopped, TrialRecord};
 use hoptax_stats::Precision;
 use std::time::Duration;
 
-/// Precision is checked again after the number of rounds has grown by one part in `LOOKS_APART`, for example from 40 to
-/// 45. A check reads all trials, and each check is another chance to stop on rounds that agree by luck.
+/// The precision is checked again when the number of rounds has grown by one part in `LOOKS_APART`, for example from 40
+/// to 45. More checks would be expensive, because each check reads all trials. More checks would also make it more
+/// likely that the run stops at rounds that agree only by luck.
 const LOOKS_APART: u32 = 8;
 
-/// Schedules whole rounds until every headline tax is within the requested precision, or until the time limit or the
-/// limit of rounds is reached.
+/// Schedules whole rounds until every headline tax is within the requested precision. Stops earlier if the time limit
+/// or the maximum number of rounds is reached.
 pub(super) struct Auto {
     auto: AutoTrials,
     /// The time limit, if nothing else limits the number of rounds.
@@ -24,15 +25,15 @@ pub(super) struct Auto {
     rounds: RoundMaker,
     /// Remaining slots of the current round, in order.
     slots: std::vec::IntoIter<Slot>,
-    /// Number of rounds after which precision is checked next.
+    /// Number of rounds after which the precision is checked next.
     next_look: u32,
     /// Trials per round.
     in_round: usize,
     /// Number of slots returned so far.
     given: usize,
-    /// Records of the trials so far, without windows and targets, which no tax needs.
+    /// Records of the trials so far. The records do not contain windows and targets, because no tax needs them.
     measured: Vec<TrialRecord>,
-    /// Rounds in which a trial was disturbed. They do not count towards the minimum number of rounds.
+    /// Rounds in which a trial was disturbed. Such rounds do not count towards the minimum number of rounds.
     disturbed: Vec<u32>,
     /// Time since the first trial began.
     elapsed: Duration,
@@ -70,7 +71,7 @@ impl Auto {
         self.measured.push(kept);
     }
 
-    /// Why no further round begins; `None` if another round begins.
+    /// Returns the reason why no further round begins. Returns `None` if another round begins.
     fn stops(&mut self) -> Option<Stopped> {
         let rounds = (self.given / self.in_round) as u32;
         if rounds >= self.auto.most {
@@ -87,7 +88,8 @@ impl Auto {
         (rounds > 0 && self.elapsed + self.elapsed / rounds > self.auto.at_most).then_some(Stopped::Budget)
     }
 
-    /// If only the time limits the rounds: the number of trials of the whole run that fit at the pace so far. Otherwise 0.
+    /// The number of trials that fit into the time limit if each trial takes as long as the trials so far. 0 before the
+    /// end of the first round. Also 0 if the time limit is not the only limit on the number of rounds.
     fn fitting(&self) -> usize {
         if self.time_only.is_none() || self.given < self.in_round {
             return 0;
@@ -194,8 +196,8 @@ mod tests {
 
     #[test]
     fn goes_on_while_intervals_are_wide() {
-        // The times alternate between 150 and 250 µs, so the interval of the median stays wider than 5 % of the 100 µs
-        // of direct.
+        // The times alternate between 150 and 250 µs. Therefore the interval of the median stays wider than 5 % of the
+        // 100 µs that direct takes.
         let by_turns = |round: u32| 150 + 100 * u64::from(round % 2);
         assert_eq!(run(AUTO, by_turns, 0), (12, Some(Stopped::Rounds)));
         // Two slow rounds make the interval wide at first, but hardly affect the median of many rounds.

@@ -6,10 +6,11 @@ use hoptax_load::random::Random;
 struct Contender {
     /// Capacity for each objective, requests/s.
     capacity: Vec<f64>,
-    /// Relative standard deviation of the capacity between trials (log-normal, the same for all objectives).
+    /// Relative standard deviation of the capacity between trials. The distribution is log-normal and the same for all
+    /// objectives.
     scatter: f64,
-    /// Probability that a burst begins at a trial, and probability that a burst continues at the next trial. During a
-    /// burst no objective holds.
+    /// Probability that a burst begins at a trial, and probability that a burst continues at the next trial. No
+    /// objective holds during a burst.
     bursts: (f64, f64),
     in_burst: bool,
     random: Random,

@@ -6,19 +6,20 @@ use hoptax_load::spec::{Rate, Shape};
 use hoptax_plan::{LoadPoint, Plan, Trials};
 use std::time::Duration;
 
-/// Time per trial in addition to warm-up and measured time: for starting the generator, reading the probes and the
-/// ledger, and writing the record.
+/// Time that each trial needs in addition to warm-up and measured time. hoptax then starts the generator, reads the
+/// probes and the ledger, and writes the record.
 const PER_TRIAL: Duration = Duration::from_millis(75);
 
 /// Time from starting a service until it answers.
 const PER_START: Duration = Duration::from_millis(700);
 
-/// Maximum rate at which the generator opens connections. It prevents thousands of new connections from overflowing a
-/// listen queue.
+/// Maximum rate at which the generator opens connections. Without this limit, thousands of new connections could
+/// overflow a listen queue.
 const CONNECTS_PER_SECOND: u32 = 10_000;
 
-/// Estimated duration of the run: set-up, all trials, and the pauses between them. For `trials: auto`, the estimate is
-/// for the minimum number of rounds. Slow starts and requests in flight at the end of trials can make the run longer.
+/// Estimated duration of the run: the set-up, all trials, and the pauses between trials. For `trials: auto`, this is
+/// the duration with the minimum number of rounds. The run can take longer if services start slowly, or if requests are
+/// still in flight at the end of trials.
 pub fn estimate(plan: &Plan) -> Duration {
     let setup = of_rounds(plan, 0);
     match plan.trials.time_only() {
@@ -27,7 +28,7 @@ pub fn estimate(plan: &Plan) -> Duration {
     }
 }
 
-/// Estimated number of rounds. For `trials: auto`, the minimum.
+/// Estimated number of rounds. For `trials: auto`, this is the minimum number of rounds.
 pub fn rounds(plan: &Plan) -> u32 {
     let Some(limit) = plan.trials.time_only() else { return plan.trials.at_least() };
     let one = of_rounds(plan, 2).saturating_sub(of_rounds(plan, 1)).as_secs_f64();
@@ -74,7 +75,8 @@ fn trial(plan: &Plan, load: &LoadPoint) -> Duration {
     PER_TRIAL + connecting + plan.warmup + measured(load)
 }
 
-/// Measured time of one trial. If the rate is known, `requests` can end the trial before its duration has passed.
+/// Measured time of one trial. If the rate is known, and `requests` limits the number of requests, the trial may end
+/// before its duration has passed.
 fn measured(load: &LoadPoint) -> Duration {
     match (&load.shape, load.requests) {
         (Shape::Open { rate, .. }, Some(requests)) => load
@@ -84,7 +86,7 @@ fn measured(load: &LoadPoint) -> Duration {
     }
 }
 
-/// Seconds until this many requests are due; infinite if fewer requests are due in all stages.
+/// Seconds until this number of requests is due. Infinite if all stages together have fewer requests.
 fn time_until(rate: &Rate, requests: f64) -> f64 {
     let stages = match rate {
         Rate::Fixed(rate) => return requests / rate,

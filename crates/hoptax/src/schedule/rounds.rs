@@ -20,10 +20,11 @@ impl Director for Rounds {
     }
 }
 
-/// Separates these random numbers from others with the same seed. The bytes spell "order".
+/// The stream of random numbers for the order. Other random choices with the same seed use other streams. The bytes
+/// spell "order".
 const ORDER: u64 = 0x006f_7264_6572;
 
-/// Makes one round after the other. In each round, every load point has a slot for direct, a slot for each gateway, and
+/// Generates rounds, one at a time. In each round, every load point has a slot for direct, a slot for each gateway, and
 /// a second slot for direct.
 pub(super) struct RoundMaker {
     random: Random,

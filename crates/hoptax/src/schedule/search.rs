@@ -1,8 +1,8 @@
-//! The capacity searches of a run. They follow the rounds. Load points are searched one after the other, with one
-//! search per contender.
+//! The capacity searches of a run. The searches begin after the rounds. Load points are searched one after the other,
+//! with one search per contender.
 //!
-//! Searches come last, so that no trial of a round follows an overload. In each turn every contender makes one step, in
-//! shuffled order. A temporary disturbance of the machine then affects all contenders alike.
+//! The searches come last, because otherwise a trial of a round could follow an overload. In each turn, every contender
+//! makes one step, in shuffled order. A temporary disturbance of the machine then affects all contenders alike.
 
 use super::capacity_search::{CapacitySearch, Range, likely_steps, most_steps};
 use super::slot::{Contender, Director, Slot};
@@ -12,12 +12,13 @@ use hoptax_plan::{LoadPoint, Plan, Search};
 use hoptax_record::{DirectTrial, TrialRecord};
 use std::time::Duration;
 
-/// Separates these random numbers from others with the same seed. The bytes spell "turns".
+/// The stream of random numbers for the turns. Other random choices with the same seed use other streams. The bytes
+/// spell "turns".
 const TURNS: u64 = 0x0074_7572_6e73;
 
 /// Schedules the searches of a plan.
 pub(super) struct Searches {
-    /// Load points not searched yet, in reverse order.
+    /// Load points that have not been searched yet, in reverse order.
     waiting: Vec<(usize, Search)>,
     gateways: usize,
     random: Random,
@@ -63,7 +64,7 @@ impl Searches {
 }
 
 impl Director for Searches {
-    /// Number of trials returned so far, plus one for each search that is not over.
+    /// Number of trials returned so far, plus one trial for each search that is not over.
     fn planned(&self) -> usize {
         let unfinished = self
             .current
@@ -92,7 +93,7 @@ impl Director for Searches {
 }
 
 impl Current {
-    /// Passes the outcome of the last trial to its search.
+    /// Passes the outcome of the last trial to the search that requested the trial.
     fn learn(&mut self, last: Option<&TrialRecord>) {
         let (Some(running), Some(trial)) = (self.running.take(), last) else { return };
         let Some(step) = trial.step else { return };
@@ -117,7 +118,8 @@ impl Current {
     }
 }
 
-/// Expected number of trials of one contender's search, and their measured time without warm-up and set-up.
+/// Expected number of trials of one contender's search, and expected measured time of these trials, without warm-up and
+/// set-up.
 pub(super) fn expected(load: &LoadPoint) -> Option<(u32, Duration)> {
     let search = load.search.as_ref()?;
     let objectives = search.objectives.len();
@@ -132,7 +134,8 @@ pub fn bounds(search: &Search) -> (u32, u32) {
     (FEWEST, most_steps(search.objectives.len()))
 }
 
-/// Number of trials of the shortest search: two trials fail at the lowest rate, and one more trial makes it certain.
+/// Number of trials of the shortest search. Two trials fail at the lowest rate, and a third trial makes the result
+/// certain.
 const FEWEST: u32 = 3;
 
 #[cfg(test)]

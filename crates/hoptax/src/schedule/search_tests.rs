@@ -15,7 +15,7 @@ fn plan(rest: &str) -> Plan {
     hoptax_plan::parse("x.yaml", &text, &[], &context).unwrap_or_else(|errors| panic!("{errors}"))
 }
 
-/// Record of a trial. The contender answers in 1 ms up to its capacity, and in 50 ms above it.
+/// Record of a trial. At rates up to its capacity, the contender answers in 1 ms. At higher rates, it answers in 50 ms.
 fn answer(slot: &Slot, capacity: [f64; 3]) -> TrialRecord {
     let who = match slot.contender {
         Contender::Direct(_) => 0,

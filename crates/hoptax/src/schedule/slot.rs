@@ -1,4 +1,4 @@
-//! A slot for one trial, and the trait [`Director`], which decides which slot is next.
+//! A slot for one trial, and the trait [`Director`], which decides which slot comes next.
 
 use hoptax_record::{DirectTrial, SearchStep, Stopped, TrialRecord};
 use std::time::Duration;
@@ -16,21 +16,21 @@ pub struct Slot {
     pub step: Option<SearchStep>,
 }
 
-/// Decides which trial is next, from the trials so far.
+/// Decides which trial comes next. The decision can depend on the trials so far.
 pub trait Director {
-    /// Number of trials of the whole run, as far as it is known: all trials of a fixed schedule, or only the certain
-    /// trials of an adaptive schedule.
+    /// Number of trials of the whole run, as far as it is known. A fixed schedule counts all its trials, and an
+    /// adaptive schedule counts only the trials that are certain.
     fn planned(&self) -> usize;
 
-    /// The next trial; `last` is the record of the previous one. `None` when the run is over.
+    /// The next trial. `None` if the run is over. `last` is the record of the previous trial.
     fn next(&mut self, last: Option<&TrialRecord>) -> Option<Slot>;
 
-    /// Sets the time since the first trial began. Called before each [`Director::next`].
+    /// Sets the time since the first trial began. Called before each call of [`Director::next`].
     fn set_elapsed(&mut self, elapsed: Duration) {
         let _ = elapsed;
     }
 
-    /// Why an adaptive schedule ended its rounds; absent while rounds continue, and for a fixed schedule.
+    /// Why an adaptive schedule ended its rounds. Absent while rounds continue, and always absent for a fixed schedule.
     fn stopped(&self) -> Option<Stopped> {
         None
     }
@@ -39,7 +39,7 @@ pub trait Director {
 /// The contender that is measured in a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Contender {
-    /// The baseline, before or after the gateways of its load point.
+    /// Direct, which is the baseline. It is measured before or after the gateways of its load point.
     Direct(DirectTrial),
     /// The gateway with this index in the plan.
     Gateway(usize),

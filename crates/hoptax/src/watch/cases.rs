@@ -1,4 +1,4 @@
-//! Medians of the trials so far, for each case, for the live view. Reports do not use them.
+//! Medians of the trials so far, for each case of the live view. Reports do not use these medians.
 
 use hoptax_history::live::Case;
 use hoptax_load::clock::SECOND;
@@ -8,7 +8,7 @@ use hoptax_stats::median;
 /// Figures of the good trials of a run.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
-    /// For each load point: its label, and whether the run searches for capacities there.
+    /// The label of each load point. The flag is true if the run searches for capacities at this load point.
     loads: Vec<(String, bool)>,
     /// Labels of the contenders, direct first.
     labels: Vec<String>,
@@ -19,16 +19,16 @@ pub(super) struct Tally {
 #[derive(Debug, Clone, Copy)]
 struct Seen {
     load: usize,
-    /// Index into `labels`.
+    /// Index of the contender in `labels`.
     who: usize,
     round: u32,
     rate: f64,
-    /// p50 and p99 of the response time, µs; absent if nothing was answered.
+    /// p50 and p99 of the response time, µs. Absent if no request was answered.
     times: Option<[f64; 2]>,
 }
 
-/// Responses per second of a trial. If there were responses, also p50 and p99 of the response time in µs. `None` if the
-/// trial failed or measured nothing.
+/// Responses per second of a trial. If there were responses, also returns p50 and p99 of the response time in µs.
+/// Returns `None` if the trial failed or measured nothing.
 pub fn figures(trial: &TrialRecord) -> Option<(f64, Option<[f64; 2]>)> {
     let record =
         trial.load_record.as_ref().filter(|record| record.measured_ns > 0 && trial.failed.is_none())?;
@@ -38,8 +38,8 @@ pub fn figures(trial: &TrialRecord) -> Option<(f64, Option<[f64; 2]>)> {
 }
 
 impl Tally {
-    /// An empty tally. `loads` contains the label of each load point and whether it is searched; `gateways` are in the
-    /// plan's order.
+    /// An empty tally. `loads` contains the label of each load point, and whether the run searches at this load point.
+    /// `gateways` contains the labels of the gateways in the plan's order.
     pub(super) fn new<'a>(loads: Vec<(String, bool)>, gateways: impl Iterator<Item = &'a str>) -> Self {
         let labels = std::iter::once(DIRECT).chain(gateways).map(str::to_owned).collect();
         Self { loads, labels, seen: Vec::new() }
@@ -52,8 +52,8 @@ impl Tally {
         let (Some((rate, times)), Some(who)) = (figures(trial), who) else { return };
         let Some((_, is_searched)) = self.loads.get(load) else { return };
         if *is_searched {
-            // Each step of a search has its own rate, so a median over steps would mean nothing. Keep only the latest
-            // step.
+            // Keep only the latest step of a search. Each step has its own rate, so a median over several steps would
+            // mean nothing.
             self.seen.retain(|seen| (seen.load, seen.who) != (load, who));
         }
         self.seen.push(Seen { load, who, round: trial.round, rate, times });
@@ -103,7 +103,8 @@ mod tests {
     #[test]
     fn shows_medians_and_the_difference_to_direct_in_the_same_rounds() {
         let mut run = Run::steady(3, 100, &[("nginx", 150), ("envoy", 130)]);
-        // In round 3, nginx has no good trial, and direct is slower. That round must not count for nginx.
+        // In round 3, nginx has no good trial, and direct is slower than in other rounds. Therefore round 3 must not
+        // change the figure of nginx.
         run.push(via(DIRECT, 3).first().all_at_us(9_000));
         run.push(via("nginx", 3).all_at_us(9_000).failed("it died"));
         let cases = tally(&run, false);

@@ -1,8 +1,9 @@
-//! Findings during a run, from the same analysis that the report uses.
+//! Findings during a run. The same analysis computes the findings of the report.
 //!
-//! The analysis keeps a CPU busy, so it runs only between trials and delays the next trial. After an analysis, hoptax
-//! starts the next one only when [`APART`] times the duration of the first one has passed. All analyses together then
-//! delay the run by at most a fiftieth. In a run of usual length, findings are still updated after each trial.
+//! The analysis keeps a CPU busy, so hoptax runs it only between trials. The next trial has to wait for the analysis.
+//! After each analysis, hoptax waits at least [`APART`] times the duration of this analysis before it starts another
+//! analysis. All analyses together then delay the run by at most a fiftieth. In a run of usual length, findings are
+//! still updated after each trial.
 
 use hoptax_analysis::{Finding, analyse};
 use hoptax_plan::recorded::RunRecord;
@@ -10,7 +11,7 @@ use hoptax_record::TrialRecord;
 
 /// Findings about too little data. They are not shown during a run, because more data follows.
 const TOO_FEW: [&str; 2] = ["few-samples", "not-distinguishable"];
-/// Minimum time between two analyses, as a multiple of the duration of the first one.
+/// Minimum time between two analyses, as a multiple of the duration of the first analysis.
 const APART: u64 = 50;
 
 /// The data recorded so far, and when it was last analysed.
@@ -21,7 +22,7 @@ pub(super) struct LiveFindings {
     last: Option<LastAnalysis>,
 }
 
-/// When the last analysis ended and how long it took, in nanoseconds.
+/// The time at which the last analysis ended, and the duration of this analysis. Both are in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 struct LastAnalysis {
     ended: u64,
@@ -39,7 +40,8 @@ impl LiveFindings {
         self.trials.push(trial.clone());
     }
 
-    /// Analyses all trials recorded so far, unless the last analysis is too recent.
+    /// Analyses all trials recorded so far. Returns `None` if it is too early for another analysis, or if the run has
+    /// no record yet.
     pub(super) fn analyse_if_due(&mut self, clock: impl Fn() -> u64) -> Option<Vec<Finding>> {
         let began = clock();
         let run = self.run.as_ref().filter(|_| self.is_due(began))?;

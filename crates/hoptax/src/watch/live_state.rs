@@ -1,5 +1,5 @@
-//! State machine behind the live view. It turns events of the run into the state that screens display, and reads no
-//! clock: the time is an argument.
+//! State machine behind the live view. It turns events of the run into the state that screens display. It does not read
+//! a clock, because the time is an argument.
 
 use super::cases::Tally;
 use crate::run::{TrialUpdate, Used};
@@ -25,17 +25,17 @@ pub struct LiveState {
     searches: bool,
     begun: u64,
     expected: Duration,
-    /// When the last trial ended.
+    /// Time at which the last trial ended.
     trial_ended: u64,
     /// Rate of the current trial; absent in a closed loop.
     due: Option<Rate>,
-    /// When the measured time of the current trial began; absent before and after it.
+    /// Time at which the measured time of the current trial began. Absent before and after the measured time.
     measuring: Option<u64>,
     tally: Tally,
 }
 
 impl LiveState {
-    /// State of a run of `plan` that has not begun. `run` is the name of the run directory.
+    /// The state of a run of `plan` before the run begins. `run` is the name of the run directory.
     pub fn new(run: &str, plan: &Plan) -> Self {
         let labels = Load::all(&plan.load).into_iter().map(|load| load.label);
         let loads: Vec<_> = plan.load.iter().cloned().zip(labels).collect();
@@ -95,13 +95,13 @@ impl LiveState {
         self.state.trials_planned = number(trials);
     }
 
-    /// A service is being started or verified; `what` is the text to show.
+    /// A service is being started or verified. `what` is the text to show.
     pub fn preparing(&mut self, what: &str) {
         what.clone_into(&mut self.state.doing);
     }
 
-    /// A contender cannot be measured, or a trial failed. Returns false for a repeated failure: a gateway that failed
-    /// reports the same failure for each of its remaining trials.
+    /// A contender cannot be measured, or a trial failed. Returns false if this failure was reported before, because a
+    /// gateway that failed reports the same failure for each of its remaining trials.
     pub fn failed(&mut self, label: &str, failure: &Failed) -> bool {
         let failure = Failure { label: label.to_owned(), message: failure.message.clone() };
         let is_new = !self.state.failures.contains(&failure);
@@ -183,7 +183,7 @@ impl LiveState {
         self.tick(now);
     }
 
-    /// Replaces the findings. Returns the new findings. A finding is new if no earlier finding has the same code and
+    /// Replaces the findings and returns the new findings. A finding is new if no earlier finding has the same code and
     /// case.
     pub fn found(&mut self, findings: &[analysis::Finding]) -> Vec<Finding> {
         let known = std::mem::take(&mut self.state.findings);
@@ -216,11 +216,11 @@ impl LiveState {
         }
     }
 
-    /// Seconds left. During the first half of the run they follow from the estimate for the plan, and later from the
+    /// Seconds until the run ends. The first half of the run uses the estimate for the plan. The second half uses the
     /// pace so far.
     fn left(&self, now: u64) -> f64 {
         let (done, planned) = (self.state.trials_done, self.state.trials_planned);
-        // The number of trials of a search is unknown, so a run with a search always uses the estimate.
+        // The number of trials of a search is unknown, so a run with a search always uses the estimate for the plan.
         let left = if done * 2 < planned || done == 0 || self.searches {
             self.expected.as_secs_f64() - seconds(now.saturating_sub(self.begun))
         } else {
@@ -240,7 +240,7 @@ fn seconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / SECOND as f64
 }
 
-/// Label of a step of a search. The rate is rounded, because it is seldom a round number.
+/// Label of a step of a search. The label contains a rounded rate, because the exact rate usually has many digits.
 fn step_label(step: SearchStep, search: &str) -> String {
     let doing = match step.purpose {
         StepPurpose::Search => "searching",

@@ -1,4 +1,5 @@
-//! Keeps the state of the live view of a run ([`hoptax_history::live::State`]). No figure of a report comes from here.
+//! Keeps the state of the live view of a run ([`hoptax_history::live::State`]). Reports do not use any figure from this
+//! module.
 
 mod cases;
 mod live_findings;

@@ -57,7 +57,7 @@ impl Watcher {
         std::mem::take(&mut self.new_findings)
     }
 
-    /// Records a failure for [`Progress::failed`]. Returns true if the failure is new.
+    /// Records a failure, like [`Progress::failed`]. Returns true if the failure is new.
     pub fn is_new_failure(&self, label: &str, failure: &Failure) -> bool {
         self.write(|state, _| state.failed(label, failure))
     }
@@ -83,7 +83,7 @@ impl Clock {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // If another thread panicked, the state is still good enough to show.
+    // If another thread panicked while it held the lock, the state is still good enough to show.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -88,7 +88,7 @@ fn can_be_compared(entry: &Entry) -> bool {
 fn refusal(problem: &Problem) -> Value {
     let Problem { error, help, obstacles, status } = problem;
     let by_force = !obstacles.is_empty();
-    // For a bad request, the help is written for programs, so the page does not show it.
+    // The help for a bad request is written for programs, so the page does not show this help.
     let help = (!by_force && *status != StatusCode::BAD_REQUEST).then_some(help);
     context! { error, help, obstacles, by_force }
 }

@@ -14,11 +14,11 @@ use hoptax_report::{self as report, Measured};
 use minijinja::context;
 use std::sync::Arc;
 
-/// Maximum number of runs among which to search for the runs just before and after this one.
+/// Maximum number of runs that are searched for the previous and the next run of the same plan.
 const NEIGHBOURS: u32 = 1000;
 
-/// Content security policy of reports. A report cannot reach this server. It may save files and run its own script. The
-/// report declares the digest of this script.
+/// Content security policy of reports. A report cannot reach this server. It may save files, and run the script whose
+/// digest the report itself declares.
 const OF_A_REPORT: &str = "sandbox allow-scripts allow-downloads; frame-ancestors 'self'";
 
 type Draw = fn(&Measured) -> Result<String, Problem>;
@@ -39,7 +39,7 @@ pub(in crate::serve) async fn page(State(app): State<Arc<App>>, RunId(id): RunId
     filled(&app, "run.html", "runs", with)
 }
 
-/// The runs of the same plan just before and after `entry`. `all` begins with the newest run.
+/// The previous and the next run of the same plan as `entry`. In `all`, the newest run comes first.
 fn neighbours<'r>(entry: &Entry, all: &'r [Entry]) -> (Option<&'r Entry>, Option<&'r Entry>) {
     let same: Vec<&Entry> = all.iter().filter(|one| one.name == entry.name).collect();
     match same.iter().position(|one| one.id == entry.id) {

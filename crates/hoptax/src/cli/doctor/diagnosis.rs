@@ -10,7 +10,7 @@ pub(super) struct Diagnosis {
     pub(super) hoptax: &'static str,
     pub(super) host: String,
     pub(super) at_unix_ns: u64,
-    /// True if no check is bad, neither of the machine nor of the plan.
+    /// True if no check of the machine or of the plan is bad.
     pub(super) fit: bool,
     /// Checks of the machine.
     pub(super) items: Vec<Fitness>,

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 const WIDTH: usize = 80;
 
-/// The whole text, wrapped to 80 columns. Only a word longer than 80 columns makes a line longer.
+/// The whole text, wrapped at 80 columns. A line is longer only if it contains a word of more than 80 characters.
 pub(super) fn text(diagnosis: &Diagnosis, paint: Paint) -> String {
     let plan_items = diagnosis.plan.iter().flat_map(|plan| &plan.items);
     let all: Vec<&Fitness> = diagnosis.items.iter().chain(plan_items).collect();
@@ -75,7 +75,7 @@ fn verdict(items: &[&Fitness]) -> String {
     }
 }
 
-/// `text` wrapped at spaces to at most `width` characters per line. A word longer than `width` gets its own line.
+/// Wraps `text` at spaces, with at most `width` characters per line. A word longer than `width` gets a line of its own.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

@@ -10,9 +10,11 @@ use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::time::Duration;
 
-/// Size of a trial on disk without its windows, in bytes: its counts, and the compressed histograms of the whole trial.
+/// Size of a trial on disk without its windows, in bytes. This consists of counts, and of compressed histograms of the
+/// whole trial.
 const BYTES_PER_TRIAL: u64 = 8 * 1024;
-/// Size of one window (100 ms) on disk, in bytes: a sparse histogram, and the CPU time and memory of each role.
+/// Size of one window (100 ms) on disk, in bytes. A window consists of a sparse histogram, and of the CPU time and
+/// memory of each role.
 const BYTES_PER_WINDOW: u64 = 512;
 /// Windows per second.
 const WINDOWS: f64 = 10.0;
@@ -54,8 +56,8 @@ fn connections(plan: &Plan, packs: &PackSet) -> Fitness {
     }
 }
 
-/// Checks that there are enough local ports. Each connection to the same destination needs its own local port, and
-/// each source address has its own range of ports.
+/// Checks that there are enough local ports. Each connection to the same destination needs a local port of its own, and
+/// each source address has a separate range of ports.
 fn ports(plan: &Plan, host: &Host) -> Fitness {
     let Some(ports) = host.local_ports() else {
         let message = "The range of local ports (net.ipv4.ip_local_port_range) cannot be read.";
@@ -84,7 +86,7 @@ fn ports(plan: &Plan, host: &Host) -> Fitness {
     good("source-ports", seen)
 }
 
-/// Checks the CPUs of the roles: they must exist and should not overlap.
+/// Checks the CPUs that the plan assigns to roles. These CPUs must exist, and no two roles should share a CPU.
 fn roles(plan: &Plan, allowed: &[u32]) -> Fitness {
     const NAME: &str = "roles";
     let sets = cpus::resolve(&plan.cpus, allowed);
@@ -145,7 +147,7 @@ fn installed(plan: &Plan, packs: &PackSet) -> Fitness {
     item("packs", FitnessStatus::Bad, seen, "`hoptax run` does not start if a gateway is missing.", &advice)
 }
 
-/// Checks that the ports that the plan sets for the built-in upstream are free.
+/// Checks that the plan's ports for the built-in upstream are free.
 fn upstream_ports(plan: &Plan) -> Fitness {
     const NAME: &str = "upstream-port";
     let Upstream::BuiltIn(upstream) = &plan.upstream else {
@@ -176,7 +178,8 @@ fn takes(plan: &Plan) -> Fitness {
     good("takes-about", shown)
 }
 
-/// Checks that the disk has space for the results. The estimate of their size is within a factor of about two.
+/// Checks that the disk has space for the results. The estimated size of the results is right within a factor of about
+/// two.
 fn room(plan: &Plan, free: Option<u64>) -> Fitness {
     let contenders = plan.gateways.len() as u64 + 2;
     let rounds = u64::from(schedule::expected_rounds(plan));

@@ -135,7 +135,7 @@ fn plain(template: &str) -> String {
     statement.replace_all(&variable.replace_all(template, "$1"), "").into_owned()
 }
 
-/// Formats `how` as code if it is a command. Prose is unchanged.
+/// Formats `how` as code if `how` is a command. Prose is unchanged.
 fn code(how: &str, with: &str) -> String {
     let is_prose = with == "note" || with == "binary" || with == "source" || how.contains(", ");
     if is_prose { how.to_owned() } else { format!("`{how}`") }

@@ -5,7 +5,7 @@ use hoptax_report::wrapped;
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
-/// Width of the column of names in the details of a run.
+/// Width of the first column in the details of a run. This column contains the names of the details.
 const NAMES: usize = 10;
 
 /// Maximum width of the ID column. Longer IDs are printed whole and break the alignment.
@@ -31,8 +31,8 @@ pub(super) fn list(listing: &Listing, root: &Path, width: u16) -> String {
     text
 }
 
-/// Draws the line of a run. An ID is never cut, because users copy it. Tags that do not fit next to it go on the next
-/// line.
+/// Draws the line of a run. An ID is never cut, because users copy IDs. If the tags do not fit next to the ID, they go
+/// on a line below.
 fn row(run: &Entry, ids: usize, width: usize) -> String {
     let trials = match trials(run) {
         trials if trials.is_empty() => trials,
@@ -110,7 +110,7 @@ fn trials(run: &Entry) -> String {
     }
 }
 
-/// What was measured, or why the run cannot be read.
+/// Describes the measurements of the run, or says why the run cannot be read.
 fn about(run: &Entry) -> String {
     match gateways(run) {
         gateways if gateways.is_empty() => plain(run.problem.as_deref().unwrap_or_default()),

@@ -1,4 +1,4 @@
-//! The opened history of a results directory, and conversion of its errors.
+//! The opened history of a results directory, and the conversion of errors of the history.
 
 use crate::cli::exit::BadInput;
 use hoptax_history::{Entry, HistoryError, Store};

@@ -152,8 +152,8 @@ fn unknown<'n>(what: &str, typed: &str, known: impl Iterator<Item = &'n str>) ->
     BadInput(format!("{what} `{}`; {help}", plain(typed)))
 }
 
-/// Draws one line per run with its value, the position of the value between the lowest and the highest, and the
-/// verdict. Changes are listed above the run.
+/// Draws one line per run. The line contains the value, the position of the value between the lowest and the highest
+/// value, and the verdict. If something changed before a run, the changes are listed above the line.
 fn terminal(query: &TrendQuery, trend: &Trend, width: u16) -> String {
     let width = usize::from(width);
     let title = format!("{} of {} in {}: {}", query.metric.name(), query.gateway, query.name, query.load);
@@ -195,8 +195,8 @@ struct Scale {
 }
 
 impl Scale {
-    /// The scale of these points. It has no columns if there are fewer than five, because a narrower drawing shows
-    /// nothing.
+    /// The scale for these points, `columns` wide. If there are fewer than five columns, the scale has no columns,
+    /// because such a narrow drawing shows nothing.
     fn new(points: &[Point], columns: usize) -> Self {
         let ends = points.iter().flat_map(|point| {
             let (low, high) = point.interval.unwrap_or((point.estimate, point.estimate));

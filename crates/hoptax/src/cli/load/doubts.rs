@@ -1,6 +1,6 @@
-//! Warnings about results of a load that are easily misread. Each warning has advice.
+//! Warnings about results of a load that users easily misread. Each warning has advice.
 //!
-//! The limits are those of the findings in `hoptax-analysis/src/checks`.
+//! The limits are the same as in the findings of `hoptax-analysis/src/checks`.
 
 use super::figures::{decimals, thousands, time};
 use hdrhistogram::Histogram;
@@ -8,24 +8,25 @@ use hoptax_load::record::LoadRecord;
 use hoptax_load::spec::{LoadSpec, Shape};
 use std::fmt;
 
-/// Maximum share of the time that the busiest worker may be on a CPU.
+/// Maximum share of the measured time during which the busiest worker may be on a CPU.
 const BUSY: f64 = 0.85;
-/// Maximum p99 of the send lag, as a share of the median response time.
+/// Maximum p99 of the send lag (how late requests are sent), as a share of the median response time.
 const LATE: f64 = 0.1;
 /// Minimum share of the due requests that must complete in the measured time.
 const ACHIEVED: f64 = 0.99;
-/// If more than this share of the connections is busy on average, requests have to wait for a connection.
+/// Maximum share of connections that may be busy on average. Above this limit, requests have to wait for a connection.
 const OCCUPIED: f64 = 0.8;
-/// If connections carry fewer requests than this on average, keep-alive does not work.
+/// Minimum number of requests per connection. Below this limit, keep-alive does not work.
 const KEPT: u64 = 10;
-/// Maximum share of failed requests. If more requests fail, the response times are those of a lighter load.
+/// Maximum share of failed requests. If more requests fail, the response times do not show the requested load but a
+/// lighter load.
 const FAILED: f64 = 0.01;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Doubt {
     /// The busiest worker was on a CPU for this share of the time.
     GeneratorBusy { share: f64, workers: u32 },
-    /// Fewer connections were established than requested.
+    /// The generator established fewer connections (`stood`) than requested (`asked`).
     ConnectionsShort { asked: u64, stood: u64 },
     /// Fewer requests per second completed (`done`) than were due (`due`). `occupied` is true if all connections were
     /// busy.

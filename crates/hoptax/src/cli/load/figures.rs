@@ -68,7 +68,8 @@ pub(in crate::cli) fn short(value: f64) -> String {
     }
 }
 
-/// Formats a share as a percentage. `0 %` means none and `100 %` means all: no other share is rounded to these values.
+/// Formats a share as a percentage. `0 %` always means none and `100 %` always means all, because no other share is
+/// rounded to `0 %` or `100 %`.
 pub(super) fn percent(part: u64, whole: u64) -> String {
     match (part, whole) {
         (0, _) => "0 %".to_owned(),
@@ -80,7 +81,7 @@ pub(super) fn percent(part: u64, whole: u64) -> String {
     }
 }
 
-/// `text` cut to at most `width` characters, with an ellipsis if it was longer.
+/// Cuts `text` to at most `width` characters. If the text was longer, it ends with an ellipsis.
 pub(super) fn cut(text: &str, width: usize) -> String {
     match text.char_indices().nth(width) {
         None => text.to_owned(),

@@ -1,4 +1,4 @@
-//! Signals: the first ends the load early, the second ends the process at once.
+//! Signals: the first signal ends the load early, and the second signal ends the process at once.
 
 use anyhow::Context as _;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -11,7 +11,8 @@ pub(super) const SIGNALS: [i32; 2] = [SIGINT, SIGTERM];
 pub(super) fn watch() -> anyhow::Result<Arc<AtomicBool>> {
     let interrupt = Arc::new(AtomicBool::new(false));
     for signal in SIGNALS {
-        // The order of the two handlers matters: the first one must check the flag before the second one sets it.
+        // The order of these two handlers matters. At the first signal, the shutdown handler must see that the flag is
+        // not set yet. Then the second handler sets the flag.
         signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&interrupt))
             .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&interrupt)))
             .context("cannot install signal handlers")?;

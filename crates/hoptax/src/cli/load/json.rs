@@ -1,4 +1,4 @@
-//! `hoptax load --json`: the same members as a case in `hoptax report --format json`. Intervals are null, because
+//! `hoptax load --json`: the same members as for a case in `hoptax report --format json`. Intervals are null, because
 //! there is only one trial.
 
 use super::outcome::LoadOutcome;
@@ -34,7 +34,7 @@ pub(super) struct Case {
     #[serde(skip_serializing_if = "Option::is_none")]
     tls_handshake: Option<Times>,
     counts: Counts,
-    /// Figures of each target, if there are several.
+    /// Figures of each target. Empty if there is only one target.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     targets: Vec<Part>,
     /// Absent without TLS.
@@ -50,7 +50,7 @@ pub(super) struct Case {
 struct Load {
     r#loop: &'static str,
     connections: u32,
-    /// Requests per second; the mean if the rate has stages.
+    /// Requests per second. If the rate has stages, this is the mean.
     rate: Option<f64>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     stages: Vec<Stage>,

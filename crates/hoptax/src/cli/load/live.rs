@@ -1,4 +1,5 @@
-//! The live view of a load. A thread draws the generator's progress on the terminal of standard error.
+//! The live view of a load. A thread draws the generator's progress on the terminal that standard error is connected
+//! to.
 //!
 //! To disturb the generator as little as possible, the generator only sends its progress into a channel. The thread
 //! avoids the CPUs of the workers and draws a few frames per second.
@@ -21,15 +22,16 @@ mod model;
 
 /// Time between two frames: one and a half windows.
 const FRAME: Duration = Duration::from_millis(150);
-/// Time before the first frame. A shorter load would only flicker.
+/// Time before the first frame. If a shorter load had a view, the view would only flicker.
 const FIRST_FRAME: Duration = Duration::from_millis(250);
 
-/// Whether to show the view: `--no-live` is not given, and output goes to a terminal that can show it.
+/// True if the view must be shown: the user did not give `--no-live`, and the output goes to a terminal that can show
+/// the view.
 pub(super) fn is_wanted(args: &OutputArgs) -> bool {
     !args.no_live && terminal::can_show() && std::io::stdout().is_terminal()
 }
 
-/// The view. Dropping it closes it.
+/// The view. When this value is dropped, the view closes.
 #[derive(Debug)]
 pub(super) struct View {
     progress: Option<Sender<Progress>>,
@@ -54,7 +56,7 @@ impl View {
         Ok(Self { progress: Some(progress), thread: Some(thread) })
     }
 
-    /// The observer to pass to the generator.
+    /// The observer to pass to the generator. It sends the progress to the view.
     pub(super) fn observer(&self) -> impl FnMut(Progress) + use<> {
         let sender = self.progress.clone();
         move |progress| {

@@ -1,4 +1,4 @@
-//! A load and its result. Every output format is built from this type.
+//! A load and its result. All output formats use this type.
 
 use hoptax_load::record::LoadRecord;
 use hoptax_load::spec::LoadSpec;

@@ -21,8 +21,8 @@ enum Format {
     Csv,
 }
 
-/// Files to write. They are opened before the load starts, so that a wrong path is reported at once and not after an
-/// hour.
+/// Files to write. They are opened before the load starts, so that the user learns of a wrong path at once, and not
+/// after an hour of load.
 #[derive(Debug)]
 pub(super) struct Files {
     format: Format,

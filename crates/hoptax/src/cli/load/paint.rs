@@ -1,4 +1,4 @@
-//! Colors on terminals that show them, unless the user has switched them off.
+//! Colors for terminals that support colors, unless the user has switched colors off.
 
 use std::fmt;
 use std::io::IsTerminal;
@@ -29,7 +29,7 @@ impl Paint {
         Self { on: is_wanted(out) }
     }
 
-    /// `text` in `ink`.
+    /// Returns `text` in the color for `ink`.
     pub(in crate::cli) fn ink<T: fmt::Display>(self, ink: Ink, text: T) -> String {
         if !self.on {
             return text.to_string();
@@ -44,7 +44,7 @@ impl Paint {
     }
 }
 
-/// Whether `out` is a terminal, and neither `NO_COLOR` (no-color.org) nor `TERM=dumb` is set.
+/// True if `out` is a terminal, and neither `NO_COLOR` (no-color.org) nor `TERM=dumb` is set.
 pub(in crate::cli) fn is_wanted(out: &impl IsTerminal) -> bool {
     let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb" || term.is_empty());

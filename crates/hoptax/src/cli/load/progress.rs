@@ -1,4 +1,4 @@
-//! One line on the terminal with the current phase, if there is no live view.
+//! Without a live view, one line on the terminal shows the current phase.
 
 use hoptax_load::record::{Phase, Progress};
 use hoptax_load::spec::LoadSpec;

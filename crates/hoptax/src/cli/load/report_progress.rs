@@ -1,5 +1,5 @@
-//! Progress of a generator that `hoptax run` started, as lines of JSON on standard error: one line when a phase begins
-//! and, if the run has a viewer, one line for each second.
+//! Reports the progress of a generator that `hoptax run` started. It prints lines of JSON to standard error. There is a
+//! line at the beginning of each phase. If the run has a viewer, there is also a line for each second.
 
 use hoptax_host::cpus;
 use hoptax_load::clock;
@@ -11,7 +11,8 @@ use std::io::Write as _;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 
-/// Prints a phase at once, on the thread of the generator, because `hoptax run` times its samples by this line.
+/// Prints a phase at once, on the generator's thread, because `hoptax run` uses the arrival of this line to time its
+/// samples.
 pub(super) fn phase(progress: &Progress) {
     if let Progress::Phase(line) = progress {
         print(line);
@@ -19,12 +20,12 @@ pub(super) fn phase(progress: &Progress) {
 }
 
 fn print<T: Serialize>(line: &T) {
-    // Writing fails only if `hoptax run` has ended. The kernel is then about to kill this process.
+    // Writing fails only if `hoptax run` has ended. The kernel then kills this process soon.
     let _ = serde_json::to_string(line).map(|line| writeln!(std::io::stderr(), "{line}"));
 }
 
-/// Prints the results of each second, from a thread that avoids the CPUs of the workers. Dropping it waits until all
-/// results are printed.
+/// Prints the results of each second from a thread that avoids the CPUs of the workers. When this value is dropped, the
+/// drop waits until all results are printed.
 #[derive(Debug)]
 pub(super) struct SecondReporter {
     progress: Option<Sender<Progress>>,
@@ -47,7 +48,7 @@ impl SecondReporter {
         Ok(Self { progress: Some(progress), thread: Some(thread) })
     }
 
-    /// The observer to pass to the generator. It also prints phases.
+    /// The observer to pass to the generator. The observer also prints phases.
     pub(super) fn observer(&self) -> impl FnMut(Progress) + use<> {
         let sender = self.progress.clone();
         move |progress| {

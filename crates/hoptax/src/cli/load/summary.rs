@@ -49,7 +49,7 @@ impl<'a> Summary<'a> {
         let send_lag = histograms.send_lag.decode()?;
         let doubts = doubts::of(spec, record, &response_time, &service_time, &send_lag);
         let mut columns = vec![("response time", response_time.clone())];
-        // In a closed loop, service times equal response times as long as no connection has to be opened again.
+        // In a closed loop, service times equal response times unless a connection has to be opened again.
         if matches!(spec.shape, Shape::Open { .. }) || send_lag.max() >= LOWEST {
             columns.push(("service time", service_time));
             columns.push(("send lag", send_lag));
@@ -205,7 +205,7 @@ fn line(f: &mut fmt::Formatter<'_>, name: &str, text: &str) -> fmt::Result {
     writeln!(f, "{name:LABEL$}{text}")
 }
 
-/// Writes `text` in lines of at most [`WIDTH`] characters. Lines after the first start with `indent`.
+/// Writes `text` in lines of at most [`WIDTH`] characters. All lines except the first line start with `indent`.
 fn write_wrapped(f: &mut fmt::Formatter<'_>, text: &str, indent: &str) -> fmt::Result {
     for (index, line) in wrapped(text, WIDTH - indent.len()).iter().enumerate() {
         writeln!(f, "{}{line}", if index == 0 { "" } else { indent })?;
@@ -213,7 +213,7 @@ fn write_wrapped(f: &mut fmt::Formatter<'_>, text: &str, indent: &str) -> fmt::R
     Ok(())
 }
 
-/// `text` wrapped at spaces to at most `width` characters per line. A word longer than `width` gets its own line.
+/// Wraps `text` at spaces, with at most `width` characters per line. A word longer than `width` gets a line of its own.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = vec![String::new()];
     for word in text.split_whitespace() {

@@ -117,7 +117,7 @@ fn timeouts(args: &LoadArgs) -> Result<Timeouts, BadInput> {
 /// Reads the spec in `file`, or on standard input if `file` is `-`.
 ///
 /// # Errors
-/// [`BadInput`] if it is not a load spec; another error if it cannot be read.
+/// [`BadInput`] if the content is not a load spec. Another error if the content cannot be read.
 pub(super) fn read_spec(file: &Path) -> anyhow::Result<LoadSpec> {
     let text = if file == Path::new("-") {
         bounded::read_stdin_text(bounded::SPEC).context("cannot read the load spec from standard input")?

@@ -9,17 +9,17 @@ pub(super) struct Url {
     pub(super) host: String,
     /// Port; 80 or 443 if the URL has none.
     pub(super) port: u16,
-    /// Value of the `host` header: host and port as typed.
+    /// Value of the `host` header: the host and the port as the user typed them.
     pub(super) authority: String,
     /// Path and query, beginning with `/`.
     pub(super) path: String,
 }
 
 impl Url {
-    /// Parses `text`. With `templates`, its path can contain templates.
+    /// Parses `text`. If `templates` is true, the path of the URL can contain templates.
     ///
     /// # Errors
-    /// If `text` is not such a URL. The error says what is wrong and how to fix it.
+    /// If `text` is not a valid `http` or `https` URL. The error says what is wrong and how to fix it.
     pub(super) fn parse(text: &str, templates: bool) -> Result<Self, String> {
         let (tls, rest) = match text.split_once("://") {
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => (false, rest),
@@ -82,7 +82,7 @@ fn read_path(typed: &str, templates: bool) -> Result<String, String> {
     Ok(path)
 }
 
-/// Length in bytes of the template at the start of `text`; `None` if the template has no end. Templates can be nested.
+/// Length in bytes of the template at the start of `text`. `None` if the template has no end. Templates can be nested.
 fn template_end(text: &str) -> Option<usize> {
     let mut depth = 0;
     let mut at = 0;

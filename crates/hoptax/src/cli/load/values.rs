@@ -56,7 +56,7 @@ pub(super) fn statuses(text: &str) -> Result<Check, UnitError> {
 
 fn status_range(text: &str, part: &str) -> Result<(u16, u16), UnitError> {
     const HELP: &str = "use 200, 2xx or 200-299, separated by commas";
-    // A larger class is not a valid status, and its numbers could overflow 16 bits.
+    // A larger number before `xx` is never a valid class, and 100 times this number could overflow 16 bits.
     let class =
         part.strip_suffix("xx").and_then(|class| class.parse::<u16>().ok().filter(|class| *class < 600));
     let range = match (class, part.split_once('-')) {

@@ -67,7 +67,8 @@ impl ChartArgs {
         Ok(Exit::Success)
     }
 
-    /// The load point that was typed. If none was typed, the first load point that has this chart.
+    /// The load point that the user typed. If the user typed no load point, this is the first load point that has this
+    /// chart.
     fn load<'m>(&self, chart: Chart, model: &'m Model) -> Result<&'m Load, BadInput> {
         let loads: Vec<&Load> = model.noise_floor.iter().map(|floor| &floor.load).collect();
         let Some(typed) = &self.load else {
@@ -97,7 +98,7 @@ impl ChartArgs {
     }
 }
 
-/// The format of the chart: the value of `--format`, else the extension of the output file, else svg.
+/// The format of the chart. It is the value of `--format`, or else the extension of the output file, or else svg.
 fn chart_format(
     format: Option<&'static Format>,
     output: Option<&Path>,
@@ -142,7 +143,7 @@ fn no_data(chart: Chart, model: &Model, load: &Load) -> BadInput {
     ))
 }
 
-/// Lists the charts that this run has, with their titles. The other charts follow, with the data that each of them
+/// Lists the charts that this run has, with their titles. Then lists the other charts, with the data that each chart
 /// needs.
 fn list(model: &Model) -> String {
     let has = |chart: &Chart| model.noise_floor.iter().any(|floor| charts::has(*chart, model, &floor.load));

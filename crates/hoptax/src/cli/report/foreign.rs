@@ -48,7 +48,7 @@ pub(super) fn each(
 /// The cases that were measured.
 ///
 /// # Errors
-/// [`BadInput`] if there are none.
+/// [`BadInput`] if no case was measured.
 pub(super) fn measured(run: &Run) -> Result<Vec<Pooled>, BadInput> {
     let cases = Pooled::all(&run.record, &run.trials);
     if cases.is_empty() {
@@ -88,7 +88,7 @@ fn chosen<'c>(cases: &'c [Pooled], typed: &str) -> Result<&'c Pooled, BadInput> 
     }
 }
 
-/// Names of the first few cases.
+/// Names of some cases, for an error message.
 fn names(cases: &[Pooled]) -> String {
     const MOST: usize = 6;
     let names: Vec<String> = cases.iter().take(MOST).map(|case| format!("`{}`", case.case)).collect();
@@ -130,7 +130,7 @@ fn all(run: &Run, document: &Document, cases: &[Pooled], folder: &Path) -> anyho
     Ok(())
 }
 
-/// The name, with a number appended if another case already has it.
+/// Makes a name unique. If another case already has this name, a number is appended.
 fn unique_name(taken: &mut BTreeSet<String>, name: &str) -> String {
     let numbered = (2..).map(|number| format!("{name}-{number}"));
     let free = std::iter::once(name.to_owned()).chain(numbered).find(|name| !taken.contains(name));

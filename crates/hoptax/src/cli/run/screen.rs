@@ -1,4 +1,5 @@
-//! The screen of a run. A thread updates the times on the board and draws the board on the terminal of standard error.
+//! The screen of a run. A thread updates the times on the board. The thread also draws the board on the terminal that
+//! standard error is connected to.
 //!
 //! To disturb the measurement as little as possible, the thread avoids the CPUs of the generator's workers, and draws
 //! only twice a second.
@@ -14,10 +15,11 @@ use std::time::Duration;
 
 mod draw;
 
-/// Time between two frames, and time before the first frame. The screen of a shorter run would only flicker.
+/// Time between two frames, and time before the first frame. If a shorter run had a screen, the screen would only
+/// flicker.
 const FRAME: Duration = Duration::from_millis(500);
 
-/// The view. Dropping it closes it.
+/// The view. When this value is dropped, the view closes.
 #[derive(Debug)]
 pub(super) struct View {
     stop: Option<Sender<()>>,
@@ -69,7 +71,7 @@ fn next_frame(stopped: &Receiver<()>) -> bool {
     stopped.recv_timeout(FRAME) == Err(RecvTimeoutError::Timeout)
 }
 
-/// Draws frames on the terminal. The alternate screen is entered with the first frame that is drawn while the process
+/// Draws frames on the terminal. The view enters the alternate screen when it draws the first frame while the process
 /// is in the foreground.
 #[derive(Default)]
 struct Drawing {
@@ -77,7 +79,7 @@ struct Drawing {
 }
 
 impl Drawing {
-    /// Draws a frame. Returns `None` if drawing failed, and then no more frames are drawn.
+    /// Draws a frame. Returns `None` if drawing failed. No more frames are drawn then.
     fn draw(mut self, board: &Board) -> Option<Self> {
         enter().ok()?;
         let terminal = match &mut self.terminal {

@@ -18,7 +18,7 @@ pub(super) struct ServeArgs {
 }
 
 impl ServeArgs {
-    /// The address and token to serve with, if `--serve` was typed.
+    /// The address and the token of the server. `None` if the user did not type `--serve`.
     ///
     /// # Errors
     /// If the file contains no valid token.
@@ -39,7 +39,7 @@ impl Service {
     /// avoid the CPUs of the generator's `workers`.
     ///
     /// # Errors
-    /// If it cannot listen on the address.
+    /// If the server cannot listen on the address.
     pub(super) fn start(self, root: &Path, board: Board, workers: &[u32]) -> Result<Server, ServeError> {
         let server = Server::start(Options {
             address: self.address,

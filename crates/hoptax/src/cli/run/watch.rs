@@ -14,17 +14,18 @@ use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::time::Duration;
 
-/// Who views the run.
+/// The viewers of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Viewers {
-    /// A full-screen view on the terminal. Without it, lines are printed.
+    /// True if a full-screen view on the terminal shows the run. If false, lines are printed instead.
     pub(super) screen: bool,
-    /// The server, which reads the board.
+    /// True if the server shows the run. The server reads the board.
     pub(super) served: bool,
 }
 
 impl Viewers {
-    /// Whether a viewer shows each second of a trial. Plain lines show only the end of a trial.
+    /// True if a viewer shows each second of a trial. Without such a viewer, only the end of a trial is shown, as a
+    /// line.
     pub(super) fn need_seconds(self) -> bool {
         self.screen || self.served
     }
@@ -43,13 +44,13 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Watches a run of `plan`. `run` is the name of its directory.
+    /// Watches a run of `plan`. `run` is the name of the run directory.
     pub(super) fn new(run: &str, plan: &Plan, viewers: Viewers) -> Self {
         let watcher = Watcher::new(run, plan);
         Self { watcher, viewers, view: None, pending: Vec::new(), printed: BTreeSet::new() }
     }
 
-    /// Starts the view, if a viewer needs one. Its thread avoids the CPUs of the generator's `workers`.
+    /// Starts the view if a viewer needs it. The view's thread avoids the CPUs of the generator's `workers`.
     ///
     /// # Errors
     /// If the thread cannot be started.
@@ -61,7 +62,7 @@ impl Watch {
         Ok(())
     }
 
-    /// The board with the state of the run. It is updated until the run ends.
+    /// The board with the state of the run. The state is updated until the run ends.
     pub(super) fn board(&self) -> Board {
         self.watcher.board()
     }
@@ -87,8 +88,8 @@ fn print_line(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// Key for printing a finding only once: a `void` finding once per case, any other finding once per run. The report
-/// lists all cases.
+/// The key that decides whether a finding was already printed. A `void` finding is printed once per case, and any other
+/// finding once per run. The report lists all cases.
 fn finding_key(finding: &Finding) -> (String, Option<String>) {
     let case = finding.case.clone().filter(|_| finding.severity == Severity::Void);
     (finding.code.clone(), case)

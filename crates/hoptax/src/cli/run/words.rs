@@ -21,7 +21,7 @@ pub(super) fn left(state: &State) -> String {
     format!("{least}{} left", span(state.left_s))
 }
 
-/// `12/42`, or `12` if the total is not known.
+/// `12/42`, or `12` if the total number is not known.
 pub(super) fn number(state: &State, number: u32) -> String {
     if state.open_ended { number.to_string() } else { format!("{number}/{}", state.trials_planned) }
 }
@@ -31,7 +31,7 @@ pub(super) fn microseconds(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), |us| time(us * 1e3))
 }
 
-/// Time that a gateway added, with its sign.
+/// The time that a gateway added, with its sign.
 pub(super) fn added(value: Option<f64>) -> String {
     match value {
         None => String::new(),

@@ -9,7 +9,7 @@ pub(super) use signals::watch_during_view;
 
 use std::io::IsTerminal as _;
 
-/// Whether standard error is a terminal that can show a view.
+/// True if standard error is a terminal that can show a view.
 pub(super) fn can_show() -> bool {
     let knows = std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb");
     knows && std::io::stderr().is_terminal()

@@ -1,5 +1,5 @@
-//! The terminal of a live view: enters the alternate screen, draws, and restores the terminal when the process stops or
-//! ends.
+//! The terminal of a live view. This module enters the alternate screen, draws, and restores the terminal when the
+//! process is suspended or ends.
 
 use ratatui_core::backend::{Backend, ClearType, WindowSize};
 use ratatui_core::buffer::Cell;
@@ -23,7 +23,8 @@ static TERMINAL: Mutex<Held> = Mutex::new(Held { phase: Phase::Free, is_blank: f
 #[derive(Debug)]
 struct Held {
     phase: Phase,
-    /// True if the screen was entered since the last frame. Earlier frames are then gone.
+    /// True if the view has entered the screen since the last frame. The screen is then blank, because earlier frames
+    /// are lost.
     is_blank: bool,
     /// Terminal settings to restore.
     before: Option<Termios>,
@@ -46,8 +47,8 @@ fn held() -> MutexGuard<'static, Held> {
     TERMINAL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Enters the alternate screen and switches echo off, unless this has already been done. Does nothing if the process is
-/// in the background, because then another job uses the terminal.
+/// Enters the alternate screen and switches echo off, unless the view has already done this. Does nothing if the
+/// process is in the background, because another job uses the terminal then.
 pub(in crate::cli) fn enter() -> io::Result<()> {
     let mut held = held();
     if held.phase != Phase::Free || is_in_background() {
@@ -67,12 +68,12 @@ pub(in crate::cli) fn enter() -> io::Result<()> {
     write_all(ENTER)
 }
 
-/// Whether the screen was entered since the last call. If so, the whole frame must be drawn.
+/// True if the view has entered the screen since the last call. The whole frame must be drawn then.
 pub(in crate::cli) fn was_reentered() -> bool {
     std::mem::take(&mut held().is_blank)
 }
 
-/// Restores the terminal if the view uses it. Nothing is drawn afterwards.
+/// Restores the terminal if the view uses the terminal. The view draws nothing afterwards.
 pub(in crate::cli) fn leave() {
     held().release(Phase::Over);
 }
@@ -106,8 +107,8 @@ impl Held {
     }
 }
 
-/// Whether another job is in the foreground. Changing the terminal would then stop this process. False if the terminal
-/// does not belong to the session of this process.
+/// True if another job is in the foreground. If this process then changed the terminal, the kernel would stop this
+/// process. False if the terminal does not belong to the session of this process.
 fn is_in_background() -> bool {
     tcgetpgrp(io::stderr()).is_ok_and(|foreground| foreground != getpgrp())
 }
@@ -212,7 +213,7 @@ impl Ansi {
             Color::Yellow => ";33",
             Color::Blue => ";34",
             Color::Cyan => ";36",
-            // Views use no other colors.
+            // Views do not use any other colors.
             _ => "",
         });
         self.frame.push('m');

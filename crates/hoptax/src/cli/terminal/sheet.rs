@@ -10,7 +10,7 @@ pub(in crate::cli) const DIM: Style = Style::new().add_modifier(Modifier::DIM);
 /// The most important text.
 pub(in crate::cli) const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
 pub(in crate::cli) const BAR: Style = Style::new().fg(Color::Cyan);
-/// Requests due, and warnings.
+/// Requests that are due, and warnings.
 pub(in crate::cli) const DUE: Style = Style::new().fg(Color::Yellow);
 pub(in crate::cli) const BAD: Style = Style::new().fg(Color::Red);
 /// Successes and progress.
@@ -52,7 +52,7 @@ impl<'a> Sheet<'a> {
         }
     }
 
-    /// Writes the first of `texts` that fits the width. If no text fits, writes the last one.
+    /// Writes the first of `texts` that fits the width. If no text fits, writes the last text.
     pub(in crate::cli) fn fitting(&mut self, texts: &[String], style: Style) {
         let width = self.width();
         if let Some(text) = texts.iter().find(|text| text.chars().count() <= width).or(texts.last()) {
@@ -60,7 +60,7 @@ impl<'a> Sheet<'a> {
         }
     }
 
-    /// A graph of `rows` rows: throughput as bars, and the rate due as marks above them.
+    /// Draws a graph of `rows` rows. Bars show the throughput, and marks above the bars show the rate that was due.
     pub(in crate::cli) fn graph(&mut self, rows: u16, (throughput, due): &(Vec<f64>, Option<Vec<f64>>)) {
         let rows = rows.min(self.rows_left());
         let due = due.as_deref().unwrap_or_default();

@@ -188,7 +188,7 @@ impl Scene {
         let outcome =
             run.run(&mut dir, &mut self.driver, &mut self.traffic, &mut Silent).expect("the disk works");
         let read = recorded::read(dir.path()).expect("readable");
-        // Checks and ledger reads are omitted.
+        // Leave out checks and readings of the ledger.
         let log = self.driver.log();
         let is_relevant = |line: &&String| !line.starts_with("check") && !line.starts_with("ledger");
         let lines = log.borrow().iter().filter(is_relevant).cloned().collect();
@@ -391,7 +391,7 @@ fn gateway_counters_and_log_are_recorded_as_growth_during_a_trial() {
         log_bytes: Some(log_bytes),
         counters: std::collections::BTreeMap::from([("refused".to_owned(), refused)]),
     };
-    // Size of the log and value of the counter, before and after each of the two trials.
+    // The size of the log and the value of the counter, before and after each of the two trials.
     scene.script("hop-l7").observed = vec![at(10, 1.0), at(110, 4.0), at(500, 4.0), at(501, 4.0)];
     let (_, run, _) = scene.play();
     let recorded = |contender: &str| -> Vec<_> {

@@ -1,4 +1,4 @@
-//! Draws the live view: the most important parts first, and as many parts as fit.
+//! Draws the live view. The most important parts come first. Parts that do not fit are left out.
 
 use super::super::causes;
 use super::super::figures::{percent, round, short, time};
@@ -10,7 +10,7 @@ use ratatui_core::style::Style;
 use ratatui_core::terminal::Frame;
 use ratatui_core::text::{Line, Span};
 
-/// Smaller screens have no room for tables and use the compact form.
+/// Minimum width for tables. On a narrower screen, the view uses the compact form.
 const LEAST_WIDTH: u16 = 60;
 const LEAST_HEIGHT: u16 = 16;
 
@@ -188,7 +188,7 @@ fn outcomes(model: &Model, most: usize) -> Vec<Line<'static>> {
     lines
 }
 
-/// A duration in seconds (with tenths below ten), minutes or hours.
+/// A duration as text, in seconds, minutes or hours. Durations below ten seconds have tenths.
 fn seconds(nanoseconds: u64) -> String {
     let tenths = nanoseconds / 100_000_000;
     match tenths {

@@ -1,5 +1,5 @@
-//! State of the live view. It takes phases and windows, and computes the numbers to show. It reads no clock and draws
-//! nothing.
+//! State of the live view. It receives phases and windows from the generator, and computes the numbers to show. It does
+//! not read a clock, and does not draw.
 
 use hdrhistogram::Histogram;
 use hoptax_load::histogram::{WINDOW_DIGITS, empty};
@@ -8,7 +8,7 @@ use hoptax_load::spec::{LoadSpec, Rate, Shape};
 use std::collections::{BTreeMap, VecDeque};
 
 const SECOND: f64 = 1e9;
-/// Number of windows that count as "now": one second.
+/// Number of windows that the current figures cover: one second.
 const RECENT: usize = 10;
 
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(super) struct Model {
     phase: Option<(Phase, u64)>,
     /// Start of the measured time.
     start: Option<u64>,
-    /// Counts of each window, added up over all workers. The index is the number of the window.
+    /// Sum of the counts of all workers for each window. The index is the number of the window.
     windows: Vec<Cell>,
     /// Response times of the last windows, newest last.
     recent: VecDeque<(usize, Histogram<u64>)>,
@@ -30,7 +30,7 @@ pub(super) struct Model {
     totals: Totals,
 }
 
-/// One window, added up over the workers that have reported this window.
+/// One window. Its counts are the sum over all workers that have reported this window.
 #[derive(Debug, Clone, Copy, Default)]
 struct Cell {
     reported: u32,
@@ -57,11 +57,11 @@ impl Totals {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct LoadProgress {
     pub(super) phase: Option<Phase>,
-    /// Nanoseconds since the measured time began or, before that, since the phase began.
+    /// Nanoseconds since the measured time began. Before that time, nanoseconds since the phase began.
     pub(super) elapsed: u64,
-    /// Nanoseconds until the end, if known.
+    /// Nanoseconds until the end. Absent if the end is not known.
     pub(super) left: Option<u64>,
-    /// 0 to 1, if the end is known.
+    /// Share of the load that is done, 0 to 1. Absent if the end is not known.
     pub(super) share: Option<f64>,
 }
 
@@ -125,8 +125,7 @@ impl Model {
         for (cause, count) in window.causes {
             *totals.causes.entry(cause).or_default() += count;
         }
-        // If a histogram cannot be decoded, the view leaves it out. The error is reported later, when the record is
-        // read.
+        // Leave out a histogram that cannot be decoded. The error is reported later, when the record is read.
         let Some(Ok(times)) = window.response_time.map(|encoded| encoded.decode()) else { return };
         let _ = self.overall.add(&times);
         if let Some((_, sum)) = self.recent.iter_mut().find(|(known, _)| *known == index) {
@@ -156,7 +155,7 @@ impl Model {
         Times::of(&self.overall)
     }
 
-    /// Percentiles of the last second's response times.
+    /// Percentiles of the response times in the last second.
     pub(super) fn times_now(&self) -> Option<Times> {
         let mut sum = empty(WINDOW_DIGITS);
         for (_, histogram) in &self.recent {
@@ -183,7 +182,7 @@ impl Model {
     }
 
     /// Completed requests per second over time, in at most `columns` intervals of equal length. In an open loop, also
-    /// the rate that was due in each interval.
+    /// returns the rate that was due in each interval.
     pub(super) fn history(&self, columns: usize) -> (Vec<f64>, Option<Vec<f64>>) {
         let cells = &self.windows[..self.complete()];
         if columns == 0 || cells.is_empty() {

@@ -76,7 +76,7 @@ impl Summary<'_> {
     }
 }
 
-/// The names in a tally. If there are several names, each has its count.
+/// The names in a tally. If there are several names, each name has its count.
 fn names(tally: &BTreeMap<String, u64>) -> String {
     if tally.len() == 1 {
         return tally.keys().next().cloned().unwrap_or_default();

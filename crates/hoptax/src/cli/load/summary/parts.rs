@@ -1,4 +1,4 @@
-//! Tables of the parts of a load: the targets of a mix, the stages of a rate.
+//! Tables for the parts of a load. A part is a target of a mix, or a stage of a rate.
 
 use super::super::figures::{cut, decimals, thousands, time};
 use hdrhistogram::Histogram;
@@ -12,7 +12,7 @@ use std::fmt;
 #[derive(Debug)]
 pub(super) struct Row {
     name: String,
-    /// Number of completed requests of a target, or completed requests per second of a stage.
+    /// The number of completed requests for a target, or the completed requests per second for a stage.
     completed: String,
     /// Failures, and responses that are not successes.
     failed: u64,
@@ -31,7 +31,7 @@ pub(super) fn targets(targets: &[TargetRecord]) -> Result<Vec<Row>, DecodeError>
     targets.iter().map(row).collect()
 }
 
-/// The rows of `stages`. Each is computed from the windows inside the stage. Stages that the load did not reach are
+/// The rows of `stages`. Each row is computed from the windows inside the stage. Stages that the load did not reach are
 /// left out.
 pub(super) fn stages(stages: &[Stage], record: &LoadRecord) -> Result<Vec<Row>, DecodeError> {
     let mut rows = Vec::new();

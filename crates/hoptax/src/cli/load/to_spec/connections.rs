@@ -6,7 +6,7 @@ use crate::cli::exit::BadInput;
 use hoptax_load::Address;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 
-/// The addresses to connect to, with host names resolved.
+/// The addresses to connect to. Host names are resolved to addresses.
 ///
 /// # Errors
 /// If a name does not resolve, or if an address and a source address are not both IPv4 or both IPv6.

@@ -1,4 +1,4 @@
-//! Request options: builds the target with its method, path, headers, body and checks.
+//! Request options. This module builds the target from its method, path, headers, body and checks.
 
 use super::super::args::RequestArgs;
 use super::super::url::Url;
@@ -13,10 +13,10 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::path::Path;
 
-/// Returns the target, and the content of the files from which its templates read lines.
+/// Returns the target, and the contents of the files that its templates read lines from.
 ///
 /// # Errors
-/// [`BadInput`] if an option is wrong; another error if standard input cannot be read.
+/// [`BadInput`] if an option is wrong. Another error if standard input cannot be read.
 pub(super) fn target(
     args: &RequestArgs,
     url: &Url,
@@ -44,7 +44,7 @@ pub(super) fn target(
     Ok((target, files))
 }
 
-/// Checks the templates, and reads the files from which they take lines.
+/// Checks the templates, and reads the files that the templates read lines from.
 fn templates(target: &TargetSpec, body: Option<&str>) -> Result<BTreeMap<String, String>, BadInput> {
     let mut texts = vec![("the URL".to_owned(), target.path.as_str(), Place::Path)];
     texts.extend(
@@ -59,8 +59,8 @@ fn templates(target: &TargetSpec, body: Option<&str>) -> Result<BTreeMap<String,
     Ok(files)
 }
 
-/// Checks the template in `what` (a name for errors). Reads the files that the template takes lines from, and adds
-/// their content to `files`.
+/// Checks the template in `text`. Reads the files that the template reads lines from, and adds their contents to
+/// `files`. `what` is a name of the text for errors.
 pub(super) fn template(
     what: &str,
     text: &str,
@@ -78,7 +78,7 @@ pub(super) fn template(
     template::check(text, place, files).map_err(wrong)
 }
 
-/// Escapes a text so that it expands to itself when it is used as a template.
+/// Escapes a text, so that the escaped text, used as a template, expands to the original text.
 fn escape_templates(text: &str) -> String {
     text.replace("{{", "\\{{")
 }

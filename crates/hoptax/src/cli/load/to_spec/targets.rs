@@ -10,11 +10,11 @@ use hoptax_plan as plan;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Returns the targets in `file`, and the content of the files from which their templates read lines. Each `-H` header
-/// is added to the targets that lack it.
+/// Returns the targets in `file`, and the contents of the files that their templates read lines from. Each `-H` header
+/// is added to every target that does not have this header.
 ///
 /// # Errors
-/// [`BadInput`] if an option or `file` is wrong; another error if a file that `file` names cannot be read.
+/// [`BadInput`] if an option or `file` is wrong. Another error if hoptax cannot read a file that is named in `file`.
 pub(super) fn targets(
     file: &Path,
     args: &RequestArgs,
@@ -34,7 +34,7 @@ pub(super) fn targets(
     let contents = Contents::of(&read.targets, &read.files)?;
     let targets = contents.targets(&read.targets, &url.authority);
     let mut files = contents.files;
-    // A file that is named only in `-H` headers is relative to the current directory.
+    // If only an `-H` header names a file, the name is relative to the current directory.
     for (name, value) in typed.iter().filter(|(_, value)| value.contains("{{")) {
         super::request::template(
             &format!("-H {name}"),

@@ -8,7 +8,7 @@ use hoptax_load::spec::{ClientCertificate, HttpVersion, TlsSpec, TlsVersion, Ver
 use hoptax_record::bounded;
 use std::path::Path;
 
-/// The TLS settings; none for an `http` URL.
+/// The TLS settings. `None` for an `http` URL.
 ///
 /// # Errors
 /// If an option contradicts the URL, or a file has the wrong content.

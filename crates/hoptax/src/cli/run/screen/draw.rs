@@ -1,4 +1,4 @@
-//! Draws a run in progress: the most important parts first, and as many parts as fit.
+//! Draws a run in progress. The most important parts come first. Parts that do not fit are left out.
 
 use super::super::words;
 use crate::cli::load::figures::{short, size};
@@ -10,7 +10,7 @@ use ratatui_core::style::Style;
 use ratatui_core::terminal::Frame;
 use ratatui_core::text::{Line, Span};
 
-/// Smaller screens have no room for tables and use the compact form.
+/// Minimum width for tables. On a narrower screen, the view uses the compact form.
 const LEAST_WIDTH: u16 = 60;
 const LEAST_HEIGHT: u16 = 16;
 /// Minimum height at which empty lines separate the parts.
@@ -54,11 +54,11 @@ fn full(sheet: &mut Sheet<'_>, state: &State) {
         sheet.line(titles(width));
     }
     let left = usize::from(sheet.rows_left().saturating_sub(gap));
-    // Failures and findings get the rows that the table does not need, but at least a third of the remaining rows.
+    // Failures and findings get the rows that the table does not need, but at least a third of all remaining rows.
     let for_notes = notes.len().min((left / 3).max(left.saturating_sub(rows.len())));
     rows_around_current(rows, left - for_notes).into_iter().for_each(|line| sheet.line(line));
     sheet.skip(gap);
-    // If there are enough rows, lines that are wider than the screen are wrapped. Otherwise they are cut.
+    // If there are enough rows, wrap lines that are wider than the screen. Otherwise cut these lines.
     let whole: Vec<_> = notes.iter().flat_map(|note| wrapped(note, width)).collect();
     let room = usize::from(sheet.rows_left());
     let cut = |line: Line<'static>| Line::styled(clip(&line.to_string(), width), line.style);
@@ -158,8 +158,8 @@ fn last_second(trial: &Trial) -> Line<'static> {
     Line::from(vec![Span::raw(figures), failed])
 }
 
-/// Responses per second and the rate that was due. Each second is drawn as wide as possible. If not all seconds fit,
-/// the last ones are shown.
+/// Responses per second, and the rate that was due. Each second is drawn as wide as possible. If there is no room for
+/// all seconds, only the last seconds are shown.
 fn history(trial: &Trial, width: usize) -> (Vec<f64>, Option<Vec<f64>>) {
     let wide = (width / (trial.duration_s.ceil() as usize).max(1)).clamp(1, 16);
     let first = trial.seconds.len().saturating_sub(width / wide);
@@ -188,9 +188,9 @@ fn roles(sheet: &mut Sheet<'_>, state: &State) {
 
 struct Row {
     line: Line<'static>,
-    /// Whether this is the heading of a load point.
+    /// True if this row is the heading of a load point.
     is_head: bool,
-    /// Whether this case is being measured.
+    /// True if the case in this row is being measured.
     is_current: bool,
 }
 
@@ -228,7 +228,7 @@ fn table(state: &State, width: usize) -> Vec<Row> {
 }
 
 fn is_current(state: &State, case: &Case) -> bool {
-    // The name of a search step is its rate, followed by its load point.
+    // The label of a search step ends with the label of its load point.
     let of = |trial: &Trial| trial.gateway == case.gateway && trial.load.ends_with(&case.load);
     state.stage != Stage::Ended && state.trial.as_ref().is_some_and(of)
 }
@@ -238,12 +238,13 @@ fn is_current(state: &State, case: &Case) -> bool {
 fn rows_around_current(rows: Vec<Row>, room: usize) -> Vec<Line<'static>> {
     let current = rows.iter().position(|row| row.is_current).unwrap_or(0);
     let head = rows[..current.min(rows.len())].iter().rposition(|row| row.is_head).unwrap_or(0);
-    // If there is room after the last row, rows before the heading fill it.
+    // If the rows from the heading to the end do not fill the room, also select rows before the heading.
     let first = head.min(rows.len().saturating_sub(room)).max((current + 1).saturating_sub(room));
     rows.into_iter().skip(first).take(room).map(|row| row.line).collect()
 }
 
-/// Lines about failures, followed by one line for each code of a finding, in the order of severity.
+/// Lines about failures, followed by lines about findings. Each code of a finding has one line, and the most severe
+/// codes come first.
 fn notes(state: &State) -> Vec<Line<'static>> {
     let failures = state
         .failures
@@ -267,7 +268,7 @@ fn notes(state: &State) -> Vec<Line<'static>> {
     lines
 }
 
-/// A finding as text. If several cases have a finding with this code, the text includes their number.
+/// A finding as text. If several cases have a finding with this code, the text includes the number of these cases.
 fn with_count(state: &State, finding: &Finding) -> String {
     let is_alike = |other: &&Finding| (&other.code, other.severity) == (&finding.code, finding.severity);
     match state.findings.iter().filter(is_alike).count() {
@@ -276,7 +277,7 @@ fn with_count(state: &State, finding: &Finding) -> String {
     }
 }
 
-/// At most `room` lines. If some are left out, the last line says how many.
+/// Returns at most `room` lines. If lines are left out, the last line contains their number.
 fn fewer(mut lines: Vec<Line<'static>>, room: usize) -> Vec<Line<'static>> {
     if lines.len() > room && room > 1 {
         let missing = lines.len() - room + 1;
@@ -287,7 +288,7 @@ fn fewer(mut lines: Vec<Line<'static>>, room: usize) -> Vec<Line<'static>> {
     lines
 }
 
-/// A line wrapped at spaces. The lines after the first are indented.
+/// Wraps a line at spaces. All lines except the first line are indented.
 fn wrapped(line: &Line<'static>, width: usize) -> Vec<Line<'static>> {
     let mut lines: Vec<String> = vec![String::new()];
     for word in line.to_string().split(' ') {
@@ -304,7 +305,7 @@ fn wrapped(line: &Line<'static>, width: usize) -> Vec<Line<'static>> {
     lines.into_iter().map(|text| Line::styled(text, line.style)).collect()
 }
 
-/// A line with one text at its left end and another at its right end. Texts that do not fit are cut.
+/// A line with one text at its left end and another text at its right end. Texts that do not fit are cut.
 fn apart(width: usize, (left, style): (String, Style), (right, other): (String, Style)) -> Line<'static> {
     // If there is no room for both texts, each gets half of the width.
     let right = clip(&right, width.saturating_sub(2 + left.chars().count()).max(width.saturating_sub(2) / 2));
@@ -313,7 +314,7 @@ fn apart(width: usize, (left, style): (String, Style), (right, other): (String, 
     Line::from(vec![Span::styled(left, style), Span::styled(right, other)])
 }
 
-/// The text, cut to at most `width` columns.
+/// Cuts the text to at most `width` columns.
 fn clip(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
