@@ -23,7 +23,7 @@ pub struct Load {
     pub stages: Option<Vec<LoadStage>>,
     /// Kind of arrivals: `constant`, `jitter` or `poisson`. Absent in a closed loop.
     pub arrivals: Option<&'static str>,
-    /// Requested measured time of a trial, s.
+    /// Planned length of a trial's measured time, s.
     pub duration_s: f64,
     /// Number of requests after which a trial ends early. Absent if there is no limit.
     pub requests: Option<u64>,

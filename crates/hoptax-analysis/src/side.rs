@@ -139,9 +139,11 @@ pub(super) fn counterpart(point: &LoadPoint, of: &RunRecord) -> Option<usize> {
     exact.or_else(|| of.load.iter().position(same))
 }
 
-/// How much direct changed from the first run to the second, as a share. The figure compared is the figure of direct
-/// from which `metric` is computed. A gateway does not affect direct, so the change comes from the machine. Zero if the
-/// change is unknown, and for metrics that do not depend on the machine's speed.
+/// How much direct changed from the first run to the second, as a share. For response times and taxes, the same
+/// percentile of direct is compared. For the throughput, the throughput of direct is compared. For the CPU time per
+/// request, the CPU time of generator and upstream per request of direct is compared. A gateway does not affect direct,
+/// so the change comes from the machine. Zero if the change is unknown, and for metrics that do not depend on the
+/// machine's speed.
 pub(super) fn drift(metric: Metric, first: (&Side<'_>, usize), second: (&Side<'_>, usize)) -> f64 {
     let of = |(side, load): (&Side<'_>, usize)| match (percentile(metric), metric) {
         (Some(statistic), _) => merged::of_all(side.trials(DIRECT, load), statistic),

@@ -18,8 +18,8 @@ const GAP_PER_COST: u64 = 9;
 const LONGEST_GAP: u64 = 100 * MILLISECOND;
 /// Minimum number of failures in a row before connecting is regarded as hopeless.
 const HOPELESS_FAILURES: u32 = 5;
-/// If neither ports nor descriptors are exhausted, the failures must also have lasted for this time before connecting
-/// is regarded as hopeless. It is the sum of the first four waits of a slot: 10, 20, 40 and 80 ms.
+/// Minimum time since the first failure in a row before connecting is regarded as hopeless. If ports or descriptors are
+/// exhausted, there is no minimum time. The value is the sum of the first four waits of a slot: 10, 20, 40 and 80 ms.
 const HOPELESS_AFTER: u64 = 150 * MILLISECOND;
 
 #[derive(Debug, Default)]

@@ -26,9 +26,9 @@ pub const LARGEST_JITTER: f64 = 1.0;
 
 /// Scheduled times of one worker, in order, either for the warm-up or for the measured time.
 ///
-/// Positions count the requests that are due, so request `k` has position `k`. Jitter shifts this position. With
-/// Poisson arrivals, a position is instead a sum of exponential gaps with mean 1. The schedule converts a position to
-/// a time.
+/// Each request has a position, and the schedule converts the position to a time. With constant arrivals, request `k`
+/// has position `k`. Jitter shifts that position. With Poisson arrivals, the position is a sum of exponential gaps.
+/// Their mean is 1 for one worker and `n` for each of `n` workers.
 #[derive(Debug, Clone)]
 pub(crate) struct Pacer {
     schedule: Schedule,

@@ -14,11 +14,11 @@ pub const CORS_ORIGIN: &str = "https://app.example";
 /// The prefix that gateways remove from paths.
 pub const REWRITTEN_PREFIX: &str = "/public";
 
-/// Header that header rewriting sets on requests.
+/// The request header that gateways set for the header-rewrite feature, with its value.
 pub const REQUEST_SET: (&str, &str) = ("x-hoptax-set", "by-gateway");
-/// Header that header rewriting removes from requests. The generator sends this header.
+/// The request header that gateways remove for the header-rewrite feature, with its value. The generator sends it.
 pub const REQUEST_REMOVED: (&str, &str) = ("x-hoptax-remove", "by-client");
-/// Header that header rewriting sets on responses.
+/// The response header that gateways set for the header-rewrite feature, with its value.
 pub const RESPONSE_SET: (&str, &str) = ("x-hoptax-answered", "by-gateway");
 pub use hoptax_servers::upstream::{RESPONSE_REMOVED, TOKEN_REVIEW_PATH};
 

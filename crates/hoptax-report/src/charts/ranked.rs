@@ -36,7 +36,7 @@ impl Row {
     }
 }
 
-/// The area in which the lines are drawn, and how to use it.
+/// The area in which the chart is drawn: its position, its width, and whether there is space for values and long names.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Room {
     /// Distance from the top of the sheet, px.

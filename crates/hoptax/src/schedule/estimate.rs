@@ -159,8 +159,8 @@ mod tests {
         let stage = |from: f64, to: f64| Stage { from, to, for_ns: 2 * clock::SECOND };
         let rate =
             Rate::Stages(vec![stage(10.0, 10.0), stage(10.0, 30.0), stage(0.0, 0.0), stage(20.0, 0.0)]);
-        // 20 requests are due after 2 s, 60 after 4 s, 60 after 6 s, and 80 after 8 s. In the ramp, 10·t + 5·t²
-        // requests are due after t seconds.
+        // In total, 20 requests are due by 2 s, 60 by 4 s (end of the first ramp), still 60 by 6 s (pause), and 80 by
+        // 8 s. By t seconds after the start of the first ramp, 10·t + 5·t² requests of this ramp are due.
         for (requests, seconds) in [(10.0, 1.0), (20.0, 2.0), (35.0, 3.0), (60.0, 4.0), (80.0, 8.0)] {
             assert!(
                 (time_until(&rate, requests) - seconds).abs() < 1e-9,
@@ -168,7 +168,7 @@ mod tests {
                 time_until(&rate, requests)
             );
         }
-        // The last stage has 20 requests. To find when 15 of them are due, solve 20·t − 5·t² = 15.
+        // The last stage begins at 6 s and has 20 requests. 15 of them are due after 1 s: 20·t − 5·t² = 15 for t = 1.
         assert!((time_until(&rate, 75.0) - 7.0).abs() < 1e-9);
         assert_eq!(time_until(&rate, 81.0), f64::INFINITY);
         assert_eq!(time_until(&Rate::Fixed(5.0), 10.0), 2.0);

@@ -114,7 +114,8 @@ fn run_spec(spec: &Value) -> Value {
     let mut command = hoptax();
     command.args(["load", "--spec", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut process = command.spawn().expect("starts");
-    // If this test panics, its process exits. Then the kernel kills the generator, which asks for this when it starts.
+    // If this test panics, the generator does not keep running. When the generator starts, it asks the kernel to kill
+    // it as soon as the thread that started it ends (PR_SET_PDEATHSIG, prctl(2)).
     process
         .stdin
         .take()

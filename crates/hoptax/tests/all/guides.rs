@@ -1,4 +1,4 @@
-//! Follows the guides and concepts. Runs the commands that each page shows, from top to bottom.
+//! Runs the marked commands of the quick start, the guides and the concepts, from the top of each page to the bottom.
 //!
 //! The comment `<!-- file: NAME -->` before a block writes the block to a file. The comment `<!-- command -->` runs the
 //! lines of the block. The test checks that the commands work, and not what they measure. So it shortens the plans, and
@@ -65,7 +65,8 @@ fn run_line(line: &str, directory: &Path) -> std::process::Output {
     Command::new("sh").args(["-c", line]).current_dir(directory).env("PATH", path).output().expect("a shell")
 }
 
-/// Follows a page. Returns the number of lines that were run.
+/// Writes the marked files of a page and runs its marked commands, in the order of the page. Returns the number of
+/// lines that were run.
 fn follow(page: &Path) -> usize {
     let text = std::fs::read_to_string(page).unwrap_or_else(|error| panic!("{}: {error}", page.display()));
     let scratch = Scratch::new();
@@ -94,7 +95,7 @@ fn follow(page: &Path) -> usize {
     lines
 }
 
-/// All pages below `docs/` with marked blocks, except those that other tests follow.
+/// The quick start, and the pages of the guides and concepts, except the page that another test runs.
 fn pages() -> Vec<PathBuf> {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     let mut pages: Vec<PathBuf> = vec![docs.join("quick-start.md")];
@@ -102,7 +103,7 @@ fn pages() -> Vec<PathBuf> {
         let entries = std::fs::read_dir(docs.join(folder)).expect("there").flatten();
         pages.extend(entries.map(|entry| entry.path()));
     }
-    // `pack_docs` follows this page.
+    // The test `pack_docs` runs the commands of this page.
     pages.retain(|page| !page.ends_with("write-a-pack.md"));
     pages.sort();
     pages

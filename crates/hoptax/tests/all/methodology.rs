@@ -8,7 +8,8 @@ const METHODOLOGY: &str = "METHODOLOGY.md";
 const BIAS: &str = "BIAS.md";
 const SIMULATIONS: &str = "docs/concepts/simulations.md";
 
-/// Each row: a source file below `crates/`, the end of the line with the constant, the page, and the words on the page.
+/// Constants that pages state. Each row: the source file below `crates/`, the text that ends the line of the constant,
+/// the page, and the words on the page that state the value.
 const STATED: &[(&str, &str, &str, &str)] = &[
     // Recording.
     (

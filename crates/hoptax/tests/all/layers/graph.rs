@@ -13,8 +13,8 @@ use syn::visit::Visit;
 pub(crate) struct Graph {
     /// Paths relative to `src`, without `.rs`.
     pub(crate) files: BTreeSet<String>,
-    /// For each file, the files that it uses. The value for each used file is an example: one name that the first file
-    /// uses from it.
+    /// Maps each file to the files that it uses. Each used file is mapped to one path in the code that refers to it, as
+    /// an example.
     pub(crate) uses: BTreeMap<String, BTreeMap<String, String>>,
 }
 
