@@ -5,7 +5,7 @@ use super::capacity::{self, Capacity};
 use super::case::Case;
 use super::checks::{self, Finding};
 use super::features::{self, Price};
-use super::gateway_pairs::{self, GatewayPair, competitors};
+use super::gateway_pairs::{self, GatewayPair};
 use super::load::Load;
 use super::noise::NoiseFloor;
 use super::path::Path;
@@ -31,7 +31,7 @@ pub struct Analysis {
     /// and without features.
     pub prices: Vec<Price>,
     /// Every two gateways compared with each other, sorted by load point, then in the plan's order, then by metric. A
-    /// search has no pairs.
+    /// search has no pairs, and gateways with different features are compared only if both compete for the answer.
     pub pairs: Vec<GatewayPair>,
     /// Findings, the most severe first.
     pub findings: Vec<Finding>,
@@ -77,7 +77,7 @@ pub fn analyse(run: &RunRecord, records: &[TrialRecord]) -> Analysis {
         noise_floor.push(floor);
     }
     let prices = features::prices(run, records, &noise_floor);
-    let pairs = gateway_pairs::pairs(&examined, &competitors(run, &prices));
+    let pairs = gateway_pairs::pairs(run, &prices, &examined);
     let findings = checks::examine(&checks::Subject { run, cases: &examined, noise_floor: &noise_floor });
     let mut cases: Vec<Case> = examined.into_iter().map(|(case, _)| case).collect();
     for case in &mut cases {

@@ -1,4 +1,5 @@
-//! Compares every two gateways of a load point with each other.
+//! Compares every two gateways of a load point with each other. Gateways with different features are compared only if
+//! both compete for the answer. The price list compares a gateway with its own variants.
 //!
 //! The intervals of two taxes say little about the difference of the taxes: both contain the scatter of direct, and
 //! both contain what disturbed a whole round. Here each draw takes whole rounds with the trials of both gateways, so
@@ -16,8 +17,8 @@ use super::load::Load;
 use super::metric::percentile;
 use super::source::Source;
 use super::trial::Trial;
-use hoptax_plan::Metric;
 use hoptax_plan::recorded::RunRecord;
+use hoptax_plan::{Feature, Gateway as Planned, Metric};
 use hoptax_record::DIRECT;
 use hoptax_stats::{Contrast, Drawn, Draws, Estimate, Units, holm, share};
 use std::collections::{BTreeMap, BTreeSet};
@@ -94,20 +95,26 @@ pub fn competitors<'r>(run: &'r RunRecord, prices: &[Price]) -> Vec<&'r str> {
 
 /// All pairs of gateways, sorted by load point, then in the plan's order of the gateways, then by metric. `cases` must
 /// be sorted by load point.
-pub(super) fn pairs(cases: &[(Case, Vec<Trial<'_>>)], competitors: &[&str]) -> Vec<GatewayPair> {
+pub(super) fn pairs(run: &RunRecord, prices: &[Price], cases: &[(Case, Vec<Trial<'_>>)]) -> Vec<GatewayPair> {
+    let competitors = competitors(run, prices);
     let loads = cases.chunk_by(|one, other| one.0.load.index == other.0.load.index);
-    loads.flat_map(|cases| at_load(cases, competitors)).collect()
+    loads.flat_map(|cases| at_load(run, &competitors, cases)).collect()
 }
 
-fn at_load(cases: &[(Case, Vec<Trial<'_>>)], competitors: &[&str]) -> Vec<GatewayPair> {
+fn at_load(run: &RunRecord, competitors: &[&str], cases: &[(Case, Vec<Trial<'_>>)]) -> Vec<GatewayPair> {
     let Some(((case, _), direct)) = cases.first().zip(cases.iter().find(|(case, _)| case.is_direct())) else {
         return Vec::new();
     };
     let measured = cases.iter().filter(|(case, trials)| !case.is_direct() && !trials.is_empty());
+    let features = |label: &str| {
+        let planned = run.plan.gateways.iter().find(|gateway| gateway.label == label);
+        planned.map_or(&[][..], Planned::features)
+    };
     let mut gateways: Vec<Gateway<'_, '_>> = measured
         .map(|(case, trials)| Gateway {
             label: &case.gateway,
             competes: competitors.contains(&case.gateway.as_str()),
+            features: features(&case.gateway),
             trials,
         })
         .collect();
@@ -128,10 +135,15 @@ fn at_load(cases: &[(Case, Vec<Trial<'_>>)], competitors: &[&str]) -> Vec<Gatewa
 struct Gateway<'t, 'a> {
     label: &'t str,
     competes: bool,
+    features: &'t [Feature],
     trials: &'t [Trial<'a>],
 }
 
 impl Gateway<'_, '_> {
+    fn is_compared_with(&self, other: &Self) -> bool {
+        (self.competes && other.competes) || self.features == other.features
+    }
+
     /// The rounds in which the gateway has data for the metric.
     fn rounds(&self, metric: Metric, direct: &[Trial<'_>]) -> BTreeSet<u32> {
         let has = |trial: &&Trial<'_>| match metric {
@@ -159,7 +171,7 @@ fn compare(gateways: &[Gateway<'_, '_>], direct: &[Trial<'_>], metrics: &[Metric
         gateways.iter().map(|gateway| gateway.rounds(metrics[0], direct)).collect();
     let mut by_rounds: BTreeMap<Vec<u32>, Vec<[usize; 2]>> = BTreeMap::new();
     for second in 0..gateways.len() {
-        for first in 0..second {
+        for first in (0..second).filter(|first| gateways[*first].is_compared_with(&gateways[second])) {
             let both = rounds[first].intersection(&rounds[second]).copied().collect();
             by_rounds.entry(both).or_default().push([first, second]);
         }

@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 const TITLE: &str = "Gateways against each other";
 
 /// Headings of the table, after the column with the names of the two gateways.
-pub(super) const HEADINGS: [&str; 3] = ["added p50", "CPU/req", "verdict"];
+pub(super) const HEADINGS: [&str; 3] = ["verdict", "added p50", "CPU/req"];
 
 /// If there are more pairs, the table only compares each gateway with the one that adds least. Six gateways have 15
 /// pairs.
@@ -37,15 +37,18 @@ pub(super) struct Row {
 }
 
 impl<'m> PairTable<'m> {
-    /// The table of a run. `None` if there are no two gateways that compete at the same load point.
+    /// The table of a run. `None` if the run has no answer, for example because it is void.
     pub(super) fn new(model: &'m Model) -> Option<Self> {
+        model.answer.as_ref()?;
         let competing = || model.pairs.iter().filter(|pair| pair.competes);
         let load = for_latency(&mut competing().map(|pair| &pair.load))?;
         let at_load: Vec<&GatewayPair> = competing().filter(|pair| pair.load.index == load.index).collect();
         let of = |one: &str, other: &str, metric: Metric| {
             at_load.iter().copied().find(|pair| pair.metric == metric && pair.is_of(one, other))
         };
-        let gateways = by_added_latency(model, load);
+        let mut gateways = by_added_latency(model, load);
+        gateways
+            .retain(|gateway| at_load.iter().any(|pair| pair.first == *gateway || pair.second == *gateway));
         let mut rows = Vec::new();
         for (index, least) in gateways.iter().enumerate() {
             for gateway in &gateways[index + 1..] {
@@ -113,7 +116,7 @@ fn verdict(gateway: &str, p50: &GatewayPair, cpu: Option<&GatewayPair>) -> Strin
     if words.is_empty() { "not distinguishable".into() } else { words.join(", ") }
 }
 
-/// The labels of the gateways at a load point. The gateway with the least added latency comes first.
+/// The labels of all gateways at a load point. The gateway with the least added latency comes first.
 fn by_added_latency<'m>(model: &'m Model, load: &'m Load) -> Vec<&'m str> {
     let mut gateways: Vec<(&str, f64)> = model
         .at(load)
@@ -123,10 +126,10 @@ fn by_added_latency<'m>(model: &'m Model, load: &'m Load) -> Vec<&'m str> {
     gateways.into_iter().map(|(gateway, _)| gateway).collect()
 }
 
-/// The cells of a row in a text: the differences, then the verdict.
+/// The cells of a row in a text: the verdict, then the differences.
 pub(super) fn cells(row: &Row) -> Vec<Cell> {
     let verdict = Cell { value: row.verdict.clone(), ..none() };
-    row.cells.iter().cloned().chain([verdict]).collect()
+    std::iter::once(verdict).chain(row.cells.iter().cloned()).collect()
 }
 
 /// The title, and the table with its note as Markdown. Both are empty if there are no pairs.
@@ -134,10 +137,10 @@ pub(super) fn markdown(model: &Model) -> (String, String) {
     let Some(table) = PairTable::new(model) else { return Default::default() };
     let mut text = format!("{}\n\n| gateways |", table.note());
     let _ =
-        writeln!(text, "{}\n|---|---:|---:|---|", HEADINGS.map(|heading| format!(" {heading} |")).concat());
+        writeln!(text, "{}\n|---|---|---:|---:|", HEADINGS.map(|heading| format!(" {heading} |")).concat());
     for row in table.rows() {
         let cells = row.cells.iter().map(|cell| format!(" {} |", in_one_line(cell)));
-        let _ = writeln!(text, "| {} |{} {} |", inline(&row.name), cells.collect::<String>(), row.verdict);
+        let _ = writeln!(text, "| {} | {} |{}", inline(&row.name), row.verdict, cells.collect::<String>());
     }
     (table.title(), text)
 }
@@ -168,6 +171,7 @@ mod tests {
         for round in 0..4 {
             run.direct(round, 100, 100);
             let jitter = u64::from(round % 2);
+            run.push(via("hop-l4", round).all_at_us(140 + jitter));
             for index in 0..gateways as u64 {
                 let trial = via(&format!("g{index}"), round).all_at_us(150 + 20 * (index / 2) + jitter);
                 run.push(trial.gateway_cpu_us(10_000 + 1000 * index + u64::from(round)));
@@ -218,8 +222,8 @@ mod tests {
     fn programs_read_every_pair_and_metric() {
         let document: serde_json::Value = serde_json::from_str(&json(&run(2).model())).expect("JSON");
         let pairs = document["pairs"].as_array().expect("a list");
-        assert_eq!(pairs.len(), 6);
-        let (p50, cpu) = (&pairs[0], &pairs[5]);
+        assert_eq!(pairs.len(), 18, "three gateways with the hop");
+        let (p50, cpu) = (&pairs[12], &pairs[17]);
         assert_eq!(
             (&p50["first"], &p50["second"], &p50["metric"]),
             (&"g0".into(), &"g1".into(), &"added_p50".into())

@@ -1,5 +1,5 @@
 use super::*;
-use crate::fixture::features::matrix;
+use crate::fixture::features::{gateway, matrix};
 use crate::fixture::{Run, closed_point, searched_point, via};
 
 /// A run with a trial of each gateway in each round. Each gateway is given with its response times, µs. Direct always
@@ -160,8 +160,30 @@ fn variants_with_features_do_not_compete() {
     let run = matrix(230, 33);
     let analysis = run.analyse();
     assert_eq!(competitors(&run.record, &analysis.prices), ["nginx"]);
-    assert!(analysis.pairs.iter().all(|pair| !pair.competes));
-    assert_eq!(analysis.pairs.len(), 6 * METRICS.len());
+    assert_eq!(analysis.pairs, [], "the price list compares a gateway with its own variants");
+}
+
+#[test]
+fn variants_are_compared_with_others_that_have_the_same_features() {
+    let key = [Feature::KeyAuth];
+    let labels: [(&str, &[Feature]); 4] =
+        [("nginx", &[]), ("nginx.key", &key), ("fast", &[]), ("fast.key", &key)];
+    let mut run = run(&labels.map(|(label, _)| (label, &STEADY[..])));
+    run.record.plan.gateways = labels
+        .iter()
+        .map(|(label, features)| {
+            let mut planned = gateway(label, features);
+            if let hoptax_plan::GatewayKind::Pack { pack, .. } = &mut planned.kind {
+                *pack = label.trim_end_matches(".key").into();
+            }
+            planned
+        })
+        .collect();
+    let pairs = run.analyse().pairs;
+    let medians = pairs.iter().filter(|pair| pair.metric == Metric::AddedP50);
+    let told: Vec<(&str, &str, bool)> =
+        medians.map(|pair| (&*pair.first, &*pair.second, pair.competes)).collect();
+    assert_eq!(told, [("nginx", "fast", true), ("nginx.key", "fast.key", false)]);
 }
 
 #[test]
@@ -213,6 +235,6 @@ fn ten_gateways_in_a_second() {
         })
         .collect();
     let started = std::time::Instant::now();
-    let pairs = pairs(&cases, &competitors(&run.record, &[]));
+    let pairs = pairs(&run.record, &[], &cases);
     println!("{} pairs in {:?}", pairs.len(), started.elapsed());
 }
