@@ -5,6 +5,7 @@ use super::capacity::{self, Capacity};
 use super::case::Case;
 use super::checks::{self, Finding};
 use super::features::{self, Price};
+use super::gateway_pairs::{self, GatewayPair};
 use super::load::Load;
 use super::noise::NoiseFloor;
 use super::path::Path;
@@ -29,6 +30,9 @@ pub struct Analysis {
     /// Prices of features, sorted by load point, then in the plan's order. Empty if no gateway was measured both with
     /// and without features.
     pub prices: Vec<Price>,
+    /// Every two gateways compared with each other, sorted by load point, then in the plan's order, then by metric. A
+    /// search has no pairs, and gateways with different features are compared only if both compete for the answer.
+    pub pairs: Vec<GatewayPair>,
     /// Findings, the most severe first.
     pub findings: Vec<Finding>,
     /// Results of the plan's budgets, one for each budget and each case that the budget limits.
@@ -72,6 +76,8 @@ pub fn analyse(run: &RunRecord, records: &[TrialRecord]) -> Analysis {
         quiet_cases::fill_in(load, &mut examined[first..]);
         noise_floor.push(floor);
     }
+    let prices = features::prices(run, records, &noise_floor);
+    let pairs = gateway_pairs::pairs(run, &prices, &examined);
     let findings = checks::examine(&checks::Subject { run, cases: &examined, noise_floor: &noise_floor });
     let mut cases: Vec<Case> = examined.into_iter().map(|(case, _)| case).collect();
     for case in &mut cases {
@@ -83,8 +89,7 @@ pub fn analyse(run: &RunRecord, records: &[TrialRecord]) -> Analysis {
         false => judge(&run.plan.budget, &cases, &Side::read(run, records), None),
     };
     let capacity = capacity::capacities(run, &loads, records);
-    let prices = features::prices(run, records, &noise_floor);
-    Analysis { cases, noise_floor, capacity, prices, findings, budget }
+    Analysis { cases, noise_floor, capacity, prices, pairs, findings, budget }
 }
 
 fn failed_trials(records: &[TrialRecord], contender: &str, load: usize) -> Vec<FailedTrial> {

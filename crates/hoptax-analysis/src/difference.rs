@@ -7,6 +7,10 @@ use hoptax_stats::Estimate;
 /// wrong!", ASPLOS 2009).
 pub const LEAST_CHANGE: f64 = 0.01;
 
+/// If nothing differs, at most this share of the verdicts on a whole family of differences is wrong. This holds only
+/// for noise that is visible between the rounds of a run.
+pub(super) const ALPHA: f64 = 0.05;
+
 /// An estimated difference, and whether it is distinguishable from noise.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Difference {

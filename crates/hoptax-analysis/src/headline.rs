@@ -9,13 +9,15 @@
 use super::analyse::Analysis;
 use super::case::Case;
 use super::difference::Difference;
+use super::gateway_pairs::GatewayPair;
 use super::load::Load;
 use super::noise::NoiseFloor;
 use super::tax::Tax;
 use super::trial::good_trials;
 use hoptax_plan::{LoadPoint, Metric};
 use hoptax_record::{DIRECT, TrialRecord};
-use hoptax_stats::Precision;
+use hoptax_stats::{Estimate, Precision};
+use std::collections::BTreeMap;
 
 /// One headline of a gateway.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -35,12 +37,15 @@ pub struct Ranked<'a> {
     pub gateway: &'a str,
     /// The gateway's added latency at the median. It always has an interval.
     pub tax: &'a Difference,
+    /// How much more latency the gateway adds than the first leader, in the rounds that both have. Absent for the first
+    /// leader, and if the two have no round in common.
+    pub more: Option<Estimate>,
 }
 
 /// Gateways ranked by added latency at the median, at one load point.
 ///
-/// One gateway beats another only if its 95 % interval ends below the start of the other gateway's interval. This is
-/// stricter than a test of the difference. All lists are sorted by the estimate, lowest first.
+/// One gateway beats another if the two are distinguishable as a [`GatewayPair`]. All lists are sorted by the estimate,
+/// lowest first.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ranking<'a> {
     /// The load point.
@@ -58,19 +63,48 @@ pub struct Ranking<'a> {
 
 impl<'a> Ranking<'a> {
     /// Ranks the gateways. `None` if fewer than two gateways have an interval.
-    fn new(load: &'a Load, mut ranked: Vec<Ranked<'a>>, unranked: Vec<&'a str>) -> Option<Self> {
+    fn new(
+        load: &'a Load,
+        mut ranked: Vec<Ranked<'a>>,
+        unranked: Vec<&'a str>,
+        pairs: &Pairs<'a>,
+    ) -> Option<Self> {
         ranked.sort_by(|one, other| one.tax.estimate.estimate.total_cmp(&other.tax.estimate.estimate));
-        let beats = |one: &Ranked<'_>, other: &Ranked<'_>| one.tax.estimate.high < other.tax.estimate.low;
-        let least = ranked.first().copied().filter(|_| ranked.len() > 1)?;
-        let (others, leaders): (Vec<_>, Vec<_>) = ranked.into_iter().partition(|one| beats(&least, one));
-        let (beaten, between) =
-            others.into_iter().partition(|other| leaders.iter().all(|leader| beats(leader, other)));
+        let least = ranked.first().filter(|_| ranked.len() > 1)?.gateway;
+        for one in &mut ranked {
+            one.more = pairs.of(least, one.gateway).map(|pair| pair.difference_of(one.gateway));
+        }
+        let (others, leaders): (Vec<_>, Vec<_>) =
+            ranked.into_iter().partition(|one| pairs.beats(least, one.gateway));
+        let (beaten, between) = others
+            .into_iter()
+            .partition(|other| leaders.iter().all(|leader| pairs.beats(leader.gateway, other.gateway)));
         Some(Self { load, leaders, beaten, between, unranked })
     }
 
     /// True if none of the leaders' taxes can be distinguished from noise.
     pub fn is_in_the_noise(&self) -> bool {
         self.leaders.iter().all(|leader| !leader.tax.distinguishable)
+    }
+}
+
+/// The pairs of gateways at the load point of a ranking, in added latency at the median.
+struct Pairs<'a>(BTreeMap<(&'a str, &'a str), &'a GatewayPair>);
+
+impl<'a> Pairs<'a> {
+    fn new(pairs: &'a [GatewayPair], load: &Load) -> Self {
+        let at_load = pairs.iter().filter(|pair| pair.load.index == load.index);
+        let medians = at_load.filter(|pair| pair.metric == Metric::AddedP50);
+        Self(medians.map(|pair| ((&*pair.first, &*pair.second), pair)).collect())
+    }
+
+    fn of(&self, one: &str, other: &str) -> Option<&'a GatewayPair> {
+        self.0.get(&(one, other)).or_else(|| self.0.get(&(other, one))).copied()
+    }
+
+    /// True if `other` adds distinguishably more than `one`.
+    fn beats(&self, one: &str, other: &str) -> bool {
+        self.of(one, other).is_some_and(|pair| pair.is_larger(other))
     }
 }
 
@@ -85,14 +119,14 @@ impl Analysis {
         let ranked: Vec<Ranked<'_>> = at_load
             .filter_map(|case| {
                 let tax = case.tax.as_ref()?.get(Metric::AddedP50)?;
-                tax.estimate.interval().map(|_| Ranked { gateway: &case.gateway, tax })
+                tax.estimate.interval().map(|_| Ranked { gateway: &case.gateway, tax, more: None })
             })
             .collect();
         let mut unranked: Vec<&str> = measured().map(|case| case.gateway.as_str()).collect();
         unranked.sort_unstable();
         unranked.dedup();
         unranked.retain(|gateway| ranked.iter().all(|one| one.gateway != *gateway));
-        Ranking::new(load, ranked, unranked)
+        Ranking::new(load, ranked, unranked, &Pairs::new(&self.pairs, load))
     }
 
     /// The headlines of a gateway: added latency at the median and, if a closed loop was measured, the throughput

@@ -40,6 +40,7 @@ impl Model {
             answer,
             summary,
             prices,
+            pairs: analysis.pairs,
             noise_floor: analysis.noise_floor,
             cases: analysis.cases,
             capacity: analysis.capacity,

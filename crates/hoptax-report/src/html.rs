@@ -93,6 +93,7 @@ pub fn html(model: &Model) -> Result<String, HtmlError> {
         trials => model.trials_in_words(),
         loads,
         quiet => quiet::line(model),
+        pairs => super::gateway_pairs::html(model),
         prices => super::prices::html(&model.prices),
         settings => model.settings().into_iter().map(|(labels, one)| context! { labels => labels.join(", "), one })
             .collect::<Vec<_>>(),

@@ -1,6 +1,7 @@
 //! Generates reports from an analysis. [`Model`] is computed once, and each format only renders it.
 #![forbid(unsafe_code)]
 
+mod answer;
 mod assemble;
 pub mod assets;
 mod capacity;
@@ -17,6 +18,7 @@ pub mod foreign;
 mod format;
 pub mod formats;
 pub mod gate;
+mod gateway_pairs;
 mod host;
 mod html;
 mod json;

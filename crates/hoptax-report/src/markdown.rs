@@ -4,6 +4,7 @@ use super::capacity;
 use super::figures;
 use super::folded::{Part, fitted};
 use super::format::bytes;
+use super::gateway_pairs;
 use super::model::{Belief, Model};
 use super::quiet;
 use super::table::{self, Cell, HEADINGS, in_one_line};
@@ -83,6 +84,8 @@ fn parts(model: &Model, headline: Option<usize>) -> Vec<Part> {
     for load in model.loads().filter(|load| Some(load.index) != headline) {
         add(capital(&load.label), load_table(model, load), LOAD);
     }
+    let (title, pairs) = gateway_pairs::markdown(model);
+    add(title, pairs, SECTION);
     add(super::prices::TITLE.into(), super::prices::markdown(&model.prices), SECTION);
     add(super::events::HEADING.into(), super::events::markdown(model), SECTION);
     add(super::path::HEADING.into(), super::path::markdown(model), SECTION);
@@ -286,15 +289,15 @@ mod tests {
     #[test]
     fn every_row_of_a_table_has_as_many_cells_as_its_heading() {
         let text = markdown(&sample().model());
-        let mut expected = 0;
-        for line in text.lines() {
-            if line.starts_with("| gateway |") {
-                expected = line.matches('|').count();
-            } else if line.starts_with('|') {
-                assert_eq!(line.matches('|').count(), expected, "{line}");
+        let mut tables = 0;
+        let lines: Vec<&str> = text.lines().collect();
+        for table in lines.chunk_by(|one, other| one.starts_with('|') == other.starts_with('|')) {
+            tables += usize::from(table[0].starts_with("| gateway"));
+            for line in table.iter().filter(|line| line.starts_with('|')) {
+                assert_eq!(line.matches('|').count(), table[0].matches('|').count(), "{line}");
             }
         }
-        assert!(expected > 0);
+        assert!(tables > 0);
         assert!(text.contains("- nginx adds"), "{text}");
         assert!(text.contains("**envoy** (not installed)"), "{text}");
     }

@@ -1,7 +1,9 @@
 //! The report model, which all formats render.
 
 use super::prices::PriceList;
-use hoptax_analysis::{BudgetResult, Capacity, Case, Finding, Load, NoiseFloor, Outcome, Severity};
+use hoptax_analysis::{
+    BudgetResult, Capacity, Case, Finding, GatewayPair, Load, NoiseFloor, Outcome, Severity,
+};
 use hoptax_plan::Profile;
 use hoptax_record::dir::RenderedFile;
 use hoptax_record::report::{HostLooks, Summary};
@@ -52,6 +54,8 @@ pub struct Model {
     pub summary: Vec<Summary>,
     /// Prices of features. The list has rows only if a gateway was measured both with and without features.
     pub prices: PriceList,
+    /// Every two gateways compared with each other, sorted by load point, then in the plan's order, then by metric.
+    pub pairs: Vec<GatewayPair>,
     /// The noise floor of each load point: the difference between the two direct trials of a round.
     pub noise_floor: Vec<NoiseFloor>,
     /// All cases: every contender at every load point.

@@ -1,9 +1,10 @@
 //! Generates the short answer and the sentences about each gateway from the figures.
 
+use super::answer;
 use super::format::Scale;
-use super::text::{capital, listed, place, with_interval};
-use hoptax_analysis::headline::{self, Ranked, Ranking};
-use hoptax_analysis::{Analysis, Case, Difference, Load, Severity};
+use super::text::{capital, place, with_interval};
+use hoptax_analysis::headline;
+use hoptax_analysis::{Analysis, Case, Difference, Load, Severity, competitors};
 use hoptax_plan::Metric;
 use hoptax_plan::recorded::RunRecord;
 use hoptax_record::DIRECT;
@@ -68,69 +69,13 @@ fn case_of<'a>(
 }
 
 /// The short answer. It names the gateway that adds least at the median, or says that there is no clear winner.
-/// Built-in hops are references and do not compete. `None` if the run is void, or if fewer than two gateways have an
-/// interval at the same load point.
+/// `None` if the run is void, or if fewer than two gateways have an interval at the same load point.
 pub(super) fn answer(run: &RunRecord, analysis: &Analysis) -> Option<String> {
     if analysis.findings.iter().any(|finding| finding.severity == Severity::Void) {
         return None;
     }
-    // If the plan contains a gateway both with and without features, only the gateway without features competes. The
-    // price list shows the difference.
-    let is_priced = |label: &str| analysis.prices.iter().any(|price| price.gateway == label);
-    let competes =
-        |label: &str, kind: &str| label != DIRECT && !kind.starts_with("hop-") && !is_priced(label);
-    let gateways = run.contenders.iter().filter(|one| competes(&one.label, &one.kind));
-    let gateways: Vec<&str> = gateways.map(|one| one.label.as_str()).collect();
-    analysis.ranking(&gateways).map(|ranking| in_words(&ranking))
-}
-
-/// The ranking in words. It names the winner, or the gateways that share the lead and the gateways that they beat.
-fn in_words(ranking: &Ranking<'_>) -> String {
-    let at = format!("at the median {}", place(ranking.load));
-    let figures = |ranked: &[Ranked<'_>]| {
-        let each = ranked.iter().map(|one| format!("{} {}", one.gateway, interval(one.tax)));
-        listed(&each.collect::<Vec<_>>())
-    };
-    let estimates = |ranked: &[Ranked<'_>]| {
-        let each = ranked.iter().map(|one| format!("{} ({})", one.gateway, time(one.tax)));
-        listed(&each.collect::<Vec<_>>())
-    };
-    let noise = ranking.is_in_the_noise();
-    let all_overlap = ranking.beaten.is_empty() && ranking.between.is_empty();
-    let mut answer = match (ranking.leaders.as_slice(), noise) {
-        ([winner], false) => format!("{} adds least {at}: {}.", winner.gateway, interval(winner.tax)),
-        ([winner], true) => format!(
-            "{} adds least {at}: {}, which is not distinguishable from noise.",
-            winner.gateway,
-            interval(winner.tax)
-        ),
-        (leaders, true) if all_overlap => {
-            format!("No gateway's added latency is distinguishable from noise {at}: {}.", figures(leaders))
-        }
-        (leaders, true) => format!(
-            "No clear winner {at}: {} overlap, and {} is distinguishable from noise.",
-            figures(leaders),
-            if leaders.len() == 2 { "neither" } else { "none" }
-        ),
-        (leaders, false) => format!("No clear winner {at}: {} overlap.", figures(leaders)),
-    };
-    if ranking.leaders.len() > 1 && !ranking.beaten.is_empty() {
-        let who = if ranking.leaders.len() == 2 { "Both" } else { "All" };
-        answer.push_str(&format!(" {who} beat {}.", estimates(&ranking.beaten)));
-    }
-    if !ranking.between.is_empty() {
-        let also = if ranking.beaten.is_empty() { "" } else { "also " };
-        let first = ranking.leaders[0].gateway;
-        answer.push_str(&format!(" {first} {also}beats {}.", estimates(&ranking.between)));
-    }
-    if !ranking.unranked.is_empty() {
-        let unranked: Vec<String> = ranking.unranked.iter().map(ToString::to_string).collect();
-        answer.push_str(&format!(
-            " Not ranked, because they have too few trials at this load: {}.",
-            listed(&unranked)
-        ));
-    }
-    answer
+    let ranking = analysis.ranking(&competitors(run, &analysis.prices))?;
+    Some(answer::in_words(&ranking))
 }
 
 fn nothing(gateway: &str, cases: &[&Case]) -> String {
@@ -297,76 +242,11 @@ mod tests {
     }
 
     #[test]
-    fn answers_which_adds_least_or_that_there_is_no_clear_winner() {
-        let run = |others: u64, spread: u64| {
-            let mut run = Run::closed(1);
-            for round in 0..4 {
-                run.direct(round, 100, 100);
-                run.push(via("envoy", round).all_at_us(others + spread * u64::from(round)));
-                run.push(via("nginx", round).all_at_us(140 + spread * u64::from(round)));
-            }
-            run
-        };
-        let answer = |run: &Run| super::answer(&run.record, &run.analyse()).expect("two gateways");
-        let clear = run(300, 1);
-        assert!(
-            answer(&clear).starts_with("nginx adds least at the median at 1 connection: 4"),
-            "{}",
-            answer(&clear)
-        );
-        let order: Vec<String> = super::summaries(&clear.record, &clear.analyse())
-            .into_iter()
-            .map(|summary| summary.gateway)
-            .collect();
-        assert_eq!(order, ["nginx", "envoy"], "the least tax first");
-        let overlap = answer(&run(145, 9));
-        assert!(overlap.starts_with("No clear winner at the median at 1 connection: nginx "), "{overlap}");
-        assert!(overlap.contains(") and envoy ") && overlap.ends_with(") overlap."), "{overlap}");
-        let mut three = run(145, 9);
-        for round in 0..4 {
-            three.push(via("kong", round).all_at_us(400 + u64::from(round)));
-        }
-        assert!(answer(&three).contains(" overlap. Both beat kong (30"), "{}", answer(&three));
-        let mut between = run(145, 20);
-        for round in 0..4 {
-            between.push(via("fast", round).all_at_us(130 + u64::from(round)));
-            between.push(via("kong", round).all_at_us(140 + u64::from(round)));
-            between.push(via("late", 0).all_at_us(150));
-        }
-        let between = answer(&between);
-        assert!(between.contains(" overlap. fast beats kong (4"), "{between}");
-        assert!(
-            between.ends_with(" Not ranked, because they have too few trials at this load: late."),
-            "{between}"
-        );
-        let alone = Run::steady(3, 100, &[("nginx", 150)]);
-        assert_eq!(super::answer(&alone.record, &alone.analyse()), None, "nothing to choose from");
-    }
-
-    #[test]
-    fn an_answer_within_the_noise_says_so() {
-        let run = |gateways: &[(&str, u64)]| {
-            let mut run = Run::closed(1);
-            for round in 0..4 {
-                run.direct(round, 100, 180);
-                for (gateway, time) in gateways {
-                    run.push(via(gateway, round).all_at_us(time + u64::from(round)));
-                }
-            }
-            super::answer(&run.record, &run.analyse()).expect("two gateways")
-        };
-        let alike = run(&[("envoy", 150), ("nginx", 150)]);
-        let start =
-            "No gateway's added latency is distinguishable from noise at the median at 1 connection: ";
-        assert!(alike.starts_with(start) && alike.contains(" and nginx "), "{alike}");
-        let beaten = run(&[("envoy", 150), ("nginx", 150), ("kong", 900)]);
-        assert!(
-            beaten.contains(" overlap, and neither is distinguishable from noise. Both beat kong ("),
-            "{beaten}"
-        );
-        let clear = run(&[("nginx", 150), ("kong", 900)]);
-        assert!(clear.starts_with("nginx adds least at the median at 1 connection: "), "{clear}");
-        assert!(clear.ends_with("), which is not distinguishable from noise."), "{clear}");
+    fn the_least_tax_comes_first() {
+        let run = Run::steady(3, 100, &[("envoy", 300), ("nginx", 140)]);
+        let summaries = super::summaries(&run.record, &run.analyse());
+        let order: Vec<&str> = summaries.iter().map(|summary| &*summary.gateway).collect();
+        assert_eq!(order, ["nginx", "envoy"]);
     }
 
     #[test]

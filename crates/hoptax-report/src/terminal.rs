@@ -1,6 +1,7 @@
 //! The report on a terminal: a table for each load point, then the sentences, failures and findings.
 
 use super::capacity;
+use super::gateway_pairs;
 use super::host;
 use super::layout::{self, MARK};
 use super::model::Model;
@@ -16,6 +17,11 @@ pub fn terminal(model: &Model, width: u16, colour: bool) -> String {
     for load in model.loads() {
         text.push('\n');
         text.push_str(&page.load(model, load));
+    }
+    let pairs = page.pairs(model);
+    if !pairs.is_empty() {
+        text.push('\n');
+        text.push_str(&pairs);
     }
     let prices = page.prices(model);
     if !prices.is_empty() {
@@ -134,6 +140,18 @@ impl Page {
 
     fn sentences(&self, model: &Model) -> String {
         model.summaries_outside_prices().map(|one| self.wrap(&one.in_full(), "", "  ")).collect()
+    }
+
+    fn pairs(&self, model: &Model) -> String {
+        let Some(table) = gateway_pairs::PairTable::new(model) else { return String::new() };
+        let lines: Vec<layout::Line> =
+            table.rows().iter().map(|row| (row.name.clone(), Ok(gateway_pairs::cells(row)))).collect();
+        let mut text = self.title(&table.title());
+        for line in layout::table("gateways", &gateway_pairs::HEADINGS, &lines, usize::from(self.width)) {
+            text.push_str(&line);
+            text.push('\n');
+        }
+        text + &self.wrap(&table.note(), "", "")
     }
 
     fn prices(&self, model: &Model) -> String {

@@ -37,6 +37,11 @@ impl Draws {
         draws
     }
 
+    /// The number of rounds (or batches of rounds) in each draw.
+    pub fn units(&self) -> usize {
+        self.rounds
+    }
+
     /// Returns each draw with its probability. A draw is a list with the number of times that each round was drawn.
     pub fn iter(&self) -> impl Iterator<Item = (&[u64], f64)> {
         self.counts.chunks(self.rounds.max(1)).zip(self.probabilities.iter().copied())

@@ -20,7 +20,7 @@ mod two_samples;
 pub use chance::{chi_square_above, normal_two_sided};
 pub use draws::Draws;
 pub use histogram::{Statistic, merge};
-pub use interval::{Estimate, of_mean, of_merged, resampled};
+pub use interval::{Drawn, Estimate, of_mean, of_merged, resampled};
 pub use moments::{mean, noise_of_drifts, share, standard_deviation};
 pub use precision::Precision;
 pub use proportion::of_share;

@@ -30,9 +30,14 @@ impl Rounds {
     /// # Panics
     /// If an index is `rounds` or more.
     pub fn new<'a>(rounds: usize, histograms: impl IntoIterator<Item = (usize, &'a Histogram<u64>)>) -> Self {
+        Self::of_histograms(rounds, &histograms.into_iter().collect::<Vec<_>>())
+    }
+
+    /// Like [`Self::new`]. It is not generic, so that it is compiled with this crate, which release builds optimise.
+    fn of_histograms(rounds: usize, histograms: &[(usize, &Histogram<u64>)]) -> Self {
         let mut samples = Vec::new();
         let mut sums = vec![0.0; rounds];
-        for (round, histogram) in histograms {
+        for &(round, histogram) in histograms {
             sums[round] += histogram.mean() * histogram.len() as f64;
             let recorded = histogram.iter_recorded();
             samples.extend(recorded.map(|step| (step.value_iterated_to(), round, step.count_at_value())));

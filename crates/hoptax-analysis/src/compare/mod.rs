@@ -14,14 +14,11 @@ pub use super::difference::LEAST_CHANGE;
 pub use obstacles::obstacles;
 pub use verdict::compare;
 
+use super::difference::ALPHA;
 use super::{Analysis, Load, Side};
 use hoptax_plan::Metric;
 pub use hoptax_record::report::{Obstacle, Verdict};
 use hoptax_stats::{Contrast, Estimate};
-
-/// If nothing differs, at most this share of the overall verdicts is wrong. This holds only for noise that is visible
-/// between the rounds of a run.
-const ALPHA: f64 = 0.05;
 
 /// A run to compare, optionally restricted to one of its contenders.
 #[derive(Debug, Clone, Copy)]

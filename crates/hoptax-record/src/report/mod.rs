@@ -11,6 +11,7 @@ mod comparison;
 mod figures;
 mod findings;
 mod load;
+mod pairs;
 mod prices;
 mod summary;
 mod taxes;
@@ -24,6 +25,7 @@ pub use comparison::{Comparison, Obstacle, Row, Verdict};
 pub use figures::{Contrast, Difference, Estimate, Latency, Throughput};
 pub use findings::{Finding, Rule, Severity};
 pub use load::{Load, LoadSearch, LoadStage};
+pub use pairs::{GatewayPair, PairDifference, PairVerdict};
 pub use prices::{Beyond, Price, PriceList, Prices};
 pub use summary::Summary;
 pub use taxes::{NoiseFloor, NoiseFloors, Tax};
@@ -78,6 +80,8 @@ pub struct Report {
     pub summary: Vec<Summary>,
     /// Prices of features. The list has rows only if a gateway was measured both with and without features.
     pub prices: PriceList,
+    /// Every two gateways, compared in each metric: by load point, then in the plan's order.
+    pub pairs: Vec<GatewayPair>,
     /// Difference between the two direct trials of a round.
     pub noise_floor: NoiseFloors,
     /// Every contender at every load point.

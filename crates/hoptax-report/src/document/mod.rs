@@ -6,6 +6,7 @@ mod cases;
 mod comparison;
 mod figures;
 mod load;
+mod pairs;
 mod prices;
 mod taxes;
 
@@ -52,6 +53,7 @@ pub fn report(model: &Model) -> Report {
         answer: model.answer.clone(),
         summary: model.summary.clone(),
         prices: self::prices::list(&model.prices),
+        pairs: model.pairs.iter().map(pairs::pair).collect(),
         noise_floor: taxes::noise_floors(&model.noise_floor),
         cases: model.cases.iter().map(cases::case).collect(),
         capacity: model.capacity.iter().map(capacity::capacity).collect(),

@@ -4,6 +4,7 @@
 //! that page: `cargo test --release -p hoptax-stats --lib coverage_tables -- --ignored --nocapture`.
 
 mod methods;
+mod pairs;
 mod stopping;
 mod world;
 

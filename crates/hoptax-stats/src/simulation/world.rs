@@ -96,16 +96,25 @@ impl World {
                 throughput: [RATIO * via, (first + last) / 2.0],
             };
         }
-        let mut trial = |via: bool| -> Vec<u64> {
-            let factor = MIDDLE_US * shared * self.of_trial(random, via);
-            let added = if via { ADDED_US } else { 0.0 };
-            // Rounds the time like a histogram with three digits.
-            let kept = |time: f64| ((time * factor + added) * 10.0).round() as u64 * 100;
-            self.times(random).into_iter().map(kept).collect()
-        };
-        let (mut direct, via) = (trial(false), trial(true));
-        direct.extend(trial(false));
+        let (mut direct, via) =
+            (self.trial(random, shared, false, 0.0), self.trial(random, shared, true, ADDED_US));
+        direct.extend(self.trial(random, shared, false, 0.0));
         Round { direct, via, throughput: [1.0, 1.0] }
+    }
+
+    /// Generates the request times of several gateways in one round, ns. All gateways are alike, except that each adds
+    /// its own time to each request, µs.
+    pub(super) fn gateways<const N: usize>(self, random: &mut Random, added_us: [f64; N]) -> [Vec<u64>; N] {
+        let shared = self.of_round(random);
+        added_us.map(|added| self.trial(random, shared, false, added))
+    }
+
+    /// Generates the request times of one trial, ns. `shared` is the factor of the round.
+    fn trial(self, random: &mut Random, shared: f64, via: bool, added_us: f64) -> Vec<u64> {
+        let factor = MIDDLE_US * shared * self.of_trial(random, via);
+        // Rounds the time like a histogram with three digits.
+        let kept = |time: f64| ((time * factor + added_us) * 10.0).round() as u64 * 100;
+        self.times(random).into_iter().map(kept).collect()
     }
 
     /// A factor for the times of all trials of a round. A factor above 1 makes the times longer.

@@ -273,10 +273,29 @@ const STATED: &[(&str, &str, &str, &str)] = &[
         "**Comparisons overlook 1 % of change**",
     ),
     (
-        "hoptax-analysis/src/compare/mod.rs",
+        "hoptax-analysis/src/difference.rs",
         "ALPHA: f64 = 0.05",
         METHODOLOGY,
         "the chance of *any* wrong call is at most 5 %",
+    ),
+    // Gateways against each other.
+    (
+        "hoptax-analysis/src/difference.rs",
+        "ALPHA: f64 = 0.05",
+        METHODOLOGY,
+        "Student's t gives p < 0.05 after Holm's correction",
+    ),
+    (
+        "hoptax-analysis/src/difference.rs",
+        "LEAST_CHANGE: f64 = 0.01",
+        METHODOLOGY,
+        "exceeds 1 % of the smaller of the two gateways' figures",
+    ),
+    (
+        "hoptax-analysis/src/gateway_pairs.rs",
+        "MOST_IN_FULL: usize = 30",
+        METHODOLOGY,
+        "With more than 30 gateways only those that compete",
     ),
     // Findings.
     (

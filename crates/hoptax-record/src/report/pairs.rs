@@ -1,0 +1,49 @@
+//! Gateways compared with each other.
+
+use super::super::Metric;
+use super::Load;
+use serde::Serialize;
+
+/// Two gateways at one load point, compared in one metric, over the rounds that both have.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct GatewayPair {
+    /// The load point.
+    pub load: Load,
+    /// Label of the gateway that the plan lists first.
+    pub first: String,
+    /// Label of the other gateway.
+    pub second: String,
+    /// The metric.
+    pub metric: Metric,
+    /// Second − first.
+    pub difference: PairDifference,
+    /// p-value under the null hypothesis of no difference, adjusted for the number of pairs (Holm); absent with one
+    /// round.
+    pub p_value: Option<f64>,
+    /// Number of rounds that both gateways have.
+    pub rounds: u32,
+    /// Whether the two gateways differ.
+    pub verdict: PairVerdict,
+}
+
+/// A difference with the 95 % interval of this pair alone.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct PairDifference {
+    /// The value.
+    pub estimate: f64,
+    /// Lower end; absent with one round.
+    pub low: Option<f64>,
+    /// Upper end; absent with one round.
+    pub high: Option<f64>,
+}
+
+/// Verdict on two gateways.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum PairVerdict {
+    /// The two gateways differ.
+    #[serde(rename = "distinguishable")]
+    Distinguishable,
+    /// The run cannot tell the two gateways apart.
+    #[serde(rename = "not distinguishable")]
+    NotDistinguishable,
+}

@@ -1,0 +1,26 @@
+//! Gateways compared with each other.
+
+use super::load::load;
+use hoptax_analysis as analysis;
+use hoptax_record::report::{GatewayPair, PairDifference, PairVerdict};
+
+pub(super) fn pair(one: &analysis::GatewayPair) -> GatewayPair {
+    let difference = &one.difference;
+    GatewayPair {
+        load: load(&one.load),
+        first: one.first.clone(),
+        second: one.second.clone(),
+        metric: one.metric,
+        difference: PairDifference {
+            estimate: difference.estimate,
+            low: difference.low,
+            high: difference.high,
+        },
+        p_value: one.p_value,
+        rounds: difference.trials,
+        verdict: match one.distinguishable {
+            true => PairVerdict::Distinguishable,
+            false => PairVerdict::NotDistinguishable,
+        },
+    }
+}
