@@ -102,7 +102,13 @@ fn judge_foreign(foreign: f64, busiest: Option<String>) -> Fitness {
         None => percent(foreign),
     };
     let message = "Other processes use the CPUs that generator, gateway and upstream need.";
-    doubt("foreign-load", status, seen, message, "Stop them, or pin them to CPUs that the plan does not use.")
+    doubt(
+        "foreign-load",
+        status,
+        seen,
+        message,
+        "Stop these processes, or pin them to CPUs that the plan does not use.",
+    )
 }
 
 /// The process that used the most CPU time between two snapshots.
@@ -126,6 +132,13 @@ pub(super) fn load_average(host: &Host) -> Fitness {
         return good(LOAD_AVERAGE, seen);
     };
     debug_assert_ne!(status, FitnessStatus::Good);
-    let message = "On average this many processes were ready to run at once: other programs are busy here.";
-    doubt(LOAD_AVERAGE, status, seen, message, "Find them with `top`, stop them, and wait a minute.")
+    let message = "The load average is the number of processes that were ready to run at once. Other programs are \
+                   busy on this machine.";
+    doubt(
+        LOAD_AVERAGE,
+        status,
+        seen,
+        message,
+        "Find these programs with `top`, stop them, and wait a minute.",
+    )
 }
