@@ -102,13 +102,7 @@ fn judge_foreign(foreign: f64, busiest: Option<String>) -> Fitness {
         None => percent(foreign),
     };
     let message = "Other processes use the CPUs that generator, gateway and upstream need.";
-    doubt(
-        "foreign-load",
-        status,
-        seen,
-        message,
-        "Stop these processes, or pin them to CPUs that the plan does not use.",
-    )
+    doubt("foreign-load", status, seen, message, "Stop them, or pin them to CPUs that the plan does not use.")
 }
 
 /// The process that used the most CPU time between two snapshots.
