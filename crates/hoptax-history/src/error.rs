@@ -26,7 +26,9 @@ pub enum HistoryError {
     #[error("{0}")]
     Invalid(String),
     /// The run is still in progress.
-    #[error("{id} is still in progress, or was in the last minute: stop the run first, or wait")]
+    #[error(
+        "{id} is still in progress, or ended less than a minute ago: stop the run first, or wait a minute"
+    )]
     Running {
         /// Id of the run.
         id: String,

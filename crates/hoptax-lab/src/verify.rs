@@ -153,10 +153,17 @@ fn once(
     let fail = |message: String, detail: String| Err(Failure { stage: Stage::Verify, message, detail });
     let there = match direct_asked.of(direct, timeout) {
         Ok(answer) => answer,
-        Err(error) => return fail(format!("direct does not answer: {error:#}"), String::new()),
+        Err(error) => {
+            return fail(
+                format!(
+                    "the upstream did not answer a request that was sent directly, without a gateway: {error:#}"
+                ),
+                String::new(),
+            );
+        }
     };
     if let Some(what) = expected::unmet(&direct_asked.target.checks, &there) {
-        return fail(format!("direct itself does not meet `expect`: {what}"), both(&there, None));
+        return fail(format!("the answer of direct does not meet `expect`: {what}"), both(&there, None));
     }
     let deadline = Instant::now() + timeout;
     let here = loop {
@@ -175,7 +182,10 @@ fn once(
     let again = || direct_asked.of(direct, timeout).ok();
     let compared = compared.map_or_else(Some, |here| lasting_difference(&there, &here, asked.varies, again));
     if let Some(what) = compared {
-        return fail(format!("it does not answer as direct does: {what}"), both(&there, Some(&here)));
+        return fail(
+            format!("its answer differs from the answer of direct: {what}"),
+            both(&there, Some(&here)),
+        );
     }
     match expected::unmet(&asked.target.checks, &here) {
         None => Ok(()),

@@ -224,7 +224,7 @@ impl<'a> Reader<'a> {
                 return Err(Fault::new(
                     key.place,
                     format!("the key `{}` appears twice", key.text),
-                    format!("it is also on line {}; remove one of the two", first.place.line),
+                    format!("the key is also on line {}; remove one of the two", first.place.line),
                 ));
             }
             entries.push((key, value));

@@ -91,7 +91,7 @@ fn malformed_yaml_is_located() {
             3,
             1,
             "the key `a` appears twice".to_owned(),
-            "it is also on line 1; remove one of the two".to_owned()
+            "the key is also on line 1; remove one of the two".to_owned()
         )
     );
     let (line, _, message, help) = refused("a:\n\tb: 1\n");

@@ -109,7 +109,10 @@ pub fn check(stages: &[Stage]) -> Result<(), UnitError> {
         return Err(UnitError::new("there is no stage", FORMS));
     }
     if stages.iter().all(|stage| stage.from == 0.0 && stage.to == 0.0) {
-        return Err(UnitError::new("these stages send no request", "give at least one a rate above zero"));
+        return Err(UnitError::new(
+            "these stages send no request",
+            "give at least one stage a rate above zero",
+        ));
     }
     Ok(())
 }

@@ -304,7 +304,7 @@ impl FromStr for Delay {
 fn uniform(text: &str, arguments: &str) -> Result<Delay, UnitError> {
     let Some((from, to)) = arguments.split_once(',') else {
         return Err(UnitError::new(
-            format!("`{text}` needs two bounds, the least and the most"),
+            format!("`{text}` needs two bounds: the shortest delay and the longest delay"),
             "write uniform(1ms, 5ms)",
         ));
     };
@@ -406,7 +406,7 @@ pub fn change(text: &str) -> Result<f64, UnitError> {
     match split(rest) {
         Some((percent, "%")) if sign > 0.0 || percent < 100.0 => Ok(sign * percent / 100.0),
         Some((_, "%")) => Err(UnitError::new(
-            format!("`{text}` would leave nothing"),
+            format!("a change of `{text}` would leave nothing"),
             "write a smaller change, such as -10%",
         )),
         _ => Err(UnitError::new(

@@ -45,7 +45,7 @@ pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let found = fs::metadata(path)?;
     let kind = found.file_type();
     if is_endless(&found) {
-        return Err(refused("it is a device, which may never end; name a file"));
+        return Err(refused("it is a device, and reading from a device may never end; name a file"));
     }
     if kind.is_socket() {
         return Err(refused("it is a socket; name a file"));
@@ -72,7 +72,9 @@ pub fn read_stdin(most: u64) -> io::Result<Vec<u8>> {
     let stdin = io::stdin();
     let file = File::from(stdin.as_fd().try_clone_to_owned()?);
     if is_endless(&file.metadata()?) && !rustix::termios::isatty(&stdin) {
-        return Err(refused("it is a device, which may never end; pass a file or a pipe"));
+        return Err(refused(
+            "it is a device, and reading from a device may never end; pass a file or a pipe",
+        ));
     }
     bounded(stdin.lock(), 0, most)
 }
@@ -120,7 +122,9 @@ fn unnamed_pipe(path: &Path) -> io::Result<File> {
     let pipe: OwnedFd = rustix::fs::open(path, flags, Mode::empty())?;
     // linux/magic.h: PIPEFS_MAGIC.
     if rustix::fs::fstatfs(&pipe)?.f_type as u64 != 0x5049_5045 {
-        return Err(refused("it is a named pipe, which may never end; name a file, or pass <(COMMAND)"));
+        return Err(refused(
+            "it is a named pipe, and reading from a named pipe may never end; name a file, or pass <(COMMAND)",
+        ));
     }
     let flags = rustix::fs::fcntl_getfl(&pipe)?;
     rustix::fs::fcntl_setfl(&pipe, flags - OFlags::NONBLOCK)?;

@@ -70,7 +70,7 @@ pub enum DirError {
         source: serde_json::Error,
     },
     /// A newer hoptax wrote the run.
-    #[error("{} has schema {found}, but this hoptax reads up to {SCHEMA}: use a newer hoptax", .path.display())]
+    #[error("{} has schema {found}, but this hoptax reads only schemas up to {SCHEMA}: use a newer version", .path.display())]
     Newer {
         /// The file.
         path: PathBuf,

@@ -21,7 +21,7 @@ pub struct Measured {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotCompared {
     /// Only one run was given, and the labels of two of its gateways are missing.
-    #[error("{name} needs something to compare it with: name a second run, or two of its gateways")]
+    #[error("there is nothing to compare {name} with: name a second run, or two gateways of {name}")]
     Alone {
         /// Name of the run.
         name: String,

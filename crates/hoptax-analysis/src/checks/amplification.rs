@@ -21,17 +21,17 @@ pub(super) fn rule() -> Rule {
             percent(MOST)
         ),
         when: format!(
-            "one of these holds for the number of requests that the upstream received. (1) It is more than {0} above \
-             the number of requests that the generator sent. (2) It is more than {0} below the number of answers \
-             that the generator received",
+            "any of these holds. (1) The number of requests that the upstream received is more than {0} above the \
+             number of requests that the generator sent. (2) The number of requests that the upstream received is \
+             more than {0} below the number of answers that the generator received",
             percent(DIFFERENT)
         ),
-        seen: "Extra requests cost the upstream work that direct does not cause. Answers from a cache cost less than \
-               answers from the upstream. The gateway of one control plane received 5,000 requests/s and sent 10,000 \
-               requests/s to its API server, because each request needed a token review.",
-        advice: "If the upstream received more requests, look for retries, token reviews, mirrored requests and \
-                 health checks. If it received fewer, switch off caches and look for answers that the gateway makes \
-                 itself.",
+        seen: "With extra requests, the upstream does more work for a gateway than for direct. Answers from a cache \
+               cost less than answers from the upstream. The gateway of one control plane received 5,000 requests/s \
+               and sent 10,000 requests/s to its API server, because each request needed a token review.",
+        advice: "If the upstream received too many requests, look for retries, token reviews, mirrored requests and \
+                 health checks. If the upstream received too few requests, switch off caches, and look for answers \
+                 that the gateway creates without the upstream.",
     }
 }
 
@@ -56,12 +56,13 @@ fn more(measured: Measured<'_>) -> Option<Finding> {
     let seconds: f64 = measured.1.iter().map(Trial::seconds).sum();
     let (who, advice) = match case.is_direct() {
         true => (
-            "Something else also sends requests to the upstream, which slows direct down",
-            "Find what else uses the upstream's port: health checks of an idle gateway, or another run.",
+            "Another program also sends requests to the upstream. These requests slow direct down",
+            "Find the program that uses the upstream's port, such as an idle gateway that sends health checks, or \
+             another run.",
         ),
         false => (
-            "The extra requests (retries, token reviews, mirrored requests or health checks) cost the upstream work \
-             that direct does not cause",
+            "With the extra requests (retries, token reviews, mirrored requests or health checks), the upstream \
+             does more work for the gateway than for direct",
             "Switch off the source of the extra requests, or plan for an upstream that can handle them.",
         ),
     };
@@ -77,8 +78,8 @@ fn more(measured: Measured<'_>) -> Option<Finding> {
             ("limit", DIFFERENT.into()),
         ]),
         message: format!(
-            "The generator sent {sent} requests, and the upstream received {upstream}: {:.2} for each request sent. \
-             {who}.",
+            "The generator sent {sent} requests, and the upstream received {upstream} requests: {:.2} for each \
+             request that the generator sent. {who}.",
             1.0 + share
         ),
         advice: advice.into(),
@@ -104,12 +105,12 @@ fn fewer(measured: Measured<'_>) -> Option<Finding> {
         ]),
         message: format!(
             "{} of the {answered} answers did not come from the upstream, which received only {upstream} requests. \
-             These answers came from a cache or from the gateway itself. They cost less than answers from the \
-             upstream, which direct waits for.",
+             These answers came from a cache or from the gateway itself. Such answers cost less than answers from \
+             the upstream, and all answers of direct come from the upstream.",
             percent(share)
         ),
-        advice: "Switch off caches and the gateway's own answers (rate limits, circuit breakers, error pages), or \
-                 publish the figures as those of a cache."
+        advice: "Switch off caches, and answers that the gateway creates without the upstream (rate limits, circuit \
+                 breakers, error pages). Or publish the figures as the figures of a cache."
             .into(),
     })
 }
@@ -153,6 +154,6 @@ mod tests {
     fn for_direct_it_names_another_client_of_the_upstream() {
         let mut run = Run::closed(1);
         run.push(via("direct", 0).first().ledger_requests(1500));
-        assert!(raised(&run, CODE)[0].message.contains("Something else"));
+        assert!(raised(&run, CODE)[0].message.contains("Another program"));
     }
 }

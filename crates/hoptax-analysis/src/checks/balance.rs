@@ -26,10 +26,11 @@ pub(super) fn rule() -> Rule {
         severity: "warning".into(),
         when: format!(
             "a gateway's upstream instances received unequal shares of the requests, and both of these hold. (1) \
-             Cohen's w is above {EFFECT}. With two instances, this means that one instance received less than 45 % \
-             and the other more than 55 %. (2) The χ² test gives a probability below 1 in {:.0} that chance alone \
-             causes such a difference. This test counts connections instead of requests, because a gateway may \
-             choose an instance once per connection",
+             Cohen's w, a measure of how unequal the shares are, is above {EFFECT}. With two instances, this means \
+             that one instance received less than 45 % of the requests, and the other instance more than 55 %. (2) \
+             According to a χ² test, the probability that chance alone causes such a difference is below 1 in \
+             {:.0}. The test counts connections instead of requests, because a gateway may choose an instance only \
+             once per connection",
             1.0 / CHANCE
         ),
         seen: "If one instance receives most of the load, the figures show the limit of that instance, not of the \
@@ -100,8 +101,8 @@ fn of_case(measured: Measured<'_>, given: Option<u32>) -> Option<Finding> {
             ("chance", chance.into()),
         ]),
         message: format!(
-            "One of {instances} upstream instances received {} of the requests and another received {}. A fair share \
-             is {}. The busiest instance may have been the limit.",
+            "One of {instances} upstream instances received {} of the requests, and another instance received {}. A \
+             fair share is {}. The busiest instance may have been the limit.",
             percent(most),
             percent(least),
             percent(1.0 / instances)

@@ -11,12 +11,12 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "in one direction, a case used more than {} of the link's capacity. hoptax measures this capacity as \
-             `hoptax bandwidth` does",
+            "a case used more than {} of the link's capacity in one direction. hoptax measures this capacity in the \
+             same way as the command `hoptax bandwidth`",
             percent(NEAR)
         ),
-        seen: "The link then limits every gateway alike. One published test ran over a link of 347 Mbit/s, and no \
-               gateway could exceed it.",
+        seen: "The link then limits all gateways equally. One published test ran over a link of 347 Mbit/s, so no \
+               gateway could exceed 347 Mbit/s.",
         advice: "Request a smaller body, or use a faster link. CPU per request can still be compared, because the \
                  link does not limit it.",
     }
@@ -49,8 +49,8 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
             ]),
             message: format!(
                 "The case transferred {:.0} MB/s in one direction. This is {} of the {:.0} MB/s that one connection \
-                 can carry here with messages of {} bytes. The figures show how fast bytes are copied, not what the \
-                 gateway does with them.",
+                 can carry here with messages of {} bytes. The figures show how fast bytes are copied, not how fast \
+                 the gateway is.",
                 most / 1e6,
                 percent(share),
                 link.bytes_per_second / 1e6,

@@ -15,13 +15,13 @@ pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "warning; a note if timestamps are missing".into(),
-        when: "any of these holds. (1) Response times come in steps, for example because of a 1 ms timer. (2) The \
-               plan has `path_split`, and the upstream's timestamps are missing, contradict the generator's clock, \
-               or come from another clock".into(),
-        seen: "If a scheduler or a timer rounds each waiting time up to the next millisecond, the real figures are \
-               hidden. One publication showed 1.0 and 2.0 ms where the real times were 0.2 and 1.1 ms.",
-        advice: "Look for a coarse timer in the gateway, and check the clock source with `hoptax doctor`. For the path \
-                 split, run generator and upstream on one host.",
+        when: "any of these holds. (1) Response times come in steps, for example in steps of 1 ms because of a \
+               timer. (2) The plan has `path_split`, but the upstream's timestamps are missing, contradict the \
+               generator's clock, or come from a different clock".into(),
+        seen: "If a scheduler or a timer rounds each waiting time up to the next millisecond, the figures do not \
+               show the real times. One publication showed 1.0 and 2.0 ms, but the real times were 0.2 and 1.1 ms.",
+        advice: "Look for a coarse timer in the gateway, and check the clock source with `hoptax doctor`. If the \
+                 plan has `path_split`, run the generator and the upstream on the same host.",
     }
 }
 
@@ -53,14 +53,15 @@ fn refused(case: &Case, refusal: &Refusal) -> Finding {
                 ("upstream_offset_ns", upstream.offset_ns.into()),
             ]),
             format!(
-                "The upstream's timestamps and the generator's come from different clocks: {}. {no_split}",
+                "The timestamps of the upstream and of the generator come from different clocks: {}. {no_split}",
                 if generator.boot_id == upstream.boot_id {
                     "the upstream runs in another time namespace"
                 } else {
                     "the upstream runs on another host or virtual machine"
                 }
             ),
-            "Run generator and upstream on one host and in one time namespace, or leave `path_split` off.",
+            "Run the generator and the upstream on the same host and in the same time namespace, or leave \
+             `path_split` off.",
         ),
         Refusal::Impossible { share } => (
             Severity::Warning,
@@ -70,8 +71,9 @@ fn refused(case: &Case, refusal: &Refusal) -> Finding {
                  was sent, or was answered after its response arrived. {no_split}",
                 percent(*share)
             ),
-            "Check whether the gateway answers from a cache (timestamps then belong to an earlier request), whether \
-             generator and upstream share a host, and with `hoptax doctor` whether the CPUs' clocks agree.",
+            "Check whether the gateway answers from a cache (timestamps then belong to an earlier request). Check \
+             whether the generator and the upstream run on the same host. Check with `hoptax doctor` whether the \
+             clocks of the CPUs agree.",
         ),
         Refusal::Missing { share } => (
             Severity::Note,
@@ -97,14 +99,14 @@ fn quantised(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
             ("steps", comb.teeth.into()),
         ]),
         message: format!(
-            "Response times come in steps of {ms} ms ({} steps seen): something waits for a timer of {ms} ms, or a \
+            "Response times come in steps of {ms} ms ({} steps seen). Something waits for a timer of {ms} ms, or a \
              clock advances in steps of {ms} ms. Differences smaller than a step come from the timer, not from the \
              gateway.",
             comb.teeth
         ),
-        advice: "Check whether direct shows the steps too. If it does, the machine causes the steps, and `hoptax \
-                 doctor` shows its clock source. If it does not, look in the gateway for a timer, a flush interval \
-                 or a scheduler tick of this length."
+        advice: "Check whether the response times of direct have the same steps. If so, the machine causes the \
+                 steps, and `hoptax doctor` shows the clock source of the machine. If not, look in the gateway for \
+                 a timer, a flush interval or a scheduler tick of this length."
             .into(),
     })
 }

@@ -12,7 +12,7 @@ pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: format!("warning; void below {} of the requested connections", percent(ANOTHER_CASE)),
-        when: "fewer connections than requested were established when the traffic of a trial began".into(),
+        when: "not all requested connections were established when the traffic of a trial began".into(),
         seen: "The load is then lighter than the plan says. Some load generators silently open fewer connections \
                than requested.",
         advice: "Raise the limits (file descriptors, the gateway's own connection limit, the listen backlog), or \

@@ -26,16 +26,17 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: format!("warning; void if a difference exceeds {}", percent(OTHER_WORK)),
         when: format!(
-            "during trials, the answers of direct and of the gateway differ by more than {ERRORS} standard errors in \
-             one of these ways. (1) More than {0} of the answers have a different status. (2) The mean body length \
-             differs by more than {0}. Response headers may differ, because gateways add some. Differences that a \
+            "the gateway's answers differ from the answers of direct during trials, in one of these ways. (1) More \
+             than {0} of the answers have a different status. (2) The mean body length differs by more than {0}. In \
+             both cases, the difference must also be larger than {ERRORS} standard errors, so that chance does not \
+             explain the difference. Response headers may differ, because gateways add headers. Differences that a \
              feature is meant to cause do not count: shorter bodies with `gzip`, and rejections with `rate-limit`",
             percent(DIFFERENT)
         ),
-        seen: "A gateway that does less work looks better. One control plane looked best because it had applied only \
-               a tenth of its routes: all other requests received a short 404.",
-        advice: "Send the same request to direct and to the gateway and compare the answers. Look for missing routes, \
-                 compression, error pages and limits that act under load.",
+        seen: "A gateway that does less work looks better. One control plane looked best because it had applied \
+               only a tenth of its routes. Requests to all other routes received a short 404 response.",
+        advice: "Send the same request to direct and to the gateway, and compare the answers. Look for missing \
+                 routes, compression, error pages and limits that act under load.",
     }
 }
 
@@ -59,7 +60,9 @@ fn of_case(subject: &Subject<'_>, via: Measured<'_>, direct: Measured<'_>) -> Op
         differences.push(format!("{} of the answers have a different status", percent(share)));
     }
     if let Some((via, direct, _)) = bodies {
-        differences.push(format!("bodies have {via:.1} bytes on average, and {direct:.1} bytes with direct"));
+        differences.push(format!(
+            "bodies have {via:.1} bytes on average via the gateway, and {direct:.1} bytes with direct"
+        ));
     }
     let of = |pick: fn((f64, f64, f64)) -> f64| json!(bodies.map(pick));
     Some(Finding {
@@ -75,13 +78,13 @@ fn of_case(subject: &Subject<'_>, via: Measured<'_>, direct: Measured<'_>) -> Op
             ("limit", DIFFERENT.into()),
         ]),
         message: format!(
-            "Under load, the gateway's answers differed from the answers of direct: {}. Before the first trial, they \
-             were equal.",
+            "Under load, the gateway's answers differed from the answers of direct: {}. Before the first trial, the \
+             answers were equal.",
             differences.join("; ")
         ),
         advice:
-            "Send the same request to direct and to the gateway and compare the answers. Look for missing \
-                 routes, compression, caches, error pages and limits."
+            "Send the same request to direct and to the gateway, and compare the answers. Look for missing routes, \
+             compression, caches, error pages and limits."
                 .into(),
     })
 }

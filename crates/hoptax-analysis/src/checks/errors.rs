@@ -25,8 +25,8 @@ pub(super) fn rule() -> Rule {
         ),
         seen: "Percentiles then describe mainly the requests that succeeded. One published table listed 43,997 \
                timeouts beside an average response time that left the timeouts out.",
-        advice: "Read the gateway's log in the run directory. Lower the connections or the rate until the errors stop, \
-                 or report the error share as a result.",
+        advice: "Read the gateway's log in the run directory. Lower the number of connections or the rate until the \
+                 errors stop, or report the error share as a result.",
     }
 }
 
@@ -54,13 +54,13 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                     ("share", share.into()),
                 ]),
                 message: format!(
-                    "{} of the requests failed: {}. Percentiles count a timeout as a response at the time limit and \
-                     leave other failures out, so they describe mainly the requests that succeeded.",
+                    "{} of the requests failed: {}. Percentiles count a timeout as a response at the time limit, \
+                     and leave out all other failures. So percentiles describe mainly the requests that succeeded.",
                     percent(share),
                     causes_by_count(counts).join(", ")
                 ),
-                advice: "Read the gateway's log in the run directory. Lower the connections or the rate until the \
-                         errors stop, or report the error share as a result."
+                advice: "Read the gateway's log in the run directory. Lower the number of connections or the rate \
+                         until the errors stop, or report the error share as a result."
                     .into(),
             })
         })

@@ -14,11 +14,11 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: format!("warning; void above {} of the answers", percent(MOST)),
         when: format!(
-            "more than {} of the answers did not meet the `expect` of their target",
+            "more than {} of the answers did not meet the conditions in the `expect` of their target",
             percent(DOUBTFUL)
         ),
-        seen: "Unexpected answers count in throughput and response times like all other answers, and are often \
-               faster.",
+        seen: "Unexpected answers are often faster than expected answers, and count in throughput and response \
+               times like all other answers.",
         advice: "Send the request by hand and look at the answer. Remove the limit or filter that changes answers \
                  under load, or correct `expect`.",
     }
@@ -48,8 +48,8 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                     ("share", share.into()),
                 ]),
                 message: format!(
-                    "{} of the answers did not meet `expect`; the most frequent reason ({count} times): {commonest}. \
-                     These answers are complete, so they count in throughput and response times.",
+                    "{} of the answers did not meet `expect`. The most frequent reason ({count} times): \
+                     {commonest}. These answers are complete, so they count in throughput and response times.",
                     percent(share)
                 ),
                 advice: "Send the request by hand and look at the answer. Remove the limit or filter that changes \

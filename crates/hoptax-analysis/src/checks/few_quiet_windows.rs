@@ -8,9 +8,9 @@ pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "warning".into(),
-        when: "in a trial, the hypervisor disturbed more than half of the 100 ms windows".into(),
-        seen: "Quiet figures then rest on fewer trials. On rented machines, the steal in windows of 100 ms ranged \
-               from 0 to 60 % within twelve seconds.",
+        when: "the hypervisor disturbed more than half of the 100 ms windows of a trial".into(),
+        seen: "Quiet figures leave out such a trial, so they rest on fewer trials. On rented machines, the share of \
+               CPU time that the hypervisor took in a 100 ms window varied between 0 and 60 % within twelve seconds.",
         advice: "Measure more rounds (`trials: auto` adds rounds automatically), at another time, or on a dedicated \
                  machine.",
     }
@@ -21,8 +21,8 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
         let quiet = case.quiet.as_ref().filter(|quiet| quiet.trials_left_out > 0)?;
         let rest = match quiet.trials {
             0 => "no trial remains for quiet figures".to_string(),
-            1 => "quiet figures rest on the other trial alone".to_string(),
-            trials => format!("quiet figures rest on the other {trials} trials"),
+            1 => "quiet figures rest on only one trial".to_string(),
+            trials => format!("quiet figures rest on only {trials} trials"),
         };
         Some(Finding {
             code: CODE,
@@ -35,8 +35,8 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                 ("share_left_out", quiet.share_left_out.into()),
             ]),
             message: format!(
-                "In {} of {} trials the hypervisor disturbed more than half of the windows; {rest}. {} of all windows \
-                 are left out.",
+                "In {} of {} trials the hypervisor disturbed more than half of the windows, so {rest}. {} of all \
+                 windows are left out.",
                 quiet.trials_left_out,
                 case.trials,
                 percent(quiet.share_left_out)
@@ -75,7 +75,7 @@ mod tests {
         let evidence = &findings[0].evidence;
         assert_eq!((&evidence["trials"], &evidence["trials_left_out"]), (&3.into(), &1.into()));
         assert_eq!(evidence["share_left_out"], 0.2);
-        assert!(findings[0].message.contains("quiet figures rest on the other 2"), "{}", findings[0].message);
+        assert!(findings[0].message.contains("quiet figures rest on only 2"), "{}", findings[0].message);
         assert!(findings[0].case.as_deref().is_some_and(|case| case.starts_with("nginx")));
     }
 

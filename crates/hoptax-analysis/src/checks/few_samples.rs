@@ -13,10 +13,11 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning; a note if only p99.9 is affected".into(),
         when: format!(
-            "fewer than {ABOVE} samples lie above a reported percentile, in all trials of the case together"
+            "fewer than {ABOVE} samples of a case lie above a reported percentile. The samples of all trials of the \
+             case are counted together"
         ),
-        seen: "A percentile of few samples depends on chance: the p99.9 of 500 requests is the slowest request, and \
-               the next run shows another value.",
+        seen: "A percentile that rests on few samples depends on chance. For example, the p99.9 of 500 requests is \
+               the slowest request, and the next run shows a different value.",
         advice: "Measure longer, at a higher rate, or in more trials.",
     }
 }

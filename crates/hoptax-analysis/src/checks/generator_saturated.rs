@@ -21,8 +21,8 @@ pub(super) fn rule() -> Rule {
             percent(BUSY),
             percent(LATE)
         ),
-        seen: "The client's limit then looks like the server's limit. One published limit of a server was measured \
-               while wrk used 100 % of its CPU and the server used 50 %.",
+        seen: "The limit of the generator then looks like the limit of the gateway. One published limit of a server \
+               was measured while wrk used 100 % of its CPU and the server used only 50 %.",
         advice: "Give the generator its own CPUs (`cpus:` in the plan) or its own machine. For response times, use an \
                  open loop at a rate well below the generator's limit.",
     }
@@ -35,8 +35,8 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
 fn busy(case: &Case) -> Option<Finding> {
     let utilisation = case.cpu.as_ref()?.generator_utilisation.filter(|share| *share > BUSY)?;
     let consequence = match case.is_direct() {
-        true => "Direct may be faster than measured, and gateways may take more from it",
-        false => "The gateway may handle more than this",
+        true => "Direct may be faster than measured, and the tax of gateways may be larger",
+        false => "The gateway may be able to handle more load",
     };
     Some(Finding {
         code: CODE,
@@ -75,11 +75,11 @@ fn late(case: &Case) -> Option<Finding> {
         ]),
         message: format!(
             "One request in a hundred was sent at least {lag:.0} µs late, and the median response time is \
-             {median:.0} µs. Response times include this delay. It comes from the generator, or from waiting for a \
-             free connection."
+             {median:.0} µs. Response times include this delay. The generator causes the delay, or requests wait \
+             for a free connection."
         ),
         advice: "Give the generator its own CPUs (`cpus:` in the plan), more connections, or a lower rate. Service \
-                 times do not include the lag."
+                 times do not include the delay."
             .into(),
     })
 }

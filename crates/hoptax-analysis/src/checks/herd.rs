@@ -25,14 +25,16 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "any of these holds in an open loop with constant arrivals on {MANY} connections or more. (1) The p99 of \
-             the response time is above {LONGER} times the p99 of the same load with jitter, the two intervals do \
-             not overlap, and the p99 is longer than with jitter in every round. (2) Half of the requests are sent \
-             so late that the next request is already due, so that both requests leave together"
+            "any of these holds in an open loop with constant arrivals and at least {MANY} connections. (1) The \
+             plan also contains the same load with jitter, and the p99 of the response time is above {LONGER} times \
+             the p99 with jitter. In addition, the intervals of the two p99 values do not overlap, and the p99 with \
+             jitter is shorter in every round. (2) Half of the requests are sent so late that the next request is \
+             already due, so that both requests leave together"
         ),
-        seen: "Requests that arrive together wait for each other, but the requests of real users do not arrive in \
-               step. With jitter, tests showed a fraction of the latency that had been published without jitter.",
-        advice: "Use `arrivals: jitter` (± 10 % by default) or `poisson`.",
+        seen: "Requests that arrive together wait for each other. The requests of real users do not arrive in step. \
+               Tests with jitter showed only a fraction of the latency that had been published for tests without \
+               jitter.",
+        advice: "Use `arrivals: jitter` (± 10 % by default) or `arrivals: poisson`.",
     }
 }
 
@@ -123,7 +125,9 @@ fn finding(case: &Case, message: String, figures: [(&'static str, f64); 2]) -> F
             ("connections", case.load.connections.into()),
         ]),
         message,
-        advice: "Use `arrivals: jitter` or `poisson`: real users do not send in step.".into(),
+        advice:
+            "Use `arrivals: jitter` or `arrivals: poisson`, because real users do not send requests in step."
+                .into(),
     }
 }
 

@@ -10,12 +10,12 @@ pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "warning".into(),
-        when: "during a trial, a counter grew that the gateway's pack marks as an overflow counter. The gateway then \
-               refused connections, requests or retries because it had reached one of its limits".into(),
-        seen: "A gateway refuses a request faster than it forwards one, so a gateway at its limit looks better. For \
-               example, Envoy's circuit breakers have a default limit of 1,024.",
-        advice: "In the gateway's configuration, raise the limit that the counter names. Or lower the load until it \
-                 stays below that limit.",
+        when: "a counter that the gateway's pack marks as an overflow counter grew during a trial. This means that \
+               the gateway reached one of its limits, and refused connections, requests or retries".into(),
+        seen: "A gateway needs less time to refuse a request than to forward a request. So a gateway at its limit \
+               looks better than it is. For example, Envoy's circuit breakers have a default limit of 1,024.",
+        advice: "In the gateway's configuration, raise the limit that the counter names. Or lower the load until \
+                 the load stays below that limit.",
     }
 }
 

@@ -15,7 +15,7 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "one of these properties of the host changed between the first trial and the last: {}",
+            "one of these properties of the host changed between the first trial and the last trial: {}",
             LASTING.join(", ")
         ),
         seen: "In effect, trials before and after the change ran on two different machines, for example with \
@@ -33,7 +33,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     let words = |(name, before, after): &Change| {
-        format!("{name} was {before} before the first trial and {after} after the last")
+        format!("{name} was {before} before the first trial and {after} after the last trial")
     };
     let changes: Vec<String> = changed.iter().map(words).collect();
     let each = |of: fn(&Change) -> String| changed.iter().map(of).collect::<Vec<_>>();

@@ -49,16 +49,16 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
         ]),
         message: format!(
             "The hypervisor or other processes took CPU time in {noisy} of {trials} trials. In the worst trial \
-             (round {}, {}), the hypervisor took {} of all CPU time and processes outside of the run used {}.",
+             (round {}, {}), the hypervisor took {} of all CPU time, and processes outside of the run used {}.",
             round + 1,
             case.case,
             percent(host.steal),
             percent(host.foreign)
         ),
         advice: format!(
-            "Measure when nothing else runs, or on a dedicated machine. More trials narrow the intervals. Direct and \
-             gateways are measured in the same rounds, so the noise affects both. The noise floor shows how large it \
-             is.{}",
+            "Measure when nothing else runs, or on a dedicated machine. More trials narrow the intervals. Direct \
+             and gateways are measured in the same rounds, so the noise affects both. The noise floor shows how \
+             large the noise is.{}",
             read_quiet(subject)
         ),
     }]

@@ -10,10 +10,10 @@ pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "warning".into(),
-        when: "hoptax rated an item of the host as bad, before the first trial or after the last. `hoptax doctor` \
-               shows the same items".into(),
-        seen: "Such a host makes figures wrong, and the figures themselves do not show it.",
-        advice: "Follow the advice of `hoptax doctor` and measure again.",
+        when: "a check of the host had the result `bad`, before the first trial or after the last trial. `hoptax \
+               doctor` shows the same checks".into(),
+        seen: "Such a host makes figures wrong, and the figures do not show that they are wrong.",
+        advice: "Follow the advice of `hoptax doctor`, and measure again.",
     }
 }
 

@@ -40,15 +40,17 @@ pub(super) fn rule() -> Rule {
             "void; a warning if a gateway is faster than direct, or if connections of a closed loop were idle"
                 .into(),
         when: format!(
-            "any of these holds. (1) The outcomes do not add up to the requests that were due. (2) Not every \
-             response has exactly one status and one response time. (3) A response took less than {} µs. (4) A \
-             percentile of the service time is longer than the same percentile of the response time, which includes \
-             the service time. (5) In a closed loop, the number of requests in flight (throughput × mean response \
-             time, Little's law) is above {} of the number of connections. (6) In a closed loop without errors, this \
-             number is below {} of the number of connections. (7) The shortest service time via a gateway is below \
-             {} of the shortest service time of direct (open loop, or one connection). (8) A gateway has a better \
-             median response time (open loop) or a better throughput (closed loop) than direct, and the whole \
-             interval of the difference lies beyond the noise floor",
+            "any of these holds. (1) The number of outcomes differs from the number of requests that were due. (2) \
+             A response does not have exactly one status and exactly one response time. (3) A response took less \
+             than {} µs. (4) A percentile of the service time is longer than the same percentile of the response \
+             time, although the response time includes the service time. (5) In a closed loop, the number of \
+             requests in flight is above {} of the number of connections. hoptax calculates the number of requests \
+             in flight as throughput × mean response time (Little's law). (6) In a closed loop without errors, the \
+             number of requests in flight is below {} of the number of connections. (7) In an open loop, or with \
+             one connection, the shortest service time via a gateway is below {} of the shortest service time of \
+             direct. (8) A gateway is better than direct, and the whole interval of the difference lies beyond the \
+             noise floor. In an open loop, better means a shorter median response time. In a closed loop, better \
+             means a higher throughput",
             QUICKEST_NS / 1000,
             percent(IN_FLIGHT),
             percent(IDLE),
@@ -56,10 +58,11 @@ pub(super) fn rule() -> Rule {
         ),
         seen: "Such figures are wrong, or something other than the gateway answered. Published tables have shown a \
                minimum of 73 ns over a network, a p99 above the maximum in every row, and requests that were faster \
-               with a gateway than without.",
+               with a gateway than without a gateway.",
         advice: "If records contradict each other, keep the run directory and report a bug. If a gateway is faster \
-                 than direct, look for a cache, a generator at its limit, or an upstream that is slower with the \
-                 many connections of direct.",
+                 than direct, look for a cache or a generator at its limit. An upstream that gets slower with many \
+                 connections can also be the cause, because direct opens more connections to the upstream than a \
+                 gateway with a pool.",
     }
 }
 
@@ -78,8 +81,8 @@ fn finding(case: &Case, severity: Severity, seen: Vec<Contradiction>) -> Finding
              wrote the records."
         }
         _ => {
-            "Look for a cache, for answers that the gateway makes itself, and for a generator or upstream at its \
-             limit. Measure in an open loop at a rate well below direct's limit."
+            "Look for a cache, for answers that the gateway creates without the upstream, and for a generator or \
+             upstream at its limit. Measure in an open loop at a rate well below the limit of direct."
         }
     };
     let described: Vec<String> = seen.iter().map(|(_, words, _)| words.clone()).collect();
@@ -118,8 +121,8 @@ fn sums(trial: &Trial<'_>) -> Option<Contradiction> {
     let adds_up = due == all && by_status == counts.completed;
     (!adds_up).then(|| {
         let words = format!(
-            "in round {} {due} requests were due but {all} have an outcome, and {} were answered but {by_status} have \
-             a status",
+            "in round {}, {due} requests were due but {all} requests have an outcome, and {} requests were answered \
+             but {by_status} requests have a status",
             trial.round() + 1,
             counts.completed
         );
@@ -133,7 +136,7 @@ fn samples(trial: &Trial<'_>) -> Option<Contradiction> {
     let (timed, expected) = (trial.response_time.len(), counts.completed + counts.timeouts);
     (timed != expected).then(|| {
         let words = format!(
-            "in round {} there are {timed} response times for {expected} answers and timeouts",
+            "in round {}, there are {timed} response times for {expected} answers and timeouts",
             trial.round() + 1
         );
         ("samples", words, json!({ "samples": timed, "requests": expected }))
@@ -154,7 +157,8 @@ fn order(trial: &Trial<'_>) -> Option<Contradiction> {
     let (statistic, service, response) = Statistic::ALL.into_iter().find_map(longer)?;
     let name = statistic.name();
     let words = format!(
-        "service time {name} is {service:.1} µs, longer than the response time {name} of {response:.1} µs"
+        "the {name} of the service time is {service:.1} µs, which is longer than the {name} of the response time \
+         ({response:.1} µs)"
     );
     Some((
         "service_above_response",
@@ -196,7 +200,7 @@ fn littles_law((case, trials): Measured<'_>) -> Option<Finding> {
     let (in_flight, too_many) = trials.iter().find_map(off)?;
     let words = format!(
         "throughput × mean response time gives {in_flight:.1} requests in flight (Little's law), but each of the \
-         {asked} connections should have one in flight at all times"
+         {asked} connections should have one request in flight at all times"
     );
     let severity = if too_many { Severity::Void } else { Severity::Warning };
     Some(finding(
@@ -238,7 +242,7 @@ fn shorter_way((case, via): Measured<'_>, direct: &[Trial<'_>]) -> Option<Contra
     ((via as f64) < SHORTEST * direct as f64).then(|| {
         let us = |ns: u64| ns as f64 / 1e3;
         let words = format!(
-            "the fastest answer via the gateway took {:.1} µs, and the fastest answer of direct {:.1} µs",
+            "the fastest answer via the gateway took {:.1} µs, and the fastest answer of direct took {:.1} µs",
             us(via),
             us(direct)
         );

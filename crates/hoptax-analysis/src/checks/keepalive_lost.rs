@@ -21,8 +21,8 @@ pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: format!(
-            "warning; void if the extra connections exceed {} of the requests and another contender \
-                           kept its connections",
+            "warning; void if the number of extra connections exceeds {} of the number of requests, and another \
+             contender kept its connections",
             percent(MOST)
         ),
         when: format!(
@@ -30,9 +30,9 @@ pub(super) fn rule() -> Rule {
              the number of requests. Connections that replace failed connections do not count",
             percent(LOST)
         ),
-        seen: "The figures then show the cost of new connections, not of the gateway. One test with ab, which speaks \
-               HTTP/1.0, showed 722 requests/s for Kong and 2,760 for nginx: Kong closed each connection and nginx \
-               did not. The author withdrew the test.",
+        seen: "The figures then show the cost of new connections, not of the gateway. One test with ab, which \
+               speaks HTTP/1.0, showed 722 requests/s for Kong and 2,760 requests/s for nginx, because Kong closed \
+               each connection and nginx did not. The author withdrew the test.",
         advice: "Find out what switches keep-alive off (the gateway's settings, or HTTP/1.0), and switch keep-alive \
                  on. Or set `keepalive: off` in the plan, so that direct and all gateways open a new connection for \
                  each request.",
@@ -69,7 +69,7 @@ fn of_case(subject: &Subject<'_>, measured: Measured<'_>) -> Option<Finding> {
     let connections = case.connections.as_ref()?;
     let consequence = match (kept_elsewhere, case.is_direct()) {
         (false, _) => {
-            "the other contenders lost their connections too, so the load consisted of new connections, unlike the \
+            "the other contenders lost their connections too, so the load opened many new connections, unlike the \
              load in the plan"
         }
         (true, true) => {

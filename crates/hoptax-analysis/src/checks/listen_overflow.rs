@@ -19,14 +19,14 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "any of these holds in a trial. (1) The kernel dropped a connection because a listen queue was full. (2) \
-             The kernel retransmitted at least {LEAST_SYNS} SYNs, and their number is above {} of the number of \
-             connections",
+            "any of these holds in a trial. (1) The kernel dropped a connection because a listen queue was full. \
+             (2) The kernel retransmitted at least {LEAST_SYNS} SYNs, and the number of retransmitted SYNs is above \
+             {} of the number of connections",
             percent(SYN_SHARE)
         ),
-        seen: "The kernel retries a dropped connection after one second. This second appears in the response times, \
-               although the gateway did no work. Connections are dropped, for example, if 10,000 clients connect at \
-               once and the backlog is 511.",
+        seen: "The kernel retries a dropped connection after one second. The response times include this second, \
+               although the gateway did no work in that time. Connections are dropped, for example, if 10,000 \
+               clients connect at once and the backlog is 511.",
         advice: "Raise `net.core.somaxconn` and the gateway's backlog, or use fewer connections.",
     }
 }
@@ -58,7 +58,8 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
             ]),
             message: format!(
                 "In {} of {} trials the kernel dropped {drops} connections at listeners and retransmitted {syns} \
-                 SYNs. The kernel retries a dropped connection after one second, and its requests wait until then.",
+                 SYNs. The kernel retries a dropped connection after one second, and the requests of that \
+                 connection wait until then.",
                 hit.len(),
                 trials.len()
             ),

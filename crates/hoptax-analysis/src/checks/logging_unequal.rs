@@ -28,12 +28,13 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "any of these holds for two gateways at one load point. (1) Their log volumes differ by more than \
-             {APART} bytes per request. (2) One gateway writes at least {SILENT} bytes of log per request, and the \
-             other writes fewer. Gateways with the feature `access-log` are compared only with each other"
+            "any of these holds for two gateways at one load point. (1) The log volumes of the two gateways differ \
+             by more than {APART} bytes per request. (2) One of the gateways writes at least {SILENT} bytes of log \
+             per request, and the other gateway writes fewer bytes. Gateways with the feature `access-log` are \
+             compared only with each other"
         ),
-        seen: "Writing logs takes time and CPU. One published comparison measured one gateway with its access log on \
-               and another with it off.",
+        seen: "Writing logs takes time and CPU. In one published comparison, one gateway wrote an access log, and \
+               another gateway did not.",
         advice: "Set `access_log: off` or `access_log: file` in the plan. Packs obey this setting. Configure \
                  external gateways in the same way.",
     }
@@ -94,13 +95,13 @@ fn finding(least: &Logged<'_>, most: &Logged<'_>) -> Finding {
             ("least_bytes_per_request", least.per_request.into()),
         ]),
         message: format!(
-            "{0} wrote {1:.0} bytes of log per request, and {2} wrote {3:.0}. The tax of {0} includes the cost of \
-             logging.",
+            "{0} wrote {1:.0} bytes of log per request, and {2} wrote {3:.0} bytes. The tax of {0} includes the \
+             cost of logging.",
             most.gateway, most.per_request, least.gateway, least.per_request
         ),
-        advice: "Configure the same logging for all gateways (packs obey `access_log: off` and `access_log: file` in \
-                 the plan). Look into the directory `logs/` of the run: a gateway that complains about every request \
-                 is misconfigured."
+        advice: "Configure the same logging for all gateways (packs obey `access_log: off` and `access_log: file` \
+                 in the plan). Read the logs in the directory `logs/` of the run: a gateway that logs a complaint \
+                 for every request is misconfigured."
             .into(),
     }
 }

@@ -22,9 +22,9 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "a gateway's resident memory grew by more than {0} and by more than 1 MiB, in one of these ways. (1) It \
-             rose throughout the second half of the gateway's last trial (Mann–Kendall test). (2) It rose from round \
-             to round over the last {ROUNDS} rounds of a load point",
+            "a gateway's resident memory grew by more than {0} and by more than 1 MiB, in one of these ways. (1) \
+             The memory grew throughout the second half of the gateway's last trial (Mann–Kendall test). (2) The \
+             memory grew from round to round over the last {ROUNDS} rounds of a load point",
             percent(GROWTH)
         ),
         seen: "The memory figure of a process that still grows is only a lower bound. Trials last seconds, but a \
@@ -88,8 +88,8 @@ fn finding(case: &Case, before: f64, after: f64, when: &str) -> Finding {
             ("limit", GROWTH.into()),
         ]),
         message: format!(
-            "The gateway's resident memory grew from {:.1} to {:.1} MiB {when} and was still growing: the gateway \
-             will need more than the figure shows.",
+            "The gateway's resident memory grew from {:.1} to {:.1} MiB {when}, and was still growing. The gateway \
+             will need more memory than the figure shows.",
             before / BYTES,
             after / BYTES
         ),

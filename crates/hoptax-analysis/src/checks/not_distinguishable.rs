@@ -11,9 +11,10 @@ pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "note".into(),
-        when: "a tax is not distinguishable from noise. Its interval includes zero (for throughput, a ratio of 1), \
-               or the two direct trials of a round differ by as much as the tax. This is checked for the taxes at \
-               p50 and p99 and, in a closed loop, on throughput".into(),
+        when: "a tax is not distinguishable from noise. This means that any of these holds. (1) The interval of the \
+               tax includes zero (for throughput, a ratio of 1). (2) The two direct trials of a round differ by as \
+               much as the tax. hoptax checks the taxes at p50 and p99. In a closed loop, hoptax also checks the \
+               tax on throughput".into(),
         seen: "Rankings based on such a tax can reverse in the next run.",
         advice: "Draw no conclusion from this tax. More or longer trials, or a quieter machine, may show a \
                  difference.",
@@ -79,7 +80,7 @@ fn one_trial() -> Finding {
         case: None,
         evidence: evidence([("trials", 1.into())]),
         message: "One trial gives no interval, so no tax is distinguishable from noise.".into(),
-        advice: "Measure at least three trials (`trials:` in the plan); the default is five.".into(),
+        advice: "Measure at least three rounds: set `trials` in the plan to 3 or more, or remove it.".into(),
     }
 }
 

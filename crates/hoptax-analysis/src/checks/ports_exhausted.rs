@@ -21,14 +21,15 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "any of these holds. (1) Connects failed because every local port was in use. (2) The case's connections \
-             in TIME_WAIT took more than {} of the port range. hoptax estimates their number as the smaller of two \
-             numbers: the connections that the case opened in the last minute, and all sockets that the kernel has \
-             in TIME_WAIT",
+            "any of these holds. (1) Connection attempts failed because every local port was in use. (2) \
+             Connections of the case that were in TIME_WAIT used more than {} of the port range. The number of \
+             these connections is an estimate. The estimate is the number of connections that the case opened in \
+             the last minute, but at most the number of all sockets that the kernel has in TIME_WAIT",
             percent(NEAR)
         ),
-        seen: "The figures then show how fast ports become free. With one source address and a new connection per \
-               request, the kernel runs out of ports after about 28,000 requests per minute.",
+        seen: "The figures then show how fast ports become free, not how fast the gateway is. With one source \
+               address and a new connection per request, the kernel runs out of ports after about 28,000 requests \
+               per minute.",
         advice: "Keep connections alive, list several addresses in `sources:`, widen `net.ipv4.ip_local_port_range`, \
                  or pause between trials.",
     }
@@ -50,8 +51,8 @@ fn failed(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
         case: Some(case.case.clone()),
         evidence: evidence([("ports_exhausted", failed.into())]),
         message: format!(
-            "{failed} connects failed because every local port was in use. The figures show how fast ports become \
-             free, not the gateway's speed."
+            "{failed} connection attempts failed because every local port was in use. The figures show how fast \
+             ports become free, not how fast the gateway is."
         ),
         advice: ADVICE.into(),
     })
@@ -78,7 +79,8 @@ fn near(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
         ]),
         message: format!(
             "{waiting} connections of this case were in TIME_WAIT, which is {} of the {ports} local ports. New \
-             connections between the same two addresses will soon fail, or already take long to find a port.",
+             connections between the same two addresses will soon fail, or already need a long time to find a free \
+             port.",
             percent(share(worst))
         ),
         advice: ADVICE.into(),

@@ -12,9 +12,9 @@ pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "warning; a note if only quiet windows show the tax".into(),
-        when: "a tax is distinguishable from noise in the figures of all windows but not in the figures of quiet \
-               windows, or the reverse. This is checked for the taxes at p50 and p99 and, in a closed loop, on \
-               throughput".into(),
+        when: "a tax is distinguishable from noise only in the figures of all windows, or only in the figures of \
+               quiet windows. Quiet windows are the windows of 100 ms that the hypervisor did not disturb. hoptax \
+               checks the taxes at p50 and p99. In a closed loop, hoptax also checks the tax on throughput".into(),
         seen: "If the hypervisor stalls one gateway's trial for a second, that stall becomes the gateway's p99.",
         advice: "Draw no conclusion from this tax until a longer run, or a run on a quieter machine, confirms it.",
     }
@@ -55,8 +55,8 @@ fn of_case(case: &Case) -> Option<Finding> {
             ("quiet_trials", quiet.trials.into()),
         ]),
         message: format!(
-            "The figures of all windows and of quiet windows disagree: {}. Quiet windows leave out the {} of windows \
-             that the hypervisor disturbed, and cover {} of {} trials.",
+            "The figures of all windows and of quiet windows disagree: {}. The quiet figures leave out the {} of \
+             windows that the hypervisor disturbed, and come from {} of {} trials.",
             words.join("; "),
             percent(quiet.share_left_out),
             quiet.trials,
@@ -85,7 +85,7 @@ fn in_words(one: &Disagreement<'_>) -> String {
         false => format!("not distinguishable ({})", value(difference)),
     };
     format!(
-        "{} is {} in all windows and {} in quiet ones",
+        "{} is {} in all windows and {} in quiet windows",
         one.metric.name(),
         verdict(one.all),
         verdict(one.quiet)

@@ -16,13 +16,13 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "in an open loop, fewer than {} of the requests that were due were completed in time. Requests that \
+            "fewer than {} of the requests that were due in an open loop were completed in time. Requests that \
              failed because of the plan's events count as completed",
             percent(LEAST)
         ),
-        seen: "Response times are then those of an overloaded system. Published sidecar tests at 1,000 requests/s \
-               never reached that rate.",
-        advice: "Lower the rate, or use more connections: a connection carries one request at a time.",
+        seen: "The response times are then those of an overloaded system. Published tests of sidecars were planned \
+               for 1,000 requests/s, but never reached that rate.",
+        advice: "Lower the rate, or use more connections, because a connection carries only one request at a time.",
     }
 }
 
@@ -53,8 +53,8 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                     ("share", achieved.into()),
                 ]),
                 message: format!(
-                    "{:.0} requests/s were due and {:.0} were completed in time ({}); {unsent} requests were never \
-                     sent. {consequence}",
+                    "{:.0} requests/s were due, and {:.0} requests/s were completed in time ({}). {unsent} requests \
+                     were never sent. {consequence}",
                     due as f64 / seconds,
                     done as f64 / seconds,
                     percent(achieved)
@@ -75,8 +75,7 @@ fn words(load: &Load, rate: f64) -> (String, String) {
     let highest = grouped(highest(load, rate));
     match load.is_steady() {
         true => (
-            "Response times are those of an overloaded system: they grow with the length of the trial."
-                .into(),
+            "Response times are those of an overloaded system, and grow with the length of the trial.".into(),
             "Lower the rate".into(),
         ),
         false => (

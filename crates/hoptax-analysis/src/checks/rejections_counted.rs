@@ -22,7 +22,8 @@ pub(super) fn rule() -> Rule {
         ),
         seen: "A rejection is faster than a normal answer. A gateway that rejects requests therefore looks better \
                than a gateway that serves them.",
-        advice: "Remove rate limits and circuit breakers, or lower the load until they no longer reject requests.",
+        advice: "Remove rate limits and circuit breakers, or lower the load until these limits no longer reject \
+                 requests.",
     }
 }
 
@@ -52,12 +53,12 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                     ("share", share.into()),
                 ]),
                 message: format!(
-                    "{} of the responses had a status outside of 200 to 399, most of them {commonest}. A rejection \
-                     is faster than a normal answer, so throughput and response times look better than they are.",
+                    "{} of the responses had a status outside of 200 to 399, most often {commonest}. A rejection is \
+                     faster than a normal answer, so throughput and response times look better than they are.",
                     percent(share)
                 ),
-                advice: "Remove rate limits and circuit breakers, or lower the load until they no longer reject \
-                         requests. The gateway's log may show what it rejected."
+                advice: "Remove rate limits and circuit breakers, or lower the load until these limits no longer \
+                         reject requests. The gateway's log may show what it rejected."
                     .into(),
             })
         })

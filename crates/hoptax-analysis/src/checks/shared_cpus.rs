@@ -24,8 +24,8 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "roles (generator, gateway, upstream) share CPUs, and in a trial these roles used more than {} of the \
-             time of the shared CPUs",
+            "roles (generator, gateway, upstream) share CPUs, and these roles together used more than {} of the \
+             time of the shared CPUs in a trial",
             percent(BUSY)
         ),
         seen: "Roles that share CPUs take time from each other, and the tax includes this time. With generators that \
@@ -60,8 +60,9 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
             ("limit", BUSY.into()),
         ]),
         message: format!(
-            "In {} cases, {} competed for the same CPUs. In the worst trial (round {}, {}), they used {} of {} \
-             CPU{}. The tax of a gateway then includes the time that the gateway took from generator and upstream.",
+            "In {} cases, {} competed for the same CPUs. In the worst trial (round {}, {}), these roles together \
+             used {} of {} CPU{}. The tax of a gateway then includes the time that the gateway took from generator \
+             and upstream.",
             cases.len(),
             worst.roles.join(", "),
             round + 1,
@@ -70,8 +71,9 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
             worst.cpus,
             if worst.cpus == 1 { "" } else { "s" }
         ),
-        advice: "Give each role its own CPUs (`cpus: auto` does so on four or more), or use open loops well below \
-                 saturation. Here ratios between gateways are more reliable than microseconds."
+        advice: "Give each role its own CPUs (`cpus: auto` does so on a machine with at least four CPUs), or use \
+                 open loops well below saturation. In this run, ratios between gateways are more reliable than \
+                 times."
             .into(),
     }]
 }

@@ -14,8 +14,9 @@ pub(super) fn rule() -> Rule {
         severity: format!("warning; void above one affected connection per {:.0} requests", 1.0 / MOST),
         when: "bytes arrived on a connection that had no request in flight. The generator closes such a connection"
             .into(),
-        seen: "If a server sends more than its `content-length` announces, or answers early, the extra bytes could \
-               be taken for the answer to the next request. That request would then have a response time near zero.",
+        seen: "A server may send more bytes than its `content-length` announces, or answer before it receives the \
+               request. If a generator took these bytes for the answer to the next request, that request would have \
+               a response time near zero.",
         advice: "Look at the answer with `curl -v`. Possible causes are a body that is longer than announced, a \
                  second answer, and a body after HEAD or 304.",
     }
@@ -35,8 +36,8 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                 evidence: evidence([("unasked", unasked.into()), ("sent", sent.into()), ("share", share.into())]),
                 message: format!(
                     "Bytes arrived on {unasked} connections that had no request in flight, and the generator closed \
-                     these connections. Other answers may also have arrived before their requests were sent. Their \
-                     response times are then too short."
+                     these connections. Other answers may also have arrived before their requests were sent. The \
+                     response times of such answers are too short."
                 ),
                 advice: "Look at the answer with `curl -v`. Possible causes are a body that is longer than \
                          announced, a second answer, and a body after HEAD or 304.".into(),

@@ -9,13 +9,13 @@ pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "note".into(),
-        when: "the version of a measured gateway could not be read. Its pack has no `version` command, the command \
-               printed no version, or the gateway is `external`"
+        when: "hoptax could not find out the version of a measured gateway. This has one of three causes: the \
+               gateway's pack has no `version` command, the command printed no version, or the gateway is `external`"
             .into(),
         seen: "Defaults change between releases, and rankings change with the defaults. Figures cannot be repeated \
                if the version is unknown.",
-        advice: "If the gateway is external, add the version to its label. Otherwise add a `version` command to its \
-                 pack.",
+        advice: "If the gateway is external, add the version to its label. Otherwise, add a `version` command to \
+                 the gateway's pack.",
     }
 }
 
@@ -33,7 +33,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                 ("kind", contender.kind.as_str().into()),
             ]),
             message: format!(
-                "The version of {} is unknown: these figures cannot be compared with later ones.",
+                "The version of {} is unknown, so these figures cannot be compared with later figures.",
                 contender.label
             ),
             advice: match contender.kind.as_str() {

@@ -52,13 +52,13 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "any of these holds. In (1), (2) and (4), the figure is throughput (closed loop) or the median response \
-             time (open loop at a steady rate). (1) In at least {} of a case's trials, the figure changes by more \
-             than {} in the same direction, and a rank test gives p below {} in each of these trials. The change is \
-             measured from the first half of the trial to the second half, or from the first fifth to the second \
-             half. (2) In one trial, the figure jumps by more than {} (Pettitt's test). (3) No request is answered \
-             for {} ms or more. (4) In one round, the figure of direct differs from the median round by more than {} \
-             and by more than {FLOORS} noise floors",
+            "any of these holds. \"The figure\" means the throughput of a closed loop, or the median response time \
+             of an open loop at a steady rate. (1) In at least {} of a case's trials, the figure changes by more \
+             than {} in the same direction. In each of these trials, a rank test gives p below {}. The change is \
+             measured from the first half of the trial to the second half, or from the first fifth of the trial to \
+             the second half. (2) The figure jumps by more than {} within a trial (Pettitt's test). (3) No request \
+             is answered for {} ms or more. (4) In one round, the figure of direct differs from the median of all \
+             rounds by more than {} and by more than {FLOORS} noise floors",
             percent(MOST),
             percent(CHANGE),
             percent(CHANCE),
@@ -68,7 +68,7 @@ pub(super) fn rule() -> Rule {
         ),
         seen: "An average over two states describes neither state. Usual causes are a warm-up that is too short, a \
                hot processor, or a neighbour on the same machine.",
-        advice: "Make the warm-up longer and look at the charts of throughput over time. Let the machine cool, or \
+        advice: "Make the warm-up longer, and look at the charts of throughput over time. Let the machine cool, or \
                  use a dedicated machine.",
     }
 }
@@ -116,8 +116,8 @@ fn standstill(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
     Some(finding(
         case,
         format!(
-            "In round {} nothing was answered for {:.1} s ({} of {} trials had such a standstill). The requests that \
-             waited during a standstill have the longest response times of this case.",
+            "In round {}, no request was answered for {:.1} s ({} of {} trials had such a standstill). The requests \
+             that waited during a standstill have the longest response times of this case.",
             round + 1,
             seconds(windows),
             stalled.len(),
@@ -178,7 +178,7 @@ fn moving(case: &Case, series: &[Vec<f64>]) -> Option<Finding> {
     Some(finding(
         case,
         format!(
-            "{} {} by {} {words} in {moved} of {} trials: the figures average over a state that had not settled.",
+            "{} {} by {} {words} in {moved} of {} trials. The figures are averages over a state that had not settled.",
             figure(case),
             if size > 0.0 { "rises" } else { "falls" },
             percent(size.abs()),
@@ -207,7 +207,7 @@ fn jumping(case: &Case, series: &[Vec<f64>]) -> Option<Finding> {
         case,
         format!(
             "{} jumped by {} within a trial, after {} of the trial's time ({} of {} trials have such a jump). The \
-             figures average over two states.",
+             figures are averages over two states.",
             figure(case),
             percent(size.abs()),
             percent(place),
@@ -254,7 +254,7 @@ fn between_rounds(subject: &Subject<'_>, load: usize) -> Option<Finding> {
         case,
         format!(
             "{} of direct in round {} differs from the median round by {}, but the two direct trials of a round \
-             differ by only {}. The machine's speed was different for a while.",
+             differ by only {}. The machine was faster or slower for a while.",
             figure(case),
             round + 1,
             percent(off(value).abs()),

@@ -17,8 +17,9 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "more than {} of a gateway's upstream requests use a different HTTP version than the requests of direct. \
-             If the load itself uses HTTP/1.0, the version that most gateways use is the reference instead",
+            "more than {} of a gateway's upstream requests use a different HTTP version than the requests of \
+             direct. If the load uses HTTP/1.0, hoptax compares with the version that most gateways use, instead of \
+             the version that direct uses",
             percent(COUNTS)
         ),
         seen: "The figures then compare HTTP versions, not gateways. When one proxy changed its default for upstream \

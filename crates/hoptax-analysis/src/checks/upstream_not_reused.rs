@@ -22,7 +22,8 @@ pub(super) fn rule() -> Rule {
         severity: "warning".into(),
         when: format!(
             "clients keep their connections, but the gateway opens more than {NOT_REUSED} upstream connections per \
-             upstream request. One upstream connection per client connection is not counted"
+             upstream request. Before this comparison, hoptax subtracts the number of client connections from the \
+             number of upstream connections, because one upstream connection per client connection is normal"
         ),
         seen: "The figures then show the cost of new connections, not of the gateway. One proxy without a pool of \
                upstream connections looked 30 to 60 times slower than it is.",
@@ -63,13 +64,15 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
         ]),
         message: format!(
             "The gateway opened {connections} connections for {} upstream requests, but clients opened only \
-             {clients} connections. {} of the requests pay for a new upstream connection. Direct requests do not.",
+             {clients} connections. {} of the requests pay for a new upstream connection, but direct requests do \
+             not.",
             ledger.requests,
             percent(share.min(1.0))
         ),
-        advice: "Give the gateway a pool of upstream connections that is large enough for the load, and check \
-                 whether it sends `Connection: close`. Or publish the figures as those of a gateway without a pool."
-            .into(),
+        advice:
+            "Give the gateway a pool of upstream connections that is large enough for the load, and check whether \
+             the gateway sends `Connection: close`. Or publish the figures as those of a gateway without a pool."
+                .into(),
     })
 }
 

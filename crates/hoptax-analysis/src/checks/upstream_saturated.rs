@@ -27,16 +27,17 @@ pub(super) fn rule() -> Rule {
             "warning; a note for direct in a closed loop, because a closed loop always reaches some limit"
                 .into(),
         when: format!(
-            "any of these holds. (1) In a trial, an instance of the built-in upstream used more than {} of a CPU. \
-             (2) In a closed loop in which the generator is not the limit, throughput via the gateway is at least {} \
-             of the throughput of direct, and the throughput of direct grew by less than {} with at least {MORE} \
-             times the connections",
+            "any of these holds. (1) An instance of the built-in upstream used more than {} of a CPU in a trial. \
+             (2) All of the following hold for a closed loop. The generator is not the limit. Throughput via the \
+             gateway is at least {} of the throughput of direct. This load point has at least {MORE} times as many \
+             connections as a second load point, and the throughput of direct is less than {} above its throughput \
+             at the second load point",
             percent(BUSY),
             percent(AS_SLOW),
             percent(GROWTH - 1.0)
         ),
-        seen: "A saturated upstream makes all gateways look alike, or even \"faster than direct\": each figure shows \
-               the upstream's limit.",
+        seen: "A saturated upstream makes all gateways look alike, or even \"faster than direct\", because each \
+               figure shows the upstream's limit.",
         advice: "Give the upstream more `instances`, its own CPUs or a smaller body. Or give the load fewer \
                  connections or a lower rate.",
     }
@@ -67,13 +68,14 @@ fn saturated(subject: &Subject<'_>, (case, trials): Measured<'_>) -> Option<Find
     let busy = trials.iter().filter_map(|trial| busiest_instance(trial, upstream.instances));
     let busy = busy.reduce(f64::max).filter(|busy| *busy > BUSY)?;
     let (severity, consequence) = match (case.is_direct(), case.load.is_open()) {
-        (false, _) => (Severity::Warning, "The gateway may handle more than this"),
-        (true, true) => {
-            (Severity::Warning, "Direct's response times are those of an overload, and the tax is too small")
-        }
+        (false, _) => (Severity::Warning, "The gateway may be able to handle more load"),
+        (true, true) => (
+            Severity::Warning,
+            "Direct's response times are those of an overloaded upstream, and the tax is too small",
+        ),
         (true, false) => (
             Severity::Note,
-            "Without this limit direct would be faster, and the tax of gateways would be larger",
+            "Without this limit, direct would be faster, and the tax of gateways would be larger",
         ),
     };
     Some(Finding {
@@ -132,7 +134,7 @@ fn as_slow(subject: &Subject<'_>, (case, _): Measured<'_>) -> Option<Finding> {
         message: format!(
             "The upstream is the limit, so this case says nothing about the gateway. Throughput via the gateway is \
              {:.2} times the throughput of direct. Direct is hardly faster with {} connections ({most:.0}/s) than \
-             with {before} ({reached:.0}/s).",
+             with {before} connections ({reached:.0}/s).",
             ratio, case.load.connections
         ),
         advice: "Give the upstream more CPU or less work. Or compare CPU per request, or response times in an open \

@@ -39,14 +39,14 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning; a note in the profile `stock`".into(),
         when: format!(
-            "any of these holds. (1) Gateways ran with different numbers of workers. (2) A gateway with N workers \
-             kept more than {BEYOND} × N CPUs busy. The CPUs are averaged over the busiest half second of a trial, \
-             and the median of the gateway's rounds counts. (3) A gateway has more workers than CPUs. In the profile \
-             `stock`, another condition replaces (1): in closed loops, one gateway kept more than {UNLIKE} times as \
-             many CPUs busy as another gateway"
+            "any of these holds. hoptax measures the number of busy CPUs in the busiest half second of each trial, \
+             and takes the median over the rounds. (1) Gateways ran with different numbers of workers. (2) A \
+             gateway with N workers kept more than {BEYOND} × N CPUs busy. (3) A gateway has more workers than \
+             CPUs. In the profile `stock`, (1) is replaced by this condition: in closed loops, one gateway kept \
+             more than {UNLIKE} times as many CPUs busy as another gateway"
         ),
-        seen: "The figures then compare settings, not gateways. One published comparison gave one gateway 32 threads \
-               and another 16 workers.",
+        seen: "The figures then compare settings, not gateways. One published comparison gave one gateway 32 \
+               threads and another gateway 16 workers.",
         advice: "Set `workers` to the same number for every gateway, and to no more than the gateway's CPUs. `hoptax \
                  lint` checks whether a pack obeys `workers`.",
     }
@@ -122,7 +122,9 @@ fn incomparable(
         severity,
         case: None,
         evidence: evidence([("most", most.into()), of_most, ("least", least.into()), of_least]),
-        message: format!("{difference}: compare their CPU per request, not their throughput."),
+        message: format!(
+            "{difference}. Compare the CPU per request of these gateways, not their throughput."
+        ),
         advice: "Give all gateways the same `workers`, in the profile `equalised`.".into(),
     }
 }
@@ -134,8 +136,10 @@ fn unlike(gateways: &[Workers<'_>]) -> Option<Finding> {
     let least = used().min_by(|a, b| a.0.total_cmp(&b.0))?;
     let most = used().max_by(|a, b| a.0.total_cmp(&b.0))?;
     (most.0 > BEYOND && most.0 > least.0 * UNLIKE).then(|| {
-        let message =
-            format!("{} used up to {:.1} CPUs at once and {} used {:.1}", most.1, most.0, least.1, least.0);
+        let message = format!(
+            "{} used up to {:.1} CPUs at once, and {} used up to {:.1} CPUs",
+            most.1, most.0, least.1, least.0
+        );
         let evidence = [("most_cpus", most.0.into()), ("least_cpus", least.0.into())];
         incomparable(Severity::Note, (most.1, least.1), evidence, &message)
     })
@@ -155,12 +159,12 @@ fn beyond(gateway: &Workers<'_>) -> Option<Finding> {
             ("limit", BEYOND.into()),
         ]),
         message: format!(
-            "{} used {used:.1} CPUs at once with {declared} worker{}: more than a gateway that obeys `workers` uses.",
+            "{} used {used:.1} CPUs at once with {declared} worker{}. A gateway that obeys `workers` uses fewer CPUs.",
             gateway.gateway,
             if declared == 1 { "" } else { "s" }
         ),
-        advice: "Check with `hoptax lint` whether its pack obeys `workers`. `held_to_cpus: true` in the pack limits \
-                 the gateway to as many CPUs as it has workers.".into(),
+        advice: "Check with `hoptax lint` whether the gateway's pack obeys `workers`. `held_to_cpus: true` in the \
+                 pack limits the gateway to as many CPUs as it has workers.".into(),
     })
 }
 

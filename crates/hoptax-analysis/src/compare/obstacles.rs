@@ -36,7 +36,7 @@ fn of_runs(a: &RunRecord, b: &RunRecord, labels: &[(&str, &str)]) -> Vec<Obstacl
     let mut check = |what: &str, a: String, b: String| {
         if a != b {
             let (a, b) = (quoted(&a), quoted(&b));
-            let advice = format!("measure one of them again with the other's `{what}`");
+            let advice = format!("measure one of the runs again with the `{what}` of the other run");
             found.push(Obstacle { what: what.into(), a, b, advice });
         }
     };
@@ -87,7 +87,7 @@ pub(super) fn warnings(first: &Subject<'_>, second: &Subject<'_>) -> Vec<String>
                     let load = point.describe();
                     warnings.push(match point.search {
                         Some(_) => format!("\"{load}\" is a search, and capacities are not compared."),
-                        None => format!("\"{load}\" is in {} only and is left out.", subject.name),
+                        None => format!("\"{load}\" is only in {}, and is left out.", subject.name),
                     });
                 }
             }
@@ -133,7 +133,7 @@ fn of_plans(a: &RunRecord, b: &RunRecord, warnings: &mut Vec<String>) {
         {
             let (one, other) = (point.duration.as_secs_f64(), other.duration.as_secs_f64());
             warnings.push(format!(
-                "Trials of \"{}\" last {one} s in one and {other} s in the other.",
+                "Trials of \"{}\" last {one} s in one run and {other} s in the other run.",
                 point.describe()
             ));
         }

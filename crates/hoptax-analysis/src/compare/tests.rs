@@ -159,7 +159,7 @@ fn load_points_are_matched_by_their_settings() {
     assert!(comparison.rows.iter().all(|row| row.load.connections != 99));
     let warnings = comparison.warnings.join("\n");
     assert!(warnings.contains("99 connections\" is in one only"), "{warnings}");
-    assert!(warnings.contains("5 s in one and 7 s in the other"), "{warnings}");
+    assert!(warnings.contains("5 s in one run and 7 s in the other run"), "{warnings}");
 }
 
 #[test]

@@ -50,7 +50,8 @@ pub fn compare(
 fn nothing_in_common(first: &Subject<'_>, second: &Subject<'_>) -> String {
     if first.side.run.load.iter().all(|point| point.search.is_some()) {
         return format!(
-            "{} contains searches only, and capacities are not compared: read them in each run's report",
+            "{} contains only searches, and hoptax does not compare capacities: read the capacities in the report \
+             of each run",
             first.name
         );
     }
@@ -64,7 +65,7 @@ fn nothing_in_common(first: &Subject<'_>, second: &Subject<'_>) -> String {
         all.collect::<Vec<_>>().join(", ")
     };
     format!(
-        "no load point and gateway was measured in both: {} has {}, {} has {}",
+        "no gateway was measured at the same load point in both runs: {} has {}, {} has {}",
         first.name,
         labels(first),
         second.name,

@@ -177,7 +177,7 @@ fn check_change(headers: &HeaderMap, authority: &str) -> Result<(), Problem> {
         Problem::new(
             StatusCode::FORBIDDEN,
             error,
-            "make changes on this server's pages or with its JSON interface",
+            "to make changes, use the pages of this server, or its JSON interface",
         )
     };
     if let Some(site) = headers.get("sec-fetch-site")

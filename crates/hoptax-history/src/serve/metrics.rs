@@ -103,7 +103,7 @@ fn shown() -> [Shown; 5] {
     [
         Shown {
             name: "added_latency",
-            help: "Response time that the gateway adds to direct's, last complete run",
+            help: "Response time that the gateway adds to the response time of direct, last complete run",
             unit: Unit::Seconds,
             by: MICRO,
             metrics: &[(Metric::AddedP50, Some("0.5")), (Metric::AddedP99, Some("0.99"))],
@@ -175,7 +175,7 @@ fn of_history(registry: &mut Registry, history: &History) {
         labels.push(("verdict", one.verdict.clone()));
         (labels, 1.0)
     });
-    gauges.put("result_info", "The last complete run, its version and verdict", None, info);
+    gauges.put("result_info", "Version and verdict of the last complete run", None, info);
 }
 
 /// Copies a unit, because `Unit` does not implement `Clone`.
@@ -208,7 +208,7 @@ fn of_run(registry: &mut Registry, state: Option<&live::State>) {
         f64::from(state.trials_planned),
     );
     put("run_elapsed", "Time since the run in progress began", Some(Unit::Seconds), state.elapsed_s);
-    put("run_left", "Least time that the run in progress still takes", Some(Unit::Seconds), state.left_s);
+    put("run_left", "Minimum time that the run in progress still takes", Some(Unit::Seconds), state.left_s);
     if let Some(steal) = state.steal {
         put("run_steal", "Share of the host's CPU time that the hypervisor took", Some(Unit::Ratios), steal);
     }

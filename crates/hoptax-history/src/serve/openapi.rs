@@ -10,9 +10,10 @@ use serde_json::{Map, Value, json};
 const SHARED: &str = "/components/schemas";
 
 /// Summary of the interface, and the headers that it needs.
-const ABOUT: &str = "Runs below one directory, their reports, comparisons and trends, and the run in progress. A change (PATCH, \
-    DELETE) needs `Content-Type: application/json`, and `X-Hoptax: 1` unless a browser sends it. If the server listens \
-    beyond loopback, every request needs `Authorization: Bearer TOKEN`. See docs/reference/serve.md.";
+const ABOUT: &str = "Runs below one directory, their reports, comparisons and trends, and the run in progress. A \
+                     change (PATCH, DELETE) needs `Content-Type: application/json`, and `X-Hoptax: 1` unless a \
+                     browser sends it. If the server listens on an address other than loopback, every request needs \
+                     `Authorization: Bearer TOKEN`. See docs/reference/serve.md.";
 
 pub(super) fn document(operations: &[Operation]) -> Value {
     let mut schemas = Schemas::new();
@@ -125,6 +126,7 @@ fn id() -> Value {
 
 fn own_header() -> Value {
     json!({ "name": "X-Hoptax", "in": "header", "required": false,
-        "description": "Shows that no page of another site sends the request. Browsers show it with `Origin`.",
+        "description": "Shows that the request does not come from a page of another site. Browsers show this with \
+                        the header `Origin`.",
         "schema": { "type": "string", "enum": ["1"] } })
 }

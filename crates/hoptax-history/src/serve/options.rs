@@ -33,7 +33,8 @@ pub enum ServeError {
     },
     /// Other machines can reach the address, and there is no token.
     #[error(
-        "others can reach {0}, so a token is needed: put one in a file and pass it with --token-file FILE"
+        "other machines can reach {0}, so a token is needed: write a token to a file, and pass the file with \
+         --token-file FILE"
     )]
     NoToken(SocketAddr),
     /// The history cannot be read.

@@ -145,7 +145,7 @@ pub(super) fn operations() -> Vec<Operation> {
                 || get(api::trend),
             )
         },
-        plain("get", "/api/v1/tags", "listTags", "Every tag of any run", of::<api::Tags>, || get(api::tags)),
+        plain("get", "/api/v1/tags", "listTags", "All tags of all runs", of::<api::Tags>, || get(api::tags)),
         Operation {
             refusals: &[(404, "No run is in progress in this process.")],
             ..plain("get", "/api/v1/live", "getLive", "The run in progress", of::<live::State>, || {

@@ -38,7 +38,7 @@ fn place(app: &App, id: &str) -> Result<PathBuf, Problem> {
 pub(super) fn read(app: &App, id: &str) -> Result<Measured, Problem> {
     Measured::read(&place(app, id)?).map_err(|error| {
         let help = match &error {
-            DirError::Newer { .. } => "use the version of hoptax that wrote it, or a later one",
+            DirError::Newer { .. } => "use the version of hoptax that wrote the run, or a later version",
             _ => "measure it again, or delete it",
         };
         Problem::new(StatusCode::UNPROCESSABLE_ENTITY, error.to_string(), help)
@@ -89,9 +89,10 @@ fn refused(refusal: NotCompared) -> Problem {
         ),
         NotCompared::Itself(_) => problem(StatusCode::BAD_REQUEST, "choose two different gateways".into()),
         NotCompared::NoLabel { help, .. } => problem(StatusCode::BAD_REQUEST, help),
-        NotCompared::Obstacles(obstacles) => {
-            Problem { obstacles, ..problem(StatusCode::CONFLICT, "`force=true` compares them anyway".into()) }
-        }
+        NotCompared::Obstacles(obstacles) => Problem {
+            obstacles,
+            ..problem(StatusCode::CONFLICT, "use `force=true` to compare the runs anyway".into())
+        },
         NotCompared::NothingInCommon(_) => {
             problem(StatusCode::CONFLICT, "choose two runs that measured the same cases".into())
         }

@@ -90,7 +90,10 @@ fn one(
     if let Err(error) = &there
         && !case.breaks
     {
-        anyhow::bail!("direct does not answer the request `{}`: {error:#}", case.name);
+        anyhow::bail!(
+            "the upstream did not answer the request `{}` when it was sent directly, without a gateway: {error:#}",
+            case.name
+        );
     }
     let difference = match (&there, &here) {
         (Ok(there), Ok(here)) => seen_upstream(&sent, there, here).unwrap_or_else(|| difference(there, here)),

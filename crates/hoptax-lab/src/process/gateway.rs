@@ -205,8 +205,8 @@ impl ProcessDriver {
         let to_stdout = pack.manifest().access_log == Some(AccessLogTo::Stdout);
         if to_stdout && (self.access_log == AccessLog::File || features.contains(&Feature::AccessLog)) {
             let message = format!(
-                "{} writes its access log to its standard output, which docker copies: in a container that costs more CPU than \
-                                 the log itself. Remove the access log, or `driver: docker`",
+                "{} writes its access log to its standard output. Docker copies the output of a container, which \
+                 costs more CPU than the log itself. Remove the access log, or remove `driver: docker`",
                 pack.name()
             );
             return Err(Failure { stage: Stage::Start, message, detail: String::new() });

@@ -80,7 +80,7 @@ fn each_difference_is_reported_with_both_answers() {
     for (answer, difference) in table {
         let failure = against_direct(&answer).expect_err("they differ");
         assert_eq!(failure.stage, Stage::Verify);
-        assert_eq!(failure.message, format!("it does not answer as direct does: {difference}"));
+        assert_eq!(failure.message, format!("its answer differs from the answer of direct: {difference}"));
         let (direct, gateway) = failure.detail.split_once("gateway:\n").expect("both");
         assert!(direct.starts_with("direct:\n  200\n  content-length: 5\n"), "{}", failure.detail);
         assert!(gateway.contains("  | hel"), "{}", failure.detail);
@@ -128,7 +128,10 @@ fn both_answers_are_compared_with_what_the_target_expects() {
     let length = Check::BodyLength { least: 5, most: 5 };
     assert_eq!(against(DIRECT, vec![Check::Status(vec![(200, 200)]), length]), Ok(()));
     let failure = against(DIRECT, vec![Check::BodyContains("bye".into())]).expect_err("not even direct");
-    assert_eq!(failure.message, "direct itself does not meet `expect`: the body does not contain `bye`");
+    assert_eq!(
+        failure.message,
+        "the answer of direct does not meet `expect`: the body does not contain `bye`"
+    );
     // Verification does not compare the header `server` with direct's header, because hops may change it. But this
     // target expects a certain value of the header.
     let named = |name: &str| DIRECT.replace("x-own", &format!("server: {name}\r\nx-own"));
@@ -189,7 +192,10 @@ fn the_target_of_a_mix_is_named() {
     let mix = requests(vec![TargetSpec { name: "first".into(), ..get() }, get()]);
     let failure = verify(serve(&[DIRECT]), serve(&[failing]), &mix, &Change::default(), TIMEOUT)
         .expect_err("they differ");
-    assert_eq!(failure.message, "target first: it does not answer as direct does: status 404 instead of 200");
+    assert_eq!(
+        failure.message,
+        "target first: its answer differs from the answer of direct: status 404 instead of 200"
+    );
 }
 
 #[test]
@@ -215,6 +221,6 @@ fn each_version_of_http_is_tested_and_the_old_one_is_named() {
     assert_eq!(verify(serve(&[DIRECT]), picky(), &asked(vec![new]), &Change::default(), TIMEOUT), Ok(()));
     let failure = verify(serve(&[DIRECT]), picky(), &asked(vec![new, old]), &Change::default(), TIMEOUT)
         .expect_err("they differ");
-    let message = "over HTTP/1.0: it does not answer as direct does: status 426 instead of 200";
+    let message = "over HTTP/1.0: its answer differs from the answer of direct: status 426 instead of 200";
     assert_eq!(failure.message, message);
 }

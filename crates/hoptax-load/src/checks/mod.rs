@@ -48,7 +48,7 @@ pub fn check(check: &Check) -> Result<(), CheckError> {
                 if low > high {
                     return wrong(
                         format!("the range of statuses {low} to {high} is empty"),
-                        "put the lower one first",
+                        "put the lower number first",
                     );
                 }
             }
@@ -63,7 +63,7 @@ pub fn check(check: &Check) -> Result<(), CheckError> {
         }
         Check::BodyLength { least, most } if least > most => wrong(
             format!("no body is at least {least} and at most {most} bytes long"),
-            "put the lower one first",
+            "put the lower number first",
         ),
         Check::Header { name, .. } if !is_token(name) => {
             wrong(format!("{name:?} is not a header name"), "use letters, digits and !#$%&'*+-.^_`|~")
@@ -101,7 +101,7 @@ mod tests {
             (Check::Status(vec![(200, 200), (42, 42)]), "42 is not the status of a response"),
             (Check::Status(vec![(100, 200)]), "100 is not the status"),
             (Check::Status(vec![(200, 1000)]), "1000 is not the status"),
-            (Check::Status(vec![(299, 200)]), "299 to 200 is empty; put the lower one first"),
+            (Check::Status(vec![(299, 200)]), "299 to 200 is empty; put the lower number first"),
             (Check::BodyContains(String::new()), "every body contains an empty text"),
             (Check::BodyLength { least: 5, most: 4 }, "at least 5 and at most 4"),
             (header("a b", None), "\"a b\" is not a header name"),

@@ -215,13 +215,13 @@ fn shown(word: &str) -> String {
 
 fn random<'t>(arguments: &str, at: usize) -> Result<Part<'t>, TemplateError> {
     let words: Vec<&str> = arguments.split_whitespace().collect();
-    let help = "write `{{random LOW HIGH}}`: two whole numbers, the lower one first";
+    let help = "write `{{random LOW HIGH}}`: two whole numbers, the lower number first";
     let &[low, high] = words.as_slice() else {
         return Err(TemplateError::new(at, format!("`random` takes two numbers, not {}", words.len()), help));
     };
     let number = |word: &str| {
         word.parse::<i64>().map_err(|_| {
-            let message = format!("`{}` is not a whole number of 64 bits", shown(word));
+            let message = format!("`{}` is not a 64-bit integer", shown(word));
             TemplateError::new(at, message, help)
         })
     };

@@ -89,7 +89,7 @@ fn refusal(alert: AlertDescription) -> String {
         | A::CertificateUnknown
         | A::UnknownCA
         | A::AccessDenied => {
-            "it requires a client certificate, or does not accept the given one (`--cert FILE`)"
+            "it requires a client certificate, or does not accept the given certificate (`--cert FILE`)"
         }
         A::ProtocolVersion => "it supports none of the offered versions (`--tls`)",
         A::HandshakeFailure | A::InsufficientSecurity => {

@@ -40,7 +40,7 @@ impl Worker<'_> {
         match received {
             Ok(Received::Established) if plain.is_empty() && !ended => self.established(io, slot, now),
             Ok(Received::Established) => {
-                let text = "TLS: the server sent data, or closed, before the first request";
+                let text = "TLS: the server sent data or closed the connection before the first request";
                 self.handshake_failed(io, slot, now, Cause::TlsClosed, text);
             }
             _ if !plain.is_empty() => self.read(io, slot, now, &plain),

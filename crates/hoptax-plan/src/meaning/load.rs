@@ -66,7 +66,7 @@ pub(super) fn read(
                 reader.fault(
                     place,
                     format!("the load point {} appears twice", point.describe()),
-                    "remove one; to measure it more often, raise `trials`",
+                    "remove one of them; to measure this load point more often, raise `trials`",
                 );
                 break;
             }
@@ -149,7 +149,7 @@ impl Axes {
         if let (Some(requests), None, false) = (&typed.requests, &typed.duration, all_staged) {
             reader.fault(
                 requests.0[0].place,
-                "`requests` needs a `duration`, or a trial without responses would never end",
+                "`requests` needs a `duration`, because a trial without responses would otherwise never end",
                 "add `duration`, the longest time of a trial",
             );
         }
@@ -371,7 +371,7 @@ fn check_duration(reader: &mut Reader<'_>, place: Place, rate: &Rate, duration: 
                         show_duration(length),
                         show_duration(typed)
                     ),
-                    "remove `duration`; the stages set it",
+                    "remove `duration`, because the stages set the duration",
                 );
             }
             length
@@ -379,7 +379,7 @@ fn check_duration(reader: &mut Reader<'_>, place: Place, rate: &Rate, duration: 
         (Rate::Fixed(_), typed) => typed.unwrap_or(DEFAULT_DURATION),
     };
     if !length.is_zero() && rate.mean() * length.as_secs_f64() < 1.0 {
-        let message = format!("at {} no request is due within {}", show_pace(rate), show_duration(length));
+        let message = format!("at {}, no request is due within {}", show_pace(rate), show_duration(length));
         reader.fault(place, message, "raise the rate or the duration");
     }
 }

@@ -41,7 +41,8 @@ pub(super) fn read(reader: &mut Reader<'_>, typed: &Sweep<Element>) -> Vec<Place
                 steady.place,
                 format!("`{}` has no duration, but other entries of this list have one", steady.value),
                 format!(
-                    "for one rate with stages write `{} for 10s`; for a sweep over such rates write a list of lists",
+                    "for one rate with stages, write `{} for 10s`; to measure several rates with stages, write a \
+                     list with one list of stages for each rate",
                     steady.value
                 ),
             );

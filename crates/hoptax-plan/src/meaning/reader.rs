@@ -100,7 +100,7 @@ impl Reader<'_> {
         let count = self.context.cpus;
         if let Some(absent) = cpus.iter().find(|cpu| **cpu >= count) {
             let have = if count == 1 {
-                "use CPU 0, the only one".to_owned()
+                "use CPU 0, the only CPU".to_owned()
             } else {
                 format!("use CPUs 0 to {}", count - 1)
             };

@@ -66,8 +66,11 @@ pub(super) fn read(reader: &mut Reader<'_>, typed: &Placed<RawSearch>) -> Option
     let to = rate(reader, &typed.value.to);
     let (from, to) = (from?, to?);
     if from >= to {
-        let message =
-            format!("the highest rate, {}, is not above the lowest, {}", show_rate(to), show_rate(from));
+        let message = format!(
+            "the highest rate ({}) is not above the lowest rate ({})",
+            show_rate(to),
+            show_rate(from)
+        );
         reader.fault(typed.value.to.place, message, "raise `to` or lower `from`");
     }
     if to > hoptax_load::pacer::HIGHEST_RATE {
@@ -103,7 +106,7 @@ pub(super) fn check_samples(reader: &mut Reader<'_>, search: &Placed<Search>, du
     let needed = (1.0 / (1.0 - highest) - 1e-9).ceil();
     if due + 1e-9 < needed {
         let message = format!(
-            "at {}, a trial of {} has {} requests, too few for p{}",
+            "at {}, a trial of {} has {} requests, which are too few for p{}",
             show_rate(*from),
             show_duration(duration),
             due.floor(),
@@ -121,7 +124,7 @@ fn objectives(reader: &mut Reader<'_>, typed: &Placed<RawSearch>) -> Vec<Objecti
         (Some(_), Some(bounds)) => reader.fault(
             bounds.0[0].place,
             "a search cannot have both `slo` and `bounds`",
-            "remove one; `bounds` is short for objectives `p99 < BOUND and errors < 0.1%`",
+            "remove one of them; `bounds` is short for objectives `p99 < BOUND and errors < 0.1%`",
         ),
         (Some(slo), None) => {
             for typed in &slo.0 {

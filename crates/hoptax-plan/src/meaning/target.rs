@@ -54,7 +54,11 @@ fn duplicate(reader: &mut Reader<'_>, named: Option<Place>, place: Place, target
     let name = &target.name;
     match named {
         Some(place) => {
-            reader.fault(place, format!("two targets are named `{name}`"), "give each another name");
+            reader.fault(
+                place,
+                format!("two targets are named `{name}`"),
+                "give each target a different name",
+            );
         }
         None => reader.fault(
             place,
@@ -118,7 +122,7 @@ fn check_method(reader: &mut Reader<'_>, method: &Placed<String>) {
     } else if METHODS.contains(&upper.as_str()) && upper != method.value {
         reader.fault(
             method.place,
-            format!("methods are case-sensitive; `{}` is not a standard one", method.value),
+            format!("methods are case-sensitive; `{}` is not a standard method", method.value),
             format!("write {upper}"),
         );
     }

@@ -168,7 +168,7 @@ fn automatic(reader: &mut Reader<'_>, typed: RawTrials) -> AutoTrials {
         reader.fault(
             place,
             format!("`most` ({most}) is below `least` ({least})"),
-            "swap the two, or remove one",
+            "swap the two values, or remove one of them",
         );
     }
     AutoTrials { within, within_us: None, at_most: time, least, most }

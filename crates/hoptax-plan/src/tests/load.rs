@@ -76,8 +76,9 @@ fn mistakes() {
     for (load, expected) in [
         (
             "loop: open, connections: 1, rate: [100/s, ramp to 5/s over 1s]",
-            "3:42 `100/s` has no duration, but other entries of this list have one; for one rate with stages write \
-             `100/s for 10s`; for a sweep over such rates write a list of lists",
+            "3:42 `100/s` has no duration, but other entries of this list have one; for one rate with stages, write \
+             `100/s for 10s`; to measure several rates with stages, write a list with one list of stages for each \
+             rate",
         ),
         ("loop: open, connections: 1, rate: [[]]", "3:42 the list of stages is empty;"),
         ("loop: open, connections: 1, rate: [[5/s]]", "3:43 `5/s` is not a stage;"),
@@ -92,7 +93,7 @@ fn mistakes() {
         ),
         (
             "loop: open, connections: 1, rate: [5/s for 2s], duration: 3s",
-            "3:65 the stages take 2s, but `duration` is 3s; remove `duration`; the stages set it",
+            "3:65 the stages take 2s, but `duration` is 3s; remove `duration`, because the stages set the duration",
         ),
         (
             "loop: open, connections: 1, rate: [0.1/s for 2s]",

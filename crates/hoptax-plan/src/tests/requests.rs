@@ -173,7 +173,10 @@ fn errors_in_targets_and_expectations() {
         ("target: { weight: 0 }\n", "1 [0] `weight` is zero;"),
         ("target: { name: \" a\" }\n", "1 [\" a\"] ` a` is not a valid name for a target;"),
         ("target: [{ path: / }, {}]\n", "1 [{] two targets have the default name `GET /`; name them"),
-        ("target: [{ name: a }, { name: a }]\n", "1 [a] two targets are named `a`; give each another name"),
+        (
+            "target: [{ name: a }, { name: a }]\n",
+            "1 [a] two targets are named `a`; give each target a different name",
+        ),
         (
             "target: { expect: { status: 99 } }\n",
             "1 [99] `99` is not a status; write a status from 200 to 599",

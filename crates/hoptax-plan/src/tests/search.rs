@@ -86,7 +86,7 @@ plans/x.yaml:3:57: the duration `10` has no unit
 fn wrong_searches_are_refused() {
     let slo = r#"slo: "p99 < 10ms""#;
     for (typed, rest, part) in [
-        ("from: 900/s, to: 100/s", "", "the highest rate, 100/s, is not above the lowest, 900/s"),
+        ("from: 900/s, to: 100/s", "", "the highest rate (100/s) is not above the lowest rate (900/s)"),
         ("from: 100/s, to: 900/s", ", rate: 5/s", "remove `rate`"),
         ("from: 100/s, to: 900/s", ", requests: 500, duration: 9s", "remove `requests`"),
         ("from: 100/s, to: 900/s, precision: 0.1%", "", "write 1% to 50%"),
@@ -94,7 +94,7 @@ fn wrong_searches_are_refused() {
         (
             "from: 10/s, to: 900/s",
             ", duration: 2s",
-            "at 10/s, a trial of 2s has 20 requests, too few for p99",
+            "at 10/s, a trial of 2s has 20 requests, which are too few for p99",
         ),
         ("from: 10/s, to: 900/s", ", duration: 2s", "to have at least 100"),
         ("from: 100/s, to: 99999999/s", "", "rates above 10000000/s are not supported"),

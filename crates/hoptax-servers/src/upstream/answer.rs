@@ -124,10 +124,10 @@ fn head(
 ) -> anyhow::Result<Vec<u8>> {
     let mut headers: Vec<(&str, &str)> = Vec::new();
     let typed = |name: &str| extra.iter().any(|(typed, _)| typed.eq_ignore_ascii_case(name));
-    anyhow::ensure!(!typed("connection"), "hoptax writes the header `connection` itself. Remove it");
+    anyhow::ensure!(!typed("connection"), "hoptax writes the header `connection` itself. Remove this header");
     anyhow::ensure!(
         !(stamps && typed(stamp::HEADER)),
-        "hoptax writes the header `{}` itself if stamps are on. Remove it",
+        "hoptax writes the header `{}` itself if stamps are on. Remove this header",
         stamp::HEADER
     );
     if stamps {
@@ -262,7 +262,7 @@ mod tests {
             Answers::new(&own, true)
                 .expect_err("refused")
                 .to_string()
-                .contains("if stamps are on. Remove it")
+                .contains("if stamps are on. Remove this header")
         );
     }
 }

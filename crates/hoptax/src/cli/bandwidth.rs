@@ -14,8 +14,9 @@ use std::net::TcpListener;
 
 /// Measure how many bytes per second one connection carries
 ///
-/// Without an address it measures the loopback of this machine: how fast bytes are copied between two processes. To measure
-/// between two machines, start a receiver on one with --listen, and pass its address on the other.
+/// Without an address, it measures the loopback of this machine: how fast bytes are copied between two processes. To
+/// measure between two machines, run `hoptax bandwidth --listen` on one machine. Then run `hoptax bandwidth` on the
+/// other machine, with the address that the first machine printed.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Address of the receiver [default: a receiver on this machine's loopback]

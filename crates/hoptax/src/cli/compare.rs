@@ -19,12 +19,12 @@ pub(super) struct Args {
     #[arg(value_name = "A")]
     a: PathBuf,
 
-    /// Run directory of the second (newer) run. Without it, --labels names two gateways of A to compare
+    /// Run directory of the second (newer) run. Without B, --labels names two gateways of A to compare
     #[arg(value_name = "B")]
     b: Option<PathBuf>,
 
-    /// Compare gateway X of A with gateway Y of B (or of A, without B), such as main,pr [default: every gateway that
-    /// both runs have]
+    /// Compare gateway X of run A with gateway Y of run B, such as main,pr. Without B, both gateways are of run A
+    /// [default: every gateway that both runs have]
     #[arg(long, value_name = "X,Y", value_parser = labels)]
     labels: Option<(String, String)>,
 

@@ -14,7 +14,7 @@ pub(super) const ROOT: &str =
     "Directory that contains the run directories, if not given as an argument [default: results]";
 pub(super) const RUN_ID: &str = "Run: the name or the path of its directory";
 pub(super) const OUT: &str = "Directory in which `hoptax run` creates the run directory";
-pub(super) const ACCEPT_VOID: &str = "Ignore `void` findings for the exit status: do not exit 4";
+pub(super) const ACCEPT_VOID: &str = "Do not exit with status 4 because of `void` findings";
 pub(super) const TOKEN_FILE: &str = "File with the token that clients must send: one line of at least 16 characters [default: a random token if \
      the address is not loopback]";
 pub(super) const NO_LIVE: &str = "Do not show the live view on the terminal";

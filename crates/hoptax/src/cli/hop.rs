@@ -42,7 +42,7 @@ struct DelayArgs {
     /// Delay each response by this long before returning it [default: 0ms]
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     delay_out: Option<Duration>,
-    /// Delay only this share of the requests, chosen at random, such as 0.01 or 1% [default: 100%]
+    /// Share of requests to delay, such as 0.01 or 1%. The requests are chosen at random [default: 100%]
     #[arg(long, value_name = "SHARE", value_parser = units::share)]
     delay_share: Option<f64>,
     /// How to spend the delay [default: sleep]

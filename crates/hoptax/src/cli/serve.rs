@@ -18,8 +18,8 @@ const SHORTEST_TOKEN: usize = 16;
 
 /// Show all runs in a browser: list, search, reports, comparisons, trends, tags and notes
 ///
-/// Prints the address to open, and serves until Ctrl-C or SIGTERM. On a loopback address all local users have access,
-/// and no one else has. On any other address clients must send a token: the one in --token-file, or a random one that
+/// Prints the address to open, and serves until Ctrl-C or SIGTERM. On a loopback address, all local users have access,
+/// and nobody else. On any other address, clients must send a token: the token in --token-file, or a random token that
 /// is printed at the start.
 #[derive(Debug, clap::Args)]
 #[command(

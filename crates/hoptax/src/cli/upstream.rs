@@ -36,7 +36,7 @@ pub(super) struct Args {
     /// Delay each response by this time, such as 2ms, "uniform(1ms, 5ms)", "exponential(2ms)" or "choice(99% 0ms, 1% 50ms)"
     #[arg(long, value_name = "DELAY", default_value = "0ms")]
     delay: Delay,
-    /// Answer this share of the requests with status 500, chosen at random, such as 0.01 or 1%
+    /// Share of requests to answer with status 500, such as 0.01 or 1%. The requests are chosen at random
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = units::share)]
     failures: f64,
     /// Port of the first instance; the other instances use the next ports [default: free ports]

@@ -99,8 +99,8 @@ impl CpuUse {
         // Without compression, there is little work. Several threads may then have shared the work of one worker.
         if !self.compressed && f64::from(self.busy_threads) > workers {
             return Conclusion::Unknown(
-                "several of its threads were busy, and hoptax cannot load them fully, because its pack has no \
-                 feature `gzip`",
+                "several threads of the gateway were busy, and hoptax cannot load them fully, because the gateway's \
+                 pack has no feature `gzip`",
             );
         }
         // If a gateway received enough CPU time and never wanted more CPUs, it would not use more CPUs on any machine.
@@ -112,7 +112,7 @@ impl CpuUse {
         match self.idle >= ROOM {
             true if busy(self.used) => Conclusion::Within,
             true => Conclusion::Unknown("the gateway was not the bottleneck"),
-            false => Conclusion::Unknown("other processes left it too little CPU time"),
+            false => Conclusion::Unknown("other processes left too little CPU time for the gateway"),
         }
     }
 

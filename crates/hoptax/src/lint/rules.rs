@@ -319,7 +319,7 @@ fn stops(observations: &[Observation], pack: &Pack) -> Item {
         "stops",
         fault,
         evidence,
-        "set `stop.signal` to the signal that stops it at once, or raise `stop.grace`",
+        "set `stop.signal` to the signal that stops the gateway at once, or raise `stop.grace`",
     )
 }
 

@@ -94,7 +94,7 @@ fn incomparable_runs_are_refused_with_a_fix() {
         (vec![a.as_path(), missing], "cannot read"),
         (vec![a.as_path(), empty.path()], "run directory"),
         (vec![a.as_path(), foreign.path()], "is not a run record"),
-        (vec![a.as_path(), newer.path()], "use a newer hoptax"),
+        (vec![a.as_path(), newer.path()], "use a newer version"),
     ] {
         let refused = hoptax().arg("compare").args(&arguments).output().expect("runs");
         assert_eq!(refused.status.code(), Some(2), "{arguments:?}: {}", text(&refused.stdout));

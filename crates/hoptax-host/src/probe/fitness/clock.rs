@@ -92,10 +92,10 @@ pub(super) fn timer(host: &Host) -> Fitness {
     let us = |ns: u64| ns.div_ceil(1000);
     let seen = format!("sleeps of 1 ms come {} µs late (median), {} µs at worst", us(median), us(worst));
     let Some(status) = graded(median as f64, LATE_NS.0, LATE_NS.1) else { return good("timer", seen) };
-    let message =
-        "An open loop sends requests late by this time, and planted delays are longer by this time.";
+    let message = "Because of this, an open loop sends requests later than planned, and delays that the plan adds \
+                   are longer than planned.";
     let advice = "Pin the roles (`cpus` in the plan): a generator with its own CPU polls instead of sleeping. Stop \
-                  other load on this machine. A kernel without high-resolution timers rounds up to its tick: boot \
-                  one with them.";
+                  other load on this machine. A kernel without high-resolution timers rounds up to its tick: boot a \
+                  kernel that has them.";
     doubt("timer", status, seen, message, advice)
 }

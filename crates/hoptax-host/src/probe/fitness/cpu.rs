@@ -31,7 +31,7 @@ pub(super) fn cpus(host: &Host) -> Fitness {
         _ if count < BOTH => (FitnessStatus::Bad, "Generator, gateway and upstream share one CPU."),
         _ if count < APART => (
             FitnessStatus::Warning,
-            "There are too few CPUs for generator, gateway and upstream to have their own.",
+            "There are too few CPUs to give generator, gateway and upstream their own CPUs.",
         ),
         _ => return good("cpus", seen),
     };
@@ -61,7 +61,13 @@ pub(super) fn limit(host: &Host) -> Fitness {
     let status = if limit < BOTH as f64 { FitnessStatus::Bad } else { FitnessStatus::Warning };
     let message = "A process that has used up its share is paused until the current period of 100 ms ends, and its \
                    requests wait.";
-    doubt(NAME, status, seen, message, "Remove the CPU limit, or use a cpuset with that many CPUs instead.")
+    doubt(
+        NAME,
+        status,
+        seen,
+        message,
+        "Remove the CPU limit, or use a cpuset with the same number of CPUs instead.",
+    )
 }
 
 fn limit_of(host: &Host) -> Option<f64> {
@@ -122,13 +128,14 @@ pub(super) fn turbo(host: &Host) -> Fitness {
         host.number("sys/devices/system/cpu/intel_pstate/no_turbo").map(|off| (off == 0, "no_turbo", 1));
     let others = host.number("sys/devices/system/cpu/cpufreq/boost").map(|on| (on == 1, "boost", 0));
     let Some((on, file, off)) = intel.or(others) else {
-        return unknown("turbo", "Whether CPUs run above their rated frequency is not visible here.");
+        return unknown("turbo", "This machine does not show whether CPUs run above their rated frequency.");
     };
     if !on {
         return good("turbo", "off");
     }
     let folder = if file == "boost" { "cpufreq" } else { "intel_pstate" };
-    let message = "A CPU's speed depends on its temperature and on the load of other CPUs, and so differs between trials.";
+    let message = "The speed of a CPU depends on its temperature and on the load of other CPUs, so it differs \
+                   between trials.";
     let advice = format!("echo {off} | sudo tee /sys/devices/system/cpu/{folder}/{file}");
     doubt("turbo", FitnessStatus::Warning, "on", message, advice)
 }
@@ -140,7 +147,7 @@ pub(super) fn smt(host: &Host) -> Fitness {
     };
     let pairs: Option<Vec<Vec<u32>>> = host.allowed.iter().map(siblings).collect();
     let Some(groups) = pairs.filter(|groups| !groups.is_empty()) else {
-        return unknown("smt", "Which CPUs share a core is not visible here.");
+        return unknown("smt", "This machine does not show which CPUs share a core.");
     };
     let usable = |group: &Vec<u32>| group.iter().filter(|cpu| host.allowed.contains(cpu)).count();
     let shared = groups.iter().filter(|group| usable(group) > 1).count();
@@ -148,7 +155,7 @@ pub(super) fn smt(host: &Host) -> Fitness {
         return good("smt", "each CPU is a core of its own");
     }
     let message = "Two CPUs of one core slow each other down: a busy generator slows the gateway.";
-    let advice = "Pin the roles so that none share a core (`cpus` in the plan), or run: echo off | sudo tee \
+    let advice = "Pin the roles so that no two roles share a core (`cpus` in the plan), or run: echo off | sudo tee \
                   /sys/devices/system/cpu/smt/control";
     doubt("smt", FitnessStatus::Warning, format!("{shared} CPUs share cores"), message, advice)
 }

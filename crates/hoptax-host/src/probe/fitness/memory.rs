@@ -90,8 +90,8 @@ pub(super) fn huge_pages(host: &Host) -> Fitness {
             NAME,
             FitnessStatus::Warning,
             "always",
-            "The kernel allocates memory in steps of 2 MiB, used or not, and pauses processes to build huge pages. \
-             So gateways appear to use more memory, and are sometimes slower.",
+            "The kernel allocates memory in steps of 2 MiB, even if less is used, and pauses processes to build \
+             huge pages. So gateways appear to use more memory, and are sometimes slower.",
             "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled",
         ),
         Some(chosen) => good(NAME, chosen),
@@ -105,5 +105,5 @@ pub(super) fn disk(host: &Host) -> Fitness {
     let seen = format!("{} free for results", show(free));
     let Some(status) = least(free, DISK) else { return good("disk", seen) };
     let message = "Each trial is written when it ends. The run fails when there is no space left.";
-    doubt("disk", status, seen, message, "Free some space, or write elsewhere with --out.")
+    doubt("disk", status, seen, message, "Free some disk space, or write to another disk with --out.")
 }

@@ -36,8 +36,8 @@ pub(super) fn ports(host: &Host) -> Fitness {
         _ if count < PORTS.0 => FitnessStatus::Warning,
         _ => return good("ports", seen),
     };
-    let message =
-        "Each connection to one address takes a port, and holds it for a minute after it is closed.";
+    let message = "Each connection to an address uses a local port. The port stays in use for a minute after the \
+                   connection is closed.";
     doubt("ports", status, seen, message, "sudo sysctl net.ipv4.ip_local_port_range=\"1024 65535\"")
 }
 
@@ -55,7 +55,8 @@ pub(super) fn time_wait(host: &Host) -> Fitness {
     let Some(status) = graded(waiting as f64 / ports as f64, WAITING.0, WAITING.1) else {
         return good("time-wait", seen);
     };
-    let message = "Ports of closed connections are blocked for a minute. New connections may find none free.";
+    let message =
+        "Ports of closed connections are blocked for a minute. New connections may find no free port.";
     doubt("time-wait", status, seen, message, "Wait a minute, or widen net.ipv4.ip_local_port_range.")
 }
 

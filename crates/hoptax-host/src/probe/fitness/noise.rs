@@ -144,6 +144,13 @@ pub(super) fn load_average(host: &Host) -> Fitness {
         return good(LOAD_AVERAGE, seen);
     };
     debug_assert_ne!(status, FitnessStatus::Good);
-    let message = "On average this many processes were ready to run at once: other programs are busy here.";
-    doubt(LOAD_AVERAGE, status, seen, message, "Find them with `top`, stop them, and wait a minute.")
+    let message = "The load average is the number of processes that were ready to run at once. Other programs are \
+                   busy on this machine.";
+    doubt(
+        LOAD_AVERAGE,
+        status,
+        seen,
+        message,
+        "Find these programs with `top`, stop them, and wait a minute.",
+    )
 }

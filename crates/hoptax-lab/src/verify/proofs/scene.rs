@@ -148,12 +148,12 @@ impl Scene<'_> {
     pub(super) fn must_refuse(&self, feature: Feature, request: &Request, status: u16, how: &str) -> Proof {
         let good = self.must_accept(feature, &self.request("echo"))?;
         let answer = self.answer(request).map_err(|error| {
-            not_on(feature, &format!("it does not answer {how}, instead of {status}: {error:#}"), &[])
+            not_on(feature, &format!("it gives no answer {how}, but should answer {status}: {error:#}"), &[])
         })?;
         if answer.status == status {
             return Ok(());
         }
-        let what = format!("it answers {} {how}, instead of {status}", answer.status);
+        let what = format!("it answers {} {how}, but should answer {status}", answer.status);
         Err(not_on(feature, &what, &[("a correct request", &good), ("this request", &answer)]))
     }
 

@@ -67,8 +67,8 @@ fn ports(plan: &Plan, host: &Host) -> Fitness {
     let connections = u64::from(most_connections(plan));
     let seen = format!("{connections} of {}", ports * sources);
     if connections > ports * sources {
-        let message =
-            "The plan has more connections than the source addresses have ports: further connects fail.";
+        let message = "The plan has more connections than the source addresses have ports, so further connection \
+                       attempts fail.";
         let advice = "Give the generator more addresses (`sources: [127.0.0.2, 127.0.0.3]`), or widen \
                       net.ipv4.ip_local_port_range.";
         return item("source-ports", FitnessStatus::Bad, seen, message, advice);
@@ -117,7 +117,8 @@ fn roles(plan: &Plan, allowed: &[u32]) -> Fitness {
         let message = "Roles share CPUs: they wait for each other, and the waiting counts as tax.";
         let advice = match plan.cpus {
             CpuPlan::Auto => {
-                "`cpus: auto` separates the roles on 4 CPUs or more. On fewer, keep the load well below saturation."
+                "`cpus: auto` separates the roles on 4 CPUs or more. On fewer CPUs, keep the load well below \
+                 saturation."
             }
             CpuPlan::Pinned(_) => "Give each role its own CPUs.",
         };
@@ -195,7 +196,7 @@ fn room(plan: &Plan, free: Option<u64>) -> Fitness {
                 FitnessStatus::Bad,
                 seen,
                 message,
-                "Free some space, or choose another disk with --out.",
+                "Free some disk space, or choose another disk with --out.",
             )
         }
         _ => good("results", seen),

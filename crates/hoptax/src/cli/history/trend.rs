@@ -24,7 +24,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "LABEL")]
     gateway: Option<String>,
 
-    /// Load point, by its label or a part of the label; required if the runs have several
+    /// Load point, by its label or a part of the label; required if the runs have several load points
     #[arg(long, value_name = "LOAD")]
     load: Option<String>,
 

@@ -11,10 +11,10 @@ use crate::cli::help;
 
 /// Send load to one URL and print throughput, response times and failures
 ///
-/// Without --rate the loop is closed: each connection sends its next request when the previous response ends. With
-/// --rate it is open: requests are due at scheduled times, independent of the responses, and response times count from
-/// those times. In an open loop, workers that are pinned with --cpus keep their CPUs busy shortly before each due time:
-/// reserve those CPUs for them.
+/// Without --rate, the loop is closed: each connection sends its next request when the previous response ends. With
+/// --rate, the loop is open: requests are due at scheduled times, independent of the responses, and response times are
+/// measured from the scheduled times. In an open loop, workers that are pinned with --cpus keep their CPUs busy shortly
+/// before each due time: reserve those CPUs for them.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Args {
     /// URL to request: http://HOST[:PORT][/PATH] or https://…; the path can contain templates such as {{seq}}
@@ -69,8 +69,8 @@ pub(super) struct LoadArgs {
     /// Time limit from sending a request to the first byte of its response [default: same as --timeout]
     #[arg(long, value_parser = units::duration, value_name = "TIME")]
     pub(super) first_byte_timeout: Option<Duration>,
-    /// Time limit for each connect; the TLS handshake after it has the same limit of its own [default: same as
-    /// --timeout]
+    /// Time limit for each connect. The TLS handshake that follows has a separate limit of the same length [default:
+    /// same as --timeout]
     #[arg(long, value_parser = units::duration, value_name = "TIME")]
     pub(super) connect_timeout: Option<Duration>,
 }

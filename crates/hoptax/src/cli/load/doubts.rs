@@ -104,8 +104,8 @@ impl fmt::Display for Doubt {
             ),
             Self::RateMissed { due, done, .. } => write!(
                 f,
-                "{} requests/s were due and {} completed. This is an overload: response times grow with the \
-                 duration.",
+                "{} requests/s were due, and {} requests/s were completed. This is an overload, so response times \
+                 grow with the duration.",
                 decimals(*due),
                 decimals(*done)
             ),
@@ -113,20 +113,21 @@ impl fmt::Display for Doubt {
                 let cause = if *occupied { ", waiting for a connection" } else { "" };
                 write!(
                     f,
-                    "1 % of the requests were sent more than {} after they were due{cause}. Their response times include this delay.",
+                    "1 % of the requests were sent more than {} after they were due{cause}. The response times of \
+                     these requests include this delay.",
                     time(*p99_ns as f64)
                 )
             }
             Self::NotKeptAlive { opened, requests } => write!(
                 f,
-                "{} connections were opened for {} requests. The server does not keep them alive, so response times \
-                 include connecting.",
+                "{} connections were opened for {} requests. The server does not keep connections alive, so \
+                 response times include the time to connect.",
                 thousands(*opened),
                 thousands(*requests)
             ),
             Self::Failures { failed, scheduled } => write!(
                 f,
-                "{} of {} requests failed. Requests that fail at once make the others look faster.",
+                "{} of {} requests failed. Requests that fail at once make the other requests look faster.",
                 thousands(*failed),
                 thousands(*scheduled)
             ),

@@ -108,7 +108,7 @@ pub(super) fn address(text: &str) -> Result<IpAddr, UnitError> {
         let help = "use addresses of this machine, such as 127.0.0.1,127.0.0.2; `ip addr` lists them";
         match text.parse::<std::net::SocketAddr>() {
             Ok(address) => wrong(
-                format!("`{text}` has a port, but each connection gets a different one"),
+                format!("`{text}` has a port, but each connection gets a different port"),
                 format!("use {}", address.ip()),
             ),
             Err(_) => wrong(format!("`{text}` is not an IP address"), help),

@@ -199,7 +199,10 @@ fn warnings_have_advice() {
     let mut missed = record();
     missed.completed_in_time = 900;
     let open = open(Rate::Fixed(1000.0));
-    says(&summary(&open, &missed), &["! 1,000.0 requests/s were due and 900.0 completed", "Lower the rate"]);
+    says(
+        &summary(&open, &missed),
+        &["! 1,000.0 requests/s were due, and 900.0 requests/s were completed", "Lower the rate"],
+    );
     missed.histograms.service_time = histogram(TRIAL_DIGITS, [11_000_000; 900]);
     says(&summary(&open, &missed), &["All connections were busy", "-c 20"]);
     assert!(!summary(&closed(), &missed).contains('!'), "a closed loop has no rate to miss");
