@@ -33,11 +33,11 @@ const METRICS: [Metric; 6] = [
     Metric::CpuUsPerRequest,
 ];
 
-/// The metrics if there are more than [`MOST_IN_FULL`] gateways.
+/// The metrics in which gateways are compared if a load point has more than [`MOST_IN_FULL`] gateways.
 const METRICS_OF_MANY: [Metric; 2] = [Metric::AddedP50, Metric::CpuUsPerRequest];
 
-/// If a load point has more gateways, only those that compete for the answer are compared, and only in two metrics. 30
-/// gateways have 435 pairs, which nobody reads in six metrics.
+/// If a load point has more gateways than this, only those that compete for the answer are compared, and only in two
+/// metrics. 30 gateways have 435 pairs, which nobody reads in six metrics.
 const MOST_IN_FULL: usize = 30;
 
 /// Two gateways at a load point, compared in one metric.

@@ -175,7 +175,7 @@ impl Metric {
         Self::TAXES.contains(&self)
     }
 
-    /// The value of the metric if there is no tax or no price.
+    /// The value of a tax or a price in this metric if the gateway or the feature costs nothing.
     pub fn neutral(self) -> f64 {
         if self.quantity() == Quantity::Ratio { 1.0 } else { 0.0 }
     }

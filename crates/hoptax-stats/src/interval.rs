@@ -75,13 +75,13 @@ pub struct Drawn<'d> {
     draws: &'d Draws,
     rounds: u32,
     whole: f64,
-    /// The figure of each draw. Absent if a draw has no figure.
+    /// The figure of each draw. Absent if there are fewer than two units, or if the figure of any draw is `None`.
     each: Option<Vec<f64>>,
 }
 
 impl<'d> Drawn<'d> {
-    /// Computes `figure` for all rounds and for each draw. `draws` must be the draws for `units.count()` units. `None`
-    /// if there is no figure for all rounds.
+    /// Computes `figure` once for all rounds together, and once for each draw. `draws` must be the draws for
+    /// `units.count()` units. The result is `None` if `figure` returns `None` for all rounds together.
     pub fn new(units: &Units, draws: &'d Draws, figure: impl Fn(&[u64]) -> Option<f64>) -> Option<Self> {
         let (count, rounds) = (units.count(), units.rounds() as u32);
         let whole = figure(&vec![1; count])?;

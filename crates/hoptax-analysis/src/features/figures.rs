@@ -45,7 +45,7 @@ impl<'t, 'a> Figures<'t, 'a> {
         self.source(metric, self.sides[side.0])?.reader(metric)?.of(&once)
     }
 
-    /// The data that a metric is computed from. `None` for a metric that has no price.
+    /// The data that a metric is computed from. `None` if the metric is not in [`Metric::PRICES`].
     fn source(&self, metric: Metric, trials: &[Trial<'_>]) -> Option<Source> {
         Metric::PRICES.contains(&metric).then(|| Source::new(metric, &self.units, trials))
     }

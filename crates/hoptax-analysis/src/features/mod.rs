@@ -47,7 +47,8 @@ impl Prices {
         }
     }
 
-    /// How much the features change this metric. Absent for metrics that have no price.
+    /// How much the features change this metric. Absent if the metric is not a field of [`Prices`], or if it
+    /// was not measured.
     pub fn get(&self, metric: Metric) -> Option<&Difference> {
         match metric {
             Metric::AddedP50 => self.added_p50.as_ref(),

@@ -242,8 +242,9 @@ impl Outcome {
 #[derive(Default)]
 struct Outcomes {
     of: [[Outcome; 3]; 3],
-    /// Number of windows of direct, and of the gateway.
+    /// Number of windows in the trials of direct (first entry) and in the trials of the gateway (second entry).
     windows: [usize; 2],
+    /// How many of these windows [`RULE`] leaves out.
     left_out: [usize; 2],
 }
 

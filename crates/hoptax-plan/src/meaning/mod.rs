@@ -49,7 +49,8 @@ pub(crate) fn understand(
     let upstream = upstream::read(&mut reader, raw.upstream);
     let gateways = gateways::read(&mut reader, raw.gateways, &upstream.value);
     let targets = target::read(&mut reader, raw.target, &upstream.value);
-    // Events happen at fixed times within trials, so trials with events must be long.
+    // Without `trials`, a plan has short trials and short warmups by default. A plan with events does not, because an
+    // event happens at a fixed time within a trial, and a short trial could end before it.
     let typed = trials::Typed::latest(raw.trials, raw.time, raw.precision);
     let timed = typed.trials.is_none() && raw.events.as_ref().is_none_or(Vec::is_empty);
     let load = load::read(&mut reader, raw.load, &upstream, timed);

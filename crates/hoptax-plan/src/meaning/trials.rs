@@ -10,8 +10,8 @@ use std::time::Duration;
 /// wider: Student's t is 12.7 for two rounds, 4.3 for three rounds and 2.8 for five rounds.
 const DEFAULT: u32 = 5;
 
-/// Default settings of `auto`. The maximum is 30 rounds. To halve the width of the interval again, 120 rounds would be
-/// necessary.
+/// Default settings of `auto`. The maximum is 30 rounds: an interval half as wide as that of 30 rounds needs
+/// about four times as many rounds (120).
 const AUTO: AutoTrials =
     AutoTrials { within: 0.05, within_us: None, at_most: Duration::from_secs(600), least: DEFAULT, most: 30 };
 

@@ -140,7 +140,7 @@ pub(crate) struct RawCertificate {
     pub(crate) key: Placed<String>,
 }
 
-/// How to read an upstream's count of requests over HTTP.
+/// How to ask an upstream, over HTTP, how many requests it has answered.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(rename = "ledger")]
 #[serde(deny_unknown_fields)]

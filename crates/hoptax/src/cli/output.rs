@@ -1,4 +1,4 @@
-//! Prints the output of verbs to standard output, in the width of the terminal, or writes the output to a file.
+//! Prints the output of verbs to standard output or writes it to a file, and chooses the width of the output.
 
 use anyhow::Context as _;
 use std::fs;

@@ -72,7 +72,7 @@ pub struct CpuUse {
     pub threads: u32,
 }
 
-/// Answers whether a gateway uses more CPUs at once than a given number of workers can use.
+/// Result of [`CpuUse::beyond`]: whether a gateway uses more CPUs at once than a given number of workers can use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Conclusion {
     /// The gateway uses more CPUs.

@@ -24,8 +24,8 @@ impl Director for Rounds {
 /// spell "order".
 const ORDER: u64 = 0x006f_7264_6572;
 
-/// Generates rounds, one at a time. In each round, every load point has a slot for direct, a slot for each gateway, and
-/// a second slot for direct.
+/// Generates rounds, one at a time. A round measures the load points one after the other, in random order. At each load
+/// point, it measures direct, then each gateway once in random order, then direct again.
 pub(super) struct RoundMaker {
     random: Random,
     gateways: usize,

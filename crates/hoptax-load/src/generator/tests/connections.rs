@@ -287,8 +287,8 @@ fn each_part_has_its_own_timeout() {
         for shape in [Shape::Closed, open(50.0, Arrivals::Constant)] {
             let timeouts = Timeouts { connect_ns: 5000 * MILLISECOND, first_byte_ns, total_ns };
             let spec = until_done(4, LoadSpec { shape, timeouts, ..spec(&[server.address]) });
-            // If the machine was disturbed for longer than both timeouts, the load can report either of them. It is
-            // also possible that the server has not started its response.
+            // If the machine is disturbed, both timeouts can expire before the load notices, or the server can start
+            // its response too late. The load may then report another timeout, and the test measures again.
             retry_if_disturbed(|| {
                 let record = load(&spec);
                 seen(record.counts.causes == [(cause, 4)].into(), || format!("{:?}", record.counts))?;
