@@ -63,9 +63,8 @@ fn source(spec: &CounterSpec) -> Result<Source, String> {
             minus: spec.minus.as_deref().map(|minus| Selector::parse(spec.kind, minus)).transpose()?,
         },
         CounterFrom::Log if spec.kind != SelectorKind::Regex || spec.minus.is_some() => {
-            return Err(
-                "a counter `from: log` counts matching lines: it needs `kind: regex` and no `minus`".into()
-            );
+            let rule = "so it must have `kind: regex` and must not have `minus`";
+            return Err(format!("a counter with `from: log` counts matching lines, {rule}"));
         }
         CounterFrom::Log => Source::Log { pattern: pattern(&spec.select)?, seen: Seen::default() },
     })

@@ -67,7 +67,7 @@ pub fn parse_targets(file_name: &str, text: &str, context: &Context) -> Result<T
         let fault = Fault::new(
             key.place,
             format!("a target has no key `{}`", key.text),
-            "this file must hold only the value of `target`: - { method: GET, path: / }",
+            "this file must contain only the value of `target`, for example `- { method: GET, path: / }`",
         );
         return Err(sources.errors(vec![fault]));
     }
@@ -75,7 +75,7 @@ pub fn parse_targets(file_name: &str, text: &str, context: &Context) -> Result<T
         && !matches!(&root.value, node::Value::Sequence(items) if !items.is_empty())
     {
         let found = format!("expected a list of targets, found {}", root.describe());
-        let help = "write the value of `target` in a plan: - { method: GET, path: / }";
+        let help = "write the value of `target`, as in a plan, for example `- { method: GET, path: / }`";
         return Err(sources.errors(vec![Fault::new(root.place, found, help)]));
     }
     let raw = de::from_node(&root).map_err(|faults| sources.errors(faults))?;

@@ -58,7 +58,7 @@ pub fn stage(text: &str, before: Option<&Stage>) -> Result<Stage, UnitError> {
     if time.is_zero() {
         return Err(UnitError::new(
             format!("the stage `{text}` has a duration of zero"),
-            "write a longer time, such as 10s; a jump in the rate needs no stage of its own",
+            "write a longer time, such as 10s. For a jump in the rate, start the next stage at the new rate",
         ));
     }
     Ok(Stage { from, to, for_ns: time.as_nanos() as u64 })

@@ -53,7 +53,7 @@ pub const FORMATS: [Format; 10] = [
     Format::report("markdown", "A summary for a pull request, in Markdown", |model, _| Ok(markdown(model))),
     Format::report("html", "One self-contained page with charts", |model, _| html(model)),
     Format::report("json", "JSON for programs: a stable interface", |model, _| Ok(json(model))),
-    Format::report("csv", "One line per case and per capacity, for spreadsheets", |model, _| Ok(csv(model))),
+    Format::report("csv", "A table for spreadsheets: one line for each case, then one line for each capacity result", |model, _| Ok(csv(model))),
     Format::of("fortio", "JSON for `fortio report`: one file per case", Draw::EachCase("json", foreign::fortio_of_case)),
     Format::of("hgrm", "Percentiles of response times for HdrHistogram's plotters: one file per case", Draw::EachCase("hgrm", |_, case| Ok(foreign::hgrm(&case.response_time)))),
     Format::of("kong", "The `.data.json` for the charts of Kong's performance test framework", Draw::Cases(foreign::kong)),

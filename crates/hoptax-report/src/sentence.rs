@@ -303,7 +303,7 @@ mod tests {
             sentence(&run, "nginx")
         };
         let alone = told(vec![stages()]);
-        assert!(alone.contains("over 2 stages at 175/s on average over 8 connections"), "{alone}");
+        assert!(alone.contains("in 2 stages (175/s on average) over 8 connections"), "{alone}");
         let beside = told(vec![stages(), open_point(1000.0, 8, 1)]);
         assert!(beside.contains("at 1,000/s over 8 connections"), "{beside}");
     }

@@ -24,7 +24,7 @@ pub(super) fn place(load: &Load) -> String {
     match (rate, &load.stages) {
         (Some(rate), None) => format!("at {rate} over {connections}"),
         (Some(rate), Some(stages)) => {
-            format!("over {} stages at {rate} on average over {connections}", stages.len())
+            format!("in {} stages ({rate} on average) over {connections}", stages.len())
         }
         (None, _) => format!("at {connections}"),
     }

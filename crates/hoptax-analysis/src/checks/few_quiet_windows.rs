@@ -9,8 +9,9 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: "the hypervisor disturbed more than half of the 100 ms windows of a trial".into(),
-        seen: "Quiet figures leave out such a trial, so they rest on fewer trials. On rented machines, the share of \
-               CPU time that the hypervisor took in a 100 ms window varied between 0 and 60 % within twelve seconds.",
+        seen: "The figures of quiet windows leave out such a trial, so they come from fewer trials. On rented \
+               machines, the share of CPU time that the hypervisor took in a 100 ms window varied between 0 and 60 % \
+               within twelve seconds.",
         advice: "Measure more rounds (`trials: auto` adds rounds automatically), at another time, or on a dedicated \
                  machine.",
     }

@@ -10,8 +10,10 @@ pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "warning".into(),
-        when: "a counter that the gateway's pack marks as an overflow counter grew during a trial. This means that \
-               the gateway reached one of its limits, and refused connections, requests or retries".into(),
+        when: "an overflow counter grew during a trial. The gateway's pack says which counters are overflow \
+               counters. If such a counter grows, the gateway has reached one of its limits, and has refused \
+               connections, requests or retries"
+            .into(),
         seen: "A gateway needs less time to refuse a request than to forward a request. So a gateway at its limit \
                looks better than it is. For example, Envoy's circuit breakers have a default limit of 1,024.",
         advice: "In the gateway's configuration, raise the limit that the counter names. Or lower the load until \

@@ -21,13 +21,13 @@ pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: format!(
-            "warning; void if the number of extra connections exceeds {} of the number of requests, and another \
-             contender kept its connections",
+            "warning; void if the number of extra connections (connections above what the load requires) exceeds {} \
+             of the number of requests, and direct or another gateway kept its connections",
             percent(MOST)
         ),
         when: format!(
-            "more connections were opened than the load requires, and the number of extra connections exceeds {} of \
-             the number of requests. Connections that replace failed connections do not count",
+            "the number of extra connections exceeds {} of the number of requests. Connections that replace failed \
+             connections do not count as extra connections",
             percent(LOST)
         ),
         seen: "The figures then show the cost of new connections, not of the gateway. One test with ab, which \

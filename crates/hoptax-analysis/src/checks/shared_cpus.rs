@@ -28,8 +28,9 @@ pub(super) fn rule() -> Rule {
              time of the shared CPUs in a trial",
             percent(BUSY)
         ),
-        seen: "Roles that share CPUs take time from each other, and the tax includes this time. With generators that \
-               were not pinned, a gap of 10 % looked like a gap of 44 %.",
+        seen: "Roles that share CPUs take time from each other, and the tax includes this time. In one \
+               comparison of gateways, a difference of 10 % looked like a difference of 44 %, because the generators \
+               were not pinned to CPUs.",
         advice: "Give each role its own CPUs (`cpus:` in the plan), or lower the load. On a machine with few CPUs, \
                  trust ratios rather than times.",
     }

@@ -52,13 +52,13 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "any of these holds. \"The figure\" means the throughput of a closed loop, or the median response time \
-             of an open loop at a steady rate. (1) In at least {} of a case's trials, the figure changes by more \
-             than {} in the same direction. In each of these trials, a rank test gives p below {}. The change is \
-             measured from the first half of the trial to the second half, or from the first fifth of the trial to \
-             the second half. (2) The figure jumps by more than {} within a trial (Pettitt's test). (3) No request \
-             is answered for {} ms or more. (4) In one round, the figure of direct differs from the median of all \
-             rounds by more than {} and by more than {FLOORS} noise floors",
+            "any of these holds. (1) In at least {} of a case's trials, the figure changes by more than {} in the \
+             same direction. In each of these trials, a rank test gives p below {}. hoptax compares the second half \
+             of each trial with the first half, and then with the first fifth. One of the two comparisons is \
+             enough. (2) The figure jumps by more than {} within a trial (Pettitt's test). (3) No request is \
+             answered for {} ms or more. (4) In one round, the figure of direct differs from the median of all \
+             rounds by more than {} and by more than {FLOORS} noise floors. \"The figure\" is the throughput of a \
+             closed loop, or the median response time of an open loop at a steady rate",
             percent(MOST),
             percent(CHANGE),
             percent(CHANCE),

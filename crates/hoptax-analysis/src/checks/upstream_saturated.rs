@@ -29,9 +29,8 @@ pub(super) fn rule() -> Rule {
         when: format!(
             "any of these holds. (1) An instance of the built-in upstream used more than {} of a CPU in a trial. \
              (2) All of the following hold for a closed loop. The generator is not the limit. Throughput via the \
-             gateway is at least {} of the throughput of direct. This load point has at least {MORE} times as many \
-             connections as a second load point, and the throughput of direct is less than {} above its throughput \
-             at the second load point",
+             gateway is at least {} of the throughput of direct. The throughput of direct is less than {} higher \
+             than at another load point, which has at most 1/{MORE} of the connections",
             percent(BUSY),
             percent(AS_SLOW),
             percent(GROWTH - 1.0)

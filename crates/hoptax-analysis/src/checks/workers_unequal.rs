@@ -39,11 +39,11 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning; a note in the profile `stock`".into(),
         when: format!(
-            "any of these holds. hoptax measures the number of busy CPUs in the busiest half second of each trial, \
-             and takes the median over the rounds. (1) Gateways ran with different numbers of workers. (2) A \
-             gateway with N workers kept more than {BEYOND} × N CPUs busy. (3) A gateway has more workers than \
-             CPUs. In the profile `stock`, (1) is replaced by this condition: in closed loops, one gateway kept \
-             more than {UNLIKE} times as many CPUs busy as another gateway"
+            "any of these holds. (1) Gateways ran with different numbers of workers. (2) A gateway with N workers \
+             kept more than {BEYOND} × N CPUs busy. (3) A gateway has more workers than CPUs. In the profile \
+             `stock`, (1) is replaced by this condition: in closed loops, one gateway kept more than {UNLIKE} times \
+             as many CPUs busy as another gateway. hoptax measures the number of busy CPUs in the busiest half \
+             second of each trial, and takes the median over the rounds"
         ),
         seen: "The figures then compare settings, not gateways. One published comparison gave one gateway 32 \
                threads and another gateway 16 workers.",

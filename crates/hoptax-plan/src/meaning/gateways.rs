@@ -251,8 +251,10 @@ fn check_upstream_access(
         wanted.into_iter().filter(|(what, _)| *what == upstream_tls || Some(*what) == certificate)
     {
         if let Some(why) = lacks(what) {
-            let message =
-                format!("`{}` cannot {does} to the upstream, which the plan requires{why}", pack.name);
+            let message = format!(
+                "the plan requires `{0}` to {does} to the upstream, but `{0}` cannot{why}",
+                pack.name
+            );
             reader.fault(name.place, message, "remove this gateway");
             return;
         }

@@ -119,12 +119,12 @@ fn wrong_access_is_refused() {
         (
             SECURE,
             "plain",
-            "`plain` cannot speak TLS to the upstream, which the plan requires: it was built without TLS",
+            "the plan requires `plain` to speak TLS to the upstream, but `plain` cannot: it was built without TLS",
         ),
         (
             &format!("{SECURE}, {certificate}"),
             "shy",
-            "`shy` cannot send a client certificate to the upstream",
+            "the plan requires `shy` to send a client certificate to the upstream",
         ),
         (SECURE, "{ name: envoy, features: [upstream-tls] }", "the URL says whether to use TLS"),
         (SECURE, "{ name: envoy, features: [token-review] }", "add token_file to `upstream`"),

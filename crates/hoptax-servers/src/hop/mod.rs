@@ -63,7 +63,8 @@ impl RunningHop {
         let listen = first.local_addr()?;
         let mut listeners = vec![first];
         for _ in 1..settings.workers {
-            listeners.push(net::listener(listen, shared).context("the hop's listener for another worker")?);
+            listeners
+                .push(net::listener(listen, shared).context("the hop's listener for an additional worker")?);
         }
         let mut threads = Threads::default();
         for (index, listener) in listeners.into_iter().enumerate() {

@@ -76,7 +76,10 @@ impl Answers {
                 if to.failed { (500, FAILURE_BODY) } else { (settings.status, body.as_slice()) };
             let mut answer = head(to, status, (&settings.headers, stamps), body.len())?;
             if stamps {
-                places.push(blank_in(&answer).context("a response has no space for stamps")?);
+                let place = blank_in(&answer).context(
+                    "a response's headers have no space for the timestamps, which is a bug of hoptax",
+                )?;
+                places.push(place);
             }
             if has_body(status) && !to.head && body.len() <= INLINE_BODY {
                 answer.extend_from_slice(body);

@@ -92,7 +92,7 @@ impl RunningUpstream {
             .map(|instance| {
                 let address = SocketAddr::from((host, port(settings.port, instance)?));
                 net::listener(address, false).with_context(|| {
-                    format!("instance {} of {} of the upstream", instance + 1, settings.instances)
+                    format!("upstream instance {} (of {})", instance + 1, settings.instances)
                 })
             })
             .collect::<anyhow::Result<Vec<_>>>()?;

@@ -54,9 +54,8 @@ impl Args {
         let address = self.address.as_deref().map(|typed| resolve("the address", typed)).transpose()?;
         let once = || match address {
             Some(address) => measure(address, &asked).with_context(|| {
-                format!(
-                    "cannot measure to {address}; is `hoptax bandwidth --listen` running on that machine?"
-                )
+                let question = "is `hoptax bandwidth --listen` running on that machine?";
+                format!("cannot measure the bandwidth to {address}; {question}")
             }),
             None => measure_loopback(&asked)
                 .context("cannot measure the loopback; check it with `ip addr show lo`"),

@@ -63,7 +63,7 @@ pub(super) fn token(file: Option<&Path>, listen: SocketAddr) -> anyhow::Result<O
         None => {
             let mut bytes = [0; 24];
             SystemRandom::new().fill(&mut bytes).ok().context(
-                "cannot create a token: the system returns no random numbers; give one with --token-file",
+                "cannot create a token: the system returns no random numbers; give a token with --token-file",
             )?;
             Ok(Some(URL_SAFE_NO_PAD.encode(bytes)))
         }

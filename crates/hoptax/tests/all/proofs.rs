@@ -124,7 +124,7 @@ fn claimed_features_without_effect_are_refused_by_name() {
         (&["ip-allow"], "ip-allow", "to 127.0.0.2, instead of 403"),
         (&["routes=9:first"], "routes=9:first", "on a path without a route, instead of 404"),
         (&["key-auth", "consumers=3"], "key-auth", "instead of 401"),
-        (&["round-robin"], "round-robin", "of 2 instances only number 1 received requests"),
+        (&["round-robin"], "round-robin", "of 2 instances, only instance 1 received requests"),
         (&["rate-limit=20/s"], "rate-limit=20/s", "was answered with 429"),
         (&["token-review"], "token-review", "instead of 401"),
     ] {

@@ -48,7 +48,7 @@ pub(super) fn prove_turns(scene: &Scene<'_>, feature: Feature, instances: Option
     let numbers: Vec<String> = seen.iter().map(|index| (index + 1).to_string()).collect();
     Err(not_on(
         feature,
-        &format!("of {wanted} instances only number {} received requests", numbers.join(" and number ")),
+        &format!("of {wanted} instances, only instance {} received requests", numbers.join(" and instance ")),
         &[],
     ))
 }

@@ -97,19 +97,19 @@ pub(super) struct RequestArgs {
     /// Do not expand templates: send {{ unchanged in path, headers and body
     #[arg(long)]
     pub(super) no_templates: bool,
-    /// Count only these statuses as successes: 200, 2xx or 200-299, separated by commas [default: 200-399]
+    /// Count a response as a success only if it has one of these statuses, such as 200,2xx,300-399 [default: 200-399]
     #[arg(long, value_parser = values::statuses, value_name = "STATUS,…")]
     pub(super) expect_status: Option<Check>,
-    /// Count only responses whose body contains this text as successes; can be repeated
+    /// Count a response as a success only if its body contains this text; can be repeated
     #[arg(long, value_name = "TEXT")]
     pub(super) expect_body: Vec<String>,
-    /// Count only responses with exactly this body as successes: a text, or @FILE
+    /// Count a response as a success only if its body is exactly this text, or the content of @FILE
     #[arg(long, value_name = "TEXT|@FILE")]
     pub(super) expect_body_equals: Option<String>,
-    /// Count only responses whose body has this length as successes: 1KiB, or a range such as 1B-64KiB
+    /// Count a response as a success only if its body has this length: 1KiB, or a range such as 1B-64KiB
     #[arg(long, value_parser = values::lengths, value_name = "SIZE[-SIZE]")]
     pub(super) expect_length: Option<Check>,
-    /// Count only responses with this header, and this value if given, as successes; can be repeated
+    /// Count a response as a success only if it has this header, with this value if a value is given; can be repeated
     #[arg(long, value_parser = values::expected_header, value_name = "NAME[: VALUE]")]
     pub(super) expect_header: Vec<Check>,
 }
