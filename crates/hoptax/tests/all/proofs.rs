@@ -109,10 +109,10 @@ fn claimed_features_without_effect_are_refused_by_name() {
         return;
     }
     for (words, named, reported) in [
-        (&["key-auth"][..], "key-auth", "without `x-api-key`, instead of 401"),
-        (&["basic-auth"], "basic-auth", "without `authorization`, instead of 401"),
-        (&["jwt-hs256"], "jwt-hs256", "without `authorization`, instead of 401"),
-        (&["jwt-rs256"], "jwt-rs256", "without `authorization`, instead of 401"),
+        (&["key-auth"][..], "key-auth", "without `x-api-key`, but should answer 401"),
+        (&["basic-auth"], "basic-auth", "without `authorization`, but should answer 401"),
+        (&["jwt-hs256"], "jwt-hs256", "without `authorization`, but should answer 401"),
+        (&["jwt-rs256"], "jwt-rs256", "without `authorization`, but should answer 401"),
         (&["tls"], "tls", "no answer over TLS"),
         (&["tls", "mtls"], "tls", "no answer over TLS"),
         (&["upstream-tls"], "upstream-tls", "that it should let through"),
@@ -121,12 +121,12 @@ fn claimed_features_without_effect_are_refused_by_name() {
         (&["cors"], "cors", "is None for https://app.example"),
         (&["gzip"], "gzip", "it does not compress"),
         (&["request-id"], "request-id", "the response has no `x-request-id`"),
-        (&["ip-allow"], "ip-allow", "to 127.0.0.2, instead of 403"),
-        (&["routes=9:first"], "routes=9:first", "on a path without a route, instead of 404"),
-        (&["key-auth", "consumers=3"], "key-auth", "instead of 401"),
+        (&["ip-allow"], "ip-allow", "to 127.0.0.2, but should answer 403"),
+        (&["routes=9:first"], "routes=9:first", "on a path without a route, but should answer 404"),
+        (&["key-auth", "consumers=3"], "key-auth", "but should answer 401"),
         (&["round-robin"], "round-robin", "of 2 instances, only instance 1 received requests"),
         (&["rate-limit=20/s"], "rate-limit=20/s", "was answered with 429"),
-        (&["token-review"], "token-review", "instead of 401"),
+        (&["token-review"], "token-review", "but should answer 401"),
     ] {
         let (_, proved) = outcome("nginx-deaf", words);
         let failure = proved.expect_err(named);
