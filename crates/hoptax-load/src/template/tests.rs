@@ -141,7 +141,7 @@ fn errors_include_their_offset_and_a_remedy() {
         ("/{{random 5}}", Place::Path, 3, "two numbers, not 1; write `{{random LOW HIGH}}`"),
         ("/{{random 1 2 3}}", Place::Path, 3, "two numbers, not 3"),
         ("/{{random 5 1}}", Place::Path, 3, "5 is above 1"),
-        ("/{{random 1 x}}", Place::Path, 3, "`x` is not a whole number"),
+        ("/{{random 1 x}}", Place::Path, 3, "`x` is not a 64-bit integer"),
         ("/{{random 1 9999999999999999999}}", Place::Path, 3, "is not a 64-bit integer"),
         ("/{{line}}", Place::Path, 3, "needs the name of a file"),
         (

@@ -97,7 +97,7 @@ fn mistakes() {
         ),
         (
             "loop: open, connections: 1, rate: [0.1/s for 2s]",
-            "3:42 at 0.1/s for 2s no request is due within 2s; raise the rate or the duration",
+            "3:42 at 0.1/s for 2s, no request is due within 2s; raise the rate or the duration",
         ),
         (
             "loop: open, connections: 1, rate: [9/s for 1s, ramp to 99999999/s over 1s]",

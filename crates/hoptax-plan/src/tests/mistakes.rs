@@ -169,7 +169,7 @@ fn upstream_and_target() {
         ("timeout: 0s", "1:10 the timeout is zero; write a longer time"),
         (
             "target: { method: get }",
-            "1:19 methods are case-sensitive; `get` is not a standard one; write GET",
+            "1:19 methods are case-sensitive; `get` is not a standard method; write GET",
         ),
         ("target: { method: CONNECT }", "1:19 CONNECT opens a tunnel"),
         ("target: { method: \"G T\" }", "1:19 `G T` is not a method;"),
@@ -276,7 +276,7 @@ fn load_points() {
         ),
         ("loop: open, connections: 1", "2:8 an open loop needs a `rate`; add for example"),
         ("loop: open, connections: 1, rate: 1000", "2:44 the rate `1000` has no unit; write 1000/s"),
-        ("loop: open, connections: 1, rate: 1/h", "2:44 at 1/h no request is due within 10s;"),
+        ("loop: open, connections: 1, rate: 1/h", "2:44 at 1/h, no request is due within 10s;"),
         ("loop: open, connections: 1, rate: 9999999999/s", "2:44 rates above 10000000/s are not supported;"),
         ("loop: open, connections: 1, rate: 5/s, arrivals: bursts", "2:59 unknown arrivals `bursts`;"),
         ("loop: closed, connections: 1, duration: 0s", "2:50 `duration` is zero;"),
