@@ -1,50 +1,22 @@
-//! The analysis of a run: cases, noise floors, capacities, prices, findings and budgets.
+//! Analyses a run: cases, noise floors, capacities, prices, findings and budgets.
 
-use super::budget::{BudgetResult, judge};
-use super::capacity::{self, Capacity};
+use super::analysis::Analysis;
+use super::budget::judge;
+use super::capacity;
 use super::case::Case;
-use super::checks::{self, Finding};
-use super::features::{self, Price};
-use super::gateway_pairs::{self, GatewayPair};
+use super::checks;
+use super::features;
+use super::gateway_pairs;
 use super::load::Load;
 use super::noise::NoiseFloor;
 use super::path::Path;
 use super::side::Side;
 use super::tax::Tax;
 use super::trial::{Trial, good_trials, of_case};
-use super::{quiet_cases, targets};
+use super::{concerns, quiet_cases, targets};
 use hoptax_plan::recorded::RunRecord;
 use hoptax_record::report::FailedTrial;
 use hoptax_record::{DIRECT, TrialRecord};
-
-/// The analysis of a run.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Analysis {
-    /// The case of every contender at every load point. A search has no cases. Sorted by load point, then by contender.
-    /// Direct comes first, and the others follow in the plan's order.
-    pub cases: Vec<Case>,
-    /// The noise floor of each load point.
-    pub noise_floor: Vec<NoiseFloor>,
-    /// Results of searches, sorted by load point, then contender, then objective.
-    pub capacity: Vec<Capacity>,
-    /// Prices of features, sorted by load point, then in the plan's order. Empty if no gateway was measured both with
-    /// and without features.
-    pub prices: Vec<Price>,
-    /// Every two gateways compared with each other, sorted by load point, then in the plan's order, then by metric. A
-    /// search has no pairs, and gateways with different features are compared only if both compete for the answer.
-    pub pairs: Vec<GatewayPair>,
-    /// Findings, the most severe first.
-    pub findings: Vec<Finding>,
-    /// Results of the plan's budgets, one for each budget and each case that the budget limits.
-    pub budget: Vec<BudgetResult>,
-}
-
-impl Analysis {
-    /// The case of a gateway at a load point.
-    pub fn case(&self, gateway: &str, load: usize) -> Option<&Case> {
-        self.cases.iter().find(|case| case.gateway == gateway && case.load.index == load)
-    }
-}
 
 /// Analyses the records of a run.
 pub fn analyse(run: &RunRecord, records: &[TrialRecord]) -> Analysis {
@@ -89,7 +61,9 @@ pub fn analyse(run: &RunRecord, records: &[TrialRecord]) -> Analysis {
         false => judge(&run.plan.budget, &cases, &Side::read(run, records), None),
     };
     let capacity = capacity::capacities(run, &loads, records);
-    Analysis { cases, noise_floor, capacity, prices, pairs, findings, budget }
+    let mut analysis = Analysis { cases, noise_floor, capacity, prices, pairs, findings, budget };
+    concerns::mark(&mut analysis, run);
+    analysis
 }
 
 fn failed_trials(records: &[TrialRecord], contender: &str, load: usize) -> Vec<FailedTrial> {

@@ -6,7 +6,7 @@
 //! closed loop either, it comes from a rate in stages, whose percentiles mix all rates. The throughput headline comes
 //! from the closed loop with the most connections, because in an open loop the rate decides throughput.
 
-use super::analyse::Analysis;
+use super::analysis::Analysis;
 use super::case::Case;
 use super::difference::Difference;
 use super::gateway_pairs::GatewayPair;
@@ -157,8 +157,9 @@ pub fn for_throughput<'a>(loads: &mut dyn Iterator<Item = &'a Load>) -> Option<&
     loads.filter(|load| !load.is_open()).max_by_key(|load| load.connections)
 }
 
-/// The precision of each headline, for every gateway with trials in `records`. Searches are left out.
-pub fn precisions(points: &[LoadPoint], records: &[TrialRecord]) -> Vec<Precision> {
+/// The precision of each headline, for every gateway with trials in `records`, with the index of its load point.
+/// Searches are left out.
+pub fn precisions(points: &[LoadPoint], records: &[TrialRecord]) -> Vec<(usize, Precision)> {
     let loads: Vec<Load> =
         Load::all(points).into_iter().filter(|load| points[load.index].search.is_none()).collect();
     let headlines = [
@@ -180,11 +181,10 @@ pub fn precisions(points: &[LoadPoint], records: &[TrialRecord]) -> Vec<Precisio
         for gateway in gateways.iter().filter(|gateway| **gateway != DIRECT) {
             let tax = Tax::new(&good_trials(records, gateway, load.index), &direct, &floor);
             let found = tax.get(metric).zip(figure);
-            precisions.extend(found.map(|(tax, direct)| Precision {
-                estimate: tax.estimate,
-                neutral: metric.neutral(),
-                direct,
-                is_time: metric == Metric::AddedP50,
+            precisions.extend(found.map(|(tax, direct)| {
+                let (estimate, neutral) = (tax.estimate, metric.neutral());
+                let is_time = metric == Metric::AddedP50;
+                (load.index, Precision { estimate, neutral, direct, is_time })
             }));
         }
     }
@@ -317,6 +317,6 @@ mod tests {
         run.push(via("late", 9).failed("died"));
         let known = precisions(&run.record.load, &run.trials);
         assert_eq!(known.len(), 4, "two gateways, two headlines: {known:?}");
-        assert!(known.iter().all(|one| one.is_within(0.05)), "{known:?}");
+        assert!(known.iter().all(|(_, one)| one.is_within(0.05)), "{known:?}");
     }
 }

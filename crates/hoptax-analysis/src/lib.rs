@@ -2,12 +2,14 @@
 #![forbid(unsafe_code)]
 
 mod analyse;
+mod analysis;
 mod budget;
 pub mod capacity;
 mod case;
 pub mod causes;
 pub mod checks;
 pub mod compare;
+mod concerns;
 mod counts;
 mod difference;
 mod events;
@@ -34,7 +36,8 @@ mod tax;
 mod throughput;
 mod trial;
 
-pub use analyse::{Analysis, analyse};
+pub use analyse::analyse;
+pub use analysis::Analysis;
 pub use budget::{Baseline, BudgetResult, ChangeResult, judge};
 pub use capacity::Capacity;
 pub use case::{Case, Tls};
@@ -42,7 +45,7 @@ pub use difference::Difference;
 pub use events::{EventFigures, Stretch};
 pub use features::{Beyond, Price, Prices};
 pub use gateway_pairs::{GatewayPair, competitors};
-pub use hoptax_record::report::{Finding, Limit, Outcome, Severity, Step};
+pub use hoptax_record::report::{Concerns, Figures, Finding, Limit, Outcome, Severity, Step};
 pub use latency::Latency;
 pub use load::Load;
 pub use noise::NoiseFloor;

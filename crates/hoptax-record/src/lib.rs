@@ -451,6 +451,19 @@ pub struct HostUsage {
     /// One-minute load average at the end of the measured time; absent in older runs.
     #[serde(default)]
     pub load_average: Option<f64>,
+    /// The process outside of the run that used the most CPU time. Absent if no such process used 10 ms, and in older
+    /// runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busiest_foreign: Option<ForeignProcess>,
+}
+
+/// A process outside of the run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForeignProcess {
+    /// Name of the command, at most 15 bytes.
+    pub name: String,
+    /// CPU time in the measured time, ns, in steps of 10 ms.
+    pub cpu_ns: u64,
 }
 
 /// Time that the hypervisor took from each CPU in each window.

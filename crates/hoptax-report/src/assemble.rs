@@ -3,13 +3,14 @@
 use super::format::Scale;
 use super::model::Model;
 use super::prices::PriceList;
+use super::text::listed;
 use super::{capacity, sentence};
 use hoptax_analysis::{Analysis, Case, analyse};
 use hoptax_plan::recorded::{Run, RunRecord};
 use hoptax_plan::units::show_duration;
 use hoptax_plan::{Running, Target, Trials, Upstream};
-use hoptax_record::Stopped;
 use hoptax_record::report::HostLooks;
+use hoptax_record::{DIRECT, Stopped};
 use std::time::{Duration, UNIX_EPOCH};
 
 impl Model {
@@ -17,6 +18,7 @@ impl Model {
     pub fn new(run: &RunRecord, trials_recorded: usize, analysis: Analysis, unreadable: &[String]) -> Self {
         let ended = run.ended.as_ref();
         let answer = sentence::answer(run, &analysis);
+        let notes = notes(run, trials_recorded, unreadable, &analysis);
         let prices = PriceList::new(&analysis);
         let summary = capacity::add_sentences(sentence::summaries(run, &analysis), &analysis);
         Self {
@@ -46,7 +48,7 @@ impl Model {
             capacity: analysis.capacity,
             findings: analysis.findings,
             budget: analysis.budget,
-            notes: notes(run, trials_recorded, unreadable),
+            notes,
             rendered: Vec::new(),
         }
     }
@@ -92,7 +94,25 @@ fn why_stopped(run: &RunRecord) -> Option<String> {
     })
 }
 
-fn notes(run: &RunRecord, trials_recorded: usize, unreadable: &[String]) -> Vec<String> {
+/// Names the load points that were known well enough before the others, and so have fewer rounds. `None` if there are
+/// none, or if the number of rounds does not depend on a precision.
+fn known_sooner(run: &RunRecord, analysis: &Analysis) -> Option<String> {
+    run.plan.trials.time_only()?;
+    let rounds = |case: &&Case| case.series.iter().map(|series| series.round + 1).max();
+    let direct = || analysis.cases.iter().filter(|case| case.gateway == DIRECT);
+    let most = direct().filter_map(|case| rounds(&case)).max()?;
+    let sooner = direct().filter_map(|case| {
+        // In an interrupted run, the last round may lack a load point.
+        let fewer = rounds(&case).filter(|rounds| rounds + 1 < most)?;
+        Some(format!("{} after {fewer} rounds", case.load.label))
+    });
+    let sooner: Vec<String> = sooner.collect();
+    (!sooner.is_empty()).then(|| {
+        format!("Known well enough before the others, and not measured any longer: {}.", listed(&sooner))
+    })
+}
+
+fn notes(run: &RunRecord, trials_recorded: usize, unreadable: &[String], analysis: &Analysis) -> Vec<String> {
     let mut notes = Vec::new();
     match &run.ended {
         None => {
@@ -105,6 +125,7 @@ fn notes(run: &RunRecord, trials_recorded: usize, unreadable: &[String]) -> Vec<
         Some(_) => {}
     }
     notes.extend(why_stopped(run));
+    notes.extend(known_sooner(run, analysis));
     if let Upstream::Running(upstream) = &run.plan.upstream {
         notes.push(about_upstream(upstream));
     }
@@ -136,4 +157,37 @@ fn about_upstream(upstream: &Running) -> String {
 
 fn timestamp(unix_ns: u64) -> String {
     humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_nanos(unix_ns)).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::fixture::Reported;
+    use hoptax_analysis::fixture::{Run, closed_point, open_point, via};
+    use hoptax_plan::{AutoTrials, Trials};
+    use std::time::Duration;
+
+    /// A run with a time limit and two load points. The second load point has `fewer` of eight rounds.
+    fn notes(fewer: u32) -> String {
+        let mut run = Run::with_load(vec![open_point(1000.0, 8, 1), closed_point(32, 1)]);
+        let at_most = Duration::from_secs(180);
+        run.record.plan.trials =
+            Trials::Auto(AutoTrials { within: 0.05, within_us: None, at_most, least: 5, most: 10_000 });
+        for round in 0..8 {
+            for load in 0..if round < fewer { 2 } else { 1 } {
+                run.push(via("direct", round).first().at_load(load).all_at_us(100));
+                run.push(via("direct", round).last().at_load(load).all_at_us(100));
+                run.push(via("nginx", round).at_load(load).all_at_us(150));
+            }
+        }
+        run.model().notes.join("\n")
+    }
+
+    #[test]
+    fn load_points_that_were_known_sooner_are_named() {
+        let named = "Known well enough before the others, and not measured any longer: Closed loop, 32 \
+                     connections after 6 rounds.";
+        let notes_of_6 = notes(6);
+        assert!(notes_of_6.to_lowercase().contains(&named.to_lowercase()), "{notes_of_6}");
+        assert!(!notes(7).contains("Known well enough"), "an interrupted round");
+    }
 }

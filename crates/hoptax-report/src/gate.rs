@@ -1,9 +1,9 @@
 //! The output of `hoptax gate`. It contains every budget and its outcome.
 
+use super::Model;
 use super::document;
 use super::figures::{limit, measured, sentence};
 use super::text::{inline, wrapped};
-use super::{Belief, Model};
 use hoptax_analysis::{BudgetResult, Outcome};
 
 /// Text for the terminal. The headline comes first, then the budgets that were breached or could not be judged, then
@@ -60,7 +60,7 @@ fn headline(model: &Model) -> String {
             )
         }
     };
-    if model.belief() == Belief::Void {
+    if model.has_void_figures() {
         let void = model.findings.iter().find(|one| one.severity == hoptax_analysis::Severity::Void);
         let reason = void.map_or(String::new(), |one| format!(" {}: {}", one.code, one.message));
         text.push_str(&format!(" But the run is void: do not rely on this verdict.{reason}"));

@@ -6,6 +6,7 @@
 //! all scripts except the scripts of this page.
 
 use super::assets::{CHARTS, STYLE};
+use super::belief;
 use super::capacity;
 use super::charts::{self, ChartError, Width};
 use super::document;
@@ -18,9 +19,7 @@ use super::table::{self, Cell};
 use super::text::{capital, stage_name};
 use base64::Engine as _;
 use hoptax_analysis::causes;
-use hoptax_analysis::{
-    BudgetResult, Case, Finding, Latency, Load, Outcome, Severity, TargetFigures, headline,
-};
+use hoptax_analysis::{BudgetResult, Case, Finding, Latency, Load, Outcome, TargetFigures, headline};
 use hoptax_record::dir::RenderedFile;
 use hoptax_stats::{Estimate, Statistic};
 use minijinja::{Environment, HtmlEscape, Value, context};
@@ -125,25 +124,25 @@ pub fn html(model: &Model) -> Result<String, HtmlError> {
 }
 
 /// The verdict's CSS class, its name, and the reason for the verdict.
-fn judged(model: &Model) -> (&'static str, &'static str, String) {
-    let (class, name, gravest) = match model.belief() {
-        _ if !model.measured_anything() => return ("void", "Nothing was measured.", String::new()),
-        Belief::Believable => ("believable", "Believable.", Severity::Note),
-        Belief::Warnings => ("warnings", "Believable, with warnings.", Severity::Warning),
-        Belief::Void => ("void", "Void: do not use these figures.", Severity::Void),
-    };
-    let mut codes: Vec<&str> = Vec::new();
-    for finding in model.findings.iter().filter(|finding| finding.severity == gravest) {
-        if !codes.contains(&finding.code) {
-            codes.push(finding.code);
-        }
+fn judged(model: &Model) -> (&'static str, String, String) {
+    if !model.measured_anything() {
+        return ("void", "Nothing was measured.".into(), String::new());
     }
-    let because = match (gravest, codes.as_slice()) {
-        (_, []) => "There are no findings.".into(),
-        (Severity::Note, codes) => format!("No finding is worse than a note: {}.", codes.join(", ")),
-        (_, codes) => format!("Found: {}.", codes.join(", ")),
+    let verdict = model.belief();
+    let class = match verdict {
+        Belief::Believable => "believable",
+        Belief::Warnings => "warnings",
+        Belief::Void => "void",
     };
-    (class, name, because)
+    let codes = belief::codes(model).join(", ");
+    let others = belief::others(model);
+    let because = match verdict {
+        Belief::Believable if !others.is_empty() => "No warning concerns the answer.".into(),
+        _ if codes.is_empty() => "There are no findings.".into(),
+        Belief::Believable => format!("No finding is worse than a note: {codes}."),
+        Belief::Warnings | Belief::Void => format!("Found: {codes}."),
+    };
+    (class, format!("{}.", verdict.name()), because + &others)
 }
 
 /// A content security policy that allows these scripts and forbids all requests.

@@ -4,6 +4,7 @@
 mod answer;
 mod assemble;
 pub mod assets;
+mod belief;
 mod capacity;
 pub mod charts;
 pub mod comparison;

@@ -1,5 +1,6 @@
 //! The report for a pull request, as GitHub-flavoured Markdown. The key results are visible. Everything else is folded.
 
+use super::belief;
 use super::capacity;
 use super::figures;
 use super::folded::{Part, fitted};
@@ -61,17 +62,13 @@ fn verdict(model: &Model) -> String {
     if !model.measured_anything() {
         return String::new();
     }
-    let graver = |severity: Severity| {
-        let codes = model.findings_by_rule().into_iter().filter(|(finding, _)| finding.severity == severity);
-        let codes: Vec<String> = codes.map(|(finding, _)| format!("`{}`", finding.code)).collect();
-        codes.join(", ")
+    let codes: Vec<String> = match model.belief() {
+        Belief::Believable => Vec::new(),
+        Belief::Warnings | Belief::Void => {
+            belief::codes(model).into_iter().map(|code| format!(" `{code}`")).collect()
+        }
     };
-    let codes = match model.belief() {
-        Belief::Believable => String::new(),
-        Belief::Warnings => format!(" {}", graver(Severity::Warning)),
-        Belief::Void => format!(" {}", graver(Severity::Void)),
-    };
-    format!("\n**{}**{codes}\n", model.belief().words())
+    format!("\n**{}**{}{}\n", belief::verdict(model), codes.join(","), belief::others(model))
 }
 
 fn parts(model: &Model, headline: Option<usize>) -> Vec<Part> {

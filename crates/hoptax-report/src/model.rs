@@ -73,7 +73,8 @@ pub struct Model {
     pub rendered: Vec<RenderedFile>,
 }
 
-/// Whether the figures of a run can be used.
+/// Whether the answer of a run can be used. Only findings that [concern the answer](hoptax_record::report::Concerns)
+/// count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Belief {
     /// All findings are notes, or there are none.
@@ -82,17 +83,6 @@ pub enum Belief {
     Warnings,
     /// There is a `void` finding.
     Void,
-}
-
-impl Belief {
-    /// The words that a report ends with.
-    pub(super) fn words(self) -> &'static str {
-        match self {
-            Self::Believable => "Believable: no finding is worse than a note.",
-            Self::Warnings => "Believable, with warnings: read the findings.",
-            Self::Void => "Void: do not use these figures; the findings say why.",
-        }
-    }
 }
 
 impl Model {
@@ -140,9 +130,15 @@ impl Model {
         self.cases.iter().any(|case| case.trials > 0) || self.capacity.iter().any(searched)
     }
 
-    /// Whether the figures can be used.
+    /// True if any finding is `void`, also one that does not concern the answer.
+    pub fn has_void_figures(&self) -> bool {
+        self.findings.iter().any(|finding| finding.severity == Severity::Void)
+    }
+
+    /// Whether the answer can be used.
     pub fn belief(&self) -> Belief {
-        match self.findings.iter().map(|finding| finding.severity).min() {
+        let concerned = self.findings.iter().filter(|finding| finding.concerns.answer);
+        match concerned.map(|finding| finding.severity).min() {
             Some(Severity::Void) => Belief::Void,
             Some(Severity::Warning) => Belief::Warnings,
             Some(Severity::Note) | None => Belief::Believable,

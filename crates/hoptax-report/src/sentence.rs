@@ -4,7 +4,7 @@ use super::answer;
 use super::format::Scale;
 use super::text::{capital, place, with_interval};
 use hoptax_analysis::headline;
-use hoptax_analysis::{Analysis, Case, Difference, Load, Severity, competitors};
+use hoptax_analysis::{Analysis, Case, Difference, Finding, Load, Severity, competitors};
 use hoptax_plan::Metric;
 use hoptax_plan::recorded::RunRecord;
 use hoptax_record::DIRECT;
@@ -69,9 +69,10 @@ fn case_of<'a>(
 }
 
 /// The short answer. It names the gateway that adds least at the median, or says that there is no clear winner.
-/// `None` if the run is void, or if fewer than two gateways have an interval at the same load point.
+/// `None` if a finding makes it void, or if fewer than two gateways have an interval at the same load point.
 pub(super) fn answer(run: &RunRecord, analysis: &Analysis) -> Option<String> {
-    if analysis.findings.iter().any(|finding| finding.severity == Severity::Void) {
+    let is_void = |finding: &Finding| finding.concerns.answer && finding.severity == Severity::Void;
+    if analysis.findings.iter().any(is_void) {
         return None;
     }
     let ranking = analysis.ranking(&competitors(run, &analysis.prices))?;

@@ -1,5 +1,6 @@
 //! The report on a terminal: a table for each load point, then the sentences, failures and findings.
 
+use super::belief;
 use super::capacity;
 use super::gateway_pairs;
 use super::host;
@@ -62,7 +63,7 @@ pub fn terminal(model: &Model, width: u16, colour: bool) -> String {
     }
     if model.measured_anything() {
         text.push('\n');
-        text.push_str(&page.wrap(model.belief().words(), "", ""));
+        text.push_str(&page.wrap(&belief::in_words(model), "", ""));
     }
     text
 }
@@ -276,8 +277,8 @@ mod tests {
             "failed envoy (not installed)",
             "last line of a log",
             "warning generator-saturated: ",
-            "The same holds for 4 more cases.",
-            "Believable, with warnings",
+            "holds for 3 more cases.",
+            "Believable: no warning concerns the answer. Warnings about other figures",
         ] {
             assert!(text.contains(part), "`{part}` is missing:\n{text}");
         }

@@ -1,6 +1,6 @@
 //! The verdict on a run, which decides the exit code.
 
-use super::model::{Belief, Model};
+use super::model::Model;
 
 /// The verdict on a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +20,7 @@ impl Verdict {
     pub fn of(model: &Model, accept_void: bool) -> Self {
         if !model.measured_anything() {
             Self::Nothing
-        } else if model.belief() == Belief::Void && !accept_void {
+        } else if model.has_void_figures() && !accept_void {
             Self::Void
         } else if model.over_budget() {
             Self::OverBudget

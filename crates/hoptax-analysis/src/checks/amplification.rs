@@ -1,6 +1,6 @@
 //! `amplification`: the upstream received more or fewer requests than the clients sent.
 
-use super::{Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use crate::Trial;
 use hoptax_stats::share;
 
@@ -69,6 +69,7 @@ fn more(measured: Measured<'_>) -> Option<Finding> {
     Some(Finding {
         code: CODE,
         severity: Severity::Warning,
+        concerns: Concerns::ALL,
         case: Some(case.case.clone()),
         evidence: evidence([
             ("upstream_requests", upstream.into()),
@@ -95,6 +96,7 @@ fn fewer(measured: Measured<'_>) -> Option<Finding> {
     Some(Finding {
         code: CODE,
         severity: if share > MOST { Severity::Void } else { Severity::Warning },
+        concerns: Concerns::ALL,
         case: Some(case.case.clone()),
         evidence: evidence([
             ("upstream_requests", upstream.into()),

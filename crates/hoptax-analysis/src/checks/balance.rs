@@ -7,7 +7,7 @@
 //! large enough. The size of the effect is w = √Σ(share − fair)² ÷ fair (J. Cohen, *Statistical Power Analysis for the
 //! Behavioral Sciences*, 2nd ed. 1988, section 7.2, where 0.1 is a small effect).
 
-use super::{Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use super::{Concerns, Figures, Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use crate::Trial;
 use hoptax_plan::{Action, Gateway, GatewayKind};
 use hoptax_stats::chi_square_above;
@@ -91,6 +91,7 @@ fn of_case(measured: Measured<'_>, given: Option<u32>) -> Option<Finding> {
     Some(Finding {
         code: CODE,
         severity: Severity::Warning,
+        concerns: Concerns::only(Figures::Balance),
         case: Some(case.case.clone()),
         evidence: evidence([
             ("by_instance", json!(ledger.by_instance)),

@@ -1,6 +1,6 @@
 //! `bandwidth-bound`: a case's traffic came close to the capacity of the link.
 
-use super::{Finding, Rule, Severity, Subject, evidence, percent};
+use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent};
 
 const CODE: &str = "bandwidth-bound";
 /// Limit for the traffic ÷ the measured capacity of the link. Above this share, long queues form in front of the link.
@@ -39,6 +39,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
         findings.push(Finding {
             code: CODE,
             severity: Severity::Warning,
+            concerns: Concerns::ALL,
             case: Some(case.case.clone()),
             evidence: evidence([
                 ("bytes_per_second", most.into()),

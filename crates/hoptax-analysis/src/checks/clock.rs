@@ -2,7 +2,7 @@
 
 mod comb;
 
-use super::{Finding, Rule, Severity, Subject, evidence, percent};
+use super::{Concerns, Figures, Finding, Rule, Severity, Subject, evidence, percent};
 use crate::Case;
 use crate::path::{self, Refusal};
 use crate::trial::Trial;
@@ -83,7 +83,15 @@ fn refused(case: &Case, refusal: &Refusal) -> Finding {
              the header `hoptax-stamp`, or answers requests itself.",
         ),
     };
-    Finding { code: CODE, severity, case: Some(case.case.clone()), evidence, message, advice: advice.into() }
+    Finding {
+        code: CODE,
+        severity,
+        concerns: Concerns::only(Figures::PathSplit),
+        case: Some(case.case.clone()),
+        evidence,
+        message,
+        advice: advice.into(),
+    }
 }
 
 fn quantised(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
@@ -92,6 +100,7 @@ fn quantised(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
     Some(Finding {
         code: CODE,
         severity: Severity::Warning,
+        concerns: Concerns::ALL,
         case: Some(case.case.clone()),
         evidence: evidence([
             ("step_us", (comb.step_ns as f64 / 1e3).into()),

@@ -1,6 +1,6 @@
 //! `connections-short`: fewer connections were established than requested.
 
-use super::{Finding, Rule, Severity, Subject, evidence, percent};
+use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent};
 use hoptax_stats::share;
 
 const CODE: &str = "connections-short";
@@ -30,6 +30,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
             Some(Finding {
                 code: CODE,
                 severity: if share < ANOTHER_CASE { Severity::Void } else { Severity::Warning },
+                concerns: Concerns::ALL,
                 case: Some(case.case.clone()),
                 evidence: evidence([("asked", asked.into()), ("established", established.into())]),
                 message: format!(

@@ -3,7 +3,7 @@
 //! Verification compares answers before the first trial. This check compares the status and the body length under load.
 //! It does not compare header fields, because gateways add some.
 
-use super::{Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use crate::Trial;
 use hoptax_plan::{Feature, Gateway};
 use hoptax_stats::{mean, share, standard_deviation};
@@ -68,6 +68,7 @@ fn of_case(subject: &Subject<'_>, via: Measured<'_>, direct: Measured<'_>) -> Op
     Some(Finding {
         code: CODE,
         severity: if worst > OTHER_WORK { Severity::Void } else { Severity::Warning },
+        concerns: Concerns::ALL,
         case: Some(case.case.clone()),
         evidence: evidence([
             ("status", json!(counts.status)),

@@ -1,6 +1,6 @@
 //! `errors`: more than 0.1 % of the requests failed or timed out.
 
-use super::{Finding, Rule, Severity, Subject, evidence, percent};
+use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent};
 use crate::causes;
 use crate::counts::failures;
 use hoptax_load::record::Counts;
@@ -42,6 +42,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
             Some(Finding {
                 code: CODE,
                 severity: if share > MOST { Severity::Void } else { Severity::Warning },
+                concerns: Concerns::ALL,
                 case: Some(case.case.clone()),
                 evidence: evidence([
                     ("scheduled", counts.scheduled.into()),

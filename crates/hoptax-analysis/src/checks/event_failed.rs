@@ -1,6 +1,6 @@
 //! `event-failed`: an event of the plan did not happen or did not finish.
 
-use super::{Finding, Rule, Severity, Subject, evidence};
+use super::{Concerns, Finding, Rule, Severity, Subject, evidence};
 
 const CODE: &str = "event-failed";
 
@@ -24,6 +24,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
             Finding {
                 code: CODE,
                 severity: Severity::Warning,
+                concerns: Concerns::ALL,
                 case: Some(case.case.clone()),
                 evidence: evidence([
                     ("event", event.event.clone().into()),

@@ -1,6 +1,6 @@
 //! `failed-checks`: complete answers did not meet the plan's expectations.
 
-use super::{Finding, Rule, Severity, Subject, evidence, percent};
+use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent};
 use hoptax_stats::share;
 
 const CODE: &str = "failed-checks";
@@ -40,6 +40,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
             Some(Finding {
                 code: CODE,
                 severity: if share > MOST { Severity::Void } else { Severity::Warning },
+                concerns: Concerns::ALL,
                 case: Some(case.case.clone()),
                 evidence: evidence([
                     ("completed", counts.completed.into()),

@@ -1,6 +1,6 @@
 //! `few-quiet-windows`: the hypervisor disturbed more than half of a trial.
 
-use super::{Finding, Rule, Severity, Subject, evidence, percent};
+use super::{Concerns, Figures, Finding, Rule, Severity, Subject, evidence, percent};
 
 const CODE: &str = "few-quiet-windows";
 
@@ -28,6 +28,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
         Some(Finding {
             code: CODE,
             severity: Severity::Warning,
+            concerns: Concerns::only(Figures::QuietWindows),
             case: Some(case.case.clone()),
             evidence: evidence([
                 ("trials", case.trials.into()),

@@ -1,6 +1,6 @@
 //! `few-samples`: too few samples lie above a reported percentile.
 
-use super::{Finding, Measured, Rule, Severity, Subject, evidence};
+use super::{Concerns, Figures, Finding, Measured, Rule, Severity, Subject, evidence};
 use hoptax_stats::Statistic;
 
 const CODE: &str = "few-samples";
@@ -40,6 +40,7 @@ fn shown((case, _): Measured<'_>) -> Option<Finding> {
     Some(Finding {
         code: CODE,
         severity: if least < Statistic::P999 { Severity::Warning } else { Severity::Note },
+        concerns: Concerns::only(if least > Statistic::P50 { Figures::Tails } else { Figures::All }),
         case: Some(case.case.clone()),
         evidence: evidence([
             ("samples", samples.into()),

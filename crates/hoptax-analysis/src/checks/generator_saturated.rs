@@ -1,6 +1,6 @@
 //! `generator-saturated`: the load generator may have been the limit.
 
-use super::{Finding, Rule, Severity, Subject, evidence, percent};
+use super::{Concerns, Figures, Finding, Rule, Severity, Subject, evidence, percent};
 use crate::Case;
 
 const CODE: &str = "generator-saturated";
@@ -11,10 +11,16 @@ const BUSY: f64 = 0.85;
 /// in the figures.
 const LATE: f64 = 0.1;
 
+/// What a limit of direct means in a closed loop, whatever the limit is.
+pub(super) const LIMIT_OF_DIRECT: &str = "A throughput ratio then compares a gateway with this limit: with more head-room, direct would be faster, and the \
+     ratio would be lower";
+
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
-        severity: "warning".into(),
+        severity:
+            "warning; a note for direct in a closed loop, because a closed loop always reaches some limit"
+                .into(),
         when: format!(
             "any of these holds. (1) The generator's busiest worker was on a CPU for more than {} of a trial. (2) In \
              an open loop, the p99 of the send lag is above {} of the p50 of the response time",
@@ -34,13 +40,18 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
 
 fn busy(case: &Case) -> Option<Finding> {
     let utilisation = case.cpu.as_ref()?.generator_utilisation.filter(|share| *share > BUSY)?;
-    let consequence = match case.is_direct() {
-        true => "Direct may be faster than measured, and the tax of gateways may be larger",
-        false => "The gateway may be able to handle more load",
+    let (severity, consequence) = match (case.is_direct(), case.load.is_open()) {
+        // A closed loop always reaches some limit.
+        (true, false) => (Severity::Note, LIMIT_OF_DIRECT),
+        (true, true) => {
+            (Severity::Warning, "Direct may be faster than measured, and the tax of gateways may be larger")
+        }
+        (false, _) => (Severity::Warning, "The gateway may be able to handle more load"),
     };
     Some(Finding {
         code: CODE,
-        severity: Severity::Warning,
+        severity,
+        concerns: Concerns::ALL,
         case: Some(case.case.clone()),
         evidence: evidence([("generator_utilisation", utilisation.into()), ("limit", BUSY.into())]),
         message: format!(
@@ -64,9 +75,13 @@ fn late(case: &Case) -> Option<Finding> {
     if lag <= LATE * median {
         return None;
     }
+    // If most requests are sent on time, the delay shows only in the percentiles above the median.
+    let usual = case.send_lag.as_ref()?.p50.as_ref()?.estimate;
+    let figures = if usual > LATE * median { Figures::All } else { Figures::Tails };
     Some(Finding {
         code: CODE,
         severity: Severity::Warning,
+        concerns: Concerns::only(figures),
         case: Some(case.case.clone()),
         evidence: evidence([
             ("send_lag_p99_us", lag.into()),

@@ -4,7 +4,7 @@
 //! If the generator is late, it sends all due requests at once. The check looks for two signs. Either the same load
 //! with jitter has shorter response times, or half of the requests are sent only after the following request is due.
 
-use super::{Finding, Measured, Rule, Severity, Subject, evidence};
+use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence};
 use crate::Case;
 use crate::Trial;
 use hoptax_load::clock::SECOND;
@@ -117,6 +117,7 @@ fn finding(case: &Case, message: String, figures: [(&'static str, f64); 2]) -> F
     Finding {
         code: CODE,
         severity: Severity::Warning,
+        concerns: Concerns::ALL,
         case: Some(case.case.clone()),
         evidence: evidence([
             first,

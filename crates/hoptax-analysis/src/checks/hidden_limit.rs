@@ -1,6 +1,6 @@
 //! `hidden-limit`: the gateway refused connections, requests or retries because of one of its own limits.
 
-use super::{Finding, Rule, Severity, Subject, evidence};
+use super::{Concerns, Finding, Rule, Severity, Subject, evidence};
 use crate::{Case, Trial};
 use hoptax_record::Counter;
 
@@ -44,6 +44,7 @@ fn grew(case: &Case, trials: &[Trial<'_>], counter: &Counter) -> Option<Finding>
     (total > 0.0).then(|| Finding {
         code: CODE,
         severity: Severity::Warning,
+        concerns: Concerns::ALL,
         case: Some(case.case.clone()),
         evidence: evidence([
             ("counter", counter.name.clone().into()),

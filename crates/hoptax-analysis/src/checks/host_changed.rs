@@ -1,6 +1,6 @@
 //! `host-changed`: a lasting property of the host changed during the run.
 
-use super::{Finding, Rule, Severity, Subject, evidence};
+use super::{Concerns, Finding, Rule, Severity, Subject, evidence};
 use hoptax_record::{FitnessStatus, HostLook};
 
 const CODE: &str = "host-changed";
@@ -40,6 +40,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     vec![Finding {
         code: CODE,
         severity: Severity::Warning,
+        concerns: Concerns::ALL,
         case: None,
         evidence: evidence([
             ("items", each(|(name, ..)| (*name).to_owned()).into()),

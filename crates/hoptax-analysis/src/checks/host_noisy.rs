@@ -1,6 +1,8 @@
 //! `host-noisy`: the hypervisor or processes outside of the run took CPU time during trials.
 
-use super::{Finding, Rule, Severity, Subject, evidence, percent};
+use super::{Concerns, Finding, MANY, Rule, Severity, Subject, evidence, percent};
+use crate::Trial;
+use hoptax_record::HostUsage;
 
 const CODE: &str = "host-noisy";
 /// Limit for the CPU time that the hypervisor takes during a trial, as a share of the time of all CPUs.
@@ -11,7 +13,10 @@ const FOREIGN: f64 = 0.05;
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
-        severity: "warning".into(),
+        severity: format!(
+            "warning; a note if at most {} of the trials of each case are affected",
+            percent(MANY)
+        ),
         when: format!(
             "any of these holds in a trial. (1) The hypervisor took more than {} of all CPU time. (2) Processes \
              outside of the run used more than {} of all CPU time",
@@ -30,14 +35,18 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
             trials.iter().map(move |trial| (case, trial.round(), &trial.record.host))
         })
     };
-    let noisy = hosts().filter(|(_, _, host)| host.steal > STEAL || host.foreign > FOREIGN).count();
+    let noisy = subject
+        .measured()
+        .map(|(_, trials)| trials.iter().filter(|trial| is_noisy(trial)).count())
+        .sum::<usize>();
     let worst =
         hosts().max_by(|(_, _, a), (_, _, b)| (a.steal + a.foreign).total_cmp(&(b.steal + b.foreign)));
     let Some((case, round, host)) = worst.filter(|_| noisy > 0) else { return Vec::new() };
     let trials = hosts().count();
     vec![Finding {
         code: CODE,
-        severity: Severity::Warning,
+        severity: if is_often_noisy(subject) { Severity::Warning } else { Severity::Note },
+        concerns: Concerns::ALL,
         case: None,
         evidence: evidence([
             ("trials", trials.into()),
@@ -49,11 +58,12 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
         ]),
         message: format!(
             "The hypervisor or other processes took CPU time in {noisy} of {trials} trials. In the worst trial \
-             (round {}, {}), the hypervisor took {} of all CPU time, and processes outside of the run used {}.",
+             (round {}, {}), the hypervisor took {} of all CPU time, and processes outside of the run used {}{}.",
             round + 1,
             case.case,
             percent(host.steal),
-            percent(host.foreign)
+            percent(host.foreign),
+            most_of_it(host)
         ),
         advice: format!(
             "Measure when nothing else runs, or on a dedicated machine. More trials narrow the intervals. Direct \
@@ -62,6 +72,25 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
             read_quiet(subject)
         ),
     }]
+}
+
+/// Names the busiest process outside of the run, if the other processes used too much.
+fn most_of_it(host: &HostUsage) -> String {
+    match host.busiest_foreign.as_ref().filter(|_| host.foreign > FOREIGN) {
+        Some(process) => format!(", most of it `{}`", process.name),
+        None => String::new(),
+    }
+}
+
+fn is_noisy(trial: &Trial<'_>) -> bool {
+    let host = &trial.record.host;
+    host.steal > STEAL || host.foreign > FOREIGN
+}
+
+/// True if more than a few trials of any case were noisy.
+fn is_often_noisy(subject: &Subject<'_>) -> bool {
+    let noisy = |trials: &[Trial<'_>]| trials.iter().filter(|trial| is_noisy(trial)).count();
+    subject.measured().any(|(_, trials)| noisy(trials) as f64 > MANY * trials.len() as f64)
 }
 
 /// Advice to read the quiet figures. Empty if no window was left out because of steal.
@@ -78,6 +107,7 @@ mod tests {
     use super::super::tests::raised;
     use super::*;
     use crate::fixture::{Run, via};
+    use hoptax_record::ForeignProcess;
 
     #[test]
     fn raised_once_with_the_worst_trial() {
@@ -89,6 +119,30 @@ mod tests {
         let evidence = &findings[0].evidence;
         assert_eq!((&evidence["noisy_trials"], &evidence["trials"]), (&2.into(), &3.into()));
         assert_eq!((&evidence["worst_round"], &evidence["worst_foreign"]), (&2.into(), &0.2.into()));
+    }
+
+    #[test]
+    fn names_the_process_that_used_most() {
+        for (foreign, named) in [(0.2, true), (0.01, false)] {
+            let mut trial = via("nginx", 0).host(0.1, foreign);
+            trial.0.host.busiest_foreign = Some(ForeignProcess { name: "cargo".into(), cpu_ns: 1 });
+            let mut run = Run::closed(1);
+            run.push(trial);
+            assert_eq!(raised(&run, CODE)[0].message.contains("used 20 %, most of it `cargo`."), named);
+        }
+    }
+
+    #[test]
+    fn a_note_if_few_trials_are_noisy() {
+        for (noisy, expected) in [(2, Severity::Note), (3, Severity::Warning)] {
+            let mut run = Run::closed(1);
+            for round in 0..20 {
+                let steal = if round < noisy { 0.03 } else { 0.0 };
+                run.push(via("nginx", round).host(steal, 0.0)).push(via("envoy", round));
+            }
+            let found = raised(&run, CODE);
+            assert_eq!((found.len(), found[0].severity), (1, expected), "{noisy} of 20");
+        }
     }
 
     #[test]

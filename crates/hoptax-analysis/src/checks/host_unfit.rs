@@ -1,6 +1,6 @@
 //! `host-unfit`: `hoptax doctor` rated an item of the host as bad, before the first trial or after the last trial.
 
-use super::{Finding, Rule, Severity, Subject, evidence};
+use super::{Concerns, Finding, Rule, Severity, Subject, evidence};
 use hoptax_record::{Fitness, FitnessStatus, HostLook};
 use std::collections::BTreeSet;
 
@@ -32,6 +32,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     vec![Finding {
         code: CODE,
         severity: Severity::Warning,
+        concerns: Concerns::ALL,
         case: None,
         evidence: evidence([
             ("items", each(|item| item.name.clone()).into()),

@@ -1,7 +1,7 @@
 //! `impossible`: figures that contradict each other, or that can only occur if something other than the gateway
 //! answered.
 
-use super::{Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use crate::{Case, Trial};
 use hdrhistogram::Histogram;
 use hoptax_load::record::Counts;
@@ -91,6 +91,7 @@ fn finding(case: &Case, severity: Severity, seen: Vec<Contradiction>) -> Finding
     Finding {
         code: CODE,
         severity,
+        concerns: Concerns::ALL,
         case: Some(case.case.clone()),
         evidence: evidence([("seen", Value::Object(numbers))]),
         message: format!("This is impossible: {}.", described.join("; ")),

@@ -3,7 +3,7 @@
 //! Connections that replace failed ones are not counted, because `errors` reports the failures. The other new
 //! connections replace connections that the other side closed although the client did not ask for this.
 
-use super::{Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use crate::counts::failures;
 use hoptax_stats::share;
 
@@ -83,6 +83,7 @@ fn of_case(subject: &Subject<'_>, measured: Measured<'_>) -> Option<Finding> {
     Some(Finding {
         code: CODE,
         severity: if share > MOST && kept_elsewhere { Severity::Void } else { Severity::Warning },
+        concerns: Concerns::ALL,
         case: Some(case.case.clone()),
         evidence: evidence([
             ("requests", case.counts.as_ref()?.sent.into()),

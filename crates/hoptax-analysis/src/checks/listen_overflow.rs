@@ -1,6 +1,6 @@
 //! `listen-overflow`: the kernel dropped new connections or retransmitted SYNs during a trial.
 
-use super::{Finding, Rule, Severity, Subject, evidence, percent};
+use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent};
 use hoptax_record::NetworkUsage;
 
 const CODE: &str = "listen-overflow";
@@ -48,6 +48,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
         findings.push(Finding {
             code: CODE,
             severity: Severity::Warning,
+            concerns: Concerns::ALL,
             case: Some(case.case.clone()),
             evidence: evidence([
                 ("trials", trials.len().into()),

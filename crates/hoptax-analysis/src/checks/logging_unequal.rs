@@ -1,6 +1,6 @@
 //! `logging-unequal`: gateways wrote different amounts of logs per request.
 
-use super::{Finding, Rule, Severity, Subject, evidence};
+use super::{Concerns, Finding, Rule, Severity, Subject, evidence};
 use hoptax_plan::Feature;
 use std::collections::BTreeMap;
 
@@ -87,6 +87,7 @@ fn finding(least: &Logged<'_>, most: &Logged<'_>) -> Finding {
     Finding {
         code: CODE,
         severity: Severity::Warning,
+        concerns: Concerns::ALL,
         case: None,
         evidence: evidence([
             ("most", most.gateway.into()),

@@ -1,6 +1,6 @@
 //! `memory-growing`: a gateway's memory was still growing at the end of its last trial.
 
-use super::{Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use super::{Concerns, Figures, Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use crate::Case;
 use hoptax_stats::{mann_kendall, median};
 
@@ -80,6 +80,7 @@ fn finding(case: &Case, before: f64, after: f64, when: &str) -> Finding {
     Finding {
         code: CODE,
         severity: Severity::Warning,
+        concerns: Concerns::only(Figures::Memory),
         case: Some(case.case.clone()),
         evidence: evidence([
             ("rss_bytes_before", before.into()),

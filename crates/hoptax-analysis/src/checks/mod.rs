@@ -44,8 +44,8 @@ mod upstream_not_reused;
 mod upstream_saturated;
 mod workers_unequal;
 
-use finding::{evidence, percent};
-pub use hoptax_record::report::{Finding, Rule, Severity};
+use finding::{MANY, evidence, percent};
+pub use hoptax_record::report::{Concerns, Figures, Finding, Rule, Severity};
 pub use page::page;
 use subject::Measured;
 pub use subject::Subject;

@@ -1,6 +1,6 @@
 //! `not-distinguishable`: the interval of a tax includes "no tax", or the tax lies within the noise floor.
 
-use super::{Finding, Rule, Severity, Subject, evidence};
+use super::{Concerns, Finding, Rule, Severity, Subject, evidence};
 use crate::Case;
 use hoptax_plan::Metric;
 use serde_json::{Map, Value, json};
@@ -60,6 +60,7 @@ fn of_case(subject: &Subject<'_>, case: &Case) -> Option<Finding> {
     Some(Finding {
         code: CODE,
         severity: Severity::Note,
+        concerns: Concerns::ALL,
         case: Some(case.case.clone()),
         message: format!(
             "Not distinguishable from noise: {}. The interval includes zero (for throughput, a ratio of 1), or the \
@@ -77,6 +78,7 @@ fn one_trial() -> Finding {
     Finding {
         code: CODE,
         severity: Severity::Note,
+        concerns: Concerns::ALL,
         case: None,
         evidence: evidence([("trials", 1.into())]),
         message: "One trial gives no interval, so no tax is distinguishable from noise.".into(),

@@ -1,6 +1,6 @@
 //! `ports-exhausted`: connections failed because all local ports were in use, or almost all local ports were in use.
 
-use super::{Finding, Rule, Severity, Subject, evidence, percent};
+use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent};
 use crate::{Case, Trial};
 use hoptax_load::clock::SECOND;
 use hoptax_load::record::Cause;
@@ -48,6 +48,7 @@ fn failed(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
     (failed > 0).then(|| Finding {
         code: CODE,
         severity: Severity::Warning,
+        concerns: Concerns::ALL,
         case: Some(case.case.clone()),
         evidence: evidence([("ports_exhausted", failed.into())]),
         message: format!(
@@ -69,6 +70,7 @@ fn near(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
     (share(worst) > NEAR).then(|| Finding {
         code: CODE,
         severity: Severity::Warning,
+        concerns: Concerns::ALL,
         case: Some(case.case.clone()),
         evidence: evidence([
             ("waiting", waiting.into()),

@@ -1,6 +1,6 @@
 //! `quiet-differs`: a tax is distinguishable from noise in all windows but not in quiet windows, or the reverse.
 
-use super::{Finding, Rule, Severity, Subject, evidence, percent};
+use super::{Concerns, Figures, Finding, Rule, Severity, Subject, evidence, percent};
 use crate::quiet_cases::{Disagreement, disagreements};
 use crate::{Case, Difference};
 use hoptax_plan::Metric;
@@ -43,10 +43,12 @@ fn of_case(case: &Case) -> Option<Finding> {
     // If a tax is distinguishable only with the disturbed windows, the hypervisor may be its cause. If a tax is
     // distinguishable only without the disturbed windows, the disturbance hid it.
     let doubtful = differing.iter().any(|one| one.all.distinguishable);
+    let tails_only = differing.iter().all(|one| one.metric == Metric::AddedP99);
     let words: Vec<String> = differing.iter().map(in_words).collect();
     Some(Finding {
         code: CODE,
         severity: if doubtful { Severity::Warning } else { Severity::Note },
+        concerns: Concerns::only(if tails_only { Figures::Tails } else { Figures::All }),
         case: Some(case.case.clone()),
         evidence: evidence([
             ("metrics", Value::Object(metrics)),

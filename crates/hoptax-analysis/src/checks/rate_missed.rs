@@ -3,7 +3,7 @@
 //! Throughput is compared with the number of requests that were due, not with the rate. With Poisson arrivals the
 //! number of due requests scatters around the rate.
 
-use super::{Finding, Rule, Severity, Subject, evidence, percent};
+use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent};
 use crate::load::grouped;
 use crate::{Load, Trial};
 use hoptax_stats::share;
@@ -42,6 +42,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
             Some(Finding {
                 code: CODE,
                 severity: Severity::Warning,
+                concerns: Concerns::ALL,
                 case: Some(case.case.clone()),
                 evidence: evidence([
                     ("rate", rate.into()),

@@ -1,6 +1,6 @@
 //! `rejections-counted`: throughput includes responses with a status outside of 200 to 399.
 
-use super::{Finding, Rule, Severity, Subject, evidence, percent};
+use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent};
 use hoptax_load::record::Counts;
 use hoptax_plan::Upstream;
 use hoptax_stats::share;
@@ -45,6 +45,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
             Some(Finding {
                 code: CODE,
                 severity: if share > MOST { Severity::Void } else { Severity::Warning },
+                concerns: Concerns::ALL,
                 case: Some(case.case.clone()),
                 evidence: evidence([
                     ("completed", counts.completed.into()),

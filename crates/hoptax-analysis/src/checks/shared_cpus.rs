@@ -1,6 +1,6 @@
 //! `shared-cpus`: generator, gateway and upstream competed for the same CPUs.
 
-use super::{Finding, Rule, Severity, Subject, evidence, percent};
+use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent};
 use crate::{Case, Trial};
 use hoptax_record::RoleUsage;
 use serde_json::Value;
@@ -37,23 +37,23 @@ pub(super) fn rule() -> Rule {
 }
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
-    let contended: Vec<(&Case, u32, Shared)> = subject
-        .measured()
-        .flat_map(|(case, trials)| trials.iter().map(move |trial| (case, trial)))
-        .filter_map(|(case, trial)| Some((case, trial.round(), shared(trial).filter(Shared::contended)?)))
+    subject.measured().filter_map(|(case, trials)| of_case(case, trials)).collect()
+}
+
+fn of_case(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
+    let contended: Vec<(u32, Shared)> = trials
+        .iter()
+        .filter_map(|trial| Some((trial.round(), shared(trial).filter(Shared::contended)?)))
         .collect();
-    let Some((case, round, worst)) = contended.iter().max_by(|a, b| a.2.used.total_cmp(&b.2.used)) else {
-        return Vec::new();
-    };
-    let cases: BTreeSet<&str> = contended.iter().map(|(case, ..)| case.case.as_str()).collect();
-    vec![Finding {
+    let (round, worst) = contended.iter().max_by(|(_, a), (_, b)| a.used.total_cmp(&b.used))?;
+    Some(Finding {
         code: CODE,
         severity: Severity::Warning,
-        case: None,
+        concerns: Concerns::ALL,
+        case: Some(case.case.clone()),
         evidence: evidence([
-            ("trials", contended.len().into()),
-            ("cases", cases.iter().copied().map(Value::from).collect()),
-            ("worst_case", case.case.clone().into()),
+            ("trials", trials.len().into()),
+            ("contended_trials", contended.len().into()),
             ("worst_round", (round + 1).into()),
             ("worst_use", worst.used.into()),
             ("cpus", worst.cpus.into()),
@@ -61,13 +61,13 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
             ("limit", BUSY.into()),
         ]),
         message: format!(
-            "In {} cases, {} competed for the same CPUs. In the worst trial (round {}, {}), these roles together \
+            "In {} of {} trials, {} competed for the same CPUs. In the worst trial (round {}), these roles together \
              used {} of {} CPU{}. The tax of a gateway then includes the time that the gateway took from generator \
              and upstream.",
-            cases.len(),
+            contended.len(),
+            trials.len(),
             worst.roles.join(", "),
             round + 1,
-            case.case,
             percent(worst.used),
             worst.cpus,
             if worst.cpus == 1 { "" } else { "s" }
@@ -76,7 +76,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                  open loops well below saturation. In this run, ratios between gateways are more reliable than \
                  times."
             .into(),
-    }]
+    })
 }
 
 impl Shared {

@@ -1,6 +1,6 @@
 //! `throttled`: a cgroup's CPU limit stopped a role for part of a trial.
 
-use super::{Finding, Rule, Severity, Subject, evidence, percent};
+use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent};
 use crate::Trial;
 use hoptax_record::{RoleUsage, TrialRecord};
 
@@ -44,6 +44,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
             findings.push(Finding {
                 code: CODE,
                 severity: Severity::Warning,
+                concerns: Concerns::ALL,
                 case: Some(case.case.clone()),
                 evidence: evidence([
                     ("role", role.into()),

@@ -1,6 +1,6 @@
 //! `unasked`: bytes arrived on connections that had no request in flight.
 
-use super::{Finding, Rule, Severity, Subject, evidence};
+use super::{Concerns, Finding, Rule, Severity, Subject, evidence};
 use hoptax_stats::share;
 
 const CODE: &str = "unasked";
@@ -32,6 +32,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
             Some(Finding {
                 code: CODE,
                 severity: if share > MOST { Severity::Void } else { Severity::Warning },
+                concerns: Concerns::ALL,
                 case: Some(case.case.clone()),
                 evidence: evidence([("unasked", unasked.into()), ("sent", sent.into()), ("share", share.into())]),
                 message: format!(

@@ -1,6 +1,6 @@
 //! `unpinned-version`: the version of a measured gateway is unknown.
 
-use super::{Finding, Rule, Severity, Subject, evidence};
+use super::{Concerns, Finding, Rule, Severity, Subject, evidence};
 use hoptax_record::DIRECT;
 
 const CODE: &str = "unpinned-version";
@@ -27,6 +27,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .map(|contender| Finding {
             code: CODE,
             severity: Severity::Note,
+            concerns: Concerns::ALL,
             case: None,
             evidence: evidence([
                 ("gateway", contender.label.as_str().into()),

@@ -6,12 +6,11 @@
 //! one value. If most trials change in the same direction, the cause is the contender or a warm-up that is too short. A
 //! jump in a single trial must be large to be reported.
 
-use super::{Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use super::{Concerns, Figures, Finding, MANY, Measured, Rule, Severity, Subject, evidence, percent};
 use crate::pairs::first_and_last;
 use crate::{Case, Trial};
 use hoptax_load::clock::{MILLISECOND, SECOND};
 use hoptax_load::record::WINDOW_NS;
-use hoptax_plan::Metric;
 use hoptax_stats::{Statistic, mann_whitney, mean, median, pettitt};
 
 const CODE: &str = "unsteady";
@@ -30,9 +29,9 @@ const JUMP: f64 = 0.3;
 const CHANCE_OF_JUMP: f64 = 1e-5;
 /// Smallest difference to report between one round of direct and the median round, as a share.
 const ROUND: f64 = 0.2;
-/// Smallest difference to report between a round of direct and the median round, as a multiple of the noise floor. The
-/// noise floor is the difference between the two direct trials of a round.
-const FLOORS: f64 = 3.0;
+/// Smallest difference to report between a round of direct and the median round, as a multiple of the usual difference
+/// between the two direct trials of a round (root mean square).
+const WITHIN: f64 = 3.0;
 /// Number of rounds needed for a median round.
 const ROUNDS: usize = 3;
 /// Number of blocks per trial. In a trial of 10 s, each block lasts half a second. A trial with fewer windows has fewer
@@ -56,14 +55,16 @@ pub(super) fn rule() -> Rule {
              same direction. In each of these trials, a rank test gives p below {}. hoptax compares the second half \
              of each trial with the first half, and then with the first fifth. One of the two comparisons is \
              enough. (2) The figure jumps by more than {} within a trial (Pettitt's test). (3) No request is \
-             answered for {} ms or more. (4) In one round, the figure of direct differs from the median of all \
-             rounds by more than {} and by more than {FLOORS} noise floors. \"The figure\" is the throughput of a \
+             answered for {} ms or more. (4) In more than {} of the rounds, the figure of direct differs from the \
+             median of all rounds by more than {}, and by more than {WITHIN} times the usual difference between the two \
+             direct trials of a round. \"The figure\" is the throughput of a \
              closed loop, or the median response time of an open loop at a steady rate",
             percent(MOST),
             percent(CHANGE),
             percent(CHANCE),
             percent(JUMP),
             STANDSTILL as u64 * WINDOW_NS / MILLISECOND,
+            percent(MANY),
             percent(ROUND)
         ),
         seen: "An average over two states describes neither state. Usual causes are a warm-up that is too short, a \
@@ -113,7 +114,7 @@ fn standstill(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
     };
     let stalled: Vec<(u32, usize)> = trials.iter().filter_map(longest).collect();
     let (round, windows) = stalled.iter().copied().max_by_key(|(_, windows)| *windows)?;
-    Some(finding(
+    let mut finding = finding(
         case,
         format!(
             "In round {}, no request was answered for {:.1} s ({} of {} trials had such a standstill). The requests \
@@ -129,7 +130,12 @@ fn standstill(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
             ("trials_moved", stalled.len() as f64),
             ("trials", trials.len() as f64),
         ],
-    ))
+    );
+    // A few standstills among many trials hardly move the median.
+    if stalled.len() as f64 <= MANY * trials.len() as f64 {
+        finding.concerns = Concerns::only(Figures::Tails);
+    }
+    Some(finding)
 }
 
 /// Throughput or median response time of each window of a trial. `None` if there are too few windows.
@@ -231,36 +237,48 @@ fn figure(case: &Case) -> &'static str {
 /// direct in the same round.
 fn between_rounds(subject: &Subject<'_>, load: usize) -> Option<Finding> {
     let (case, trials) = subject.direct(load)?;
-    let metric = if case.load.is_open() { Metric::AddedP50 } else { Metric::ThroughputRatio };
-    let figure_of = |trial: &Trial<'_>| match metric {
-        Metric::AddedP50 => trial.response_time_us(Statistic::P50),
-        _ => Some(trial.throughput()),
+    let figure_of = |trial: &Trial<'_>| match case.load.is_open() {
+        true => trial.response_time_us(Statistic::P50),
+        false => Some(trial.throughput()),
     };
-    let rounds: Vec<(u32, f64)> = first_and_last(trials)
+    let rounds: Vec<(u32, [f64; 2])> = first_and_last(trials)
         .into_iter()
-        .filter_map(|(first, last)| Some((first.round(), mean(&[figure_of(first)?, figure_of(last)?])?)))
+        .filter_map(|(first, last)| Some((first.round(), [figure_of(first)?, figure_of(last)?])))
         .collect();
-    let middle =
-        median(&rounds.iter().map(|(_, value)| *value).collect::<Vec<_>>()).filter(|middle| *middle > 0.0)?;
-    let floor = subject.noise_floor.get(load)?.get(metric)?;
-    let floor = if metric == Metric::AddedP50 { floor / middle } else { floor };
-    let off = |value: f64| value / middle - 1.0;
-    let (round, value) =
-        rounds.iter().copied().max_by(|(_, a), (_, b)| off(*a).abs().total_cmp(&off(*b).abs()))?;
-    if rounds.len() < ROUNDS || off(value).abs() <= ROUND.max(FLOORS * floor) {
+    let figures: Vec<f64> = rounds.iter().filter_map(|(_, both)| mean(both)).collect();
+    let middle = median(&figures).filter(|middle| *middle > 0.0)?;
+    let squares: Vec<f64> =
+        rounds.iter().map(|(_, [first, last])| ((last - first) / middle).powi(2)).collect();
+    let within = mean(&squares)?.sqrt();
+    let off: Vec<(u32, f64)> =
+        rounds.iter().zip(&figures).map(|((round, _), figure)| (*round, figure / middle - 1.0)).collect();
+    let limit = ROUND.max(WITHIN * within);
+    let different = off.iter().filter(|(_, off)| off.abs() > limit).count();
+    if rounds.len() < ROUNDS || different as f64 <= MANY * rounds.len() as f64 {
         return None;
     }
+    let (round, worst) = off.into_iter().max_by(|(_, a), (_, b)| a.abs().total_cmp(&b.abs()))?;
     Some(finding(
         case,
         format!(
-            "{} of direct in round {} differs from the median round by {}, but the two direct trials of a round \
-             differ by only {}. The machine was faster or slower for a while.",
+            "{} of direct in round {} differs from the median round by {} ({different} of {} rounds differ by more \
+             than {}), but the two direct trials of a round usually differ by only {}. The machine was faster or \
+             slower for a while.",
             figure(case),
             round + 1,
-            percent(off(value).abs()),
-            percent(floor)
+            percent(worst.abs()),
+            rounds.len(),
+            percent(limit),
+            percent(within)
         ),
-        [("change", off(value)), ("round", f64::from(round + 1)), ("noise_floor", floor), ("limit", ROUND)],
+        [
+            ("change", worst),
+            ("round", f64::from(round + 1)),
+            ("rounds", rounds.len() as f64),
+            ("rounds_moved", different as f64),
+            ("within_rounds", within),
+            ("limit", limit),
+        ],
     ))
 }
 
@@ -268,6 +286,7 @@ fn finding<const N: usize>(case: &Case, message: String, figures: [(&'static str
     Finding {
         code: CODE,
         severity: Severity::Warning,
+        concerns: Concerns::ALL,
         case: Some(case.case.clone()),
         evidence: evidence(figures.map(|(name, value)| (name, value.into()))),
         message,
@@ -350,6 +369,32 @@ mod tests {
         let findings = raised(&run, CODE);
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].evidence["round"], 4.0);
+    }
+
+    #[test]
+    fn not_raised_if_direct_differs_in_one_round_of_many() {
+        for (different, expected) in [(2, 0), (3, 1)] {
+            let mut run = Run::with_load(vec![open_point(1000.0, 8, 1)]);
+            for round in 0..20 {
+                let base = if round < different { 300 } else { 200 };
+                run.direct(round, base, base + 5);
+            }
+            assert_eq!(raised(&run, CODE).len(), expected, "{different} of 20");
+        }
+    }
+
+    #[test]
+    fn few_standstills_among_many_trials_concern_the_tails() {
+        for (stalled, expected) in [(2, Figures::Tails), (3, Figures::All)] {
+            let run = closed(
+                20,
+                |round, window| {
+                    if round < stalled && (20..30).contains(&window) { 0.0 } else { 100.0 }
+                },
+            );
+            let findings = raised(&run, CODE);
+            assert_eq!((findings.len(), findings[0].concerns.figures), (1, expected), "{stalled} of 20");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `upstream-http-version`: contenders use different HTTP versions for requests to the upstream.
 
-use super::{Finding, Rule, Severity, Subject, evidence, percent};
+use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent};
 use crate::Case;
 use hoptax_load::spec::HttpVersion;
 use hoptax_stats::share;
@@ -79,6 +79,7 @@ fn finding(case: &Case, expected: &str) -> Option<Finding> {
     Some(Finding {
         code: CODE,
         severity: Severity::Warning,
+        concerns: Concerns::ALL,
         case: Some(case.case.clone()),
         evidence: evidence([
             ("http_version", json!(ledger.http_version)),

@@ -1,6 +1,6 @@
 //! `upstream-not-reused`: the gateway opens new upstream connections although clients reuse theirs.
 
-use super::{Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use hoptax_stats::share;
 
 const CODE: &str = "upstream-not-reused";
@@ -54,6 +54,7 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
     Some(Finding {
         code: CODE,
         severity: Severity::Warning,
+        concerns: Concerns::ALL,
         case: Some(case.case.clone()),
         evidence: evidence([
             ("upstream_requests", ledger.requests.into()),

@@ -1,6 +1,7 @@
 //! `upstream-saturated`: the upstream, not the gateway, may have been the limit.
 
-use super::{Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use super::generator_saturated::LIMIT_OF_DIRECT;
+use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use crate::Case;
 use crate::Trial;
 use hoptax_plan::Upstream;
@@ -72,14 +73,12 @@ fn saturated(subject: &Subject<'_>, (case, trials): Measured<'_>) -> Option<Find
             Severity::Warning,
             "Direct's response times are those of an overloaded upstream, and the tax is too small",
         ),
-        (true, false) => (
-            Severity::Note,
-            "Without this limit, direct would be faster, and the tax of gateways would be larger",
-        ),
+        (true, false) => (Severity::Note, LIMIT_OF_DIRECT),
     };
     Some(Finding {
         code: CODE,
         severity,
+        concerns: Concerns::ALL,
         case: Some(case.case.clone()),
         evidence: evidence([
             ("busiest_instance", busy.into()),
@@ -122,6 +121,7 @@ fn as_slow(subject: &Subject<'_>, (case, _): Measured<'_>) -> Option<Finding> {
     Some(Finding {
         code: CODE,
         severity: Severity::Warning,
+        concerns: Concerns::ALL,
         case: Some(case.case.clone()),
         evidence: evidence([
             ("throughput_ratio", ratio.into()),

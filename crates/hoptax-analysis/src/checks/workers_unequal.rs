@@ -1,7 +1,7 @@
 //! `workers-unequal`: gateways had different numbers of workers, a gateway used more CPUs than it has workers, or a
 //! gateway had more workers than CPUs.
 
-use super::{Finding, Rule, Severity, Subject, evidence};
+use super::{Concerns, Finding, Rule, Severity, Subject, evidence};
 use crate::Trial;
 use hoptax_load::record::WINDOW_NS;
 use hoptax_plan::Profile;
@@ -120,6 +120,7 @@ fn incomparable(
     Finding {
         code: CODE,
         severity,
+        concerns: Concerns::ALL,
         case: None,
         evidence: evidence([("most", most.into()), of_most, ("least", least.into()), of_least]),
         message: format!(
@@ -151,6 +152,7 @@ fn beyond(gateway: &Workers<'_>) -> Option<Finding> {
     (used > f64::from(declared) * BEYOND).then(|| Finding {
         code: CODE,
         severity: Severity::Warning,
+        concerns: Concerns::ALL,
         case: None,
         evidence: evidence([
             ("gateway", gateway.gateway.into()),
@@ -175,6 +177,7 @@ fn crowded(gateway: &Workers<'_>) -> Option<Finding> {
     (gateway.cpus > 0 && declared > gateway.cpus).then(|| Finding {
         code: CODE,
         severity: Severity::Warning,
+        concerns: Concerns::ALL,
         case: None,
         evidence: evidence([
             ("gateway", gateway.gateway.into()),

@@ -2,18 +2,18 @@
 
 use super::network::time_wait;
 use super::threads::{self, ThreadTimes, Threads};
-use super::{HostTimes, Recent, Sample, Timeline, Tree};
+use super::{HostTimes, Processes, Recent, Sample, Timeline, Tree};
 use crate::Watched;
 use hoptax_load::clock;
 use hoptax_load::record::WINDOW_NS;
 use procfs::{Current as _, LoadAverage};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Number of samples between two searches for new members of the watched trees. A search is slow, because it reads the
-/// data of every process on the host.
+/// Number of samples between two searches for new members of the watched trees. A search is slow, because it reads
+/// [`Processes`].
 const SAMPLES_PER_SCAN: u32 = 10;
 const SAMPLES_PER_REPORT: u32 = 5;
 
@@ -35,6 +35,9 @@ pub struct Seen {
     pub time_wait_max: u64,
     /// The one-minute load average at the end of the measured time.
     pub load_average: Option<f64>,
+    /// The process outside of the watched trees that used the most CPU time in the measured time: its name and its CPU
+    /// time in nanoseconds. Absent if no such process used a whole tick of the kernel (10 ms).
+    pub busiest_other: Option<(String, u64)>,
 }
 
 enum Order {
@@ -50,7 +53,8 @@ impl Sampler {
     pub fn start(watched: &[Watched], live: bool) -> Self {
         let (orders, inbox) = mpsc::channel();
         let (sender, reports) = mpsc::channel();
-        let trees = watched.iter().copied().map(Tree::new).collect();
+        let processes = Processes::now();
+        let trees = watched.iter().map(|watched| Tree::new(*watched, &processes)).collect();
         let thread = thread::spawn(move || sample(trees, &inbox, live.then_some(&sender)));
         Self { orders, thread, reports }
     }
@@ -88,6 +92,7 @@ fn sample(
     let mut timeline = Timeline::default();
     let mut seen = Seen::default();
     let mut watch: Vec<ThreadWatch> = Vec::new();
+    let mut begun = Processes::default();
     let mut looks: u32 = 0;
     let mut due = clock::now();
     loop {
@@ -108,8 +113,10 @@ fn sample(
         };
         looks += 1;
         let close = order.is_some();
+        let mut processes = None;
         if close || looks.is_multiple_of(SAMPLES_PER_SCAN) {
-            trees.iter_mut().for_each(Tree::rescan);
+            let now = processes.insert(Processes::now());
+            trees.iter_mut().for_each(|tree| tree.rescan(now));
             seen.time_wait_max = seen.time_wait_max.max(time_wait());
         }
         timeline.samples.push(look(&mut trees, close));
@@ -121,11 +128,13 @@ fn sample(
         match order {
             Some(Order::Align(_)) => {
                 watch = trees.iter().map(|tree| ThreadWatch::begin(tree.threads(at_ns))).collect();
+                begun = processes.unwrap_or_default();
             }
             Some(Order::Look) => {
                 seen.load_average = LoadAverage::current().ok().map(|load| f64::from(load.one));
                 let ended = watch.iter_mut().zip(&trees);
                 seen.threads = ended.map(|(watch, tree)| watch.end(tree.threads(at_ns))).collect();
+                seen.busiest_other = processes.and_then(|now| now.busiest_since(&begun, &members(&trees)));
             }
             None => {
                 let few = watch.iter_mut().zip(&trees).filter(|(watch, _)| watch.latest.are_few());
@@ -133,6 +142,12 @@ fn sample(
             }
         }
     }
+}
+
+/// Process ids of the watched trees, and of this process.
+fn members(trees: &[Tree]) -> BTreeSet<i32> {
+    let own = std::process::id() as i32;
+    trees.iter().flat_map(Tree::members).copied().chain([own]).collect()
 }
 
 /// The threads of one tree, watched since the beginning of the measured time.

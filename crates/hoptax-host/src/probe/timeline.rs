@@ -116,7 +116,7 @@ impl Timeline {
             .map(|(steal, foreign, _)| (steal, foreign))
             .unzip();
         let stolen = Some(steal::stolen(self, from, to));
-        HostUsage { steal, foreign, idle, steal_by_window, foreign_by_window, stolen, load_average: None }
+        HostUsage { steal, foreign, idle, steal_by_window, foreign_by_window, stolen, ..HostUsage::default() }
     }
 }
 

@@ -1,7 +1,7 @@
 //! CPU time and memory of a process and all its descendants.
 
 use super::threads::ThreadTimes;
-use super::{Limited, Mounts, TreeSample};
+use super::{Limited, Mounts, Processes, TreeSample};
 use crate::Watched;
 use nix::time::{clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
@@ -25,7 +25,7 @@ pub struct Tree {
 
 impl Tree {
     /// Finds the members of the tree.
-    pub fn new(watched: Watched) -> Self {
+    pub fn new(watched: Watched, processes: &Processes) -> Self {
         let mut tree = Self {
             watched,
             cpu_ns: BTreeMap::new(),
@@ -33,27 +33,25 @@ impl Tree {
             mounts: Mounts::find(),
             limits: BTreeSet::new(),
         };
-        tree.rescan();
+        tree.rescan(processes);
         tree
     }
 
-    /// Searches for new members of the tree. The search reads every process of the host, so it is too slow to run for
-    /// every sample.
-    pub fn rescan(&mut self) {
-        let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
-        for process in procfs::process::all_processes().into_iter().flatten().flatten() {
-            if let Ok(stat) = process.stat() {
-                children.entry(stat.ppid).or_default().push(stat.pid);
-            }
-        }
+    /// Searches for new members of the tree.
+    pub fn rescan(&mut self, processes: &Processes) {
         let root = self.watched.pid as i32;
-        self.alive = descendants(root, &children);
+        self.alive = processes.descendants(root);
         if self.watched.include_root {
             self.alive.insert(root);
         }
         // Most processes of a service share a cgroup, so this set remains small. A limit remains in the set after its
         // processes have ended. This is harmless, because the throttled time of such a limit no longer grows.
         self.limits.extend(self.alive.iter().flat_map(|&pid| self.mounts.limits_of(pid)));
+    }
+
+    /// The members that were alive in the last sample.
+    pub(super) fn members(&self) -> &BTreeSet<i32> {
+        &self.alive
     }
 
     pub(super) fn threads(&self, at_ns: u64) -> ThreadTimes {
@@ -91,20 +89,6 @@ impl Tree {
     }
 }
 
-/// All descendants of `root`, without `root` itself.
-fn descendants(root: i32, children: &BTreeMap<i32, Vec<i32>>) -> BTreeSet<i32> {
-    let mut found = BTreeSet::new();
-    let mut to_visit = vec![root];
-    while let Some(parent) = to_visit.pop() {
-        for &child in children.get(&parent).into_iter().flatten() {
-            if found.insert(child) {
-                to_visit.push(child);
-            }
-        }
-    }
-    found
-}
-
 fn cpu_time(pid: i32) -> Option<u64> {
     let time = clock_gettime(clock_getcpuclockid(Pid::from_raw(pid)).ok()?).ok()?;
     Some(time.tv_sec() as u64 * hoptax_load::clock::SECOND + time.tv_nsec() as u64)
@@ -125,12 +109,6 @@ mod tests {
     use std::process::{Command, Stdio};
 
     #[test]
-    fn descendants_exclude_the_root_and_other_processes() {
-        let children = BTreeMap::from([(1, vec![2, 9]), (2, vec![3, 4]), (4, vec![5])]);
-        assert_eq!(descendants(2, &children), BTreeSet::from([3, 4, 5]));
-    }
-
-    #[test]
     fn cpu_time_of_a_busy_child_is_counted() {
         // The command loops until its standard input closes, so that the test decides when it ends.
         let mut child = Command::new("sh")
@@ -138,12 +116,12 @@ mod tests {
             .stdin(Stdio::piped())
             .spawn()
             .expect("sh runs");
-        let mut tree = Tree::new(Watched { pid: child.id(), include_root: true });
+        let mut tree = Tree::new(Watched { pid: child.id(), include_root: true }, &Processes::now());
         let enough = 30 * hoptax_load::clock::MILLISECOND;
         let mut sample = TreeSample::default();
         for _ in 0..2_000 {
             std::thread::sleep(std::time::Duration::from_millis(5));
-            tree.rescan();
+            tree.rescan(&Processes::now());
             sample = tree.look_closely();
             if sample.cpu_ns > enough {
                 break;

@@ -27,6 +27,44 @@ impl Severity {
     }
 }
 
+/// The figures of a case that a finding makes doubtful.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Figures {
+    /// All figures.
+    All,
+    /// Percentiles above the median.
+    Tails,
+    /// Memory.
+    Memory,
+    /// The figures of quiet windows.
+    QuietWindows,
+    /// The times of request path and response path.
+    PathSplit,
+    /// The shares of the upstream's instances.
+    Balance,
+}
+
+/// What a finding concerns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Concerns {
+    /// The figures that the finding makes doubtful, in its case or, without a case, in all cases.
+    pub figures: Figures,
+    /// True if the answer rests on one of these figures. The answer ranks gateways by their added latency at the
+    /// median, at one load point. In a run without an answer, this is always true.
+    pub answer: bool,
+}
+
+impl Concerns {
+    /// All figures, and so also the answer.
+    pub const ALL: Self = Self::only(Figures::All);
+
+    /// Only these figures.
+    pub const fn only(figures: Figures) -> Self {
+        Self { figures, answer: true }
+    }
+}
+
 /// A finding: a reason to doubt a result of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Finding {
@@ -34,6 +72,8 @@ pub struct Finding {
     pub code: &'static str,
     /// Severity.
     pub severity: Severity,
+    /// What the finding concerns.
+    pub concerns: Concerns,
     /// Name of the case that the finding is about: [`Case::case`](super::Case::case). Absent if the finding is about
     /// the whole run.
     pub case: Option<String>,

@@ -23,7 +23,7 @@ pub use cases::{
 };
 pub use comparison::{Comparison, Obstacle, Row, Verdict};
 pub use figures::{Contrast, Difference, Estimate, Latency, Throughput};
-pub use findings::{Finding, Rule, Severity};
+pub use findings::{Concerns, Figures, Finding, Rule, Severity};
 pub use load::{Load, LoadSearch, LoadStage};
 pub use pairs::{GatewayPair, PairDifference, PairVerdict};
 pub use prices::{Beyond, Price, PriceList, Prices};

@@ -1,7 +1,7 @@
 //! Budgets and their outcomes.
 
 use super::figures::estimate;
-use crate::model::{Belief, Model};
+use crate::model::Model;
 use hoptax_analysis::{BudgetResult, ChangeResult};
 use hoptax_record::report::{Budget, Change, Gate};
 
@@ -11,7 +11,7 @@ pub(crate) fn gate(model: &Model) -> Gate {
         schema: 1,
         name: model.name.clone(),
         kept: !model.over_budget(),
-        void: model.belief() == Belief::Void,
+        void: model.has_void_figures(),
         budget: model.budget.iter().map(budget).collect(),
     }
 }

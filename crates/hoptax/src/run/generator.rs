@@ -10,7 +10,7 @@ use hoptax_lab::verify::{self, Requests, proofs};
 use hoptax_load::clock;
 use hoptax_load::record::{LoadRecord, Phase, PhaseLine, SecondLine};
 use hoptax_load::spec::{LoadSpec, Timeouts};
-use hoptax_record::{Failure, HostUsage, Link, RoleUsage, Stage};
+use hoptax_record::{Failure, ForeignProcess, HostUsage, Link, RoleUsage, Stage};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -172,7 +172,8 @@ fn usage(timeline: &Timeline, seen: &Seen, record: &LoadRecord, watched: &Watche
             ..usage
         })
     };
-    let host = HostUsage { load_average: seen.load_average, ..timeline.host(from, to) };
+    let busiest_foreign = seen.busiest_other.clone().map(|(name, cpu_ns)| ForeignProcess { name, cpu_ns });
+    let host = HostUsage { load_average: seen.load_average, busiest_foreign, ..timeline.host(from, to) };
     Usage { generator: of(Some(0)), upstream: of(upstream), gateway: of(gateway), host, network: None }
 }
 

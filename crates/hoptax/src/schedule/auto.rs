@@ -17,6 +17,9 @@ const LOOKS_APART: u32 = 8;
 
 /// Schedules whole rounds until every headline tax is within the requested precision. Stops earlier if the time limit
 /// or the maximum number of rounds is reached.
+///
+/// If only time limits the number of rounds, a load point is left out of further rounds as soon as all its headline
+/// taxes are within the precision. The other load points then get its time.
 pub(super) struct Auto {
     auto: AutoTrials,
     /// The time limit, if nothing else limits the number of rounds.
@@ -27,8 +30,8 @@ pub(super) struct Auto {
     slots: std::vec::IntoIter<Slot>,
     /// Number of rounds after which the precision is checked next.
     next_look: u32,
-    /// Trials per round.
-    in_round: usize,
+    /// Slots of the first round.
+    in_first_round: usize,
     /// Number of slots returned so far.
     given: usize,
     /// Records of the trials so far. The records do not contain windows and targets, because no tax needs them.
@@ -50,7 +53,7 @@ impl Auto {
             rounds: RoundMaker::new(plan.gateways.len(), in_rounds, seed),
             slots: Vec::new().into_iter(),
             next_look: auto.least,
-            in_round: in_rounds.len() * (plan.gateways.len() + 2),
+            in_first_round: in_rounds.len() * (plan.gateways.len() + 2),
             given: 0,
             measured: Vec::new(),
             disturbed: Vec::new(),
@@ -73,7 +76,7 @@ impl Auto {
 
     /// Returns the reason why no further round begins. Returns `None` if another round begins.
     fn stops(&mut self) -> Option<Stopped> {
-        let rounds = (self.given / self.in_round) as u32;
+        let rounds = self.rounds.made();
         if rounds >= self.auto.most {
             return Some(Stopped::Rounds);
         }
@@ -85,26 +88,43 @@ impl Auto {
             }
         }
         // The next round must end within the time limit, because half a round is useless.
-        (rounds > 0 && self.elapsed + self.elapsed / rounds > self.auto.at_most).then_some(Stopped::Budget)
+        let next = self.per_trial() * self.rounds.size() as u32;
+        (rounds > 0 && self.elapsed + next > self.auto.at_most).then_some(Stopped::Budget)
+    }
+
+    /// Average time of a trial so far, with all that happens between trials. Zero before the first trial.
+    fn per_trial(&self) -> Duration {
+        self.elapsed.checked_div(self.given as u32).unwrap_or_default()
     }
 
     /// The number of trials that fit into the time limit if each trial takes as long as the trials so far. 0 before the
     /// end of the first round. Also 0 if the time limit is not the only limit on the number of rounds.
     fn fitting(&self) -> usize {
-        if self.time_only.is_none() || self.given < self.in_round {
+        if self.time_only.is_none() || self.given < self.in_first_round {
             return 0;
         }
-        let pace = self.elapsed.as_secs_f64() / self.given as f64;
-        let trials = (self.auto.at_most.as_secs_f64() / pace.max(1e-9)) as usize;
-        trials - trials % self.in_round
+        let left = self.auto.at_most.saturating_sub(self.elapsed).as_secs_f64();
+        let trials = (left / self.per_trial().as_secs_f64().max(1e-9)) as usize;
+        let begun = self.slots.len();
+        self.given + begun + trials.saturating_sub(begun) / self.rounds.size() * self.rounds.size()
     }
 
-    fn is_narrow(&self) -> bool {
-        let within = |one: &Precision| match self.auto.within_us.filter(|_| one.is_time) {
+    /// True if every headline tax is within the precision. If not, and if only time limits the number of rounds, leaves
+    /// out the load points whose headline taxes are.
+    fn is_narrow(&mut self) -> bool {
+        let is_within = |one: &Precision| match self.auto.within_us.filter(|_| one.is_time) {
             Some(limit) => one.is_within_us(limit),
             None => one.is_within(self.auto.within),
         };
-        precisions(&self.load, &self.measured).iter().all(within)
+        let known = precisions(&self.load, &self.measured);
+        let wide: Vec<usize> =
+            known.iter().filter(|(_, one)| !is_within(one)).map(|(load, _)| *load).collect();
+        let is_done = |load: &usize| !wide.contains(load) && known.iter().any(|(of, _)| of == load);
+        let left: Vec<usize> = self.rounds.loads().iter().copied().filter(|load| !is_done(load)).collect();
+        if self.time_only.is_some() && !wide.is_empty() {
+            self.rounds.keep_only(&left);
+        }
+        wide.is_empty()
     }
 }
 
@@ -113,8 +133,8 @@ impl Director for Auto {
         match self.stopped {
             Some(_) => self.given,
             None => {
-                let begun = self.given.next_multiple_of(self.in_round);
-                begun.max(self.auto.least as usize * self.in_round).max(self.fitting())
+                let begun = self.given + self.slots.len();
+                begun.max(self.auto.least as usize * self.in_first_round).max(self.fitting())
             }
         }
     }
@@ -127,7 +147,7 @@ impl Director for Auto {
         if let Some(trial) = last {
             self.keep(trial);
         }
-        if self.given.is_multiple_of(self.in_round) && self.stopped.is_none() {
+        if self.slots.len() == 0 && self.stopped.is_none() {
             self.stopped = self.stops();
         }
         if self.stopped.is_some() {
@@ -149,9 +169,42 @@ impl Director for Auto {
 mod tests {
     use super::*;
     use crate::schedule::{Contender, director};
-    use hoptax_analysis::fixture::{Run, via};
+    use hoptax_analysis::fixture::{Run, closed_point, open_point, via};
     use hoptax_plan::Trials;
     use hoptax_record::DIRECT;
+
+    /// In the closed loop nothing scatters. In the open loop the gateway's time alternates.
+    #[test]
+    fn a_load_point_that_is_known_leaves_its_time_to_the_others() {
+        let fixture = Run::with_load(vec![open_point(1000.0, 8, 1), closed_point(1, 1)]);
+        let mut plan = fixture.record.plan.clone();
+        let at_most = Duration::from_secs(180);
+        plan.trials = Trials::Auto(AutoTrials { at_most, least: 10, most: 10_000, ..AUTO });
+        plan.gateways = vec![hoptax_plan::Gateway {
+            label: "nginx".into(),
+            kind: hoptax_plan::GatewayKind::Hop(hoptax_plan::HopKind::L4),
+        }];
+        let mut director = director(&plan, 7);
+        let (mut last, mut given, mut by_load) = (None, 0, [0, 0]);
+        while let Some(slot) = director.next(last.as_ref()) {
+            given += 1;
+            by_load[slot.load] += 1;
+            director.set_elapsed(Duration::from_secs(given as u64));
+            let time = match slot.contender {
+                Contender::Direct(_) => 100,
+                Contender::Gateway(_) if slot.load == 0 => 150 + 100 * u64::from(slot.round % 2),
+                Contender::Gateway(_) => 150,
+            };
+            let label = if matches!(slot.contender, Contender::Direct(_)) { DIRECT } else { "nginx" };
+            last = Some(via(label, slot.round).at_load(slot.load as u32).all_at_us(time).0);
+            if given > 120 {
+                assert!(director.planned() >= 174, "{} planned after {given}", director.planned());
+            }
+        }
+        assert_eq!((given, director.planned()), (180, 180), "all the time is used");
+        assert!(by_load[1] < 60 && by_load[0] > 120, "{by_load:?}");
+        assert_eq!(director.stopped(), Some(Stopped::Budget));
+    }
 
     /// Runs the schedule for one gateway and one load point: three trials of one second per round. Returns the number
     /// of rounds.

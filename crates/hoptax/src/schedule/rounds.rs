@@ -39,6 +39,26 @@ impl RoundMaker {
         Self { random: Random::stream(seed, ORDER), gateways, loads: loads.to_vec(), round: 0 }
     }
 
+    /// Measures only these load points from the next round on.
+    pub(super) fn keep_only(&mut self, loads: &[usize]) {
+        self.loads = loads.to_vec();
+    }
+
+    /// Indices of the load points that the next round measures.
+    pub(super) fn loads(&self) -> &[usize] {
+        &self.loads
+    }
+
+    /// Number of rounds made so far.
+    pub(super) fn made(&self) -> u32 {
+        self.round
+    }
+
+    /// Number of slots of the next round.
+    pub(super) fn size(&self) -> usize {
+        self.loads.len() * (self.gateways + 2)
+    }
+
     /// The slots of the next round, in order.
     pub(super) fn next_round(&mut self) -> Vec<Slot> {
         let mut slots = Vec::with_capacity(self.loads.len() * (self.gateways + 2));

@@ -1,0 +1,38 @@
+//! The figures of a run, its findings, and the results of its budgets.
+
+use super::budget::BudgetResult;
+use super::capacity::Capacity;
+use super::case::Case;
+use super::checks::Finding;
+use super::features::Price;
+use super::gateway_pairs::GatewayPair;
+use super::noise::NoiseFloor;
+
+/// The analysis of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Analysis {
+    /// The case of every contender at every load point. A search has no cases. Sorted by load point, then by contender.
+    /// Direct comes first, and the others follow in the plan's order.
+    pub cases: Vec<Case>,
+    /// The noise floor of each load point.
+    pub noise_floor: Vec<NoiseFloor>,
+    /// Results of searches, sorted by load point, then contender, then objective.
+    pub capacity: Vec<Capacity>,
+    /// Prices of features, sorted by load point, then in the plan's order. Empty if no gateway was measured both with
+    /// and without features.
+    pub prices: Vec<Price>,
+    /// Every two gateways compared with each other, sorted by load point, then in the plan's order, then by metric. A
+    /// search has no pairs, and gateways with different features are compared only if both compete for the answer.
+    pub pairs: Vec<GatewayPair>,
+    /// Findings, the most severe first.
+    pub findings: Vec<Finding>,
+    /// Results of the plan's budgets, one for each budget and each case that the budget limits.
+    pub budget: Vec<BudgetResult>,
+}
+
+impl Analysis {
+    /// The case of a gateway at a load point.
+    pub fn case(&self, gateway: &str, load: usize) -> Option<&Case> {
+        self.cases.iter().find(|case| case.gateway == gateway && case.load.index == load)
+    }
+}

@@ -1,0 +1,143 @@
+//! Puts into words whether the answer of a run can be used, and which other figures are doubtful.
+
+use super::model::{Belief, Model};
+use super::text::listed;
+use hoptax_analysis::{Finding, Severity};
+
+/// Names at most this many cases with void figures.
+const MOST_CASES: usize = 3;
+
+impl Belief {
+    /// The first words of the verdict.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Believable => "Believable",
+            Self::Warnings => "Believable, with warnings",
+            Self::Void => "Void: do not use these figures",
+        }
+    }
+
+    fn severity(self) -> Severity {
+        match self {
+            Self::Believable => Severity::Note,
+            Self::Warnings => Severity::Warning,
+            Self::Void => Severity::Void,
+        }
+    }
+}
+
+/// The verdict in words, and sentences about other figures.
+pub(super) fn in_words(model: &Model) -> String {
+    verdict(model) + &others(model)
+}
+
+/// The verdict in words: `Believable: no finding is worse than a note.`
+pub(super) fn verdict(model: &Model) -> String {
+    let belief = model.belief();
+    let reason = match belief {
+        Belief::Believable if others(model).is_empty() => ": no finding is worse than a note",
+        Belief::Believable => ": no warning concerns the answer",
+        Belief::Warnings => ": read the findings",
+        Belief::Void => "; the findings say why",
+    };
+    format!("{}{reason}.", belief.name())
+}
+
+/// Codes of the findings that the verdict rests on. Each code appears only once.
+pub(super) fn codes(model: &Model) -> Vec<&'static str> {
+    let gravest = model.belief().severity();
+    codes_of(model, |finding| finding.concerns.answer && finding.severity == gravest)
+}
+
+/// Sentences about figures that the answer does not rest on, each after a space. Empty if these figures have no
+/// finding that is worse than a note.
+pub(super) fn others(model: &Model) -> String {
+    let other = |severity| move |finding: &Finding| !finding.concerns.answer && finding.severity == severity;
+    let mut sentences = String::new();
+    let mut void: Vec<String> = model
+        .findings
+        .iter()
+        .filter(|finding| other(Severity::Void)(finding))
+        .filter_map(|one| one.case.clone())
+        .collect();
+    void.sort_unstable();
+    void.dedup();
+    if !void.is_empty() {
+        let more = void.len().saturating_sub(MOST_CASES);
+        void.truncate(MOST_CASES);
+        if more > 0 {
+            void.push(format!("{more} more"));
+        }
+        let quoted: Vec<String> = void.iter().map(|case| format!("\u{201c}{case}\u{201d}")).collect();
+        sentences.push_str(&format!(" Do not use the figures of {}: they are void.", listed(&quoted)));
+    }
+    let warnings = codes_of(model, other(Severity::Warning));
+    if !warnings.is_empty() {
+        let codes: Vec<String> = warnings.into_iter().map(str::to_owned).collect();
+        sentences.push_str(&format!(" Warnings about other figures: {}.", listed(&codes)));
+    }
+    sentences
+}
+
+fn codes_of(model: &Model, is_meant: impl Fn(&Finding) -> bool) -> Vec<&'static str> {
+    let mut codes = Vec::new();
+    for finding in model.findings.iter().filter(|finding| is_meant(finding)) {
+        if !codes.contains(&finding.code) {
+            codes.push(finding.code);
+        }
+    }
+    codes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::Reported;
+    use hoptax_analysis::fixture::{Run, closed_point, open_point, via};
+
+    /// A run with an answer at the first load point. Enough samples for every percentile.
+    fn run() -> Run {
+        let mut run = Run::with_load(vec![open_point(1000.0, 8, 1), closed_point(32, 1)]);
+        for round in 0..12 {
+            for load in 0..2 {
+                run.push(via("direct", round).first().at_load(load).all_at_us(100));
+                run.push(via("direct", round).last().at_load(load).all_at_us(100));
+                for (gateway, time) in [("nginx", 150), ("haproxy", 170)] {
+                    run.push(via(gateway, round).at_load(load).all_at_us(time + u64::from(round)));
+                }
+            }
+        }
+        run
+    }
+
+    #[test]
+    fn findings_about_other_figures_are_named_after_the_verdict() {
+        let mut run = run();
+        for round in 12..20 {
+            run.push(via("nginx", round).at_load(1).status(500, 999));
+        }
+        let model = run.model();
+        assert_eq!(model.belief(), Belief::Believable, "{:#?}", model.findings);
+        assert!(model.has_void_figures() && model.answer.is_some());
+        let words = in_words(&model);
+        assert!(
+            words.starts_with(
+                "Believable: no warning concerns the answer. Do not use the figures of \u{201c}nginx, "
+            ),
+            "{words}"
+        );
+        assert!(words.contains("closed loop, 32 connections\u{201d}: they are void."), "{words}");
+    }
+
+    #[test]
+    fn a_void_finding_about_the_answer_leaves_no_answer() {
+        let mut run = run();
+        for round in 12..20 {
+            run.push(via("nginx", round).at_load(0).status(500, 999));
+        }
+        let model = run.model();
+        assert_eq!((model.belief(), &model.answer), (Belief::Void, &None));
+        assert!(in_words(&model).starts_with("Void: do not use these figures; the findings say why."));
+        assert_eq!(codes(&model), ["different-work"], "{:#?}", model.findings);
+    }
+}
