@@ -48,11 +48,12 @@ def first_line(command):
 def pinned(cpu):
     """Returns the setup function of a child process.
 
-    The function pins the child to `cpu` and raises its descriptor limit. The kernel kills the child when this
-    process ends.
+    The function pins the child to `cpu`, unless that is None, and raises its descriptor limit. The kernel kills the
+    child when this process ends.
     """
     def pin():
-        os.sched_setaffinity(0, {cpu})
+        if cpu is not None:
+            os.sched_setaffinity(0, {cpu})
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         with contextlib.suppress(ValueError):
@@ -88,7 +89,10 @@ class Ran:
 
 
 def client(command, environment=None, limit=120, watch=None, every=0.05, cpu=CLIENT_CPU):
-    """Runs a client on the CPU `cpu` until it ends. Stores the result of `watch(pid)` every `every` seconds."""
+    """Runs a client on the CPU `cpu` until it ends. Stores the result of `watch(pid)` every `every` seconds.
+
+    If `cpu` is None, the client is not pinned.
+    """
     samples, command = [], [str(part) for part in command]
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         begun = time.monotonic()

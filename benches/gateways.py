@@ -1,0 +1,96 @@
+"""Gateways that hoptax starts with the settings of their packs, for measurements by other load generators."""
+
+import contextlib
+import http.client
+import os
+import subprocess
+import time
+from pathlib import Path
+
+from common import HOPTAX, Failed, pinned, stop
+from runs import DIRECT
+from servers import ask, free_port
+
+# Load of the run that starts a gateway. Packs choose limits from the number of connections.
+IDLE = "loop: open, rate: 1000/s, connections: 32, duration: 100ms"
+
+
+def processes():
+    """{pid: parent's pid} of all processes."""
+    found = {}
+    for entry in os.listdir("/proc"):
+        with contextlib.suppress(OSError, ValueError):
+            # The name in parentheses can contain spaces.
+            found[int(entry)] = int(Path("/proc", entry, "stat").read_text().rpartition(")")[2].split()[1])
+    return found
+
+
+def descendants(pid):
+    """The processes that a process started, directly or not."""
+    parents, found = processes(), {pid}
+    while more := {child for child, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found - {pid}
+
+
+def listeners(pids):
+    """{port: pids that have it open} of sockets that listen on IPv4."""
+    ports = {}
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        fields = line.split()
+        if fields[3] == "0A":
+            ports[f"socket:[{fields[9]}]"] = int(fields[1].rpartition(":")[2], 16)
+    found = {}
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+                with contextlib.suppress(OSError):
+                    if (port := ports.get(os.readlink(descriptor))) is not None:
+                        found.setdefault(port, set()).add(pid)
+    return found
+
+
+def body(port):
+    """Body of the response to GET /; None without an HTTP response."""
+    with contextlib.suppress(Failed):
+        return ask(http.client.HTTPConnection("127.0.0.1", port, timeout=3), "/")
+
+
+class Kept:
+    """A gateway that is kept up: its `url`, and its `pids`."""
+
+    def __init__(self, port, pids):
+        self.url, self.pids = f"http://127.0.0.1:{port}/", pids
+
+
+@contextlib.contextmanager
+def kept_up(gateway, below, limit=90):
+    """Has hoptax start an upstream and a gateway (an entry of a plan, or None for direct), and keeps both up.
+
+    hoptax starts gateways only for a run. This run measures direct once, and then pauses for as long as needed.
+    """
+    below.mkdir(parents=True)
+    port, path, log = free_port(), below / "plan.yaml", below / "hoptax.log"
+    path.write_text(f"upstream: {{ port: {port} }}\ngateways: [{gateway or ''}]\nload: [{{ {IDLE} }}]\ntrials: 1\n"
+                    "warmup: 0s\npause: 24h\n")
+    command = [str(HOPTAX), "run", str(path), "--out", str(below), "--no-live"]
+    with log.open("w") as output:
+        process = subprocess.Popen(command, preexec_fn=pinned(None), stdin=subprocess.DEVNULL, stdout=output,
+                                   stderr=subprocess.STDOUT)
+    try:
+        deadline = time.monotonic() + limit
+        while not any(found.stat().st_size for found in below.glob("*/trials.jsonl")):
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise Failed(f"cannot keep {gateway or DIRECT} up: {log.read_text().strip()[-300:]}")
+            time.sleep(0.1)
+        found = listeners(descendants(process.pid))
+        upstream = found.pop(port, set())
+        expected = body(port)
+        # A gateway can have other ports, for its metrics or administration.
+        others = {other: pids for other, pids in found.items() if not pids & upstream}
+        ports = [port] if gateway is None else [other for other in others if body(other) == expected]
+        if len(ports) != 1:
+            raise Failed(f"{gateway}: {len(ports)} ports forward to the upstream, instead of one")
+        yield Kept(ports[0], others.get(ports[0], set()))
+    finally:
+        stop(process)
