@@ -13,6 +13,7 @@ pub(super) fn sum_counts(trials: &[Trial<'_>]) -> Counts {
     for counts in trials.iter().map(|trial| &trial.load.counts) {
         sum.scheduled += counts.scheduled;
         sum.sent += counts.sent;
+        sum.retried += counts.retried;
         sum.completed += counts.completed;
         sum.ok += counts.ok;
         sum.timeouts += counts.timeouts;

@@ -469,6 +469,8 @@ fn load_record() -> LoadRecord {
             opened: 0,
             reused: REQUESTS,
             closed_by_peer: 0,
+            closed_after_first: 0,
+            closed_on_reuse: 0,
             unasked: 0,
         },
         bytes: Bytes { sent: REQUESTS * 60, received: REQUESTS * 1100, body: REQUESTS * 1024 },

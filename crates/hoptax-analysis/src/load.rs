@@ -1,7 +1,7 @@
 //! A load point, as shown in reports.
 
 use hoptax_load::clock::SECOND;
-use hoptax_load::spec::{Arrivals, HttpVersion, Rate, Shape, Stage};
+use hoptax_load::spec::{Arrivals, HttpVersion, Rate, Retry, Shape, Stage};
 use hoptax_plan::LoadPoint;
 use hoptax_plan::stages::show_pace;
 use hoptax_record::report::{LoadSearch, LoadStage};
@@ -29,6 +29,8 @@ pub struct Load {
     pub requests: Option<u64>,
     /// Maximum number of requests per connection. It is 1 without keep-alive. Absent if there is no limit.
     pub requests_per_connection: Option<u32>,
+    /// Which requests are sent again instead of failing.
+    pub retry: Retry,
     /// HTTP version.
     pub http: HttpVersion,
     /// The search. Absent if the load point is not a search.
@@ -96,6 +98,7 @@ impl Load {
             duration_s: point.duration.as_secs_f64(),
             requests: point.requests,
             requests_per_connection: point.requests_per_connection,
+            retry: point.retry,
             http: point.http,
             search: point.search.as_ref().map(|search| LoadSearch {
                 from: search.from,
@@ -163,6 +166,7 @@ mod tests {
             closed_point(32, 10),
             open_point(1000.0, 8, 10),
             LoadPoint { requests_per_connection: Some(1), ..closed_point(1, 5) },
+            LoadPoint { retry: Retry::IdleClose, ..closed_point(1, 5) },
             staged_point("100/s for 10s, ramp to 5000/s over 60s", 8),
         ];
         let labels: Vec<String> = Load::all(&points).into_iter().map(|load| load.label).collect();
@@ -175,6 +179,7 @@ mod tests {
                 "closed loop, 32 connections, 10 s (load point 4)",
                 "open loop, 1,000/s, jitter ±10 %, 8 connections",
                 "closed loop, 1 connection, keep-alive off",
+                "closed loop, 1 connection, retry idle-close",
                 "open loop, 100/s for 10s, ramp to 5000/s over 1m, jitter ±10 %, 8 connections",
             ]
         );

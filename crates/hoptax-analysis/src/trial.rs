@@ -138,7 +138,8 @@ impl<'a> Trial<'a> {
     }
 
     /// Upstream requests ÷ requests sent − 1, including warm-up. All sent requests count, not only completed requests,
-    /// because a request that timed out may have reached the upstream too.
+    /// because a request that timed out may have reached the upstream too. A request that the generator sent again
+    /// counts once: if the upstream received both attempts, one of them is extra.
     pub fn extra_upstream_requests(&self) -> Option<f64> {
         let ledger = self.record.ledger.as_ref()?;
         Some(share(ledger.requests as f64, self.load.lifetime.sent as f64)? - 1.0)

@@ -75,6 +75,7 @@ pub fn run(
         tls: tls.as_ref(),
         most_leaving: usize::try_from(spare / u64::from(workers)).unwrap_or(usize::MAX),
         timeouts: spec.timeouts,
+        retry: spec.retry,
         spin: !spec.cpus.is_empty(),
         stamps: spec.stamps,
     };

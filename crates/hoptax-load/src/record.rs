@@ -73,6 +73,10 @@ pub struct Counts {
     pub scheduled: u64,
     /// Requests that were sent: at least their first byte was passed to the kernel.
     pub sent: u64,
+    /// Requests that were sent again, on a new connection ([`crate::spec::Retry`]). A retry is not an outcome: the
+    /// request counts once in `sent` and has the outcome of its second attempt. Older versions sent no request again.
+    #[serde(default)]
+    pub retried: u64,
     /// Requests with a complete, well-formed response, no matter which status it has.
     pub completed: u64,
     /// Completed requests with a response that passes the target's checks. Without checks, the status must be 200 to
@@ -110,7 +114,7 @@ pub struct Counts {
 /// Totals over the whole life of the generator.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lifetime {
-    /// Number of requests sent.
+    /// Number of requests sent. A request that was sent again counts once.
     pub sent: u64,
     /// Number of responses completed.
     pub completed: u64,
@@ -133,6 +137,14 @@ pub struct Connections {
     /// Number of connections that the peer closed inside the measured time, or announced to close, although the
     /// generator had not asked the peer to do so.
     pub closed_by_peer: u64,
+    /// Number of connections of `closed_by_peer` that the peer closed or reset after exactly one response, without
+    /// announcing this in the response. Zero in records of older versions, which did not count them.
+    #[serde(default)]
+    pub closed_after_first: u64,
+    /// Number of requests of the measured time that lost a reused connection: the peer closed or reset it before the
+    /// first byte of the response. Each of them was sent again or failed. Zero in records of older versions.
+    #[serde(default)]
+    pub closed_on_reuse: u64,
     /// Number of connections that the generator closed because bytes arrived when no request was outstanding. This
     /// count covers the generator's whole life. A server that sends such bytes may also have answered requests before
     /// it received them.

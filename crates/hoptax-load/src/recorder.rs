@@ -265,6 +265,24 @@ impl Recorder {
         self.tally.connections.closed_by_peer += u64::from(self.start <= now && now < self.end);
     }
 
+    /// Records that the peer closed a connection between two responses, without announcing this. `answered` is the
+    /// number of responses that had arrived on the connection.
+    pub(crate) fn closed_unannounced(&mut self, now: u64, answered: u32) {
+        self.closed_by_peer(now);
+        let first = answered == 1 && self.start <= now && now < self.end;
+        self.tally.connections.closed_after_first += u64::from(first);
+    }
+
+    /// Records that the peer closed a reused connection before the first byte of the response to a request.
+    pub(crate) fn closed_on_reuse(&mut self, scheduled: u64) {
+        self.tally.connections.closed_on_reuse += u64::from(self.counts(scheduled));
+    }
+
+    /// Records that a request will be sent again.
+    pub(crate) fn retried(&mut self, scheduled: u64) {
+        self.tally.counts.retried += u64::from(self.counts(scheduled));
+    }
+
     pub(crate) fn unasked(&mut self) {
         self.tally.connections.unasked += 1;
     }

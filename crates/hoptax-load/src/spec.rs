@@ -33,6 +33,9 @@ pub struct LoadSpec {
     /// no keep-alive. If absent, there is no limit.
     #[serde(default)]
     pub requests_per_connection: Option<u32>,
+    /// Which requests are sent again instead of failing.
+    #[serde(default)]
+    pub retry: Retry,
     /// Targets to request; at least one.
     pub targets: Vec<TargetSpec>,
     /// Contents of the files that `{{line NAME}}` reads, by file name.
@@ -110,6 +113,25 @@ pub enum HttpVersion {
     #[default]
     #[serde(rename = "1.1")]
     Http11,
+}
+
+/// Which requests are sent again instead of failing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Retry {
+    /// None. Each request is sent once.
+    #[default]
+    Off,
+    /// A request on a reused connection that the peer closed or reset before the first byte of the response. If the
+    /// method is idempotent ([`is_idempotent`]), the request is sent once more, on a new connection, as HTTP clients do
+    /// (RFC 9112, section 9.3.1).
+    IdleClose,
+}
+
+/// True if a request with this method can be sent again without harm (RFC 9110, section 9.2.2). Methods that hoptax
+/// does not know count as not idempotent.
+pub fn is_idempotent(method: &str) -> bool {
+    matches!(method, "GET" | "HEAD" | "OPTIONS" | "PUT" | "DELETE" | "TRACE")
 }
 
 /// Settings of a TLS client.

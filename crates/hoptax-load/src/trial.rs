@@ -5,7 +5,7 @@ use crate::event_loop::EventLoop;
 use crate::pacer::{Pacer, Share};
 use crate::record::{WINDOW_NS, Window};
 use crate::recorder::Tally;
-use crate::spec::{LoadSpec, Rate, Shape};
+use crate::spec::{LoadSpec, Rate, Retry, Shape};
 use crate::worker::{Source, Worker};
 use std::io;
 use std::sync::OnceLock;
@@ -237,7 +237,7 @@ fn measure<L: EventLoop>(
 }
 
 /// Phase `Draining`: waits for outstanding responses. It waits at most as long as the timeouts of a connect and a
-/// response together.
+/// response together, for each time that a request can be sent.
 fn drain<L: EventLoop>(
     worker: &mut Worker<'_>,
     io: &mut L,
@@ -246,7 +246,8 @@ fn drain<L: EventLoop>(
 ) -> io::Result<()> {
     let (timeouts, connects) = (shared.spec.timeouts, 1 + u64::from(shared.spec.tls.is_some()));
     let patience = timeouts.connect_ns.saturating_mul(connects).saturating_add(timeouts.total_ns);
-    let give_up = ended.saturating_add(patience);
+    let attempts = 1 + u64::from(shared.spec.retry == Retry::IdleClose);
+    let give_up = ended.saturating_add(patience.saturating_mul(attempts));
     loop {
         let now = clock::now();
         worker.leave_unsent();

@@ -3,7 +3,6 @@
 //! Workers share nothing. Once the load runs steadily, a request allocates nothing.
 
 use crate::address::Address;
-use crate::cause;
 use crate::clock::{self, MILLISECOND};
 use crate::connection::{Event, Read, Slot, State};
 use crate::event_loop::{AfterEnd, EventLoop, Handler, Token};
@@ -45,6 +44,7 @@ pub(crate) struct Setup<'a> {
     /// Maximum number of retired connections per worker that are open at the same time as the regular connections.
     pub(crate) most_leaving: usize,
     pub(crate) timeouts: spec::Timeouts,
+    pub(crate) retry: spec::Retry,
     /// True if the worker polls without sleeping shortly before a request is due.
     pub(crate) spin: bool,
     pub(crate) stamps: bool,
@@ -302,16 +302,19 @@ impl<'a> Worker<'a> {
             Some(tls) => tls.send(io, token, state.session.as_deref_mut(), bytes),
         };
         if let Err(error) = given {
-            let (cause, text) = cause::of_end(Err(error), false);
-            return self.fail(io, slot, now, cause, &text);
+            return self.unanswered(io, slot, now, Err(error));
         }
-        times.sent = Some(now);
+        // A retry was recorded when it was first sent. Its service time begins then too.
+        let is_retry = times.sent.is_some();
+        times.sent.get_or_insert(now);
         let scheduled = times.scheduled;
         let target = self.setup.mix.target(times.target);
         state.expect_response(target);
         state.step(Event::Sent);
         self.timeouts.sent(slot, now);
-        self.recorder.sent(scheduled, now, reused);
+        if !is_retry {
+            self.recorder.sent(scheduled, now, reused);
+        }
     }
 
     fn queue_connect(&mut self, slot: u32) {
@@ -522,25 +525,22 @@ impl Worker<'_> {
         let target = self.setup.mix.target(times.target);
         match result.as_ref().ok().filter(|()| whole).and_then(|()| state.read_end(target)) {
             Some(response) => self.complete(io, slot, now, response, false),
-            None => {
-                let begun = state.request.is_some_and(|times| times.first_byte.is_some());
-                let (cause, text) = cause::of_end(result, begun);
-                self.recorder.closed_by_peer(now);
-                self.fail(io, slot, now, cause, &text);
-            }
+            None => self.unanswered(io, slot, now, result),
         }
     }
 
     /// Called when an idle connection has ended. This is not a failure, because the connection carried no request. The
     /// slot connects again when it gets a request.
     fn lost(&mut self, slot: u32, now: u64) {
-        self.slots[slot as usize].step(Event::Closed);
-        self.recorder.closed_by_peer(now);
+        let state = &mut self.slots[slot as usize];
+        state.step(Event::Closed);
+        self.recorder.closed_unannounced(now, state.carried);
     }
 }
 
 mod connects;
 mod retire;
+mod retry;
 mod tls;
 mod tls_shared;
 

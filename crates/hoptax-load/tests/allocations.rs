@@ -9,8 +9,8 @@
 
 use hoptax_load::record::{LoadRecord, Phase, Progress};
 use hoptax_load::spec::{
-    Arrivals, Check, EventLoopName, HttpVersion, LoadSpec, Rate, SPEC_SCHEMA, Shape, TargetSpec, Timeouts,
-    TlsSpec, TlsVersion, Verify,
+    Arrivals, Check, EventLoopName, HttpVersion, LoadSpec, Rate, Retry, SPEC_SCHEMA, Shape, TargetSpec,
+    Timeouts, TlsSpec, TlsVersion, Verify,
 };
 use hoptax_load::stamp::{self, Stamp};
 use hoptax_load::{Watch, clock};
@@ -257,6 +257,7 @@ fn carry_out(case: &Case, address: SocketAddr, requests: u64) -> (u64, LoadRecor
         }),
         http: HttpVersion::Http11,
         requests_per_connection: None,
+        retry: Retry::Off,
         files: BTreeMap::from([("tokens".to_owned(), "a\nsomewhat-longer\nb\n".to_owned())]),
         targets: (case.targets)(),
         shape: case.shape.clone(),

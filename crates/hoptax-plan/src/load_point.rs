@@ -3,7 +3,7 @@
 use super::Objective;
 use super::stages::show_pace;
 use super::units;
-use hoptax_load::spec::{HttpVersion, Shape};
+use hoptax_load::spec::{HttpVersion, Retry, Shape};
 use std::time::Duration;
 
 /// A load point. Each pair of a load point and a contender is one case.
@@ -19,6 +19,8 @@ pub struct LoadPoint {
     pub requests: Option<u64>,
     /// Number of requests per connection. 1 means no keep-alive. If absent, there is no limit.
     pub requests_per_connection: Option<u32>,
+    /// Which requests are sent again instead of failing.
+    pub retry: Retry,
     /// HTTP version.
     pub http: HttpVersion,
     /// Search for the highest rate at which an objective is met. If there is a search, the rate in `shape` is only the
@@ -63,6 +65,7 @@ impl LoadPoint {
             duration,
             requests: None,
             requests_per_connection: None,
+            retry: Retry::Off,
             http: HttpVersion::Http11,
             search: None,
         }
@@ -88,7 +91,7 @@ impl LoadPoint {
         }
     }
 
-    /// Describes how the load point differs from HTTP/1.1 with keep-alive.
+    /// Describes how the load point differs from HTTP/1.1 with keep-alive and without retries.
     pub fn unusual(&self) -> Vec<String> {
         let mut words = Vec::new();
         if self.http == HttpVersion::Http10 {
@@ -98,6 +101,9 @@ impl LoadPoint {
             None => {}
             Some(1) => words.push("keep-alive off".to_owned()),
             Some(count) => words.push(format!("{count} requests per connection")),
+        }
+        if self.retry == Retry::IdleClose {
+            words.push("retry idle-close".to_owned());
         }
         words
     }

@@ -20,6 +20,7 @@ use super::text::{capital, stage_name};
 use base64::Engine as _;
 use hoptax_analysis::causes;
 use hoptax_analysis::{BudgetResult, Case, Finding, Latency, Load, Outcome, TargetFigures, headline};
+use hoptax_load::spec::Retry;
 use hoptax_record::dir::RenderedFile;
 use hoptax_stats::{Estimate, Statistic};
 use minijinja::{Environment, HtmlEscape, Value, context};
@@ -196,6 +197,7 @@ fn of_load(model: &Model, load: &Load) -> Value {
         label => capital(&load.label),
         mix => model.at(load).any(|case| !case.targets.is_empty()),
         failed => model.at(load).any(|case| !of_failures(case).is_empty()),
+        retries => load.retry == Retry::IdleClose,
         rows => model.at(load).map(|case| of_case(model, case)).collect::<Vec<_>>(),
     }
 }
@@ -230,7 +232,7 @@ fn of_case(model: &Model, case: &Case) -> Value {
         failures => of_failures(case),
         added => tax.map(|tax| cells(&[&tax.added_p50, &tax.added_p90, &tax.added_p95, &tax.added_p99]
             .map(|one| table::added(one.as_ref())))),
-        counts => case.counts.as_ref().map(of_counts),
+        counts => case.counts.as_ref().map(|counts| of_counts(counts, case.load.retry)),
         work => of_work(case),
         connects => of_connects(case),
     }
@@ -281,8 +283,9 @@ fn of_cell(cell: &Cell) -> Value {
     context! { value => &cell.value, interval => &cell.interval, distinguishable => cell.distinguishable }
 }
 
-fn of_counts(counts: &hoptax_load::record::Counts) -> Vec<String> {
-    [
+/// Cells about outcomes. The number of retried requests has a cell only if the load point has retries.
+fn of_counts(counts: &hoptax_load::record::Counts, retry: Retry) -> Vec<String> {
+    let outcomes = [
         counts.scheduled,
         counts.completed,
         counts.ok,
@@ -290,9 +293,9 @@ fn of_counts(counts: &hoptax_load::record::Counts) -> Vec<String> {
         counts.connect_errors + counts.resets + counts.bad_responses,
         counts.unsent,
         counts.in_flight,
-    ]
-    .map(|count| grouped(count as f64))
-    .to_vec()
+    ];
+    let retried = (retry == Retry::IdleClose).then_some(counts.retried);
+    outcomes.into_iter().chain(retried).map(|count| grouped(count as f64)).collect()
 }
 
 /// Cells about work: upstream requests per request, upstream connections per request, HTTP versions, bytes per
@@ -358,7 +361,7 @@ pub(super) fn words(model: &Model) -> String {
 mod tests {
     use super::*;
     use crate::fixture::Reported as _;
-    use hoptax_analysis::fixture::{Run, sample, via};
+    use hoptax_analysis::fixture::{Run, closed_point, sample, via};
 
     #[test]
     fn is_complete_without_scripts_and_requests_nothing() {
@@ -431,6 +434,17 @@ mod tests {
             assert!(page.contains(part), "the page lacks `{part}`");
         }
         assert!(!page.contains("<b>"));
+    }
+
+    #[test]
+    fn requests_that_were_sent_again_have_a_column_if_the_load_has_retries() {
+        for (retry, shown) in [(Retry::Off, false), (Retry::IdleClose, true)] {
+            let mut run = Run::with_load(vec![hoptax_plan::LoadPoint { retry, ..closed_point(8, 1) }]);
+            run.push(via("nginx", 0).retried(123));
+            let page = words(&run.model());
+            assert_eq!(page.contains("<th scope=\"col\">retried</th>"), shown, "{retry:?}");
+            assert_eq!(page.contains("<td>123</td>"), shown, "{retry:?}");
+        }
     }
 
     #[test]

@@ -219,7 +219,7 @@ fn stop(message: &str) -> String {
 #[cfg(test)]
 mod tests {
     use hoptax_analysis::fixture::{Run, closed_point, failure, open_point, staged_point, via};
-    use hoptax_load::spec::HttpVersion;
+    use hoptax_load::spec::{HttpVersion, Retry};
     use hoptax_record::Stage;
 
     fn sentence(run: &Run, gateway: &str) -> String {
@@ -311,8 +311,8 @@ mod tests {
 
     #[test]
     fn an_unusual_manner_of_connecting_is_named() {
-        let told = |http, requests_per_connection| {
-            let point = hoptax_plan::LoadPoint { http, requests_per_connection, ..closed_point(2, 1) };
+        let told = |http, requests_per_connection, retry| {
+            let point = hoptax_plan::LoadPoint { http, requests_per_connection, retry, ..closed_point(2, 1) };
             let mut run = Run::with_load(vec![point]);
             for round in 0..3 {
                 run.direct(round, 100, 100);
@@ -320,12 +320,14 @@ mod tests {
             }
             sentence(&run, "nginx")
         };
-        for (http, most, place) in [
-            (HttpVersion::Http11, None, " at 2 connections. "),
-            (HttpVersion::Http11, Some(9), " at 2 connections of 9 requests each. "),
-            (HttpVersion::Http10, Some(1), " at 2 connections in HTTP/1.0 without keep-alive. "),
+        for (http, most, retry, place) in [
+            (HttpVersion::Http11, None, Retry::Off, " at 2 connections. "),
+            (HttpVersion::Http11, None, Retry::IdleClose, " at 2 connections with retries. "),
+            (HttpVersion::Http11, Some(9), Retry::Off, " at 2 connections of 9 requests each. "),
+            (HttpVersion::Http10, Some(1), Retry::Off, " at 2 connections in HTTP/1.0 without keep-alive. "),
         ] {
-            assert!(told(http, most).contains(place), "{}", told(http, most));
+            let sentence = told(http, most, retry);
+            assert!(sentence.contains(place), "{sentence}");
         }
     }
 

@@ -39,8 +39,8 @@ fn collect(
     let alike = |one: &Load, other: &Load| {
         (one.kind, one.arrivals, &one.stages, one.duration_s)
             == (other.kind, other.arrivals, &other.stages, other.duration_s)
-            && (one.requests, one.requests_per_connection, one.http)
-                == (other.requests, other.requests_per_connection, other.http)
+            && (one.requests, one.requests_per_connection, one.http, one.retry)
+                == (other.requests, other.requests_per_connection, other.http, other.retry)
             && rest(one) == rest(other)
     };
     let mut taken: Vec<usize> = Vec::new();

@@ -2,7 +2,7 @@
 
 use super::format::{Scale, number};
 use hoptax_analysis::Load;
-use hoptax_load::spec::HttpVersion;
+use hoptax_load::spec::{HttpVersion, Retry};
 use hoptax_record::Stage;
 use hoptax_stats::Estimate;
 
@@ -30,8 +30,8 @@ pub(super) fn place(load: &Load) -> String {
     }
 }
 
-/// Describes how connections are used. Empty if connections use HTTP/1.1 and carry any number of requests. Without this
-/// description, two load points could have the same label.
+/// Describes how connections are used. Empty if connections use HTTP/1.1 and carry any number of requests, and if no
+/// request is sent again. Without this description, two load points could have the same label.
 fn manner(load: &Load) -> String {
     let version = if load.http == HttpVersion::Http10 { " in HTTP/1.0" } else { "" };
     let kept = match load.requests_per_connection {
@@ -39,7 +39,8 @@ fn manner(load: &Load) -> String {
         Some(1) => " without keep-alive".to_owned(),
         Some(most) => format!(" of {most} requests each"),
     };
-    format!("{version}{kept}")
+    let again = if load.retry == Retry::IdleClose { " with retries" } else { "" };
+    format!("{version}{kept}{again}")
 }
 
 /// A list as part of a sentence: `a`, `a and b`, `a, b and c`.

@@ -71,8 +71,8 @@ fn against_jitter(subject: &Subject<'_>, (case, trials): Measured<'_>) -> Option
         let (a, b) = (&other.load, &case.load);
         other.gateway == case.gateway
             && a.arrivals == Some("jitter")
-            && (a.rate, a.connections, a.http, a.requests_per_connection)
-                == (b.rate, b.connections, b.http, b.requests_per_connection)
+            && (a.rate, a.connections, a.http, a.requests_per_connection, a.retry)
+                == (b.rate, b.connections, b.http, b.requests_per_connection, b.retry)
     })?;
     let (constant, jitter) = (p99(case)?, p99(sibling)?);
     let apart = constant.low? > jitter.high? && longer_in_each_round(trials, with_jitter);

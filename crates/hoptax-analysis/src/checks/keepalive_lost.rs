@@ -1,10 +1,14 @@
 //! `keepalive-lost`: many more connections were opened than the load requires.
 //!
 //! Connections that replace failed ones are not counted, because `errors` reports the failures. The other new
-//! connections replace connections that the other side closed although the client did not ask for this.
+//! connections replace connections that the other side closed although the client did not ask for this. If the other
+//! side closes each connection after its first answer without saying so, every second request of a connection fails.
+//! These failures are part of this finding.
 
 use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use crate::Case;
 use crate::counts::failures;
+use hoptax_load::spec::Retry;
 use hoptax_stats::share;
 
 const CODE: &str = "keepalive-lost";
@@ -13,6 +17,9 @@ const CODE: &str = "keepalive-lost";
 const LOST: f64 = 0.02;
 /// Limit for extra connections ÷ requests. Above this limit, most requests need a new connection.
 const MOST: f64 = 0.5;
+/// Limit for connections that ended after their first answer ÷ extra connections. From this limit on, the finding says
+/// that each connection ended like this. The allowance is for the start and the end of the measured time.
+const EACH: f64 = 0.9;
 /// Smallest number of extra connections to report. If there are fewer, the replaced connections may have been closed
 /// because they were idle.
 const FEWEST: u64 = 10;
@@ -27,7 +34,8 @@ pub(super) fn rule() -> Rule {
         ),
         when: format!(
             "the number of extra connections exceeds {} of the number of requests. Connections that replace failed \
-             connections do not count as extra connections",
+             connections do not count as extra connections, unless the other side closed the failed connections \
+             after their first answer without saying `Connection: close`",
             percent(LOST)
         ),
         seen: "The figures then show the cost of new connections, not of the gateway. One test with ab, which \
@@ -43,66 +51,126 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     subject.measured().filter_map(|measured| of_case(subject, measured)).collect()
 }
 
-/// Returns the number of connections that were opened in the measured times although the load does not require them.
-/// Also returns this number ÷ the number of requests.
-fn excess((case, trials): Measured<'_>) -> Option<(u64, f64)> {
-    let counts = case.counts.as_ref()?;
-    let opened = case.connections.as_ref()?.opened;
-    // If there is a limit on requests per connection, the load requires new connections. In each trial, each connection
-    // of the load may be replaced once more than this limit requires.
-    let asked = case.load.requests_per_connection.map_or(0, |limit| {
-        counts.sent.div_ceil(u64::from(limit.max(1))) + u64::from(case.load.connections) * trials.len() as u64
-    });
-    let excess = opened.saturating_sub(asked + failures(counts));
-    Some((excess, share(excess as f64, counts.sent as f64)?))
+/// Connections of a case that were opened in the measured times although the load does not require them.
+struct Lost {
+    extra: u64,
+    /// `extra` ÷ the number of requests.
+    share: f64,
+    /// Number of connections that the other side closed after their first answer, without announcing this.
+    after_first: u64,
+    /// Number of requests without a byte of an answer on a reused connection that the other side closed.
+    on_reuse: u64,
 }
 
-fn is_lost((excess, share): (u64, f64)) -> bool {
-    share > LOST && excess >= FEWEST
+impl Lost {
+    fn of((case, trials): Measured<'_>) -> Option<Self> {
+        let counts = case.counts.as_ref()?;
+        let opened = case.connections.as_ref()?.opened;
+        let after_first = trials.iter().map(|trial| trial.load.connections.closed_after_first).sum();
+        let on_reuse: u64 = trials.iter().map(|trial| trial.load.connections.closed_on_reuse).sum();
+        // If there is a limit on requests per connection, the load requires new connections. In each trial, each
+        // connection of the load may be replaced once more than this limit requires.
+        let asked = case.load.requests_per_connection.map_or(0, |limit| {
+            counts.sent.div_ceil(u64::from(limit.max(1)))
+                + u64::from(case.load.connections) * trials.len() as u64
+        });
+        // Requests that failed because their connection ended after its first answer. Keep-alive was lost before they
+        // failed, so the connections that replace theirs count as extra, and the requests themselves do not count.
+        let failed_by_close = on_reuse.saturating_sub(counts.retried).min(after_first);
+        let other_failures = failures(counts).saturating_sub(failed_by_close);
+        let extra = opened.saturating_sub(asked + other_failures);
+        let share = share(extra as f64, counts.sent.saturating_sub(failed_by_close) as f64)?;
+        Some(Self { extra, share, after_first, on_reuse })
+    }
+
+    fn matters(&self) -> bool {
+        self.share > LOST && self.extra >= FEWEST
+    }
+
+    fn is_unannounced(&self) -> bool {
+        self.after_first as f64 >= EACH * self.extra as f64
+    }
+
+    fn describe(&self, case: &Case, retried: u64) -> String {
+        let Self { extra, share, after_first, on_reuse } = *self;
+        if self.is_unannounced() {
+            return format!(
+                "{} closes each connection after its first answer without saying `Connection: close`: \
+                 {after_first} connections ended in this way. {on_reuse} requests were on a reused connection when it \
+                 was closed, before a byte of their answer arrived. {retried} of these requests were sent again, and \
+                 the others failed.",
+                if case.is_direct() { "The upstream" } else { "The gateway" },
+            );
+        }
+        let closed = case.connections.as_ref().map_or(0, |connections| connections.closed_by_peer);
+        format!(
+            "Keep-alive was not in effect: {extra} extra connections were opened, which is {} of the number of \
+             requests. The other side closed {closed} connections.",
+            percent(share)
+        )
+    }
+
+    fn advice(&self, case: &Case) -> String {
+        let again = match (self.is_unannounced(), case.load.retry) {
+            (true, Retry::Off) => {
+                " Or set `retry: idle-close` in the plan, so that requests on such connections are sent again, as HTTP \
+                 clients do."
+            }
+            _ => "",
+        };
+        format!(
+            "Switch keep-alive on for clients in the gateway's settings. Or set `keepalive: off` in the plan, so that \
+             every contender opens a new connection for each request.{again}"
+        )
+    }
+}
+
+/// Describes which other contenders lost their connections too.
+fn compared(case: &Case, kept_elsewhere: bool) -> &'static str {
+    match (kept_elsewhere, case.is_direct()) {
+        (false, _) => {
+            "The other contenders lost their connections too, so the load opened many new connections, unlike the \
+             load in the plan"
+        }
+        (true, true) => {
+            "The gateways kept their connections. Only direct pays for new connections, so the tax is too small"
+        }
+        (true, false) => {
+            "Other contenders kept their connections, so the difference comes from connections, not from the \
+             gateway's work"
+        }
+    }
 }
 
 fn of_case(subject: &Subject<'_>, measured: Measured<'_>) -> Option<Finding> {
     let case = measured.0;
-    let (extra, share) = excess(measured).filter(|lost| is_lost(*lost))?;
+    let lost = Lost::of(measured).filter(Lost::matters)?;
     let mut others = subject.measured().filter(|(other, _)| other.load.index == case.load.index);
-    let kept_elsewhere = others.any(|other| excess(other).is_some_and(|lost| !is_lost(lost)));
-    let connections = case.connections.as_ref()?;
-    let consequence = match (kept_elsewhere, case.is_direct()) {
-        (false, _) => {
-            "the other contenders lost their connections too, so the load opened many new connections, unlike the \
-             load in the plan"
-        }
-        (true, true) => {
-            "the gateways kept their connections. Only direct pays for new connections, so the tax is too small"
-        }
-        (true, false) => {
-            "other contenders kept their connections, so the difference comes from connections, not from the \
-             gateway's work"
-        }
-    };
+    let kept_elsewhere = others.any(|other| Lost::of(other).is_some_and(|lost| !lost.matters()));
+    let (counts, connections) = (case.counts.as_ref()?, case.connections.as_ref()?);
+    let mut evidence = evidence([
+        ("requests", counts.sent.into()),
+        ("opened", connections.opened.into()),
+        ("not_asked_for", lost.extra.into()),
+        ("closed_by_peer", connections.closed_by_peer.into()),
+        ("share", lost.share.into()),
+        ("limit", LOST.into()),
+    ]);
+    if lost.is_unannounced() {
+        evidence.extend([
+            ("closed_after_first", lost.after_first.into()),
+            ("closed_on_reuse", lost.on_reuse.into()),
+            ("retried", counts.retried.into()),
+        ]);
+    }
     Some(Finding {
         code: CODE,
-        severity: if share > MOST && kept_elsewhere { Severity::Void } else { Severity::Warning },
+        severity: if lost.share > MOST && kept_elsewhere { Severity::Void } else { Severity::Warning },
         concerns: Concerns::ALL,
         case: Some(case.case.clone()),
-        evidence: evidence([
-            ("requests", case.counts.as_ref()?.sent.into()),
-            ("opened", connections.opened.into()),
-            ("not_asked_for", extra.into()),
-            ("closed_by_peer", connections.closed_by_peer.into()),
-            ("share", share.into()),
-            ("limit", LOST.into()),
-        ]),
-        message: format!(
-            "Keep-alive was not in effect: {extra} extra connections were opened, which is {} of the number of \
-             requests. The other side closed {} connections. {}.",
-            percent(share),
-            connections.closed_by_peer,
-            consequence[..1].to_uppercase() + &consequence[1..]
-        ),
-        advice: "Switch keep-alive on for clients in the gateway's settings. Or set `keepalive: off` in the plan, so \
-                 that every contender opens a new connection for each request."
-            .into(),
+        evidence,
+        message: format!("{} {}.", lost.describe(case, counts.retried), compared(case, kept_elsewhere)),
+        advice: lost.advice(case),
     })
 }
 
@@ -110,8 +178,7 @@ fn of_case(subject: &Subject<'_>, measured: Measured<'_>) -> Option<Finding> {
 mod tests {
     use super::super::tests::raised;
     use super::*;
-    use crate::fixture::closed_point;
-    use crate::fixture::{Run, via};
+    use crate::fixture::{MadeTrial, Run, closed_point, via};
     use hoptax_plan::LoadPoint;
 
     #[test]
@@ -147,6 +214,61 @@ mod tests {
         // nginx closes a connection after 1,000 requests. Behind the other gateway, 50 connections broke and were
         // replaced.
         run.push(via("nginx", 0).opened(1, 1)).push(via("broken", 0).errors(50).opened(50, 0));
+        assert_eq!(raised(&run, CODE), []);
+    }
+
+    /// A trial in which the other side closes each connection after its first answer. Of `lost` requests on such
+    /// connections, `retried` are sent again.
+    fn closing(contender: &str, round: u32, lost: u64, retried: u64) -> MadeTrial {
+        let opened = if retried > 0 { lost } else { 1000 };
+        via(contender, round)
+            .opened(opened, opened)
+            .closed_after_first(opened, lost)
+            .retried(retried)
+            .errors(lost - retried)
+    }
+
+    #[test]
+    fn names_connections_that_end_after_their_first_answer() {
+        let mut run = Run::steady(2, 100, &[("nginx", 150)]);
+        run.push(closing("kong", 0, 1000, 0)).push(closing("kong", 1, 1000, 0));
+        let findings = raised(&run, CODE);
+        assert_eq!(findings.len(), 1);
+        let Finding { severity, evidence, message, advice, .. } = &findings[0];
+        assert_eq!((*severity, &evidence["share"]), (Severity::Void, &1.0.into()));
+        assert_eq!(
+            (&evidence["closed_after_first"], &evidence["closed_on_reuse"]),
+            (&2000.into(), &2000.into())
+        );
+        let said = "The gateway closes each connection after its first answer without saying `Connection: close`: 2000";
+        assert!(message.starts_with(said) && message.contains("2000 requests"), "{message}");
+        assert!(message.contains(" 0 of these requests were sent again"), "{message}");
+        assert!(advice.contains("`retry: idle-close`"), "{advice}");
+    }
+
+    #[test]
+    fn names_them_too_if_the_requests_are_sent_again() {
+        let load = LoadPoint { retry: Retry::IdleClose, ..closed_point(32, 1) };
+        let mut run = Run::with_load(vec![load]);
+        run.push(via("direct", 0).first()).push(closing("kong", 0, 990, 990));
+        let findings = raised(&run, CODE);
+        assert_eq!(findings.len(), 1);
+        let Finding { evidence, message, advice, .. } = &findings[0];
+        assert_eq!((&evidence["retried"], findings[0].severity), (&990.into(), Severity::Void));
+        assert!(message.contains("990 of these requests were sent again"), "{message}");
+        assert!(!advice.contains("retry"), "{advice}");
+    }
+
+    #[test]
+    fn connections_that_end_later_are_not_said_to_end_after_their_first_answer() {
+        let mut run = Run::closed(32);
+        run.push(via("direct", 0).first()).push(via("mine", 0).opened(100, 100).closed_after_first(10, 2));
+        let message = &raised(&run, CODE)[0].message;
+        assert!(message.starts_with("Keep-alive was not in effect: 100 extra"), "{message}");
+        // A restart closes connections too, some of them after their first answer. The failures explain these
+        // connections.
+        let mut run = Run::closed(32);
+        run.push(via("mine", 0).errors(50).opened(50, 50).closed_after_first(3, 50));
         assert_eq!(raised(&run, CODE), []);
     }
 

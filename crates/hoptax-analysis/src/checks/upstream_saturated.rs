@@ -111,7 +111,8 @@ fn as_slow(subject: &Subject<'_>, (case, _): Measured<'_>) -> Option<Finding> {
         let (other, load) = (&other.load, &case.load);
         (!other.is_open()
             && other.http == load.http
-            && other.requests_per_connection == load.requests_per_connection)
+            && other.requests_per_connection == load.requests_per_connection
+            && other.retry == load.retry)
             && f64::from(other.connections) * MORE <= f64::from(load.connections)
     });
     let (before, reached) = fewer

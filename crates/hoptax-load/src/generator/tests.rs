@@ -6,7 +6,7 @@ use crate::awake::{retry_if_disturbed, unless_it_hangs};
 use crate::clock::SECOND;
 use crate::record::{Cause, Connections, FailureKind};
 use crate::recorder::outcomes;
-use crate::spec::{EventLoopName, HttpVersion, Rate, Stage, TargetSpec, Timeouts};
+use crate::spec::{EventLoopName, HttpVersion, Rate, Retry, Stage, TargetSpec, Timeouts};
 use std::collections::BTreeMap;
 use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -17,6 +17,7 @@ mod connections;
 mod lateness;
 mod mix;
 mod namespace;
+mod retry;
 mod stages;
 mod stamps;
 mod tls;
@@ -120,6 +121,7 @@ fn spec(addresses: &[SocketAddr]) -> LoadSpec {
         tls: None,
         http: HttpVersion::Http11,
         requests_per_connection: None,
+        retry: Retry::Off,
         files: BTreeMap::new(),
         targets: vec![TargetSpec {
             name: "target".into(),

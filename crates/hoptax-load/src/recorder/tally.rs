@@ -131,6 +131,8 @@ impl Tally {
         mine.opened += theirs.opened;
         mine.reused += theirs.reused;
         mine.closed_by_peer += theirs.closed_by_peer;
+        mine.closed_after_first += theirs.closed_after_first;
+        mine.closed_on_reuse += theirs.closed_on_reuse;
         mine.unasked += theirs.unasked;
         self.bytes.sent += other.bytes.sent;
         self.bytes.received += other.bytes.received;
@@ -171,6 +173,7 @@ impl Latencies {
 fn add_counts(mine: &mut Counts, theirs: Counts) {
     mine.scheduled += theirs.scheduled;
     mine.sent += theirs.sent;
+    mine.retried += theirs.retried;
     mine.completed += theirs.completed;
     mine.ok += theirs.ok;
     mine.timeouts += theirs.timeouts;

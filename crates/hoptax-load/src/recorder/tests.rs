@@ -118,6 +118,25 @@ fn timeouts_are_recorded_and_other_failures_only_counted() {
 }
 
 #[test]
+fn retries_and_ends_of_connections_count_in_the_measured_time_alone() {
+    let tally = || {
+        let mut recorder = recorder();
+        for at in [START - 1, START, END - 1, END] {
+            recorder.closed_on_reuse(at);
+            recorder.retried(at);
+            for answered in 0..3 {
+                recorder.closed_unannounced(at, answered);
+            }
+        }
+        recorder.finish(END)
+    };
+    let mut sum = tally();
+    sum.add(tally());
+    assert_eq!((sum.counts.retried, sum.connections.closed_on_reuse), (4, 4));
+    assert_eq!((sum.connections.closed_by_peer, sum.connections.closed_after_first), (12, 4));
+}
+
+#[test]
 fn error_texts_are_bounded() {
     let mut recorder = recorder();
     for text in 0..100 {

@@ -17,7 +17,7 @@ pub use mix::{MOST_TARGETS, check};
 pub(crate) use mix::{Mix, Requests};
 
 use crate::checks::{self, Checks};
-use crate::spec::TargetSpec;
+use crate::spec::{TargetSpec, is_idempotent};
 use crate::template::{Files, Place, Program, Usage, Values, push_decimal};
 use encoding::Encoding;
 use hoptax_wire::http1::is_token;
@@ -38,6 +38,7 @@ pub(crate) struct Target {
     last: Option<Encoded>,
     /// True if the method is HEAD. Responses then have no body, even if their headers announce a body.
     pub(crate) is_head: bool,
+    pub(crate) is_idempotent: bool,
     pub(crate) checks: Checks,
 }
 
@@ -80,6 +81,7 @@ impl Target {
             encoded: encoded(protocol.per_connection == Some(1))?,
             last: protocol.per_connection.filter(|most| *most > 1).map(|_| encoded(true)).transpose()?,
             is_head,
+            is_idempotent: is_idempotent(&target.method),
             checks: checks(target, is_head)?,
         })
     }

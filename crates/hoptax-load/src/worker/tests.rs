@@ -96,6 +96,7 @@ fn setup<'a>(addresses: &'a [Address], mix: &'a Mix<'a>) -> Setup<'a> {
         mix,
         most_leaving: 0,
         timeouts: spec::Timeouts::all(TIMEOUT),
+        retry: spec::Retry::Off,
         spin: false,
         stamps: false,
     }

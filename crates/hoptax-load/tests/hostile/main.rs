@@ -17,7 +17,7 @@ mod server;
 use awake::{note_retry, unless_it_hangs};
 use hoptax_load::record::{Cause, LoadRecord};
 use hoptax_load::spec::{
-    Arrivals, EventLoopName, HttpVersion, LoadSpec, Rate, SPEC_SCHEMA, Shape, TargetSpec, Timeouts,
+    Arrivals, EventLoopName, HttpVersion, LoadSpec, Rate, Retry, SPEC_SCHEMA, Shape, TargetSpec, Timeouts,
 };
 use hoptax_load::{LoadError, Watch, run};
 use server::{Behaviour, Peer, Server};
@@ -101,6 +101,7 @@ impl Case {
             tls: None,
             http: HttpVersion::Http11,
             requests_per_connection: None,
+            retry: Retry::Off,
             targets: vec![TargetSpec::only(self.method, "/", headers, vec![b'x'; self.body])],
             files: BTreeMap::new(),
             shape,

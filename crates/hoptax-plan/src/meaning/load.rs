@@ -1,14 +1,14 @@
 //! Load: expands sweeps into load points.
 
 use super::reader::{Reader, UpstreamRead};
-use super::{rates, search};
+use super::{rates, retry, search};
 use crate::error::Place;
 use crate::raw::{HttpText, KeepAliveText, Placed, RawLoad, RawLoop, Sweep};
 use crate::stages::{self, show_pace};
 use crate::units::{self, UnitError, show_duration, show_rate};
-use crate::{LoadPoint, Search, Upstream};
+use crate::{LoadPoint, Search, Target, Upstream};
 use hoptax_load::pacer::{HIGHEST_RATE, LOWEST_RATE};
-use hoptax_load::spec::{Arrivals, HttpVersion, Rate, Shape};
+use hoptax_load::spec::{Arrivals, HttpVersion, Rate, Retry, Shape};
 use std::time::Duration;
 
 /// Default duration of a trial in a plan with `trials` or `events`, and in a search.
@@ -33,6 +33,7 @@ pub(super) fn read(
     reader: &mut Reader<'_>,
     typed: Placed<Vec<Placed<RawLoad>>>,
     upstream: &UpstreamRead,
+    targets: &[Target],
     timed: bool,
 ) -> Vec<LoadPoint> {
     if typed.value.is_empty() {
@@ -49,6 +50,7 @@ pub(super) fn read(
         axes.short = timed.then(|| mean_delay(upstream));
         axes.check_rates(reader, upstream);
         axes.check_search(reader);
+        retry::check(reader, &axes.retry, targets);
         let count = axes.lengths().into_iter().fold(1, usize::saturating_mul);
         if count > MOST_POINTS {
             reader.fault(
@@ -94,6 +96,7 @@ struct Axes {
     duration: Vec<Placed<Option<Duration>>>,
     requests: Vec<Placed<Option<u64>>>,
     keepalive: Vec<Placed<Option<u32>>>,
+    retry: Vec<Placed<Retry>>,
     http: Vec<Placed<HttpVersion>>,
     /// The mean delay of the upstream. `None` if short trials are not the default.
     short: Option<Duration>,
@@ -101,7 +104,7 @@ struct Axes {
     search: Option<Placed<Search>>,
 }
 
-const AXES: usize = 8;
+const AXES: usize = 9;
 
 /// An axis for a key that is not in the plan: one value without a place.
 fn untyped<T>(value: T) -> Vec<Placed<T>> {
@@ -187,6 +190,9 @@ impl Axes {
                 None,
                 |reader, typed: &Placed<KeepAliveText>| reader.unit(typed, keepalive),
             ),
+            retry: swept(reader, typed.retry.as_ref(), Retry::Off, |_, typed| {
+                Some(retry::understand(typed.value))
+            }),
             http: swept(
                 reader,
                 typed.http.as_ref(),
@@ -284,6 +290,7 @@ impl Axes {
             self.duration.len(),
             self.requests.len(),
             self.keepalive.len(),
+            self.retry.len(),
             self.http.len(),
         ]
     }
@@ -297,6 +304,7 @@ impl Axes {
             self.duration[0].place,
             self.requests[0].place,
             self.keepalive[0].place,
+            self.retry[0].place,
             self.http[0].place,
         ]
     }
@@ -334,7 +342,7 @@ impl Axes {
     }
 
     fn point(&self, index: [usize; AXES]) -> LoadPoint {
-        let [loops, rate, arrivals, connections, duration, requests, keepalive, http] = index;
+        let [loops, rate, arrivals, connections, duration, requests, keepalive, retry, http] = index;
         let rate = self.rate[rate].value.clone();
         let staged = match &rate {
             Some(Rate::Stages(stages)) => Some(stages::length(stages)),
@@ -352,6 +360,7 @@ impl Axes {
             duration,
             requests: self.requests[requests].value,
             requests_per_connection: self.keepalive[keepalive].value,
+            retry: self.retry[retry].value,
             http: self.http[http].value,
             search: self.search.as_ref().map(|search| search::at(&search.value, duration)),
         }

@@ -15,6 +15,7 @@ mod hop_delay;
 mod load;
 mod rates;
 mod reader;
+mod retry;
 mod running;
 mod search;
 mod target;
@@ -53,7 +54,7 @@ pub(crate) fn understand(
     // event happens at a fixed time within a trial, and a short trial could end before it.
     let typed = trials::Typed::latest(raw.trials, raw.time, raw.precision);
     let timed = typed.trials.is_none() && raw.events.as_ref().is_none_or(Vec::is_empty);
-    let load = load::read(&mut reader, raw.load, &upstream, timed);
+    let load = load::read(&mut reader, raw.load, &upstream, &targets, timed);
     let trials = trials::read(&mut reader, typed, timed);
     let first_warmup = (timed && raw.warmup.is_none()).then_some(WARMUP);
     let warmup = reader.time(raw.warmup, if timed { SHORT_WARMUP } else { WARMUP });

@@ -276,6 +276,15 @@ pub(crate) enum RawLoop {
     Open,
 }
 
+/// Which requests are sent again instead of failing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[schemars(rename = "retry")]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum RawRetry {
+    Off,
+    IdleClose,
+}
+
 /// A load point. If a value is a list, hoptax measures one load point for each element. If several values are lists,
 /// hoptax measures all combinations, and the value of the first list changes slowest.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -305,6 +314,10 @@ pub(crate) struct RawLoad {
     /// Whether connections are reused: `on`, `off`, or the number of requests after which a connection is replaced.
     /// Default: on.
     pub(crate) keepalive: Option<Sweep<KeepAliveText>>,
+    /// Which requests are sent again instead of failing. `idle-close`: requests on a reused connection that the other
+    /// side closes before the first byte of the response, once, on a new connection, as HTTP clients do. Only GET, HEAD,
+    /// OPTIONS, PUT, DELETE and TRACE. Default: off.
+    pub(crate) retry: Option<Sweep<RawRetry>>,
     /// HTTP version: 1.0 or 1.1. Default: 1.1.
     pub(crate) http: Option<Sweep<HttpText>>,
 }

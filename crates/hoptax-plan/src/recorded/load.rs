@@ -12,6 +12,7 @@ impl From<&LoadPoint> for kept::LoadPoint {
             duration: point.duration,
             requests: point.requests,
             requests_per_connection: point.requests_per_connection,
+            retry: point.retry,
             http: point.http,
             search: point.search.as_ref().map(kept::Search::from),
         }
@@ -26,6 +27,7 @@ impl From<kept::LoadPoint> for LoadPoint {
             duration: point.duration,
             requests: point.requests,
             requests_per_connection: point.requests_per_connection,
+            retry: point.retry,
             http: point.http,
             search: point.search.map(Search::from),
         }

@@ -1,7 +1,7 @@
 //! Tests of rates that change, of keep-alive and of HTTP versions, and of wrong values for these.
 
 use super::*;
-use hoptax_load::spec::{HttpVersion, Rate, Shape, Stage};
+use hoptax_load::spec::{HttpVersion, Rate, Retry, Shape, Stage};
 use std::time::Duration;
 
 fn entry(load: &str) -> String {
@@ -72,6 +72,35 @@ fn keep_alive_and_http_can_be_swept() {
 }
 
 #[test]
+fn retries_can_be_swept() {
+    let plan = good(&entry("loop: closed, connections: 2, retry: [off, idle-close]"));
+    let shown: Vec<String> = plan.load.iter().map(LoadPoint::describe).collect();
+    assert_eq!(shown, ["closed, 2 connections", "closed, 2 connections, retry idle-close"]);
+    assert_eq!(plan.load.iter().map(|point| point.retry).collect::<Vec<_>>(), [Retry::Off, Retry::IdleClose]);
+    assert_eq!(good(&entry("loop: closed, connections: 2")).load[0].retry, Retry::Off);
+}
+
+#[test]
+fn retries_need_a_target_that_can_be_requested_twice() {
+    let with = |targets: &str| {
+        format!("target: [{targets}]\n{}", entry("loop: closed, connections: 2, retry: [off, idle-close]"))
+    };
+    let (post, patch) = ("{ path: /a, method: POST }", "{ path: /b, method: PATCH }");
+    for targets in ["{ method: PUT }", &format!("{post}, {{ method: DELETE }}")] {
+        assert_eq!(good(&with(targets)).load.len(), 2, "{targets}");
+    }
+    let PlanErrors(errors) = parsed(&with(&format!("{post}, {patch}")), &[]).expect_err("nothing to retry");
+    let shown: Vec<String> =
+        errors.iter().map(|error| format!("{}:{} {}", error.line, error.column, error.message)).collect();
+    assert_eq!(
+        shown,
+        [
+            "4:50 only GET, HEAD, OPTIONS, PUT, DELETE and TRACE requests are sent again, but no target has such a method"
+        ]
+    );
+}
+
+#[test]
 fn mistakes() {
     for (load, expected) in [
         (
@@ -117,6 +146,7 @@ fn mistakes() {
             "loop: closed, connections: 1, keepalive: often",
             "3:48 `often` is not a value of `keepalive`; write on, off",
         ),
+        ("loop: closed, connections: 1, retry: on", "3:44 unknown value `on`; use off or idle-close"),
         ("loop: closed, connections: 1, http: 2", "3:43 HTTP version `2` is not supported;"),
         (
             "loop: closed, connections: 1, keepalive: [off, 1]",

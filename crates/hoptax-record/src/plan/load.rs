@@ -1,7 +1,7 @@
 //! Load points, events and budgets.
 
 use crate::Metric;
-use hoptax_load::spec::{HttpVersion, Shape};
+use hoptax_load::spec::{HttpVersion, Retry, Shape};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -19,6 +19,9 @@ pub struct LoadPoint {
     /// Number of requests on a connection before the connection is replaced; absent if there is no limit.
     #[serde(default)]
     pub requests_per_connection: Option<u32>,
+    /// Which requests are sent again instead of failing. Older versions sent no request again.
+    #[serde(default)]
+    pub retry: Retry,
     /// HTTP version.
     #[serde(default)]
     pub http: HttpVersion,

@@ -1,6 +1,6 @@
 //! Load points.
 
-use hoptax_load::spec::HttpVersion;
+use hoptax_load::spec::{HttpVersion, Retry};
 use serde::Serialize;
 
 /// A load point.
@@ -27,6 +27,8 @@ pub struct Load {
     pub requests: Option<u64>,
     /// Maximum number of requests per connection; 1 without keep-alive. Absent if there is no limit.
     pub requests_per_connection: Option<u32>,
+    /// Which requests are sent again instead of failing.
+    pub retry: Retry,
     /// HTTP version.
     pub http: HttpVersion,
     /// The capacity search at this load point; absent if the load point is measured without a search.

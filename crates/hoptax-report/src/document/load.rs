@@ -15,6 +15,7 @@ pub(crate) fn load(one: &analysis::Load) -> Load {
         duration_s: one.duration_s,
         requests: one.requests,
         requests_per_connection: one.requests_per_connection,
+        retry: one.retry,
         http: one.http,
         search: one.search.clone(),
     }

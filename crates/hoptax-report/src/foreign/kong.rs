@@ -104,7 +104,8 @@ fn sweep(cases: &[Pooled]) -> Option<Sweep> {
                 .filter(|(other, _)| *other != at)
                 .map(|(_, sweep)| (sweep.of)(load))
                 .collect();
-            (others, load.kind, load.arrivals, load.http, load.requests_per_connection, load.stages.is_some())
+            let connections = (load.http, load.requests_per_connection, load.retry);
+            (others, load.kind, load.arrivals, connections, load.stages.is_some())
         };
         loads.windows(2).all(|pair| rest(pair[0]) == rest(pair[1]))
     };

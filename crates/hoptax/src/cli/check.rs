@@ -5,7 +5,7 @@ use super::help;
 use super::plan_source::{Only, PlanSource, fits};
 use crate::schedule::{estimate, estimate_at_most, expected_rounds, search};
 use hoptax_lab::packs::{PackSet, binary};
-use hoptax_load::spec::{HttpVersion, Rate, Shape};
+use hoptax_load::spec::{HttpVersion, Rate, Retry, Shape};
 use hoptax_plan::stages::show_pace;
 use hoptax_plan::{
     Gateway, GatewayKind, LoadPoint, PackDriver, Plan, Search, Target, Trials, Upstream, units,
@@ -135,6 +135,7 @@ struct LoadPreview {
     requests: Option<u64>,
     /// Absent if a connection can carry any number of requests.
     requests_per_connection: Option<u32>,
+    retry: Retry,
     http: HttpVersion,
     #[serde(skip)]
     words: String,
@@ -259,6 +260,7 @@ impl LoadPreview {
             duration_s: load.duration.as_secs_f64(),
             requests: load.requests,
             requests_per_connection: load.requests_per_connection,
+            retry: load.retry,
             http: load.http,
             words,
         }

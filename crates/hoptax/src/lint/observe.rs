@@ -8,7 +8,7 @@ use hoptax_lab::packs::PackSet;
 use hoptax_lab::process::ProcessDriver;
 use hoptax_lab::{Driver as _, Service};
 use hoptax_load::Address;
-use hoptax_load::spec::{EventLoopName, HttpVersion, LoadSpec, SPEC_SCHEMA, Shape, Timeouts};
+use hoptax_load::spec::{EventLoopName, HttpVersion, LoadSpec, Retry, SPEC_SCHEMA, Shape, Timeouts};
 use hoptax_plan::{Context, Plan, parse};
 use hoptax_record::{Failure, LedgerDelta, Stage};
 use std::collections::BTreeSet;
@@ -253,6 +253,7 @@ impl<'a> RunningGateway<'a> {
             tls: None,
             http: HttpVersion::Http11,
             requests_per_connection,
+            retry: Retry::Off,
             shape: Shape::Closed,
             connections: CONNECTIONS,
             warmup_ns: 0,

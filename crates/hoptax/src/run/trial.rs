@@ -21,8 +21,16 @@ const ARRIVALS: u64 = 0x0061_7272_6976_616c;
 /// The generator's load spec for this slot. At the same load point of a round, all contenders get the same arrivals.
 pub fn load_spec(run: &Run<'_>, slot: &Slot, addresses: Vec<SocketAddr>) -> LoadSpec {
     let (plan, cpus) = (run.plan, run.generator_cpus.clone());
-    let LoadPoint { mut shape, connections, mut duration, requests, requests_per_connection, http, search } =
-        plan.load[slot.load].clone();
+    let LoadPoint {
+        mut shape,
+        connections,
+        mut duration,
+        requests,
+        requests_per_connection,
+        retry,
+        http,
+        search,
+    } = plan.load[slot.load].clone();
     // Each step of a search has its own rate. A confirming step also has its own duration.
     if let (Some(step), Some(search), Shape::Open { rate, .. }) = (slot.step, search, &mut shape) {
         *rate = Rate::Fixed(step.rate);
@@ -40,6 +48,7 @@ pub fn load_spec(run: &Run<'_>, slot: &Slot, addresses: Vec<SocketAddr>) -> Load
         tls: None,
         http,
         requests_per_connection,
+        retry,
         shape,
         connections,
         warmup_ns: nanoseconds(plan.warmup),

@@ -45,7 +45,7 @@ fn json_has_every_documented_member() {
     let case = cases.iter().find(|case| case["gateway"] == "nginx").expect("measured");
     for (member, names) in [
         ("load", &["loop", "connections", "rate", "stages", "arrivals", "duration_s"][..]),
-        ("load", &["requests", "requests_per_connection", "http"]),
+        ("load", &["requests", "requests_per_connection", "retry", "http"]),
         ("first_byte", &["p50", "p99", "max", "unit"]),
         ("connect", &["p50", "p99", "max", "unit"]),
         ("throughput", &["estimate", "low", "high", "unit"]),
@@ -56,7 +56,7 @@ fn json_has_every_documented_member() {
             "counts",
             &["scheduled", "sent", "completed", "ok", "status", "timeouts", "connect_errors", "resets"],
         ),
-        ("counts", &["bad_responses", "unsent", "in_flight", "causes", "failed_checks", "errors"]),
+        ("counts", &["retried", "bad_responses", "unsent", "in_flight", "causes", "failed_checks", "errors"]),
         ("connections", &["opened", "reused", "per_request"]),
         ("bytes", &["sent", "received", "per_response"]),
         ("cpu", &["gateway_us_per_request", "generator_us_per_request", "upstream_us_per_request"]),

@@ -6,7 +6,7 @@ use super::*;
 use crate::pacer::Share;
 use crate::random::Random;
 use crate::recorder::outcomes;
-use crate::spec::{Arrivals, Rate, TlsVersion};
+use crate::spec::{Arrivals, Rate, Retry, TlsVersion};
 use crate::tls::testing::{self, Authority, NAME};
 use rustix::io::Errno;
 use rustls::{ServerConfig, ServerConnection};
@@ -254,7 +254,15 @@ fn agrees(worker: &Worker<'_>, io: &Chance) {
         assert_eq!(io.is_connected(token), stands, "{:?}", slot.state());
         assert_eq!(io.peers.contains_key(&token), stands || slot.state() == State::Connecting);
         assert_eq!(io.peers.contains_key(&former), slot.leaving);
-        assert_eq!(slot.state() == State::Busy, slot.request.is_some_and(|times| times.sent.is_some()));
+        let sent = slot.request.is_some_and(|times| times.sent.is_some());
+        match slot.state() {
+            State::Busy => assert!(sent),
+            // A request that is sent again waits for its new connection.
+            State::Queued | State::Connecting | State::Handshaking => {
+                assert!(!sent || worker.setup.retry == Retry::IdleClose);
+            }
+            State::Down | State::Idle | State::Resting => assert!(!sent),
+        }
         assert_eq!(slot.session.is_some(), stands && io.tls.is_some());
         match slot.state() {
             State::Connecting | State::Handshaking => assert!(worker.timeouts.is_connecting(index)),
@@ -290,7 +298,8 @@ fn trial(seed: u64, tls: Option<(&Client, &Arc<ServerConfig>)>) {
     };
     let most_leaving = random.below(4) as usize;
     let tls_client = tls.map(|(client, _)| client);
-    let setup = Setup { timeouts, most_leaving, tls: tls_client, ..setup(&addresses, &mix) };
+    let retry = if random.below(2) == 0 { Retry::Off } else { Retry::IdleClose };
+    let setup = Setup { timeouts, most_leaving, retry, tls: tls_client, ..setup(&addresses, &mix) };
     let mut io = Chance {
         random: Random::new(seed),
         trouble: random.below(4) > 0,
@@ -353,6 +362,10 @@ fn trial(seed: u64, tls: Option<(&Client, &Arc<ServerConfig>)>) {
     assert_eq!(tally.counts.scheduled, outcomes(&tally.counts), "{:?}", tally.counts);
     assert!(tally.counts.in_flight <= u64::from(SLOTS));
     assert_eq!(tally.windows.iter().map(|window| window.completed).sum::<u64>(), tally.completed_in_time);
+    let retried = if retry == Retry::Off { 0 } else { tally.connections.closed_on_reuse };
+    assert_eq!(tally.counts.retried, retried);
+    assert!(tally.connections.closed_after_first <= tally.connections.closed_by_peer);
+    assert_eq!(tally.histograms.send_lag.len(), tally.counts.sent);
     let response_times = tally.histograms.response_time.len();
     assert_eq!(response_times, tally.counts.completed + tally.counts.timeouts);
 }

@@ -1,6 +1,6 @@
 //! The options of `hoptax load`. `to_spec` turns them into a load spec.
 
-use hoptax_load::spec::{Arrivals, Check, HttpVersion, Rate, TlsVersion};
+use hoptax_load::spec::{Arrivals, Check, HttpVersion, Rate, Retry, TlsVersion};
 use hoptax_plan::units;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -135,6 +135,10 @@ pub(super) struct ConnectionArgs {
     /// Replace a connection after this many requests
     #[arg(long, value_parser = values::count32, value_name = "N")]
     pub(super) requests_per_connection: Option<u32>,
+    /// Send a request again, once and on a new connection, if the server closes its reused connection before the
+    /// response: off or idle-close; only GET, HEAD, OPTIONS, PUT, DELETE and TRACE
+    #[arg(long, default_value = "off", value_parser = values::retry, value_name = "WHEN")]
+    pub(super) retry: Retry,
 }
 
 #[derive(Debug, clap::Args)]

@@ -4,8 +4,8 @@
 
 use super::figures::{decimals, thousands, time};
 use hdrhistogram::Histogram;
-use hoptax_load::record::LoadRecord;
-use hoptax_load::spec::{LoadSpec, Shape};
+use hoptax_load::record::{Connections, LoadRecord};
+use hoptax_load::spec::{LoadSpec, Retry, Shape};
 use std::fmt;
 
 /// Maximum share of the measured time during which the busiest worker may be on a CPU.
@@ -35,6 +35,9 @@ pub(super) enum Doubt {
     SentLate { p99_ns: u64, occupied: bool, connections: u32 },
     /// The server closes connections instead of keeping them alive.
     NotKeptAlive { opened: u64, requests: u64 },
+    /// The server closes most connections after their first response without announcing this, and `lost` requests were
+    /// on such connections.
+    ClosedUnannounced { closed: u64, lost: u64, retried: bool },
     /// Many requests failed.
     Failures { failed: u64, scheduled: u64 },
 }
@@ -76,8 +79,11 @@ pub(super) fn of(
             doubts.push(Doubt::SentLate { p99_ns: lag, occupied, connections });
         }
     }
-    let opened = record.connections.opened;
-    if spec.requests_per_connection.is_none() && opened > 0 && opened * KEPT > counts.sent {
+    let Connections { opened, closed_after_first: closed, closed_on_reuse: lost, .. } = record.connections;
+    if closed > 0 && closed * KEPT > counts.sent && closed * 2 > opened {
+        let retried = spec.retry == Retry::IdleClose;
+        doubts.push(Doubt::ClosedUnannounced { closed, lost, retried });
+    } else if spec.requests_per_connection.is_none() && opened > 0 && opened * KEPT > counts.sent {
         doubts.push(Doubt::NotKeptAlive { opened, requests: counts.sent });
     }
     let failed = counts.timeouts + counts.connect_errors + counts.resets + counts.bad_responses;
@@ -125,6 +131,13 @@ impl fmt::Display for Doubt {
                 thousands(*opened),
                 thousands(*requests)
             ),
+            Self::ClosedUnannounced { closed, lost, .. } => write!(
+                f,
+                "The server closed {} connections after their first response without saying `Connection: close`. It \
+                 did not answer {} requests that were sent on such connections.",
+                thousands(*closed),
+                thousands(*lost)
+            ),
             Self::Failures { failed, scheduled } => write!(
                 f,
                 "{} of {} requests failed. Requests that fail at once make the other requests look faster.",
@@ -160,6 +173,15 @@ impl Doubt {
             }
             Self::NotKeptAlive { .. } => {
                 "Switch on keep-alive in the server, or add --no-keepalive if this is intended.".to_owned()
+            }
+            Self::ClosedUnannounced { retried: true, .. } => {
+                "Switch on keep-alive in the server, or use a new connection for each request (--no-keepalive)."
+                    .to_owned()
+            }
+            Self::ClosedUnannounced { .. } => {
+                "Switch on keep-alive in the server, or send such requests again, as HTTP clients do (--retry \
+                 idle-close)."
+                    .to_owned()
             }
             Self::Failures { .. } => "Fix the causes listed above before you use the times.".to_owned(),
         }

@@ -5,7 +5,7 @@ use super::outcome::LoadOutcome;
 use hdrhistogram::Histogram;
 use hoptax_load::histogram::{DecodeError, Encoded, LOWEST};
 use hoptax_load::record::{Counts, LoadRecord, TargetRecord, TlsTally};
-use hoptax_load::spec::{HttpVersion, LoadSpec, Rate, Shape, Stage};
+use hoptax_load::spec::{HttpVersion, LoadSpec, Rate, Retry, Shape, Stage};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -60,6 +60,7 @@ struct Load {
     requests: Option<u64>,
     http: HttpVersion,
     requests_per_connection: Option<u32>,
+    retry: Retry,
     workers: u32,
     event_loop: String,
 }
@@ -199,6 +200,7 @@ impl Load {
             requests: spec.requests,
             http: spec.http,
             requests_per_connection: spec.requests_per_connection,
+            retry: spec.retry,
             workers: record.workers,
             event_loop: record.event_loop.clone(),
         }

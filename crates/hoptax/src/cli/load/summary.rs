@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 use hoptax_load::Address;
 use hoptax_load::histogram::{DecodeError, LOWEST};
 use hoptax_load::record::LoadRecord;
-use hoptax_load::spec::{HttpVersion, LoadSpec, Rate, Shape};
+use hoptax_load::spec::{HttpVersion, LoadSpec, Rate, Retry, Shape};
 use hoptax_plan::units;
 use std::fmt;
 use std::time::Duration;
@@ -103,6 +103,9 @@ impl<'a> Summary<'a> {
             Some(1) => words.push("no keep-alive".to_owned()),
             Some(most) => words.push(format!("{most} requests per connection")),
             None => {}
+        }
+        if spec.retry == Retry::IdleClose {
+            words.push("retry idle-close".to_owned());
         }
         if spec.warmup_ns > 0 {
             words.push(format!("warm-up {}", units::show_duration(Duration::from_nanos(spec.warmup_ns))));

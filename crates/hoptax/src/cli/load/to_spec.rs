@@ -44,6 +44,7 @@ pub(super) fn spec(args: &Args) -> anyhow::Result<LoadSpec> {
             true => Some(1),
             false => args.connection.requests_per_connection,
         },
+        retry: connections::retry(&args.connection, &targets)?,
         targets,
         files,
         shape: match &args.load.rate {

@@ -1,6 +1,6 @@
 //! Parsers of option values: counts, statuses, lengths, protocols.
 
-use hoptax_load::spec::{Check, HttpVersion, TlsVersion};
+use hoptax_load::spec::{Check, HttpVersion, Retry, TlsVersion};
 use hoptax_plan::units::{self, UnitError};
 use hoptax_wire::http1::is_token;
 use std::net::IpAddr;
@@ -123,6 +123,15 @@ pub(super) fn http_version(text: &str) -> Result<HttpVersion, UnitError> {
         "1.1" | "1" => Ok(HttpVersion::Http11),
         "2" | "2.0" | "3" | "3.0" => wrong(format!("HTTP/{text} is not supported"), "use 1.1 or 1.0"),
         _ => wrong(format!("`{text}` is not a version of HTTP"), "use 1.1 or 1.0"),
+    }
+}
+
+/// `off` or `idle-close`.
+pub(super) fn retry(text: &str) -> Result<Retry, UnitError> {
+    match text {
+        "off" => Ok(Retry::Off),
+        "idle-close" => Ok(Retry::IdleClose),
+        _ => wrong(format!("`{text}` is not a kind of retry"), "use off or idle-close"),
     }
 }
 
@@ -254,6 +263,8 @@ mod tests {
             http_version,
             &[("2", "HTTP/2 is not supported; use 1.1"), ("one", "1.1 or 1.0"), ("0.9", "1.1 or 1.0")],
         );
+        assert_eq!((retry("off"), retry("idle-close")), (Ok(Retry::Off), Ok(Retry::IdleClose)));
+        refused(retry, &[("on", "use off or idle-close"), ("", "use off or idle-close")]);
         assert_eq!(alpn("none"), Ok(Alpn(Vec::new())));
         assert_eq!(alpn("http/1.1,http/1.0"), Ok(Alpn(vec!["http/1.1".into(), "http/1.0".into()])));
         refused(

@@ -442,7 +442,8 @@ target:
   - { name: write, method: POST, body: { text: "{{seq}}" }, expect: { status: 200 } }
   - { name: raw, method: PUT, body: { file: raw.bin } }
 load:
-  - { loop: open, rate: [10/s for 1s, ramp to 30/s over 2s], connections: 2, keepalive: 5, http: 1.0 }
+  - { loop: open, rate: [10/s for 1s, ramp to 30/s over 2s], connections: 2, keepalive: 5, retry: idle-close,
+      http: 1.0 }
 timeout: { connect: 1s, first_byte: 2s, total: 3s }
 sources: [127.0.0.2]
 path_split: on
@@ -463,6 +464,7 @@ path_split: on
     assert_eq!(spec.files["ids.txt"], "1\n2\n");
     assert_eq!(spec.duration_ns, 3 * clock::SECOND);
     assert_eq!((spec.requests_per_connection, spec.http), (Some(5), hoptax_load::spec::HttpVersion::Http10));
+    assert_eq!(spec.retry, hoptax_load::spec::Retry::IdleClose);
     assert_eq!(trial::versions(&plan), [spec.http], "verified with the same version as measured");
     assert_eq!(spec.sources, [std::net::IpAddr::from([127, 0, 0, 2])]);
     assert!(spec.stamps);

@@ -1,7 +1,9 @@
 use super::*;
 use hoptax_load::histogram::Encoded;
 use hoptax_load::record::PhaseLine;
-use hoptax_load::spec::{Arrivals, EventLoopName, HttpVersion, SPEC_SCHEMA, Stage, TargetSpec, Timeouts};
+use hoptax_load::spec::{
+    Arrivals, EventLoopName, HttpVersion, Retry, SPEC_SCHEMA, Stage, TargetSpec, Timeouts,
+};
 
 const S: u64 = 1_000_000_000;
 const START: u64 = 1_000 * S;
@@ -20,6 +22,7 @@ pub(in super::super::super) fn spec(
         tls: None,
         http: HttpVersion::Http11,
         requests_per_connection: None,
+        retry: Retry::Off,
         targets: vec![TargetSpec::only("GET", "/", Vec::new(), Vec::new())],
         files: BTreeMap::new(),
         shape,

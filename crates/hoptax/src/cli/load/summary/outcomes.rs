@@ -40,6 +40,9 @@ impl Summary<'_> {
         let statuses = statuses.collect::<Vec<_>>().join(", ");
         write!(f, "{:LABEL$}", "Status")?;
         write_wrapped(f, if statuses.is_empty() { "none" } else { &statuses }, &" ".repeat(LABEL))?;
+        if counts.retried > 0 {
+            line(f, "Retried", &format!("{} sent again on a new connection", thousands(counts.retried)))?;
+        }
         if counts.ok < counts.completed {
             let failed = counts.completed - counts.ok;
             line(f, "Not a success", &self.paint.ink(Ink::Failure, thousands(failed)))?;

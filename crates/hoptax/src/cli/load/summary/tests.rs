@@ -196,6 +196,16 @@ fn warnings_have_advice() {
     asked_for.requests_per_connection = Some(1);
     assert!(!summary(&asked_for, &opened).contains('!'), "the user asked for new connections");
 
+    let mut closing = opened;
+    (closing.connections.closed_after_first, closing.connections.closed_on_reuse) = (1000, 999);
+    let said = "! The server closed 1,000 connections after their first response without saying";
+    says(&summary(&closed(), &closing), &[said, "--retry"]);
+    closing.counts.retried = 999;
+    let retrying = LoadSpec { retry: Retry::IdleClose, ..closed() };
+    let text = summary(&retrying, &closing);
+    says(&text, &["retry idle-close", "Retried        999 sent again on a new connection", "--no-keepalive"]);
+    assert!(!text.contains("--retry"), "{text}");
+
     let mut missed = record();
     missed.completed_in_time = 900;
     let open = open(Rate::Fixed(1000.0));

@@ -4,6 +4,7 @@ use super::super::args::ConnectionArgs;
 use super::super::url::{Url, split_authority};
 use crate::cli::exit::BadInput;
 use hoptax_load::Address;
+use hoptax_load::spec::{Retry, TargetSpec, is_idempotent};
 use std::net::{SocketAddr, ToSocketAddrs as _};
 
 /// The addresses to connect to. Host names are resolved to addresses.
@@ -38,6 +39,21 @@ pub(super) fn addresses(args: &ConnectionArgs, url: &Url) -> Result<Vec<Address>
         }
     }
     Ok(addresses)
+}
+
+/// Which requests are sent again.
+///
+/// # Errors
+/// If retries were requested, but no target has an idempotent method.
+pub(super) fn retry(args: &ConnectionArgs, targets: &[TargetSpec]) -> Result<Retry, BadInput> {
+    if args.retry == Retry::IdleClose && !targets.iter().any(|target| is_idempotent(&target.method)) {
+        let method = targets.first().map_or("these", |target| target.method.as_str());
+        return Err(BadInput(format!(
+            "--retry idle-close has no effect on {method} requests, because sending them twice could change data twice; \
+             leave it out, or use GET, HEAD, OPTIONS, PUT, DELETE or TRACE"
+        )));
+    }
+    Ok(args.retry)
 }
 
 /// Maximum length of the path of a Unix socket in bytes: `sun_path` in unix(7), without the final zero.

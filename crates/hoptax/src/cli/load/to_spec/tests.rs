@@ -1,6 +1,6 @@
 use super::*;
 use clap::Parser;
-use hoptax_load::spec::{Check, HttpVersion, Stage, TlsVersion, Verify};
+use hoptax_load::spec::{Check, HttpVersion, Retry, Stage, TlsVersion, Verify};
 use std::path::PathBuf;
 
 #[derive(Debug, Parser)]
@@ -211,7 +211,9 @@ fn connections_use_the_given_addresses() {
     assert_eq!(spec.sources.len(), 2);
     assert_eq!((spec.http, spec.requests_per_connection), (HttpVersion::Http10, Some(1)));
     let spec = typed("load http://127.0.0.1/ --requests-per-connection 1k").expect("right");
-    assert_eq!(spec.requests_per_connection, Some(1000));
+    assert_eq!((spec.requests_per_connection, spec.retry), (Some(1000), Retry::Off));
+    let spec = typed("load http://127.0.0.1/ -X PUT -b x --retry idle-close").expect("right");
+    assert_eq!(spec.retry, Retry::IdleClose);
 }
 
 #[test]
@@ -233,6 +235,11 @@ fn wrong_connection_options_are_errors() {
         ("load http://127.0.0.1/ --source 127.0.0.1:80", "use 127.0.0.1"),
         ("load http://127.0.0.1/ --http 2", "HTTP/2 is not supported"),
         ("load http://127.0.0.1/ --requests-per-connection 0", "use at least 1"),
+        ("load http://127.0.0.1/ --retry on", "use off or idle-close"),
+        (
+            "load http://127.0.0.1/ -b x --retry idle-close",
+            "--retry idle-close has no effect on POST requests",
+        ),
         ("load http://127.0.0.1/ --no-keepalive --requests-per-connection 2", "cannot be used with"),
         ("load http://127.0.0.1/ --no-keepalive --no-keepalive", "multiple times"),
     ]);
