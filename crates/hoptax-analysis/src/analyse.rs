@@ -11,9 +11,10 @@ use super::load::Load;
 use super::noise::NoiseFloor;
 use super::path::Path;
 use super::side::Side;
+use super::tail::Tail;
 use super::tax::Tax;
 use super::trial::{Trial, good_trials, of_case};
-use super::{concerns, quiet_cases, targets};
+use super::{concerns, measuring_time, quiet_cases, targets};
 use hoptax_plan::recorded::RunRecord;
 use hoptax_record::report::FailedTrial;
 use hoptax_record::{DIRECT, TrialRecord};
@@ -21,6 +22,7 @@ use hoptax_record::{DIRECT, TrialRecord};
 /// Analyses the records of a run.
 pub fn analyse(run: &RunRecord, records: &[TrialRecord]) -> Analysis {
     let loads = Load::all(&run.load);
+    let measured_s = measuring_time::seconds(records);
     let mut examined = Vec::new();
     let mut noise_floor = Vec::new();
     for load in &loads {
@@ -37,7 +39,9 @@ pub fn analyse(run: &RunRecord, records: &[TrialRecord]) -> Analysis {
             case.targets = targets::figures(&run.plan.targets, &trials, &direct, case.is_direct());
             case.path = Path::new(&trials, &direct, case.is_direct());
             if !case.is_direct() && !trials.is_empty() {
-                case.tax = Some(Tax::new(&trials, &direct, &floor));
+                let tax = Tax::new(&trials, &direct, &floor);
+                case.tail = Tail::new(&tax, measured_s);
+                case.tax = Some(tax);
             }
             if trials.is_empty() {
                 let in_trial = case.failed_trials.last().map(|trial| trial.failure.clone());

@@ -7,6 +7,7 @@ use super::load::Load;
 use super::path::Path;
 use super::quiet::QuietFigures;
 use super::series::{self, Series};
+use super::tail::Tail;
 use super::targets::TargetFigures;
 use super::tax::Tax;
 use super::throughput::Throughput;
@@ -91,6 +92,8 @@ pub struct Case {
     pub ledger: Option<Ledger>,
     /// The tax. Absent for direct.
     pub tax: Option<Tax>,
+    /// What the run resolves of the tail of the tax. Absent for direct, and if the tax has no added p99.
+    pub tail: Option<Tail>,
     /// Figures from quiet windows only. Absent if steal was not recorded.
     pub quiet: Option<QuietFigures>,
     /// The path split. Absent if the upstream sent no usable timestamps.
@@ -130,6 +133,7 @@ impl Case {
             memory: None,
             ledger: None,
             tax: None,
+            tail: None,
             quiet: None,
             path: None,
             events: Vec::new(),

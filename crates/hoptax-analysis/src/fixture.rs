@@ -202,6 +202,12 @@ impl MadeTrial {
         self
     }
 
+    /// Sets the time at which the measured time began, s. Without it, all trials begin at the same time.
+    pub fn at_s(mut self, seconds: f64) -> Self {
+        self.load().started_ns = (seconds * SECOND as f64) as u64;
+        self
+    }
+
     /// Gives all requests the same response time.
     pub fn all_at_us(self, response_us: u64) -> Self {
         self.response_times_us(std::iter::repeat_n(response_us, REQUESTS as usize))

@@ -158,6 +158,9 @@ pub struct Case {
     /// Added response time, µs: the median of the gateway minus the median of direct in the same rounds. Absent for
     /// direct, in searches, and while one of the medians is missing.
     pub added_p50_us: Option<f64>,
+    /// Half of the width of the 95 % interval that a report of the trials so far would give the added median, µs. It is
+    /// updated now and then. Absent for direct, in searches, and before the second round.
+    pub added_p50_half_width_us: Option<f64>,
 }
 
 /// A finding.

@@ -5,7 +5,7 @@ use super::model::Model;
 use super::prices::PriceList;
 use super::text::listed;
 use super::{capacity, sentence};
-use hoptax_analysis::{Analysis, Case, analyse};
+use hoptax_analysis::{Analysis, Case, analyse, precision_over_time};
 use hoptax_plan::recorded::{Run, RunRecord};
 use hoptax_plan::units::show_duration;
 use hoptax_plan::{Running, Target, Trials, Upstream};
@@ -46,6 +46,7 @@ impl Model {
             noise_floor: analysis.noise_floor,
             cases: analysis.cases,
             capacity: analysis.capacity,
+            precision: Vec::new(),
             findings: analysis.findings,
             budget: analysis.budget,
             notes,
@@ -57,7 +58,8 @@ impl Model {
     pub fn of(run: &Run) -> Self {
         let analysis = analyse(&run.record, &run.trials);
         let model = Self::new(&run.record, run.trials.len(), analysis, &run.unreadable);
-        Self { rendered: run.rendered(), ..model }
+        let precision = precision_over_time(&run.record, &run.trials);
+        Self { rendered: run.rendered(), precision, ..model }
     }
 }
 

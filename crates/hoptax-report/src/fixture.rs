@@ -2,6 +2,7 @@
 
 use crate::Model;
 use hoptax_analysis::fixture::Run;
+use hoptax_analysis::precision_over_time;
 
 /// Converts a generated run to a report model.
 pub(crate) trait Reported {
@@ -10,6 +11,7 @@ pub(crate) trait Reported {
 
 impl Reported for Run {
     fn model(&self) -> Model {
-        Model::new(&self.record, self.trials.len(), self.analyse(), &[])
+        let precision = precision_over_time(&self.record, &self.trials);
+        Model { precision, ..Model::new(&self.record, self.trials.len(), self.analyse(), &[]) }
     }
 }

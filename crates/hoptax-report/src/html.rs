@@ -14,6 +14,7 @@ use super::figures;
 use super::format::{Scale, bytes, grouped, number};
 use super::model::{Belief, Model};
 use super::page::Page;
+use super::precision;
 use super::quiet;
 use super::table::{self, Cell};
 use super::text::{capital, stage_name};
@@ -76,7 +77,7 @@ pub fn html(model: &Model) -> Result<String, HtmlError> {
     environment.add_template("capacity.html", capacity::TEMPLATE)?;
     let (belief, verdict, because) = judged(model);
     let data = Page::new(model);
-    let loads: Vec<Value> = model.loads().map(|load| of_load(model, load)).collect();
+    let loads: Vec<Value> = model.loads().map(|load| of_load(model, load)).collect::<Result<_, _>>()?;
     let page = environment.get_template("report.html")?.render(context! {
         style => STYLE,
         model => document::report(model),
@@ -191,15 +192,16 @@ fn evidence(finding: &Finding) -> Vec<(String, String)> {
     finding.evidence.iter().map(|(name, value)| (name.replace('_', " "), shown(value))).collect()
 }
 
-fn of_load(model: &Model, load: &Load) -> Value {
-    context! {
+fn of_load(model: &Model, load: &Load) -> Result<Value, ChartError> {
+    Ok(context! {
         index => load.index,
         label => capital(&load.label),
         mix => model.at(load).any(|case| !case.targets.is_empty()),
         failed => model.at(load).any(|case| !of_failures(case).is_empty()),
         retries => load.retry == Retry::IdleClose,
         rows => model.at(load).map(|case| of_case(model, case)).collect::<Vec<_>>(),
-    }
+        precision => precision::html(model, load)?,
+    })
 }
 
 fn of_case(model: &Model, case: &Case) -> Value {

@@ -7,6 +7,7 @@ use super::folded::{Part, fitted};
 use super::format::bytes;
 use super::gateway_pairs;
 use super::model::{Belief, Model};
+use super::precision;
 use super::quiet;
 use super::table::{self, Cell, HEADINGS, in_one_line};
 use super::text::{capital, inline, stage_name};
@@ -34,8 +35,8 @@ pub fn markdown(model: &Model) -> String {
     if model.measured_anything() {
         line(&mut text, "\nIn parentheses: 95 % intervals over trials.");
     }
-    if let Some(windows) = quiet::line(model) {
-        line(&mut text, &format!("\n{windows}"));
+    for remark in [precision::line(model), quiet::line(model)].into_iter().flatten() {
+        line(&mut text, &format!("\n{}", inline(&remark)));
     }
     text.push_str(&budget(model, "Over budget", |outcome| outcome != Outcome::Kept));
     text.push_str(&failures(model));

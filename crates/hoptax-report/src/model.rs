@@ -2,7 +2,8 @@
 
 use super::prices::PriceList;
 use hoptax_analysis::{
-    BudgetResult, Capacity, Case, Finding, GatewayPair, Load, NoiseFloor, Outcome, Severity,
+    BudgetResult, Capacity, Case, Finding, GatewayPair, Load, NoiseFloor, Outcome, PrecisionOverTime,
+    Severity,
 };
 use hoptax_plan::Profile;
 use hoptax_record::dir::RenderedFile;
@@ -62,6 +63,9 @@ pub struct Model {
     pub cases: Vec<Case>,
     /// Results of searches, sorted by load point, then contender, then objective.
     pub capacity: Vec<Capacity>,
+    /// How the precision of the added medians grew during the run. Empty for short runs. Only the formats that people read
+    /// show it. The code that reads the run directory adds it, because it takes more time than the rest of the report.
+    pub precision: Vec<PrecisionOverTime>,
     /// Findings. The most severe come first.
     pub findings: Vec<Finding>,
     /// The results of all budgets.

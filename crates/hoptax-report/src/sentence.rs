@@ -2,6 +2,7 @@
 
 use super::answer;
 use super::format::Scale;
+use super::tail;
 use super::text::{capital, place, with_interval};
 use hoptax_analysis::headline;
 use hoptax_analysis::{Analysis, Case, Difference, Finding, Load, Severity, competitors};
@@ -86,8 +87,8 @@ fn nothing(gateway: &str, cases: &[&Case]) -> String {
     }
 }
 
-/// The added latency in words, for all percentiles at which it is distinguishable from noise. For each other
-/// percentile, there is a separate sentence.
+/// The added latency in words: at the median, and at the highest percentile of the tail that the run resolves. If the
+/// median or p99 is too uncertain, a separate sentence says so.
 fn latency_parts(case: &Case, analysis: &Analysis) -> (String, Vec<String>) {
     let at = place(&case.load);
     let tax = case.tax.as_ref();
@@ -97,42 +98,55 @@ fn latency_parts(case: &Case, analysis: &Analysis) -> (String, Vec<String>) {
         );
         return (none, Vec::new());
     };
-    let floor = |metric| analysis.noise_floor.get(case.load.index)?.get(metric);
-    let mut parts = vec![("the median", median, floor(Metric::AddedP50))];
-    if let Some(tail) = tax.and_then(|tax| tax.added_p99.as_ref()) {
-        parts.push(("p99", tail, floor(Metric::AddedP99)));
-    }
+    let p99 = tax.and_then(|tax| tax.added_p99.as_ref());
     if median.estimate.interval().is_none() {
-        let each: Vec<String> =
-            parts.iter().map(|(which, tax, _)| format!("{} at {which}", time(tax))).collect();
-        let each = each.join(" and ");
-        let added = format!("adds {each}, {at} (one trial: no interval, not distinguishable from noise)");
+        let p99 = p99.map_or(String::new(), |p99| format!(" and {} at p99", time(p99)));
+        let added = format!(
+            "adds {} at the median{p99}, {at} (one trial: no interval, not distinguishable from noise)",
+            time(median)
+        );
         return (added, Vec::new());
     }
-    let (clear, unclear): (Vec<_>, Vec<_>) = parts.into_iter().partition(|(_, tax, _)| tax.distinguishable);
-    let mut doubts = unclear.into_iter();
-    let added = match (clear.is_empty(), doubts.as_slice()) {
-        (true, [(which, tax, floor), ..]) => {
-            let none =
-                format!("adds nothing distinguishable from noise at {which} {at} {}", within(tax, *floor));
-            doubts.next();
-            none
+    let floor = |metric| analysis.noise_floor.get(case.load.index)?.get(metric);
+    let mut clear: Vec<String> = Vec::new();
+    let mut doubts: Vec<String> = Vec::new();
+    if median.distinguishable {
+        clear.push(at_percentile(median, "the median"));
+    }
+    clear.extend(resolved_tail(case));
+    let added = if clear.is_empty() {
+        let within = within(median, floor(Metric::AddedP50));
+        format!("adds nothing distinguishable from noise at the median {at} {within}")
+    } else {
+        if !median.distinguishable {
+            doubts.push(doubt("the median", median, floor(Metric::AddedP50)));
         }
-        _ => {
-            let each: Vec<String> = clear
-                .iter()
-                .map(|(which, tax, _)| {
-                    let less = if tax.estimate.estimate < 0.0 { ", less than direct," } else { "" };
-                    format!("{} at {which}{less}", interval(tax))
-                })
-                .collect();
-            format!("adds {} {at}", each.join(" and "))
+        format!("adds {} {at}", clear.join(" and "))
+    };
+    if let Some((p99, tail)) = p99.zip(case.tail) {
+        doubts.extend(tail::sentence(&tail, p99));
+        if p99.estimate.interval().is_some() && !p99.distinguishable {
+            doubts.push(doubt("p99", p99, floor(Metric::AddedP99)));
         }
-    };
-    let doubt = |(which, tax, floor): (&str, &Difference, Option<f64>)| {
-        format!("At {which} the difference is not distinguishable from noise {}.", within(tax, floor))
-    };
-    (added, doubts.map(doubt).collect())
+    }
+    (added, doubts)
+}
+
+/// The added time at the highest resolved percentile of the tail, in words. `None` if none is resolved.
+fn resolved_tail(case: &Case) -> Option<String> {
+    let metric = case.tail?.highest?;
+    Some(at_percentile(case.tax.as_ref()?.get(metric)?, metric.plain()?.name()))
+}
+
+/// An added time in words: `72 µs (66–78) at the median`.
+fn at_percentile(tax: &Difference, which: &str) -> String {
+    let less = if tax.estimate.estimate < 0.0 { ", less than direct," } else { "" };
+    format!("{} at {which}{less}", interval(tax))
+}
+
+/// A sentence about an added time that is not distinguishable from noise.
+fn doubt(which: &str, tax: &Difference, floor: Option<f64>) -> String {
+    format!("At {which} the difference is not distinguishable from noise {}.", within(tax, floor))
 }
 
 /// A tax that is not distinguishable from noise, in words: `(12 µs, −40 to 64; noise ±80 µs)`.
@@ -266,6 +280,45 @@ mod tests {
         );
         assert!(told.contains(" At p99 the difference is not distinguishable from noise ("), "{told}");
         assert!(told.contains("of the throughput, not distinguishable"), "{told}");
+    }
+
+    /// Sixty rounds of 3 s. Of the requests via nginx, 6 % take 400 µs longer than the others. The slowest 2 % take
+    /// `slowest` µs more, which depends on the round.
+    fn tailed(slowest: impl Fn(u32) -> u64) -> Run {
+        let mut run = Run::closed(4);
+        for round in 0..60 {
+            let slowest = slowest(round);
+            let of = move |index: u64| match index {
+                0..20 => 600 + slowest,
+                20..80 => 600,
+                _ => 200,
+            };
+            let start = f64::from(3 * round);
+            run.push(via("direct", round).first().all_at_us(100).at_s(start));
+            run.push(via("nginx", round).response_times_us((0..1000).map(of)).at_s(start + 1.0));
+            run.push(via("direct", round).last().all_at_us(100).at_s(start + 2.0));
+        }
+        run
+    }
+
+    #[test]
+    fn states_the_highest_percentile_that_is_resolved() {
+        let told = sentence(&tailed(|_| 300), "nginx");
+        assert!(told.starts_with("nginx adds 100 µs (100–100) at the median and 800 µs ("), "{told}");
+        assert!(told.contains(" at p99 at 4 connections. There") && !told.contains("resolved"), "{told}");
+
+        // The slowest requests take from 0.7 to 10 ms, in a scattered order of rounds.
+        let slowest = |round: u32| (100.0 * 1.08_f64.powi((round * 37 % 60) as i32)) as u64;
+        let told = sentence(&tailed(slowest), "nginx");
+        assert!(
+            told.starts_with("nginx adds 100 µs (100–100) at the median and 500 µs (500–500) at p95 at 4"),
+            "{told}"
+        );
+        assert!(
+            told.contains(" connections. The added p99 is not resolved: ")
+                && told.contains(" min of measuring would give it to ±20 %. There"),
+            "{told}"
+        );
     }
 
     #[test]

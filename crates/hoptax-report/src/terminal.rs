@@ -6,6 +6,7 @@ use super::gateway_pairs;
 use super::host;
 use super::layout::{self, MARK};
 use super::model::Model;
+use super::precision;
 use super::quiet;
 use super::table;
 use super::text::{capital, stage_name, words};
@@ -41,7 +42,8 @@ pub fn terminal(model: &Model, width: u16, colour: bool) -> String {
             "",
             "",
         ));
-        text.extend(quiet::line(model).map(|line| page.wrap(&line, "", "")));
+        let lines = [precision::line(model), quiet::line(model)];
+        text.extend(lines.into_iter().flatten().map(|line| page.wrap(&line, "", "")));
     }
     let host = page.host(model);
     let ways: String = super::path::terminal(model).iter().map(|line| page.wrap(line, "", "  ")).collect();

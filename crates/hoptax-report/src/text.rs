@@ -43,6 +43,19 @@ fn manner(load: &Load) -> String {
     format!("{version}{kept}{again}")
 }
 
+/// A time span to the second: `58 s`, `2 min 58 s`, `1 h 5 min`.
+pub(super) fn span(seconds: f64) -> String {
+    let all = seconds.round() as u64;
+    let (hours, minutes, seconds) = (all / 3600, all / 60 % 60, all % 60);
+    let parts = match (hours, minutes) {
+        (0, 0..=1) => [(0, "min"), (all, "s")],
+        (0, _) => [(minutes, "min"), (seconds, "s")],
+        _ => [(hours, "h"), (minutes, "min")],
+    };
+    let parts = parts.into_iter().filter(|(count, unit)| *count > 0 || (all == 0 && *unit == "s"));
+    parts.map(|(count, unit)| format!("{count} {unit}")).collect::<Vec<_>>().join(" ")
+}
+
 /// A list as part of a sentence: `a`, `a and b`, `a, b and c`.
 pub(super) fn listed(parts: &[String]) -> String {
     match parts {
@@ -120,7 +133,22 @@ pub fn wrapped(text: &str, width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::words;
+    use super::{span, words};
+
+    #[test]
+    fn spans_have_at_most_two_units() {
+        for (seconds, text) in [
+            (0.2, "0 s"),
+            (58.4, "58 s"),
+            (119.0, "119 s"),
+            (120.0, "2 min"),
+            (178.0, "2 min 58 s"),
+            (3600.0, "1 h"),
+            (3940.0, "1 h 5 min"),
+        ] {
+            assert_eq!(span(seconds), text);
+        }
+    }
 
     #[test]
     fn a_unit_stays_with_its_number() {

@@ -60,6 +60,7 @@ const live = () => {
           cell(orDash(one.p50_us, kinds.time)),
           cell(orDash(one.p99_us, kinds.time)),
           cell(one.added_p50_us === null ? "–" : signed(one.added_p50_us, kinds.time)),
+          cell(one.added_p50_half_width_us === null ? "–" : `±${kinds.time.format(one.added_p50_half_width_us)}`),
         ),
       ),
     );

@@ -1,7 +1,7 @@
 //! Cases. A case is a contender at a load point.
 
 use super::super::Failure;
-use super::{Difference, Estimate, Latency, Load, Tax, Throughput};
+use super::{Difference, Estimate, Latency, Load, Tail, Tax, Throughput};
 use hoptax_load::record::{Cause, Counts, TlsTally};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -52,6 +52,8 @@ pub struct Case {
     pub ledger: Option<Ledger>,
     /// The tax; absent for direct.
     pub tax: Option<Tax>,
+    /// What the run resolves of the tail of the tax; absent for direct, and if the tax has no added p99.
+    pub tail: Option<Tail>,
     /// Figures from the quiet windows only; absent if steal was not recorded.
     pub quiet: Option<Quiet>,
     /// Time on the request path and on the response path; absent if the upstream does not stamp its responses, and if

@@ -14,6 +14,7 @@ mod load;
 mod pairs;
 mod prices;
 mod summary;
+mod tail;
 mod taxes;
 
 pub use budgets::{Budget, Change, Gate, Outcome};
@@ -28,6 +29,7 @@ pub use load::{Load, LoadSearch, LoadStage};
 pub use pairs::{GatewayPair, PairDifference, PairVerdict};
 pub use prices::{Beyond, Price, PriceList, Prices};
 pub use summary::Summary;
+pub use tail::Tail;
 pub use taxes::{NoiseFloor, NoiseFloors, Tax};
 
 use super::{Contender, Environment, HostLook, Stopped};

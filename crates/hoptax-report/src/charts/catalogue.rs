@@ -3,6 +3,7 @@
 use super::colour::colour;
 use super::lines::{Axis, Line, Panel};
 use super::over_time;
+use super::precision;
 use super::ranked::{Ranked, Row};
 use super::unit::Unit;
 use crate::model::Model;
@@ -44,6 +45,8 @@ pub enum Chart {
     Capacity,
     /// Time that features add at the median.
     Prices,
+    /// Half-width of the interval of the added median, over measuring time.
+    Precision,
 }
 
 /// The content of a chart.
@@ -98,7 +101,7 @@ const RARITIES: [(f64, &str); 7] = [
 
 impl Chart {
     /// Every chart.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Tax,
         Self::TaxP99,
         Self::Cpu,
@@ -113,6 +116,7 @@ impl Chart {
         Self::Frontier,
         Self::Capacity,
         Self::Prices,
+        Self::Precision,
     ];
 
     /// The chart's name on the command line.
@@ -132,6 +136,7 @@ impl Chart {
             Self::Frontier => "frontier",
             Self::Capacity => "capacity",
             Self::Prices => "prices",
+            Self::Precision => "precision",
         }
     }
 
@@ -152,6 +157,7 @@ impl Chart {
             Self::Frontier => "Response time at the 99th percentile by rate",
             Self::Capacity => "Highest rate that holds the objective, requests/s",
             Self::Prices => "What features add to the median response time",
+            Self::Precision => "Half-width of the 95 % interval of the added median, over time",
         }
     }
 
@@ -165,6 +171,7 @@ impl Chart {
             }
             Self::Frontier | Self::Capacity => "a search for a capacity",
             Self::Prices => "a gateway measured with and without features",
+            Self::Precision => "at least 10 rounds",
         }
     }
 
@@ -187,6 +194,7 @@ impl Chart {
             Self::Percentiles => (with_intervals, Body::Panels(vec![percentiles(model, load)?])),
             Self::Time => (load.label.clone(), Body::Panels(over_time::panels(model, load)?)),
             Self::Frontier => (load.label.clone(), Body::Panels(vec![frontier(model, load)?])),
+            Self::Precision => (load.label.clone(), Body::Panels(vec![precision::panel(model, load)?])),
             Self::SweepP50 | Self::SweepP99 | Self::SweepThroughput | Self::SweepCpu | Self::SweepMemory => {
                 let all: Vec<&Load> = model.loads().collect();
                 let sweep = sweeps(&all).into_iter().find(|sweep| sweep.loads.contains(&load.index))?;

@@ -8,6 +8,7 @@ mod catalogue;
 mod colour;
 mod lines;
 mod over_time;
+mod precision;
 mod ranked;
 mod sheet;
 mod standalone;
@@ -87,21 +88,42 @@ impl Width {
 /// comes first. `None` if there is no tax.
 pub(super) fn tax(model: &Model, load: &Load, width: Width) -> Result<Option<String>, ChartError> {
     let Some(ranked) = catalogue::tax(model, load, Metric::AddedP50) else { return Ok(None) };
+    let described = format!("Added response time at the median with 95 % intervals, {}", load.label);
+    let room = Room { top: 0, width: width.pixels(), wide: width == Width::Wide };
+    on_page(width, ranked.height(), &described, |sheet| ranked.draw(sheet, room)).map(Some)
+}
+
+/// A chart of the precision over time for a page. `None` if the run was too short.
+pub(super) fn precision(model: &Model, load: &Load, width: Width) -> Result<Option<String>, ChartError> {
+    let Some(panel) = precision::panel(model, load) else { return Ok(None) };
+    let described = format!("Half-width of the interval of the added median over time, {}", load.label);
+    on_page(width, panel.height(), &described, |sheet| {
+        panel.draw(sheet, 0, (panel.labels(sheet), width.pixels()))
+    })
+    .map(Some)
+}
+
+/// Draws an SVG that is part of a page. `described` is its text for screen readers.
+fn on_page(
+    width: Width,
+    height: i32,
+    described: &str,
+    draw: impl FnOnce(&Sheet<SVGBackend<'_>>) -> Result<(), ChartError>,
+) -> Result<String, ChartError> {
     let mut svg = String::new();
-    let (across, height) = (width.pixels(), ranked.height());
+    let across = width.pixels();
     let backend = SVGBackend::with_string(&mut svg, (across as u32, height as u32));
     let sheet = Sheet::new(backend, OF_PAGE, 1)?;
-    ranked.draw(&sheet, Room { top: 0, width: across, wide: width == Width::Wide })?;
+    draw(&sheet)?;
     sheet.present()?;
     drop(sheet);
     // The element `svg` is left out, because the page's template sets the size and the namespace.
     let body = svg.find('>').map_or("", |end| &svg[end + 1..]);
     let class = if width == Width::Wide { "wide" } else { "narrow" };
-    let described = format!("Added response time at the median with 95 % intervals, {}", load.label);
-    let label = minijinja::HtmlEscape(&described);
-    Ok(Some(format!(
+    let label = minijinja::HtmlEscape(described);
+    Ok(format!(
         "<svg class=\"{class}\" viewBox=\"0 0 {across} {height}\" role=\"img\" aria-label=\"{label}\">{body}"
-    )))
+    ))
 }
 
 #[cfg(test)]
@@ -185,6 +207,17 @@ mod tests {
         run
     }
 
+    /// A run with enough rounds for a precision over time.
+    fn long() -> Run {
+        let mut run = Run::closed(4);
+        for round in 0..12 {
+            let start = 3.0 * f64::from(round);
+            run.push(via("direct", round).first().all_at_us(100).at_s(start));
+            run.push(via("nginx", round).all_at_us(150 + u64::from(round % 5)).at_s(start + 1.0));
+        }
+        run
+    }
+
     fn drawn(chart: Chart, model: &Model, load: &Load) -> String {
         svg(chart, model, load, Theme::Light)
             .expect("drawn")
@@ -193,9 +226,13 @@ mod tests {
 
     #[test]
     fn every_chart_can_be_drawn_as_svg_and_png() {
-        let (swept, features) = (swept().model(), matrix(230, 33).model());
+        let (swept, features, long) = (swept().model(), matrix(230, 33).model(), long().model());
         for chart in Chart::ALL {
-            let model = if chart == Chart::Prices { &features } else { &swept };
+            let model = match chart {
+                Chart::Prices => &features,
+                Chart::Precision => &long,
+                _ => &swept,
+            };
             let mut loads = model.noise_floor.iter().map(|floor| &floor.load);
             let load = loads.find(|load| load.search.is_some() == chart.is_of_searches()).expect("one");
             assert!(has(chart, model, load), "{}", chart.name());
@@ -226,6 +263,14 @@ mod tests {
         let single = Run::closed(4).model();
         let load = single.loads().next().expect("one");
         assert!(!has(Chart::SweepP50, &single, load) && !has(Chart::Frontier, &single, load));
+    }
+
+    #[test]
+    fn precision_needs_ten_rounds() {
+        let (long, short) = (long().model(), Run::steady(9, 100, &[("nginx", 150)]).model());
+        let load = long.loads().next().expect("one");
+        assert_eq!(drawn(Chart::Precision, &long, load).matches("<circle").count(), 3, "5, 10 and 12 rounds");
+        assert!(!has(Chart::Precision, &short, short.loads().next().expect("one")));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::figures::{difference, estimate, latency, throughput};
 use super::load::load;
-use super::taxes::tax;
+use super::taxes::{tail, tax};
 use hoptax_analysis as analysis;
 use hoptax_record::report::{Case, Event, Path, Quiet, Stretch, Target, Tls};
 
@@ -29,6 +29,7 @@ pub(super) fn case(one: &analysis::Case) -> Case {
         memory: one.memory.clone(),
         ledger: one.ledger.clone(),
         tax: one.tax.as_ref().map(tax),
+        tail: one.tail.as_ref().map(tail),
         quiet: one.quiet.as_ref().map(quiet),
         path: one.path.as_ref().map(path),
         events: one.events.iter().map(event).collect(),

@@ -3,7 +3,8 @@
 use super::figures::difference;
 use super::load::load;
 use hoptax_analysis as analysis;
-use hoptax_record::report::{NoiseFloor, NoiseFloors, Tax};
+use hoptax_plan::Metric;
+use hoptax_record::report::{NoiseFloor, NoiseFloors, Tail, Tax};
 
 pub(crate) fn tax(one: &analysis::Tax) -> Tax {
     Tax {
@@ -14,6 +15,15 @@ pub(crate) fn tax(one: &analysis::Tax) -> Tax {
         throughput_ratio: one.throughput_ratio.map(difference),
         cpu_us_per_request: one.cpu_us_per_request.map(difference),
         extra_upstream_requests: one.extra_upstream_requests.map(difference),
+    }
+}
+
+pub(super) fn tail(one: &analysis::Tail) -> Tail {
+    Tail {
+        metric: Metric::AddedP99,
+        resolved: one.is_p99_resolved(),
+        highest_resolved: one.highest,
+        time_for_20_percent_s: one.time_for_p99_s,
     }
 }
 

@@ -13,6 +13,19 @@ pub(super) struct Tally {
     /// Labels of the contenders, direct first.
     labels: Vec<String>,
     seen: Vec<Seen>,
+    /// Result of the last analysis.
+    half_widths: Vec<HalfWidth>,
+}
+
+/// Half of the width of the interval of a gateway's added median.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct HalfWidth {
+    /// Index of the load point.
+    pub(super) load: usize,
+    /// The gateway's label.
+    pub(super) gateway: String,
+    /// The half-width, µs.
+    pub(super) us: f64,
 }
 
 /// Figures of one trial.
@@ -42,7 +55,7 @@ impl Tally {
     /// `gateways` contains the labels of the gateways in the plan's order.
     pub(super) fn new<'a>(loads: Vec<(String, bool)>, gateways: impl Iterator<Item = &'a str>) -> Self {
         let labels = std::iter::once(DIRECT).chain(gateways).map(str::to_owned).collect();
-        Self { loads, labels, seen: Vec::new() }
+        Self { loads, labels, seen: Vec::new(), half_widths: Vec::new() }
     }
 
     /// Adds a trial, unless it failed or measured nothing.
@@ -57,6 +70,16 @@ impl Tally {
             self.seen.retain(|seen| (seen.load, seen.who) != (load, who));
         }
         self.seen.push(Seen { load, who, round: trial.round, rate, times });
+    }
+
+    /// Replaces the half-widths.
+    pub(super) fn set_half_widths(&mut self, half_widths: Vec<HalfWidth>) {
+        self.half_widths = half_widths;
+    }
+
+    fn half_width(&self, load: usize, who: usize) -> Option<f64> {
+        let is_of = |one: &&HalfWidth| one.load == load && one.gateway == self.labels[who];
+        self.half_widths.iter().find(is_of).map(|one| one.us)
     }
 
     /// The cases that have at least one trial. They are sorted by load point, and direct is first at each load point.
@@ -84,6 +107,7 @@ impl Tally {
             p50_us: p50,
             p99_us: time(who, 1, &rounds),
             added_p50_us: p50.zip(direct).map(|(via, direct)| via - direct),
+            added_p50_half_width_us: self.half_width(load, who),
         })
     }
 }

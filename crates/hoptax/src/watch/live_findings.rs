@@ -1,11 +1,12 @@
-//! Findings during a run. The same analysis computes the findings of the report.
+//! Findings and intervals during a run. The same analysis computes those of the report.
 //!
 //! The analysis keeps a CPU busy, so hoptax runs it only between trials. The next trial has to wait for the analysis.
 //! After each analysis, hoptax waits at least [`APART`] times the duration of this analysis before it starts another
 //! analysis. All analyses together then delay the run by at most a fiftieth. In a run of usual length, findings are
 //! still updated after each trial.
 
-use hoptax_analysis::{Finding, analyse};
+use super::cases::HalfWidth;
+use hoptax_analysis::{Analysis, Finding, analyse};
 use hoptax_plan::recorded::RunRecord;
 use hoptax_record::TrialRecord;
 
@@ -29,6 +30,14 @@ struct LastAnalysis {
     took: u64,
 }
 
+/// Results of an analysis of the trials recorded so far.
+#[derive(Debug, PartialEq)]
+pub(super) struct Found {
+    pub(super) findings: Vec<Finding>,
+    /// The half-width of each added median that has an interval.
+    pub(super) half_widths: Vec<HalfWidth>,
+}
+
 impl LiveFindings {
     /// The services are up; `run` is the run record.
     pub(super) fn prepared(&mut self, run: &RunRecord) {
@@ -42,19 +51,29 @@ impl LiveFindings {
 
     /// Analyses all trials recorded so far. Returns `None` if it is too early for another analysis, or if the run has
     /// no record yet.
-    pub(super) fn analyse_if_due(&mut self, clock: impl Fn() -> u64) -> Option<Vec<Finding>> {
+    pub(super) fn analyse_if_due(&mut self, clock: impl Fn() -> u64) -> Option<Found> {
         let began = clock();
         let run = self.run.as_ref().filter(|_| self.is_due(began))?;
-        let mut findings = analyse(run, &self.trials).findings;
+        let analysis = analyse(run, &self.trials);
+        let half_widths = half_widths(&analysis);
+        let mut findings = analysis.findings;
         findings.retain(|finding| !TOO_FEW.contains(&finding.code));
         let ended = clock();
         self.last = Some(LastAnalysis { ended, took: ended.saturating_sub(began) });
-        Some(findings)
+        Some(Found { findings, half_widths })
     }
 
     fn is_due(&self, now: u64) -> bool {
         self.last.is_none_or(|last| now.saturating_sub(last.ended) >= APART.saturating_mul(last.took))
     }
+}
+
+fn half_widths(analysis: &Analysis) -> Vec<HalfWidth> {
+    let of = |case: &hoptax_analysis::Case| {
+        let us = case.tax.as_ref()?.added_p50.as_ref()?.estimate.half_width()?;
+        Some(HalfWidth { load: case.load.index, gateway: case.gateway.clone(), us })
+    };
+    analysis.cases.iter().filter_map(of).collect()
 }
 
 #[cfg(test)]
@@ -99,7 +118,24 @@ mod tests {
         let mut expected = run.analyse().findings;
         assert!(expected.iter().any(|finding| TOO_FEW.contains(&finding.code)), "{expected:?}");
         expected.retain(|finding| !TOO_FEW.contains(&finding.code));
-        assert!(found.iter().any(|finding| finding.case.is_some()), "{found:?}");
-        assert_eq!(found, expected);
+        assert!(expected.iter().any(|finding| finding.case.is_some()), "{expected:?}");
+        assert_eq!(found, Found { findings: expected, half_widths: Vec::new() }, "one round has no interval");
+    }
+
+    #[test]
+    fn half_widths_equal_those_of_a_report_on_the_trials_so_far() {
+        let mut run = Run::closed(4);
+        for round in 0..3 {
+            run.direct(round, 100, 103).push(via("nginx", round).all_at_us(150 + 7 * u64::from(round)));
+        }
+        let mut live = LiveFindings::default();
+        live.prepared(&run.record);
+        run.trials.iter().for_each(|trial| live.recorded(trial));
+        let found = live.analyse_if_due(|| 0).expect("the first analysis is always due");
+        let analysis = run.analyse();
+        let tax = analysis.case("nginx", 0).expect("measured").tax.as_ref().expect("a tax");
+        let us = tax.added_p50.and_then(|added| added.estimate.half_width()).expect("three rounds");
+        assert!(us > 0.0);
+        assert_eq!(found.half_widths, [HalfWidth { load: 0, gateway: "nginx".into(), us }]);
     }
 }

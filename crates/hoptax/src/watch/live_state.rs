@@ -1,7 +1,7 @@
 //! State machine behind the live view. It turns events of the run into the state that screens display. It does not read
 //! a clock, because the time is an argument.
 
-use super::cases::Tally;
+use super::cases::{HalfWidth, Tally};
 use crate::run::{TrialUpdate, Used};
 use crate::schedule::Slot;
 use hoptax_analysis::{self as analysis, Load};
@@ -192,6 +192,12 @@ impl LiveState {
             known.iter().any(|before| (&before.code, &before.case) == (&finding.code, &finding.case))
         };
         self.state.findings.iter().filter(|finding| !is_known(finding)).cloned().collect()
+    }
+
+    /// Replaces the half-widths of the added medians.
+    pub(super) fn known_within(&mut self, half_widths: Vec<HalfWidth>) {
+        self.tally.set_half_widths(half_widths);
+        self.state.cases = self.tally.cases();
     }
 
     /// All services are stopped.

@@ -162,6 +162,14 @@ fn failures_and_findings_are_reported_as_new_only_once() {
     assert_eq!((cases, live.state().trials_done), (vec![("direct", 4), ("hop-l4", 2)], 6));
     assert_eq!(live.state().cases[0].load, "closed loop, 4 connections");
 
+    let known = |live: &LiveState| {
+        live.state().cases.iter().map(|case| case.added_p50_half_width_us).collect::<Vec<_>>()
+    };
+    live.known_within(vec![HalfWidth { load: 0, gateway: "hop-l4".into(), us: 6.1 }]);
+    assert_eq!(known(&live), [None, Some(6.1)]);
+    live.recorded(&via("hop-l4", 2).all_at_us(150).0, S);
+    assert_eq!(known(&live), [None, Some(6.1)], "it remains until the next analysis");
+
     let died = failure(At::Trial, "it died");
     assert!(live.failed("hop-l4", &died) && !live.failed("hop-l4", &died) && live.failed("upstream", &died));
     assert_eq!(live.state().failures.len(), 2);

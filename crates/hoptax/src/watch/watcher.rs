@@ -123,8 +123,11 @@ impl Progress for Watcher {
     fn recorded(&mut self, trial: &TrialRecord) {
         self.write(|state, now| state.recorded(trial, now));
         self.findings.recorded(trial);
-        if let Some(findings) = self.findings.analyse_if_due(clock::now) {
-            let new = self.write(|state, _| state.found(&findings));
+        if let Some(found) = self.findings.analyse_if_due(clock::now) {
+            let new = self.write(|state, _| {
+                state.known_within(found.half_widths);
+                state.found(&found.findings)
+            });
             self.new_findings.extend(new);
         }
     }

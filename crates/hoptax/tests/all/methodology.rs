@@ -62,6 +62,13 @@ const STATED: &[(&str, &str, &str, &str)] = &[
         METHODOLOGY,
         "the gateway's CPU time in its busiest half second",
     ),
+    // Tails.
+    (
+        "hoptax-analysis/src/tail.rs",
+        "RESOLVED_WITHIN: f64 = 0.2",
+        METHODOLOGY,
+        "the half-width of its interval is at most 20 % of the tax",
+    ),
     // Prices of features.
     (
         "hoptax-analysis/src/features/mod.rs",

@@ -40,6 +40,11 @@ pub(super) fn added(value: Option<f64>) -> String {
     }
 }
 
+/// Half of the width of an interval: `±6.1 µs`. Empty if there is no interval.
+pub(super) fn half_width(value: Option<f64>) -> String {
+    value.map_or_else(String::new, |us| format!("±{}", time(us * 1e3)))
+}
+
 pub(super) fn phase(trial: &Trial) -> String {
     match trial.phase {
         TrialPhase::Starting => "starting".to_owned(),
@@ -103,5 +108,6 @@ mod tests {
     fn added_time_has_a_sign() {
         assert_eq!([Some(12.34), Some(-1_500.0), None].map(added), ["+12.3 µs", "-1.50 ms", ""]);
         assert_eq!(microseconds(None), "-");
+        assert_eq!([Some(6.1), Some(1_500.0), None].map(half_width), ["±6.1 µs", "±1.50 ms", ""]);
     }
 }

@@ -108,6 +108,7 @@ pub(super) fn current_state() -> State {
             p50_us: Some(90.0),
             p99_us: Some(300.0),
             added_p50_us: None,
+            added_p50_half_width_us: None,
         }],
         findings: vec![live::Finding {
             severity: Severity::Warning,

@@ -51,7 +51,7 @@ fn full(sheet: &mut Sheet<'_>, state: &State) {
     let notes = notes(state);
     let rows = table(state, width);
     if !rows.is_empty() {
-        sheet.line(titles(width));
+        sheet.line(titles(state, width));
     }
     let left = usize::from(sheet.rows_left().saturating_sub(gap));
     // Failures and findings get the rows that the table does not need, but at least a third of all remaining rows.
@@ -194,14 +194,25 @@ struct Row {
     is_current: bool,
 }
 
-fn titles(width: usize) -> Line<'static> {
-    let titles = ["rate", "p50", "p99", "added p50"].map(|title| format!("{title:>COLUMN$}")).concat();
-    let room = width.saturating_sub(titles.len());
+fn titles(state: &State, width: usize) -> Line<'static> {
+    let titles: String = columns(state, width).iter().map(|title| format!("{title:>COLUMN$}")).collect();
+    let room = width.saturating_sub(titles.chars().count());
     Line::styled(format!("{:room$}{titles}", clip("Medians so far", room)), DIM)
 }
 
+/// The titles of the columns. The last column has half-widths of intervals. It appears with the first interval, if
+/// there is enough room for the names of gateways beside it.
+fn columns(state: &State, width: usize) -> &'static [&'static str] {
+    const COLUMNS: [&str; 5] = ["rate", "p50", "p99", "added p50", "± 95 %"];
+    const NAMES: usize = 16;
+    let has_interval = state.cases.iter().any(|case| case.added_p50_half_width_us.is_some());
+    let has_room = width >= COLUMNS.len() * COLUMN + NAMES;
+    if has_interval && has_room { &COLUMNS } else { &COLUMNS[..4] }
+}
+
 fn table(state: &State, width: usize) -> Vec<Row> {
-    let label = width.saturating_sub(4 * COLUMN);
+    let columns = columns(state, width).len();
+    let label = width.saturating_sub(columns * COLUMN);
     let mut rows = Vec::new();
     let mut load = None;
     for case in &state.cases {
@@ -215,13 +226,15 @@ fn table(state: &State, width: usize) -> Vec<Row> {
             words::microseconds(case.p50_us),
             words::microseconds(case.p99_us),
             words::added(case.added_p50_us),
+            words::half_width(case.added_p50_half_width_us),
         ];
         let is_current = is_current(state, case);
         let (mark, style) = if is_current { ("▸", BOLD) } else { (" ", Style::new()) };
         let trials = if case.trials > 1 { format!(" ×{}", case.trials) } else { String::new() };
         let name = clip(&case.gateway, label.saturating_sub(2 + trials.chars().count()));
         let named = format!("{mark} {name}{trials}");
-        let text = format!("{named:label$}{}", figures.map(|figure| format!("{figure:>COLUMN$}")).concat());
+        let figures: String = figures[..columns].iter().map(|one| format!("{one:>COLUMN$}")).collect();
+        let text = format!("{named:label$}{figures}");
         rows.push(Row { line: Line::styled(text, style), is_head: false, is_current });
     }
     rows

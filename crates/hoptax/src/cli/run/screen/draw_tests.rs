@@ -17,6 +17,7 @@ fn case(gateway: &str, load: &str, p50: f64) -> Case {
         p50_us: Some(p50),
         p99_us: Some(p50 * 4.0),
         added_p50_us: (gateway != "direct").then_some(p50 - 120.0),
+        added_p50_half_width_us: None,
     }
 }
 
@@ -95,6 +96,21 @@ fn a_screen_of_80_columns_shows_everything() {
         ],
     );
     assert!(lines.iter().any(|line| line.contains("████")), "{lines:#?}");
+}
+
+#[test]
+fn half_widths_have_a_column_as_soon_as_there_are_any() {
+    let mut state = state();
+    assert!(screen(&state, 80, 24).iter().all(|line| !line.contains("± 95 %")));
+    for case in state.cases.iter_mut().filter(|case| case.gateway == "nginx") {
+        case.added_p50_half_width_us = Some(6.1);
+    }
+    let lines = screen(&state, 80, 24);
+    shows(&lines, &["  added p50     ± 95 %\n", "+90.0 µs    ±6.1 µs\n"]);
+    assert!(
+        lines.iter().any(|line| line.starts_with("  haproxy ×2") && line.trim_end().ends_with("+70.0 µs"))
+    );
+    assert!(screen(&state, 60, 24).iter().all(|line| !line.contains("±")), "there is no room");
 }
 
 #[test]

@@ -1,0 +1,143 @@
+//! Which percentile of the tail a run resolves, and how long it would have to measure to resolve p99.
+//!
+//! A p99 rests on one response in a hundred, so on a noisy machine its tax scatters far more than the tax at the median.
+//! A report therefore states the highest percentile that the run resolves.
+
+use super::difference::Difference;
+use super::tax::Tax;
+use hoptax_plan::Metric;
+
+/// Largest half-width of the interval of a resolved tax, as a share of the tax. At this share, the upper end of the
+/// interval is 1.5 times its lower end. With a wider interval, not even the size of the tail is known.
+pub const RESOLVED_WITHIN: f64 = 0.2;
+
+/// The percentiles of the tail, highest first.
+const TAIL: [Metric; 3] = [Metric::AddedP99, Metric::AddedP95, Metric::AddedP90];
+
+/// What a run resolves of the tail of a tax.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Tail {
+    /// The highest of p99, p95 and p90 whose added time is resolved. Absent if none is resolved.
+    pub highest: Option<Metric>,
+    /// The measuring time after which the added p99 would be resolved, s. Absent if it is resolved, and if the run
+    /// cannot say how long it would take.
+    pub time_for_p99_s: Option<f64>,
+}
+
+impl Tail {
+    /// The tail of a tax. `measured_s` is the time that the run measured, s. `None` if the tax has no added p99.
+    pub(super) fn new(tax: &Tax, measured_s: Option<f64>) -> Option<Self> {
+        let p99 = tax.added_p99.as_ref()?;
+        let highest = TAIL.into_iter().find(|metric| tax.get(*metric).is_some_and(is_resolved));
+        let time_for_p99_s = measured_s.filter(|_| !is_resolved(p99)).and_then(|s| time_to_resolve(p99, s));
+        Some(Self { highest, time_for_p99_s })
+    }
+
+    /// True if the added p99 is resolved.
+    pub fn is_p99_resolved(&self) -> bool {
+        self.highest == Some(Metric::AddedP99)
+    }
+}
+
+/// True if the difference has an interval, is distinguishable from noise, and has a half-width of at most
+/// [`RESOLVED_WITHIN`] of the estimate.
+fn is_resolved(one: &Difference) -> bool {
+    let most = RESOLVED_WITHIN * one.estimate.estimate.abs();
+    one.distinguishable && one.estimate.half_width().is_some_and(|half| half <= most)
+}
+
+/// The time after which the difference would be resolved, s. `measured_s` is the time that its rounds took.
+///
+/// Half-widths shrink with the square root of the number of rounds, and the time grows in proportion to the number of
+/// rounds. So the time is `measured_s · (half-width ÷ (0.2 · estimate))²`. `None` if there is no interval, and if the
+/// difference is not distinguishable from noise: near zero, the quotient depends on chance alone.
+fn time_to_resolve(one: &Difference, measured_s: f64) -> Option<f64> {
+    let half = one.estimate.half_width().filter(|_| one.distinguishable)?;
+    let times_too_wide = half / (RESOLVED_WITHIN * one.estimate.estimate.abs());
+    Some(measured_s * times_too_wide * times_too_wide)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{Run, via};
+    use hoptax_stats::Estimate;
+
+    /// A difference of 100 µs that is known to ± `half` µs.
+    fn known(half: f64, distinguishable: bool) -> Option<Difference> {
+        let (low, high) = (Some(100.0 - half), Some(100.0 + half));
+        Some(Difference { estimate: Estimate { low, high, ..Estimate::bare(100.0, 60) }, distinguishable })
+    }
+
+    fn tail(p90: Option<Difference>, p95: Option<Difference>, p99: Option<Difference>) -> Option<Tail> {
+        let tax = Tax {
+            added_p50: known(1.0, true),
+            added_p90: p90,
+            added_p95: p95,
+            added_p99: p99,
+            throughput_ratio: None,
+            cpu_us_per_request: None,
+            extra_upstream_requests: None,
+        };
+        Tail::new(&tax, Some(180.0))
+    }
+
+    fn highest(halves: [f64; 3]) -> Option<Metric> {
+        let [p90, p95, p99] = halves.map(|half| known(half, half < 100.0));
+        tail(p90, p95, p99).expect("there is a p99").highest
+    }
+
+    #[test]
+    fn the_highest_resolved_percentile_is_found() {
+        assert_eq!(highest([5.0, 10.0, 20.0]), Some(Metric::AddedP99));
+        assert_eq!(highest([5.0, 19.9, 20.1]), Some(Metric::AddedP95));
+        assert_eq!(highest([20.0, 21.0, 300.0]), Some(Metric::AddedP90));
+        assert_eq!(highest([21.0, 22.0, 23.0]), None);
+        // A percentile that is narrow, but below the noise floor, is not resolved.
+        let below_the_floor = tail(known(5.0, true), known(5.0, false), known(5.0, false)).expect("a p99");
+        assert_eq!(below_the_floor.highest, Some(Metric::AddedP90));
+        assert_eq!(tail(known(5.0, true), known(5.0, true), None), None);
+    }
+
+    #[test]
+    fn three_times_too_wide_takes_nine_times_as_long() {
+        let time = |p99: Option<Difference>| tail(None, None, p99).expect("a p99").time_for_p99_s;
+        assert!((time(known(60.0, true)).expect("known") - 9.0 * 180.0).abs() < 1e-6);
+        assert_eq!(time(known(20.0, true)), None, "it is resolved");
+        assert_eq!(time(known(120.0, false)), None, "it may be zero");
+        let bare = Difference { estimate: Estimate::bare(100.0, 1), distinguishable: false };
+        assert_eq!(time(Some(bare)), None, "it has no interval");
+        let tax_below_zero = Difference {
+            estimate: Estimate { low: Some(-160.0), high: Some(-40.0), ..Estimate::bare(-100.0, 60) },
+            distinguishable: true,
+        };
+        assert!((time(Some(tax_below_zero)).expect("known") - 9.0 * 180.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_gateway_has_a_tail_and_direct_has_none() {
+        let mut run = Run::closed(1);
+        for round in 0..4 {
+            // In each trial, 5 % of the requests are slow. How slow they are differs from round to round.
+            let slow = [400, 500, 600, 900][round as usize];
+            let times = (0..1000).map(move |index| if index % 20 == 0 { slow } else { 200 });
+            let start = f64::from(round) * 10.0;
+            run.push(via("direct", round).first().all_at_us(100).at_s(start));
+            run.push(via("nginx", round).response_times_us(times).at_s(start + 2.0));
+            run.push(via("direct", round).last().all_at_us(100).at_s(start + 4.0));
+        }
+        let analysis = run.analyse();
+        assert_eq!(analysis.case("direct", 0).expect("measured").tail, None);
+        let case = analysis.case("nginx", 0).expect("measured");
+        let tail = case.tail.expect("a gateway");
+        assert_eq!(tail.highest, Some(Metric::AddedP95), "{:?}", case.tax);
+        let p99 = case.tax.as_ref().expect("a tax").added_p99.expect("measured").estimate;
+        let ratio = p99.half_width().expect("four rounds") / (0.2 * p99.estimate);
+        // The first trial begins at 0 s, and the last trial ends at 35 s.
+        let expected = 35.0 * ratio * ratio;
+        assert!(
+            ratio > 1.0 && (tail.time_for_p99_s.expect("known") / expected - 1.0).abs() < 1e-9,
+            "{tail:?}"
+        );
+    }
+}
