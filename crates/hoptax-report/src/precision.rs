@@ -24,7 +24,6 @@ pub(super) fn line(model: &Model) -> Option<String> {
 fn reached(model: &Model, load: &Load) -> Option<String> {
     let last: Vec<_> = of(model, load).filter_map(|one| Some((&*one.gateway, one.points.last()?))).collect();
     let (_, point) = last.first()?;
-    let width = |us: f64| format!("±{}", Scale::of_us(us).value(us));
     let widths = || last.iter().map(|(_, point)| point.half_width_us);
     let each = if last.len() > MOST_NAMED {
         let (least, most) = (widths().reduce(f64::min)?, widths().reduce(f64::max)?);
@@ -34,6 +33,13 @@ fn reached(model: &Model, load: &Load) -> Option<String> {
         named.collect::<Vec<_>>().join(", ")
     };
     Some(format!("{each} after {} rounds in {}", point.rounds, span(point.seconds)))
+}
+
+/// A half-width with two significant figures, `±4.8 µs`. More figures would suggest that the width itself is exact.
+fn width(us: f64) -> String {
+    let step = 10_f64.powf(us.max(f64::MIN_POSITIVE).log10().floor() - 1.0);
+    let rounded = (us / step).round() * step;
+    format!("±{}", Scale::of_us(rounded).value(rounded))
 }
 
 fn of<'m>(model: &'m Model, load: &'m Load) -> impl Iterator<Item = &'m PrecisionOverTime> {
@@ -59,11 +65,7 @@ pub(super) fn html(model: &Model, load: &Load) -> Result<Option<Value>, ChartErr
 fn row(model: &Model, load: &Load, rounds: u32) -> Value {
     let at = |one: &PrecisionOverTime| one.points.iter().find(|point| point.rounds == rounds).copied();
     let time = of(model, load).find_map(at).map_or(String::new(), |point| span(point.seconds));
-    let cells = of(model, load).map(|one| {
-        at(one).map_or("–".into(), |point| {
-            format!("±{}", Scale::of_us(point.half_width_us).value(point.half_width_us))
-        })
-    });
+    let cells = of(model, load).map(|one| at(one).map_or("–".into(), |point| width(point.half_width_us)));
     context! { rounds, time, cells => cells.collect::<Vec<String>>() }
 }
 
@@ -102,10 +104,10 @@ mod tests {
         let half = |gateway: &str| {
             let case = model.cases.iter().find(|case| case.gateway == gateway).expect("measured");
             let tax = case.tax.as_ref().and_then(|tax| tax.added_p50).expect("a tax");
-            super::Scale::plain().number(tax.estimate.half_width().expect("an interval"))
+            super::width(tax.estimate.half_width().expect("an interval"))
         };
         let expected = format!(
-            "Precision of the added median: g0 ±{} µs, g1 ±{} µs after 60 rounds in 3 min.",
+            "Precision of the added median: g0 {}, g1 {} after 60 rounds in 3 min.",
             half("g0"),
             half("g1")
         );
@@ -115,6 +117,15 @@ mod tests {
         assert!(terminal(&model, 60, false).lines().all(|line| line.chars().count() <= 60));
         let two_loads = one_line(&terminal(&run(10, 1, 2).model(), 80, false));
         assert!(two_loads.contains("Precision of the added median at 1 connection: g0 ±"), "{two_loads}");
+    }
+
+    #[test]
+    fn widths_have_two_significant_figures() {
+        for (us, text) in
+            [(4.76, "±4.8 µs"), (36.7, "±37 µs"), (108.0, "±110 µs"), (1234.0, "±1.2 ms"), (0.0, "±0 µs")]
+        {
+            assert_eq!(super::width(us), text);
+        }
     }
 
     #[test]
