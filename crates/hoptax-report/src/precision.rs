@@ -51,7 +51,7 @@ pub(super) fn html(model: &Model, load: &Load) -> Result<Option<Value>, ChartErr
     let Some(reached) = reached(model, load) else { return Ok(None) };
     let mut chart = String::new();
     for width in [Width::Wide, Width::Narrow] {
-        chart.extend(charts::precision(model, load, width)?);
+        chart.extend(charts::half_widths(model, load, width)?);
     }
     let key = of(model, load).map(|one| {
         context! { gateway => &one.gateway, colour => charts::css(charts::colour(model, &one.gateway)) }

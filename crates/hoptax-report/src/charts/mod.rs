@@ -93,8 +93,8 @@ pub(super) fn tax(model: &Model, load: &Load, width: Width) -> Result<Option<Str
     on_page(width, ranked.height(), &described, |sheet| ranked.draw(sheet, room)).map(Some)
 }
 
-/// A chart of the precision over time for a page. `None` if the run was too short.
-pub(super) fn precision(model: &Model, load: &Load, width: Width) -> Result<Option<String>, ChartError> {
+/// A chart of half-widths of intervals over time, for a page. `None` if the run was too short.
+pub(super) fn half_widths(model: &Model, load: &Load, width: Width) -> Result<Option<String>, ChartError> {
     let Some(panel) = precision::panel(model, load) else { return Ok(None) };
     let described = format!("Half-width of the interval of the added median over time, {}", load.label);
     on_page(width, panel.height(), &described, |sheet| {
