@@ -62,6 +62,8 @@ pub struct Case {
     pub failed: Option<Failure>,
     /// Trials that failed.
     pub failed_trials: Vec<FailedTrial>,
+    /// Number of trials that were set aside because the hypervisor disturbed them.
+    pub set_aside: u32,
     /// Throughput.
     pub throughput: Option<Throughput>,
     /// Distribution of the response times: completed − scheduled.
@@ -118,6 +120,7 @@ impl Case {
             trials: 0,
             failed: None,
             failed_trials: Vec::new(),
+            set_aside: 0,
             throughput: None,
             response_time: None,
             service_time: None,

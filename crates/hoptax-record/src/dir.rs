@@ -316,6 +316,7 @@ mod tests {
             gateway_log_bytes: None,
             gateway_counters: std::collections::BTreeMap::new(),
             events: Vec::new(),
+            set_aside: None,
         }
     }
 

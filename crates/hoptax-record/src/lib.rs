@@ -315,6 +315,17 @@ pub struct TrialRecord {
     /// Events of the plan during this trial, in the order of the plan. Empty in older runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<EventRecord>,
+    /// Why the trial does not count; absent if it counts, and in older runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub set_aside: Option<SetAside>,
+}
+
+/// Why a trial that did not fail does not count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SetAside {
+    /// The hypervisor took too much CPU time.
+    Steal,
 }
 
 /// One event of a trial. All times are in nanoseconds since the start of the measured time, like the times of windows.

@@ -114,6 +114,19 @@ fn known_sooner(run: &RunRecord, analysis: &Analysis) -> Option<String> {
     })
 }
 
+/// Says how many trials were set aside. `None` if there are none.
+fn set_aside(analysis: &Analysis) -> Option<String> {
+    let aside: u32 = analysis.cases.iter().map(|case| case.set_aside).sum();
+    let counted: u32 = analysis.cases.iter().map(|case| case.trials).sum();
+    (aside > 0).then(|| {
+        format!(
+            "{aside} of {} trials were set aside, because the hypervisor took more than 2 % of the CPU time \
+             during them.",
+            aside + counted
+        )
+    })
+}
+
 fn notes(run: &RunRecord, trials_recorded: usize, unreadable: &[String], analysis: &Analysis) -> Vec<String> {
     let mut notes = Vec::new();
     match &run.ended {
@@ -128,6 +141,7 @@ fn notes(run: &RunRecord, trials_recorded: usize, unreadable: &[String], analysi
     }
     notes.extend(why_stopped(run));
     notes.extend(known_sooner(run, analysis));
+    notes.extend(set_aside(analysis));
     if let Upstream::Running(upstream) = &run.plan.upstream {
         notes.push(about_upstream(upstream));
     }
@@ -182,6 +196,19 @@ mod tests {
             }
         }
         run.model().notes.join("\n")
+    }
+
+    #[test]
+    fn trials_that_were_set_aside_are_counted_and_have_no_figures() {
+        let mut run = Run::steady(4, 100, &[("nginx", 150)]);
+        let disturbed = run.trials.iter_mut().rfind(|trial| trial.contender == "nginx").expect("measured");
+        disturbed.set_aside = Some(hoptax_record::SetAside::Steal);
+        disturbed.host.steal = 0.3;
+        let model = run.model();
+        let case = model.cases.iter().find(|case| case.gateway == "nginx").expect("measured");
+        assert_eq!((case.trials, case.set_aside), (3, 1));
+        assert!(model.notes.join("\n").contains("1 of 12 trials were set aside"), "{:?}", model.notes);
+        assert!(model.findings.iter().all(|finding| finding.code != "host-noisy"), "{:?}", model.findings);
     }
 
     #[test]

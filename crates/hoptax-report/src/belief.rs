@@ -71,7 +71,9 @@ pub(super) fn others(model: &Model) -> String {
         let quoted: Vec<String> = void.iter().map(|case| format!("\u{201c}{case}\u{201d}")).collect();
         sentences.push_str(&format!(" Do not use the figures of {}: they are void.", listed(&quoted)));
     }
-    let warnings = codes_of(model, other(Severity::Warning));
+    let mut warnings = codes_of(model, other(Severity::Warning));
+    let named = codes(model);
+    warnings.retain(|code| !named.contains(code));
     if !warnings.is_empty() {
         let codes: Vec<String> = warnings.into_iter().map(str::to_owned).collect();
         sentences.push_str(&format!(" Warnings about other figures: {}.", listed(&codes)));

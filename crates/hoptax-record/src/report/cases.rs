@@ -22,6 +22,10 @@ pub struct Case {
     pub failed: Option<Failure>,
     /// Trials that failed.
     pub failed_trials: Vec<FailedTrial>,
+    /// Number of trials that were set aside because the hypervisor disturbed them. If there are none, the JSON has no
+    /// such member.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub set_aside: u32,
     /// Throughput.
     pub throughput: Option<Throughput>,
     /// Response time: completed − scheduled.
@@ -64,6 +68,11 @@ pub struct Case {
     pub events: Vec<Event>,
     /// Codes of the findings about this case.
     pub findings: Vec<&'static str>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// A failed trial of a case.

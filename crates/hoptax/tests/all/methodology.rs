@@ -161,6 +161,12 @@ const STATED: &[(&str, &str, &str, &str)] = &[
         "less than half quiet enters no quiet figure",
     ),
     (
+        "hoptax/src/run/aside.rs",
+        "STEAL: f64 = 0.02",
+        METHODOLOGY,
+        "the hypervisor took more than 2 % of the CPU time is set aside",
+    ),
+    (
         "hoptax-host/src/probe/steal.rs",
         "MARGIN: u32 = 10",
         METHODOLOGY,
