@@ -36,8 +36,9 @@ pub fn analyse(run: &RunRecord, records: &[TrialRecord]) -> Analysis {
             let trials = good_trials(records, &contender.label, load.index);
             let mut case = Case::new(&contender.label, load, &trials);
             case.failed_trials = failed_trials(records, &contender.label, load.index);
-            let aside = of_case(records, &contender.label, load.index).filter(|one| one.set_aside.is_some());
+            let aside = of_case(records, &contender.label, load.index).filter(|one| one.set_aside);
             case.set_aside = aside.count() as u32;
+            case.last_round = of_case(records, &contender.label, load.index).map(|one| one.round).max();
             case.targets = targets::figures(&run.plan.targets, &trials, &direct, case.is_direct());
             case.path = Path::new(&trials, &direct, case.is_direct());
             if !case.is_direct() && !trials.is_empty() {

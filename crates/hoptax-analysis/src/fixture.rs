@@ -178,7 +178,7 @@ pub fn via(contender: &str, round: u32) -> MadeTrial {
         gateway_log_bytes: None,
         gateway_counters: BTreeMap::new(),
         events: Vec::new(),
-        set_aside: None,
+        set_aside: false,
     })
     .all_at_us(200)
 }

@@ -290,12 +290,12 @@ fn stamp(now: SystemTime) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::HostUsage;
     use std::time::Duration;
 
-    fn trial(sequence: u32) -> TrialRecord {
+    pub(crate) fn trial(sequence: u32) -> TrialRecord {
         TrialRecord {
             schema: SCHEMA,
             round: 0,
@@ -316,7 +316,7 @@ mod tests {
             gateway_log_bytes: None,
             gateway_counters: std::collections::BTreeMap::new(),
             events: Vec::new(),
-            set_aside: None,
+            set_aside: false,
         }
     }
 

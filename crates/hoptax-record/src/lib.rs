@@ -4,6 +4,7 @@
 //! Increase [`SCHEMA`] for each change that an older hoptax would misread.
 #![forbid(unsafe_code)]
 
+mod aside;
 pub mod bounded;
 mod digest;
 pub mod dir;
@@ -11,6 +12,7 @@ mod metric;
 pub mod plan;
 pub mod report;
 
+pub use aside::mark_disturbed;
 pub use metric::{Metric, Quantity};
 
 pub use digest::{Digest, digest};
@@ -315,17 +317,10 @@ pub struct TrialRecord {
     /// Events of the plan during this trial, in the order of the plan. Empty in older runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<EventRecord>,
-    /// Why the trial does not count; absent if it counts, and in older runs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub set_aside: Option<SetAside>,
-}
-
-/// Why a trial that did not fail does not count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SetAside {
-    /// The hypervisor took too much CPU time.
-    Steal,
+    /// True if the trial does not count, although it did not fail. Decided when the run is analysed:
+    /// [`mark_disturbed`].
+    #[serde(skip)]
+    pub set_aside: bool,
 }
 
 /// One event of a trial. All times are in nanoseconds since the start of the measured time, like the times of windows.

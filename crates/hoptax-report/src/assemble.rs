@@ -5,7 +5,7 @@ use super::model::Model;
 use super::prices::PriceList;
 use super::text::listed;
 use super::{capacity, sentence};
-use hoptax_analysis::{Analysis, Case, analyse, precision_over_time};
+use hoptax_analysis::{Analysis, analyse, precision_over_time};
 use hoptax_plan::recorded::{Run, RunRecord};
 use hoptax_plan::units::show_duration;
 use hoptax_plan::{Running, Target, Trials, Upstream};
@@ -69,8 +69,8 @@ fn rounds(run: &RunRecord, analysis: &Analysis) -> u32 {
         _ if analysis.cases.is_empty() => 0,
         Trials::Fixed(rounds) => rounds,
         Trials::Auto(_) => {
-            let of = |case: &Case| case.series.iter().map(|series| series.round + 1).max();
-            analysis.cases.iter().filter_map(of).max().unwrap_or(0)
+            let begun = analysis.cases.iter().filter_map(|case| case.last_round);
+            begun.max().map_or(0, |last| last + 1)
         }
     }
 }
@@ -100,13 +100,12 @@ fn why_stopped(run: &RunRecord) -> Option<String> {
 /// none, or if the number of rounds does not depend on a precision.
 fn known_sooner(run: &RunRecord, analysis: &Analysis) -> Option<String> {
     run.plan.trials.time_only()?;
-    let rounds = |case: &&Case| case.series.iter().map(|series| series.round + 1).max();
     let direct = || analysis.cases.iter().filter(|case| case.gateway == DIRECT);
-    let most = direct().filter_map(|case| rounds(&case)).max()?;
+    let last = direct().filter_map(|case| case.last_round).max()?;
     let sooner = direct().filter_map(|case| {
         // In an interrupted run, the last round may lack a load point.
-        let fewer = rounds(&case).filter(|rounds| rounds + 1 < most)?;
-        Some(format!("{} after {fewer} rounds", case.load.label))
+        let sooner = case.last_round.filter(|round| round + 1 < last)?;
+        Some(format!("{} after {} rounds", case.load.label, sooner + 1))
     });
     let sooner: Vec<String> = sooner.collect();
     (!sooner.is_empty()).then(|| {
@@ -120,8 +119,7 @@ fn set_aside(analysis: &Analysis) -> Option<String> {
     let counted: u32 = analysis.cases.iter().map(|case| case.trials).sum();
     (aside > 0).then(|| {
         format!(
-            "{aside} of {} trials were set aside, because the hypervisor took more than 2 % of the CPU time \
-             during them.",
+            "{aside} of {} trials were set aside, because the hypervisor took too much CPU time during them.",
             aside + counted
         )
     })
@@ -202,7 +200,7 @@ mod tests {
     fn trials_that_were_set_aside_are_counted_and_have_no_figures() {
         let mut run = Run::steady(4, 100, &[("nginx", 150)]);
         let disturbed = run.trials.iter_mut().rfind(|trial| trial.contender == "nginx").expect("measured");
-        disturbed.set_aside = Some(hoptax_record::SetAside::Steal);
+        disturbed.set_aside = true;
         disturbed.host.steal = 0.3;
         let model = run.model();
         let case = model.cases.iter().find(|case| case.gateway == "nginx").expect("measured");

@@ -3,7 +3,6 @@
 //! The run uses services and traffic only through the traits [`Driver`](hoptax_lab::Driver) and [`Traffic`]. Tests
 //! implement both traits with fakes. The tests check the run when something is missing, wrong, killed or interrupted.
 
-mod aside;
 mod contents;
 mod events;
 mod flow;

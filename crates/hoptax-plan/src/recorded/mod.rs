@@ -21,13 +21,17 @@ pub type RunRecord = record::RunRecord<Plan, LoadPoint>;
 /// A run directory with a converted plan.
 pub type Run = dir::Run<Plan, LoadPoint>;
 
-/// Reads a run directory. The run may have been killed before its end.
+/// Reads a run directory. The run may have been killed before its end. If the run had a time limit, its disturbed trials
+/// are [set aside](record::mark_disturbed).
 ///
 /// # Errors
 /// If there is no `run.json`, or it was not written by hoptax, or it was written by a newer version.
 pub fn read(path: &Path) -> Result<Run, DirError> {
-    let dir::Run { path, record, trials, unreadable } = dir::Run::read(path)?;
+    let dir::Run { path, record, mut trials, unreadable } = dir::Run::read(path)?;
     let record = understood(record, &path)?;
+    if record.plan.trials.time_only().is_some() {
+        record::mark_disturbed(&mut trials);
+    }
     Ok(Run { path, record, trials, unreadable })
 }
 

@@ -1,6 +1,5 @@
 //! The flow of a run: start services, verify each gateway, measure trials, stop services.
 
-use super::aside::Aside;
 use super::events::{self, EventRunner, RouteCheck};
 use super::inputs::Run;
 use super::progress::Progress;
@@ -248,7 +247,6 @@ impl Flow<'_> {
         let (mut measured, mut number) = (0, 0);
         let mut last: Option<TrialRecord> = None;
         let begun = clock::now();
-        let mut aside = self.run.plan.trials.time_only().map(|_| Aside::default());
         while !self.run.is_interrupted() {
             director.set_elapsed(Duration::from_nanos(clock::now().saturating_sub(begun)));
             let Some(slot) = director.next(last.as_ref()) else { break };
@@ -261,8 +259,7 @@ impl Flow<'_> {
             };
             self.progress.planned(director.planned());
             self.progress.trial(number, &slot, label);
-            let Some(mut trial) = self.trial(number, &slot, label) else { break };
-            trial.set_aside = aside.as_mut().and_then(|aside| aside.judge(&trial));
+            let Some(trial) = self.trial(number, &slot, label) else { break };
             number += 1;
             dir.append(&trial)?;
             self.progress.recorded(&trial);

@@ -155,7 +155,7 @@ fn blank(number: usize, slot: &Slot, label: &str) -> TrialRecord {
         gateway_log_bytes: None,
         gateway_counters: BTreeMap::new(),
         events: Vec::new(),
-        set_aside: None,
+        set_aside: false,
     }
 }
 

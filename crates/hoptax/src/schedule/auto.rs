@@ -6,7 +6,7 @@ use super::slot::{Director, Slot};
 use hoptax_analysis::headline::precisions;
 use hoptax_analysis::quiet;
 use hoptax_plan::{AutoTrials, LoadPoint, Plan};
-use hoptax_record::{Stopped, TrialRecord};
+use hoptax_record::{Stopped, TrialRecord, mark_disturbed};
 use hoptax_stats::Precision;
 use std::time::Duration;
 
@@ -116,6 +116,9 @@ impl Auto {
             Some(limit) => one.is_within_us(limit),
             None => one.is_within(self.auto.within),
         };
+        if self.time_only.is_some() {
+            mark_disturbed(&mut self.measured);
+        }
         let known = precisions(&self.load, &self.measured);
         let wide: Vec<usize> =
             known.iter().filter(|(_, one)| !is_within(one)).map(|(load, _)| *load).collect();

@@ -162,7 +162,7 @@ const STATED: &[(&str, &str, &str, &str)] = &[
         "less than half quiet enters no quiet figure",
     ),
     (
-        "hoptax/src/run/aside.rs",
+        "hoptax-record/src/aside.rs",
         "STEAL: f64 = 0.02",
         METHODOLOGY,
         "the hypervisor took more than 2 % of the CPU time is set aside",
