@@ -4,10 +4,11 @@
 //! response times are often several times as long as those of the other trials, and a few of them make every interval
 //! wide.
 //!
-//! The rule is fixed in advance, is the same for direct and for gateways, and looks at steal only. A rule that looked at
-//! response times would choose its own result. Trials that are set aside stay in the record.
+//! The rule is fixed in advance, is the same for direct and for gateways, and never looks at response times. A rule that
+//! looked at them would choose its own result. Trials that are set aside stay in the record.
 
 use crate::TrialRecord;
+use hoptax_load::record::LoadRecord;
 use std::collections::BTreeMap;
 
 /// Limit for the CPU time that the hypervisor takes during a trial, as a share of the time of all CPUs. The finding
@@ -15,8 +16,8 @@ use std::collections::BTreeMap;
 const STEAL: f64 = 0.02;
 
 /// Sets aside the trials of each load point with more steal than [`STEAL`] and than the median trial of the load point.
-/// So at most half of a load point's trials are set aside, also on a machine that is always disturbed. Failed trials and
-/// trials of searches are left as they are.
+/// So at most half of a load point's trials are set aside, also on a machine that is always disturbed. Failed trials,
+/// trials of searches and trials in which any request failed always count: errors must not disappear from a report.
 pub fn mark_disturbed(trials: &mut [TrialRecord]) {
     let mut by_load: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for trial in trials.iter().filter(|trial| is_eligible(trial)) {
@@ -31,7 +32,13 @@ pub fn mark_disturbed(trials: &mut [TrialRecord]) {
 }
 
 fn is_eligible(trial: &TrialRecord) -> bool {
-    trial.failed.is_none() && trial.step.is_none()
+    trial.failed.is_none() && trial.step.is_none() && !trial.load_record.as_ref().is_some_and(has_failures)
+}
+
+fn has_failures(load: &LoadRecord) -> bool {
+    let counts = &load.counts;
+    counts.ok < counts.completed
+        || counts.timeouts + counts.connect_errors + counts.resets + counts.bad_responses > 0
 }
 
 /// The upper median. The list is not empty.
@@ -45,6 +52,7 @@ mod tests {
     use super::*;
     use crate::dir::tests::trial;
     use crate::{Failure, Stage};
+    use std::path::Path;
 
     /// Marks each trial: `x` if it is set aside, `.` if not. Each trial is given as its load point and its steal.
     fn marked(trials: &[(u32, f64)]) -> String {
@@ -78,6 +86,21 @@ mod tests {
     #[test]
     fn load_points_have_limits_of_their_own() {
         assert_eq!(marked(&[(0, 0.1), (1, 0.0), (0, 0.1), (1, 0.1), (0, 0.1), (1, 0.0)]), "...x..");
+    }
+
+    #[test]
+    fn trials_with_errors_count() {
+        let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../records/runs/delays");
+        let run = crate::dir::Run::read(&kept).expect("kept");
+        let mut trials: Vec<TrialRecord> =
+            run.trials.into_iter().filter(|trial| trial.load == 0 && trial.step.is_none()).take(3).collect();
+        trials.iter_mut().for_each(|trial| trial.host.steal = 0.0);
+        trials[0].host.steal = 0.5;
+        mark_disturbed(&mut trials);
+        assert!(trials[0].set_aside, "without errors");
+        trials[0].load_record.as_mut().expect("measured").counts.timeouts = 1;
+        mark_disturbed(&mut trials);
+        assert!(!trials[0].set_aside, "with an error");
     }
 
     #[test]
