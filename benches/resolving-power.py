@@ -2,7 +2,7 @@
 """Resolving power: how small a difference three designs of a measurement find in the same time, in one session.
 
 - new: hoptax with `time`: many short rounds. Shortened copies of a run show what it knew after fewer minutes.
-- old: hoptax with five rounds of long trials.
+- old: hoptax with five rounds of long trials, and with idle CPUs that sleep.
 - blocked: what people do without hoptax: one contender after the other, three repeats each with another load generator,
   and the difference of the means with Welch's interval.
 
@@ -74,7 +74,7 @@ def old(subject, arguments, seed, below):
     for minutes in arguments.old_minutes:
         each = minutes * 60 / (OLD_ROUNDS * in_round)
         text = plan(subject, arguments, seed, f", duration: {1000 * each * (1 - OLD_WARMUP):.0f}ms",
-                    f"trials: {OLD_ROUNDS}\nwarmup: {1000 * each * OLD_WARMUP:.0f}ms\n")
+                    f"idle: sleep\ntrials: {OLD_ROUNDS}\nwarmup: {1000 * each * OLD_WARMUP:.0f}ms\n")
         directory = measure(text, below / f"{minutes:g}", PATIENCE * minutes * 60 + START_S)
         yield minutes, {"rounds": OLD_ROUNDS, "report": reported(directory)}
 

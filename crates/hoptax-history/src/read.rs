@@ -8,6 +8,7 @@ use hoptax_analysis::Load;
 use hoptax_plan::recorded::{RunRecord, read_run};
 use hoptax_plan::{GatewayKind, Plan};
 use hoptax_record::dir::{DirError, RUN, TRIALS};
+use hoptax_record::plan::Idle;
 use hoptax_record::{bounded, digest, plan as kept};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -292,6 +293,7 @@ impl Basis {
             ("CPUs", environment.cpus.to_string()),
             ("governor", environment.governor.clone().unwrap_or_default()),
             ("hypervisor", environment.hypervisor.clone().unwrap_or_default()),
+            ("idle CPUs", format!("{:?}", environment.idle.unwrap_or(Idle::Sleep)).to_lowercase()),
         ];
         Self {
             host: environment.host.clone(),

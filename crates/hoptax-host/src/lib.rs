@@ -5,6 +5,7 @@
 pub mod cpus;
 pub mod guard;
 pub mod guarded;
+pub mod idle;
 pub mod logs;
 pub mod namespace;
 pub mod ports;

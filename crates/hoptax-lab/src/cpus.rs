@@ -1,26 +1,45 @@
 //! Assignment of CPUs to roles.
 
-use hoptax_plan::{CpuPlan, CpuSets};
+use hoptax_plan::{CpuPlan, CpuSets, GatewayKind, Idle, Plan};
 
-/// If there are fewer CPUs than this, hoptax pins nothing, because splitting the CPUs would give some role too few.
-const LEAST_TO_SPLIT: usize = 4;
+/// If there are fewer CPUs than this, the roles share CPUs.
+const LEAST_TO_SEPARATE: usize = 4;
 
-/// The CPU sets of `plan` on a machine where this process may use the CPUs `allowed`.
+/// The CPU sets of `plan` on a machine where this process may use the CPUs `allowed`, and where idle CPUs do `idle`.
 ///
-/// `auto` gives the generator a quarter of the CPUs, the gateway a half, and the upstream the other quarter. The
-/// gateway gets the largest part because it is the measured part and handles both sides of each request. A generator
-/// needs about half as much CPU time as the built-in upstream and a light gateway need together. Each role gets
-/// neighboring CPUs, because neighboring CPUs share caches.
-pub fn resolve(plan: &CpuPlan, allowed: &[u32]) -> CpuSets {
-    match plan {
+/// With four CPUs or more, `auto` gives the generator a quarter of the CPUs, the gateway a half, and the upstream the
+/// other quarter. The gateway gets the largest part because it is the measured part and handles both sides of each
+/// request. A generator needs about half as much CPU time as the built-in upstream and a light gateway need together.
+/// Each role gets neighboring CPUs, because neighboring CPUs share caches.
+///
+/// With two or three CPUs, the gateway gets the last one, and generator and upstream share the first one if there are
+/// two. Where the kernel places threads is then the same in each trial. Each request wakes threads on other CPUs, which
+/// takes long if CPUs sleep, so `auto` does this only if idle CPUs poll. It does not do it either if a gateway has
+/// several workers, which one CPU would slow down.
+pub fn resolve(plan: &Plan, allowed: &[u32], idle: Idle) -> CpuSets {
+    match &plan.cpus {
         CpuPlan::Pinned(sets) => sets.clone(),
-        CpuPlan::Auto if allowed.len() < LEAST_TO_SPLIT => CpuSets::default(),
-        CpuPlan::Auto => {
+        CpuPlan::Auto if allowed.len() >= LEAST_TO_SEPARATE => {
             let (generator, rest) = allowed.split_at(allowed.len() / 4);
             let (gateway, upstream) = rest.split_at(allowed.len() / 2);
             CpuSets { generator: generator.into(), gateway: gateway.into(), upstream: upstream.into() }
         }
+        CpuPlan::Auto if idle == Idle::Poll && !plan.gateways.iter().any(has_several_workers) => {
+            match allowed {
+                [first, .., last] => CpuSets {
+                    generator: vec![*first],
+                    gateway: vec![*last],
+                    upstream: vec![allowed[allowed.len() - 2]],
+                },
+                _ => CpuSets::default(),
+            }
+        }
+        CpuPlan::Auto => CpuSets::default(),
     }
+}
+
+fn has_several_workers(gateway: &hoptax_plan::Gateway) -> bool {
+    matches!(gateway.kind, GatewayKind::Pack { workers, .. } if workers > 1)
 }
 
 /// CPUs for a gateway that is limited to `workers` CPUs. They are taken from the gateway's `set`, or from all `allowed`
@@ -33,6 +52,7 @@ pub fn limit_to(set: &[u32], allowed: &[u32], workers: u32) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake;
 
     #[test]
     fn a_gateway_is_limited_to_cpus_of_its_own_set_if_it_has_one() {
@@ -41,13 +61,24 @@ mod tests {
         assert_eq!(limit_to(&[], &[0, 1], 3), [0, 1], "there are no more");
     }
 
+    fn plan(workers: u32) -> Plan {
+        let kind = GatewayKind::Pack {
+            pack: "nginx".into(),
+            workers,
+            features: Vec::new(),
+            instances: None,
+            driver: hoptax_plan::PackDriver::Process,
+        };
+        let gateway = hoptax_plan::Gateway { label: "nginx".into(), kind };
+        fake::plan(vec![gateway], 1)
+    }
+
+    fn sets(generator: &[u32], gateway: &[u32], upstream: &[u32]) -> CpuSets {
+        CpuSets { generator: generator.into(), gateway: gateway.into(), upstream: upstream.into() }
+    }
+
     #[test]
     fn auto_splits_four_or_more_and_leaves_none_over() {
-        let sets = |generator: &[u32], gateway: &[u32], upstream: &[u32]| CpuSets {
-            generator: generator.into(),
-            gateway: gateway.into(),
-            upstream: upstream.into(),
-        };
         let table: [(&[u32], CpuSets); 7] = [
             (&[0], sets(&[], &[], &[])),
             (&[0, 1], sets(&[], &[], &[])),
@@ -58,13 +89,28 @@ mod tests {
             (&[0, 1, 2, 3, 4, 5, 6, 7], sets(&[0, 1], &[2, 3, 4, 5], &[6, 7])),
         ];
         for (allowed, expected) in table {
-            assert_eq!(resolve(&CpuPlan::Auto, allowed), expected, "{allowed:?}");
+            assert_eq!(resolve(&plan(1), allowed, Idle::Sleep), expected, "{allowed:?}");
+        }
+    }
+
+    #[test]
+    fn two_or_three_cpus_are_split_if_they_poll_and_each_gateway_has_one_worker() {
+        let table: [(u32, &[u32], CpuSets); 4] = [
+            (1, &[3], sets(&[], &[], &[])),
+            (1, &[2, 3], sets(&[2], &[3], &[2])),
+            (1, &[0, 1, 2], sets(&[0], &[2], &[1])),
+            (2, &[0, 1], sets(&[], &[], &[])),
+        ];
+        for (workers, allowed, expected) in table {
+            assert_eq!(resolve(&plan(workers), allowed, Idle::Poll), expected, "{workers}, {allowed:?}");
         }
     }
 
     #[test]
     fn the_plans_pinning_is_kept() {
-        let sets = CpuSets { generator: vec![1], gateway: vec![], upstream: vec![0] };
-        assert_eq!(resolve(&CpuPlan::Pinned(sets.clone()), &[0, 1, 2, 3]), sets);
+        let mut plan = plan(1);
+        let pinned = sets(&[1], &[], &[0]);
+        plan.cpus = CpuPlan::Pinned(pinned.clone());
+        assert_eq!(resolve(&plan, &[0, 1, 2, 3], Idle::Poll), pinned);
     }
 }

@@ -191,6 +191,7 @@ pub fn plan(gateways: Vec<Gateway>, connections: u32) -> Plan {
         access_log: AccessLog::Off,
         path_split: PathSplit::Off,
         cpus: CpuPlan::Auto,
+        idle: None,
         isolate: false,
         seed: Some(1),
         events: vec![],

@@ -17,7 +17,7 @@ use crate::stamp::ClockId;
 use crate::target::{Mix, Protocol};
 use crate::tls;
 use crate::trial::{self, Message, Outcome, Reports, Shared, TrialTimes};
-use crate::worker::{Setup, Worker};
+use crate::worker::{Setup, Spin, Worker};
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -76,7 +76,7 @@ pub fn run(
         most_leaving: usize::try_from(spare / u64::from(workers)).unwrap_or(usize::MAX),
         timeouts: spec.timeouts,
         retry: spec.retry,
-        spin: !spec.cpus.is_empty(),
+        spin: Spin::of(spec),
         stamps: spec.stamps,
     };
     let (send, messages) = mpsc::channel();

@@ -58,6 +58,9 @@ pub struct LoadSpec {
     pub workers: u32,
     /// CPUs to pin the workers to: worker `i` runs on `cpus[i mod n]`. If empty, workers are not pinned.
     pub cpus: Vec<u32>,
+    /// True if other processes that handle the requests run on `cpus` too.
+    #[serde(default)]
+    pub shares_cpus: bool,
     /// Seed of all random numbers.
     pub seed: u64,
     /// True to record windows of length [`crate::record::WINDOW_NS`].

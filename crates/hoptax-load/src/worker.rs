@@ -45,9 +45,30 @@ pub(crate) struct Setup<'a> {
     pub(crate) most_leaving: usize,
     pub(crate) timeouts: spec::Timeouts,
     pub(crate) retry: spec::Retry,
-    /// True if the worker polls without sleeping shortly before a request is due.
-    pub(crate) spin: bool,
+    pub(crate) spin: Spin,
     pub(crate) stamps: bool,
+}
+
+/// Whether a worker polls without sleeping shortly before a request is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Spin {
+    /// It always sleeps, because it has no CPU of its own.
+    Never,
+    /// It polls while no request is in flight. It shares its CPU with processes that have nothing to do at that time.
+    Unloaded,
+    /// It always polls, because it has its own CPU.
+    Always,
+}
+
+impl Spin {
+    /// The choice for the workers of `spec`.
+    pub(crate) fn of(spec: &spec::LoadSpec) -> Self {
+        match (spec.cpus.is_empty(), spec.shares_cpus) {
+            (true, _) => Self::Never,
+            (false, true) => Self::Unloaded,
+            (false, false) => Self::Always,
+        }
+    }
 }
 
 /// Source of new requests.
@@ -234,9 +255,13 @@ impl<'a> Worker<'a> {
         }
         if let (Source::Open { warmup, measured }, false) = (&self.source, self.free.is_empty()) {
             let due = warmup.peek().or_else(|| measured.peek()).unwrap_or(u64::MAX);
-            // A worker with its own CPU polls shortly before a request is due. The deadline is then already in the
-            // past, so each turn returns at once without sleeping.
-            deadline = deadline.min(if self.setup.spin { due.saturating_sub(SPIN) } else { due });
+            // To spin, use a deadline that is already in the past. Each turn then returns at once.
+            let spins = match self.setup.spin {
+                Spin::Never => false,
+                Spin::Unloaded => self.active == 0,
+                Spin::Always => true,
+            };
+            deadline = deadline.min(if spins { due.saturating_sub(SPIN) } else { due });
         }
         deadline
     }

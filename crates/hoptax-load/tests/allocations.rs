@@ -268,6 +268,7 @@ fn carry_out(case: &Case, address: SocketAddr, requests: u64) -> (u64, LoadRecor
         timeouts: Timeouts::all(60 * clock::SECOND),
         workers: 1,
         cpus: Vec::new(),
+        shares_cpus: false,
         seed: 1,
         windows: case.windows,
         stamps: case.stamps,

@@ -1,8 +1,8 @@
 //! The checked plan.
 
 use crate::{
-    AccessLog, AutoTrials, Budget, CpuPlan, Event, Gateway, LoadPoint, PathSplit, Profile, Target, Timeouts,
-    Upstream, units,
+    AccessLog, AutoTrials, Budget, CpuPlan, Event, Gateway, Idle, LoadPoint, PathSplit, Profile, Target,
+    Timeouts, Upstream, units,
 };
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -45,6 +45,8 @@ pub struct Plan {
     pub path_split: PathSplit,
     /// CPUs of each role.
     pub cpus: CpuPlan,
+    /// What idle CPUs do during the run. `None` to let them poll if this user may request it.
+    pub idle: Option<Idle>,
     /// Whether to restart each gateway for each of its trials, instead of starting it once per run.
     pub isolate: bool,
     /// Seed for the order of trials and for arrivals. If absent, the run chooses a random seed and records it.

@@ -12,8 +12,9 @@ use hoptax_load::record::LoadRecord;
 use std::collections::BTreeMap;
 
 /// Limit for the CPU time that the hypervisor takes during a trial, as a share of the time of all CPUs. The finding
-/// `host-noisy` has the same limit. In a trial of 300 ms on two CPUs, two ticks of 10 ms exceed it.
-const STEAL: f64 = 0.02;
+/// `host-noisy` has the same limit. The kernel counts steal in ticks of 10 ms. In a
+/// trial of 300 ms on two CPUs, three ticks are not more than the limit.
+const STEAL: f64 = 0.05;
 
 /// Sets aside the trials of each load point with more steal than [`STEAL`] and than the median trial of the load point.
 /// So at most half of a load point's trials are set aside, also on a machine that is always disturbed. Failed trials,
@@ -72,7 +73,7 @@ mod tests {
 
     #[test]
     fn disturbed_trials_are_set_aside() {
-        assert_eq!(at_one_load(&[0.0, 0.02, 0.03, 0.0, 0.5, 0.01]), "..x.x.");
+        assert_eq!(at_one_load(&[0.0, 0.05, 0.06, 0.0, 0.5, 0.01]), "..x.x.");
         assert_eq!(at_one_load(&[0.0; 3]), "...");
     }
 

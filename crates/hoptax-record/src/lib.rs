@@ -225,6 +225,9 @@ pub struct Environment {
     pub governor: Option<String>,
     /// Kind of virtualisation; absent if none was detected.
     pub hypervisor: Option<String>,
+    /// What idle CPUs did during the run; absent in runs of versions that did not record it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle: Option<plan::Idle>,
 }
 
 /// Results of the checks of a host at one moment, as `hoptax doctor` displays them.

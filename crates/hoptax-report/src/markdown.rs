@@ -253,9 +253,12 @@ fn again(model: &Model) -> String {
         hoptax_plan::Profile::Equalised => "equalised",
         hoptax_plan::Profile::Stock => "stock",
     };
+    let idle = model.idle_in_words();
     line(
         &mut text,
-        &format!("Settings are {profile}. Settings that differ from what the gateway ships, and why:\n"),
+        &format!(
+            "Settings are {profile}{idle}. Settings that differ from what the gateway ships, and why:\n"
+        ),
     );
     for (labels, contender) in model.settings() {
         let version = contender.version.as_deref().unwrap_or("version unknown");

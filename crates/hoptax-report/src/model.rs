@@ -5,7 +5,7 @@ use hoptax_analysis::{
     BudgetResult, Capacity, Case, Finding, GatewayPair, Load, NoiseFloor, Outcome, PrecisionOverTime,
     Severity,
 };
-use hoptax_plan::Profile;
+use hoptax_plan::{Idle, Profile};
 use hoptax_record::dir::RenderedFile;
 use hoptax_record::report::{HostLooks, Summary};
 use hoptax_record::{Contender, Environment, Failure, Stopped};
@@ -90,6 +90,16 @@ pub enum Belief {
 }
 
 impl Model {
+    /// What idle CPUs did during the run, to be added to its settings: `, idle CPUs poll`. Empty if the run did not
+    /// record it.
+    pub fn idle_in_words(&self) -> &'static str {
+        match self.environment.idle {
+            Some(Idle::Poll) => ", idle CPUs poll",
+            Some(Idle::Sleep) => ", idle CPUs sleep",
+            None => "",
+        }
+    }
+
     /// The number of trials in words: `15 of 15 trials in 3 rounds and 1 search`.
     pub fn trials_in_words(&self) -> String {
         let counted = |count: usize, one: &str, many: &str| {

@@ -98,12 +98,13 @@ impl Page {
     fn heading(&self, model: &Model) -> String {
         let mut text = self.title(&format!("{}: what does each hop cost?", model.name));
         let trials = format!(
-            "{}, {} settings, {}, seed {}.",
+            "{}, {} settings{}, {}, seed {}.",
             model.target,
             match model.profile {
                 hoptax_plan::Profile::Equalised => "equalised",
                 hoptax_plan::Profile::Stock => "stock",
             },
+            model.idle_in_words(),
             model.trials_in_words(),
             model.seed
         );

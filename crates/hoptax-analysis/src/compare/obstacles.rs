@@ -5,7 +5,7 @@ use super::{Obstacle, Subject};
 use crate::Side;
 use crate::side::counterpart;
 use hoptax_plan::recorded::RunRecord;
-use hoptax_plan::{GatewayKind, LoadPoint, PackDriver, Plan, Target, Upstream};
+use hoptax_plan::{GatewayKind, Idle, LoadPoint, PackDriver, Plan, Target, Upstream};
 use hoptax_record::Contender;
 use hoptax_record::plan as kept;
 use serde::Serialize;
@@ -115,10 +115,16 @@ fn of_machines(a: &RunRecord, b: &RunRecord, warnings: &mut Vec<String>) {
         ("Clock source", or_none(one.clock_source.as_ref()), or_none(other.clock_source.as_ref())),
         ("Governor", or_none(one.governor.as_ref()), or_none(other.governor.as_ref())),
         ("Virtualisation", or_none(one.hypervisor.as_ref()), or_none(other.hypervisor.as_ref())),
+        ("Idle CPUs", idle(one.idle), idle(other.idle)),
         ("Version of hoptax", a.hoptax.clone(), b.hoptax.clone()),
     ] {
         differs(what, &one, &other, warnings);
     }
+}
+
+/// What idle CPUs did. Versions that did not record it left them alone.
+fn idle(idle: Option<Idle>) -> String {
+    words(&idle.unwrap_or(Idle::Sleep))
 }
 
 fn of_plans(a: &RunRecord, b: &RunRecord, warnings: &mut Vec<String>) {

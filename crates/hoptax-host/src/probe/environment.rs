@@ -1,12 +1,13 @@
 //! The description of this machine in a run's record.
 
 use hoptax_record::Environment;
+use hoptax_record::plan::Idle;
 use procfs::{CpuInfo, Current, Meminfo};
 use rustix::process::{Resource, getrlimit};
 use std::fs;
 
-/// Describes this machine. Fields that cannot be read stay empty.
-pub fn environment() -> Environment {
+/// Describes this machine during a run in which idle CPUs do `idle`. Fields that cannot be read stay empty.
+pub fn environment(idle: Idle) -> Environment {
     let names = rustix::system::uname();
     let text = |name: &std::ffi::CStr| name.to_string_lossy().into_owned();
     Environment {
@@ -19,6 +20,7 @@ pub fn environment() -> Environment {
         clock_source: line("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
         governor: line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         hypervisor: hypervisor(),
+        idle: Some(idle),
     }
 }
 
@@ -46,7 +48,7 @@ mod tests {
 
     #[test]
     fn this_machine_has_a_kernel_cpus_and_memory() {
-        let environment = environment();
+        let environment = environment(Idle::Sleep);
         assert!(environment.kernel.starts_with("Linux "), "{environment:?}");
         assert!(environment.cpus > 0 && environment.memory_bytes > 1 << 20, "{environment:?}");
         assert!(environment.descriptors > 0, "{environment:?}");

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use hoptax_host::logs;
 use hoptax_host::namespace::{Interception, Namespace};
 use hoptax_plan::{
-    AccessLog, CpuSets, Event, Feature, Gateway, GatewayKind, PathSplit, Plan, Profile, Upstream,
+    AccessLog, CpuSets, Event, Feature, Gateway, GatewayKind, Idle, PathSplit, Plan, Profile, Upstream,
 };
 use hoptax_record::{Failure, Stage};
 use std::collections::BTreeMap;
@@ -78,7 +78,7 @@ impl ProcessDriver {
             profile: plan.profile,
             access_log: plan.access_log,
             path_split: plan.path_split,
-            cpus: cpus::resolve(&plan.cpus, &allowed),
+            cpus: cpus::resolve(plan, &allowed, Idle::Sleep),
             allowed,
             connections: plan.load.iter().map(|point| point.connections).max().unwrap_or(1),
             events: plan.events.clone(),
@@ -99,6 +99,13 @@ impl ProcessDriver {
     #[must_use]
     pub fn with_exe(mut self, exe: &Path) -> Self {
         exe.clone_into(&mut self.exe);
+        self
+    }
+
+    /// Sets the CPUs of the roles for a run in which idle CPUs do `idle`.
+    #[must_use]
+    pub fn with_idle(mut self, plan: &Plan, idle: Idle) -> Self {
+        self.cpus = cpus::resolve(plan, &self.allowed, idle);
         self
     }
 

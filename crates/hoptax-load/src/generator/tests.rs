@@ -141,6 +141,7 @@ fn spec(addresses: &[SocketAddr]) -> LoadSpec {
         timeouts: Timeouts::all(5000 * MILLISECOND),
         workers: 1,
         cpus: Vec::new(),
+        shares_cpus: false,
         seed: 1,
         windows: true,
         stamps: false,

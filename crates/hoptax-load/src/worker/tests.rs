@@ -97,7 +97,7 @@ fn setup<'a>(addresses: &'a [Address], mix: &'a Mix<'a>) -> Setup<'a> {
         most_leaving: 0,
         timeouts: spec::Timeouts::all(TIMEOUT),
         retry: spec::Retry::Off,
-        spin: false,
+        spin: Spin::Never,
         stamps: false,
     }
 }
@@ -152,4 +152,36 @@ fn connect_time_covers_one_connect_and_not_all_of_them() {
     // the last connect is checked at once.
     let spread = connect.max() - connect.min();
     assert!(spread >= (CONNECTS_IN_A_ROW as u64 - 2) * MILLISECOND, "{spread} ns");
+}
+
+#[test]
+fn a_worker_spins_before_a_request_is_due_as_its_cpu_allows() {
+    clock::stop();
+    let (targets, files, addresses) =
+        (targets(), BTreeMap::new(), [Address::from(SocketAddr::from(([127, 0, 0, 1], 1)))]);
+    let mix = Mix::new(&targets, &files, 0, Protocol::default()).expect("valid");
+    let interval = SECOND / 1000;
+    for (spin, unloaded, loaded) in
+        [(Spin::Never, 0, 0), (Spin::Unloaded, SPIN, 0), (Spin::Always, SPIN, SPIN)]
+    {
+        let setup = Setup { spin, ..setup(&addresses, &mix) };
+        let mut io = Script::default();
+        let mut worker = opened(&setup, &mut io, 2);
+        let start = clock::now();
+        worker.recorder.measure(start, u64::MAX);
+        let pacer = |from, to| {
+            let share = crate::pacer::Share { worker: 0, workers: 1 };
+            let rate = &spec::Rate::Fixed(1000.0);
+            Box::new(Pacer::new((rate, spec::Arrivals::Constant), share, 0, (from, to), None))
+        };
+        let first = start + interval;
+        worker
+            .set_source(Source::Open { warmup: pacer(start, start), measured: pacer(first, start + SECOND) });
+        worker.turn(&mut io, start, u64::MAX).expect("the script does not break");
+        let due = worker.deadline(start, u64::MAX) + unloaded;
+        assert!((first..first + interval).contains(&due), "{spin:?}");
+        worker.turn(&mut io, due, u64::MAX).expect("the script does not break");
+        assert_eq!(io.asked.len(), 1, "{spin:?}");
+        assert_eq!(worker.deadline(due, u64::MAX) + loaded, due + interval, "{spin:?}");
+    }
 }

@@ -112,6 +112,7 @@ impl Case {
             timeouts: Timeouts::all(self.timeout),
             workers: 1,
             cpus: Vec::new(),
+            shares_cpus: false,
             seed: 1,
             windows: true,
             stamps: false,

@@ -24,7 +24,7 @@ mod trials;
 mod upstream;
 
 use super::error::{Fault, Sources};
-use super::raw::{Placed, RawBudget, RawPlan, RawTarget, Sweep};
+use super::raw::{Placed, RawBudget, RawIdle, RawPlan, RawTarget, Sweep};
 use super::{AccessLog, Budget, BudgetContext, Context, Plan, Profile, Running, Targets, Upstream};
 use reader::Reader;
 use std::collections::BTreeMap;
@@ -36,7 +36,7 @@ const WARMUP: Duration = Duration::from_secs(2);
 
 /// Default time of unmeasured traffic before the short trials of a plan without `trials`, except before the first trial
 /// of each process. This time is enough to open the connections and to fill caches again.
-const SHORT_WARMUP: Duration = Duration::from_millis(100);
+const SHORT_WARMUP: Duration = Duration::from_millis(50);
 
 /// Checks and converts a whole plan. `stem` is the name of the plan's file without its extension.
 pub(crate) fn understand(
@@ -86,6 +86,7 @@ pub(crate) fn understand(
         access_log: raw.access_log.unwrap_or(AccessLog::Off),
         path_split: raw.path_split.unwrap_or_default(),
         cpus,
+        idle: raw.idle.and_then(RawIdle::fixed),
         isolate: raw.isolate.unwrap_or(false),
         seed: raw.seed,
         events,

@@ -19,7 +19,7 @@ pub(crate) use texts::{
 };
 
 use super::selector::SelectorKind;
-use super::{AccessLog, HopDelayHow, Metric, PathSplit, Profile};
+use super::{AccessLog, HopDelayHow, Idle, Metric, PathSplit, Profile};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -51,8 +51,9 @@ pub(crate) struct RawPlan {
     /// Each round measures every gateway once and direct twice, at each load point. Default: as many rounds as fit into
     /// `time`.
     pub(crate) trials: Option<Placed<Short<RawTrials, TrialsText>>>,
-    /// Time of unmeasured traffic before each trial. Default: 100ms, but 2s before the first trial of each process. In
-    /// a plan with `trials` or `events`, the default is 2s before each trial.
+    /// Time of unmeasured traffic before each trial. Default: 50ms, or longer if each connection
+    /// needs longer for its first request, but 2s before the first trial of each process. In a plan with `trials` or
+    /// `events`, the default is 2s before each trial.
     pub(crate) warmup: Option<Placed<Time>>,
     /// Time without traffic between trials. Default: 0s.
     pub(crate) pause: Option<Placed<Time>>,
@@ -68,9 +69,12 @@ pub(crate) struct RawPlan {
     /// Whether the upstream adds timestamps to responses. Reports then split the added time into request path and
     /// response path. Default: off.
     pub(crate) path_split: Option<PathSplit>,
-    /// CPUs of each role, or `auto`. If there are four or more CPUs, `auto` splits them between the roles. Otherwise
-    /// nothing is pinned. Default: auto.
+    /// CPUs of each role, or `auto`. `auto` splits four or more CPUs between the roles. It splits two or three CPUs if
+    /// idle CPUs poll and each gateway has one worker. Otherwise nothing is pinned. Default: auto.
     pub(crate) cpus: Option<Placed<Short<RawCpus, Auto>>>,
+    /// What idle CPUs do during the run: `poll` for work, or `sleep`. `auto` means `poll` if this user may request it.
+    /// Default: auto.
+    pub(crate) idle: Option<RawIdle>,
     /// Whether hoptax restarts a gateway before each of its trials. Otherwise each gateway starts once per run.
     /// Default: false.
     pub(crate) isolate: Option<bool>,
@@ -81,6 +85,30 @@ pub(crate) struct RawPlan {
     pub(crate) events: Option<Vec<Placed<RawEvent>>>,
     /// Limits on metrics. `hoptax run` exits with 3 if a limit is exceeded. Default: none.
     pub(crate) budget: Option<Vec<Placed<RawBudget>>>,
+}
+
+/// What idle CPUs do during the run.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(rename = "idle")]
+pub(crate) enum RawIdle {
+    /// `poll` if this user may request it, `sleep` otherwise.
+    Auto,
+    /// Look for work all the time.
+    Poll,
+    /// Sleep until there is work.
+    Sleep,
+}
+
+impl RawIdle {
+    /// The value, unless hoptax decides.
+    pub(crate) fn fixed(self) -> Option<Idle> {
+        match self {
+            Self::Auto => None,
+            Self::Poll => Some(Idle::Poll),
+            Self::Sleep => Some(Idle::Sleep),
+        }
+    }
 }
 
 /// The service behind the gateways. With `url`, it is a service that already runs. Without `url`, it is the built-in

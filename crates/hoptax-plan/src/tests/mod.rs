@@ -84,6 +84,7 @@ fn missing_keys_have_defaults() {
             access_log: AccessLog::Off,
             path_split: PathSplit::Off,
             cpus: CpuPlan::Auto,
+            idle: None,
             isolate: false,
             seed: None,
             events: Vec::new(),

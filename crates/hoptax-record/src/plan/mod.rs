@@ -64,6 +64,9 @@ pub struct Plan {
     pub path_split: PathSplit,
     /// CPUs of each role.
     pub cpus: CpuPlan,
+    /// What idle CPUs do during the run; absent if hoptax decides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle: Option<Idle>,
     /// Whether each gateway is restarted before each of its trials.
     pub isolate: bool,
     /// Seed for the random order of the trials and for the random arrival times of requests; absent if the plan
@@ -136,11 +139,21 @@ pub enum PathSplit {
     On,
 }
 
+/// What CPUs do while they have nothing to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Idle {
+    /// They look for work all the time, so a thread starts at once.
+    Poll,
+    /// They sleep, and waking them takes time.
+    Sleep,
+}
+
 /// CPUs of each role.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CpuPlan {
-    /// If there are at least four CPUs, they are split between the roles. Otherwise nothing is pinned.
+    /// hoptax splits the CPUs between the roles if there are enough of them. Otherwise nothing is pinned.
     Auto,
     /// The given CPUs.
     Pinned(CpuSets),

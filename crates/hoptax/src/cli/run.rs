@@ -12,13 +12,14 @@ use super::report::{for_terminal, is_coloured};
 use super::terminal;
 use crate::run::{Contents, LocalTraffic, Outcome, Run};
 use anyhow::Context;
+use hoptax_host::idle::Polling;
 use hoptax_host::probe;
 use hoptax_lab::packs::{PackSet, binary};
 use hoptax_lab::process::ProcessDriver;
 use hoptax_load::clock;
 use hoptax_load::random::Random;
 use hoptax_plan::recorded::{self, Run as ReadRun};
-use hoptax_plan::{GatewayKind, Plan};
+use hoptax_plan::{GatewayKind, Idle, Plan};
 use hoptax_record::dir::RunDir;
 use hoptax_record::{DIRECT, TrialRecord};
 use hoptax_report::{self as report, Model};
@@ -68,6 +69,7 @@ impl Args {
             all_installed(&plan, &packs)?;
         }
         let service = self.serve.read()?;
+        let polling = polling(&plan)?;
         let mut dir = RunDir::create(&self.out, &plan.name)?;
         let viewers =
             watch::Viewers { screen: !self.no_live && terminal::can_show(), served: service.is_some() };
@@ -76,8 +78,9 @@ impl Args {
         } else {
             watch_signals().context("cannot install signal handlers")?
         };
-        let mut driver =
-            ProcessDriver::new(&plan, packs, dir.path())?.with_interrupt(Arc::clone(&interrupted));
+        let mut driver = ProcessDriver::new(&plan, packs, dir.path())?
+            .with_interrupt(Arc::clone(&interrupted))
+            .with_idle(&plan, if polling.is_some() { Idle::Poll } else { Idle::Sleep });
         let look = |moment| Some(probe::fitness::at(moment, &self.out));
         let run = Run {
             plan: &plan,
@@ -85,8 +88,8 @@ impl Args {
             command: std::env::args().collect(),
             contents: Contents::read(&plan)?,
             seed,
-            generator_cpus: driver.cpus().generator.clone(),
-            environment: probe::environment(),
+            cpus: driver.cpus().clone(),
+            environment: probe::environment(if polling.is_some() { Idle::Poll } else { Idle::Sleep }),
             look: &look,
             interrupted: &interrupted,
         };
@@ -94,15 +97,18 @@ impl Args {
             .context("cannot find the running hoptax program; was its file moved or removed?")?;
         let mut traffic = traffic.watched(viewers.need_seconds());
         let name = dir.path().file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        // The program's own threads stay off the generator's CPUs, unless only the gateway's CPUs would be left.
+        let own_cpus =
+            if run.cpus.generator == run.cpus.upstream { Vec::new() } else { run.cpus.generator.clone() };
         let mut watch = watch::Watch::new(&name, &plan, viewers);
         // Keep the server in a variable, because it must live until the report is written.
-        let serve = |service: serve::Service| service.start(&self.out, watch.board(), &run.generator_cpus);
+        let serve = |service: serve::Service| service.start(&self.out, watch.board(), &own_cpus);
         let served = service.map(serve).transpose();
         if served.is_err() {
             dir.abandon();
         }
         let _server = served?;
-        watch.show(&run.generator_cpus).context("cannot start the live view; leave it out with --no-live")?;
+        watch.show(&own_cpus).context("cannot start the live view; leave it out with --no-live")?;
         let outcome = run.run(&mut dir, &mut driver, &mut traffic, &mut watch);
         watch.finish();
         let path = dir.path().display();
@@ -144,6 +150,18 @@ impl Args {
             return Ok(Exit::Failed);
         }
         Ok(report::Verdict::of(&model, self.accept_void).into())
+    }
+}
+
+/// Makes idle CPUs poll until the returned value is dropped, if the plan wants it and this user may do it. Without a
+/// wish in the plan, a failure is not an error: the run then measures with CPUs that sleep, and records so.
+fn polling(plan: &Plan) -> anyhow::Result<Option<Polling>> {
+    match plan.idle {
+        Some(Idle::Sleep) => Ok(None),
+        None => Ok(Polling::begin().ok()),
+        Some(Idle::Poll) => Polling::begin()
+            .map(Some)
+            .context("idle CPUs cannot be made to poll (`idle: poll`); run as root, or write `idle: auto`"),
     }
 }
 

@@ -262,6 +262,7 @@ impl<'a> RunningGateway<'a> {
             timeouts: Timeouts { connect_ns: PATIENCE_NS, first_byte_ns: PATIENCE_NS, total_ns: PATIENCE_NS },
             workers: 1,
             cpus: Vec::new(),
+            shares_cpus: false,
             seed: 1,
             windows: true,
             stamps: false,

@@ -2,7 +2,7 @@
 
 use super::contents::Contents;
 use hoptax_host::probe::fitness::Moment;
-use hoptax_plan::Plan;
+use hoptax_plan::{CpuSets, Plan};
 use hoptax_record::{Environment, HostLook};
 use std::sync::atomic::AtomicBool;
 
@@ -18,9 +18,9 @@ pub struct Run<'a> {
     pub contents: Contents,
     /// Seed for the order of the trials and for the arrivals.
     pub seed: u64,
-    /// CPUs for the generator's workers, one CPU for each worker. If the list is empty, the generator has one worker,
-    /// which is not pinned.
-    pub generator_cpus: Vec<u32>,
+    /// CPUs of each role. The generator has one worker for each of its CPUs. If it has none, it has one worker, which is
+    /// not pinned.
+    pub cpus: CpuSets,
     /// Description of the machine.
     pub environment: Environment,
     /// Checks whether the machine is fit for measurements, at the start and at the end of the run.

@@ -7,7 +7,7 @@ use hoptax_lab::{Observed, counters};
 use hoptax_load::Address;
 use hoptax_load::random::Random;
 use hoptax_load::spec::{EventLoopName, HttpVersion, LoadSpec, Rate, SPEC_SCHEMA, Shape, Timeouts};
-use hoptax_plan::{LoadPoint, PathSplit};
+use hoptax_plan::{LoadPoint, PathSplit, Plan};
 use hoptax_record::{Failure, HostUsage, LedgerDelta, SCHEMA, Stage, StepPurpose, TrialRecord};
 use hoptax_servers::ledger::Ledger;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ const ARRIVALS: u64 = 0x0061_7272_6976_616c;
 
 /// The generator's load spec for this slot. At the same load point of a round, all contenders get the same arrivals.
 pub fn load_spec(run: &Run<'_>, slot: &Slot, addresses: Vec<SocketAddr>) -> LoadSpec {
-    let (plan, cpus) = (run.plan, run.generator_cpus.clone());
+    let (plan, cpus) = (run.plan, run.cpus.generator.clone());
     let LoadPoint {
         mut shape,
         connections,
@@ -38,6 +38,7 @@ pub fn load_spec(run: &Run<'_>, slot: &Slot, addresses: Vec<SocketAddr>) -> Load
             duration = search.confirm;
         }
     }
+    let warmup_ns = nanoseconds(warmup(plan, &shape, connections));
     let arrivals = u64::from(slot.round) << 32 | slot.load as u64;
     LoadSpec {
         schema: SPEC_SCHEMA,
@@ -51,7 +52,7 @@ pub fn load_spec(run: &Run<'_>, slot: &Slot, addresses: Vec<SocketAddr>) -> Load
         retry,
         shape,
         connections,
-        warmup_ns: nanoseconds(plan.warmup),
+        warmup_ns,
         duration_ns: nanoseconds(duration),
         requests,
         timeouts: Timeouts {
@@ -60,6 +61,7 @@ pub fn load_spec(run: &Run<'_>, slot: &Slot, addresses: Vec<SocketAddr>) -> Load
             total_ns: nanoseconds(plan.timeout.total),
         },
         workers: (cpus.len() as u32).clamp(1, connections),
+        shares_cpus: cpus.iter().any(|cpu| run.cpus.upstream.contains(cpu) || run.cpus.gateway.contains(cpu)),
         cpus,
         seed: Random::stream(run.seed ^ ARRIVALS, arrivals).next_u64(),
         windows: true,
@@ -68,8 +70,20 @@ pub fn load_spec(run: &Run<'_>, slot: &Slot, addresses: Vec<SocketAddr>) -> Load
     }
 }
 
+/// Warm-up before a trial. A default warm-up lasts until each connection of an open loop has had a request, because the
+/// first request on a connection costs a gateway more than the others.
+fn warmup(plan: &Plan, shape: &Shape, connections: u32) -> Duration {
+    match (plan.first_warmup, shape) {
+        (Some(most), Shape::Open { rate: Rate::Fixed(rate), .. }) => {
+            let each_once = Duration::from_secs_f64((f64::from(connections) / rate).min(most.as_secs_f64()));
+            plan.warmup.max(each_once)
+        }
+        _ => plan.warmup,
+    }
+}
+
 /// The HTTP versions that the plan's load uses, without duplicates.
-pub(super) fn versions(plan: &hoptax_plan::Plan) -> Vec<HttpVersion> {
+pub(super) fn versions(plan: &Plan) -> Vec<HttpVersion> {
     let asked = |version: &HttpVersion| plan.load.iter().any(|point| point.http == *version);
     [HttpVersion::Http11, HttpVersion::Http10].into_iter().filter(asked).collect()
 }

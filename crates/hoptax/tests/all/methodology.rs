@@ -163,9 +163,9 @@ const STATED: &[(&str, &str, &str, &str)] = &[
     ),
     (
         "hoptax-record/src/aside.rs",
-        "STEAL: f64 = 0.02",
+        "STEAL: f64 = 0.05",
         METHODOLOGY,
-        "the hypervisor took more than 2 % of the CPU time is set aside",
+        "the hypervisor took more than 5 % of the CPU time is set aside",
     ),
     (
         "hoptax-host/src/probe/steal.rs",

@@ -48,6 +48,17 @@ pub(super) fn pinning(host: &Host) -> Fitness {
     doubt("pinning", FitnessStatus::Warning, "forbidden", message, advice)
 }
 
+pub(super) fn idle(host: &Host) -> Fitness {
+    const NAME: &str = "idle-cpus";
+    let Err(reason) = &host.can_poll else { return good(NAME, "can poll") };
+    let message = format!(
+        "Idle CPUs sleep during runs, because {reason}. Waking a CPU takes up to 150 µs on a virtual machine, and trials \
+         differ in how often a request waits for it."
+    );
+    let advice = "Run hoptax as root on the machine itself, or let this user write /dev/cpu_dma_latency.";
+    doubt(NAME, FitnessStatus::Warning, "sleep", message, advice)
+}
+
 /// Checks the lowest CPU limit among the control groups of this process.
 pub(super) fn limit(host: &Host) -> Fitness {
     const NAME: &str = "cpu-limit";

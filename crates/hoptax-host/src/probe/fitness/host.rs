@@ -12,6 +12,8 @@ pub struct Host {
     pub allowed: Vec<u32>,
     /// Whether threads can be pinned.
     pub can_pin: bool,
+    /// Whether idle CPUs can be made to poll, or the reason why not.
+    pub can_poll: Result<(), String>,
     /// Limits on the number of open descriptors of this process. The first is the current limit, and the second is the
     /// limit to which the process can raise it.
     pub descriptors: (u64, u64),

@@ -18,6 +18,7 @@ mod tests;
 pub use host::Host;
 pub use noise::Snapshot;
 
+use crate::idle;
 use hoptax_load::clock as time;
 use hoptax_record::{Fitness, HostLook};
 use rustix::process::{Resource, getrlimit};
@@ -37,6 +38,7 @@ pub fn here(results: &Path) -> Host {
         root: PathBuf::from("/"),
         allowed,
         can_pin,
+        can_poll: idle::possible().map_err(|error| error.to_string()),
         descriptors: (limit.current.unwrap_or(u64::MAX), limit.maximum.unwrap_or(u64::MAX)),
         release: rustix::system::uname().release().to_string_lossy().into_owned(),
         is_root: rustix::process::geteuid().is_root(),
@@ -90,6 +92,7 @@ fn lasting(host: &Host) -> Vec<Fitness> {
     vec![
         cpu::cpus(host),
         cpu::pinning(host),
+        cpu::idle(host),
         cpu::limit(host),
         cpu::governor(host),
         cpu::turbo(host),

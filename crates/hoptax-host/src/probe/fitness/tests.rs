@@ -43,6 +43,7 @@ impl Laid {
                 root: directory.path().to_owned(),
                 allowed: (0..8).collect(),
                 can_pin: true,
+                can_poll: Ok(()),
                 descriptors: (1024, 1 << 20),
                 release: "6.8.0-45-generic".into(),
                 is_root: false,
@@ -133,6 +134,9 @@ fn cpus_and_what_they_share() {
     laid.is("smt", Warning, "2 CPUs share cores");
     laid.host.can_pin = false;
     laid.is("pinning", Warning, "forbidden");
+    laid.is("idle-cpus", Good, "can poll");
+    laid.host.can_poll = Err("nobody may".into());
+    laid.is("idle-cpus", Warning, "sleep");
 }
 
 #[test]

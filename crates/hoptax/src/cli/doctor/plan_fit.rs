@@ -4,7 +4,7 @@ use crate::schedule;
 use hoptax_host::probe::fitness::Host;
 use hoptax_lab::packs::{PackSet, binary};
 use hoptax_lab::{cpus, descriptors};
-use hoptax_plan::{CpuPlan, GatewayKind, Plan, Upstream};
+use hoptax_plan::{CpuPlan, GatewayKind, Idle, Plan, Upstream};
 use hoptax_record::{Fitness, FitnessStatus};
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -24,7 +24,7 @@ pub(super) fn items(plan: &Plan, packs: &PackSet, host: &Host) -> Vec<Fitness> {
     vec![
         connections(plan, packs),
         ports(plan, host),
-        roles(plan, &host.allowed),
+        roles(plan, &host.allowed, idle(plan, host)),
         installed(plan, packs),
         upstream_ports(plan),
         takes(plan),
@@ -86,10 +86,15 @@ fn ports(plan: &Plan, host: &Host) -> Fitness {
     good("source-ports", seen)
 }
 
+/// What idle CPUs would do during a run of `plan`.
+fn idle(plan: &Plan, host: &Host) -> Idle {
+    plan.idle.unwrap_or(if host.can_poll.is_ok() { Idle::Poll } else { Idle::Sleep })
+}
+
 /// Checks the CPUs that the plan assigns to roles. These CPUs must exist, and no two roles should share a CPU.
-fn roles(plan: &Plan, allowed: &[u32]) -> Fitness {
+fn roles(plan: &Plan, allowed: &[u32], idle: Idle) -> Fitness {
     const NAME: &str = "roles";
-    let sets = cpus::resolve(&plan.cpus, allowed);
+    let sets = cpus::resolve(plan, allowed, idle);
     let named = [("generator", &sets.generator), ("gateway", &sets.gateway), ("upstream", &sets.upstream)];
     let list = |cpus: &[u32]| cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
     let shown = named.map(|(role, cpus)| match cpus.is_empty() {
@@ -231,17 +236,17 @@ mod tests {
     #[test]
     fn shared_cpus_are_a_warning_and_unavailable_cpus_are_bad() {
         let mut plan = plan();
-        assert_eq!(roles(&plan, &[0, 1]).status, FitnessStatus::Warning);
-        let apart = roles(&plan, &[0, 1, 2, 3]);
+        assert_eq!(roles(&plan, &[0, 1], Idle::Sleep).status, FitnessStatus::Warning);
+        let apart = roles(&plan, &[0, 1, 2, 3], Idle::Sleep);
         assert_eq!(
             (apart.status, &*apart.seen),
             (FitnessStatus::Good, "generator on 0, gateway on 1,2, upstream on 3")
         );
         plan.cpus = CpuPlan::Pinned(CpuSets { generator: vec![0], gateway: vec![1], upstream: vec![1, 9] });
-        let item = roles(&plan, &[0, 1, 2, 3]);
+        let item = roles(&plan, &[0, 1, 2, 3], Idle::Sleep);
         assert_eq!(item.status, FitnessStatus::Bad);
         assert!(item.message.contains("CPU 9"), "{item:?}");
-        assert_eq!(roles(&plan, &[0, 1, 9]).status, FitnessStatus::Warning);
+        assert_eq!(roles(&plan, &[0, 1, 9], Idle::Sleep).status, FitnessStatus::Warning);
     }
 
     #[test]

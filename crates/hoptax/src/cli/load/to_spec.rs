@@ -60,6 +60,7 @@ pub(super) fn spec(args: &Args) -> anyhow::Result<LoadSpec> {
         timeouts: timeouts(&args.load)?,
         workers: args.generator.workers.unwrap_or(default_workers),
         cpus,
+        shares_cpus: false,
         seed: args.generator.seed,
         windows: args.output.csv,
         stamps: false,

@@ -174,7 +174,7 @@ impl Scene {
             command: Vec::new(),
             contents: Contents::default(),
             seed: 7,
-            generator_cpus: Vec::new(),
+            cpus: hoptax_plan::CpuSets::default(),
             environment: Environment::default(),
             look: &|_| None,
             interrupted,

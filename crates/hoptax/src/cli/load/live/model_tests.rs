@@ -33,6 +33,7 @@ pub(in super::super::super) fn spec(
         timeouts: Timeouts::all(S),
         workers,
         cpus: Vec::new(),
+        shares_cpus: false,
         seed: 0,
         windows: true,
         stamps: false,
