@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn raised_once_with_the_worst_trial() {
         let mut run = Run::closed(1);
-        run.push(via("nginx", 0).host(0.03, 0.0)).push(via("nginx", 1).host(0.0, 0.2));
+        run.push(via("nginx", 0).host(0.06, 0.0)).push(via("nginx", 1).host(0.0, 0.2));
         run.push(via("nginx", 2).host(0.01, 0.01));
         let findings = raised(&run, CODE);
         assert_eq!(findings.len(), 1);
@@ -137,7 +137,7 @@ mod tests {
         for (noisy, expected) in [(2, Severity::Note), (3, Severity::Warning)] {
             let mut run = Run::closed(1);
             for round in 0..20 {
-                let steal = if round < noisy { 0.03 } else { 0.0 };
+                let steal = if round < noisy { 0.06 } else { 0.0 };
                 run.push(via("nginx", round).host(steal, 0.0)).push(via("envoy", round));
             }
             let found = raised(&run, CODE);
@@ -149,7 +149,7 @@ mod tests {
     fn mentions_quiet_figures_if_there_are_any() {
         let run = |stolen: &[u64]| {
             let mut run = Run::closed(1);
-            run.push(via("nginx", 0).windows_us(&vec![vec![100]; 10]).stolen_ms(stolen).host(0.03, 0.0));
+            run.push(via("nginx", 0).windows_us(&vec![vec![100]; 10]).stolen_ms(stolen).host(0.06, 0.0));
             raised(&run, CODE).remove(0).advice
         };
         assert!(run(&[0, 0, 30, 0, 0, 0, 0, 0, 0, 0]).contains("quiet windows"));

@@ -75,7 +75,7 @@ fn missing_keys_have_defaults() {
             files: BTreeMap::new(),
             load: vec![LoadPoint::closed(1, Duration::from_millis(300))],
             trials: timed(Duration::from_secs(180), 0.05, None),
-            warmup: Duration::from_millis(100),
+            warmup: Duration::from_millis(50),
             first_warmup: Some(Duration::from_secs(2)),
             pause: Duration::ZERO,
             timeout: Timeouts::all(Duration::from_secs(3)),

@@ -102,7 +102,7 @@ fn settings_are_recorded_for_the_stock_profile_too() {
     let directory = run_directory(&scratch);
     let markdown = std::fs::read_to_string(directory.join("report.md")).expect("written");
     assert!(
-        markdown.contains("Settings are stock.")
+        markdown.contains("Settings are stock, idle CPUs ")
             && markdown.contains("error\\_log: shipped is outside of the run")
     );
     let page = std::fs::read_to_string(directory.join("report.html")).expect("written");
