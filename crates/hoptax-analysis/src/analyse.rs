@@ -14,10 +14,10 @@ use super::side::Side;
 use super::tail::Tail;
 use super::tax::Tax;
 use super::trial::{Trial, good_trials, of_case};
-use super::{concerns, measuring_time, quiet_cases, targets};
+use super::{concerns, measuring_time, quiet_cases, targets, warm_ups};
 use hoptax_plan::recorded::RunRecord;
 use hoptax_record::report::FailedTrial;
-use hoptax_record::{DIRECT, TrialRecord};
+use hoptax_record::{Aside, DIRECT, TrialRecord};
 
 /// Analyses the records of a run.
 pub fn analyse(run: &RunRecord, records: &[TrialRecord]) -> Analysis {
@@ -36,8 +36,13 @@ pub fn analyse(run: &RunRecord, records: &[TrialRecord]) -> Analysis {
             let trials = good_trials(records, &contender.label, load.index);
             let mut case = Case::new(&contender.label, load, &trials);
             case.failed_trials = failed_trials(records, &contender.label, load.index);
-            let aside = of_case(records, &contender.label, load.index).filter(|one| one.set_aside);
-            case.set_aside = aside.count() as u32;
+            let aside = |why| {
+                of_case(records, &contender.label, load.index)
+                    .filter(|one| one.set_aside == Some(why))
+                    .count() as u32
+            };
+            case.set_aside = aside(Aside::Disturbed);
+            case.warming = aside(Aside::Warming);
             case.last_round = of_case(records, &contender.label, load.index).map(|one| one.round).max();
             case.targets = targets::figures(&run.plan.targets, &trials, &direct, case.is_direct());
             case.path = Path::new(&trials, &direct, case.is_direct());
@@ -68,7 +73,8 @@ pub fn analyse(run: &RunRecord, records: &[TrialRecord]) -> Analysis {
         false => judge(&run.plan.budget, &cases, &Side::read(run, records), None),
     };
     let capacity = capacity::capacities(run, &loads, records);
-    let mut analysis = Analysis { cases, noise_floor, capacity, prices, pairs, findings, budget };
+    let warm_ups = warm_ups::figures(run, records);
+    let mut analysis = Analysis { cases, noise_floor, capacity, prices, pairs, warm_ups, findings, budget };
     concerns::mark(&mut analysis, run);
     analysis
 }

@@ -7,6 +7,7 @@ use super::checks::Finding;
 use super::features::Price;
 use super::gateway_pairs::GatewayPair;
 use super::noise::NoiseFloor;
+use hoptax_record::report::WarmUpFigures;
 
 /// The analysis of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,6 +25,8 @@ pub struct Analysis {
     /// Every two gateways compared with each other, sorted by load point, then in the plan's order, then by metric. A
     /// search has no pairs, and gateways with different features are compared only if both compete for the answer.
     pub pairs: Vec<GatewayPair>,
+    /// How long each process took to warm up, in the order of the contenders. Empty with a fixed warm-up.
+    pub warm_ups: Vec<WarmUpFigures>,
     /// Findings, the most severe first.
     pub findings: Vec<Finding>,
     /// Results of the plan's budgets, one for each budget and each case that the budget limits.

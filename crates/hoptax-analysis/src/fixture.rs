@@ -120,6 +120,7 @@ impl Run {
                 settings: Vec::new(),
                 counters: Vec::new(),
                 rendered: BTreeMap::new(),
+                warm_ups: Vec::new(),
                 failed,
             });
         }
@@ -178,7 +179,7 @@ pub fn via(contender: &str, round: u32) -> MadeTrial {
         gateway_log_bytes: None,
         gateway_counters: BTreeMap::new(),
         events: Vec::new(),
-        set_aside: false,
+        set_aside: None,
     })
     .all_at_us(200)
 }
@@ -519,7 +520,7 @@ fn record(load: Vec<LoadPoint>) -> RunRecord {
         load: load.clone(),
         trials: Trials::Fixed(5),
         warmup: Duration::from_secs(1),
-        first_warmup: None,
+        until_settled: None,
         pause: Duration::ZERO,
         timeout: Timeouts::all(Duration::from_secs(3)),
         sources: Vec::new(),

@@ -38,6 +38,7 @@ mod targets;
 mod tax;
 mod throughput;
 mod trial;
+mod warm_ups;
 
 pub use analyse::analyse;
 pub use analysis::Analysis;

@@ -171,7 +171,7 @@ pub(super) fn of_case<'a>(
 
 /// The trials of a case that did not fail and were not set aside.
 pub(super) fn good_trials<'a>(records: &'a [TrialRecord], contender: &str, load: usize) -> Vec<Trial<'a>> {
-    let counted = of_case(records, contender, load).filter(|record| !record.set_aside);
+    let counted = of_case(records, contender, load).filter(|record| record.set_aside.is_none());
     counted.filter_map(|record| Trial::read(record).ok()).collect()
 }
 

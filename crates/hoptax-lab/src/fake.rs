@@ -183,7 +183,7 @@ pub fn plan(gateways: Vec<Gateway>, connections: u32) -> Plan {
         load: vec![LoadPoint::closed(connections, Duration::from_secs(1))],
         trials: hoptax_plan::Trials::Fixed(1),
         warmup: Duration::ZERO,
-        first_warmup: None,
+        until_settled: None,
         pause: Duration::ZERO,
         timeout: Timeouts::all(Duration::from_secs(3)),
         sources: vec![],

@@ -64,7 +64,7 @@ pub enum GatewayKind {
     },
     /// A built-in reference proxy.
     Hop(HopKind),
-    /// `hop-l7` with a known delay.
+    /// `hop-l7` with a known delay, a known warm-up, or both.
     DelayingHop(HopDelay),
     /// A gateway that already runs.
     External {

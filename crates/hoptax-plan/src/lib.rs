@@ -31,7 +31,10 @@ pub use error::{PlanError, PlanErrors};
 pub use event::{Action, Event};
 pub use feature::{DEFAULT_RATE_LIMIT, Feature, JwtAlgorithm, MOST_CONSUMERS, MOST_ROUTES, RoutePosition};
 pub use gateway::{Gateway, GatewayKind, PackInfo, variant_name};
-pub use hop_delay::{HopDelay, HopDelayHow, LONGEST_HOP_DELAY};
+pub use hop_delay::{
+    HopDelay, HopDelayHow, HopWarming, HopWarmingFall, LONGEST_HOP_DELAY, LONGEST_WARMING,
+    MOST_WARMING_REQUESTS, SHORTEST_WARMING,
+};
 pub use hoptax_record::{Metric, Quantity};
 pub use image::check_image;
 pub use load_point::{LoadPoint, Search};
@@ -48,7 +51,7 @@ pub use upstream::{BuiltInUpstream, Delay, Upstream};
 // Types that are the same in a plan and on disk are defined only once, in `hoptax_record`.
 pub use hoptax_record::plan::{
     Access, AccessLog, AutoTrials, Body, CertificateFiles, CpuPlan, CpuSets, HopKind, Idle, LedgerSource,
-    PackDriver, PathSplit, Profile, Running, Timeouts, TlsAccess,
+    PackDriver, PathSplit, Profile, Running, Timeouts, TlsAccess, UntilSettled,
 };
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use crate::{
     AccessLog, AutoTrials, Budget, CpuPlan, Event, Gateway, Idle, LoadPoint, PathSplit, Profile, Target,
-    Timeouts, Upstream, units,
+    Timeouts, UntilSettled, Upstream, units,
 };
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -28,9 +28,8 @@ pub struct Plan {
     pub trials: Trials,
     /// Time of unmeasured traffic before each trial.
     pub warmup: Duration,
-    /// Time of unmeasured traffic before the first trial after each start of a process. `None` if it is not longer than
-    /// `warmup`.
-    pub first_warmup: Option<Duration>,
+    /// Warms each process up after its start, until it has settled. `None` with a fixed warm-up.
+    pub until_settled: Option<UntilSettled>,
     /// Time without traffic between trials.
     pub pause: Duration,
     /// Timeouts of connects and requests.

@@ -1,15 +1,25 @@
-//! Sets trials aside that the hypervisor disturbed.
+//! Sets trials aside that do not show what a gateway costs: trials that the hypervisor disturbed, and trials in which a
+//! process was still warming up.
 //!
-//! A run with a time limit has many short trials, so it can do without the disturbed ones. On a rented machine, their
-//! response times are often several times as long as those of the other trials, and a few of them make every interval
-//! wide.
+//! A run with a time limit has many short trials, so it can do without some of them. On a rented machine, the response
+//! times of disturbed trials are often several times as long as those of the other trials, and a few of them make every
+//! interval wide.
 //!
-//! The rule is fixed in advance, is the same for direct and for gateways, and never looks at response times. A rule that
-//! looked at them would choose its own result. Trials that are set aside stay in the record.
+//! The rules are fixed in advance, are the same for direct and for gateways, and never look at response times or at a
+//! tax. A rule that looked at them would choose its own result. Trials that are set aside stay in the record.
 
-use crate::TrialRecord;
+use crate::{Aside, DIRECT, TrialRecord};
 use hoptax_load::record::LoadRecord;
 use std::collections::BTreeMap;
+
+/// Marks the trials of a run that are set aside. `until_settled` says whether the run warmed processes up until they had
+/// settled. With a fixed warm-up, every trial after it counts, however slow the process still is.
+pub fn mark_aside(trials: &mut [TrialRecord], until_settled: bool) {
+    mark_disturbed(trials);
+    if until_settled {
+        mark_warming(trials);
+    }
+}
 
 /// Limit for the CPU time that the hypervisor takes during a trial, as a share of the time of all CPUs. The finding
 /// `host-noisy` has the same limit. The kernel counts steal in ticks of 10 ms. In a
@@ -19,7 +29,7 @@ const STEAL: f64 = 0.05;
 /// Sets aside the trials of each load point with more steal than [`STEAL`] and than the median trial of the load point.
 /// So at most half of a load point's trials are set aside, also on a machine that is always disturbed. Failed trials,
 /// trials of searches and trials in which any request failed always count: errors must not disappear from a report.
-pub fn mark_disturbed(trials: &mut [TrialRecord]) {
+fn mark_disturbed(trials: &mut [TrialRecord]) {
     let mut by_load: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for trial in trials.iter().filter(|trial| is_eligible(trial)) {
         by_load.entry(trial.load).or_default().push(trial.host.steal);
@@ -28,8 +38,77 @@ pub fn mark_disturbed(trials: &mut [TrialRecord]) {
         by_load.into_iter().map(|(load, steal)| (load, median(steal).max(STEAL))).collect();
     for trial in trials {
         let is_disturbed = |limit: &f64| trial.host.steal > *limit;
-        trial.set_aside = is_eligible(trial) && limits.get(&trial.load).is_some_and(is_disturbed);
+        let is_aside = is_eligible(trial) && limits.get(&trial.load).is_some_and(is_disturbed);
+        trial.set_aside = is_aside.then_some(Aside::Disturbed);
     }
+}
+
+/// Smallest number of trials of a process to look for a warm-up among them.
+const LEAST_TRIALS: usize = 8;
+/// Smallest fall of the CPU time per request that counts as the end of a warm-up, as a difference of logarithms: 5 %.
+const FALL: f64 = 0.05;
+/// Smallest fall in standard errors. Above 5, chance is no explanation, although the best split was searched for.
+const FALL_IN_ERRORS: f64 = 5.0;
+
+/// Sets aside the first trials of each process if its CPU time per request fell after them, for example because it
+/// compiled code. At most half of a process' trials are set aside.
+fn mark_warming(trials: &mut [TrialRecord]) {
+    let mut contenders: Vec<String> = trials.iter().map(|trial| trial.contender.clone()).collect();
+    contenders.sort();
+    contenders.dedup();
+    for contender in contenders {
+        let of = trials.iter().enumerate().filter(|(_, trial)| trial.contender == contender);
+        let series: Vec<(usize, u32, f64)> =
+            of.filter_map(|(at, trial)| Some((at, trial.load, cpu_per_request(trial)?.ln()))).collect();
+        let cold = cold_count(&relative(&series));
+        for (at, ..) in &series[..cold] {
+            trials[*at].set_aside.get_or_insert(Aside::Warming);
+        }
+    }
+}
+
+/// CPU time per request of a counted trial. For direct, this is the upstream's.
+fn cpu_per_request(trial: &TrialRecord) -> Option<f64> {
+    if !is_eligible(trial) || trial.set_aside.is_some() {
+        return None;
+    }
+    let role = if trial.contender == DIRECT { &trial.upstream } else { &trial.gateway };
+    let (used, completed) = (role.as_ref()?.cpu_ns, trial.load_record.as_ref()?.completed_in_time);
+    (used > 0 && completed > 0).then(|| used as f64 / completed as f64)
+}
+
+/// The values of all load points as one series in the order of time. Each load point has a level of its own, so from each
+/// value the median of the later half of its load point is subtracted.
+fn relative(series: &[(usize, u32, f64)]) -> Vec<f64> {
+    let mut by_load: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    for (_, load, value) in series {
+        by_load.entry(*load).or_default().push(*value);
+    }
+    let levels: BTreeMap<u32, f64> = by_load
+        .into_iter()
+        .map(|(load, values)| (load, median(values[values.len() / 2..].to_vec())))
+        .collect();
+    series.iter().map(|(_, load, value)| value - levels[load]).collect()
+}
+
+/// Number of values before the last large fall of the series: the split into two parts with the least squared
+/// deviations from the means of the parts.
+fn cold_count(values: &[f64]) -> usize {
+    if values.len() < LEAST_TRIALS {
+        return 0;
+    }
+    let part = |values: &[f64]| {
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        (mean, values.iter().map(|value| (value - mean).powi(2)).sum::<f64>())
+    };
+    let splits = (2..=values.len() / 2).map(|at| {
+        let ((before, squares), (after, later)) = (part(&values[..at]), part(&values[at..]));
+        (at, before - after, squares + later)
+    });
+    let Some((at, fall, squares)) = splits.min_by(|a, b| a.2.total_cmp(&b.2)) else { return 0 };
+    let variance = squares / (values.len() - 2) as f64;
+    let error = (variance * (1.0 / at as f64 + 1.0 / (values.len() - at) as f64)).sqrt();
+    if fall > FALL && fall > FALL_IN_ERRORS * error { at } else { 0 }
 }
 
 fn is_eligible(trial: &TrialRecord) -> bool {
@@ -64,7 +143,7 @@ mod tests {
         };
         let mut trials: Vec<TrialRecord> = trials.iter().map(made).collect();
         mark_disturbed(&mut trials);
-        trials.iter().map(|trial| if trial.set_aside { 'x' } else { '.' }).collect()
+        trials.iter().map(|trial| if trial.set_aside.is_some() { 'x' } else { '.' }).collect()
     }
 
     fn at_one_load(steal: &[f64]) -> String {
@@ -98,10 +177,10 @@ mod tests {
         trials.iter_mut().for_each(|trial| trial.host.steal = 0.0);
         trials[0].host.steal = 0.5;
         mark_disturbed(&mut trials);
-        assert!(trials[0].set_aside, "without errors");
+        assert!(trials[0].set_aside.is_some(), "without errors");
         trials[0].load_record.as_mut().expect("measured").counts.timeouts = 1;
         mark_disturbed(&mut trials);
-        assert!(!trials[0].set_aside, "with an error");
+        assert!(trials[0].set_aside.is_none(), "with an error");
     }
 
     #[test]
@@ -112,11 +191,46 @@ mod tests {
         }
         trials[3].failed =
             Some(Failure { stage: Stage::Trial, message: "died".into(), detail: String::new() });
-        trials[0].set_aside = true;
+        trials[0].set_aside = Some(Aside::Disturbed);
         mark_disturbed(&mut trials);
         assert_eq!(
             trials.iter().map(|trial| trial.set_aside).collect::<Vec<_>>(),
-            [false, false, true, false]
+            [None, None, Some(Aside::Disturbed), None]
         );
+    }
+
+    /// Marks the trials of a process whose trials used this much CPU time per request, in µs. Every second
+    /// trial belongs to another load point, which takes twice the time.
+    fn warming(cpu_us: &[u64]) -> String {
+        let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../records/runs/delays");
+        let run = crate::dir::Run::read(&kept).expect("kept");
+        let measured =
+            |trial: &&TrialRecord| trial.failed.is_none() && trial.step.is_none() && trial.gateway.is_some();
+        let one = run.trials.iter().find(measured).expect("one with a gateway").clone();
+        let made = |(at, us): (usize, &u64)| {
+            let mut trial = one.clone();
+            trial.load = at as u32 % 2;
+            let completed = trial.load_record.as_ref().expect("measured").completed_in_time;
+            trial.gateway.as_mut().expect("watched").cpu_ns =
+                us * 1000 * completed * (1 + u64::from(trial.load));
+            trial.host.steal = 0.0;
+            trial
+        };
+        let mut trials: Vec<TrialRecord> = cpu_us.iter().enumerate().map(made).collect();
+        mark_aside(&mut trials, true);
+        trials.iter().map(|trial| if trial.set_aside == Some(Aside::Warming) { 'x' } else { '.' }).collect()
+    }
+
+    #[test]
+    fn trials_before_a_fall_of_the_cpu_time_are_set_aside() {
+        assert_eq!(warming(&[90, 91, 90, 92, 50, 51, 49, 50, 52, 51, 50, 49]), "xxxx........");
+        assert_eq!(
+            warming(&[50, 51, 49, 50, 52, 51, 50, 49, 50, 51, 49, 50]),
+            "............",
+            "nothing falls"
+        );
+        assert_eq!(warming(&[50, 51, 49, 50, 52, 51, 90, 91, 92, 90, 91, 90]), "............", "it rises");
+        assert_eq!(warming(&[53, 47, 55, 50, 45, 52, 48, 51, 46, 54, 50, 47]), "............", "it is noise");
+        assert_eq!(warming(&[90, 90, 50, 50]), "....", "there are too few");
     }
 }

@@ -316,7 +316,7 @@ pub(crate) mod tests {
             gateway_log_bytes: None,
             gateway_counters: std::collections::BTreeMap::new(),
             events: Vec::new(),
-            set_aside: false,
+            set_aside: None,
         }
     }
 

@@ -11,11 +11,13 @@ pub mod dir;
 mod metric;
 pub mod plan;
 pub mod report;
+mod warm_up;
 
-pub use aside::mark_disturbed;
+pub use aside::mark_aside;
 pub use metric::{Metric, Quantity};
 
 pub use digest::{Digest, digest};
+pub use warm_up::{Burst, WarmUp, WarmUpLoad};
 
 use hoptax_load::record::LoadRecord;
 use hoptax_load::stamp::ClockId;
@@ -131,6 +133,10 @@ pub struct Contender {
     /// Digest of each rendered configuration file. The key is the name of the file. Equal digests mean equal
     /// configurations.
     pub rendered: BTreeMap<String, String>,
+    /// Warm-ups of the contender's process: one after each of its starts. For direct, these are warm-ups of the upstream.
+    /// Empty if the plan has a fixed warm-up, and in older runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warm_ups: Vec<WarmUp>,
     /// Why the contender was not measured, for example because it was not installed, did not start or gave a wrong
     /// answer. Its cases are reported as failed. Absent if the contender was measured.
     pub failed: Option<Failure>,
@@ -320,10 +326,19 @@ pub struct TrialRecord {
     /// Events of the plan during this trial, in the order of the plan. Empty in older runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<EventRecord>,
-    /// True if the trial does not count, although it did not fail. Decided when the run is analysed:
-    /// [`mark_disturbed`].
+    /// Why the trial does not count, although it did not fail. Decided when the run is analysed:
+    /// [`mark_aside`].
     #[serde(skip)]
-    pub set_aside: bool,
+    pub set_aside: Option<Aside>,
+}
+
+/// Why a trial does not count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Aside {
+    /// The hypervisor took too much CPU time.
+    Disturbed,
+    /// The process was still getting faster.
+    Warming,
 }
 
 /// One event of a trial. All times are in nanoseconds since the start of the measured time, like the times of windows.

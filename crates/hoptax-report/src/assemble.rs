@@ -1,6 +1,6 @@
 //! Builds the report model from a run and its analysis.
 
-use super::format::Scale;
+use super::format::{Scale, grouped};
 use super::model::Model;
 use super::prices::PriceList;
 use super::text::listed;
@@ -9,7 +9,7 @@ use hoptax_analysis::{Analysis, analyse, precision_over_time};
 use hoptax_plan::recorded::{Run, RunRecord};
 use hoptax_plan::units::show_duration;
 use hoptax_plan::{Running, Target, Trials, Upstream};
-use hoptax_record::report::HostLooks;
+use hoptax_record::report::{HostLooks, WarmUpFigures};
 use hoptax_record::{DIRECT, Stopped};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -43,6 +43,7 @@ impl Model {
             summary,
             prices,
             pairs: analysis.pairs,
+            warm_ups: analysis.warm_ups,
             noise_floor: analysis.noise_floor,
             cases: analysis.cases,
             capacity: analysis.capacity,
@@ -125,6 +126,41 @@ fn set_aside(analysis: &Analysis) -> Option<String> {
     })
 }
 
+/// Smallest ratio of the first CPU time per request to the settled one for which the report says how slow a process was.
+const SLOWER: f64 = 1.1;
+
+/// Says how long processes were warmed up, and names those that were slow at first. `None` with a fixed warm-up.
+fn warm_ups(analysis: &Analysis) -> Option<String> {
+    let all = &analysis.warm_ups;
+    let load = |one: &WarmUpFigures| one.load_s;
+    let seconds = |seconds: f64| format!("{seconds:.1} s");
+    let least = all.iter().map(load).min_by(f64::total_cmp)?;
+    let most = all.iter().map(load).max_by(f64::total_cmp)?;
+    let slow: Vec<String> = all
+        .iter()
+        .filter_map(|one| {
+            let fall = one.cpu_us_per_request.unwrap_or(one.p50_us);
+            let times = fall.first / fall.settled;
+            let what = if one.cpu_us_per_request.is_some() { "the CPU time per request" } else { "the response time" };
+            (times >= SLOWER && one.slow_requests > 0).then(|| {
+                format!(
+                    "{} first took {times:.1} times {what}, and was as fast as later after {} of load ({} requests)",
+                    if one.contender == DIRECT { "the upstream" } else { &one.contender },
+                    seconds(one.slow_s),
+                    grouped(one.slow_requests as f64)
+                )
+            })
+        })
+        .collect();
+    let spans = if seconds(least) == seconds(most) {
+        seconds(least)
+    } else {
+        format!("{} to {}", seconds(least), seconds(most))
+    };
+    let slow = if slow.is_empty() { String::new() } else { format!(": {}", listed(&slow)) };
+    Some(format!("Each process had {spans} of load to warm up before its first trial{slow}."))
+}
+
 fn notes(run: &RunRecord, trials_recorded: usize, unreadable: &[String], analysis: &Analysis) -> Vec<String> {
     let mut notes = Vec::new();
     match &run.ended {
@@ -140,6 +176,7 @@ fn notes(run: &RunRecord, trials_recorded: usize, unreadable: &[String], analysi
     notes.extend(why_stopped(run));
     notes.extend(known_sooner(run, analysis));
     notes.extend(set_aside(analysis));
+    notes.extend(warm_ups(analysis));
     if let Upstream::Running(upstream) = &run.plan.upstream {
         notes.push(about_upstream(upstream));
     }
@@ -200,7 +237,7 @@ mod tests {
     fn trials_that_were_set_aside_are_counted_and_have_no_figures() {
         let mut run = Run::steady(4, 100, &[("nginx", 150)]);
         let disturbed = run.trials.iter_mut().rfind(|trial| trial.contender == "nginx").expect("measured");
-        disturbed.set_aside = true;
+        disturbed.set_aside = Some(hoptax_record::Aside::Disturbed);
         disturbed.host.steal = 0.3;
         let model = run.model();
         let case = model.cases.iter().find(|case| case.gateway == "nginx").expect("measured");

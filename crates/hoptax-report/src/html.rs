@@ -17,7 +17,7 @@ use super::page::Page;
 use super::precision;
 use super::quiet;
 use super::table::{self, Cell};
-use super::text::{capital, stage_name};
+use super::text::{capital, same_holds_for, stage_name};
 use base64::Engine as _;
 use hoptax_analysis::causes;
 use hoptax_analysis::{BudgetResult, Case, Finding, Latency, Load, Outcome, TargetFigures, headline};
@@ -98,20 +98,21 @@ pub fn html(model: &Model) -> Result<String, HtmlError> {
         prices => super::prices::html(&model.prices),
         settings => model.settings().into_iter().map(|(labels, one)| context! { labels => labels.join(", "), one })
             .collect::<Vec<_>>(),
-        gateways => model.summaries_outside_prices().map(|one| context! {
+        gateways => model.summaries_outside_prices().into_iter().map(|(one, others)| context! {
             gateway => &one.gateway,
             // The name is removed from the sentence, because the template shows it separately.
             sentence => one.sentence.strip_prefix(&one.gateway).unwrap_or(&one.sentence),
-            details => one.details.join(" "),
+            details => if others.is_empty() { one.details.join(" ") } else { same_holds_for(&others) },
             colour => charts::css(charts::colour(model, &one.gateway)),
         }).collect::<Vec<_>>(),
         findings => model.findings_by_rule().into_iter().map(|(finding, others)| context! { finding, others, evidence => evidence(finding) })
             .collect::<Vec<_>>(),
-        failures => model.failures().into_iter().map(|(label, failure)| context! {
-            label,
-            stage => stage_name(failure.stage),
-            message => &failure.message,
-            detail => &failure.detail,
+        failures => model.failures().into_iter().map(|group| context! {
+            label => group.label,
+            stage => stage_name(group.failure.stage),
+            message => &group.failure.message,
+            detail => &group.failure.detail,
+            others => same_holds_for(&group.others),
         }).collect::<Vec<_>>(),
         budget => model.budget.iter().map(of_budget).collect::<Vec<_>>(),
         searches => capacity::html(model),

@@ -11,6 +11,7 @@ pub mod comparison;
 mod csv;
 pub mod document;
 mod events;
+mod failures;
 mod figures;
 #[cfg(test)]
 mod fixture;
@@ -43,6 +44,7 @@ mod verdict;
 
 pub use charts::{Chart, ChartError};
 pub use csv::csv;
+pub use failures::{FailureGroup, same_cause, same_message};
 pub use figures::figure_in_words;
 pub use html::{HtmlError, html};
 pub use json::json;

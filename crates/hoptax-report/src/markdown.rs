@@ -2,6 +2,7 @@
 
 use super::belief;
 use super::capacity;
+use super::failures::FailureGroup;
 use super::figures;
 use super::folded::{Part, fitted};
 use super::format::bytes;
@@ -10,7 +11,7 @@ use super::model::{Belief, Model};
 use super::precision;
 use super::quiet;
 use super::table::{self, Cell, HEADINGS, in_one_line};
-use super::text::{capital, inline, stage_name};
+use super::text::{capital, inline, same_holds_for, stage_name, stop};
 use hoptax_analysis::headline::for_latency;
 use hoptax_analysis::{BudgetResult, Case, Load, Outcome, Severity, TargetFigures};
 use std::fmt::Write;
@@ -52,7 +53,13 @@ fn answer(model: &Model) -> String {
     if let Some(answer) = &model.answer {
         line(&mut text, &format!("**{}**\n", inline(answer)));
     }
-    for one in model.summaries_outside_prices().chain(&model.prices.sentences) {
+    for (one, others) in model.summaries_outside_prices() {
+        line(
+            &mut text,
+            format!("- {} {}", inline(&one.in_full()), inline(&same_holds_for(&others))).trim_end(),
+        );
+    }
+    for one in &model.prices.sentences {
         line(&mut text, &format!("- {}", inline(&one.in_full())));
     }
     text
@@ -190,18 +197,24 @@ fn failures(model: &Model) -> String {
         return String::new();
     }
     let mut text = String::from("\n### Not measured\n\n");
-    for (label, failure) in failures {
-        let (label, message) = (inline(label), inline(&failure.message));
-        line(&mut text, &format!("- **{label}** ({}): {message}", stage_name(failure.stage)));
+    for FailureGroup { label, failure, others } in failures {
+        let (label, stage) = (inline(label), stage_name(failure.stage));
+        let message = match others.is_empty() {
+            true => inline(&failure.message),
+            false => inline(&format!("{} {}", stop(&failure.message), same_holds_for(&others))),
+        };
+        line(&mut text, &format!("- **{label}** ({stage}): {message}"));
     }
     text
 }
 
-/// The log or the answer of each contender that could not be measured.
+/// The log or the answer for each reason why contenders could not be measured.
 fn logs(model: &Model) -> String {
     let mut text = String::new();
-    for (label, failure) in model.failures().into_iter().filter(|(_, failure)| !failure.detail.is_empty()) {
-        let _ = write!(text, "- {} ({})\n\n", inline(label), stage_name(failure.stage));
+    let with_log = |group: &FailureGroup<'_>| !group.failure.detail.is_empty();
+    for FailureGroup { label, failure, others } in model.failures().into_iter().filter(with_log) {
+        let labels = std::iter::once(label).chain(others).collect::<Vec<_>>().join(", ");
+        let _ = write!(text, "- {} ({})\n\n", inline(&labels), stage_name(failure.stage));
         text.extend(failure.detail.lines().map(|one| format!("      {one}\n")));
         text.push('\n');
     }

@@ -1,5 +1,6 @@
 //! The report model, which all formats render.
 
+use super::failures::{FailureGroup, same_cause, same_message};
 use super::prices::PriceList;
 use hoptax_analysis::{
     BudgetResult, Capacity, Case, Finding, GatewayPair, Load, NoiseFloor, Outcome, PrecisionOverTime,
@@ -7,7 +8,7 @@ use hoptax_analysis::{
 };
 use hoptax_plan::{Idle, Profile};
 use hoptax_record::dir::RenderedFile;
-use hoptax_record::report::{HostLooks, Summary};
+use hoptax_record::report::{HostLooks, Summary, WarmUpFigures};
 use hoptax_record::{Contender, Environment, Failure, Stopped};
 
 /// Everything that a report shows.
@@ -57,6 +58,8 @@ pub struct Model {
     pub prices: PriceList,
     /// Every two gateways compared with each other, sorted by load point, then in the plan's order, then by metric.
     pub pairs: Vec<GatewayPair>,
+    /// How long each process took to warm up.
+    pub warm_ups: Vec<WarmUpFigures>,
     /// The noise floor of each load point: the difference between the two direct trials of a round.
     pub noise_floor: Vec<NoiseFloor>,
     /// All cases: every contender at every load point.
@@ -115,9 +118,32 @@ impl Model {
     }
 
     /// Summaries of the gateways that are not in the price list. The price list already shows more about the other
-    /// gateways.
-    pub fn summaries_outside_prices(&self) -> impl Iterator<Item = &Summary> {
-        self.summary.iter().filter(|one| !self.prices.contains(&one.gateway))
+    /// gateways. Gateways that were not measured for the same reason are grouped: a group consists of the first summary
+    /// and the labels of the other gateways.
+    pub fn summaries_outside_prices(&self) -> Vec<(&Summary, Vec<&str>)> {
+        let mut groups: Vec<(&Summary, Vec<&str>)> = Vec::new();
+        for one in self.summary.iter().filter(|one| !self.prices.contains(&one.gateway)) {
+            let same = |(first, _): &&mut (&Summary, Vec<&str>)| {
+                is_unmeasured(first)
+                    && is_unmeasured(one)
+                    && same_message(
+                        (&first.gateway, &first.sentence),
+                        (&one.gateway, &one.sentence),
+                        self.are_variants(&first.gateway, &one.gateway),
+                    )
+            };
+            match groups.iter_mut().find(same) {
+                Some((_, others)) => others.push(&one.gateway),
+                None => groups.push((one, Vec::new())),
+            }
+        }
+        groups
+    }
+
+    /// True if the two contenders are the same gateway in different configurations.
+    fn are_variants(&self, one: &str, other: &str) -> bool {
+        let kind = |label: &str| Some(&self.contenders.iter().find(|known| known.label == label)?.kind);
+        kind(one).is_some_and(|known| Some(known) == kind(other))
     }
 
     /// Groups the gateways that have the same version, workers and settings, for example one gateway with different
@@ -192,8 +218,26 @@ impl Model {
         rules
     }
 
-    /// The contenders that could not be measured, and the reasons. For each contender, each reason appears only once.
-    pub fn failures(&self) -> Vec<(&str, &Failure)> {
+    /// The contenders that could not be measured, and the reasons. Each reason appears only once, with all contenders
+    /// that it concerns.
+    pub fn failures(&self) -> Vec<FailureGroup<'_>> {
+        let mut groups: Vec<FailureGroup<'_>> = Vec::new();
+        for (label, failure) in self.failures_by_contender() {
+            let same = |first: &&mut FailureGroup<'_>| {
+                let variants = self.are_variants(first.label, label);
+                same_cause((first.label, first.failure), (label, failure), variants)
+            };
+            match groups.iter_mut().find(same) {
+                Some(group) if group.label == label || group.others.contains(&label) => {}
+                Some(group) => group.others.push(label),
+                None => groups.push(FailureGroup { label, failure, others: Vec::new() }),
+            }
+        }
+        groups
+    }
+
+    /// Failures in the order of the contenders. For each contender, each reason appears only once.
+    fn failures_by_contender(&self) -> Vec<(&str, &Failure)> {
         let contenders = self.contenders.iter().filter_map(|one| Some((&*one.label, one.failed.as_ref()?)));
         let trials = self
             .cases
@@ -209,10 +253,53 @@ impl Model {
     }
 }
 
+fn is_unmeasured(summary: &Summary) -> bool {
+    let rest = summary.sentence.strip_prefix(&*summary.gateway);
+    rest.is_some_and(|rest| rest.starts_with(" was not measured: "))
+}
+
 #[cfg(test)]
 mod tests {
     use crate::fixture::Reported as _;
-    use hoptax_analysis::fixture::sample;
+    use crate::html::words;
+    use crate::{markdown, terminal};
+    use hoptax_analysis::fixture::{Run, failure, sample};
+    use hoptax_record::Stage;
+
+    /// A run in which three variants of nginx fail with the same cause, and one with another cause.
+    fn with_failures() -> Run {
+        let mut run = Run::steady(2, 100, &[("haproxy", 150)]);
+        for (label, cause) in
+            [("nginx", "code 1"), ("nginx.tls", "code 1"), ("nginx.gzip", "code 2"), ("nginx.cors", "code 1")]
+        {
+            run.contender(label, Some(failure(Stage::Start, &format!("{label} exited with {cause}"))));
+        }
+        for contender in run.record.contenders.iter_mut().filter(|one| one.label.starts_with("nginx")) {
+            contender.kind = "nginx".into();
+        }
+        run
+    }
+
+    #[test]
+    fn failures_with_the_same_cause_are_grouped() {
+        let model = with_failures().model();
+        let groups: Vec<_> = model.failures().into_iter().map(|group| (group.label, group.others)).collect();
+        assert_eq!(groups, [("nginx", vec!["nginx.tls", "nginx.cors"]), ("nginx.gzip", vec![])]);
+        let unmeasured: Vec<_> = model.summaries_outside_prices().into_iter().skip(1).collect();
+        let labels: Vec<_> =
+            unmeasured.iter().map(|(first, others)| (&*first.gateway, others.clone())).collect();
+        assert_eq!(labels, groups);
+    }
+
+    #[test]
+    fn each_format_shows_a_cause_once_as_a_sentence_and_once_with_its_log() {
+        let model = with_failures().model();
+        for text in [terminal(&model, 200, false), markdown(&model), words(&model)] {
+            assert_eq!(text.matches("exited with code 1").count(), 2, "{text}");
+            assert_eq!(text.matches("The same holds for: nginx.tls, nginx.cors.").count(), 2, "{text}");
+            assert_eq!(text.matches("last line of a log").count(), 2, "one log for each cause: {text}");
+        }
+    }
 
     #[test]
     fn findings_about_the_whole_run_are_never_grouped() {

@@ -3,7 +3,7 @@
 use super::answer;
 use super::format::Scale;
 use super::tail;
-use super::text::{capital, place, with_interval};
+use super::text::{capital, place, stop, with_interval};
 use hoptax_analysis::headline;
 use hoptax_analysis::{Analysis, Case, Difference, Finding, Load, Severity, competitors};
 use hoptax_plan::Metric;
@@ -223,11 +223,6 @@ fn gained(lost: &Estimate) -> Estimate {
         high: lost.low.map(|low| -low),
         trials: lost.trials,
     }
-}
-
-fn stop(message: &str) -> String {
-    let message = message.trim_end();
-    if message.ends_with(['.', '!', '?']) { message.into() } else { format!("{message}.") }
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::belief;
 use super::capacity;
+use super::failures::FailureGroup;
 use super::gateway_pairs;
 use super::host;
 use super::layout::{self, MARK};
@@ -9,8 +10,9 @@ use super::model::Model;
 use super::precision;
 use super::quiet;
 use super::table;
-use super::text::{capital, stage_name, words};
+use super::text::{capital, same_holds_for, stage_name, words};
 use hoptax_analysis::{Case, Finding, Load, Outcome, Severity};
+use hoptax_record::report::Summary;
 
 /// The report as text, wrapped to `width` columns. If `colour` is true, it contains ANSI colours.
 pub fn terminal(model: &Model, width: u16, colour: bool) -> String {
@@ -143,7 +145,10 @@ impl Page {
     }
 
     fn sentences(&self, model: &Model) -> String {
-        model.summaries_outside_prices().map(|one| self.wrap(&one.in_full(), "", "  ")).collect()
+        let of = |(one, others): (&Summary, Vec<&str>)| {
+            self.wrap(&format!("{} {}", one.in_full(), same_holds_for(&others)), "", "  ")
+        };
+        model.summaries_outside_prices().into_iter().map(of).collect()
     }
 
     fn pairs(&self, model: &Model) -> String {
@@ -188,7 +193,7 @@ impl Page {
 
     fn failures(&self, model: &Model) -> String {
         let mut text = String::new();
-        for (label, failure) in model.failures() {
+        for FailureGroup { label, failure, others } in model.failures() {
             text.push_str(&self.wrap(
                 &format!("{label} ({}): {}", stage_name(failure.stage), failure.message),
                 &self.style(RED, "failed"),
@@ -197,6 +202,9 @@ impl Page {
             for line in failure.detail.lines() {
                 text.push_str(&self.style(DIM, &format!("    {line}")));
                 text.push('\n');
+            }
+            if !others.is_empty() {
+                text.push_str(&self.wrap(&same_holds_for(&others), " ", "  "));
             }
         }
         text

@@ -65,6 +65,17 @@ pub(super) fn listed(parts: &[String]) -> String {
     }
 }
 
+/// Names further contenders: `The same holds for: a, b.` Empty if there are none.
+pub(super) fn same_holds_for(others: &[&str]) -> String {
+    if others.is_empty() { String::new() } else { format!("The same holds for: {}.", others.join(", ")) }
+}
+
+/// A message as a sentence that ends with a full stop.
+pub(super) fn stop(message: &str) -> String {
+    let message = message.trim_end();
+    if message.ends_with(['.', '!', '?']) { message.into() } else { format!("{message}.") }
+}
+
 pub(super) fn stage_name(stage: Stage) -> &'static str {
     match stage {
         Stage::Missing => "not installed",

@@ -11,6 +11,7 @@ mod inputs;
 mod progress;
 mod traffic;
 mod trial;
+mod warm_up;
 
 pub use contents::Contents;
 pub use flow::Outcome;

@@ -23,7 +23,8 @@ pub(super) fn rule() -> Rule {
         when: format!(
             "any of these holds. (1) The number of requests that the upstream received is more than {0} above the \
              number of requests that the generator sent. (2) The number of requests that the upstream received is \
-             more than {0} below the number of answers that the generator received",
+             more than {0} below the number of answers that the generator received. (2) does not count if a \
+             `rate-limit` of the plan explains the rejections (see `rejections-counted`)",
             percent(DIFFERENT)
         ),
         seen: "With extra requests, the upstream does more work for a gateway than for direct. Answers from a cache \
@@ -36,8 +37,10 @@ pub(super) fn rule() -> Rule {
 }
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
-    let fewer =
-        |measured: Measured<'_>| fewer(measured).filter(|_| !subject.rejects_by_events_only(measured.1));
+    let fewer = |measured: Measured<'_>| {
+        fewer(measured)
+            .filter(|_| !subject.rejects_by_events_only(measured.1) && subject.limited(measured).is_none())
+    };
     subject.measured().filter_map(|measured| more(measured).or_else(|| fewer(measured))).collect()
 }
 

@@ -30,7 +30,8 @@ pub(super) fn rule() -> Rule {
              than {0} of the answers have a different status. (2) The mean body length differs by more than {0}. In \
              both cases, the difference must also be larger than {ERRORS} standard errors, so that chance does not \
              explain the difference. Response headers may differ, because gateways add headers. Differences that a \
-             feature is meant to cause do not count: shorter bodies with `gzip`, and rejections with `rate-limit`",
+             feature is meant to cause do not count: shorter bodies with `gzip`, and rejections with `rate-limit`. If \
+             a `rate-limit` explains the rejections (see `rejections-counted`), body lengths do not count either",
             percent(DIFFERENT)
         ),
         seen: "A gateway that does less work looks better. One control plane looked best because it had applied \
@@ -41,7 +42,10 @@ pub(super) fn rule() -> Rule {
 }
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
-    let pairs = subject.pairs().filter(|(via, _)| !subject.rejects_by_events_only(via.1));
+    let pairs = subject.pairs().filter(|(via, _)| {
+        // Rejections have other bodies than normal answers.
+        !subject.rejects_by_events_only(via.1) && subject.limited(*via).is_none()
+    });
     pairs.filter_map(|(via, direct)| of_case(subject, via, direct)).collect()
 }
 

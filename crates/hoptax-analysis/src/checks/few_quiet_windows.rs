@@ -12,7 +12,7 @@ pub(super) fn rule() -> Rule {
         seen: "The figures of quiet windows leave out such a trial, so they come from fewer trials. On rented \
                machines, the share of CPU time that the hypervisor took in a 100 ms window varied between 0 and 60 % \
                within twelve seconds.",
-        advice: "Measure more rounds (`trials: auto` adds rounds automatically), at another time, or on a dedicated \
+        advice: "Measure more rounds (a longer `time`), at another time, or on a dedicated \
                  machine.",
     }
 }

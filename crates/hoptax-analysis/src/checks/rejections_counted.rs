@@ -1,24 +1,30 @@
 //! `rejections-counted`: throughput includes responses with a status outside of 200 to 399.
 
+use super::rate_limit::{DOUBTFUL, INEXACT, Limited, TOO_MANY};
 use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent};
-use hoptax_load::record::Counts;
-use hoptax_plan::Upstream;
+use crate::Case;
+use crate::load::grouped;
 use hoptax_stats::share;
 
 const CODE: &str = "rejections-counted";
-/// Limit for the share of rejected requests. Above this share, they change the figures.
-const DOUBTFUL: f64 = 0.001;
 /// Limit for the share of rejected requests. Above this share, the case is void.
 const MOST: f64 = 0.5;
 
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
-        severity: format!("warning; void above {} of the responses", percent(MOST)),
+        severity: format!(
+            "warning; void above {} of the responses; note if a `rate-limit` of the plan explains the rejections",
+            percent(MOST)
+        ),
         when: format!(
             "more than {} of the responses have a status outside of 200 to 399. A status that the plan's upstream \
-             sends, or that a target expects, does not count",
-            percent(DOUBTFUL)
+             sends, or that a target expects, does not count. A `rate-limit` of N/s explains the rejections if more \
+             than N requests/s were due, all rejections have status {TOO_MANY}, and the gateway rejected no more \
+             requests than the limit can. In s seconds, the limit must let at least N × (s − 1) requests through, \
+             less {}",
+            percent(DOUBTFUL),
+            percent(INEXACT)
         ),
         seen: "A rejection is faster than a normal answer. A gateway that rejects requests therefore looks better \
                than a gateway that serves them.",
@@ -28,62 +34,93 @@ pub(super) fn rule() -> Rule {
 }
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
-    let plan = &subject.run.plan;
-    let asked_for = |status: u16| {
-        let answered = matches!(&plan.upstream, Upstream::BuiltIn(upstream) if upstream.status == status);
-        answered || plan.targets.iter().any(|target| target.expects_status(status))
-    };
     subject
         .measured()
         .filter(|(_, trials)| !subject.rejects_by_events_only(trials))
-        .filter_map(|(case, _)| {
-            let counts = case.counts.as_ref()?;
-            let rejected = rejected(counts, asked_for);
-            let share = share(rejected as f64, counts.completed as f64).filter(|share| *share > DOUBTFUL)?;
-            let commonest = counts.status.iter().filter(|(status, _)| is_rejection(**status, asked_for));
-            let commonest = commonest.max_by_key(|(_, count)| **count).map(|(status, _)| *status)?;
-            Some(Finding {
-                code: CODE,
-                severity: if share > MOST { Severity::Void } else { Severity::Warning },
-                concerns: Concerns::ALL,
-                case: Some(case.case.clone()),
-                evidence: evidence([
-                    ("completed", counts.completed.into()),
-                    ("rejected", rejected.into()),
-                    ("commonest_status", commonest.into()),
-                    ("share", share.into()),
-                ]),
-                message: format!(
-                    "{} of the responses had a status outside of 200 to 399, most often {commonest}. A rejection is \
-                     faster than a normal answer, so throughput and response times look better than they are.",
-                    percent(share)
-                ),
-                advice: "Remove rate limits and circuit breakers, or lower the load until these limits no longer \
-                         reject requests. The gateway's log may show what it rejected."
-                    .into(),
-            })
+        .filter_map(|measured| match subject.limited(measured) {
+            Some(limited) => Some(by_the_plan(measured.0, limited)),
+            None => unexplained(subject, measured.0),
         })
         .collect()
 }
 
-fn is_rejection(status: u16, asked_for: impl Fn(u16) -> bool) -> bool {
-    !(200..400).contains(&status) && !asked_for(status)
+/// A rate limit of the plan explains all rejections. The case then shows the price of rejecting requests, as the plan
+/// requests it.
+fn by_the_plan(case: &Case, limited: Limited) -> Finding {
+    let Limited { per_second, rejected, passed } = limited;
+    Finding {
+        code: CODE,
+        severity: Severity::Note,
+        concerns: Concerns::ALL,
+        case: Some(case.case.clone()),
+        evidence: evidence([
+            ("completed", case.counts.as_ref().map(|counts| counts.completed).into()),
+            ("rejected", rejected.into()),
+            ("rate_limit", per_second.into()),
+            ("share", (1.0 - passed).into()),
+        ]),
+        message: format!(
+            "The rate limit of {}/s that the plan sets let {} of the requests through. The others received status \
+             {TOO_MANY} from the gateway. The figures describe these answers too, which are faster than normal \
+             answers.",
+            grouped(f64::from(per_second)),
+            percent(passed)
+        ),
+        advice: "To measure only requests that reach the upstream, lower the load below the limit, or raise \
+                 `rate-limit`."
+            .into(),
+    }
 }
 
-fn rejected(counts: &Counts, asked_for: impl Fn(u16) -> bool) -> u64 {
-    counts
-        .status
-        .iter()
-        .filter(|(status, _)| is_rejection(**status, &asked_for))
-        .map(|(_, count)| count)
-        .sum()
+fn unexplained(subject: &Subject<'_>, case: &Case) -> Option<Finding> {
+    let counts = case.counts.as_ref()?;
+    let rejections = || counts.status.iter().filter(move |(status, _)| subject.is_rejection(**status));
+    let rejected: u64 = rejections().map(|(_, count)| count).sum();
+    let share = share(rejected as f64, counts.completed as f64).filter(|share| *share > DOUBTFUL)?;
+    let commonest = rejections().max_by_key(|(_, count)| **count).map(|(status, _)| *status)?;
+    Some(Finding {
+        code: CODE,
+        severity: if share > MOST { Severity::Void } else { Severity::Warning },
+        concerns: Concerns::ALL,
+        case: Some(case.case.clone()),
+        evidence: evidence([
+            ("completed", counts.completed.into()),
+            ("rejected", rejected.into()),
+            ("commonest_status", commonest.into()),
+            ("share", share.into()),
+        ]),
+        message: format!(
+            "{} of the responses had a status outside of 200 to 399, most often {commonest}. A rejection is faster than \
+             a normal answer, so throughput and response times look better than they are.",
+            percent(share)
+        ),
+        advice:
+            "Remove rate limits and circuit breakers, or lower the load until these limits no longer reject \
+                 requests. The gateway's log may show what it rejected."
+                .into(),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::tests::raised;
     use super::*;
+    use crate::fixture::features::gateway;
     use crate::fixture::{Run, via};
+    use hoptax_plan::{Feature, Upstream};
+
+    #[test]
+    fn a_limit_of_the_plan_is_a_note_with_the_share_that_passed() {
+        let mut run = Run::closed(1);
+        run.record.plan.gateways = vec![gateway("nginx", &[Feature::RateLimit { per_second: 100 }])];
+        run.push(via("nginx", 0).status(429, 880)).push(via("nginx", 1).status(429, 900));
+        let findings = raised(&run, CODE);
+        assert_eq!((findings.len(), findings[0].severity), (1, Severity::Note), "{findings:?}");
+        let message = &findings[0].message;
+        assert!(message.starts_with("The rate limit of 100/s that the plan sets let 11 % of"), "{message}");
+        assert_eq!(findings[0].evidence["rejected"], 1780);
+        assert_eq!(findings[0].evidence["completed"], 2000);
+    }
 
     #[test]
     fn some_are_a_warning_and_most_are_void() {

@@ -3,8 +3,8 @@
 use crate::case::Case;
 use crate::noise::NoiseFloor;
 use crate::trial::Trial;
-use hoptax_plan::Gateway;
 use hoptax_plan::recorded::RunRecord;
+use hoptax_plan::{Gateway, Upstream};
 
 /// A run, and the results that the checks need.
 #[derive(Debug)]
@@ -28,6 +28,15 @@ impl<'a> Subject<'a> {
     pub(super) fn rejects_by_events_only(&self, trials: &[Trial<'_>]) -> bool {
         let timeout = self.timeout_ns();
         !trials.is_empty() && trials.iter().all(|trial| trial.rejects_by_events_only(timeout))
+    }
+
+    /// True if a response with this status is a rejection: the status is outside of 200 to 399, the plan's upstream does
+    /// not send it, and no target expects it.
+    pub(super) fn is_rejection(&self, status: u16) -> bool {
+        let plan = &self.run.plan;
+        let sent = matches!(&plan.upstream, Upstream::BuiltIn(upstream) if upstream.status == status);
+        let expected = sent || plan.targets.iter().any(|target| target.expects_status(status));
+        !(200..400).contains(&status) && !expected
     }
 
     pub(super) fn measured(&self) -> impl Iterator<Item = (&'a Case, &'a [Trial<'a>])> {

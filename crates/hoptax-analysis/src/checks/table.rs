@@ -13,11 +13,12 @@ struct Registered {
     place: u32,
 }
 
-const ALL: [Registered; 36] = [
+const ALL: [Registered; 38] = [
     Registered { rule: errors::rule, check: errors::check, place: 1 },
     Registered { rule: event_failed::rule, check: event_failed::check, place: 2 },
     Registered { rule: failed_checks::rule, check: failed_checks::check, place: 3 },
     Registered { rule: rejections_counted::rule, check: rejections_counted::check, place: 4 },
+    Registered { rule: limit_exceeded::rule, check: limit_exceeded::check, place: 38 },
     Registered { rule: different_work::rule, check: different_work::check, place: 28 },
     Registered { rule: connections_short::rule, check: connections_short::check, place: 5 },
     Registered { rule: keepalive_lost::rule, check: keepalive_lost::check, place: 24 },
@@ -32,6 +33,7 @@ const ALL: [Registered; 36] = [
     Registered { rule: host_unfit::rule, check: host_unfit::check, place: 9 },
     Registered { rule: host_changed::rule, check: host_changed::check, place: 10 },
     Registered { rule: unsteady::rule, check: unsteady::check, place: 31 },
+    Registered { rule: still_warming::rule, check: still_warming::check, place: 37 },
     Registered { rule: impossible::rule, check: impossible::check, place: 32 },
     Registered { rule: herd::rule, check: herd::check, place: 33 },
     Registered { rule: memory_growing::rule, check: memory_growing::check, place: 34 },

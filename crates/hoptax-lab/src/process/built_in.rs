@@ -109,6 +109,16 @@ impl ProcessDriver {
             "--delay-how".to_owned(),
             delay.how.to_string(),
         ];
+        if let Some(warming) = delay.warming {
+            arguments.extend([
+                "--warming-requests".to_owned(),
+                warming.requests.to_string(),
+                "--warming-extra".to_owned(),
+                show_duration(warming.extra),
+                "--warming-fall".to_owned(),
+                warming.fall.to_string(),
+            ]);
+        }
         if let Some(seed) = self.seed {
             arguments.extend(["--seed".to_owned(), seed.to_string()]);
         }
@@ -176,7 +186,7 @@ impl ProcessDriver {
     }
 }
 
-/// The hop's configured delay, as a setting. Reports show this setting with the hop.
+/// The hop's configured delay and warm-up, as a setting. Reports show this setting with the hop.
 fn planted(delay: &HopDelay) -> Setting {
     Setting { setting: format!("delay: {delay}"), reason: "planted by the plan".to_owned() }
 }

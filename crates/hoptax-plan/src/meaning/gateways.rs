@@ -40,6 +40,7 @@ pub(super) fn read(
                 client_certificate: None,
                 pid: None,
                 delay: None,
+                warming: None,
             },
         };
         let label = label(reader, &typed, &gateways);

@@ -1,26 +1,39 @@
-//! The known delay of `hop-l7`.
+//! The known delay and the known warm-up of `hop-l7`.
 
 use super::reader::Reader;
-use crate::raw::{Placed, RawGateway, RawHopDelay};
-use crate::{GatewayKind, HopDelay, HopKind, units};
+use crate::raw::{Placed, RawGateway, RawHopDelay, RawHopWarming};
+use crate::{GatewayKind, HopDelay, HopKind, HopWarming, units};
 use std::time::Duration;
 
-/// Adds the plan's delay to `hop-l7`. A delay of any other gateway is reported as an error. Without a delay, or after
-/// an error, returns `kind` unchanged.
+/// Adds the plan's delay and warm-up to `hop-l7`. A delay or warm-up of any other gateway is reported as an error.
+/// Without both, or after an error, returns `kind` unchanged.
 pub(super) fn read(reader: &mut Reader<'_>, typed: &RawGateway, kind: GatewayKind) -> GatewayKind {
-    let Some(Placed { place, value }) = typed.delay.clone() else { return kind };
     if kind != GatewayKind::Hop(HopKind::L7) {
-        let message = format!("`{}` cannot have a `delay`, only `hop-l7` can", typed.name.value);
-        reader.fault(place, message, "remove `delay`, or write name: hop-l7");
+        let delay = typed.delay.as_ref().map(|delay| ("a `delay`", "`delay`", delay.place));
+        let warming = typed.warming.as_ref().map(|warming| ("`warming`", "`warming`", warming.place));
+        for (what, key, place) in delay.into_iter().chain(warming) {
+            let message = format!("`{}` cannot have {what}, only `hop-l7` can", typed.name.value);
+            reader.fault(place, message, format!("remove {key}, or write name: hop-l7"));
+        }
         return kind;
     }
+    let delay = typed.delay.clone().and_then(|delay| read_delay(reader, delay));
+    let warming = typed.warming.clone().and_then(|warming| read_warming(reader, warming));
+    if delay.is_none() && warming.is_none() {
+        return kind;
+    }
+    GatewayKind::DelayingHop(HopDelay { warming, ..delay.unwrap_or_default() })
+}
+
+fn read_delay(reader: &mut Reader<'_>, typed: Placed<RawHopDelay>) -> Option<HopDelay> {
+    let Placed { place, value } = typed;
     if value.inbound.is_none() && value.outbound.is_none() {
         reader.fault(
             place,
             "`delay` needs `in` or `out`",
             "write `in: 2ms` to delay requests, `out: 2ms` to delay responses, or both",
         );
-        return kind;
+        return None;
     }
     let RawHopDelay { inbound, outbound, share, how } = value;
     let delay = HopDelay {
@@ -28,9 +41,20 @@ pub(super) fn read(reader: &mut Reader<'_>, typed: &RawGateway, kind: GatewayKin
         outbound: reader.time(outbound, Duration::ZERO),
         share: share.and_then(|share| reader.unit(&share, units::share)).unwrap_or(1.0),
         how: how.unwrap_or_default(),
+        warming: None,
     };
     if let Err((message, help)) = delay.check() {
         reader.fault(place, message, help);
     }
-    GatewayKind::DelayingHop(delay)
+    Some(delay)
+}
+
+fn read_warming(reader: &mut Reader<'_>, typed: Placed<RawHopWarming>) -> Option<HopWarming> {
+    let Placed { place, value: RawHopWarming { requests, extra, fall } } = typed;
+    let extra = reader.unit(&extra, units::duration)?;
+    let warming = HopWarming { requests: requests.value.0, extra, fall: fall.unwrap_or_default() };
+    if let Err((message, help)) = warming.check() {
+        reader.fault(place, message, help);
+    }
+    Some(warming)
 }

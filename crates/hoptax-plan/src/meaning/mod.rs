@@ -22,6 +22,7 @@ mod target;
 mod templates;
 mod trials;
 mod upstream;
+mod warmup;
 
 use super::error::{Fault, Sources};
 use super::raw::{Placed, RawBudget, RawIdle, RawPlan, RawTarget, Sweep};
@@ -30,13 +31,6 @@ use reader::Reader;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
-
-/// Default time of unmeasured traffic before a trial.
-const WARMUP: Duration = Duration::from_secs(2);
-
-/// Default time of unmeasured traffic before the short trials of a plan without `trials`, except before the first trial
-/// of each process. This time is enough to open the connections and to fill caches again.
-const SHORT_WARMUP: Duration = Duration::from_millis(50);
 
 /// Checks and converts a whole plan. `stem` is the name of the plan's file without its extension.
 pub(crate) fn understand(
@@ -56,8 +50,7 @@ pub(crate) fn understand(
     let timed = typed.trials.is_none() && raw.events.as_ref().is_none_or(Vec::is_empty);
     let load = load::read(&mut reader, raw.load, &upstream, &targets, timed);
     let trials = trials::read(&mut reader, typed, timed);
-    let first_warmup = (timed && raw.warmup.is_none()).then_some(WARMUP);
-    let warmup = reader.time(raw.warmup, if timed { SHORT_WARMUP } else { WARMUP });
+    let (warmup, until_settled) = warmup::read(&mut reader, raw.warmup, timed);
     let pause = reader.time(raw.pause, Duration::ZERO);
     let timeout = connections::timeouts(&mut reader, raw.timeout, &upstream);
     let sources =
@@ -78,7 +71,7 @@ pub(crate) fn understand(
         load,
         trials,
         warmup,
-        first_warmup,
+        until_settled,
         pause,
         timeout,
         sources,

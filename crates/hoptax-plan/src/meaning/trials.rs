@@ -97,6 +97,9 @@ fn within_time(
     let zero = if is_share {
         timed.within = reader.unit(&precision, units::share).unwrap_or(timed.within);
         timed.within <= 0.0
+    } else if precision.value.as_ref().trim().parse::<f64>().is_ok() {
+        reader.fault(precision.place, "`precision` needs a unit", "write for example 5us or 5%");
+        false
     } else {
         let time = reader.unit(&precision, units::duration).map(|time| time.as_secs_f64() * 1e6);
         timed.within_us = time;

@@ -11,7 +11,9 @@ mod texts;
 
 pub(crate) use event::{RawAction, RawEvent};
 pub(crate) use forms::{Ordered, Placed, Short, Sweep};
-pub(crate) use request::{RawBodyExpect, RawExpect, RawLength, RawRequestBody, RawTarget, RawTimeouts};
+pub(crate) use request::{
+    RawBodyExpect, RawExpect, RawLength, RawRequestBody, RawTarget, RawTimeouts, RawWarmUp,
+};
 pub(crate) use texts::{
     AddressText, ArrivalsText, AskText, Auto, Bytes, ConnectionCount, CpuList, DelayText, FeatureText,
     FeaturesText, HttpText, JwtText, KeepAliveText, Limit, ObjectiveText, PrecisionText, Rate, RequestCount,
@@ -19,7 +21,7 @@ pub(crate) use texts::{
 };
 
 use super::selector::SelectorKind;
-use super::{AccessLog, HopDelayHow, Idle, Metric, PathSplit, Profile};
+use super::{AccessLog, HopDelayHow, HopWarmingFall, Idle, Metric, PathSplit, Profile};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -51,10 +53,11 @@ pub(crate) struct RawPlan {
     /// Each round measures every gateway once and direct twice, at each load point. Default: as many rounds as fit into
     /// `time`.
     pub(crate) trials: Option<Placed<Short<RawTrials, TrialsText>>>,
-    /// Time of unmeasured traffic before each trial. Default: 50ms, or longer if each connection
-    /// needs longer for its first request, but 2s before the first trial of each process. In a plan with `trials` or
-    /// `events`, the default is 2s before each trial.
-    pub(crate) warmup: Option<Placed<Time>>,
+    /// Warm-up. A time is unmeasured traffic before each trial, and nothing more. A mapping warms each process up after
+    /// its start until it has settled: until its CPU time per request and its response time have stopped falling.
+    /// Default: at most 60s under load for each process, and 50ms before each trial (2s in a plan with `trials` or
+    /// `events`).
+    pub(crate) warmup: Option<Placed<Short<RawWarmUp, Time>>>,
     /// Time without traffic between trials. Default: 0s.
     pub(crate) pause: Option<Placed<Time>>,
     /// Timeout of each connect and of each request. Write one time, or a mapping with `connect`, `first_byte` and
@@ -240,6 +243,8 @@ pub(crate) struct RawGateway {
     pub(crate) pid: Option<Placed<u32>>,
     /// Known delay that `hop-l7` adds. Use it to check that hoptax measures a known tax correctly. Default: none.
     pub(crate) delay: Option<Placed<RawHopDelay>>,
+    /// Known warm-up of `hop-l7`. Use it to check that hoptax detects when a gateway is warm. Default: none.
+    pub(crate) warming: Option<Placed<RawHopWarming>>,
 }
 
 /// Whether a pack's gateway runs as processes or in a container.
@@ -292,6 +297,20 @@ pub(crate) struct RawHopDelay {
     /// What the hop does during the delay: wait on a timer (`sleep`), or keep the CPU busy, so that other requests wait
     /// (`spin`). Default: sleep.
     pub(crate) how: Option<HopDelayHow>,
+}
+
+/// A known warm-up. The first requests since the start of the hop cost extra CPU time.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "hop-warming")]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawHopWarming {
+    /// Number of requests after which the hop is warm, 1 to 1000000000.
+    pub(crate) requests: Placed<RequestCount>,
+    /// Extra CPU time of the first request, 1us to 1s.
+    pub(crate) extra: Placed<Time>,
+    /// How the extra time falls to zero: a bit with each request (`linear`), or at once after the last request of the
+    /// warm-up (`step`). Default: linear.
+    pub(crate) fall: Option<HopWarmingFall>,
 }
 
 /// Kind of loop. In a closed loop, each connection sends the next request when the previous response ends. In an open

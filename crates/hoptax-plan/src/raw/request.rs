@@ -87,6 +87,19 @@ pub(crate) struct RawLength {
     pub(crate) most: Option<Placed<Bytes>>,
 }
 
+/// Limits of the warm-up of a process.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "warmup", extend("minProperties" = 1))]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawWarmUp {
+    /// Maximum time under load for each process. A process that has not settled by then gets the finding
+    /// `still-warming`. Default: 60s.
+    pub(crate) at_most: Option<Placed<Time>>,
+    /// Also warms up gateways and upstreams that hoptax did not start with as many requests as they answer. Otherwise
+    /// these never get more load than the plan says. Default: false.
+    pub(crate) overload_external: Option<bool>,
+}
+
 /// Timeouts. `connect` and `first_byte` have the value of `total` by default.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(rename = "timeout", extend("minProperties" = 1))]

@@ -2,7 +2,7 @@
 
 use super::kept;
 use super::shared::UnknownWord;
-use crate::{Feature, Gateway, GatewayKind, HopDelay, HopDelayHow};
+use crate::{Feature, Gateway, GatewayKind, HopDelay, HopDelayHow, HopWarming, HopWarmingFall};
 
 impl From<&Gateway> for kept::Gateway {
     fn from(gateway: &Gateway) -> Self {
@@ -26,12 +26,13 @@ impl From<&GatewayKind> for kept::GatewayKind {
                 Self::Pack { pack, workers, features, instances, driver }
             }
             GatewayKind::Hop(kind) => Self::Hop(kind),
-            GatewayKind::DelayingHop(HopDelay { inbound, outbound, share, how }) => {
+            GatewayKind::DelayingHop(HopDelay { inbound, outbound, share, how, warming }) => {
                 let how = match how {
                     HopDelayHow::Sleep => kept::HopDelayHow::Sleep,
                     HopDelayHow::Spin => kept::HopDelayHow::Spin,
                 };
-                Self::DelayingHop(kept::HopDelay { inbound, outbound, share, how })
+                let warming = warming.map(kept::HopWarming::from);
+                Self::DelayingHop(kept::HopDelay { inbound, outbound, share, how, warming })
             }
             GatewayKind::External { url, pid, access } => Self::External { url, pid, access },
         }
@@ -49,14 +50,37 @@ impl TryFrom<kept::GatewayKind> for GatewayKind {
                 Self::Pack { pack, workers, features, instances, driver }
             }
             kept::GatewayKind::Hop(kind) => Self::Hop(kind),
-            kept::GatewayKind::DelayingHop(kept::HopDelay { inbound, outbound, share, how }) => {
+            kept::GatewayKind::DelayingHop(kept::HopDelay { inbound, outbound, share, how, warming }) => {
                 let how = match how {
                     kept::HopDelayHow::Sleep => HopDelayHow::Sleep,
                     kept::HopDelayHow::Spin => HopDelayHow::Spin,
                 };
-                Self::DelayingHop(HopDelay { inbound, outbound, share, how })
+                let warming = warming.map(HopWarming::from);
+                Self::DelayingHop(HopDelay { inbound, outbound, share, how, warming })
             }
             kept::GatewayKind::External { url, pid, access } => Self::External { url, pid, access },
         })
+    }
+}
+
+impl From<HopWarming> for kept::HopWarming {
+    fn from(warming: HopWarming) -> Self {
+        let HopWarming { requests, extra, fall } = warming;
+        let fall = match fall {
+            HopWarmingFall::Linear => kept::HopWarmingFall::Linear,
+            HopWarmingFall::Step => kept::HopWarmingFall::Step,
+        };
+        Self { requests, extra, fall }
+    }
+}
+
+impl From<kept::HopWarming> for HopWarming {
+    fn from(warming: kept::HopWarming) -> Self {
+        let kept::HopWarming { requests, extra, fall } = warming;
+        let fall = match fall {
+            kept::HopWarmingFall::Linear => HopWarmingFall::Linear,
+            kept::HopWarmingFall::Step => HopWarmingFall::Step,
+        };
+        Self { requests, extra, fall }
     }
 }

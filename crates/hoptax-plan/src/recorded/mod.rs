@@ -21,8 +21,8 @@ pub type RunRecord = record::RunRecord<Plan, LoadPoint>;
 /// A run directory with a converted plan.
 pub type Run = dir::Run<Plan, LoadPoint>;
 
-/// Reads a run directory. The run may have been killed before its end. If the run had a time limit, its disturbed trials
-/// are [set aside](record::mark_disturbed).
+/// Reads a run directory. The run may have been killed before its end. If the run had a time limit, some of its
+/// trials are [set aside](record::mark_aside).
 ///
 /// # Errors
 /// If there is no `run.json`, or it was not written by hoptax, or it was written by a newer version.
@@ -30,7 +30,7 @@ pub fn read(path: &Path) -> Result<Run, DirError> {
     let dir::Run { path, record, mut trials, unreadable } = dir::Run::read(path)?;
     let record = understood(record, &path)?;
     if record.plan.trials.time_only().is_some() {
-        record::mark_disturbed(&mut trials);
+        record::mark_aside(&mut trials, record.plan.until_settled.is_some());
     }
     Ok(Run { path, record, trials, unreadable })
 }
@@ -69,7 +69,7 @@ impl From<&Plan> for kept::Plan {
                 Trials::Auto(auto) => kept::Trials::Auto(auto),
             },
             warmup: plan.warmup,
-            first_warmup: plan.first_warmup,
+            until_settled: plan.until_settled,
             pause: plan.pause,
             timeout: plan.timeout,
             sources: plan.sources.clone(),
@@ -102,7 +102,7 @@ impl TryFrom<kept::Plan> for Plan {
                 kept::Trials::Auto(auto) => Trials::Auto(auto),
             },
             warmup: plan.warmup,
-            first_warmup: plan.first_warmup,
+            until_settled: plan.until_settled,
             pause: plan.pause,
             timeout: plan.timeout,
             sources: plan.sources,

@@ -133,6 +133,46 @@ fn delays_of_hops() {
 }
 
 #[test]
+fn warm_ups_of_hops() {
+    for (gateway, expected) in [
+        (
+            "{ name: nginx, warming: { requests: 9, extra: 1ms } }",
+            "1:36 `nginx` cannot have `warming`, only `hop-l7` can; remove `warming`",
+        ),
+        (
+            "{ name: hop-l4, warming: { requests: 9, extra: 1ms } }",
+            "1:37 `hop-l4` cannot have `warming`, only `hop-l7` can;",
+        ),
+        ("{ name: hop-l7, warming: { requests: 9 } }", "1:37 missing key `extra`; add `extra: …`"),
+        ("{ name: hop-l7, warming: { extra: 1ms } }", "1:37 missing key `requests`; add `requests: …`"),
+        (
+            "{ name: hop-l7, warming: { requests: 0, extra: 1ms } }",
+            "1:37 a warm-up of 0 requests is out of range; write 1 to 1000000000 requests",
+        ),
+        (
+            "{ name: hop-l7, warming: { requests: 1000000001, extra: 1ms } }",
+            "1:37 a warm-up of 1000000001 requests is out of range;",
+        ),
+        (
+            "{ name: hop-l7, warming: { requests: 9, extra: 999ns } }",
+            "1:37 the extra time 999ns of the warm-up is out of range; write 1us to 1s",
+        ),
+        (
+            "{ name: hop-l7, warming: { requests: 9, extra: 1.1s } }",
+            "1:37 the extra time 1.1s of the warm-up is out of range; write 1us to 1s",
+        ),
+        ("{ name: hop-l7, warming: { requests: 9, extra: 5 } }", "the duration `5` has no unit;"),
+        ("{ name: hop-l7, warming: { requests: 9, extra: 1ms, fall: sudden } }", "unknown value `sudden`;"),
+        ("{ name: hop-l7, warming: { requests: 9, extra: 1ms, share: 1% } }", "unknown key `share`;"),
+    ] {
+        let text =
+            format!("gateways: [{gateway}]\nload: [{{ loop: closed, connections: 1, duration: 1s }}]\n");
+        let shown = mistake(&text);
+        assert!(shown.contains(expected), "{gateway}: {shown}");
+    }
+}
+
+#[test]
 fn upstream_and_target() {
     for (line, expected) in [
         ("upstream: { instances: 0 }", "1:24 `instances` is zero; write 1 or more"),

@@ -76,7 +76,7 @@ fn missing_keys_have_defaults() {
             load: vec![LoadPoint::closed(1, Duration::from_millis(300))],
             trials: timed(Duration::from_secs(180), 0.05, None),
             warmup: Duration::from_millis(50),
-            first_warmup: Some(Duration::from_secs(2)),
+            until_settled: until_settled(60),
             pause: Duration::ZERO,
             timeout: Timeouts::all(Duration::from_secs(3)),
             sources: Vec::new(),
@@ -110,9 +110,31 @@ fn time_and_precision_set_the_rounds() {
     // Events need long trials.
     let events = good(&format!("{SMALLEST}events: [{{ at: 2s, do: reload }}]\n"));
     assert_eq!((events.trials, events.load[0].duration), (Trials::Fixed(5), Duration::from_secs(10)));
-    assert_eq!((events.warmup, events.first_warmup), (Duration::from_secs(2), None));
+    assert_eq!((events.warmup, events.until_settled), (Duration::from_secs(2), until_settled(60)));
     let typed = good(&format!("{SMALLEST}warmup: 1s\n"));
-    assert_eq!((typed.warmup, typed.first_warmup), (Duration::from_secs(1), None));
+    assert_eq!((typed.warmup, typed.until_settled), (Duration::from_secs(1), None));
+}
+
+fn until_settled(seconds: u64) -> Option<UntilSettled> {
+    Some(UntilSettled { at_most: Duration::from_secs(seconds), overload_external: false })
+}
+
+#[test]
+fn a_warmup_is_a_time_or_has_limits() {
+    let warmup = |text: &str| good(&format!("{SMALLEST}warmup: {text}\n"));
+    assert_eq!(warmup("{ at_most: 5s }").until_settled, until_settled(5));
+    assert_eq!(warmup("{ at_most: 5s }").warmup, Duration::from_millis(50));
+    let overloaded = warmup("{ overload_external: true }").until_settled.expect("limits");
+    assert!(overloaded.overload_external && overloaded.at_most == Duration::from_secs(60));
+    for (text, expected) in [
+        ("{}", "`warmup` is empty"),
+        ("{ at_most: 0s }", "`at_most` is out of range"),
+        ("{ at_most: 2h }", "`at_most` is out of range"),
+        ("{ at_least: 2s }", "unknown key `at_least`"),
+    ] {
+        let error = parsed(&format!("{SMALLEST}warmup: {text}\n"), &[]).expect_err(text).to_string();
+        assert!(error.contains(expected), "{text}: {error}");
+    }
 }
 
 #[test]
@@ -284,6 +306,41 @@ fn kept(plan: &Plan) -> Plan {
 fn a_plan_survives_the_record() {
     let plan = good(SMALLEST);
     assert_eq!(kept(&plan), plan);
+}
+
+#[test]
+fn delays_and_warm_ups_of_hops_survive_the_record() {
+    let plan = good(
+        r#"
+gateways:
+  - { name: hop-l7, label: cold, warming: { requests: 30000, extra: 140us } }
+  - { name: hop-l7, label: step, warming: { requests: 2, extra: 1s, fall: step } }
+  - { name: hop-l7, label: both, delay: { in: 2ms, how: spin }, warming: { requests: 9, extra: 1us, fall: linear } }
+  - { name: hop-l7, label: slow, delay: { out: 2ms, share: 1% } }
+load: [{ loop: closed, connections: 1 }]
+"#,
+    );
+    assert_eq!(kept(&plan), plan);
+    let hops = plan.gateways.iter().map(|gateway| match &gateway.kind {
+        GatewayKind::DelayingHop(delay) => *delay,
+        kind => panic!("{kind:?}"),
+    });
+    let hops: Vec<HopDelay> = hops.collect();
+    let warming = |requests, extra, fall| Some(HopWarming { requests, extra, fall });
+    let cold = warming(30_000, Duration::from_micros(140), HopWarmingFall::Linear);
+    assert_eq!(hops[0], HopDelay { warming: cold, ..HopDelay::default() });
+    assert_eq!(hops[1].warming, warming(2, Duration::from_secs(1), HopWarmingFall::Step));
+    assert_eq!(hops[2].warming, warming(9, Duration::from_micros(1), HopWarmingFall::Linear));
+    assert_eq!((hops[2].inbound, hops[2].how), (Duration::from_millis(2), HopDelayHow::Spin));
+    assert_eq!(
+        hops.iter().map(HopDelay::to_string).collect::<Vec<_>>(),
+        [
+            "140us of CPU time, falling to zero over 30000 requests",
+            "1s of CPU time in each of the first 2 requests",
+            "2ms in, 0s out, 100% of requests, spin; 1us of CPU time, falling to zero over 9 requests",
+            "0s in, 2ms out, 1% of requests, sleep",
+        ]
+    );
 }
 
 #[test]

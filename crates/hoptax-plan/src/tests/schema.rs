@@ -257,7 +257,7 @@ fn understood(text: &str, sets: &[String]) -> Result<Plan, PlanErrors> {
 
 /// Wrong values. The second element is true if the schema refuses the value too. The schema cannot check relations
 /// between keys, or limits of this machine.
-const MISTAKEN: [(&str, bool); 34] = [
+const MISTAKEN: [(&str, bool); 36] = [
     ("trials=many", true),
     ("trials=-1", true),
     ("trials=0", true),
@@ -279,6 +279,8 @@ const MISTAKEN: [(&str, bool); 34] = [
     ("gateways=[{ name: nginx, worker: 1 }]", true),
     ("gateways=[{ name: hop-l7, delay: { in: 2 } }]", true),
     ("gateways=[{ name: nginx, delay: { in: 2ms } }]", false),
+    ("gateways=[{ name: hop-l7, warming: { requests: 0, extra: 1ms } }]", true),
+    ("gateways=[{ name: nginx, warming: { requests: 1, extra: 1ms } }]", false),
     ("target={ weight: 0 }", true),
     ("target={ path: api }", false),
     ("target={ expect: { status: 99 } }", true),

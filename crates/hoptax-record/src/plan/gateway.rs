@@ -35,7 +35,7 @@ pub enum GatewayKind {
     },
     /// A built-in reference proxy.
     Hop(HopKind),
-    /// `hop-l7` with known delays.
+    /// `hop-l7` with known delays or a known warm-up.
     DelayingHop(HopDelay),
     /// Already running.
     External {
@@ -88,6 +88,9 @@ pub struct HopDelay {
     pub share: f64,
     /// How the hop waits.
     pub how: HopDelayHow,
+    /// Warm-up in addition to the delays; absent if there is none, and in runs of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warming: Option<HopWarming>,
 }
 
 /// How a hop waits for a delay.
@@ -98,6 +101,27 @@ pub enum HopDelayHow {
     Sleep,
     /// Keep a CPU busy.
     Spin,
+}
+
+/// Extra CPU time of the first requests of `hop-l7`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HopWarming {
+    /// Number of requests with extra time, counted over all workers since the hop started.
+    pub requests: u64,
+    /// Extra CPU time of the first request.
+    pub extra: Duration,
+    /// How the extra time falls to zero.
+    pub fall: HopWarmingFall,
+}
+
+/// How extra CPU time falls to zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HopWarmingFall {
+    /// By the same amount with each request.
+    Linear,
+    /// At once, after the last request with extra time.
+    Step,
 }
 
 #[cfg(test)]
@@ -114,5 +138,13 @@ mod tests {
         let read: GatewayKind =
             serde_json::from_str(r#"{"external":{"url":"http://a:1","pid":null}}"#).expect("read");
         assert!(matches!(read, GatewayKind::External { access: Access { tls: None, token_file: None }, .. }));
+    }
+
+    #[test]
+    fn records_from_before_warm_ups_can_be_read_and_do_not_change() {
+        let kept = r#"{"delaying-hop":{"inbound":{"secs":0,"nanos":5},"outbound":{"secs":0,"nanos":0},"share":1.0,"how":"spin"}}"#;
+        let read: GatewayKind = serde_json::from_str(kept).expect("read");
+        assert!(matches!(read, GatewayKind::DelayingHop(HopDelay { warming: None, .. })));
+        assert_eq!(serde_json::to_string(&read).expect("JSON"), kept);
     }
 }

@@ -9,7 +9,9 @@ mod load;
 mod target;
 mod upstream;
 
-pub use gateway::{Feature, Gateway, GatewayKind, HopDelay, HopDelayHow, HopKind, PackDriver};
+pub use gateway::{
+    Feature, Gateway, GatewayKind, HopDelay, HopDelayHow, HopKind, HopWarming, HopWarmingFall, PackDriver,
+};
 pub use load::{Action, Budget, Event, Figure, LoadPoint, LoadSelector, Objective, Route, Search, Term};
 pub use target::{Target, Timeouts};
 pub use upstream::{
@@ -44,10 +46,9 @@ pub struct Plan {
     pub trials: Trials,
     /// Time of unmeasured traffic before each trial.
     pub warmup: Duration,
-    /// Time of unmeasured traffic before the first trial after each start of a process; absent if it is not longer than
-    /// `warmup`.
+    /// How long each process is warmed up after its start. Absent with a fixed warm-up, and in older runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub first_warmup: Option<Duration>,
+    pub until_settled: Option<UntilSettled>,
     /// Pause between trials.
     pub pause: Duration,
     /// Timeouts.
@@ -104,6 +105,16 @@ pub struct AutoTrials {
     pub least: u32,
     /// Maximum number of rounds.
     pub most: u32,
+}
+
+/// Limits of warming a process up until it has settled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UntilSettled {
+    /// Maximum time under load.
+    pub at_most: Duration,
+    /// Whether gateways and upstreams that hoptax did not start may get more load than the plan says.
+    #[serde(default)]
+    pub overload_external: bool,
 }
 
 /// Settings that gateways get.

@@ -26,6 +26,10 @@ pub struct Case {
     /// such member.
     #[serde(skip_serializing_if = "is_zero")]
     pub set_aside: u32,
+    /// Number of trials that were set aside because the process was still warming up. If there are none, the JSON has no
+    /// such member.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub warming: u32,
     /// Throughput.
     pub throughput: Option<Throughput>,
     /// Response time: completed − scheduled.

@@ -16,6 +16,7 @@ mod prices;
 mod summary;
 mod tail;
 mod taxes;
+mod warm_ups;
 
 pub use budgets::{Budget, Change, Gate, Outcome};
 pub use capacity::{Capacity, Confirmed, Limit, Step};
@@ -31,6 +32,7 @@ pub use prices::{Beyond, Price, PriceList, Prices};
 pub use summary::Summary;
 pub use tail::Tail;
 pub use taxes::{NoiseFloor, NoiseFloors, Tax};
+pub use warm_ups::{Fall, WarmUpFigures};
 
 use super::{Contender, Environment, HostLook, Stopped};
 use serde::Serialize;
@@ -84,6 +86,8 @@ pub struct Report {
     pub prices: PriceList,
     /// Every two gateways, compared in each metric: by load point, then in the plan's order.
     pub pairs: Vec<GatewayPair>,
+    /// How long each process took to warm up. Empty with a fixed warm-up, and for older runs.
+    pub warm_ups: Vec<WarmUpFigures>,
     /// Difference between the two direct trials of a round.
     pub noise_floor: NoiseFloors,
     /// Every contender at every load point.

@@ -15,6 +15,7 @@ pub(super) fn case(one: &analysis::Case) -> Case {
         failed: one.failed.clone(),
         failed_trials: one.failed_trials.clone(),
         set_aside: one.set_aside,
+        warming: one.warming,
         throughput: one.throughput.as_ref().map(throughput),
         response_time: one.response_time.as_ref().map(latency),
         service_time: one.service_time.as_ref().map(latency),

@@ -54,6 +54,7 @@ pub fn report(model: &Model) -> Report {
         summary: model.summary.clone(),
         prices: self::prices::list(&model.prices),
         pairs: model.pairs.iter().map(pairs::pair).collect(),
+        warm_ups: model.warm_ups.clone(),
         noise_floor: taxes::noise_floors(&model.noise_floor),
         cases: model.cases.iter().map(cases::case).collect(),
         capacity: model.capacity.iter().map(capacity::capacity).collect(),

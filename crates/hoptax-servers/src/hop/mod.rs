@@ -10,6 +10,7 @@ use hoptax_host::threads::{Threads, check_cpus};
 use hoptax_plan::{HopDelay, HopKind};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 /// Output of `hoptax hop` when it is ready: one line of JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,7 +32,7 @@ pub struct HopSettings {
     pub workers: u32,
     /// Worker `i` is pinned to `cpus[i mod n]`. If empty, workers are not pinned.
     pub cpus: Vec<u32>,
-    /// Planted delay, for [`HopKind::L7`] only.
+    /// Planted delay and warm-up, for [`HopKind::L7`] only.
     pub delay: Option<HopDelay>,
     /// Seed for the choice of delayed requests.
     pub seed: u64,
@@ -66,15 +67,17 @@ impl RunningHop {
             listeners
                 .push(net::listener(listen, shared).context("the hop's listener for an additional worker")?);
         }
+        let warming = settings.delay.and_then(|delay| delay.warming);
+        let warming = warming.map(|planted| Arc::new(l7::Warming::new(planted)));
         let mut threads = Threads::default();
         for (index, listener) in listeners.into_iter().enumerate() {
             let (kind, upstreams) = (settings.kind, settings.upstreams.clone());
-            let (delay, seed) = (settings.delay, settings.seed);
+            let (delay, warming, seed) = (settings.delay, warming.clone(), settings.seed);
             let cpu = settings.cpus.get(index % settings.cpus.len().max(1)).copied();
             let work = move |stop: &_| match kind {
                 HopKind::L4 => l4::serve(listener, upstreams, index, stop),
                 HopKind::L7 => {
-                    let holds = l7::Holds::new(delay, seed, index, cpu.is_some());
+                    let holds = l7::Holds::new(delay, warming, seed, index, cpu.is_some());
                     l7::serve(listener, upstreams, index, holds, stop)
                 }
             };

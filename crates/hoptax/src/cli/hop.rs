@@ -5,7 +5,7 @@ use super::help;
 use super::upstream::{cpus, print_ready};
 use clap::ValueEnum;
 use hoptax_host::threads::StopSignals;
-use hoptax_plan::{HopDelay, HopDelayHow, HopKind, units};
+use hoptax_plan::{HopDelay, HopDelayHow, HopKind, HopWarming, HopWarmingFall, units};
 use hoptax_servers::hop::{HopSettings, RunningHop};
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::time::Duration;
@@ -32,7 +32,7 @@ pub(super) struct Args {
     delay: DelayArgs,
 }
 
-/// Known delays. A measurement of this hop must find them; this tests hoptax itself.
+/// Known delays and a known warm-up. A measurement of this hop must find them; this tests hoptax itself.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Known delays (l7 only), to check that hoptax measures a known tax correctly")]
 struct DelayArgs {
@@ -51,17 +51,28 @@ struct DelayArgs {
     /// Seed of the random choice of delayed requests
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
+    /// Warm up over the first N requests: each costs extra CPU time
+    #[arg(long, value_name = "N", requires = "warming_extra")]
+    warming_requests: Option<u64>,
+    /// Extra CPU time of the first request of the warm-up, such as 140us
+    #[arg(long, value_name = "TIME", requires = "warming_requests", value_parser = units::duration)]
+    warming_extra: Option<Duration>,
+    /// How the extra time falls to zero [default: linear]
+    #[arg(long, value_name = "HOW", requires = "warming_requests")]
+    warming_fall: Option<HopWarmingFall>,
 }
 
 impl DelayArgs {
     fn read(&self, kind: HopKind) -> Result<Option<HopDelay>, BadInput> {
-        if self.delay_in.is_none() && self.delay_out.is_none() {
-            return match self.delay_share.is_some() || self.delay_how.is_some() {
-                true => Err(BadInput(
-                    "--delay-share and --delay-how need a delay; add --delay-in or --delay-out".into(),
-                )),
-                false => Ok(None),
-            };
+        let is_delayed = self.delay_in.is_some() || self.delay_out.is_some();
+        if !is_delayed && (self.delay_share.is_some() || self.delay_how.is_some()) {
+            return Err(BadInput(
+                "--delay-share and --delay-how need a delay; add --delay-in or --delay-out".into(),
+            ));
+        }
+        let warming = self.warming();
+        if !is_delayed && warming.is_none() {
+            return Ok(None);
         }
         if kind != HopKind::L7 {
             return Err(BadInput("l4 cannot delay requests, because it does not parse them; use l7".into()));
@@ -71,9 +82,16 @@ impl DelayArgs {
             outbound: self.delay_out.unwrap_or_default(),
             share: self.delay_share.unwrap_or(1.0),
             how: self.delay_how.unwrap_or_default(),
+            warming,
         };
         delay.check().map_err(|(what, help)| BadInput(format!("{what}; {help}")))?;
         Ok(Some(delay))
+    }
+
+    /// The warm-up. clap accepts the number of requests and the extra time only together.
+    fn warming(&self) -> Option<HopWarming> {
+        let fall = self.warming_fall.unwrap_or_default();
+        Some(HopWarming { requests: self.warming_requests?, extra: self.warming_extra?, fall })
     }
 }
 

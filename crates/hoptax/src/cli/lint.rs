@@ -37,11 +37,28 @@ struct WorkDir {
 }
 
 impl WorkDir {
-    fn new(keep: Option<&Path>) -> Self {
+    /// # Errors
+    /// If the user chose a directory that is not empty, or that cannot be read. Gateways append to logs, so an old error
+    /// would look current.
+    fn new(keep: Option<&Path>) -> Result<Self, BadInput> {
+        keep.map_or(Ok(()), must_be_empty)?;
         let drawn = Random::stream(hoptax_load::clock::unix(), u64::from(std::process::id())).next_u64();
         let path = keep
             .map_or_else(|| std::env::temp_dir().join(format!("hoptax-lint-{drawn:016x}")), Path::to_owned);
-        Self { path, keep: keep.is_some() }
+        Ok(Self { path, keep: keep.is_some() })
+    }
+}
+
+fn must_be_empty(directory: &Path) -> Result<(), BadInput> {
+    let shown = directory.display();
+    match std::fs::read_dir(directory).map(|mut entries| entries.next()) {
+        Ok(None) => Ok(()),
+        Ok(Some(_)) => Err(BadInput(format!(
+            "--keep: `{shown}` is not empty, and its logs would mix with the new logs. Choose another directory, or \
+             remove this one"
+        ))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(BadInput(format!("--keep: cannot use `{shown}` as a directory: {error}"))),
     }
 }
 
@@ -60,7 +77,7 @@ impl Args {
             let known = packs.names().join(", ");
             return Err(BadInput(format!("there is no pack `{unknown}`; the packs are {known}")).into());
         }
-        let work_dir = WorkDir::new(self.keep.as_deref());
+        let work_dir = WorkDir::new(self.keep.as_deref())?;
         let exe = std::env::current_exe()
             .context("cannot find the running hoptax program; was its file moved or removed?")?;
         let (mut reports, mut failures) = (Vec::new(), Vec::new());
@@ -108,4 +125,25 @@ fn text(report: &Report) -> String {
         text += &format!("help: {}: {}\n", item.check, item.advice);
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_new_or_empty_directory_is_kept() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let new = scratch.path().join("new");
+        assert!(WorkDir::new(Some(scratch.path())).is_ok() && WorkDir::new(Some(&new)).is_ok());
+        let old = scratch.path().join("stderr.log");
+        std::fs::write(&old, "an old error").expect("written");
+        let refused = |path: &Path| WorkDir::new(Some(path)).err().expect("refused").to_string();
+        let error = refused(scratch.path());
+        let shown = scratch.path().display().to_string();
+        assert!(error.contains(&shown) && error.contains("is not empty"), "{error}");
+        let error = refused(&old);
+        assert!(error.contains("cannot use") && error.contains("stderr.log"), "{error}");
+        assert!(old.is_file(), "nothing is removed");
+    }
 }

@@ -5,6 +5,7 @@ use super::inputs::Run;
 use super::progress::Progress;
 use super::traffic::{Traffic, TrialUpdate, WatchedRoles};
 use super::trial::{self, load_spec};
+use super::warm_up::{self, WarmingUp};
 use crate::schedule::{self, Contender, Director, Slot};
 use hoptax_host::Watched;
 use hoptax_host::probe::fitness::Moment;
@@ -14,9 +15,12 @@ use hoptax_lab::{Driver, Facts, Service};
 use hoptax_load::clock;
 use hoptax_load::record::Phase;
 use hoptax_plan::recorded::{RunRecord, to_disk};
-use hoptax_plan::{Body, BuiltInUpstream, Gateway, GatewayKind, HopKind, Upstream};
+use hoptax_plan::{Body, BuiltInUpstream, Gateway, GatewayKind, HopKind, UntilSettled, Upstream};
 use hoptax_record::dir::{DirError, RunDir};
-use hoptax_record::{Contender as ContenderRecord, DIRECT, Ended, Failure, SCHEMA, Stage, TrialRecord};
+use hoptax_record::plan::Action;
+use hoptax_record::{
+    Contender as ContenderRecord, DIRECT, Ended, Failure, SCHEMA, Stage, TrialRecord, WarmUp,
+};
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -59,7 +63,8 @@ impl Run<'_> {
                 run: self,
                 upstream,
                 gateways: Vec::new(),
-                warm: vec![false; self.plan.gateways.len() + 1],
+                is_warm: vec![false; self.plan.gateways.len() + 1],
+                warm_ups: Vec::new(),
                 driver,
                 traffic,
                 progress,
@@ -74,9 +79,12 @@ impl Run<'_> {
         flow.start_gateways(&mut record);
         dir.write_run(&to_disk(&record))?;
         flow.progress.prepared(&record);
+        flow.warm_up_together();
+        flow.note_warm_ups(&mut record);
 
         let measured = flow.measure(&mut *director, dir);
         let interrupted = self.is_interrupted();
+        flow.note_warm_ups(&mut record);
         drop(flow);
         record.trials_planned = director.planned() as u32;
         record.host_at_end = (self.look)(Moment::End);
@@ -156,6 +164,7 @@ fn contender(label: &str, kind: String, workers: Option<u32>) -> ContenderRecord
         settings: Vec::new(),
         counters: Vec::new(),
         rendered: std::collections::BTreeMap::new(),
+        warm_ups: Vec::new(),
         failed: None,
     }
 }
@@ -178,9 +187,11 @@ struct Flow<'a> {
     run: &'a Run<'a>,
     gateways: Vec<GatewayState>,
     upstream: Box<dyn Service>,
-    /// For direct and each gateway, true if its process has had a trial since the process was last started. Direct is
-    /// first.
-    warm: Vec<bool>,
+    /// For direct and each gateway, true if its process was warmed up since its last start. Direct is first, and means
+    /// the upstream.
+    is_warm: Vec<bool>,
+    /// Warm-ups that are not in the record of the run yet, with the index of their contender.
+    warm_ups: Vec<(usize, WarmUp)>,
     driver: &'a mut dyn Driver,
     traffic: &'a mut dyn Traffic,
     progress: &'a mut dyn Progress,
@@ -303,6 +314,10 @@ impl Flow<'_> {
             None => (None, None),
         };
         let addresses = gateway.unwrap_or_else(|| self.upstream.addresses().to_vec());
+        let contender = service.as_ref().map_or(0, |(index, _)| index + 1);
+        if !std::mem::replace(&mut self.is_warm[contender], true) {
+            self.warm_up_alone(contender, service.as_ref().map(|(_, service)| &**service), number);
+        }
         let before = service.as_mut().map(|(_, service)| service.observe()).unwrap_or_default();
         let measured = service.as_ref().map_or(&self.upstream, |(_, service)| service);
         let change = measured.facts().change.clone();
@@ -310,6 +325,9 @@ impl Flow<'_> {
         let mut trial = self.load(number, slot, label, addresses, &change, watched, events);
         if let Some((index, mut service)) = service {
             trial::note_observed(&mut trial, &before, &service.observe());
+            if trial.events.iter().any(|event| matches!(event.event.action, Action::RestartGateway)) {
+                self.is_warm[contender] = false;
+            }
             let death = self.put_back(index, service);
             trial.failed = explained(trial.failed, death);
         }
@@ -321,22 +339,85 @@ impl Flow<'_> {
         (has_data || !self.run.is_interrupted()).then_some(trial)
     }
 
-    /// Warm-up for the first trial of a process, in nanoseconds. Zero for later trials of the same process.
-    fn first_warmup_ns(&mut self, slot: &Slot) -> u64 {
-        let index = match slot.contender {
-            Contender::Direct(_) => 0,
-            Contender::Gateway(index) => index + 1,
-        };
-        let is_first = !std::mem::replace(&mut self.warm[index], true);
-        let warmup = self.run.plan.first_warmup.filter(|_| is_first).unwrap_or_default();
-        warmup.as_nanos().try_into().unwrap_or(u64::MAX)
+    /// Warms up the upstream and every gateway that runs, in turn. While one has its burst, the others have a pause.
+    fn warm_up_together(&mut self) {
+        let Some(limits) = self.run.plan.until_settled else { return };
+        let gateways = self.gateways.iter().enumerate();
+        let up =
+            gateways.filter(|(_, state)| matches!(state, GatewayState::Up(_))).map(|(index, _)| index + 1);
+        let mut cold: Vec<(usize, WarmingUp)> =
+            std::iter::once(0).chain(up).map(|index| (index, self.warming_up(index, limits, 0))).collect();
+        while !cold.is_empty() && !self.run.is_interrupted() {
+            let mut left = Vec::new();
+            for (index, mut warming) in cold {
+                let service = match index.checked_sub(1).map(|gateway| self.take(gateway)).transpose() {
+                    Ok(service) => service,
+                    Err(_) => continue,
+                };
+                self.burst(index, service.as_deref(), &mut warming);
+                let death = service.and_then(|service| self.put_back(index - 1, service));
+                if let Some(failure) = &death {
+                    self.progress.failed(&self.run.plan.gateways[index - 1].label, failure);
+                } else if !warming.is_over() {
+                    left.push((index, warming));
+                    continue;
+                }
+                self.is_warm[index] = true;
+                self.warm_ups.extend(warming.into_record().map(|record| (index, record)));
+            }
+            if left.len() == 1 {
+                std::thread::sleep(warm_up::BURST);
+            }
+            cold = left;
+        }
+    }
+
+    /// Warms up a process that was started again, before the trial with this number.
+    fn warm_up_alone(&mut self, index: usize, service: Option<&dyn Service>, number: usize) {
+        let Some(limits) = self.run.plan.until_settled else { return };
+        let mut warming = self.warming_up(index, limits, number);
+        while !self.run.is_interrupted() {
+            self.burst(index, service, &mut warming);
+            if warming.is_over() {
+                break;
+            }
+            std::thread::sleep(warm_up::BURST);
+        }
+        self.warm_ups.extend(warming.into_record().map(|record| (index, record)));
+    }
+
+    fn warming_up(&self, index: usize, limits: UntilSettled, number: usize) -> WarmingUp {
+        let gateway = index.checked_sub(1).map(|gateway| &self.run.plan.gateways[gateway]);
+        WarmingUp::new(self.run.plan, limits, gateway, number)
+    }
+
+    /// Sends one burst to a gateway, or to the upstream if there is no gateway.
+    fn burst(&mut self, index: usize, service: Option<&dyn Service>, warming: &mut WarmingUp) {
+        let label =
+            index.checked_sub(1).map_or("the upstream", |gateway| &self.run.plan.gateways[gateway].label);
+        self.progress.preparing(&format!("warming up {label}: {}", warming.describe()));
+        let loaded_service = service.unwrap_or(&*self.upstream);
+        let mut spec = warming.spec(self.run, loaded_service.addresses().to_vec());
+        loaded_service.facts().change.apply(&mut spec);
+        let gateway = service.and_then(Service::process);
+        let watched = WatchedRoles { upstream: self.upstream.process(), gateway };
+        let loaded = self.traffic.load(&spec, &watched, self.run.interrupted, &mut |_| {});
+        let role = if service.is_some() { &loaded.usage.gateway } else { &loaded.usage.upstream };
+        warming.add(&loaded, role.as_ref());
+    }
+
+    /// Moves the warm-ups so far to the record.
+    fn note_warm_ups(&mut self, record: &mut RunRecord) {
+        for (index, warm_up) in self.warm_ups.drain(..) {
+            record.contenders[index].warm_ups.push(warm_up);
+        }
     }
 
     fn take(&mut self, index: usize) -> Result<Box<dyn Service>, Failure> {
         match std::mem::replace(&mut self.gateways[index], GatewayState::Stopped) {
             GatewayState::Up(service) => Ok(service),
             GatewayState::Stopped => {
-                self.warm[index + 1] = false;
+                self.is_warm[index + 1] = false;
                 let started = self.start(&self.run.plan.gateways[index]);
                 started.inspect_err(|failure| self.gateways[index] = GatewayState::Failed(failure.clone()))
             }
@@ -407,7 +488,6 @@ impl Flow<'_> {
         events: Option<EventRunner>,
     ) -> TrialRecord {
         let mut spec = load_spec(self.run, slot, addresses);
-        spec.warmup_ns = spec.warmup_ns.max(self.first_warmup_ns(slot));
         change.apply(&mut spec);
         let watched = WatchedRoles { upstream: self.upstream.process(), gateway };
         let before = self.upstream.ledger();

@@ -70,13 +70,16 @@ pub fn load_spec(run: &Run<'_>, slot: &Slot, addresses: Vec<SocketAddr>) -> Load
     }
 }
 
-/// Warm-up before a trial. A default warm-up lasts until each connection of an open loop has had a request, because the
-/// first request on a connection costs a gateway more than the others.
+/// Longest time that a warm-up is made longer for the sake of each connection.
+const EACH_CONNECTION_ONCE: Duration = Duration::from_secs(2);
+
+/// Warm-up before a trial. Unless the plan has a fixed one, it lasts until each connection of an open loop has had a
+/// request, because the first request on a connection costs a gateway more than the others.
 fn warmup(plan: &Plan, shape: &Shape, connections: u32) -> Duration {
-    match (plan.first_warmup, shape) {
-        (Some(most), Shape::Open { rate: Rate::Fixed(rate), .. }) => {
-            let each_once = Duration::from_secs_f64((f64::from(connections) / rate).min(most.as_secs_f64()));
-            plan.warmup.max(each_once)
+    match (plan.until_settled, shape) {
+        (Some(_), Shape::Open { rate: Rate::Fixed(rate), .. }) => {
+            let each_once = (f64::from(connections) / rate).min(EACH_CONNECTION_ONCE.as_secs_f64());
+            plan.warmup.max(Duration::from_secs_f64(each_once))
         }
         _ => plan.warmup,
     }
@@ -169,7 +172,7 @@ fn blank(number: usize, slot: &Slot, label: &str) -> TrialRecord {
         gateway_log_bytes: None,
         gateway_counters: BTreeMap::new(),
         events: Vec::new(),
-        set_aside: false,
+        set_aside: None,
     }
 }
 

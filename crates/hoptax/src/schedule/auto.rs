@@ -6,7 +6,7 @@ use super::slot::{Director, Slot};
 use hoptax_analysis::headline::precisions;
 use hoptax_analysis::quiet;
 use hoptax_plan::{AutoTrials, LoadPoint, Plan};
-use hoptax_record::{Stopped, TrialRecord, mark_disturbed};
+use hoptax_record::{Stopped, TrialRecord, mark_aside};
 use hoptax_stats::Precision;
 use std::time::Duration;
 
@@ -24,6 +24,8 @@ pub(super) struct Auto {
     auto: AutoTrials,
     /// The time limit, if nothing else limits the number of rounds.
     time_only: Option<Duration>,
+    /// Whether processes are warmed up until they have settled.
+    until_settled: bool,
     load: Vec<LoadPoint>,
     rounds: RoundMaker,
     /// Remaining slots of the current round, in order.
@@ -49,6 +51,7 @@ impl Auto {
         Self {
             auto,
             time_only: plan.trials.time_only(),
+            until_settled: plan.until_settled.is_some(),
             load: plan.load.clone(),
             rounds: RoundMaker::new(plan.gateways.len(), in_rounds, seed),
             slots: Vec::new().into_iter(),
@@ -117,7 +120,7 @@ impl Auto {
             None => one.is_within(self.auto.within),
         };
         if self.time_only.is_some() {
-            mark_disturbed(&mut self.measured);
+            mark_aside(&mut self.measured, self.until_settled);
         }
         let known = precisions(&self.load, &self.measured);
         let wide: Vec<usize> =

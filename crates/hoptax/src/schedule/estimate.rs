@@ -13,6 +13,9 @@ const PER_TRIAL: Duration = Duration::from_millis(75);
 /// Time from starting a service until it answers.
 const PER_START: Duration = Duration::from_millis(700);
 
+/// Time that warming up a process takes if it settles at once.
+const PER_WARM_UP: Duration = Duration::from_secs(3);
+
 /// Maximum rate at which the generator opens connections. Without this limit, thousands of new connections could
 /// overflow a listen queue.
 const CONNECTS_PER_SECOND: u32 = 10_000;
@@ -66,7 +69,8 @@ fn of_rounds(plan: &Plan, rounds: u32) -> Duration {
     let seconds = once * (gateways + 2.0) * rounds
         + searching
         + plan.pause.as_secs_f64() * (trials - 1.0).max(0.0)
-        + PER_START.as_secs_f64() * starts;
+        + PER_START.as_secs_f64() * starts
+        + plan.until_settled.map_or(0.0, |limits| limits.at_most.min(PER_WARM_UP).as_secs_f64()) * starts;
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }
 
@@ -150,7 +154,7 @@ mod tests {
         let (longest_of_ten, _) = longest("{ most: 10, at_most: 1h }").expect("no number");
         let (same, ten) = longest("{ least: 10, most: 10, at_most: 1h }").expect("no number");
         assert_eq!((longest_of_ten, same), (ten, ten));
-        let starts = Duration::from_millis(1400);
+        let starts = 2 * (PER_START + PER_WARM_UP);
         assert_eq!(longest("{ at_most: 2m }").expect("no number").0, starts + Duration::from_secs(120));
     }
 

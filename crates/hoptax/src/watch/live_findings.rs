@@ -8,7 +8,7 @@
 use super::cases::HalfWidth;
 use hoptax_analysis::{Analysis, Finding, analyse};
 use hoptax_plan::recorded::RunRecord;
-use hoptax_record::{TrialRecord, mark_disturbed};
+use hoptax_record::{TrialRecord, mark_aside};
 
 /// Findings about too little data. They are not shown during a run, because more data follows.
 const TOO_FEW: [&str; 2] = ["few-samples", "not-distinguishable"];
@@ -55,7 +55,7 @@ impl LiveFindings {
         let began = clock();
         let run = self.run.as_ref().filter(|_| self.is_due(began))?;
         if run.plan.trials.time_only().is_some() {
-            mark_disturbed(&mut self.trials);
+            mark_aside(&mut self.trials, run.plan.until_settled.is_some());
         }
         let analysis = analyse(run, &self.trials);
         let half_widths = half_widths(&analysis);

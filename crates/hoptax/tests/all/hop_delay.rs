@@ -1,5 +1,5 @@
-//! Delays of `hop-l7`. Each delayed message must be late by exactly the delay, and other messages must not be delayed.
-//! No message may be lost or reordered.
+//! Delays and warm-ups of `hop-l7`. Each delayed message must be late by exactly the delay, and other messages must not
+//! be delayed. No message may be lost or reordered.
 
 use crate::origin::Origin;
 use crate::support::{PATIENCE, Scratch, hoptax, wait_until};
@@ -107,6 +107,30 @@ fn only_the_given_share_is_delayed() {
     }
 }
 
+/// Each request has its own connection, so that both workers receive requests. The hop must count the requests of both
+/// workers together.
+#[test]
+fn only_the_first_requests_are_part_of_a_warm_up() {
+    const COLD: usize = 20;
+    const EXTRA: Duration = Duration::from_millis(20);
+    let origin = Origin::start();
+    let warming = ["--warming-requests", "20", "--warming-extra", "20ms", "--warming-fall", "step"];
+    let options = [&warming[..], &["--workers", "2"]].concat();
+    let (_hop, address) = Server::hop("l7", origin.address, &options);
+    let times: Vec<Duration> = (0..2 * COLD)
+        .map(|_| {
+            let mut client = Client::connect(address);
+            let before = Instant::now();
+            assert_eq!(client.send(POST).response().body, b"hello");
+            before.elapsed()
+        })
+        .collect();
+    assert!(times[..COLD].iter().all(|time| *time >= EXTRA), "{times:?}");
+    // A busy machine can delay a few of the other requests.
+    let fast = times[COLD..].iter().filter(|time| **time < EXTRA).count();
+    assert!(fast > COLD / 2, "{times:?}");
+}
+
 #[test]
 fn refuses_impossible_delays() {
     for (options, words) in [
@@ -115,6 +139,12 @@ fn refuses_impossible_delays() {
         (vec!["l7", "--delay-in", "2ms", "--delay-share", "0%"], "write a share above 0%"),
         (vec!["l7", "--delay-in", "2m"], "write 1m or less"),
         (vec!["l7", "--delay-in", "2"], "2ms for milliseconds"),
+        (vec!["l7", "--warming-requests", "9"], "--warming-extra <TIME>"),
+        (vec!["l7", "--warming-extra", "1ms"], "--warming-requests <N>"),
+        (vec!["l7", "--delay-in", "2ms", "--warming-fall", "step"], "--warming-requests <N>"),
+        (vec!["l7", "--warming-requests", "0", "--warming-extra", "1ms"], "write 1 to 1000000000 requests"),
+        (vec!["l7", "--warming-requests", "9", "--warming-extra", "2s"], "write 1us to 1s"),
+        (vec!["l4", "--warming-requests", "9", "--warming-extra", "1ms"], "l4 cannot delay requests"),
     ] {
         let output = hoptax().arg("hop").args(&options).args(["--upstream", "127.0.0.1:1"]).output();
         let output = output.expect("it runs");

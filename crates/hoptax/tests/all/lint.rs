@@ -178,6 +178,14 @@ fn keep_keeps_files_and_unknown_packs_are_refused() {
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stdout));
     assert!(kept.join("planted-1/rendered/planted/nginx.conf").is_file());
     assert!(kept.join("planted-1-logged/logs/planted/access.log").is_file());
+    let again = hoptax().args(["lint", "planted", "--packs", argument(&packs), "--keep"]).arg(&kept).output();
+    let again = again.expect("it runs");
+    assert_eq!(
+        (again.status.code(), again.stdout.len()),
+        (Some(2), 0),
+        "old logs are not mixed with new logs"
+    );
+    assert!(String::from_utf8_lossy(&again.stderr).contains("is not empty"), "{again:?}");
 
     let unknown = hoptax().args(["lint", "nginks"]).output().expect("it runs");
     assert_eq!(unknown.status.code(), Some(2));

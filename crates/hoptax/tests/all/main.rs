@@ -60,5 +60,6 @@ mod test_notes;
 mod tls;
 mod token_review;
 mod upstream;
+mod warm_up;
 mod wire;
 mod world;

@@ -7,6 +7,7 @@ use std::path::Path;
 const METHODOLOGY: &str = "METHODOLOGY.md";
 const BIAS: &str = "BIAS.md";
 const QUIET_WINDOWS: &str = "docs/concepts/quiet-windows.md";
+const PLAN: &str = "docs/reference/plan.md";
 const SIMULATIONS: &str = "docs/concepts/simulations.md";
 
 /// Constants that pages state. Each row: the source file below `crates/`, the text that ends the line of the constant,
@@ -167,6 +168,29 @@ const STATED: &[(&str, &str, &str, &str)] = &[
         METHODOLOGY,
         "the hypervisor took more than 5 % of the CPU time is set aside",
     ),
+    (
+        "hoptax-record/src/aside.rs",
+        "FALL: f64 = 0.05",
+        METHODOLOGY,
+        "by more than 5 % and five standard errors",
+    ),
+    ("hoptax-record/src/aside.rs", "FALL_IN_ERRORS: f64 = 5.0", METHODOLOGY, "five standard errors"),
+    // The warm-up.
+    (
+        "hoptax/src/run/warm_up.rs",
+        "BURST: Duration = Duration::from_millis(150)",
+        PLAN,
+        "each process gets bursts of 150 ms",
+    ),
+    (
+        "hoptax/src/run/warm_up.rs",
+        "LEAST_LOAD: Duration = Duration::from_secs(6)",
+        PLAN,
+        "40,000 requests or 6 s of load",
+    ),
+    ("hoptax/src/run/warm_up.rs", "LEAST_REQUESTS: u64 = 40_000", PLAN, "40,000 requests or"),
+    ("hoptax/src/run/warm_up.rs", "CPU_FALL: f64 = 0.02", PLAN, "they fall by at most 2 % and 5 %"),
+    ("hoptax/src/run/warm_up.rs", "TIME_FALL: f64 = 0.05", PLAN, "at most 2 % and 5 %"),
     (
         "hoptax-host/src/probe/steal.rs",
         "MARGIN: u32 = 10",
@@ -344,6 +368,8 @@ const STATED: &[(&str, &str, &str, &str)] = &[
         METHODOLOGY,
         "three quarters of the trials must change in the same direction",
     ),
+    ("hoptax-analysis/src/checks/rate_limit.rs", "BURST_S: f64 = 1.0", METHODOLOGY, "N × (s + 1) requests"),
+    ("hoptax-analysis/src/checks/rate_limit.rs", "INEXACT: f64 = 0.1", METHODOLOGY, "and a tenth more"),
     (
         "hoptax-analysis/src/checks/memory_growing.rs",
         "GROWTH: f64 = 0.05",

@@ -378,7 +378,7 @@ enum Where {
 use Where::{Generated, Real};
 
 /// Every finding, with the place of the test that must raise the finding.
-const PLANTS: [(&str, Where); 36] = [
+const PLANTS: [(&str, Where); 38] = [
     ("amplification", Real("findings.rs")),
     ("balance", Real("findings.rs")),
     ("bandwidth-bound", Generated("a saturated loopback needs the whole machine")),
@@ -398,6 +398,7 @@ const PLANTS: [(&str, Where); 36] = [
     ("host-unfit", Generated("a test cannot change its host")),
     ("impossible", Real("planted.rs")),
     ("keepalive-lost", Real("findings.rs")),
+    ("limit-exceeded", Generated("no current pack that runs here lets more through")),
     ("listen-overflow", Real("planted.rs")),
     ("logging-unequal", Real("probes.rs")),
     ("memory-growing", Real("findings.rs")),
@@ -407,6 +408,7 @@ const PLANTS: [(&str, Where); 36] = [
     ("rate-missed", Real("planted.rs")),
     ("rejections-counted", Real("findings.rs")),
     ("shared-cpus", Generated("how much is used of shared CPUs depends on the machine")),
+    ("still-warming", Real("warm_up.rs")),
     ("throttled", Real("probes.rs")),
     ("unasked", Generated("no current pack has such a gateway")),
     ("unpinned-version", Real("findings.rs")),

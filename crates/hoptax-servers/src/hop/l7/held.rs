@@ -1,4 +1,5 @@
-//! Planted delays in the proxy: which requests and responses wait, and what happens when the wait is over.
+//! Planted delays in the proxy: which requests and responses wait, and what happens when the wait is over. A planted
+//! warm-up is spent here too.
 
 use super::holds::Timer;
 use super::proxy::Proxy;
@@ -10,9 +11,10 @@ use hoptax_wire::http1::RequestHead;
 use std::mem;
 
 impl Proxy {
-    /// Called when the head of a request has been read. Decides whether to delay the request. If so, keeps the head and
-    /// returns true.
+    /// Called when the head of a request has been read. Spends the request's share of the warm-up. Then decides whether
+    /// to delay the request. If so, keeps the head and returns true.
     pub(super) fn hold_request(&mut self, token: Token, raw: &[u8], head: &RequestHead) -> bool {
+        self.holds.warm_up();
         let delay = self.holds.draw();
         let Some(client) = self.slots.client(token) else { return false };
         client.hold_answer = delay.is_some_and(|delay| !delay.outbound.is_zero());

@@ -3,12 +3,14 @@
 //! The delay of a request starts at the end of its head. The delay of a response starts at its first byte. Both last
 //! exactly the given time. Later bytes of the same message wait until the delay is over.
 
+use super::warming::Warming;
 use hoptax_load::clock;
 use hoptax_load::event_loop::Token;
 use hoptax_load::random::Random;
 use hoptax_plan::{HopDelay, HopDelayHow};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Length of the final part of a delay, in which a worker with its own CPU polls instead of sleeping. Waking up from
@@ -18,6 +20,8 @@ const POLL_NS: u64 = 50_000;
 #[derive(Debug)]
 pub(in crate::hop) struct Holds {
     pub(super) delay: Option<HopDelay>,
+    /// `None` if there is no warm-up, or if it is over. A warm hop then costs no more than a hop without a warm-up.
+    warming: Option<Arc<Warming>>,
     random: Random,
     polls: bool,
     timers: BinaryHeap<Reverse<Timer>>,
@@ -33,10 +37,18 @@ pub(super) struct Timer {
 }
 
 impl Holds {
-    /// The workers share a seed, but each uses its own random stream.
-    pub(in crate::hop) fn new(delay: Option<HopDelay>, seed: u64, worker: usize, polls: bool) -> Self {
+    /// The workers share a seed, but each uses its own random stream. They share the warm-up, too.
+    pub(in crate::hop) fn new(
+        delay: Option<HopDelay>,
+        warming: Option<Arc<Warming>>,
+        seed: u64,
+        worker: usize,
+        polls: bool,
+    ) -> Self {
         Self {
-            delay,
+            // A hop that only warms up has zero delays. Without them, it costs no more than any hop when it is warm.
+            delay: delay.filter(|delay| !delay.is_zero()),
+            warming,
             random: Random::stream(seed, worker as u64),
             polls,
             timers: BinaryHeap::new(),
@@ -46,6 +58,15 @@ impl Holds {
 
     pub(super) fn any(&self) -> bool {
         self.delay.is_some()
+    }
+
+    /// Spends the extra CPU time of the next request while the hop warms up.
+    pub(super) fn warm_up(&mut self) {
+        let Some(warming) = &self.warming else { return };
+        match warming.count() {
+            Some(extra) => spin_until(clock::now() + extra.as_nanos() as u64),
+            None => self.warming = None,
+        }
     }
 
     /// Decides at random whether the next request is delayed, and returns the delay if so.
@@ -62,9 +83,7 @@ impl Holds {
         }
         let due = clock::now() + time.as_nanos() as u64;
         if how == HopDelayHow::Spin {
-            while clock::now() < due {
-                std::hint::spin_loop();
-            }
+            spin_until(due);
             return None;
         }
         self.next_id += 1;
@@ -87,18 +106,21 @@ impl Holds {
     }
 }
 
+/// Keeps the CPU busy until `due` on the clock, in nanoseconds.
+fn spin_until(due: u64) {
+    while clock::now() < due {
+        std::hint::spin_loop();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hoptax_plan::{HopWarming, HopWarmingFall};
 
     fn holds(share: f64, seed: u64) -> Holds {
-        let delay = HopDelay {
-            inbound: Duration::from_millis(2),
-            outbound: Duration::ZERO,
-            share,
-            how: HopDelayHow::Sleep,
-        };
-        Holds::new(Some(delay), seed, 0, false)
+        let delay = HopDelay { inbound: Duration::from_millis(2), share, ..HopDelay::default() };
+        Holds::new(Some(delay), None, seed, 0, false)
     }
 
     #[test]
@@ -140,5 +162,24 @@ mod tests {
         let time = Duration::from_millis(2);
         assert_eq!(holds(1.0, 1).spend(Token(0), HopDelayHow::Spin, time), None);
         assert!(clock::now() - before >= 2 * clock::MILLISECOND);
+    }
+
+    #[test]
+    fn workers_share_a_warm_up_and_forget_it_when_it_is_over() {
+        let planted = HopWarming { requests: 3, extra: Duration::from_millis(1), fall: HopWarmingFall::Step };
+        let delay = HopDelay { warming: Some(planted), ..HopDelay::default() };
+        let shared = Arc::new(Warming::new(planted));
+        let worker = |index| Holds::new(Some(delay), Some(Arc::clone(&shared)), 0, index, false);
+        let mut workers = [worker(0), worker(1)];
+        assert!(workers.iter().all(|worker| !worker.any()), "there is no delay");
+        let before = clock::now();
+        for request in 0..3 {
+            workers[request % 2].warm_up();
+        }
+        assert!(clock::now() - before >= 3 * clock::MILLISECOND);
+        for worker in &mut workers {
+            worker.warm_up();
+            assert!(worker.warming.is_none());
+        }
     }
 }

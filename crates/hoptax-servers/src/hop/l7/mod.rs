@@ -20,6 +20,7 @@ mod requests;
 mod responses;
 mod rewrite;
 mod state;
+mod warming;
 
 use super::turns::Turns;
 use crate::net::Tokens;
@@ -33,6 +34,7 @@ use state::{Slot, Slots};
 use std::io;
 use std::mem;
 use std::net::{SocketAddr, TcpListener};
+pub(super) use warming::Warming;
 
 /// Serves connections until it is stopped.
 pub(super) fn serve(

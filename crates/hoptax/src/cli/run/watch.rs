@@ -7,10 +7,11 @@ use crate::schedule::Slot;
 use crate::watch::{Watcher, figures};
 use hoptax_analysis::Severity;
 use hoptax_history::live::{Board, Finding};
-use hoptax_plan::Plan;
 use hoptax_plan::recorded::RunRecord;
+use hoptax_plan::{GatewayKind, Plan};
 use hoptax_record::{Failure, TrialRecord};
-use std::collections::BTreeSet;
+use hoptax_report::same_cause;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::time::Duration;
 
@@ -39,6 +40,7 @@ pub(super) struct Watch {
     view: Option<View>,
     /// Failures to print when the screen is closed.
     pending: Vec<String>,
+    causes: Causes,
     /// Keys ([`finding_key`]) of the findings that have already been printed.
     printed: BTreeSet<(String, Option<String>)>,
 }
@@ -47,7 +49,8 @@ impl Watch {
     /// Watches a run of `plan`. `run` is the name of the run directory.
     pub(super) fn new(run: &str, plan: &Plan, viewers: Viewers) -> Self {
         let watcher = Watcher::new(run, plan);
-        Self { watcher, viewers, view: None, pending: Vec::new(), printed: BTreeSet::new() }
+        let (pending, causes, printed) = (Vec::new(), Causes::new(plan), BTreeSet::new());
+        Self { watcher, viewers, view: None, pending, causes, printed }
     }
 
     /// Starts the view if a viewer needs it. The view's thread avoids the CPUs of the generator's `workers`.
@@ -78,6 +81,42 @@ impl Watch {
         for finding in self.watcher.take_new_findings() {
             if !self.viewers.screen && self.printed.insert(finding_key(&finding)) {
                 print_line(&words::finding(&finding));
+            }
+        }
+    }
+}
+
+/// The failures so far. Variants of a gateway often fail with the same cause, so each cause is printed in full only once.
+#[derive(Debug)]
+struct Causes {
+    /// The pack of each gateway, by label.
+    packs: BTreeMap<String, String>,
+    /// The first failure with each cause, with the label of its contender.
+    known: Vec<(String, Failure)>,
+}
+
+impl Causes {
+    fn new(plan: &Plan) -> Self {
+        let pack = |gateway: &hoptax_plan::Gateway| match &gateway.kind {
+            GatewayKind::Pack { pack, .. } => Some((gateway.label.clone(), pack.clone())),
+            _ => None,
+        };
+        Self { packs: plan.gateways.iter().filter_map(pack).collect(), known: Vec::new() }
+    }
+
+    /// The failure in words. `None` if the same contender failed with the same cause before.
+    fn in_words(&mut self, label: &str, failure: &Failure) -> Option<String> {
+        let pack = self.packs.get(label);
+        let is_same = |(first, known): &&(String, Failure)| {
+            let variants = first == label || (pack.is_some() && self.packs.get(first) == pack);
+            same_cause((first, known), (label, failure), variants)
+        };
+        match self.known.iter().find(is_same) {
+            Some((first, _)) if first == label => None,
+            Some((first, _)) => Some(format!("{label}: the same failure as {first}")),
+            None => {
+                self.known.push((label.to_owned(), failure.clone()));
+                Some(words::failure(label, failure))
             }
         }
     }
@@ -116,7 +155,7 @@ impl Progress for Watch {
         if !self.watcher.is_new_failure(label, failure) {
             return;
         }
-        let text = words::failure(label, failure);
+        let Some(text) = self.causes.in_words(label, failure) else { return };
         if self.viewers.screen { self.pending.push(text) } else { print_line(&text) }
     }
 
@@ -138,5 +177,33 @@ impl Progress for Watch {
             print_line(&words::trial_line(&self.board().read(), trial, figures(trial)));
         }
         self.print_findings();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hoptax_record::Stage;
+
+    #[test]
+    fn a_cause_is_printed_in_full_only_for_the_first_variant() {
+        let failure = |label: &str, code: u32| Failure {
+            stage: Stage::Start,
+            message: format!("{label} exited with code {code}"),
+            detail: format!("logs/{label}/stderr.log:\n  it says why\n"),
+        };
+        let packs = ["nginx", "nginx.tls"].map(|label| (label.to_owned(), "nginx".to_owned())).into();
+        let mut causes = Causes { packs, known: Vec::new() };
+        let mut printed = |label: &str, code| causes.in_words(label, &failure(label, code));
+        let full = printed("nginx", 1).expect("it is the first");
+        assert!(
+            full.ends_with("nginx exited with code 1\n    logs/nginx/stderr.log:\n      it says why"),
+            "{full}"
+        );
+        assert_eq!(printed("nginx", 1), None);
+        assert_eq!(printed("nginx.tls", 1).as_deref(), Some("nginx.tls: the same failure as nginx"));
+        for (label, code) in [("nginx.tls", 2), ("haproxy", 1)] {
+            assert!(printed(label, code).is_some_and(|text| text.contains("it says why")), "{label}");
+        }
     }
 }

@@ -5,7 +5,8 @@ use crate::cli::load::figures::{short, size};
 use crate::cli::load::spectrum::bar;
 use crate::cli::terminal::sheet::{BAD, BOLD, DIM, DUE, GOOD, Sheet};
 use hoptax_analysis::Severity;
-use hoptax_history::live::{Case, Finding, Stage, State, Trial};
+use hoptax_history::live::{Case, Failure, Finding, Stage, State, Trial};
+use hoptax_report::same_message;
 use ratatui_core::style::Style;
 use ratatui_core::terminal::Frame;
 use ratatui_core::text::{Line, Span};
@@ -256,14 +257,11 @@ fn rows_around_current(rows: Vec<Row>, room: usize) -> Vec<Line<'static>> {
     rows.into_iter().skip(first).take(room).map(|row| row.line).collect()
 }
 
-/// Lines about failures, followed by lines about findings. Each code of a finding has one line, and the most severe
-/// codes come first.
+/// Lines about failures, followed by lines about findings. Each cause of a failure and each code of a finding has one
+/// line, and the most severe codes come first.
 fn notes(state: &State) -> Vec<Line<'static>> {
-    let failures = state
-        .failures
-        .iter()
-        .map(|failure| Line::styled(format!("failed {}: {}", failure.label, failure.message), BAD));
-    let mut lines: Vec<Line<'static>> = failures.collect();
+    let mut lines: Vec<Line<'static>> =
+        failures(state).into_iter().map(|text| Line::styled(text, BAD)).collect();
     let mut listed: Vec<(Severity, &str)> = Vec::new();
     for finding in &state.findings {
         let kind = (finding.severity, finding.code.as_str());
@@ -279,6 +277,28 @@ fn notes(state: &State) -> Vec<Line<'static>> {
         lines.push(Line::styled(with_count(state, finding), style));
     }
     lines
+}
+
+/// Failures as texts. Variants of a gateway that failed with the same cause have one text.
+fn failures(state: &State) -> Vec<String> {
+    let mut causes: Vec<(&Failure, usize)> = Vec::new();
+    for failure in &state.failures {
+        let is_same = |(first, _): &&mut (&Failure, usize)| {
+            // `features: each` adds a dot and the feature to the gateway's label.
+            let gateway = |failure: &Failure| failure.label.split('.').next().map(str::to_owned);
+            let variants = gateway(first) == gateway(failure);
+            same_message((&first.label, &first.message), (&failure.label, &failure.message), variants)
+        };
+        match causes.iter_mut().find(is_same) {
+            Some((_, others)) => *others += 1,
+            None => causes.push((failure, 0)),
+        }
+    }
+    let in_words = |(first, others): (&Failure, usize)| match others {
+        0 => format!("failed {}: {}", first.label, first.message),
+        _ => format!("failed {} and {others} more: {}", first.label, first.message),
+    };
+    causes.into_iter().map(in_words).collect()
 }
 
 /// A finding as text. If several cases have a finding with this code, the text includes the number of these cases.

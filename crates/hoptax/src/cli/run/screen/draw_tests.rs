@@ -1,6 +1,6 @@
 use super::*;
 use crate::cli::terminal::drawn::{lines as drawn_lines, shows};
-use hoptax_history::live::{Failure, Role, SCHEMA, Second, TrialPhase};
+use hoptax_history::live::{Role, SCHEMA, Second, TrialPhase};
 
 const LOADS: [&str; 3] = [
     "closed loop, 16 connections",
@@ -96,6 +96,25 @@ fn a_screen_of_80_columns_shows_everything() {
         ],
     );
     assert!(lines.iter().any(|line| line.contains("████")), "{lines:#?}");
+}
+
+#[test]
+fn variants_that_failed_with_the_same_cause_share_a_line() {
+    let failure = |label: &str, code: u32| Failure {
+        label: label.to_owned(),
+        message: format!("{label} exited with code {code}"),
+    };
+    let failures =
+        vec![failure("nginx", 1), failure("nginx.tls", 1), failure("nginx.gzip", 2), failure("envoy", 1)];
+    let lines = super::failures(&State { failures, ..state() });
+    assert_eq!(
+        lines,
+        [
+            "failed nginx and 1 more: nginx exited with code 1",
+            "failed nginx.gzip: nginx.gzip exited with code 2",
+            "failed envoy: envoy exited with code 1"
+        ]
+    );
 }
 
 #[test]

@@ -1,0 +1,76 @@
+//! `still-warming`: a process was still getting faster when its warm-up had to end.
+
+use super::{Concerns, Finding, Rule, Severity, Subject, evidence};
+use crate::case::Case;
+use hoptax_record::WarmUp;
+
+const CODE: &str = "still-warming";
+
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: "void".into(),
+        when: "the CPU time per request or the response time of a process was still falling when the time for warming it \
+               up was over (`warmup: { at_most: 60s }`)".into(),
+        seen: "The figures show how fast a process is while its runtime compiles code or fills caches. Later it is faster.",
+        advice: "Give it more time: `warmup: { at_most: 5m }`. A gateway that gets only the plan's load warms up slowly: \
+                 raise the rate, or allow `overload_external` for a gateway that hoptax did not start.",
+    }
+}
+
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let unsettled = |case: &Case| {
+        let contender = subject.run.contenders.iter().find(|contender| contender.label == case.gateway)?;
+        contender.warm_ups.iter().find(|warm_up| !warm_up.settled)
+    };
+    subject.measured().filter_map(|(case, _)| Some(finding(case, unsettled(case)?))).collect()
+}
+
+fn finding(case: &Case, warm_up: &WarmUp) -> Finding {
+    let seconds = warm_up.load_ns() as f64 / 1e9;
+    let requests: u64 = warm_up.bursts.iter().map(|burst| burst.requests).sum();
+    let whose = if case.is_direct() { "The upstream" } else { "The process" };
+    Finding {
+        code: CODE,
+        severity: Severity::Void,
+        concerns: Concerns::ALL,
+        case: Some(case.case.clone()),
+        evidence: evidence([("load_s", seconds.into()), ("requests", requests.into())]),
+        message: format!(
+            "{whose} was still getting faster after {seconds:.0} s of load ({requests} requests), so its figures are those \
+             of a cold process."
+        ),
+        advice:
+            "Raise `at_most` in `warmup`. At the plan's load, a process warms up slowly: raise the rate too."
+                .into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::raised;
+    use super::*;
+    use crate::fixture::Run;
+    use hoptax_record::{Burst, WarmUpLoad};
+
+    #[test]
+    fn raised_for_each_case_of_a_process_that_has_not_settled() {
+        for settled in [true, false] {
+            let mut run = Run::steady(3, 100, &[("nginx", 150), ("jvm", 400)]);
+            let burst = Burst {
+                measured_ns: 60_000_000_000,
+                requests: 90_000,
+                p50_ns: 1,
+                cpu_ns_per_request: Some(1.0),
+            };
+            run.record.contenders[2].warm_ups =
+                vec![WarmUp { before_trial: 0, load: WarmUpLoad::Plan, settled, bursts: vec![burst] }];
+            let findings = raised(&run, CODE);
+            assert_eq!(findings.len(), usize::from(!settled));
+            assert!(
+                findings.iter().all(|one| one.message.contains("60 s of load (90000 requests)")),
+                "{findings:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! How long processes took until they were warm.
+
+use hoptax_plan::recorded::RunRecord;
+use hoptax_record::report::{Fall, WarmUpFigures};
+use hoptax_record::{Aside, Burst, Contender, TrialRecord, WarmUp};
+use hoptax_stats::median;
+
+/// Number of last bursts that show how fast a process is when it has settled.
+const LAST: usize = 6;
+
+/// A burst belongs to the slow time if its figure is above the settled one by more than this share of the settled one, and
+/// of the whole fall. A burst scatters by several per cent.
+const SLOWER: f64 = 0.05;
+
+/// Smallest ratio of the first figure to the settled one at which there is a slow time.
+const SLOW_AT_FIRST: f64 = 1.1;
+
+/// Figures of the first warm-up of each process, in the order of the contenders.
+pub(crate) fn figures(run: &RunRecord, records: &[TrialRecord]) -> Vec<WarmUpFigures> {
+    run.contenders.iter().filter_map(|contender| of(contender, records)).collect()
+}
+
+fn of(contender: &Contender, records: &[TrialRecord]) -> Option<WarmUpFigures> {
+    let warm_up = contender.warm_ups.first()?;
+    let (first, bursts) = (warm_up.bursts.first()?, &warm_up.bursts);
+    let last = &bursts[bursts.len().saturating_sub(LAST)..];
+    let settled =
+        |figure: &dyn Fn(&Burst) -> Option<f64>| median(&last.iter().filter_map(figure).collect::<Vec<_>>());
+    let p50 = |burst: &Burst| Some(burst.p50_ns as f64);
+    let fall = |figure: &dyn Fn(&Burst) -> Option<f64>| {
+        let (first, settled) = figure(first).zip(settled(figure))?;
+        Some(Fall { first: first / 1e3, settled: settled / 1e3 })
+    };
+    let cpu_us_per_request = fall(&|burst| burst.cpu_ns_per_request);
+    let (mut slow_s, mut slow_requests) = match cpu_us_per_request {
+        Some(fall) => {
+            slow(warm_up, &|burst| burst.cpu_ns_per_request.unwrap_or_default() / 1e3, fall.settled)
+        }
+        None => slow(warm_up, &|burst| burst.p50_ns as f64 / 1e3, settled(&p50)? / 1e3),
+    };
+    let (load_s, requests) = sum(bursts);
+    // Trials that were set aside belong to the warm-up, with everything before them.
+    let of = || records.iter().filter(|record| record.contender == contender.label);
+    if let Some(last) =
+        of().filter(|record| record.set_aside == Some(Aside::Warming)).map(|one| one.sequence).max()
+    {
+        let loads =
+            || of().filter(|record| record.sequence <= last).filter_map(|record| record.load_record.as_ref());
+        slow_s = load_s + loads().map(|load| load.measured_ns as f64 / 1e9).sum::<f64>();
+        slow_requests = requests + loads().map(|load| load.lifetime.completed).sum::<u64>();
+    }
+    Some(WarmUpFigures {
+        contender: contender.label.clone(),
+        load_s,
+        requests,
+        slow_s,
+        slow_requests,
+        cpu_us_per_request,
+        p50_us: fall(&p50)?,
+        settled: warm_up.settled,
+    })
+}
+
+/// Seconds and requests until the figure reached its settled level. Until then, the median of any three bursts in a row
+/// is above the level. The last slow burst counts only as far as it was slow.
+fn slow(warm_up: &WarmUp, figure: &dyn Fn(&Burst) -> f64, level: f64) -> (f64, u64) {
+    let bursts = &warm_up.bursts;
+    let first = figure(&bursts[0]);
+    if first < level * SLOW_AT_FIRST {
+        return (0.0, 0);
+    }
+    let limit = level + SLOWER * level + SLOWER * (first - level);
+    let is_slow = |at: usize| {
+        let next = &bursts[at..bursts.len().min(at + 3)];
+        median(&next.iter().map(figure).collect::<Vec<_>>()).is_some_and(|median| median > limit)
+    };
+    let mut end = (0..bursts.len()).rev().find(|at| is_slow(*at)).map_or(0, |at| at + 1);
+    // The median of three looks ahead: a single slow burst may follow.
+    while bursts.get(end).is_some_and(|burst| figure(burst) > limit) {
+        end += 1;
+    }
+    if end == 0 {
+        return (0.0, 0);
+    }
+    let (before, last) = (&bursts[..end - 1], &bursts[end - 1]);
+    let (seconds, requests) = sum(before);
+    let share = match before.last().map(|burst| figure(burst) - level) {
+        Some(above) if above > 0.0 => ((figure(last) - level) / above).clamp(0.0, 1.0),
+        _ => 1.0,
+    };
+    let (rest_s, rest) = sum(std::slice::from_ref(last));
+    (seconds + share * rest_s, requests + (share * rest as f64) as u64)
+}
+
+fn sum(bursts: &[Burst]) -> (f64, u64) {
+    let ns: u64 = bursts.iter().map(|burst| burst.measured_ns).sum();
+    (ns as f64 / 1e9, bursts.iter().map(|burst| burst.requests).sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{Run, via};
+    use hoptax_record::WarmUpLoad;
+
+    /// A warm-up in which burst `n` has this many requests, and takes this many µs of CPU time per request.
+    fn warm_up(bursts: &[(u64, f64)]) -> WarmUp {
+        let burst = |&(requests, us): &(u64, f64)| Burst {
+            measured_ns: 150_000_000,
+            requests,
+            p50_ns: (us * 2e3) as u64,
+            cpu_ns_per_request: Some(us * 1e3),
+        };
+        let bursts = bursts.iter().map(burst).collect();
+        WarmUp { before_trial: 0, load: WarmUpLoad::Highest, settled: true, bursts }
+    }
+
+    fn run(bursts: &[(u64, f64)]) -> Run {
+        let mut run = Run::steady(2, 100, &[("jvm", 150)]);
+        run.record.contenders[1].warm_ups = vec![warm_up(bursts)];
+        run
+    }
+
+    #[test]
+    fn the_slow_time_ends_where_the_figure_reaches_its_level() {
+        let mut bursts = vec![(1000, 200.0); 4];
+        bursts.push((1500, 125.0));
+        bursts.extend([(2000, 50.0), (2000, 51.0), (2000, 49.0), (2000, 50.0), (2000, 50.0), (2000, 50.0)]);
+        let found = &figures(&run(&bursts).record, &[])[0];
+        assert_eq!((found.requests, found.slow_requests), (17_500, 4750), "half of the fifth burst");
+        assert!((found.slow_s - 0.675).abs() < 1e-9 && (found.load_s - 1.65).abs() < 1e-9);
+        assert_eq!(found.cpu_us_per_request, Some(Fall { first: 200.0, settled: 50.0 }));
+        assert_eq!((found.contender.as_str(), found.p50_us), ("jvm", Fall { first: 400.0, settled: 100.0 }));
+    }
+
+    #[test]
+    fn a_process_that_is_fast_from_the_start_has_no_slow_time() {
+        let bursts = [50.0, 52.0, 49.0, 56.0, 50.0, 51.0, 50.0, 48.0].map(|us| (2000, us));
+        let found = &figures(&run(&bursts).record, &[])[0];
+        assert_eq!((found.slow_s, found.slow_requests), (0.0, 0));
+    }
+
+    #[test]
+    fn trials_that_were_set_aside_count_too() {
+        let mut run = run(&[(1000, 100.0); 12]);
+        run.push(via("jvm", 2).all_at_us(150));
+        let mut records = run.trials.clone();
+        let at = records.iter().position(|record| record.contender == "jvm").expect("measured");
+        records[at].set_aside = Some(Aside::Warming);
+        let completed = records[at].load_record.as_ref().expect("measured").lifetime.completed;
+        assert_eq!(figures(&run.record, &records)[0].slow_requests, 12_000 + completed);
+    }
+}

@@ -1,0 +1,46 @@
+//! Warm-ups: the traffic between the start of a process and its first trial.
+
+use serde::{Deserialize, Serialize};
+
+/// One warm-up of a process.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WarmUp {
+    /// Position, among all trials of the run, of the first trial after this warm-up.
+    pub before_trial: u32,
+    /// Load of the bursts.
+    pub load: WarmUpLoad,
+    /// True if the process had stopped getting faster when the warm-up ended.
+    pub settled: bool,
+    /// The bursts, in order.
+    pub bursts: Vec<Burst>,
+}
+
+/// Load of a warm-up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WarmUpLoad {
+    /// As many requests as the process answers: a closed loop over the connections of the plan.
+    Highest,
+    /// The heaviest load point of the plan.
+    Plan,
+}
+
+/// A short time of traffic in a warm-up. Between its bursts, a process has pauses.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Burst {
+    /// Duration, ns.
+    pub measured_ns: u64,
+    /// Number of answered requests.
+    pub requests: u64,
+    /// Median response time, ns.
+    pub p50_ns: u64,
+    /// CPU time of the process per request, ns. For direct, this is the upstream's. Absent if it is not watched.
+    pub cpu_ns_per_request: Option<f64>,
+}
+
+impl WarmUp {
+    /// Duration of all bursts, ns.
+    pub fn load_ns(&self) -> u64 {
+        self.bursts.iter().map(|burst| burst.measured_ns).sum()
+    }
+}

@@ -1,0 +1,245 @@
+//! Warms processes up before their first trial.
+//!
+//! A runtime that compiles while it runs needs seconds of load before it is as fast as it will be, and how many depends
+//! on how it is loaded: a process that never idles starves its own compiler, and at a low rate the compiler never sees
+//! that the code is hot. So each process gets short bursts of the highest load that it takes, with pauses in which the
+//! other processes have theirs. It has settled when neither its CPU time per request nor its response time falls any
+//! longer. The rule looks at each process alone and never at a tax.
+
+use super::inputs::Run;
+use super::traffic::Loaded;
+use super::trial::load_spec;
+use crate::schedule::{Contender, Slot};
+use hoptax_load::record::LoadRecord;
+use hoptax_load::spec::{LoadSpec, Shape};
+use hoptax_plan::{Gateway, GatewayKind, LoadPoint, Plan, UntilSettled, Upstream};
+use hoptax_record::{Burst, DirectTrial, RoleUsage, WarmUp, WarmUpLoad};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Duration of a burst. It is as short as the probes allow, so that a warm-up is known to within a few hundred
+/// requests, and so that pauses come often.
+pub(super) const BURST: Duration = Duration::from_millis(150);
+
+/// A process is under load for at least this long, unless it answers [`LEAST_REQUESTS`] sooner. Compilers look for hot
+/// code after thousands of requests, so a process can be slow and steady for a while before it becomes fast.
+const LEAST_LOAD: Duration = Duration::from_secs(6);
+
+/// Number of requests after which a process can have settled before [`LEAST_LOAD`].
+const LEAST_REQUESTS: u64 = 40_000;
+
+/// Smallest number of bursts in which the rule looks for a fall. Later, it looks at the last half of all bursts, because
+/// a slow fall shows only over a longer time.
+const LEAST_BURSTS: usize = 8;
+
+/// Fall of the CPU time per request over these bursts, as a share, up to which it has stopped falling.
+const CPU_FALL: f64 = 0.02;
+
+/// The same for the response time, which scatters more.
+const TIME_FALL: f64 = 0.05;
+
+/// Smallest number of requests in a burst at the plan's rate. With fewer, the median is chance.
+const REQUESTS_AT_RATE: f64 = 20.0;
+
+/// Longest burst at the plan's rate.
+const LONGEST_BURST: Duration = Duration::from_secs(2);
+
+/// The warm-up of one process, while it goes on.
+pub(super) struct WarmingUp {
+    limit: Duration,
+    record: WarmUp,
+    is_hopeless: bool,
+}
+
+impl WarmingUp {
+    /// A warm-up that begins now, before the trial with this number.
+    pub(super) fn new(plan: &Plan, limits: UntilSettled, gateway: Option<&Gateway>, trial: usize) -> Self {
+        let record = WarmUp {
+            before_trial: trial as u32,
+            load: load_of(plan, limits, gateway),
+            settled: false,
+            bursts: Vec::new(),
+        };
+        Self { limit: limits.at_most, record, is_hopeless: false }
+    }
+
+    /// Load spec of the next burst.
+    pub(super) fn spec(&self, run: &Run<'_>, addresses: Vec<SocketAddr>) -> LoadSpec {
+        let load = heaviest(&run.plan.load);
+        let slot = Slot { round: 0, load, contender: Contender::Direct(DirectTrial::First), step: None };
+        let mut spec = load_spec(run, &slot, addresses);
+        (spec.warmup_ns, spec.requests) = (0, None);
+        let mut duration = BURST;
+        match (self.record.load, &spec.shape) {
+            (WarmUpLoad::Highest, _) => {
+                spec.shape = Shape::Closed;
+                spec.connections = run.plan.load.iter().map(|load| load.connections).max().unwrap_or(1);
+                spec.workers = (spec.cpus.len() as u32).clamp(1, spec.connections);
+            }
+            (WarmUpLoad::Plan, Shape::Open { rate, .. }) => {
+                let enough =
+                    Duration::try_from_secs_f64(REQUESTS_AT_RATE / rate.mean()).unwrap_or(LONGEST_BURST);
+                duration = enough.clamp(BURST, LONGEST_BURST);
+            }
+            (WarmUpLoad::Plan, Shape::Closed) => {}
+        }
+        spec.duration_ns = duration.as_nanos() as u64;
+        spec
+    }
+
+    /// Adds the result of a burst. If requests failed at the highest load, the plan's load follows.
+    pub(super) fn add(&mut self, loaded: &Loaded, role: Option<&RoleUsage>) {
+        let measured =
+            loaded.record.as_ref().filter(|record| loaded.failed.is_none() && record.counts.completed > 0);
+        let Some(record) = measured else {
+            self.is_hopeless = self.record.load == WarmUpLoad::Plan;
+            self.record.load = WarmUpLoad::Plan;
+            return;
+        };
+        if self.record.load == WarmUpLoad::Highest && record.counts.ok < record.counts.scheduled {
+            self.record.load = WarmUpLoad::Plan;
+        }
+        self.record.bursts.extend(burst(record, role));
+    }
+
+    /// True if the warm-up is over: the process has settled, the time is over, or no request is answered.
+    pub(super) fn is_over(&mut self) -> bool {
+        self.record.settled = is_settled(&self.record.bursts);
+        self.record.settled || self.is_hopeless || self.record.load_ns() >= self.limit.as_nanos() as u64
+    }
+
+    /// What happened so far, in a few words: `3.2 s of load, 41,000 requests`.
+    pub(super) fn describe(&self) -> String {
+        let requests: u64 = self.record.bursts.iter().map(|burst| burst.requests).sum();
+        format!("{:.1} s of load, {requests} requests", self.record.load_ns() as f64 / 1e9)
+    }
+
+    /// The record, unless nothing was measured.
+    pub(super) fn into_record(self) -> Option<WarmUp> {
+        (!self.record.bursts.is_empty()).then_some(self.record)
+    }
+}
+
+/// The load that a process may get. What hoptax did not start may be in production, so it never gets more than the plan
+/// says, unless the plan allows it.
+fn load_of(plan: &Plan, limits: UntilSettled, gateway: Option<&Gateway>) -> WarmUpLoad {
+    let is_external = matches!(plan.upstream, Upstream::Running(_))
+        || gateway.is_some_and(|gateway| matches!(gateway.kind, GatewayKind::External { .. }));
+    if is_external && !limits.overload_external { WarmUpLoad::Plan } else { WarmUpLoad::Highest }
+}
+
+/// Index of the heaviest load point: the closed loop with the most connections, or else the open loop with the highest
+/// rate.
+fn heaviest(load: &[LoadPoint]) -> usize {
+    let weight = |point: &LoadPoint| match &point.shape {
+        Shape::Closed => (true, f64::from(point.connections)),
+        Shape::Open { rate, .. } => (false, rate.mean()),
+    };
+    let heavier = |a: &(bool, f64), b: &(bool, f64)| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1));
+    let weights = load.iter().map(weight).enumerate();
+    weights.max_by(|(_, a), (_, b)| heavier(a, b)).map_or(0, |(index, _)| index)
+}
+
+fn burst(record: &LoadRecord, role: Option<&RoleUsage>) -> Option<Burst> {
+    let p50_ns = record.histograms.service_time.decode().ok()?.value_at_quantile(0.5);
+    let requests = record.counts.completed;
+    Some(Burst {
+        measured_ns: record.measured_ns,
+        requests,
+        p50_ns,
+        cpu_ns_per_request: role.map(|role| role.cpu_ns as f64 / requests as f64),
+    })
+}
+
+/// True if neither figure of the process falls any longer.
+fn is_settled(bursts: &[Burst]) -> bool {
+    let loaded: u64 = bursts.iter().map(|burst| burst.measured_ns).sum();
+    let requests: u64 = bursts.iter().map(|burst| burst.requests).sum();
+    let last = LEAST_BURSTS.max(bursts.len() / 2);
+    if bursts.len() <= last || (loaded < LEAST_LOAD.as_nanos() as u64 && requests < LEAST_REQUESTS) {
+        return false;
+    }
+    let last = &bursts[bursts.len() - last..];
+    let falls = |limit: f64, figure: fn(&Burst) -> Option<f64>| {
+        let values: Vec<f64> = last.iter().filter_map(figure).collect();
+        fall(&values) > limit
+    };
+    !falls(CPU_FALL, |burst| burst.cpu_ns_per_request) && !falls(TIME_FALL, |burst| Some(burst.p50_ns as f64))
+}
+
+/// Fall of a straight line through the values (least squares) from the first to the last, as a share of their mean. 0 if
+/// there are too few values.
+fn fall(values: &[f64]) -> f64 {
+    let count = values.len() as f64;
+    let (middle, mean) = ((count - 1.0) / 2.0, values.iter().sum::<f64>() / count);
+    let deviations = || values.iter().enumerate().map(|(at, value)| (at as f64 - middle, value - mean));
+    let slope = deviations().map(|(at, value)| at * value).sum::<f64>()
+        / deviations().map(|(at, _)| at * at).sum::<f64>();
+    if slope.is_finite() && mean > 0.0 { -slope * (count - 1.0) / mean } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bursts of 150 ms of a process that takes `cpu(n)` µs for its n-th request and is the only limit.
+    fn bursts(count: usize, cpu: impl Fn(u64) -> f64) -> Vec<Burst> {
+        let mut sent = 0;
+        let mut one = || {
+            let (begun, mut used) = (sent, 0.0);
+            while used < BURST.as_secs_f64() * 1e6 {
+                used += cpu(sent);
+                sent += 1;
+            }
+            let requests = sent - begun;
+            let each = used * 1e3 / requests as f64;
+            Burst {
+                measured_ns: BURST.as_nanos() as u64,
+                requests,
+                p50_ns: (each * 32.0) as u64,
+                cpu_ns_per_request: Some(each),
+            }
+        };
+        (0..count).map(|_| one()).collect()
+    }
+
+    /// Number of bursts and of requests after which the rule says that the process has settled.
+    fn settles(cpu: impl Fn(u64) -> f64) -> Option<(usize, u64)> {
+        let all = bursts(400, cpu);
+        let count = (1..=all.len()).find(|count| is_settled(&all[..*count]))?;
+        Some((count, all[..count].iter().map(|burst| burst.requests).sum()))
+    }
+
+    #[test]
+    fn native_code_settles_after_the_least_load() {
+        // 25,000 requests per second, like nginx.
+        let (count, requests) = settles(|_| 40.0).expect("it settles");
+        assert!(count < 13 && requests >= LEAST_REQUESTS, "{count}, {requests}");
+        // 8,300 requests per second, like Envoy: less than 5 s.
+        let (count, _) = settles(|_| 120.0).expect("it settles");
+        assert_eq!(count, 32);
+        // 4,000 requests per second.
+        let (count, _) = settles(|_| 250.0).expect("it settles");
+        assert_eq!(count, 40);
+    }
+
+    #[test]
+    fn a_process_settles_only_after_its_warm_up() {
+        let falling = |n: u64| 35.0 + 140.0 * (1.0 - n as f64 / 30_000.0).max(0.0);
+        assert!(settles(falling).is_some_and(|(_, requests)| requests > 30_000));
+        let slower = |n: u64| 35.0 + 140.0 * (1.0 - n as f64 / 100_000.0).max(0.0);
+        assert!(settles(slower).is_some_and(|(_, requests)| requests > 95_000), "{:?}", settles(slower));
+        let step = |n: u64| if n < 30_000 { 175.0 } else { 35.0 };
+        assert!(settles(step).is_some_and(|(_, requests)| requests > 30_000), "{:?}", settles(step));
+        // Half-life 40,000 requests: within 5 % of the end.
+        let halving = |n: u64| 50.0 + 160.0 * 0.5_f64.powf(n as f64 / 40_000.0);
+        let (_, requests) = settles(halving).expect("it settles");
+        assert!(halving(requests) < 52.5, "{requests}: {}", halving(requests));
+    }
+
+    #[test]
+    fn a_process_does_not_settle_while_it_still_falls() {
+        let falling = |n: u64| 2000.0 * (1.0 - n as f64 / 20_000.0).max(0.1);
+        assert!(settles(falling).is_some_and(|(_, requests)| requests > 18_000), "{:?}", settles(falling));
+    }
+}

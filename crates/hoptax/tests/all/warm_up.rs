@@ -1,0 +1,63 @@
+//! Warm-ups of processes that are slow at first, with a hop whose warm-up is known.
+
+use crate::run::{report, run, run_directory, text};
+use crate::support::Scratch;
+use serde_json::Value;
+
+/// Runs a plan with a hop that has this warm-up. Returns the exit status and the report.
+fn measured(warming: &str, warmup: &str) -> (Option<i32>, Value) {
+    let scratch = Scratch::new();
+    let output = run(
+        &scratch,
+        &format!(
+            "name: warm
+gateways: [{{ name: hop-l7, label: cold, warming: {warming} }}]
+load: [{{ loop: open, rate: 500/s, connections: 4 }}]
+time: 2s
+warmup: {warmup}
+"
+        ),
+        &[],
+    );
+    assert!(output.status.code().is_some_and(|code| code == 0 || code == 4), "{}", text(&output.stderr));
+    (output.status.code(), report(&run_directory(&scratch)))
+}
+
+fn of_hop(report: &Value) -> &Value {
+    let all = report["warm_ups"].as_array().expect("a list");
+    all.iter().find(|one| one["contender"] == "cold").expect("the hop was warmed up")
+}
+
+#[test]
+fn a_process_is_measured_only_when_it_is_warm_and_the_report_says_how_long_that_took() {
+    for fall in ["step", "linear"] {
+        let (_, report) =
+            measured(&format!("{{ requests: 6000, extra: 300us, fall: {fall} }}"), "{ at_most: 30s }");
+        let found = of_hop(&report);
+        assert_eq!(found["settled"], true, "{fall}: {found}");
+        // A burst in which the process becomes fast has thousands of requests, so a test on a busy machine cannot be as
+        // exact as benches/known-warm-up.py.
+        let slow = found["slow_requests"].as_f64().expect("a number");
+        assert!((4_000.0..=8_000.0).contains(&slow), "{fall}: {found}");
+        let cpu = &found["cpu_us_per_request"];
+        let (first, settled) = (cpu["first"].as_f64().unwrap(), cpu["settled"].as_f64().unwrap());
+        assert!(first > settled + 200.0, "{fall}: {found}");
+        let notes = report["notes"].to_string();
+        assert!(notes.contains("cold first took"), "{fall}: {notes}");
+    }
+}
+
+#[test]
+fn nothing_is_claimed_from_a_process_that_does_not_settle() {
+    let (status, report) = measured("{ requests: 20000, extra: 1ms, fall: linear }", "{ at_most: 6s }");
+    assert_eq!(of_hop(&report)["settled"], false, "{report}");
+    let findings = report["findings"].as_array().expect("a list");
+    let found = findings.iter().find(|one| one["code"] == "still-warming").expect("found");
+    assert_eq!((&found["severity"], status), (&"void".into(), Some(4)), "{found}");
+}
+
+#[test]
+fn a_fixed_warm_up_stays_as_it_is() {
+    let (_, report) = measured("{ requests: 100000, extra: 100us }", "100ms");
+    assert_eq!(report["warm_ups"], Value::Array(Vec::new()));
+}
