@@ -21,7 +21,7 @@ pub use cgroup::{Limited, Mounts};
 pub use environment::environment;
 pub use host::HostTimes;
 pub use network::NetworkCounters;
-pub use processes::Processes;
+pub use processes::{Others, Processes};
 pub use sampler::{Sampler, Seen};
 pub use samples::{Sample, Timeline, TreeSample};
 pub use threads::Threads;

@@ -13,6 +13,17 @@ struct Listed {
     name: String,
     /// CPU time so far, in ticks of the kernel.
     ticks: u64,
+    /// CPU time of its children that have ended, in ticks.
+    of_ended: u64,
+}
+
+/// CPU time of other processes over a time.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Others {
+    /// CPU time of all of them, nanoseconds.
+    pub cpu_ns: u64,
+    /// The one that used most: its name and its CPU time in nanoseconds. `None` if none used a whole tick.
+    pub busiest: Option<(String, u64)>,
 }
 
 impl Processes {
@@ -21,7 +32,8 @@ impl Processes {
         let all = procfs::process::all_processes().into_iter().flatten().flatten();
         let listed = all.filter_map(|process| process.stat().ok()).map(|stat| {
             let ticks = stat.utime + stat.stime;
-            (stat.pid, Listed { parent: stat.ppid, name: stat.comm, ticks })
+            let of_ended = u64::try_from(stat.cutime + stat.cstime).unwrap_or(0);
+            (stat.pid, Listed { parent: stat.ppid, name: stat.comm, ticks, of_ended })
         });
         Self(listed.collect())
     }
@@ -41,16 +53,22 @@ impl Processes {
         found
     }
 
-    /// The process that used the most CPU time since `before`, without those in `ours`: its name and its CPU time in
-    /// nanoseconds. `None` if no other process used a whole tick.
-    pub(super) fn busiest_since(&self, before: &Self, ours: &BTreeSet<i32>) -> Option<(String, u64)> {
-        let used = |(pid, listed): (&i32, &Listed)| {
-            let earlier = before.0.get(pid).map_or(0, |listed| listed.ticks);
-            (listed.ticks.saturating_sub(earlier), *pid)
-        };
-        let (ticks, pid) = self.0.iter().filter(|(pid, _)| !ours.contains(pid)).map(used).max()?;
-        let ns = ticks * (hoptax_load::clock::SECOND / procfs::ticks_per_second());
-        (ticks > 0).then(|| (self.0[&pid].name.clone(), ns))
+    /// What all processes but `ours` used since `before`. A process that began and ended in between counts through its
+    /// parent.
+    pub(super) fn others_since(&self, before: &Self, ours: &BTreeSet<i32>) -> Others {
+        let tick_ns = hoptax_load::clock::SECOND / procfs::ticks_per_second();
+        let none = Listed::default();
+        let mut ticks = 0;
+        let mut most = (0, None);
+        for (pid, listed) in self.0.iter().filter(|(pid, _)| !ours.contains(pid)) {
+            let earlier = before.0.get(pid).unwrap_or(&none);
+            let used = listed.ticks.saturating_sub(earlier.ticks);
+            ticks += used + listed.of_ended.saturating_sub(earlier.of_ended);
+            if used > most.0 {
+                most = (used, Some(&listed.name));
+            }
+        }
+        Others { cpu_ns: ticks * tick_ns, busiest: most.1.map(|name| (name.clone(), most.0 * tick_ns)) }
     }
 }
 
@@ -60,7 +78,7 @@ mod tests {
 
     fn processes(listed: &[(i32, i32, &str, u64)]) -> Processes {
         let one = |&(pid, parent, name, ticks): &(i32, i32, &str, u64)| {
-            (pid, Listed { parent, name: name.into(), ticks })
+            (pid, Listed { parent, name: name.into(), ticks, of_ended: 0 })
         };
         Processes(listed.iter().map(one).collect())
     }
@@ -76,8 +94,18 @@ mod tests {
         let before = processes(&[(2, 1, "nginx", 10), (3, 1, "cargo", 100)]);
         let after = processes(&[(2, 1, "nginx", 90), (3, 1, "cargo", 120), (4, 3, "rustc", 30)]);
         let ours = BTreeSet::from([2]);
-        assert_eq!(after.busiest_since(&before, &ours), Some(("rustc".into(), 300_000_000)));
-        assert_eq!(before.busiest_since(&before, &ours), None);
+        let others = after.others_since(&before, &ours);
+        assert_eq!(others, Others { cpu_ns: 500_000_000, busiest: Some(("rustc".into(), 300_000_000)) });
+        assert_eq!(before.others_since(&before, &ours), Others::default());
+    }
+
+    #[test]
+    fn a_process_that_began_and_ended_in_between_counts_through_its_parent() {
+        let before = processes(&[(3, 1, "make", 5)]);
+        let mut after = before.clone();
+        after.0.get_mut(&3).expect("listed").of_ended = 40;
+        let others = after.others_since(&before, &BTreeSet::new());
+        assert_eq!(others, Others { cpu_ns: 400_000_000, busiest: None });
     }
 
     #[test]

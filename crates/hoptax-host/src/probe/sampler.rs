@@ -2,7 +2,7 @@
 
 use super::network::time_wait;
 use super::threads::{self, ThreadTimes, Threads};
-use super::{HostTimes, Processes, Recent, Sample, Timeline, Tree};
+use super::{HostTimes, Others, Processes, Recent, Sample, Timeline, Tree};
 use crate::Watched;
 use hoptax_load::clock;
 use hoptax_load::record::WINDOW_NS;
@@ -35,9 +35,8 @@ pub struct Seen {
     pub time_wait_max: u64,
     /// The one-minute load average at the end of the measured time.
     pub load_average: Option<f64>,
-    /// The process outside of the watched trees that used the most CPU time in the measured time: its name and its CPU
-    /// time in nanoseconds. Absent if no such process used a whole tick of the kernel (10 ms).
-    pub busiest_other: Option<(String, u64)>,
+    /// CPU time of the processes outside of the watched trees in the measured time. Absent if it did not end.
+    pub others: Option<Others>,
 }
 
 enum Order {
@@ -134,7 +133,7 @@ fn sample(
                 seen.load_average = LoadAverage::current().ok().map(|load| f64::from(load.one));
                 let ended = watch.iter_mut().zip(&trees);
                 seen.threads = ended.map(|(watch, tree)| watch.end(tree.threads(at_ns))).collect();
-                seen.busiest_other = processes.and_then(|now| now.busiest_since(&begun, &members(&trees)));
+                seen.others = processes.map(|now| now.others_since(&begun, &members(&trees)));
             }
             None => {
                 let few = watch.iter_mut().zip(&trees).filter(|(watch, _)| watch.latest.are_few());
@@ -217,7 +216,7 @@ mod tests {
         assert_eq!(usage.rss_bytes_by_window.len(), usage.cpu_ns_by_window.len());
         assert!(usage.rss_bytes_by_window.iter().all(|&bytes| bytes > 1_000_000), "{usage:?}");
         assert!(seen.load_average.is_some_and(|load| load >= 0.0), "{seen:?}");
-        let host = timeline.host(from, to);
+        let host = timeline.host(from, to, None);
         assert!(recent.is_none_or(|recent| recent.trees[0].rss_bytes > 1_000_000), "of looks that were made");
         assert!(host.steal + host.foreign + host.idle <= 1.0 + 1e-9, "{host:?}");
     }

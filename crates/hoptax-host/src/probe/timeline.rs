@@ -92,8 +92,10 @@ impl Timeline {
     }
 
     /// Activity of the host in `[from, to)`. Busy time is foreign if neither the watched trees nor the sampling process
-    /// used it.
-    pub fn host(&self, from: u64, to: u64) -> HostUsage {
+    /// used it, but at most `others_ns`: the CPU time of all other processes. The kernel counts busy time in ticks of
+    /// 10 ms. Requests that are due every millisecond may all be served at the time of the tick, and then the CPU seems
+    /// to be always busy.
+    pub fn host(&self, from: u64, to: u64, others_ns: Option<u64>) -> HostUsage {
         if self.samples.len() < 2 {
             return HostUsage::default();
         }
@@ -111,6 +113,10 @@ impl Timeline {
             )
         };
         let (steal, foreign, idle) = between(from, to);
+        let total = self
+            .value_at(to, |sample| sample.host.total())
+            .saturating_sub(self.value_at(from, |sample| sample.host.total()));
+        let foreign = others_ns.map_or(foreign, |others| foreign.min(share(others, total)));
         let (steal_by_window, foreign_by_window) = windows(from, to)
             .map(|(from, to)| between(from, to))
             .map(|(steal, foreign, _)| (steal, foreign))
@@ -193,19 +199,26 @@ mod tests {
     fn foreign_time_is_busy_time_of_other_processes() {
         let timeline =
             Timeline { samples: vec![sample(0, 0, 0, 0), sample(100, 40, 60, 0), sample(200, 60, 90, 20)] };
-        let host = timeline.host(0, 200 * MS);
+        let host = timeline.host(0, 200 * MS, None);
         assert!((host.foreign - 30.0 / 400.0).abs() < 1e-9, "{host:?}");
         assert!((host.steal - 20.0 / 400.0).abs() < 1e-9, "{host:?}");
         assert_eq!(host.steal_by_window.len(), 2);
         assert!((host.steal_by_window[1] - 0.1).abs() < 1e-9, "{host:?}");
         assert!((host.foreign_by_window[0] - 0.1).abs() < 1e-9, "{host:?}");
+        let less = timeline.host(0, 200 * MS, Some(20 * MS)).foreign;
+        assert!((less - 20.0 / 400.0).abs() < 1e-9, "no more than other processes used: {less}");
+        assert_eq!(
+            timeline.host(0, 200 * MS, Some(900 * MS)).foreign,
+            host.foreign,
+            "the time outside of the trial"
+        );
     }
 
     #[test]
     fn decreasing_counts_give_no_time() {
         let timeline =
             Timeline { samples: vec![sample(0, 0, 0, 20), sample(100, 40, 60, 10), sample(200, 30, 90, 10)] };
-        let host = timeline.host(0, 200 * MS);
+        let host = timeline.host(0, 200 * MS, None);
         assert!((0.0..=1.0).contains(&host.idle) && host.steal.abs() < 1e-9, "{host:?}");
         let usage = timeline.usage(0, 100 * MS, 200 * MS).expect("enough samples");
         assert_eq!((usage.cpu_ns, usage.cpu_ns_by_window), (0, vec![0]));
@@ -214,6 +227,6 @@ mod tests {
     #[test]
     fn too_few_samples_say_nothing() {
         assert_eq!(Timeline::default().usage(0, 0, 100), None);
-        assert_eq!(Timeline::default().host(0, 100), HostUsage::default());
+        assert_eq!(Timeline::default().host(0, 100, None), HostUsage::default());
     }
 }

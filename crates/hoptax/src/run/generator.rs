@@ -172,8 +172,11 @@ fn usage(timeline: &Timeline, seen: &Seen, record: &LoadRecord, watched: &Watche
             ..usage
         })
     };
-    let busiest_foreign = seen.busiest_other.clone().map(|(name, cpu_ns)| ForeignProcess { name, cpu_ns });
-    let host = HostUsage { load_average: seen.load_average, busiest_foreign, ..timeline.host(from, to) };
+    let busiest = seen.others.as_ref().and_then(|others| others.busiest.clone());
+    let busiest_foreign = busiest.map(|(name, cpu_ns)| ForeignProcess { name, cpu_ns });
+    let others_ns = seen.others.as_ref().map(|others| others.cpu_ns);
+    let host =
+        HostUsage { load_average: seen.load_average, busiest_foreign, ..timeline.host(from, to, others_ns) };
     Usage { generator: of(Some(0)), upstream: of(upstream), gateway: of(gateway), host, network: None }
 }
 
