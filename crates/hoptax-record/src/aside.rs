@@ -115,7 +115,8 @@ fn is_eligible(trial: &TrialRecord) -> bool {
     trial.failed.is_none() && trial.step.is_none() && !trial.load_record.as_ref().is_some_and(has_failures)
 }
 
-fn has_failures(load: &LoadRecord) -> bool {
+/// True if any request of the trial failed.
+pub fn has_failures(load: &LoadRecord) -> bool {
     let counts = &load.counts;
     counts.ok < counts.completed
         || counts.timeouts + counts.connect_errors + counts.resets + counts.bad_responses > 0

@@ -13,7 +13,7 @@ pub mod plan;
 pub mod report;
 mod warm_up;
 
-pub use aside::mark_aside;
+pub use aside::{has_failures, mark_aside};
 pub use metric::{Metric, Quantity};
 
 pub use digest::{Digest, digest};

@@ -68,6 +68,9 @@ struct Preview {
     /// True if only a time limit ends the rounds.
     #[serde(skip)]
     is_timed: bool,
+    /// What happens before the rounds, in words.
+    #[serde(skip)]
+    warm_up: String,
     /// Number of trials in all rounds. With `trials: auto`, this is the minimum. Direct has two trials per load point
     /// and round.
     trials: u64,
@@ -193,6 +196,13 @@ impl Preview {
             },
             rounds_text: plan.trials.describe(),
             is_timed: plan.trials.time_only().is_some(),
+            warm_up: match plan.until_settled {
+                Some(limits) => format!(
+                    "each process until it gets no faster, at most {} of load",
+                    units::show_duration(limits.at_most)
+                ),
+                None => format!("{} before each trial", units::show_duration(plan.warmup)),
+            },
             seed: plan.seed,
             expected_s: estimate(plan).as_secs_f64(),
             at_most_s: estimate_at_most(plan).map(|longest| longest.as_secs_f64()),
@@ -338,6 +348,7 @@ impl fmt::Display for Preview {
             .seed
             .map_or("with a random seed, which is recorded".to_owned(), |seed| format!("with seed {seed}"));
         writeln!(f, "order        shuffled in each round {seed}; direct before and after the gateways")?;
+        writeln!(f, "warm-up      {}", self.warm_up)?;
         match self.at_most_s.filter(|longest| *longest > self.expected_s) {
             None => writeln!(f, "takes about  {}", show_minutes(self.at_most_s.unwrap_or(self.expected_s)))?,
             Some(longest) => {

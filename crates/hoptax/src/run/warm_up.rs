@@ -13,7 +13,7 @@ use crate::schedule::{Contender, Slot};
 use hoptax_load::record::LoadRecord;
 use hoptax_load::spec::{LoadSpec, Shape};
 use hoptax_plan::{Gateway, GatewayKind, LoadPoint, Plan, UntilSettled, Upstream};
-use hoptax_record::{Burst, DirectTrial, RoleUsage, WarmUp, WarmUpLoad};
+use hoptax_record::{Burst, DirectTrial, RoleUsage, WarmUp, WarmUpLoad, has_failures};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -47,6 +47,8 @@ const LONGEST_BURST: Duration = Duration::from_secs(2);
 /// The warm-up of one process, while it goes on.
 pub(super) struct WarmingUp {
     limit: Duration,
+    /// Time under load so far, ns. It includes bursts that do not count.
+    loaded_ns: u64,
     record: WarmUp,
     is_hopeless: bool,
 }
@@ -60,7 +62,7 @@ impl WarmingUp {
             settled: false,
             bursts: Vec::new(),
         };
-        Self { limit: limits.at_most, record, is_hopeless: false }
+        Self { limit: limits.at_most, loaded_ns: 0, record, is_hopeless: false }
     }
 
     /// Load spec of the next burst.
@@ -87,25 +89,27 @@ impl WarmingUp {
         spec
     }
 
-    /// Adds the result of a burst. If requests failed at the highest load, the plan's load follows.
+    /// Adds the result of a burst. If requests failed at the highest load, the warm-up begins again with the plan's load.
     pub(super) fn add(&mut self, loaded: &Loaded, role: Option<&RoleUsage>) {
-        let measured =
-            loaded.record.as_ref().filter(|record| loaded.failed.is_none() && record.counts.completed > 0);
-        let Some(record) = measured else {
-            self.is_hopeless = self.record.load == WarmUpLoad::Plan;
-            self.record.load = WarmUpLoad::Plan;
-            return;
-        };
-        if self.record.load == WarmUpLoad::Highest && record.counts.ok < record.counts.scheduled {
-            self.record.load = WarmUpLoad::Plan;
+        let answered = |record: &&LoadRecord| loaded.failed.is_none() && record.counts.completed > 0;
+        let measured = loaded.record.as_ref().filter(answered);
+        self.loaded_ns += loaded.record.as_ref().map_or(0, |record| record.measured_ns);
+        match (measured, self.record.load) {
+            (None, WarmUpLoad::Plan) => self.is_hopeless = true,
+            (Some(record), load) if load == WarmUpLoad::Plan || !has_failures(record) => {
+                self.record.bursts.extend(burst(record, role));
+            }
+            _ => {
+                self.record.load = WarmUpLoad::Plan;
+                self.record.bursts.clear();
+            }
         }
-        self.record.bursts.extend(burst(record, role));
     }
 
     /// True if the warm-up is over: the process has settled, the time is over, or no request is answered.
     pub(super) fn is_over(&mut self) -> bool {
         self.record.settled = is_settled(&self.record.bursts);
-        self.record.settled || self.is_hopeless || self.record.load_ns() >= self.limit.as_nanos() as u64
+        self.record.settled || self.is_hopeless || self.loaded_ns >= self.limit.as_nanos() as u64
     }
 
     /// What happened so far, in a few words: `3.2 s of load, 41,000 requests`.
@@ -208,6 +212,27 @@ mod tests {
         let all = bursts(400, cpu);
         let count = (1..=all.len()).find(|count| is_settled(&all[..*count]))?;
         Some((count, all[..count].iter().map(|burst| burst.requests).sum()))
+    }
+
+    #[test]
+    fn a_process_that_rejects_requests_gets_the_plans_load_and_its_series_begins_again() {
+        let mut warming = WarmingUp {
+            limit: Duration::from_secs(1),
+            loaded_ns: 0,
+            record: WarmUp {
+                before_trial: 0,
+                load: WarmUpLoad::Highest,
+                settled: false,
+                bursts: bursts(3, |_| 100.0),
+            },
+            is_hopeless: false,
+        };
+        let unanswered = Loaded::default();
+        warming.add(&unanswered, None);
+        assert!(warming.record.load == WarmUpLoad::Plan && warming.record.bursts.is_empty());
+        assert!(!warming.is_over());
+        warming.add(&unanswered, None);
+        assert!(warming.is_over(), "it answers nothing at the plan's load either");
     }
 
     #[test]

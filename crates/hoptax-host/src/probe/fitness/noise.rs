@@ -10,8 +10,8 @@ use std::path::Path;
 pub(super) const LOAD_AVERAGE: &str = "load-average";
 const FOREIGN_LOAD: &str = "foreign-load";
 
-/// Bounds on steal and on foreign load, each as a share of all CPUs. Above the first bound, a trial gets the finding
-/// `host-noisy`. Above the second bound, noise dominates the percentiles above the median.
+/// Bounds on steal and on foreign load, each as a share of all CPUs. Above the first bound, intervals become wider. Above
+/// the second bound, noise dominates the percentiles above the median.
 const STEAL: (f64, f64) = (0.02, 0.10);
 const FOREIGN: (f64, f64) = (0.05, 0.25);
 
