@@ -25,6 +25,11 @@ LEAST_IN_WINDOW = 20
 PATIENCE, START_S = 1.5, 300
 
 
+def twin_of(name):
+    """Label under which a gateway is measured a second time."""
+    return f"{name}-again"
+
+
 def plan(arguments, names, seed):
     """The plan of one run: all gateways at all load points."""
     points = []
@@ -35,8 +40,11 @@ def plan(arguments, names, seed):
             points.append(f"loop: closed, connections: {connections}")
     length = f", duration: {arguments.trial}" if arguments.trial else ""
     load = "".join(f"  - {{ {point}{length} }}\n" for point in points)
+    entries = list(names)
+    if arguments.twin:
+        entries.append(f"{{ name: {arguments.twin}, label: {twin_of(arguments.twin)} }}")
     # Never stop early, so that runs are alike.
-    return (f"name: variance\ngateways: [{', '.join(names)}]\nload:\n{load}time: {arguments.time}\nprecision: 0.01%\n"
+    return (f"name: variance\ngateways: [{', '.join(entries)}]\nload:\n{load}time: {arguments.time}\nprecision: 0.01%\n"
             f"seed: {seed}\n")
 
 
@@ -136,10 +144,8 @@ def figures(directories):
     """Values and reported taxes of runs, {(gateway, load, metric): [{"values", "within", "tax"}, one per run]}."""
     found = {}
     for directory in directories:
-        kept = directory / "report.json"
-        report = json.loads(kept.read_text()) if kept.exists() else reported(directory)
         measured = trials(directory)
-        for case in report["cases"]:
+        for case in report_of(directory)["cases"]:
             if not case["tax"]:
                 continue
             by_metric = values(measured, case["gateway"], case["load"]["index"])
@@ -152,6 +158,26 @@ def figures(directories):
                         "within": fmean(inside) if inside else None,
                         "tax": {name: tax[name] for name in ("estimate", "low", "high")}})
     return found
+
+
+def report_of(directory):
+    """The JSON report of a run directory: the kept one, or one that is made now."""
+    kept = directory / "report.json"
+    return json.loads(kept.read_text()) if kept.exists() else reported(directory)
+
+
+def false_alarms(directories, results):
+    """Says how often a gateway that was measured twice was told apart from itself."""
+    seen = {}
+    for directory in directories:
+        for pair in report_of(directory).get("pairs", []):
+            if pair["second"] == twin_of(pair["first"]) and pair["metric"] in METRICS:
+                seen.setdefault((pair["first"], pair["metric"]), []).append(pair["verdict"] == "distinguishable")
+    for (name, metric), alarms in sorted(seen.items()):
+        low, high = (100 * end for end in estimates.share_interval(sum(alarms), len(alarms)))
+        results.say(f"\n{METRICS[metric]}: {name} was told apart from itself in {sum(alarms)} of {len(alarms)} runs "
+                    f"({low:.0f}–{high:.0f} %)")
+        results.add({"gateway": name, "metric": metric, "false_alarms": sum(alarms), "of": len(alarms)})
 
 
 def summed_up(of_runs):
@@ -213,6 +239,7 @@ def report(directory, results):
         raise SystemExit(f"variance: {directory} contains no run directories (with run.json and trials.jsonl)")
     results.say(f"\n{len(directories)} runs")
     tables(figures(directories), results)
+    false_alarms(directories, results)
 
 
 def main():
@@ -220,6 +247,7 @@ def main():
     parser.add_argument("--time", default="4m", help="time of the rounds of one run (default %(default)s)")
     parser.add_argument("--gateways", default="nginx,haproxy,envoy,kong", help="packs, or all that are installed: all "
                         "(default %(default)s)")
+    parser.add_argument("--twin", help="one of the gateways, to be measured twice: shows false alarms")
     parser.add_argument("--connections", type=numbers, default="1,32,256", help="default %(default)s")
     parser.add_argument("--loops", default="open,closed", help="default %(default)s")
     parser.add_argument("--rate", type=int, default=1000, help="rate of open loops, requests per second (default %(default)s)")
