@@ -1,7 +1,9 @@
 //! Writes the run directory during a run, one trial at a time, and reads run directories.
 
 use super::plan::{LoadPoint, Plan};
+use super::start::StartRecord;
 use super::{RunRecord, SCHEMA, TrialRecord, bounded};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -12,12 +14,16 @@ use std::time::SystemTime;
 pub const RUN: &str = "run.json";
 /// File with the records of trials, one per line.
 pub const TRIALS: &str = "trials.jsonl";
+/// File with the records of starts, one per line. Only runs that measure starts have it.
+pub const STARTS: &str = "starts.jsonl";
 
 /// A run directory that is being written.
 #[derive(Debug)]
 pub struct RunDir {
     path: PathBuf,
     trials: File,
+    /// Opened for the first start.
+    starts: Option<File>,
 }
 
 /// A run directory that was read.
@@ -29,7 +35,9 @@ pub struct Run<P = Plan, L = LoadPoint> {
     pub record: RunRecord<P, L>,
     /// Content of `trials.jsonl`, in the order in which the trials were measured.
     pub trials: Vec<TrialRecord>,
-    /// A message for each line of `trials.jsonl` that cannot be read. If the run was killed, the last line may be
+    /// Content of `starts.jsonl`, in the order in which the starts were measured. Empty without that file.
+    pub starts: Vec<StartRecord>,
+    /// A message for each line of `trials.jsonl` or `starts.jsonl` that cannot be read. If the run was killed, the last line may be
     /// truncated.
     pub unreadable: Vec<String>,
 }
@@ -103,7 +111,7 @@ impl RunDir {
         // The path must be absolute. A relative path would be wrong for services, because they start in directories
         // below the run directory and may change their working directory.
         let path = path.canonicalize().map_err(failed)?;
-        Ok(Self { path, trials })
+        Ok(Self { path, trials, starts: None })
     }
 
     /// Removes the directory of a run that recorded no trial. A directory that contains other files is kept.
@@ -153,19 +161,41 @@ impl RunDir {
     /// # Errors
     /// If the trial cannot be written. A partial line is then removed, so that earlier trials remain readable.
     pub fn append(&mut self, trial: &TrialRecord) -> Result<(), DirError> {
-        let mut line = serde_json::to_string(trial).expect("a record has only string keys");
-        line.push('\n');
-        let path = self.path.join(TRIALS);
-        let whole = self.trials.stream_position();
-        let written = self.trials.write_all(line.as_bytes()).and_then(|()| self.trials.sync_data());
-        written.map_err(|source| {
-            if let Ok(whole) = whole {
-                let _ = self.trials.set_len(whole);
-                let _ = self.trials.seek(SeekFrom::Start(whole));
-            }
-            DirError::Write { path, source }
-        })
+        append_line(&mut self.trials, trial)
+            .map_err(|source| DirError::Write { path: self.path.join(TRIALS), source })
     }
+
+    /// Appends a start to `starts.jsonl`, as [`Self::append`] does with trials.
+    ///
+    /// # Errors
+    /// If the start cannot be written.
+    pub fn append_start(&mut self, start: &StartRecord) -> Result<(), DirError> {
+        let path = self.path.join(STARTS);
+        let mut write = || {
+            let mut file = match self.starts.take() {
+                Some(file) => file,
+                None => OpenOptions::new().create_new(true).write(true).open(&path)?,
+            };
+            let written = append_line(&mut file, start);
+            self.starts = Some(file);
+            written
+        };
+        write().map_err(|source| DirError::Write { path: path.clone(), source })
+    }
+}
+
+fn append_line(file: &mut File, record: &impl Serialize) -> io::Result<()> {
+    let mut line = serde_json::to_string(record).expect("a record has only string keys");
+    line.push('\n');
+    let whole = file.stream_position();
+    let written = file.write_all(line.as_bytes()).and_then(|()| file.sync_data());
+    if written.is_err()
+        && let Ok(whole) = whole
+    {
+        let _ = file.set_len(whole);
+        let _ = file.seek(SeekFrom::Start(whole));
+    }
+    written
 }
 
 impl Run {
@@ -175,12 +205,10 @@ impl Run {
     /// If `run.json` is missing, is not a run record, or was written by a newer hoptax.
     pub fn read(path: &Path) -> Result<Self, DirError> {
         let record = read_record(&path.join(RUN))?;
-        let (trials, unreadable) = match read_file(&path.join(TRIALS), bounded::TRIALS) {
-            Ok(bytes) => read_trials(&bytes),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => (Vec::new(), Vec::new()),
-            Err(source) => return Err(DirError::Read { path: path.join(TRIALS), source }),
-        };
-        Ok(Self { path: path.to_path_buf(), record, trials, unreadable })
+        let (trials, mut unreadable) = read_lines(path, TRIALS)?;
+        let (starts, more) = read_lines(path, STARTS)?;
+        unreadable.extend(more);
+        Ok(Self { path: path.to_path_buf(), record, trials, starts, unreadable })
     }
 }
 
@@ -256,19 +284,23 @@ fn parse<T: DeserializeOwned>(value: serde_json::Value) -> serde_json::Result<T>
     serde_json::from_value(value)
 }
 
-fn read_trials(bytes: &[u8]) -> (Vec<TrialRecord>, Vec<String>) {
-    let mut trials = Vec::new();
-    let mut unreadable = Vec::new();
-    for (index, line) in bytes.split(|&byte| byte == b'\n').enumerate() {
-        if line.is_empty() {
-            continue;
-        }
+/// The records in a file with one JSON document per line, and a message for each line that cannot be read. A missing file
+/// has none.
+fn read_lines<T: DeserializeOwned>(directory: &Path, name: &str) -> Result<(Vec<T>, Vec<String>), DirError> {
+    let path = directory.join(name);
+    let bytes = match read_file(&path, bounded::TRIALS) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), Vec::new())),
+        Err(source) => return Err(DirError::Read { path, source }),
+    };
+    let (mut records, mut unreadable) = (Vec::new(), Vec::new());
+    for (index, line) in bytes.split(|&byte| byte == b'\n').enumerate().filter(|(_, line)| !line.is_empty()) {
         match serde_json::from_slice(line) {
-            Ok(trial) => trials.push(trial),
-            Err(error) => unreadable.push(format!("{TRIALS} line {}: {error}", index + 1)),
+            Ok(record) => records.push(record),
+            Err(error) => unreadable.push(format!("{name} line {}: {error}", index + 1)),
         }
     }
-    (trials, unreadable)
+    Ok((records, unreadable))
 }
 
 /// Creates a directory with this name. If the name is already used, appends the first free number.
@@ -355,11 +387,13 @@ pub(crate) mod tests {
             dir.append(&trial(sequence)).expect("appended");
         }
         let mut bytes = fs::read(dir.path().join(TRIALS)).expect("there");
-        let (trials, unreadable) = read_trials(&bytes);
+        let read = || read_lines::<TrialRecord>(dir.path(), TRIALS).expect("read");
+        let (trials, unreadable) = read();
         assert_eq!((trials.len(), unreadable.len()), (3, 0));
         assert_eq!(trials.iter().map(|trial| trial.sequence).collect::<Vec<_>>(), [0, 1, 2]);
         bytes.truncate(bytes.len() - 20);
-        let (trials, unreadable) = read_trials(&bytes);
+        fs::write(dir.path().join(TRIALS), bytes).expect("written");
+        let (trials, unreadable) = read();
         assert_eq!(trials.len(), 2);
         assert!(unreadable[0].starts_with("trials.jsonl line 3"), "{unreadable:?}");
     }

@@ -11,6 +11,7 @@ pub mod dir;
 mod metric;
 pub mod plan;
 pub mod report;
+pub mod start;
 mod warm_up;
 
 pub use aside::{has_failures, mark_aside};

@@ -27,12 +27,12 @@ pub type Run = dir::Run<Plan, LoadPoint>;
 /// # Errors
 /// If there is no `run.json`, or it was not written by hoptax, or it was written by a newer version.
 pub fn read(path: &Path) -> Result<Run, DirError> {
-    let dir::Run { path, record, mut trials, unreadable } = dir::Run::read(path)?;
+    let dir::Run { path, record, mut trials, starts, unreadable } = dir::Run::read(path)?;
     let record = understood(record, &path)?;
     if record.plan.trials.time_only().is_some() {
         record::mark_aside(&mut trials, record.plan.until_settled.is_some());
     }
-    Ok(Run { path, record, trials, unreadable })
+    Ok(Run { path, record, trials, starts, unreadable })
 }
 
 /// Reads only the `run.json` of a run directory.
