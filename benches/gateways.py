@@ -57,10 +57,11 @@ def body(port):
 
 
 class Kept:
-    """A gateway that is kept up: its `url`, and its `pids`."""
+    """A gateway that is kept up: its `url`, its `pids`, and `upstream` and `upstream_pid`."""
 
-    def __init__(self, port, pids):
+    def __init__(self, port, pids, upstream, upstream_pid):
         self.url, self.pids = f"http://127.0.0.1:{port}/", pids
+        self.upstream, self.upstream_pid = f"http://127.0.0.1:{upstream}/", upstream_pid
 
 
 @contextlib.contextmanager
@@ -91,6 +92,6 @@ def kept_up(gateway, below, limit=90):
         ports = [port] if gateway is None else [other for other in others if body(other) == expected]
         if len(ports) != 1:
             raise Failed(f"{gateway}: {len(ports)} ports forward to the upstream, instead of one")
-        yield Kept(ports[0], others.get(ports[0], set()))
+        yield Kept(ports[0], others.get(ports[0], set()), port, min(upstream))
     finally:
         stop(process)

@@ -50,21 +50,44 @@ const FALL: f64 = 0.05;
 /// Smallest fall in standard errors. Above 5, chance is no explanation, although the best split was searched for.
 const FALL_IN_ERRORS: f64 = 5.0;
 
-/// Sets aside the first trials of each process if its CPU time per request fell after them, for example because it
-/// compiled code. At most half of a process' trials are set aside.
+/// Sets aside the first trials of each gateway if its CPU time per request fell after them, for example because it
+/// compiled code. At most half of a gateway's trials are set aside.
+///
+/// A neighbor of a virtual machine can make everything slower for some seconds. So the CPU time is seen in relation to the
+/// one that the upstream needs per request in the round's direct trials, which no gateway touches.
 fn mark_warming(trials: &mut [TrialRecord]) {
+    let machine = machine_by_round(trials);
     let mut contenders: Vec<String> = trials.iter().map(|trial| trial.contender.clone()).collect();
     contenders.sort();
     contenders.dedup();
-    for contender in contenders {
+    for contender in contenders.into_iter().filter(|contender| contender != DIRECT) {
         let of = trials.iter().enumerate().filter(|(_, trial)| trial.contender == contender);
+        let relative_to_machine = |trial: &TrialRecord| {
+            let machine = machine.get(&(trial.load, trial.round)).copied().unwrap_or(0.0);
+            Some(cpu_per_request(trial)?.ln() - machine)
+        };
         let series: Vec<(usize, u32, f64)> =
-            of.filter_map(|(at, trial)| Some((at, trial.load, cpu_per_request(trial)?.ln()))).collect();
+            of.filter_map(|(at, trial)| Some((at, trial.load, relative_to_machine(trial)?))).collect();
         let cold = cold_count(&relative(&series));
         for (at, ..) in &series[..cold] {
             trials[*at].set_aside.get_or_insert(Aside::Warming);
         }
     }
+}
+
+/// How slow the machine was in each round of each load point: the logarithm of the upstream's CPU time per request in the
+/// round's direct trials, less its median at this load point.
+fn machine_by_round(trials: &[TrialRecord]) -> BTreeMap<(u32, u32), f64> {
+    let direct = trials.iter().filter(|trial| trial.contender == DIRECT);
+    let mut rounds: BTreeMap<(u32, u32), Vec<f64>> = BTreeMap::new();
+    for (trial, cpu) in direct.filter_map(|trial| Some((trial, cpu_per_request(trial)?))) {
+        rounds.entry((trial.load, trial.round)).or_default().push(cpu.ln());
+    }
+    let of_load = |load: u32| -> Vec<f64> {
+        rounds.iter().filter(|((of, _), _)| *of == load).flat_map(|(_, values)| values.clone()).collect()
+    };
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    rounds.iter().map(|(&key, values)| (key, mean(values) - median(of_load(key.0)))).collect()
 }
 
 /// CPU time per request of a counted trial. For direct, this is the upstream's.

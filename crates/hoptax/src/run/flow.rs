@@ -366,7 +366,7 @@ impl Flow<'_> {
                 self.warm_ups.extend(warming.into_record().map(|record| (index, record)));
             }
             if left.len() == 1 {
-                std::thread::sleep(warm_up::BURST);
+                std::thread::sleep(warm_up::PAUSE);
             }
             cold = left;
         }
@@ -381,7 +381,7 @@ impl Flow<'_> {
             if warming.is_over() {
                 break;
             }
-            std::thread::sleep(warm_up::BURST);
+            std::thread::sleep(warm_up::PAUSE);
         }
         self.warm_ups.extend(warming.into_record().map(|record| (index, record)));
     }

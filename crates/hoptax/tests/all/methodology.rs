@@ -186,9 +186,9 @@ const STATED: &[(&str, &str, &str, &str)] = &[
         "hoptax/src/run/warm_up.rs",
         "LEAST_LOAD: Duration = Duration::from_secs(6)",
         PLAN,
-        "40,000 requests or 6 s of load",
+        "35,000 requests or 6 s of load",
     ),
-    ("hoptax/src/run/warm_up.rs", "LEAST_REQUESTS: u64 = 40_000", PLAN, "40,000 requests or"),
+    ("hoptax/src/run/warm_up.rs", "LEAST_REQUESTS: u64 = 35_000", PLAN, "35,000 requests or"),
     ("hoptax/src/run/warm_up.rs", "CPU_FALL: f64 = 0.02", PLAN, "they fall by at most 2 % and 5 %"),
     ("hoptax/src/run/warm_up.rs", "TIME_FALL: f64 = 0.05", PLAN, "at most 2 % and 5 %"),
     (
