@@ -167,7 +167,7 @@ def report_of(directory):
 
 
 def false_alarms(directories, results):
-    """Says how often a gateway that was measured twice was told apart from itself."""
+    """Says how often a gateway that was measured twice was distinguished from itself."""
     seen = {}
     for directory in directories:
         for pair in report_of(directory).get("pairs", []):
@@ -175,7 +175,7 @@ def false_alarms(directories, results):
                 seen.setdefault((pair["first"], pair["metric"]), []).append(pair["verdict"] == "distinguishable")
     for (name, metric), alarms in sorted(seen.items()):
         low, high = (100 * end for end in estimates.share_interval(sum(alarms), len(alarms)))
-        results.say(f"\n{METRICS[metric]}: {name} was told apart from itself in {sum(alarms)} of {len(alarms)} runs "
+        results.say(f"\n{METRICS[metric]}: {name} was distinguished from itself in {sum(alarms)} of {len(alarms)} runs "
                     f"({low:.0f}–{high:.0f} %)")
         results.add({"gateway": name, "metric": metric, "false_alarms": sum(alarms), "of": len(alarms)})
 
