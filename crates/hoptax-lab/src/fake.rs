@@ -182,6 +182,7 @@ pub fn plan(gateways: Vec<Gateway>, connections: u32) -> Plan {
         files: BTreeMap::new(),
         load: vec![LoadPoint::closed(connections, Duration::from_secs(1))],
         trials: hoptax_plan::Trials::Fixed(1),
+        start: None,
         warmup: Duration::ZERO,
         until_settled: None,
         pause: Duration::ZERO,

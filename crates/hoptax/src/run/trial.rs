@@ -65,6 +65,7 @@ pub fn load_spec(run: &Run<'_>, slot: &Slot, addresses: Vec<SocketAddr>) -> Load
         cpus,
         seed: Random::stream(run.seed ^ ARRIVALS, arrivals).next_u64(),
         windows: true,
+        window_ns: None,
         stamps: plan.path_split == PathSplit::On,
         event_loop: EventLoopName::Epoll,
     }
