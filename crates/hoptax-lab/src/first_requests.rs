@@ -32,6 +32,8 @@ pub struct FirstRequests {
     pub patience: Duration,
     /// Time limit for each answer.
     pub timeout: Duration,
+    /// CPUs for the thread that sends the requests. If empty, the thread is not pinned.
+    pub cpus: Vec<u32>,
 }
 
 impl FirstRequests {
@@ -54,7 +56,7 @@ impl FirstRequests {
         let target = changed.targets.swap_remove(0);
         let version = changed.versions.first().copied().unwrap_or(HttpVersion::Http11);
         let bytes = target::first_request(&target, &changed.files, SEED, version)?;
-        Ok(Self { address, target, bytes, change: change.clone(), count: 1, patience, timeout })
+        Ok(Self { address, target, bytes, change: change.clone(), count: 1, patience, timeout, cpus: Vec::new() })
     }
 
     /// The address to which the requests are sent.

@@ -49,7 +49,7 @@ fn keys_of_trials_cannot_be_beside_start() {
         ("precision: 5%", "3:12 a plan with `start` cannot have `precision`;"),
         ("trials: 5", "3:9 a plan with `start` cannot have `trials`;"),
         ("isolate: true", "3:10 a plan with `start` cannot have `isolate`;"),
-        ("events: [{ at: 1s, action: reload }]", "3:10 a plan with `start` cannot have `events`;"),
+        ("events: [{ at: 1s, do: reload }]", "3:10 a plan with `start` cannot have `events`;"),
         (
             "load: [{ loop: closed, connections: 1, duration: 1s }]",
             "3:50 a load point of a plan with `start` cannot have `duration`; remove `duration`; `for` of `start`",
