@@ -519,6 +519,7 @@ fn record(load: Vec<LoadPoint>) -> RunRecord {
         files: BTreeMap::new(),
         load: load.clone(),
         trials: Trials::Fixed(5),
+        start: None,
         warmup: Duration::from_secs(1),
         until_settled: None,
         pause: Duration::ZERO,

@@ -29,6 +29,28 @@ pub fn keep_off(workers: &[u32]) {
     }
 }
 
+/// Pins the calling thread to these CPUs until the returned value is dropped. `None` if there are no CPUs to pin it to, or
+/// the kernel refuses.
+pub fn pin(cpus: &[u32]) -> Option<Pinned> {
+    let before = sched_getaffinity(None).ok()?;
+    let mut set = CpuSet::new();
+    cpus.iter().map(|cpu| *cpu as usize).filter(|cpu| *cpu < CpuSet::MAX_CPU).for_each(|cpu| set.set(cpu));
+    (set.count() > 0 && sched_setaffinity(None, &set).is_ok()).then_some(Pinned { before })
+}
+
+/// The calling thread may use only some CPUs until this value is dropped.
+#[derive(Debug)]
+pub struct Pinned {
+    before: CpuSet,
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        // This cannot fail, because the thread could use these CPUs before.
+        let _ = sched_setaffinity(None, &self.before);
+    }
+}
+
 /// Parses a CPU list in the kernel's format, such as `0-3,6`. `None` if it is malformed.
 pub fn parse_list(list: &str) -> Option<Vec<u32>> {
     let mut cpus = Vec::new();
@@ -46,6 +68,16 @@ mod tests {
     #[test]
     fn this_process_may_use_a_cpu() {
         assert!(!allowed().expect("known").is_empty());
+    }
+
+    #[test]
+    fn a_thread_is_pinned_for_a_while() {
+        let before = allowed().expect("known");
+        let pinned = pin(&before[..1]).expect("the first CPU may be used");
+        assert_eq!(allowed().expect("known"), before[..1]);
+        drop(pinned);
+        assert_eq!(allowed().expect("known"), before);
+        assert!(pin(&[]).is_none());
     }
 
     #[test]

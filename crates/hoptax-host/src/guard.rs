@@ -73,6 +73,8 @@ pub struct Guard {
     /// Command to run when all processes of the command have ended; empty means none. For example, it removes a
     /// container, because a container is not a descendant of the guard.
     pub finally: Vec<String>,
+    /// File for the time at which the command starts; see [`exec_command`]. A restart replaces it.
+    pub started: Option<PathBuf>,
 }
 
 /// A signal that asks a service to end. It is parsed from the signal's name, with or without `SIG`.
@@ -234,9 +236,13 @@ impl Guard {
 
     fn start(&self) -> Result<Pid, GuardError> {
         // This path refers to the running program, even if the program's file has been replaced since.
-        let child = Command::new("/proc/self/exe")
-            .arg0("hoptax")
-            .args(["guard", "--under", &std::process::id().to_string(), "--"])
+        let mut child = Command::new("/proc/self/exe");
+        child.arg0("hoptax").args(["guard", "--under", &std::process::id().to_string()]);
+        if let Some(file) = &self.started {
+            child.arg("--started").arg(file);
+        }
+        let child = child
+            .arg("--")
             .args(&self.command)
             .stdin(Stdio::null())
             .spawn()
@@ -376,11 +382,14 @@ fn remove(directory: &Path) {
 /// More exactly, the kernel kills this process when the *thread* that started it ends. This is the guard's first
 /// thread, which lives as long as the guard.
 ///
+/// If `started` is given, writes the time of [`hoptax_load::clock::now`] to this file, in nanoseconds, right before it
+/// executes the command. The time that this program needs to start is therefore no part of the command's start.
+///
 /// Returns only if it fails.
 ///
 /// # Panics
 /// If `command` is empty.
-pub fn exec_command(guard: u32, command: &[String]) -> GuardError {
+pub fn exec_command(guard: u32, command: &[String], started: Option<&Path>) -> GuardError {
     let (program, arguments) = command.split_first().expect("the command line requires a command");
     if let Err(error) = rustix::process::set_parent_process_death_signal(Some(Signal::KILL)) {
         return GuardError::at("asking to die with the guard")(error);
@@ -394,8 +403,20 @@ pub fn exec_command(guard: u32, command: &[String]) -> GuardError {
     if let Err(error) = unignore_signals() {
         return GuardError::at("resetting signals")(error);
     }
+    if let Some(file) = started
+        && let Err(error) = note_now(file)
+    {
+        return GuardError::at("noting the time of the start")(error);
+    }
     let error = Command::new(program).args(arguments).exec();
     GuardError::Spawn { command: program.clone(), error }
+}
+
+/// Writes the time to a file. The file appears with its whole content, so that no reader sees a part of it.
+fn note_now(file: &Path) -> std::io::Result<()> {
+    let unfinished = file.with_extension("new");
+    std::fs::write(&unfinished, hoptax_load::clock::now().to_string())?;
+    std::fs::rename(&unfinished, file)
 }
 
 /// Makes sure that the command does not ignore its stop signal. Background jobs of a script, and programs under

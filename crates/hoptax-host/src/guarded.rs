@@ -45,6 +45,9 @@ pub struct Launch {
     pub scrub: Option<PathBuf>,
     /// Command to run when all processes have ended; empty means none.
     pub finally: Vec<String>,
+    /// File for the time at which the service starts, in nanoseconds of [`hoptax_load::clock::now`]; see
+    /// [`super::guard::Guard::started`].
+    pub started: Option<PathBuf>,
     /// File for the service's standard output; absent means a pipe to hoptax.
     pub stdout: Option<PathBuf>,
     /// File for the service's standard error.
@@ -87,6 +90,9 @@ impl Guarded {
         }
         if let Some(directory) = &launch.scrub {
             command.arg("--scrub").arg(directory);
+        }
+        if let Some(file) = &launch.started {
+            command.arg("--started").arg(file);
         }
         command.args(launch.finally.iter().map(|word| format!("--finally={word}")));
         command.arg("--").arg(&launch.program).args(&launch.arguments).envs(&launch.environment);

@@ -105,6 +105,7 @@ impl Namespace {
             grace: Duration::from_secs(1),
             remove: None,
             scrub: None,
+            started: None,
             finally: Vec::new(),
             stdout: Some(log_directory.join("stdout.log")),
             stderr: log_directory.join("stderr.log"),

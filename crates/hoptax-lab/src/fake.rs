@@ -1,9 +1,9 @@
 //! Scripted services for tests of a run's flow. All calls are logged.
 
-use super::{Driver, Facts, Observed, Service};
+use super::{Controller, Driver, Effect, Facts, Observed, Service};
 use hoptax_host::Watched;
 use hoptax_plan::{
-    AccessLog, Body, BuiltInUpstream, CpuPlan, Delay, Gateway, LoadPoint, PathSplit, Plan, Profile, Target,
+    AccessLog, Action, Body, BuiltInUpstream, CpuPlan, Delay, Gateway, LoadPoint, PathSplit, Plan, Profile, Target,
     Timeouts, Upstream,
 };
 use hoptax_record::{Failure, Stage};
@@ -13,6 +13,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
+
+/// Time at which each fake service starts and reloads, ns.
+pub const FAKE_BEGAN_NS: u64 = 1_000_000;
 
 /// Behavior of a fake service.
 #[derive(Debug, Clone, Default)]
@@ -31,6 +34,8 @@ pub struct Script {
     /// Successive values of the service's ledger; the last value repeats. `Err` means that reading fails. Empty means
     /// that the service has no ledger.
     pub ledgers: Vec<Result<Ledger, String>>,
+    /// Whether the service can reload.
+    pub can_reload: bool,
     /// Successive results of `observe`. When all of them have been returned, `observe` returns default values.
     pub observed: Vec<Observed>,
 }
@@ -72,6 +77,7 @@ impl FakeDriver {
             process: script.process,
             dies_at_check: script.dies_at_check,
             checks: 0,
+            can_reload: script.can_reload,
             ledgers: RefCell::new(script.ledgers.into()),
             observed: script.observed.into(),
             stopped: false,
@@ -88,6 +94,14 @@ impl Driver for FakeDriver {
     fn start_gateway(&mut self, gateway: &Gateway, _: &[SocketAddr]) -> Result<Box<dyn Service>, Failure> {
         self.start(&gateway.label, self.gateways.get(&gateway.label).cloned().unwrap_or_default())
     }
+
+    fn launch_gateway(
+        &mut self,
+        gateway: &Gateway,
+        upstreams: &[SocketAddr],
+    ) -> Result<Box<dyn Service>, Failure> {
+        self.start_gateway(gateway, upstreams)
+    }
 }
 
 #[derive(Debug)]
@@ -98,6 +112,7 @@ struct FakeService {
     process: Option<Watched>,
     dies_at_check: Option<usize>,
     checks: usize,
+    can_reload: bool,
     ledgers: RefCell<VecDeque<Result<Ledger, String>>>,
     observed: VecDeque<Observed>,
     stopped: bool,
@@ -133,6 +148,15 @@ impl Service for FakeService {
         })
     }
 
+    fn began_ns(&self) -> Option<u64> {
+        Some(FAKE_BEGAN_NS)
+    }
+
+    fn controller(&self) -> Option<Box<dyn Controller>> {
+        let reloads = Box::new(FakeController) as Box<dyn Controller>;
+        self.can_reload.then_some(reloads)
+    }
+
     fn observe(&mut self) -> Observed {
         self.observed.pop_front().unwrap_or_default()
     }
@@ -155,6 +179,22 @@ impl Service for FakeService {
             self.stopped = true;
             self.note("stop");
         }
+    }
+}
+
+/// Reloads at once.
+struct FakeController;
+
+impl Controller for FakeController {
+    fn act(&mut self, action: Action) -> Result<Effect, String> {
+        match action {
+            Action::Reload => Ok(Effect { reload_began_ns: Some(FAKE_BEGAN_NS), ..Effect::default() }),
+            other => Err(format!("a fake service cannot {other}")),
+        }
+    }
+
+    fn can_reload(&self) -> bool {
+        true
     }
 }
 
@@ -182,6 +222,7 @@ pub fn plan(gateways: Vec<Gateway>, connections: u32) -> Plan {
         files: BTreeMap::new(),
         load: vec![LoadPoint::closed(connections, Duration::from_secs(1))],
         trials: hoptax_plan::Trials::Fixed(1),
+        start: None,
         warmup: Duration::ZERO,
         until_settled: None,
         pause: Duration::ZERO,

@@ -26,6 +26,17 @@ pub trait Driver {
         gateway: &Gateway,
         upstreams: &[SocketAddr],
     ) -> Result<Box<dyn Service>, Failure>;
+
+    /// Starts `gateway` as [`Self::start_gateway`] does, but returns as soon as its process is being created. The
+    /// gateway may not listen yet, and may still fail: the caller waits, and calls [`Service::check`] meanwhile.
+    ///
+    /// # Errors
+    /// If the gateway is not installed or its configuration cannot be written, or hoptax cannot start its guard.
+    fn launch_gateway(
+        &mut self,
+        gateway: &Gateway,
+        upstreams: &[SocketAddr],
+    ) -> Result<Box<dyn Service>, Failure>;
 }
 
 /// A running service.
@@ -38,6 +49,17 @@ pub trait Service {
 
     /// Root of the process tree that hoptax watches for this service; absent if unknown.
     fn process(&self) -> Option<Watched>;
+
+    /// Time at which the service's process was last started, on the clock [`hoptax_load::clock::now`], nanoseconds.
+    /// Absent until the process exists, and for services that hoptax did not start.
+    fn began_ns(&self) -> Option<u64> {
+        None
+    }
+
+    /// The last lines of the service's logs, without secrets.
+    fn log_tails(&self) -> String {
+        String::new()
+    }
 
     /// The upstream's counts so far; absent for services without a ledger.
     ///
@@ -77,6 +99,11 @@ pub trait Controller: Send {
     /// # Errors
     /// If the action failed. The error is the reason as text.
     fn act(&mut self, action: Action) -> Result<Effect, String>;
+
+    /// Whether the service can reload its configuration.
+    fn can_reload(&self) -> bool {
+        false
+    }
 }
 
 /// Result of an action.
@@ -84,6 +111,9 @@ pub trait Controller: Send {
 pub struct Effect {
     /// Path prefix of the route that was added.
     pub new_route: Option<String>,
+    /// Time right before the service was asked to reload, on the clock [`hoptax_load::clock::now`], nanoseconds. Absent
+    /// if it was not asked.
+    pub reload_began_ns: Option<u64>,
 }
 
 /// Facts about a service, recorded when it started.

@@ -12,7 +12,7 @@ mod tolerance;
 pub use hoptax_servers::http_client::Answer;
 
 use crate::features::Change;
-use hoptax_load::spec::{HttpVersion, TargetSpec, TlsSpec};
+use hoptax_load::spec::{Check, HttpVersion, TargetSpec, TlsSpec};
 use hoptax_load::target;
 use hoptax_record::{Failure, Stage};
 use hoptax_servers::http_client::{HttpClient, show};
@@ -232,6 +232,13 @@ pub fn ask_changed(
     let target = &changed.targets[0];
     let bytes = target::first_request(target, &changed.files, SEED, HttpVersion::Http11)?;
     Asked { target, bytes, tls: change.tls.as_ref(), varies: false }.of(address, timeout)
+}
+
+/// Whether an answer to a request for `target` counts as successful: it passes the target's checks. Without a check of
+/// the status, the status must be 200 to 399.
+pub fn is_right(target: &TargetSpec, answer: &Answer) -> bool {
+    let checks_status = target.checks.iter().any(|check| matches!(check, Check::Status(_)));
+    (checks_status || (200..400).contains(&answer.status)) && expected::unmet(&target.checks, answer).is_none()
 }
 
 /// The first difference that the upstream does not cause. A difference that also occurs between two responses of direct

@@ -27,6 +27,8 @@ use std::time::Duration;
 /// Time between setting the times of the trial and the first request. It is long enough for every worker to read these
 /// times.
 const LEAD: u64 = 5 * MILLISECOND;
+/// Shortest window, ns. Shorter windows would use up the memory of a long load.
+const SHORTEST_WINDOW: u64 = MILLISECOND;
 /// Interval at which the starting thread checks that its workers are running.
 const LOOK: u64 = 50 * MILLISECOND;
 /// Delay after the end of a window until the starting thread collects it from the workers.
@@ -114,6 +116,7 @@ fn work(index: u32, setup: &Setup<'_>, shared: &Shared<'_>, reports: &Reports) -
         let slots = shared.share(u64::from(shared.spec.connections), index) as u32;
         let windows = shared.spec.windows || reports.windows.is_some();
         let recorder = Recorder::new(windows, setup.mix.len()).with_stamps(setup.stamps);
+        let recorder = recorder.with_window_length(shared.spec.window_length());
         let worker = Worker::new(setup, (index, shared.workers), slots, recorder);
         trial::run(worker, &mut io, index, shared, reports).map_err(LoadError::EventLoop)
     });
@@ -280,6 +283,9 @@ pub fn check(spec: &LoadSpec) -> Result<(), LoadError> {
         if value == 0 {
             return wrong(format!("{name} is 0; give at least 1"));
         }
+    }
+    if spec.window_length() < SHORTEST_WINDOW {
+        return wrong(format!("window_ns is below {SHORTEST_WINDOW}; give at least 1 ms"));
     }
     route::check(&spec.addresses, &spec.sources).map_err(LoadError::Spec)?;
     if let Shape::Open { rate, arrivals } = &spec.shape {

@@ -62,7 +62,8 @@ pub struct LoadRecord {
     pub cpu: GeneratorCpu,
     /// Maximum resident set of the generator, bytes.
     pub rss_bytes_max: u64,
-    /// Windows of [`WINDOW_NS`], without gaps, beginning with the measured time. Empty if windows were not requested.
+    /// Windows, without gaps, beginning with the measured time. Empty if windows were not requested. Their length is
+    /// [`WINDOW_NS`], unless the spec sets another one.
     pub windows: Vec<Window>,
 }
 

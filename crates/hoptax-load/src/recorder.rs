@@ -41,6 +41,8 @@ pub(crate) struct Recorder {
     /// histograms. At the end, this histogram is added to the other three.
     alike: Histogram<u64>,
     windows: Option<Windows>,
+    /// Length of a window, ns.
+    window_ns: u64,
 }
 
 impl Recorder {
@@ -53,11 +55,17 @@ impl Recorder {
             on_time: 0,
             alike: histogram::empty(TRIAL_DIGITS),
             windows: windows.then(Windows::new),
+            window_ns: WINDOW_NS,
         }
     }
 
     pub(crate) fn with_stamps(mut self, asked: bool) -> Self {
         self.tally.paths = asked.then(|| Box::new(Paths::new()));
+        self
+    }
+
+    pub(crate) fn with_window_length(mut self, ns: u64) -> Self {
+        self.window_ns = ns;
         self
     }
 
@@ -81,7 +89,7 @@ impl Recorder {
             return None;
         }
         let windows = self.windows.as_mut()?;
-        windows.run_until((now - self.start) / WINDOW_NS);
+        windows.run_until((now - self.start) / self.window_ns);
         Some(windows)
     }
 
@@ -303,7 +311,7 @@ impl Recorder {
             self.tally.counts.status.insert(status, *count);
         }
         if let Some(mut windows) = self.windows {
-            windows.run_until(ended.saturating_sub(self.start).div_ceil(WINDOW_NS));
+            windows.run_until(ended.saturating_sub(self.start).div_ceil(self.window_ns));
             self.tally.windows = windows.into_ended();
         }
         self.tally

@@ -6,7 +6,6 @@ use crate::record::{SecondLine, WINDOW_NS, Window};
 use hdrhistogram::Histogram;
 use std::collections::VecDeque;
 
-const WINDOWS: u64 = SECOND / WINDOW_NS;
 /// Maximum number of incomplete seconds that are kept, so that the memory is bounded. If a worker is further behind, or
 /// has ended early, a second is returned without the windows of this worker.
 const PENDING: usize = 2;
@@ -15,6 +14,8 @@ const PENDING: usize = 2;
 #[derive(Debug)]
 pub struct Seconds {
     workers: u64,
+    /// Number of windows in a second.
+    windows: u64,
     /// Number of the first second that has not been returned yet.
     next: u64,
     pending: VecDeque<Second>,
@@ -33,13 +34,20 @@ struct Second {
 impl Seconds {
     /// Creates an empty collection for a load with `workers` workers.
     pub fn new(workers: u32) -> Self {
-        Self { workers: u64::from(workers.max(1)), next: 0, pending: VecDeque::new() }
+        let windows = SECOND / WINDOW_NS;
+        Self { workers: u64::from(workers.max(1)), windows, next: 0, pending: VecDeque::new() }
+    }
+
+    /// Sets the length of the windows, nanoseconds, instead of [`WINDOW_NS`].
+    #[must_use]
+    pub fn with_window_length(self, ns: u64) -> Self {
+        Self { windows: (SECOND / ns.max(1)).max(1), ..self }
     }
 
     /// Adds a window of one worker. Returns the second that this window completes, if any. Ignores the window if its
     /// second was already returned.
     pub fn add(&mut self, index: u64, window: &Window) -> Option<SecondLine> {
-        let place = usize::try_from((index / WINDOWS).checked_sub(self.next)?).ok()?;
+        let place = usize::try_from((index / self.windows).checked_sub(self.next)?).ok()?;
         if place > PENDING {
             // Workers report their windows in order. A window this far ahead must be an error.
             return None;
@@ -48,7 +56,7 @@ impl Seconds {
             self.pending.push_back(Second::empty());
         }
         self.pending[place].add(window);
-        let complete = self.pending[0].windows >= self.workers * WINDOWS;
+        let complete = self.pending[0].windows >= self.workers * self.windows;
         (complete || self.pending.len() > PENDING).then(|| self.pop(SECOND)).flatten()
     }
 
@@ -141,6 +149,14 @@ mod tests {
         let rest: Vec<u64> = seconds.end(4 * SECOND + SECOND / 2).iter().map(|line| line.length_ns).collect();
         assert_eq!(rest, [SECOND, SECOND / 2]);
         assert_eq!(seconds.end(5 * SECOND), []);
+    }
+
+    #[test]
+    fn windows_can_have_another_length() {
+        let mut seconds = Seconds::new(1).with_window_length(WINDOW_NS / 10);
+        let lines: Vec<SecondLine> = (0..200).filter_map(|index| seconds.add(index, &window(100))).collect();
+        let sent: Vec<_> = lines.iter().map(|line| (line.second, line.sent)).collect();
+        assert_eq!(sent, [(0, 200), (1, 200)]);
     }
 
     #[test]

@@ -63,8 +63,11 @@ pub struct LoadSpec {
     pub shares_cpus: bool,
     /// Seed of all random numbers.
     pub seed: u64,
-    /// True to record windows of length [`crate::record::WINDOW_NS`].
+    /// True to record windows.
     pub windows: bool,
+    /// Length of a window, nanoseconds; at least 1 ms. Absent for [`crate::record::WINDOW_NS`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window_ns: Option<u64>,
     /// True if responses carry the upstream's timestamps ([`crate::stamp`]). The timestamps split a service time into
     /// request path, the upstream's own time, and response path.
     #[serde(default)]
@@ -73,6 +76,13 @@ pub struct LoadSpec {
     /// is still accepted.
     #[serde(default)]
     pub event_loop: EventLoopName,
+}
+
+impl LoadSpec {
+    /// Length of a window, nanoseconds.
+    pub fn window_length(&self) -> u64 {
+        self.window_ns.unwrap_or(crate::record::WINDOW_NS)
+    }
 }
 
 /// Name of the event loop in a spec.

@@ -3,7 +3,7 @@
 use crate::clock::{self, MILLISECOND, SECOND};
 use crate::event_loop::EventLoop;
 use crate::pacer::{Pacer, Share};
-use crate::record::{WINDOW_NS, Window};
+use crate::record::Window;
 use crate::recorder::Tally;
 use crate::spec::{LoadSpec, Rate, Retry, Shape};
 use crate::worker::{Source, Worker};
@@ -201,8 +201,9 @@ fn measure<L: EventLoop>(
     worker.set_source(shared.source(times, index));
     let mut cpu_at_start = None;
     let keep = shared.spec.windows;
+    let window_ns = shared.spec.window_length();
     let mut window_ends =
-        if reports.windows.is_some() { times.start.saturating_add(WINDOW_NS) } else { u64::MAX };
+        if reports.windows.is_some() { times.start.saturating_add(window_ns) } else { u64::MAX };
     let (ended, interrupted) = loop {
         let now = clock::now();
         if now >= times.start && cpu_at_start.is_none() {
@@ -212,9 +213,9 @@ fn measure<L: EventLoop>(
             break (times.end, false);
         }
         if now >= window_ends {
-            let index = (now - times.start) / WINDOW_NS;
+            let index = (now - times.start) / window_ns;
             reports.report_windows(worker, index, keep);
-            window_ends = times.start + (index + 1) * WINDOW_NS;
+            window_ends = times.start + (index + 1) * window_ns;
         }
         if shared.is_interrupted() {
             break (if now < times.start { times.start } else { now + 1 }, true);
@@ -229,7 +230,7 @@ fn measure<L: EventLoop>(
     };
     let cpu = cpu_at_start.map_or(0, |start| clock::thread_cpu() - start);
     worker.recorder.measured_until(ended);
-    reports.report_windows(worker, (ended - times.start).div_ceil(WINDOW_NS), keep);
+    reports.report_windows(worker, (ended - times.start).div_ceil(window_ns), keep);
     // Requests that were due before the end, but were never assigned to a connection.
     let unsent = worker.due_unsent(ended);
     worker.recorder.left_unsent(unsent);

@@ -271,6 +271,7 @@ fn carry_out(case: &Case, address: SocketAddr, requests: u64) -> (u64, LoadRecor
         shares_cpus: false,
         seed: 1,
         windows: case.windows,
+        window_ns: None,
         stamps: case.stamps,
         event_loop: EventLoopName::Epoll,
     };

@@ -51,7 +51,7 @@ pub use upstream::{BuiltInUpstream, Delay, Upstream};
 // Types that are the same in a plan and on disk are defined only once, in `hoptax_record`.
 pub use hoptax_record::plan::{
     Access, AccessLog, AutoTrials, Body, CertificateFiles, CpuPlan, CpuSets, HopKind, Idle, LedgerSource,
-    PackDriver, PathSplit, Profile, Running, Timeouts, TlsAccess, UntilSettled,
+    PackDriver, PathSplit, Profile, Running, Start, Timeouts, TlsAccess, UntilSettled,
 };
 
 #[cfg(test)]

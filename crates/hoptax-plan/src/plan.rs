@@ -1,7 +1,7 @@
 //! The checked plan.
 
 use crate::{
-    AccessLog, AutoTrials, Budget, CpuPlan, Event, Gateway, Idle, LoadPoint, PathSplit, Profile, Target,
+    AccessLog, AutoTrials, Budget, CpuPlan, Event, Gateway, Idle, LoadPoint, PathSplit, Profile, Start, Target,
     Timeouts, UntilSettled, Upstream, units,
 };
 use std::collections::BTreeMap;
@@ -26,6 +26,9 @@ pub struct Plan {
     pub load: Vec<LoadPoint>,
     /// Number of rounds. Each round measures every case once.
     pub trials: Trials,
+    /// Measures starts of gateways instead of trials. The plan then has one load point, which lasts as long as the load
+    /// after each start. `trials` has no meaning.
+    pub start: Option<Start>,
     /// Time of unmeasured traffic before each trial.
     pub warmup: Duration,
     /// Warms each process up after its start, until it has settled. `None` with a fixed warm-up.

@@ -44,6 +44,15 @@ pub enum Metric {
     P999,
     /// Throughput, requests/s.
     Throughput,
+    /// Time from the start of the gateway's process until it accepts connections, µs. Like the metrics below, it exists
+    /// only in runs with `start`.
+    Listening,
+    /// Time from the start of the gateway's process until its first right answer, µs.
+    Ready,
+    /// Response time of the first request after a start, µs.
+    FirstRequest,
+    /// Time from the beginning of the load after a start until response times have settled, µs.
+    Settled,
 }
 
 /// The kind of quantity that a metric measures. It determines the unit.
@@ -91,7 +100,7 @@ impl Properties {
 
 impl Metric {
     /// All metrics, in the order in which reports list them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 20] = [
         Self::AddedP50,
         Self::AddedP90,
         Self::AddedP95,
@@ -108,6 +117,10 @@ impl Metric {
         Self::P99,
         Self::P999,
         Self::Throughput,
+        Self::Listening,
+        Self::Ready,
+        Self::FirstRequest,
+        Self::Settled,
     ];
 
     /// The metrics of a tax, in the order in which reports list them.
@@ -124,6 +137,9 @@ impl Metric {
     /// The metrics of a price, in the order in which reports list them.
     pub const PRICES: [Self; 5] =
         [Self::AddedP50, Self::AddedP99, Self::CpuUsPerRequest, Self::ThroughputRatio, Self::MemoryRssBytes];
+
+    /// The metrics of starts. Only runs with `start` have them, and such runs have no other metrics.
+    pub const STARTS: [Self; 4] = [Self::Listening, Self::Ready, Self::FirstRequest, Self::Settled];
 
     const fn properties(self) -> Properties {
         use Properties as Of;
@@ -146,6 +162,10 @@ impl Metric {
             Self::P99 => Of::percentile("p99", 0.99),
             Self::P999 => Of::percentile("p99.9", 0.999),
             Self::Throughput => Of::of("throughput", Quantity::Rate),
+            Self::Listening => Of::of("listening", Quantity::Time),
+            Self::Ready => Of::of("ready", Quantity::Time),
+            Self::FirstRequest => Of::of("first_request", Quantity::Time),
+            Self::Settled => Of::of("settled", Quantity::Time),
         }
     }
 
@@ -173,6 +193,11 @@ impl Metric {
     /// Whether the metric is part of a tax.
     pub fn is_tax(self) -> bool {
         Self::TAXES.contains(&self)
+    }
+
+    /// Whether the metric belongs to starts of gateways.
+    pub fn is_start(self) -> bool {
+        Self::STARTS.contains(&self)
     }
 
     /// The value of a tax or a price in this metric if the gateway or the feature costs nothing.
@@ -212,7 +237,7 @@ mod tests {
 
     #[test]
     fn metrics_have_the_names_that_plans_use() {
-        for name in ["added_p50", "p99.9", "throughput", "memory_pss_bytes", "cpu_us_per_request"] {
+        for name in ["added_p50", "p99.9", "throughput", "first_request", "memory_pss_bytes", "cpu_us_per_request"] {
             let metric: Metric = serde_json::from_value(name.into()).expect("a metric");
             assert_eq!(metric.name(), name);
         }

@@ -1,4 +1,5 @@
-//! A small HTTP/1.x client for requests that are not timed. Each request uses its own connection.
+//! A small HTTP/1.x client for requests that are not part of a load. A request uses its own connection, or a connection
+//! that carries requests one after the other.
 
 use hoptax_load::spec::TlsSpec;
 use hoptax_load::tls::client_config;
@@ -101,26 +102,22 @@ impl HttpClient<'_> {
         Ok(answer.body)
     }
 
-    fn exchange(
-        &self,
-        request: &[u8],
-        to_head: bool,
-        most: usize,
-    ) -> anyhow::Result<(Answer, Option<Agreed>)> {
-        let timeout = self.timeout;
-        let deadline = Instant::now() + timeout;
-        let left = || {
-            let left = deadline.saturating_duration_since(Instant::now());
-            anyhow::ensure!(!left.is_zero(), "no complete response within {timeout:?}");
-            Ok(left)
-        };
+    /// Opens a connection for requests one after the other. With TLS, the first request performs the handshake.
+    ///
+    /// # Errors
+    /// If connecting fails, or the TLS settings are wrong. If nothing listens, the error is an [`std::io::Error`].
+    pub fn connect(&self) -> anyhow::Result<HttpConnection> {
+        self.connect_by(&Deadline::after(self.timeout))
+    }
+
+    fn connect_by(&self, deadline: &Deadline) -> anyhow::Result<HttpConnection> {
         let plain = match self.from {
-            None => TcpStream::connect_timeout(&self.address, left()?)?,
+            None => TcpStream::connect_timeout(&self.address, deadline.left()?)?,
             Some(from) => connect_from(from, self.address)?,
         };
-        plain.set_write_timeout(Some(left()?))?;
-        plain.set_read_timeout(Some(left()?))?;
-        let mut stream: Box<dyn Stream> = match self.tls {
+        // The second part of a large request must not wait until the first part is acknowledged.
+        plain.set_nodelay(true)?;
+        let stream: Box<dyn Stream> = match self.tls {
             None => Box::new(plain.try_clone()?),
             Some(spec) => {
                 let (config, name) = client_config(spec)?;
@@ -128,12 +125,80 @@ impl HttpClient<'_> {
                 Box::new(rustls::StreamOwned::new(session, plain.try_clone()?))
             }
         };
+        Ok(HttpConnection { plain, stream, timeout: self.timeout, input: Vec::new(), can_be_reused: true })
+    }
+
+    fn exchange(
+        &self,
+        request: &[u8],
+        to_head: bool,
+        most: usize,
+    ) -> anyhow::Result<(Answer, Option<Agreed>)> {
+        let deadline = Deadline::after(self.timeout);
+        let mut connection = self.connect_by(&deadline)?;
+        let answer = connection.exchange(request, to_head, most, &deadline)?;
+        Ok((answer, connection.stream.agreed()))
+    }
+}
+
+/// The end of the time for a response.
+struct Deadline {
+    at: Instant,
+    timeout: Duration,
+}
+
+impl Deadline {
+    fn after(timeout: Duration) -> Self {
+        Self { at: Instant::now() + timeout, timeout }
+    }
+
+    fn left(&self) -> anyhow::Result<Duration> {
+        let left = self.at.saturating_duration_since(Instant::now());
+        anyhow::ensure!(!left.is_zero(), "no complete response within {:?}", self.timeout);
+        Ok(left)
+    }
+}
+
+/// An open connection that carries requests one after the other.
+pub struct HttpConnection {
+    plain: TcpStream,
+    stream: Box<dyn Stream>,
+    timeout: Duration,
+    /// Bytes that arrived after the last response.
+    input: Vec<u8>,
+    can_be_reused: bool,
+}
+
+impl HttpConnection {
+    /// Sends `request` and reads the whole response, as [`HttpClient::send`] does.
+    ///
+    /// # Errors
+    /// If the server has closed the connection, no complete response arrives in time, or it is not HTTP/1.x.
+    pub fn send(&mut self, request: &[u8], to_head: bool) -> anyhow::Result<Answer> {
+        self.exchange(request, to_head, usize::MAX, &Deadline::after(self.timeout))
+    }
+
+    /// True if the server keeps the connection open after the last response.
+    pub fn can_be_reused(&self) -> bool {
+        self.can_be_reused
+    }
+
+    fn exchange(
+        &mut self,
+        request: &[u8],
+        to_head: bool,
+        most: usize,
+        deadline: &Deadline,
+    ) -> anyhow::Result<Answer> {
+        let Self { plain, stream, input, .. } = self;
+        plain.set_write_timeout(Some(deadline.left()?))?;
+        plain.set_read_timeout(Some(deadline.left()?))?;
         // A server that refuses a request may answer and close before it has read the whole request. The answer
         // contains the reason. So a failed write is reported only if there is no answer.
         let sent = stream.write_all(request).and_then(|()| stream.flush());
-        let answer = read_answer(to_head, most, |piece| {
+        let answer = read_answer(to_head, most, input, |piece| {
             loop {
-                plain.set_read_timeout(Some(left()?))?;
+                plain.set_read_timeout(Some(deadline.left()?))?;
                 match stream.read(piece) {
                     // The read timed out, or a signal interrupted it, for example when a run resumes after Ctrl-Z. The
                     // next iteration checks the time limit.
@@ -142,8 +207,9 @@ impl HttpClient<'_> {
                 }
             }
         });
+        self.can_be_reused = matches!(answer, Ok((_, true)));
         match (answer, sent) {
-            (Ok(answer), _) => Ok((answer, stream.agreed())),
+            (Ok((answer, _)), _) => Ok(answer),
             (Err(_), Err(unsent)) => Err(unsent.into()),
             (Err(error), Ok(())) => Err(error),
         }
@@ -161,24 +227,25 @@ fn connect_from(from: IpAddr, to: SocketAddr) -> std::io::Result<TcpStream> {
     Ok(TcpStream::from(socket))
 }
 
-/// Assembles a response from the data that `read` returns, with at most `most` bytes of its body.
+/// Assembles a response from `input` and the data that `read` returns, with at most `most` bytes of its body. Also
+/// returns whether the connection can carry another request. Bytes after the response remain in `input`.
 fn read_answer(
     to_head: bool,
     most: usize,
+    input: &mut Vec<u8>,
     mut read: impl FnMut(&mut [u8]) -> anyhow::Result<usize>,
-) -> anyhow::Result<Answer> {
+) -> anyhow::Result<(Answer, bool)> {
     let mut decoder = ResponseDecoder::new();
     decoder.begin(to_head);
     let mut answer = Answer { status: 0, headers: BTreeMap::new(), body: Vec::new() };
-    let mut input = Vec::new();
     loop {
-        let consumed = match decoder.advance(&input)? {
+        let consumed = match decoder.advance(input)? {
             Step::NeedMore => {
                 let mut piece = [0; 16 * 1024];
                 let count = read(&mut piece)?;
                 if count == 0 {
                     anyhow::ensure!(decoder.end_of_input()?, "the connection was closed without a response");
-                    return Ok(answer);
+                    return Ok((answer, false));
                 }
                 input.extend_from_slice(&piece[..count]);
                 0
@@ -197,11 +264,14 @@ fn read_answer(
                 answer.body.extend_from_slice(&input[data]);
                 if answer.body.len() >= most {
                     answer.body.truncate(most);
-                    return Ok(answer);
+                    return Ok((answer, false));
                 }
                 consumed
             }
-            Step::End { .. } => return Ok(answer),
+            Step::End { consumed, keep_alive } => {
+                input.drain(..consumed);
+                return Ok((answer, keep_alive));
+            }
         };
         input.drain(..consumed);
     }
@@ -239,6 +309,29 @@ mod tests {
         let body = HttpClient::plain(address, Duration::from_secs(10)).get("/stats", most);
         serving.join().expect("served");
         Ok(String::from_utf8(body?)?)
+    }
+
+    #[test]
+    fn a_connection_carries_requests_until_the_server_closes_it() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("known");
+        let serving = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("accepted");
+            for answer in ["content-length: 2\r\n\r\nab", "connection: close\r\ncontent-length: 1\r\n\r\nc"] {
+                let _ = stream.read(&mut [0; 512]);
+                let _ = stream.write_all(format!("HTTP/1.1 200 OK\r\n{answer}").as_bytes());
+            }
+        });
+        let mut connection = HttpClient::plain(address, Duration::from_secs(10)).connect().expect("it listens");
+        let request = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n";
+        assert_eq!(connection.send(request, false).expect("answered").body, b"ab");
+        assert!(connection.can_be_reused());
+        assert_eq!(connection.send(request, false).expect("answered").body, b"c");
+        assert!(!connection.can_be_reused());
+        serving.join().expect("served");
+        assert!(connection.send(request, false).is_err(), "it is closed");
+        let refused = HttpClient::plain(address, Duration::from_secs(10)).connect().err().expect("nothing listens");
+        assert!(refused.downcast_ref::<std::io::Error>().is_some(), "{refused:#}");
     }
 
     #[test]

@@ -13,7 +13,7 @@ mod rounds;
 pub mod search;
 mod slot;
 
-pub use estimate::{estimate, estimate_at_most, rounds as expected_rounds};
+pub use estimate::{estimate, estimate_at_most, planned_starts, rounds as expected_rounds};
 pub use rounds::schedule;
 pub use slot::{Contender, Director, Slot};
 

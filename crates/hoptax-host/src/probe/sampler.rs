@@ -170,6 +170,13 @@ impl ThreadWatch {
     }
 }
 
+impl Sample {
+    /// Takes a sample of the host and of these trees now.
+    pub fn now(trees: &mut [Tree]) -> Self {
+        look(trees, false)
+    }
+}
+
 fn look(trees: &mut [Tree], close: bool) -> Sample {
     let look = if close { Tree::look_closely } else { Tree::look };
     let at_ns = clock::now();

@@ -1,19 +1,20 @@
 //! The built-in upstream and hops. They are this binary, started with another subcommand.
 
-use super::driver::{ProcessDriver, failed_to_start};
+use super::driver::{ProcessDriver, Wait, failed_to_start};
 use super::service::{Started, how};
 use crate::features::Change;
 use crate::{Facts, Service};
-use hoptax_host::Watched;
 use hoptax_host::guard::StopSignal;
 use hoptax_host::guarded::{Guarded, Launch};
 use hoptax_host::namespace::{DIRECT_PORT, Namespace};
+use hoptax_host::ports::{Ports, local};
 use hoptax_plan::units::show_duration;
 use hoptax_plan::{Body, BuiltInUpstream, Feature, HopDelay, HopKind, PathSplit};
 use hoptax_record::{Failure, Setting};
 use hoptax_servers::hop::HopReady;
 use hoptax_servers::upstream::{IDENTITY, TOKEN_SECRET, UpstreamReady};
 use serde::de::DeserializeOwned;
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader};
@@ -76,20 +77,39 @@ impl ProcessDriver {
         kind: HopKind,
         delay: Option<&HopDelay>,
         upstreams: &[SocketAddr],
+        wait: Wait,
     ) -> Result<Box<dyn Service>, Failure> {
         let kind = match kind {
             HopKind::L4 => "l4",
             HopKind::L7 => "l7",
         };
-        let mut arguments: Vec<OsString> =
-            ["hop", kind, "--listen", "127.0.0.1:0"].map(OsString::from).to_vec();
+        // A caller that waits by itself must know the port before the hop reports it.
+        let listen = match wait {
+            Wait::UntilReady => local(0),
+            Wait::Caller => free_address().map_err(|error| {
+                failed_to_start(format!("cannot reserve a port for {label}: {error}"), &self.log_directory(label))
+            })?,
+        };
+        let mut arguments: Vec<OsString> = ["hop", kind, "--listen"].map(OsString::from).to_vec();
+        arguments.push(listen.to_string().into());
         for upstream in upstreams {
             arguments.extend(["--upstream".into(), upstream.to_string().into()]);
         }
         arguments.extend(delay.into_iter().flat_map(|delay| self.delay_arguments(delay)));
-        let (ready, mut started) =
-            self.start_verb::<HopReady>(label, arguments, BTreeMap::new(), &self.cpus.gateway, None)?;
-        started.addresses = vec![ready.listen];
+        let (cpus, none) = (&self.cpus.gateway, BTreeMap::new());
+        let mut started = match wait {
+            Wait::Caller => {
+                let (mut launched, stdout) = self.launch_verb(label, arguments, none, cpus, None)?;
+                (launched.addresses, launched._stdout) = (vec![listen], Some(stdout));
+                launched
+            }
+            Wait::UntilReady => {
+                let (ready, mut started) =
+                    self.start_verb::<HopReady>(label, arguments, none, cpus, None)?;
+                started.addresses = vec![ready.listen];
+                started
+            }
+        };
         // Hops forward requests unchanged, so a TLS connection must end at the upstream. TLS works only through
         // `hop-l4`, because `hop-l4` does not parse the requests.
         started.facts.change = Change::for_login(&self.upstream_login, &self.credentials);
@@ -134,6 +154,34 @@ impl ProcessDriver {
         cpus: &[u32],
         namespace: Option<&Namespace>,
     ) -> Result<(R, Started), Failure> {
+        let (mut started, stdout) = self.launch_verb(name, arguments, environment, cpus, namespace)?;
+        match ready_line(stdout) {
+            Ok((ready, stdout)) => {
+                started._stdout = Some(stdout);
+                Ok((ready, started))
+            }
+            Err(met) => {
+                let guarded = &mut started.guarded;
+                let ended = guarded.ended().map(how);
+                guarded.stop();
+                // The end of the output means that the process has exited. Its guard may still be running.
+                let ended = ended.or_else(|| guarded.ended().filter(|status| !status.success()).map(how));
+                let what = ended.map_or(met, |how| format!("{how} before it was ready"));
+                Err(failed_to_start(format!("{name} {what}"), &started.log_directory))
+            }
+        }
+    }
+
+    /// Starts a subcommand of this binary under a guard. Its addresses are not known yet. Also returns its standard
+    /// output, which must stay open.
+    fn launch_verb(
+        &self,
+        name: &str,
+        arguments: Vec<OsString>,
+        environment: BTreeMap<String, String>,
+        cpus: &[u32],
+        namespace: Option<&Namespace>,
+    ) -> Result<(Started, ChildStdout), Failure> {
         let log_directory = self.log_directory(name);
         let launch = Launch {
             finally: Vec::new(),
@@ -146,6 +194,7 @@ impl ProcessDriver {
             grace: GRACE,
             remove: None,
             scrub: None,
+            started: Some(self.started_file(name)),
             stdout: None,
             stderr: log_directory.join("stderr.log"),
         };
@@ -153,37 +202,31 @@ impl ProcessDriver {
             Some(namespace) => namespace.enter(launch),
             None => launch,
         };
-        let fail = |what: String| failed_to_start(format!("{name} {what}"), &log_directory);
         let mut guarded = Guarded::start(&self.exe, &launch)
-            .map_err(|error| fail(format!("cannot be started: {error}")))?;
+            .map_err(|error| failed_to_start(format!("{name} cannot be started: {error}"), &log_directory))?;
         let stdout = guarded.take_stdout().expect("its output is a pipe");
-        match ready_line(stdout) {
-            Ok((ready, stdout)) => {
-                let facts = Facts { version: Some(env!("CARGO_PKG_VERSION").into()), ..Facts::default() };
-                let started = Started {
-                    name: name.to_owned(),
-                    addresses: Vec::new(),
-                    facts,
-                    watched: Some(Watched { pid: guarded.pid(), include_root: false }),
-                    guarded,
-                    log_directory,
-                    control: None,
-                    secrets: None,
-                    counters: None,
-                    tools: None,
-                    _stdout: Some(stdout),
-                };
-                Ok((ready, started))
-            }
-            Err(met) => {
-                let ended = guarded.ended().map(how);
-                guarded.stop();
-                // The end of the output means that the process has exited. Its guard may still be running.
-                let ended = ended.or_else(|| guarded.ended().filter(|status| !status.success()).map(how));
-                Err(fail(ended.map_or(met, |how| format!("{how} before it was ready"))))
-            }
-        }
+        let started = Started {
+            name: name.to_owned(),
+            addresses: Vec::new(),
+            facts: Facts { version: Some(env!("CARGO_PKG_VERSION").into()), ..Facts::default() },
+            started: launch.started,
+            container: None,
+            contained: OnceCell::new(),
+            guarded,
+            log_directory,
+            control: None,
+            secrets: None,
+            counters: None,
+            tools: None,
+            _stdout: None,
+        };
+        Ok((started, stdout))
     }
+}
+
+/// A free port of 127.0.0.1, released for the hop.
+fn free_address() -> std::io::Result<SocketAddr> {
+    Ok(local(Ports::take(1)?.numbers()?[0]))
 }
 
 /// The hop's configured delay and warm-up, as a setting. Reports show this setting with the hop.

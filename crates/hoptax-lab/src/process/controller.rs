@@ -6,6 +6,7 @@ use crate::render::{self, Reload, Variables};
 use crate::{Controller, Effect};
 use hoptax_host::guarded::RestartHandle;
 use hoptax_host::ports::local;
+use hoptax_load::clock;
 use hoptax_plan::{Action, Feature, RoutePosition};
 use hoptax_servers::readiness::{self, NotReady, Probe};
 use hoptax_servers::upstream;
@@ -76,25 +77,30 @@ pub(super) struct GatewayController {
 }
 
 impl GatewayController {
-    fn reload(&self) -> Result<(), String> {
+    /// Reloads the gateway. Its files were replaced at `replaced_ns`. Returns the time right before the gateway was asked.
+    fn reload(&self, replaced_ns: u64) -> Result<u64, String> {
         let tools = &self.tools;
         let way = render::reload(&tools.pack, &tools.variables).map_err(|error| error.to_string())?;
+        let mut began_ns = clock::now();
         match way.ok_or("its pack has no key `reload`")? {
-            Reload::Watched => Ok(()),
+            // The gateway can notice its files as soon as they are replaced.
+            Reload::Watched => began_ns = replaced_ns,
             Reload::Signal(signal) => {
                 let pid = self.handle.command().ok_or("it has ended")?;
-                signal.send(pid).map_err(|error| format!("cannot send SIG{}: {error}", signal.name()))
+                began_ns = clock::now();
+                signal.send(pid).map_err(|error| format!("cannot send SIG{}: {error}", signal.name()))?;
             }
-            Reload::Command(command) => run(&command, tools.directory()),
+            Reload::Command(command) => run(&command, tools.directory())?,
             Reload::Request(method, path) => {
                 let address = local(tools.variables.admin_port);
                 match readiness::send(address, &method, &path) {
-                    Ok(status) if (200..300).contains(&status) => Ok(()),
-                    Ok(status) => Err(format!("{method} {path} returned status {status}")),
-                    Err(error) => Err(format!("{method} http://{address}{path}: {error}")),
+                    Ok(status) if (200..300).contains(&status) => {}
+                    Ok(status) => return Err(format!("{method} {path} returned status {status}")),
+                    Err(error) => return Err(format!("{method} http://{address}{path}: {error}")),
                 }
             }
         }
+        Ok(began_ns)
     }
 
     fn restart(&mut self) -> Result<(), String> {
@@ -113,21 +119,28 @@ impl Controller for GatewayController {
             Action::Reload => {
                 // A gateway that watches its files reloads only when a file changes. So write the files again.
                 let rendered = render::render(&self.tools.pack, &self.tools.variables);
+                let rendered = rendered.map_err(|error| error.to_string())?;
                 let directory = self.tools.directory();
+                let replaced_ns = clock::now();
                 rendered
-                    .map_err(|error| error.to_string())?
                     .replace(directory)
                     .map_err(|error| format!("cannot write to {}: {error}", directory.display()))?;
-                self.reload().map(|()| Effect::default())
+                let began_ns = self.reload(replaced_ns)?;
+                Ok(Effect { reload_began_ns: Some(began_ns), ..Effect::default() })
             }
             Action::ChangeRoute { route } => {
+                let replaced_ns = clock::now();
                 let new_route = self.tools.add_route(route)?;
-                self.reload()?;
-                Ok(Effect { new_route: Some(new_route) })
+                let began_ns = self.reload(replaced_ns)?;
+                Ok(Effect { new_route: Some(new_route), reload_began_ns: Some(began_ns) })
             }
             Action::RestartGateway => self.restart().map(|()| Effect::default()),
             Action::RestartUpstream { .. } => Err("only the upstream can do that".into()),
         }
+    }
+
+    fn can_reload(&self) -> bool {
+        matches!(render::reload(&self.tools.pack, &self.tools.variables), Ok(Some(_)))
     }
 }
 

@@ -18,6 +18,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+/// Who waits until a gateway is ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wait {
+    /// The driver, with the gateway's own readiness check.
+    UntilReady,
+    /// The caller.
+    Caller,
+}
+
 /// Starts services as processes of this machine.
 #[derive(Debug)]
 pub struct ProcessDriver {
@@ -35,6 +44,8 @@ pub struct ProcessDriver {
     pub(super) allowed: Vec<u32>,
     pub(super) connections: u32,
     pub(super) events: Vec<Event>,
+    /// Whether the run measures reloads of all gateways that can reload.
+    pub(super) measures_reloads: bool,
     pub(super) seed: Option<u64>,
     pub(super) interrupted: Arc<AtomicBool>,
     pub(super) features: Vec<Feature>,
@@ -82,6 +93,7 @@ impl ProcessDriver {
             allowed,
             connections: plan.load.iter().map(|point| point.connections).max().unwrap_or(1),
             events: plan.events.clone(),
+            measures_reloads: plan.start.is_some_and(|start| start.reload),
             seed: plan.seed,
             interrupted: Arc::default(),
             credentials,
@@ -146,6 +158,12 @@ impl ProcessDriver {
 
     pub(super) fn namespace(&self) -> Option<&Namespace> {
         self.namespace.as_ref()?.as_ref().ok()
+    }
+
+    /// File to which the guard of the service with this label writes when it starts the service. It is not in the log
+    /// directory, because all files there count as logs.
+    pub(super) fn started_file(&self, label: &str) -> PathBuf {
+        self.run_directory.join("logs").join(format!("{label}.started"))
     }
 
     pub(super) fn log_directory(&self, label: &str) -> PathBuf {

@@ -1,7 +1,7 @@
 //! Gateways started from packs.
 
 use super::controller::Tools;
-use super::driver::{ProcessDriver, failed_to_start};
+use super::driver::{ProcessDriver, Wait, failed_to_start};
 use super::service::{Started, how};
 use crate::counters::Counters;
 use crate::docker::{self, Container};
@@ -10,7 +10,6 @@ use crate::packs::manifest::{AccessLogTo, CounterSpec, ReadyPort};
 use crate::packs::{Pack, PackError, binary};
 use crate::render::{self, InterceptVariables, Rendered, UpstreamAddress, Variables};
 use crate::{Facts, Service, cpus};
-use hoptax_host::Watched;
 use hoptax_host::guard::{SECRETS, StopSignal};
 use hoptax_host::guarded::{Guarded, Launch};
 use hoptax_host::logs::{self, ACCESS_LOG};
@@ -20,6 +19,7 @@ use hoptax_host::programs;
 use hoptax_plan::{AccessLog, Feature, Gateway, GatewayKind, PackDriver, Profile, Upstream, units};
 use hoptax_record::{Counter, Failure, Setting, Stage};
 use hoptax_servers::readiness::{self, NotReady, Probe};
+use std::cell::OnceCell;
 use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
@@ -79,6 +79,7 @@ impl Program {
 }
 
 impl ProcessDriver {
+    #[allow(clippy::too_many_arguments, reason = "these are the settings of a pack's gateway in a plan")]
     pub(super) fn start_pack(
         &self,
         label: &str,
@@ -87,6 +88,7 @@ impl ProcessDriver {
         features: &[Feature],
         within: &PackDriver,
         upstreams: &[SocketAddr],
+        wait: Wait,
     ) -> Result<Box<dyn Service>, Failure> {
         let pack = self.packs.get(pack).ok_or_else(|| Failure {
             stage: Stage::Missing,
@@ -102,6 +104,10 @@ impl ProcessDriver {
             self.refuse_without_namespace()?;
         }
         let attempt = self.attempt(label, pack, workers, features, upstreams, program);
+        if wait == Wait::Caller {
+            let (launched, _) = attempt.launched()?;
+            return Ok(Box::new(launched));
+        }
         let mut attempts_left = PORT_ATTEMPTS;
         loop {
             attempts_left -= 1;
@@ -262,7 +268,15 @@ fn not_installed(pack: &Pack) -> Failure {
 }
 
 impl Attempt<'_> {
+    /// Starts the gateway and waits until it is ready.
     fn start(&self) -> Result<Started, Failure> {
+        let (mut started, probe) = self.launched()?;
+        self.await_ready(&mut started.guarded, &probe)?;
+        Ok(started)
+    }
+
+    /// Starts the gateway. Also returns its readiness check.
+    fn launched(&self) -> Result<(Started, Probe), Failure> {
         let (ports, port, admin_port) =
             self.ports().map_err(|error| self.fail(format!("cannot reserve a port: {error}")))?;
         let variables = self.variables(port, admin_port);
@@ -275,17 +289,17 @@ impl Attempt<'_> {
         self.start_in_container(&mut rendered, &name);
         let launch = self.launch(&rendered, &name);
         drop(ports);
-        let mut guarded = Guarded::start(&self.driver.exe, &launch)
+        let guarded = Guarded::start(&self.driver.exe, &launch)
             .map_err(|error| self.fail(format!("cannot start {}: {error}", self.label)))?;
         let probe = self.probe(&rendered, port, admin_port);
-        self.await_ready(&mut guarded, &probe)?;
-        let tools = Tools::new(self.pack, &self.features, variables, probe);
-        let watched = match &self.program {
-            Program::Here(_) => Some(guarded.pid()),
-            Program::In(container) => container.process(&name),
-        };
-        Ok(Started {
-            watched: watched.map(|pid| Watched { pid, include_root: false }),
+        let tools = Tools::new(self.pack, &self.features, variables, probe.clone());
+        let started = Started {
+            started: launch.started,
+            container: match &self.program {
+                Program::Here(_) => None,
+                Program::In(container) => Some((container.clone(), name)),
+            },
+            contained: OnceCell::new(),
             name: self.label.to_owned(),
             addresses: vec![self.traffic_to(port)],
             facts: self.facts(version, &rendered),
@@ -300,7 +314,8 @@ impl Attempt<'_> {
             )),
             tools: Some(tools),
             _stdout: None,
-        })
+        };
+        Ok((started, probe))
     }
 
     /// Chooses the gateway's ports. The first part of the result reserves the ports. This part is absent in a
@@ -416,12 +431,15 @@ impl Attempt<'_> {
             descriptors: crate::descriptors::limit(),
             root: rustix::process::geteuid().is_root(),
             container: matches!(self.program, Program::In(_)),
-            reloadable: self
-                .driver
-                .events
-                .iter()
-                .any(|event| event.action.reloads() && event.concerns(Some(self.label))),
+            reloadable: self.is_reloaded(),
         }
+    }
+
+    /// Whether the run reloads the gateway.
+    fn is_reloaded(&self) -> bool {
+        let mut events = self.driver.events.iter();
+        self.driver.measures_reloads
+            || events.any(|event| event.action.reloads() && event.concerns(Some(self.label)))
     }
 
     fn intercept_variables(&self) -> Option<InterceptVariables> {
@@ -476,6 +494,7 @@ impl Attempt<'_> {
             remove: (self.directory != self.shown).then(|| self.directory.clone()),
             scrub: (self.directory != self.shown).then(|| self.log_directory.clone()),
             finally,
+            started: Some(self.driver.started_file(self.label)),
             stdout: Some(access_log.unwrap_or_else(|| self.log_directory.join("stdout.log"))),
             stderr: self.log_directory.join("stderr.log"),
         };

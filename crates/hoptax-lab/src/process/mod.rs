@@ -13,6 +13,8 @@ mod external;
 mod gateway;
 mod service;
 
+use driver::Wait;
+
 pub use driver::ProcessDriver;
 
 impl Driver for ProcessDriver {
@@ -41,17 +43,36 @@ impl Driver for ProcessDriver {
         gateway: &Gateway,
         upstreams: &[SocketAddr],
     ) -> Result<Box<dyn Service>, Failure> {
+        self.start(gateway, upstreams, Wait::UntilReady)
+    }
+
+    fn launch_gateway(
+        &mut self,
+        gateway: &Gateway,
+        upstreams: &[SocketAddr],
+    ) -> Result<Box<dyn Service>, Failure> {
+        self.start(gateway, upstreams, Wait::Caller)
+    }
+}
+
+impl ProcessDriver {
+    fn start(
+        &self,
+        gateway: &Gateway,
+        upstreams: &[SocketAddr],
+        wait: Wait,
+    ) -> Result<Box<dyn Service>, Failure> {
         match &gateway.kind {
             GatewayKind::Pack { pack, workers, features, instances, driver } => {
                 let ours = matches!(self.upstream, Upstream::BuiltIn(_));
                 let secure = ours && features.contains(&Feature::UpstreamTls);
                 let upstreams = if secure { self.tls_upstreams.as_slice() } else { upstreams };
                 let used = instances.map_or(upstreams.len(), |count| (count as usize).min(upstreams.len()));
-                self.start_pack(&gateway.label, pack, *workers, features, driver, &upstreams[..used])
+                self.start_pack(&gateway.label, pack, *workers, features, driver, &upstreams[..used], wait)
             }
-            GatewayKind::Hop(kind) => self.start_hop(&gateway.label, *kind, None, upstreams),
+            GatewayKind::Hop(kind) => self.start_hop(&gateway.label, *kind, None, upstreams, wait),
             GatewayKind::DelayingHop(delay) => {
-                self.start_hop(&gateway.label, HopKind::L7, Some(delay), upstreams)
+                self.start_hop(&gateway.label, HopKind::L7, Some(delay), upstreams, wait)
             }
             GatewayKind::External { url, pid, .. } => {
                 let mut change = self

@@ -2,12 +2,14 @@
 
 use super::controller::{GatewayController, Tools, UpstreamController};
 use crate::counters::Counters;
+use crate::docker::Container;
 use crate::features::Credentials;
 use crate::{Controller, Facts, Observed, Service};
 use hoptax_host::guarded::Guarded;
 use hoptax_host::{Watched, logs};
 use hoptax_record::{Failure, Stage};
 use hoptax_servers::ledger::{self, Ledger};
+use std::cell::OnceCell;
 use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
@@ -20,8 +22,12 @@ pub(super) struct Started {
     pub(super) addresses: Vec<SocketAddr>,
     pub(super) facts: Facts,
     pub(super) guarded: Guarded,
-    /// Processes to watch.
-    pub(super) watched: Option<Watched>,
+    /// File to which the guard writes the time of each start. Absent once the service was stopped.
+    pub(super) started: Option<PathBuf>,
+    /// The container that the service runs in, with its name. Its processes are no descendants of the guard.
+    pub(super) container: Option<(Container, String)>,
+    /// Process of the container, once it is known.
+    pub(super) contained: OnceCell<u32>,
     pub(super) log_directory: PathBuf,
     /// Address of the control socket of the built-in upstream, which serves the ledger.
     pub(super) control: Option<SocketAddr>,
@@ -36,13 +42,6 @@ pub(super) struct Started {
     pub(super) _stdout: Option<ChildStdout>,
 }
 
-impl Started {
-    fn log_tails(&self) -> String {
-        let tails = logs::tails(&self.log_directory);
-        self.secrets.as_ref().map_or_else(|| tails.clone(), |secrets| secrets.redact(&tails))
-    }
-}
-
 impl Service for Started {
     fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
@@ -53,7 +52,26 @@ impl Service for Started {
     }
 
     fn process(&self) -> Option<Watched> {
-        self.watched
+        let pid = match &self.container {
+            None => self.guarded.pid(),
+            Some((container, name)) => match self.contained.get() {
+                Some(pid) => *pid,
+                None => {
+                    let pid = container.process(name)?;
+                    *self.contained.get_or_init(|| pid)
+                }
+            },
+        };
+        Some(Watched { pid, include_root: false })
+    }
+
+    fn began_ns(&self) -> Option<u64> {
+        std::fs::read_to_string(self.started.as_ref()?).ok()?.parse().ok()
+    }
+
+    fn log_tails(&self) -> String {
+        let tails = logs::tails(&self.log_directory);
+        self.secrets.as_ref().map_or_else(|| tails.clone(), |secrets| secrets.redact(&tails))
     }
 
     fn ledger(&self) -> Option<anyhow::Result<Ledger>> {
@@ -88,6 +106,10 @@ impl Service for Started {
 
     fn stop(&mut self) {
         self.guarded.stop();
+        if let Some(file) = self.started.take() {
+            // The file does not exist if the guard never started the service.
+            let _ = std::fs::remove_file(file);
+        }
         // The guard normally removes the secrets itself. If it was killed, they are removed here.
         if let Some(secrets) = self.secrets.take().filter(|_| !self.guarded.ended_by_itself()) {
             logs::scrub(&self.log_directory, &secrets.secrets());

@@ -144,6 +144,7 @@ fn spec(addresses: &[SocketAddr]) -> LoadSpec {
         shares_cpus: false,
         seed: 1,
         windows: true,
+        window_ns: None,
         stamps: false,
         event_loop: EventLoopName::Epoll,
     }

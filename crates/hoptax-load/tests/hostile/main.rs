@@ -115,6 +115,7 @@ impl Case {
             shares_cpus: false,
             seed: 1,
             windows: true,
+            window_ns: None,
             stamps: false,
             event_loop: EventLoopName::Epoll,
         }

@@ -5,7 +5,7 @@ use crate::de::one_of;
 use crate::error::Place;
 use crate::raw::{Limit, Placed, RawBudget, RawLoadSelector, RawLoop};
 use crate::units::{self, nearest, show_budget_value, show_change};
-use crate::{Budget, Gateway, LoadPoint, LoadSelector};
+use crate::{Budget, Gateway, LoadPoint, LoadSelector, Metric};
 use hoptax_record::DIRECT;
 use std::collections::BTreeSet;
 
@@ -17,6 +17,8 @@ pub(super) struct Setting<'a> {
     pub(super) load: &'a [LoadPoint],
     /// Whether there is a baseline run to compare with.
     pub(super) baseline: bool,
+    /// Whether the run measures starts of gateways instead of trials.
+    pub(super) starts: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -43,6 +45,7 @@ fn read_one(
     seen: &mut BTreeSet<String>,
 ) -> Budget {
     let metric = entry.metric.value;
+    check_measured(reader, &entry.metric, setting);
     let mut budget = Budget::of(metric);
     for (label, others) in [(&entry.gateway, &[][..]), (&entry.against, &[DIRECT])] {
         if let Some(label) = label {
@@ -81,13 +84,30 @@ fn read_one(
     budget
 }
 
+/// Refuses a metric that the run does not measure.
+fn check_measured(reader: &mut Reader<'_>, typed: &Placed<Metric>, setting: &Setting<'_>) {
+    let Placed { place, value: metric } = *typed;
+    if metric.is_start() == setting.starts {
+        return;
+    }
+    let name = metric.name();
+    if setting.starts {
+        let names = Metric::STARTS.map(Metric::name);
+        let help = format!("use {}, or write another plan, without `start`", one_of(&names));
+        reader.fault(place, format!("a run with `start` does not measure `{name}`"), help);
+    } else {
+        let help = "remove this budget, or write a plan with `start` for it";
+        reader.fault(place, format!("only a run with `start` measures `{name}`"), help);
+    }
+}
+
 fn min_above_max(reader: &mut Reader<'_>, place: Place, min: &str, max: &str) {
     let message = format!("`min` ({min}) is above `max` ({max})");
     reader.fault(place, message, "swap `min` and `max`");
 }
 
 /// Parses a limit. A limit with a sign is a change. A limit without a sign is a value in the metric's unit.
-fn bound(reader: &mut Reader<'_>, metric: crate::Metric, typed: &Placed<Limit>) -> Option<Bound> {
+fn bound(reader: &mut Reader<'_>, metric: Metric, typed: &Placed<Limit>) -> Option<Bound> {
     if !typed.value.0.trim_start().starts_with(['+', '-', '−']) {
         return reader.unit(typed, |text| units::budget_value(metric, text)).map(Bound::Value);
     }

@@ -18,16 +18,20 @@ mod reader;
 mod retry;
 mod running;
 mod search;
+mod start;
 mod target;
 mod templates;
 mod trials;
 mod upstream;
 mod warmup;
 
-use super::error::{Fault, Sources};
-use super::raw::{Placed, RawBudget, RawIdle, RawPlan, RawTarget, Sweep};
-use super::{AccessLog, Budget, BudgetContext, Context, Plan, Profile, Running, Targets, Upstream};
-use reader::Reader;
+use super::error::{Fault, Place, Sources};
+use super::raw::{Placed, RawBudget, RawIdle, RawLoad, RawPlan, RawTarget, Sweep};
+use super::{
+    AccessLog, Budget, BudgetContext, Context, LoadPoint, Plan, Profile, Running, Start, Target, Targets, Trials,
+    Upstream,
+};
+use reader::{Reader, UpstreamRead};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -40,6 +44,7 @@ pub(crate) fn understand(
     sources: &Sources<'_>,
 ) -> Result<Plan, Vec<Fault>> {
     let mut reader = Reader { context, sources, faults: Vec::new(), files: BTreeMap::new() };
+    let start = start::read(&mut reader, &raw);
     let name = reader.name(raw.name, stem);
     let upstream = upstream::read(&mut reader, raw.upstream);
     let gateways = gateways::read(&mut reader, raw.gateways, &upstream.value);
@@ -48,8 +53,9 @@ pub(crate) fn understand(
     // event happens at a fixed time within a trial, and a short trial could end before it.
     let typed = trials::Typed::latest(raw.trials, raw.time, raw.precision);
     let timed = typed.trials.is_none() && raw.events.as_ref().is_none_or(Vec::is_empty);
-    let load = load::read(&mut reader, raw.load, &upstream, &targets, timed);
+    let load = read_load(&mut reader, raw.load, start, &upstream, &targets, timed);
     let trials = trials::read(&mut reader, typed, timed);
+    let trials = start.map_or(trials, |start| Trials::Fixed(start.times));
     let (warmup, until_settled) = warmup::read(&mut reader, raw.warmup, timed);
     let pause = reader.time(raw.pause, Duration::ZERO);
     let timeout = connections::timeouts(&mut reader, raw.timeout, &upstream);
@@ -57,7 +63,8 @@ pub(crate) fn understand(
         connections::sources(&mut reader, raw.sources.unwrap_or_default(), &upstream.value, &gateways);
     let cpus = reader.cpus(raw.cpus);
     let events = events::read(&mut reader, raw.events.unwrap_or_default(), &upstream.value, &gateways, &load);
-    let setting = budget::Setting { gateways: &gateways, load: &load, baseline: false };
+    let setting =
+        budget::Setting { gateways: &gateways, load: &load, baseline: false, starts: start.is_some() };
     let budget = budget::read(&mut reader, raw.budget.unwrap_or_default(), &setting);
     if !reader.faults.is_empty() {
         return Err(reader.faults);
@@ -70,6 +77,7 @@ pub(crate) fn understand(
         files: reader.files,
         load,
         trials,
+        start,
         warmup,
         until_settled,
         pause,
@@ -80,11 +88,38 @@ pub(crate) fn understand(
         path_split: raw.path_split.unwrap_or_default(),
         cpus,
         idle: raw.idle.and_then(RawIdle::fixed),
-        isolate: raw.isolate.unwrap_or(false),
+        isolate: raw.isolate.is_some_and(|typed| typed.value),
         seed: raw.seed,
         events,
         budget,
     })
+}
+
+/// Converts the load. Only a plan with `start` has a default load.
+fn read_load(
+    reader: &mut Reader<'_>,
+    typed: Option<Placed<Vec<Placed<RawLoad>>>>,
+    start: Option<Start>,
+    upstream: &UpstreamRead,
+    targets: &[Target],
+    timed: bool,
+) -> Vec<LoadPoint> {
+    match (typed, start) {
+        (None, Some(start)) => vec![start::default_load(start)],
+        (None, None) => {
+            let place = Place { line: 1, column: 1, ..Place::default() };
+            reader.fault(place, "missing key `load`", "add `load: …`");
+            Vec::new()
+        }
+        (Some(typed), start) => {
+            let place = typed.place;
+            let mut points = load::read(reader, typed, upstream, targets, timed);
+            if let Some(start) = start {
+                start::fit_load(reader, start, place, &mut points);
+            }
+            points
+        }
+    }
 }
 
 /// Checks and converts a list of targets that does not belong to a plan. The upstream is unknown in this case.
@@ -110,7 +145,8 @@ pub(crate) fn understand_budget(
     let nothing = Context { cpus: 0, known: Vec::new(), directory: PathBuf::new() };
     let mut reader = Reader { context: &nothing, sources, faults: Vec::new(), files: BTreeMap::new() };
     let BudgetContext { plan, baseline } = *context;
-    let setting = budget::Setting { gateways: &plan.gateways, load: &plan.load, baseline };
+    let starts = plan.start.is_some();
+    let setting = budget::Setting { gateways: &plan.gateways, load: &plan.load, baseline, starts };
     let budget = budget::read(&mut reader, raw, &setting);
     if reader.faults.is_empty() { Ok(budget) } else { Err(reader.faults) }
 }

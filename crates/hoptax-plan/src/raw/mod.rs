@@ -27,7 +27,7 @@ use serde::Deserialize;
 
 /// A plan says what to measure. It names the upstream, the gateways, the targets, the load, and the number of rounds.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[schemars(rename = "plan")]
+#[schemars(rename = "plan", extend("anyOf" = [{ "required": ["load"] }, { "required": ["start"] }]))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawPlan {
     /// Name of the plan. The name of the run directory contains it. Use letters, digits, `.`, `_` and `-`. Default: the
@@ -41,8 +41,13 @@ pub(crate) struct RawPlan {
     pub(crate) gateways: Vec<Placed<Short<RawGateway>>>,
     /// The request to send: one target, or a list of targets that are mixed by weight. Default: GET /.
     pub(crate) target: Option<Sweep<RawTarget>>,
-    /// How requests are sent. Each entry is one load point. An entry that contains lists gives several load points.
-    pub(crate) load: Placed<Vec<Placed<RawLoad>>>,
+    /// How requests are sent. Each entry is one load point. An entry that contains lists gives several load points. Only
+    /// a plan with `start` has a default: an open loop with 1000/s over 32 connections.
+    pub(crate) load: Option<Placed<Vec<Placed<RawLoad>>>>,
+    /// Measures starts of the gateways instead of trials: when a gateway is ready, how long its first requests take, and
+    /// how long it needs under load until its response times have settled. `{}` has all defaults. The plan then has one
+    /// load point, and cannot have `time`, `precision`, `trials`, `events` or `isolate`. Default: trials.
+    pub(crate) start: Option<Placed<RawStart>>,
     /// Longest time for all rounds. hoptax measures as many short rounds as fit. Default: 3m.
     pub(crate) time: Option<Placed<Time>>,
     /// Precision at which rounds stop, even if `time` is not over. Every headline tax must have this precision. The
@@ -80,7 +85,7 @@ pub(crate) struct RawPlan {
     pub(crate) idle: Option<RawIdle>,
     /// Whether hoptax restarts a gateway before each of its trials. Otherwise each gateway starts once per run.
     /// Default: false.
-    pub(crate) isolate: Option<bool>,
+    pub(crate) isolate: Option<Placed<bool>>,
     /// Seed for the random order of trials and the random arrival times. Default: hoptax chooses a random seed and
     /// records it.
     pub(crate) seed: Option<u64>,
@@ -88,6 +93,21 @@ pub(crate) struct RawPlan {
     pub(crate) events: Option<Vec<Placed<RawEvent>>>,
     /// Limits on metrics. `hoptax run` exits with 3 if a limit is exceeded. Default: none.
     pub(crate) budget: Option<Vec<Placed<RawBudget>>>,
+}
+
+/// How starts of gateways are measured.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "start")]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawStart {
+    /// Number of rounds. Each round starts every gateway once for its first requests and once for the load. With fewer
+    /// than 6 rounds there are no intervals. Default: 20.
+    pub(crate) times: Option<Placed<u32>>,
+    /// Duration of the load after each start. Default: 10s.
+    #[serde(rename = "for")]
+    pub(crate) duration: Option<Placed<Time>>,
+    /// Whether reloads are measured too, of the gateways that can reload. Default: true.
+    pub(crate) reload: Option<bool>,
 }
 
 /// What idle CPUs do during the run.

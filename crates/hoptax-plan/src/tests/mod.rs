@@ -12,6 +12,7 @@ mod requests;
 mod running;
 mod schema;
 mod search;
+mod start;
 
 fn context() -> Context {
     let pack = |name: &str, features: &[&str]| PackInfo {
@@ -75,6 +76,7 @@ fn missing_keys_have_defaults() {
             files: BTreeMap::new(),
             load: vec![LoadPoint::closed(1, Duration::from_millis(300))],
             trials: timed(Duration::from_secs(180), 0.05, None),
+            start: None,
             warmup: Duration::from_millis(50),
             until_settled: until_settled(60),
             pause: Duration::ZERO,

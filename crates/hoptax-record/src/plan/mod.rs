@@ -44,6 +44,9 @@ pub struct Plan {
     pub load: Vec<LoadPoint>,
     /// Number of rounds.
     pub trials: Trials,
+    /// Measures starts of gateways instead of trials. Absent in plans with trials, and in older runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<Start>,
     /// Time of unmeasured traffic before each trial.
     pub warmup: Duration,
     /// How long each process is warmed up after its start. Absent with a fixed warm-up, and in older runs.
@@ -115,6 +118,17 @@ pub struct UntilSettled {
     /// Whether gateways and upstreams that hoptax did not start may get more load than the plan says.
     #[serde(default)]
     pub overload_external: bool,
+}
+
+/// How starts of gateways are measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Start {
+    /// Number of rounds. Each round has every kind of start of every gateway once.
+    pub times: u32,
+    /// Duration of the load after each start.
+    pub duration: Duration,
+    /// Whether reloads are measured too, of the gateways that can reload.
+    pub reload: bool,
 }
 
 /// Settings that gateways get.

@@ -3,7 +3,7 @@
 use super::exit::Exit;
 use super::help;
 use super::plan_source::{Only, PlanSource, fits};
-use crate::schedule::{estimate, estimate_at_most, expected_rounds, search};
+use crate::schedule::{estimate, estimate_at_most, expected_rounds, planned_starts, search};
 use hoptax_lab::packs::{PackSet, binary};
 use hoptax_load::spec::{HttpVersion, Rate, Retry, Shape};
 use hoptax_plan::stages::show_pace;
@@ -11,6 +11,7 @@ use hoptax_plan::{
     Gateway, GatewayKind, LoadPoint, PackDriver, Plan, Search, Target, Trials, Upstream, units,
 };
 use hoptax_record::DIRECT;
+use hoptax_record::start::FIRST_REQUESTS;
 use serde::Serialize;
 use std::fmt;
 use std::io::{self, Write};
@@ -58,6 +59,8 @@ struct Preview {
     load: Vec<LoadPreview>,
     /// Number of cases: contenders × load points without a search.
     cases: usize,
+    /// How starts are measured. Absent if the plan measures trials.
+    start: Option<StartPreview>,
     /// Number of rounds. With `trials: auto`, this is the minimum.
     rounds: u32,
     /// Maximum number of rounds with `trials: auto`; absent if the number is fixed.
@@ -85,6 +88,42 @@ struct Preview {
     /// Warnings about limits that prevent a gateway from opening all its connections. `hoptax run` prints the same
     /// warnings.
     notes: Vec<String>,
+}
+
+/// How starts are measured.
+#[derive(Debug, Serialize)]
+struct StartPreview {
+    /// Number of rounds.
+    times: u32,
+    /// Duration of the load after each start, seconds.
+    for_s: f64,
+    reload: bool,
+    /// Number of starts and reloads, with the same traffic to direct, if all packs can reload.
+    at_most: usize,
+    #[serde(skip)]
+    words: String,
+}
+
+impl StartPreview {
+    fn of(plan: &Plan) -> Option<Self> {
+        let start = plan.start?;
+        let load = units::show_duration(start.duration);
+        let mut words = format!(
+            "{}, each starts every gateway twice: for {FIRST_REQUESTS} requests one after the other, and for {load} of \
+             load",
+            plan.trials.describe()
+        );
+        if start.reload {
+            words += "; gateways that can reload also reload, with the same traffic";
+        }
+        Some(Self {
+            times: start.times,
+            for_s: start.duration.as_secs_f64(),
+            reload: start.reload,
+            at_most: planned_starts(plan).unwrap_or(0),
+            words,
+        })
+    }
 }
 
 /// A gateway of the plan that is not installed on this machine.
@@ -173,11 +212,14 @@ impl Preview {
             ContenderPreview { label: DIRECT.to_owned(), what: "no gateway: the baseline".to_owned() };
         let gateways = plan.gateways.iter().map(ContenderPreview::of);
         let contenders: Vec<_> = std::iter::once(direct).chain(gateways).collect();
-        let in_rounds = plan.load.iter().filter(|load| load.search.is_none()).count();
+        // The load of a plan with `start` has no trials.
+        let has_trials = |load: &&LoadPoint| load.search.is_none() && plan.start.is_none();
+        let in_rounds = plan.load.iter().filter(has_trials).count();
         Self {
             name: plan.name.clone(),
             upstream: describe_upstream(&plan.upstream),
             cases: contenders.len() * in_rounds,
+            start: StartPreview::of(plan),
             trials: u64::from(expected_rounds(plan)) * in_rounds as u64 * (plan.gateways.len() as u64 + 2),
             searches: plan
                 .load
@@ -197,6 +239,11 @@ impl Preview {
             rounds_text: plan.trials.describe(),
             is_timed: plan.trials.time_only().is_some(),
             warm_up: match plan.until_settled {
+                Some(limits) if plan.start.is_some() => format!(
+                    "only the upstream, until it gets no faster, at most {} of load",
+                    units::show_duration(limits.at_most)
+                ),
+                None if plan.start.is_some() => "none".to_owned(),
                 Some(limits) => format!(
                     "each process until it gets no faster, at most {} of load",
                     units::show_duration(limits.at_most)
@@ -338,6 +385,9 @@ impl fmt::Display for Preview {
                 }
             }
         }
+        if let Some(start) = &self.start {
+            writeln!(f, "starts       {}", start.words)?;
+        }
         for search in &self.searches {
             let what = search.objectives.join("; ");
             writeln!(f, "search       {}: {what}", plural(contenders as u64, "contender"))?;
@@ -347,7 +397,11 @@ impl fmt::Display for Preview {
         let seed = self
             .seed
             .map_or("with a random seed, which is recorded".to_owned(), |seed| format!("with seed {seed}"));
-        writeln!(f, "order        shuffled in each round {seed}; direct before and after the gateways")?;
+        let direct = match self.start {
+            Some(_) => "direct gets the same traffic",
+            None => "direct before and after the gateways",
+        };
+        writeln!(f, "order        shuffled in each round {seed}; {direct}")?;
         writeln!(f, "warm-up      {}", self.warm_up)?;
         match self.at_most_s.filter(|longest| *longest > self.expected_s) {
             None => writeln!(f, "takes about  {}", show_minutes(self.at_most_s.unwrap_or(self.expected_s)))?,

@@ -26,6 +26,9 @@ pub(super) struct Args {
     /// Run a command when all processes have ended. Give the option once for each word of the command
     #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
     finally: Vec<String>,
+    /// Write the monotonic time at which the command starts to this file, in nanoseconds
+    #[arg(long, value_name = "FILE")]
+    started: Option<PathBuf>,
     /// Replace this process with the command; it is killed when the guard with this PID dies (used by the guard itself)
     #[arg(long, value_name = "PID", hide = true)]
     under: Option<u32>,
@@ -40,7 +43,7 @@ const CANNOT_START: u8 = 127;
 impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
         let outcome = match self.under {
-            Some(guard) => Err(exec_command(guard, &self.command)),
+            Some(guard) => Err(exec_command(guard, &self.command, self.started.as_deref())),
             None => self.guard().run(),
         };
         let code = match outcome {
@@ -64,6 +67,7 @@ impl Args {
             scrub: self.scrub,
             command: self.command,
             finally: self.finally,
+            started: self.started,
         }
     }
 }

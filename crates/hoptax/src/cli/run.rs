@@ -21,6 +21,7 @@ use hoptax_load::random::Random;
 use hoptax_plan::recorded::{self, Run as ReadRun};
 use hoptax_plan::{GatewayKind, Idle, Plan};
 use hoptax_record::dir::RunDir;
+use hoptax_record::start::StartRecord;
 use hoptax_record::{DIRECT, TrialRecord};
 use hoptax_report::{self as report, Model};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -121,7 +122,7 @@ impl Args {
     /// Analyses the run directory, writes the report files into it, and prints the terminal report.
     fn report(&self, dir: &RunDir, outcome: &Outcome) -> anyhow::Result<Exit> {
         let run = recorded::read(dir.path())?;
-        if run.trials.is_empty() {
+        if run.trials.is_empty() && run.starts.is_empty() {
             let path = dir.path().display();
             eprintln!("error: nothing was measured; see the logs and rendered configurations in {path}");
             return Ok(Exit::Failed);
@@ -165,11 +166,13 @@ fn polling(plan: &Plan) -> anyhow::Result<Option<Polling>> {
     }
 }
 
-/// True if the run has gateways and was not interrupted, but no trial of any gateway succeeded.
+/// True if the run has gateways and was not interrupted, but no trial and no start of any gateway succeeded.
 fn no_gateway_measured(run: &ReadRun) -> bool {
     let interrupted = run.record.ended.as_ref().is_none_or(|ended| ended.interrupted);
     let measured = |trial: &TrialRecord| trial.contender != DIRECT && trial.failed.is_none();
-    !interrupted && run.record.contenders.len() > 1 && !run.trials.iter().any(measured)
+    let started = |start: &StartRecord| start.contender != DIRECT && start.failed.is_none();
+    let is_any = run.trials.iter().any(measured) || run.starts.iter().any(started);
+    !interrupted && run.record.contenders.len() > 1 && !is_any
 }
 
 const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];

@@ -265,6 +265,7 @@ impl<'a> RunningGateway<'a> {
             shares_cpus: false,
             seed: 1,
             windows: true,
+            window_ns: None,
             stamps: false,
             event_loop: EventLoopName::Epoll,
         };

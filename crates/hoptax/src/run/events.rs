@@ -69,7 +69,7 @@ impl EventRunner {
             None => Err("hoptax did not start this service and cannot control it".into()),
         };
         let done_ns = done.is_ok().then(clock::now);
-        let outcome = done.and_then(|Effect { new_route }| match (check, new_route) {
+        let outcome = done.and_then(|Effect { new_route, .. }| match (check, new_route) {
             (Some(check), Some(prefix)) => check.wait(&prefix, begun, trial).map(Some),
             _ => Ok(None),
         });

@@ -3,6 +3,7 @@
 use super::events::{self, EventRunner, RouteCheck};
 use super::inputs::Run;
 use super::progress::Progress;
+use super::starts::{Part, Starts};
 use super::traffic::{Traffic, TrialUpdate, WatchedRoles};
 use super::trial::{self, load_spec};
 use super::warm_up::{self, WarmingUp};
@@ -15,14 +16,13 @@ use hoptax_lab::{Driver, Facts, Service};
 use hoptax_load::clock;
 use hoptax_load::record::Phase;
 use hoptax_plan::recorded::{RunRecord, to_disk};
-use hoptax_plan::{Body, BuiltInUpstream, Gateway, GatewayKind, HopKind, UntilSettled, Upstream};
+use hoptax_plan::{Body, BuiltInUpstream, Gateway, GatewayKind, HopKind, Start, UntilSettled, Upstream};
 use hoptax_record::dir::{DirError, RunDir};
 use hoptax_record::plan::Action;
 use hoptax_record::{
     Contender as ContenderRecord, DIRECT, Ended, Failure, SCHEMA, Stage, TrialRecord, WarmUp,
 };
 use std::net::SocketAddr;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Minimum size of a body for which the run measures the bandwidth of the loopback. For smaller bodies, the cost per
@@ -53,7 +53,8 @@ impl Run<'_> {
         progress: &mut dyn Progress,
     ) -> Result<Outcome, DirError> {
         let mut director = schedule::director(self.plan, self.seed);
-        progress.begun(director.planned(), schedule::estimate(self.plan));
+        let planned = schedule::planned_starts(self.plan).unwrap_or(director.planned());
+        progress.begun(planned, schedule::estimate(self.plan));
         let mut record = self.record(director.planned());
         dir.write_run(&to_disk(&record))?;
 
@@ -63,6 +64,7 @@ impl Run<'_> {
                 run: self,
                 upstream,
                 gateways: Vec::new(),
+                reloads: vec![false; self.plan.gateways.len()],
                 is_warm: vec![false; self.plan.gateways.len() + 1],
                 warm_ups: Vec::new(),
                 driver,
@@ -82,11 +84,16 @@ impl Run<'_> {
         flow.warm_up_together();
         flow.note_warm_ups(&mut record);
 
-        let measured = flow.measure(&mut *director, dir);
+        let measured = match self.plan.start {
+            Some(start) => flow.measure_starts(start, dir, &mut record),
+            None => flow.measure(&mut *director, dir),
+        };
         let interrupted = self.is_interrupted();
         flow.note_warm_ups(&mut record);
         drop(flow);
-        record.trials_planned = director.planned() as u32;
+        if self.plan.start.is_none() {
+            record.trials_planned = director.planned() as u32;
+        }
         record.host_at_end = (self.look)(Moment::End);
         record.stopped = director.stopped();
         match measured {
@@ -119,10 +126,6 @@ impl Run<'_> {
         sent.max(answered).filter(|&bytes| bytes >= LARGE_BODY)
     }
 
-    fn is_interrupted(&self) -> bool {
-        self.interrupted.load(Ordering::Relaxed)
-    }
-
     fn record(&self, trials: usize) -> RunRecord {
         let direct = contender(DIRECT, String::new(), None);
         let gateways = self.plan.gateways.iter().map(|gateway| {
@@ -143,7 +146,7 @@ impl Run<'_> {
             seed: self.seed,
             contenders: std::iter::once(direct).chain(gateways).collect(),
             load: self.plan.load.clone(),
-            trials_planned: trials as u32,
+            trials_planned: if self.plan.start.is_some() { 0 } else { trials as u32 },
             stopped: None,
             environment: self.environment.clone(),
             host_at_start: (self.look)(Moment::Start),
@@ -186,6 +189,8 @@ fn end(
 struct Flow<'a> {
     run: &'a Run<'a>,
     gateways: Vec<GatewayState>,
+    /// For each gateway of the plan, true if it can reload. Known once it was started.
+    reloads: Vec<bool>,
     upstream: Box<dyn Service>,
     /// For direct and each gateway, true if its process was warmed up since its last start. Direct is first, and means
     /// the upstream.
@@ -201,7 +206,8 @@ struct Flow<'a> {
 enum GatewayState {
     /// The gateway was started and verified.
     Up(Box<dyn Service>),
-    /// The gateway was verified and then stopped. With `isolate`, a gateway runs only during its own trials.
+    /// The gateway was verified and then stopped. With `isolate` or `start`, a gateway runs only during its own trials or
+    /// starts.
     Stopped,
     /// The gateway failed, and is not measured any more.
     Failed(Failure),
@@ -217,7 +223,9 @@ impl Flow<'_> {
             let state = match self.start(gateway).and_then(|service| self.verify(service, &gateway.label)) {
                 Ok(service) => {
                     note_facts(contender, service.facts());
-                    if self.run.plan.isolate { GatewayState::Stopped } else { GatewayState::Up(service) }
+                    self.reloads[index] = service.controller().is_some_and(|one| one.can_reload());
+                    let stops = self.run.plan.isolate || self.run.plan.start.is_some();
+                    if stops { GatewayState::Stopped } else { GatewayState::Up(service) }
                 }
                 Err(failure) => {
                     self.progress.failed(&gateway.label, &failure);
@@ -262,7 +270,7 @@ impl Flow<'_> {
             director.set_elapsed(Duration::from_nanos(clock::now().saturating_sub(begun)));
             let Some(slot) = director.next(last.as_ref()) else { break };
             if number > 0 {
-                self.pause();
+                self.run.pause(self.progress);
             }
             let label = match slot.contender {
                 Contender::Direct(_) => DIRECT,
@@ -287,17 +295,32 @@ impl Flow<'_> {
         Ok((measured, None))
     }
 
-    /// Pauses between two trials. A signal ends the pause early.
-    fn pause(&mut self) {
-        if self.run.plan.pause.is_zero() {
-            return;
+    /// Measures starts of the gateways that were verified. Returns the number of good starts. If the run had to stop
+    /// early, also returns the reason. Gateways that were left out have a failure in the record.
+    fn measure_starts(
+        &mut self,
+        start: Start,
+        dir: &mut RunDir,
+        record: &mut RunRecord,
+    ) -> Result<(usize, Option<Failure>), DirError> {
+        let part = |(state, can_reload): (&GatewayState, &bool)| match state {
+            GatewayState::Failed(failure) => Part::Out(failure.clone()),
+            _ => Part::In { reloads: start.reload && *can_reload, failures: 0 },
+        };
+        let starts = Starts {
+            run: self.run,
+            requests: self.requests(),
+            gateways: self.gateways.iter().zip(&self.reloads).map(part).collect(),
+            upstream: &mut *self.upstream,
+            driver: self.driver,
+            traffic: self.traffic,
+            progress: self.progress,
+        };
+        let result = starts.measure(start, dir)?;
+        for (index, failure) in result.left_out {
+            record.contenders[index + 1].failed = Some(failure);
         }
-        self.progress.pausing();
-        let until = clock::now() + self.run.plan.pause.as_nanos() as u64;
-        while clock::now() < until && !self.run.is_interrupted() {
-            let left = Duration::from_nanos(until.saturating_sub(clock::now()));
-            std::thread::sleep(left.min(Duration::from_millis(100)));
-        }
+        Ok((result.measured, result.failed))
     }
 
     /// Measures one trial. Returns `None` if a signal arrived before the measured time of the trial.

@@ -1,11 +1,15 @@
 //! The real implementation of [`Traffic`]: one generator process per trial, and the probes that sample resource use
 //! during the trial.
 
-use super::traffic::{Loaded, Traffic, TrialUpdate, Usage, Used, WatchedRoles};
-use hoptax_host::Watched;
+use super::traffic::{FirstLoaded, Loaded, Look, Traffic, TrialUpdate, Usage, Used, WatchedRoles};
+use hoptax_host::{Watched, cpus};
 use hoptax_host::probe::bandwidth::{self, Asked, LARGEST};
-use hoptax_host::probe::{NetworkCounters, Sampler, Seen, Timeline, network};
+use hoptax_host::probe::{
+    NetworkCounters, Processes, Sample, Sampler, Seen, Timeline, Tree, TreeSample, network,
+};
+use hoptax_lab::Service;
 use hoptax_lab::features::Change;
+use hoptax_lab::first_requests::FirstRequests;
 use hoptax_lab::verify::{self, Requests, proofs};
 use hoptax_load::clock;
 use hoptax_load::record::{LoadRecord, Phase, PhaseLine, SecondLine};
@@ -13,6 +17,8 @@ use hoptax_load::spec::{LoadSpec, Timeouts};
 use hoptax_record::{Failure, ForeignProcess, HostUsage, Link, RoleUsage, Stage};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
@@ -40,6 +46,8 @@ const LINK_TIME: Duration = Duration::from_millis(300);
 pub struct LocalTraffic {
     program: std::path::PathBuf,
     is_watched: bool,
+    /// The trees of the last look, by process id. A tree remembers what processes used that have ended.
+    trees: BTreeMap<u32, Tree>,
 }
 
 impl LocalTraffic {
@@ -48,12 +56,12 @@ impl LocalTraffic {
     /// # Errors
     /// If the path of the running program cannot be found.
     pub fn new() -> io::Result<Self> {
-        Ok(Self { program: std::env::current_exe()?, is_watched: false })
+        Ok(Self::of(&std::env::current_exe()?))
     }
 
     /// Uses another `hoptax` binary as generator.
     pub fn of(program: &std::path::Path) -> Self {
-        Self { program: program.to_owned(), is_watched: false }
+        Self { program: program.to_owned(), is_watched: false, trees: BTreeMap::new() }
     }
 
     /// Sets whether the traffic also reports each second and the CPU use of each role, for the live view.
@@ -94,6 +102,44 @@ impl Traffic for LocalTraffic {
         // not checked.
         let measured = bandwidth::measure_loopback(&asked).ok()?;
         Some(Link { message_bytes, bytes_per_second: measured.bytes_per_second })
+    }
+
+    fn first_requests(
+        &mut self,
+        asked: &FirstRequests,
+        upstream: Option<Watched>,
+        gateway: Option<&mut dyn Service>,
+        interrupted: &AtomicBool,
+    ) -> FirstLoaded {
+        let _pinned = cpus::pin(&asked.cpus);
+        let gateway = RefCell::new(gateway);
+        let roles = || WatchedRoles {
+            upstream,
+            gateway: gateway.borrow().as_ref().and_then(|service| service.process()),
+        };
+        let mut has_ended = || {
+            interrupted.load(Ordering::Relaxed)
+                || gateway.borrow_mut().as_mut().is_some_and(|service| service.check().is_err())
+        };
+        let mut at_ready = Look::default();
+        let answers = asked.send(&mut has_ended, &mut || at_ready = self.look(&roles()));
+        // A load may follow a single request, and must not wait for another look.
+        let at_end = if asked.count == 1 { at_ready.clone() } else { self.look(&roles()) };
+        FirstLoaded { answers, at_ready, at_end }
+    }
+
+    fn look(&mut self, roles: &WatchedRoles) -> Look {
+        let processes = Processes::now();
+        let both = [roles.upstream, roles.gateway];
+        self.trees.retain(|pid, _| both.iter().flatten().any(|watched| watched.pid == *pid));
+        let mut tree = |watched: Option<Watched>| {
+            let Some(watched) = watched else { return TreeSample::default() };
+            let tree = self.trees.entry(watched.pid).or_insert_with(|| Tree::new(watched, &processes));
+            tree.rescan(&processes);
+            tree.look()
+        };
+        let trees = both.map(&mut tree).to_vec();
+        Look { sample: Some(Sample { trees, ..Sample::now(&mut []) }) }
     }
 
     fn load(

@@ -1,10 +1,13 @@
 //! The inputs of a run.
 
 use super::contents::Contents;
+use super::progress::Progress;
 use hoptax_host::probe::fitness::Moment;
+use hoptax_load::clock;
 use hoptax_plan::{CpuSets, Plan};
 use hoptax_record::{Environment, HostLook};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// A run that is ready to start. It consists of the plan and of everything that the run depends on.
 pub struct Run<'a> {
@@ -27,4 +30,23 @@ pub struct Run<'a> {
     pub look: &'a dyn Fn(Moment) -> Option<HostLook>,
     /// A signal sets this flag. The current trial then ends early, and no further trial begins.
     pub interrupted: &'a AtomicBool,
+}
+
+impl Run<'_> {
+    pub(super) fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed)
+    }
+
+    /// Pauses between two trials. A signal ends the pause early.
+    pub(super) fn pause(&self, progress: &mut dyn Progress) {
+        if self.plan.pause.is_zero() {
+            return;
+        }
+        progress.pausing();
+        let until = clock::now() + self.plan.pause.as_nanos() as u64;
+        while clock::now() < until && !self.is_interrupted() {
+            let left = Duration::from_nanos(until.saturating_sub(clock::now()));
+            std::thread::sleep(left.min(Duration::from_millis(100)));
+        }
+    }
 }

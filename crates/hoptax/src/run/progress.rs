@@ -3,6 +3,7 @@
 use super::traffic::TrialUpdate;
 use crate::schedule::Slot;
 use hoptax_plan::recorded::RunRecord;
+use hoptax_record::start::StartRecord;
 use hoptax_record::{Failure, TrialRecord};
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ pub trait Progress {
     fn begun(&mut self, trials: usize, expected: Duration) {
         let _ = (trials, expected);
     }
-    /// The number of trials of the whole run, as far as it is known. This method is called again before each trial.
+    /// The number of trials or starts of the whole run, as far as it is known. This method is called again before each trial.
     fn planned(&mut self, trials: usize) {
         let _ = trials;
     }
@@ -38,6 +39,10 @@ pub trait Progress {
     }
     /// The pause before the next trial begins.
     fn pausing(&mut self) {}
+    /// The start is on disk.
+    fn started(&mut self, start: &StartRecord) {
+        let _ = start;
+    }
     /// The trial is on disk.
     fn recorded(&mut self, trial: &TrialRecord) {
         let _ = trial;

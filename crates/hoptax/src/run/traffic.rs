@@ -2,11 +2,14 @@
 //! types of its results.
 
 use hoptax_host::Watched;
-use hoptax_host::probe::RecentTree;
+use hoptax_host::probe::{RecentTree, Sample, Timeline};
+use hoptax_lab::Service;
 use hoptax_lab::features::Change;
+use hoptax_lab::first_requests::{FirstAnswers, FirstRequests};
 use hoptax_lab::verify::Requests;
 use hoptax_load::record::{LoadRecord, Phase, SecondLine};
 use hoptax_load::spec::LoadSpec;
+use hoptax_record::start::UsedAtReady;
 use hoptax_record::{Failure, HostUsage, Link, NetworkUsage, RoleUsage};
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
@@ -34,6 +37,22 @@ pub trait Traffic {
     fn link(&mut self, message_bytes: u64) -> Option<Link> {
         let _ = message_bytes;
         None
+    }
+
+    /// Sends the first requests after a start, until they are answered, the gateway has ended, or a signal arrives.
+    /// `gateway` is absent for direct.
+    fn first_requests(
+        &mut self,
+        asked: &FirstRequests,
+        upstream: Option<Watched>,
+        gateway: Option<&mut dyn Service>,
+        interrupted: &AtomicBool,
+    ) -> FirstLoaded;
+
+    /// What the roles and the host have used so far.
+    fn look(&mut self, roles: &WatchedRoles) -> Look {
+        let _ = roles;
+        Look::default()
     }
 
     /// Sends the load of one trial, and samples the processes in `watched` at the same time. Must report the beginning
@@ -69,6 +88,42 @@ pub struct Used {
     pub upstream: Option<RecentTree>,
     /// Share of the host's CPU time that the hypervisor took, 0 to 1.
     pub steal: f64,
+}
+
+/// Result of the first requests after a start.
+#[derive(Debug, Default)]
+pub struct FirstLoaded {
+    /// The answers.
+    pub answers: FirstAnswers,
+    /// Resources used when the first right answer had arrived.
+    pub at_ready: Look,
+    /// Resources used when the last answer had arrived.
+    pub at_end: Look,
+}
+
+/// What roles and host have used so far, at one moment. Empty if nothing was read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Look {
+    /// Two trees: the upstream, and the gateway. A role without a process has used nothing.
+    pub sample: Option<Sample>,
+}
+
+impl Look {
+    /// What the gateway has used since `before`, and its memory now. `None` if nothing was read, or the gateway has no
+    /// process.
+    pub fn used_since(&self, before: &Self) -> Option<UsedAtReady> {
+        let tree = |look: &Self| look.sample.as_ref()?.trees.get(1).copied();
+        let now = tree(self).filter(|tree| tree.processes > 0)?;
+        let earlier = tree(before).map_or(0, |tree| tree.cpu_ns);
+        Some(UsedAtReady { cpu_ns: now.cpu_ns.saturating_sub(earlier), rss_bytes: now.rss_bytes })
+    }
+
+    /// CPU use of the host since `before`.
+    pub fn host_since(&self, before: &Self) -> HostUsage {
+        let (Some(first), Some(last)) = (&before.sample, &self.sample) else { return HostUsage::default() };
+        let timeline = Timeline { samples: vec![first.clone(), last.clone()] };
+        timeline.host(first.at_ns, last.at_ns, None)
+    }
 }
 
 /// Result of one trial's load. If the trial failed, this contains the measurements up to the failure.

@@ -6,6 +6,7 @@ use crate::schedule::{Contender, Slot};
 use hoptax_lab::{Observed, counters};
 use hoptax_load::Address;
 use hoptax_load::random::Random;
+use hoptax_load::record::LoadRecord;
 use hoptax_load::spec::{EventLoopName, HttpVersion, LoadSpec, Rate, SPEC_SCHEMA, Shape, Timeouts};
 use hoptax_plan::{LoadPoint, PathSplit, Plan};
 use hoptax_record::{Failure, HostUsage, LedgerDelta, SCHEMA, Stage, StepPurpose, TrialRecord};
@@ -65,6 +66,7 @@ pub fn load_spec(run: &Run<'_>, slot: &Slot, addresses: Vec<SocketAddr>) -> Load
         cpus,
         seed: Random::stream(run.seed ^ ARRIVALS, arrivals).next_u64(),
         windows: true,
+        window_ns: None,
         stamps: plan.path_split == PathSplit::On,
         event_loop: EventLoopName::Epoll,
     }
@@ -102,21 +104,7 @@ pub(super) fn record(
     let Loaded { record, usage, failed } = loaded;
     // In a search, a trial without any answers is a valid result for its rate.
     let must_answer = record.as_ref().filter(|_| slot.step.is_none());
-    let nothing_completed = must_answer.filter(|record| record.counts.completed == 0).map(|record| {
-        let causes = record.counts.errors.iter().map(|(cause, count)| format!("{count} × {cause}"));
-        Failure {
-            stage: Stage::Trial,
-            message: format!(
-                "none of {} requests was answered: {} timeouts, {} connect errors, {} resets, {} bad responses",
-                record.counts.scheduled,
-                record.counts.timeouts,
-                record.counts.connect_errors,
-                record.counts.resets,
-                record.counts.bad_responses
-            ),
-            detail: causes.collect::<Vec<_>>().join("\n"),
-        }
-    });
+    let nothing_completed = must_answer.and_then(nothing_answered);
     let (ledger, ledger_failed) = match ledger {
         Ok(ledger) => (ledger, None),
         Err(failure) => (None, Some(failure)),
@@ -132,6 +120,20 @@ pub(super) fn record(
         ledger,
         ..blank(number, slot, label)
     }
+}
+
+/// The failure of a load without a single answer. `None` if there was one.
+pub(super) fn nothing_answered(record: &LoadRecord) -> Option<Failure> {
+    let counts = &record.counts;
+    let causes = counts.errors.iter().map(|(cause, count)| format!("{count} × {cause}"));
+    (counts.completed == 0).then(|| Failure {
+        stage: Stage::Trial,
+        message: format!(
+            "none of {} requests was answered: {} timeouts, {} connect errors, {} resets, {} bad responses",
+            counts.scheduled, counts.timeouts, counts.connect_errors, counts.resets, counts.bad_responses
+        ),
+        detail: causes.collect::<Vec<_>>().join("\n"),
+    })
 }
 
 /// Adds the growth of the gateway's own counters and log during the trial to the record.

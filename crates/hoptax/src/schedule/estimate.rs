@@ -3,7 +3,7 @@
 use super::search;
 use hoptax_load::clock;
 use hoptax_load::spec::{Rate, Shape};
-use hoptax_plan::{LoadPoint, Plan, Trials};
+use hoptax_plan::{GatewayKind, LoadPoint, Plan, Start, Trials};
 use std::time::Duration;
 
 /// Time that each trial needs in addition to warm-up and measured time. hoptax then starts the generator, reads the
@@ -16,6 +16,9 @@ const PER_START: Duration = Duration::from_millis(700);
 /// Time that warming up a process takes if it settles at once.
 const PER_WARM_UP: Duration = Duration::from_secs(3);
 
+/// Time of the requests that are sent one after the other after a start.
+const ONE_BY_ONE: Duration = Duration::from_millis(400);
+
 /// Maximum rate at which the generator opens connections. Without this limit, thousands of new connections could
 /// overflow a listen queue.
 const CONNECTS_PER_SECOND: u32 = 10_000;
@@ -24,6 +27,9 @@ const CONNECTS_PER_SECOND: u32 = 10_000;
 /// the duration with the minimum number of rounds. The run can take longer if services start slowly, or if requests are
 /// still in flight at the end of trials.
 pub fn estimate(plan: &Plan) -> Duration {
+    if let Some(start) = plan.start {
+        return of_starts(plan, start);
+    }
     let setup = of_rounds(plan, 0);
     match plan.trials.time_only() {
         Some(limit) => setup + limit.min(of_rounds(plan, plan.trials.at_most()).saturating_sub(setup)),
@@ -48,6 +54,33 @@ pub fn estimate_at_most(plan: &Plan) -> Option<Duration> {
     let none = of_rounds(plan, 0);
     let rounds = of_rounds(plan, auto.most).saturating_sub(none);
     Some(none + rounds.min(auto.at_most))
+}
+
+/// Number of starts and reloads of a plan with `start`, with the loads of direct. `None` for other plans. Whether a
+/// gateway can reload is known only once it runs, so all packs are counted as if they could.
+pub fn planned_starts(plan: &Plan) -> Option<usize> {
+    let start = plan.start?;
+    // Each kind of start is followed by requests one after the other in one turn, and by the load in another.
+    Some(start.times as usize * 2 * (1 + plan.gateways.len() + reloading(plan, start)))
+}
+
+/// Number of gateways whose reloads may be measured.
+fn reloading(plan: &Plan, start: Start) -> usize {
+    let is_pack = |gateway: &&hoptax_plan::Gateway| matches!(gateway.kind, GatewayKind::Pack { .. });
+    if start.reload { plan.gateways.iter().filter(is_pack).count() } else { 0 }
+}
+
+fn of_starts(plan: &Plan, start: Start) -> Duration {
+    let (times, gateways) = (f64::from(start.times), plan.gateways.len() as f64);
+    let kinds = 1.0 + gateways + reloading(plan, start) as f64;
+    let traffic = ONE_BY_ONE + PER_TRIAL + start.duration;
+    let turns = times * 2.0 * (1.0 + gateways);
+    let settling = plan.until_settled.map_or(0.0, |limits| limits.at_most.min(PER_WARM_UP).as_secs_f64());
+    let seconds = times * kinds * traffic.as_secs_f64()
+        + PER_START.as_secs_f64() * (1.0 + gateways + times * 2.0 * gateways)
+        + plan.pause.as_secs_f64() * (turns - 1.0)
+        + settling;
+    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }
 
 fn of_rounds(plan: &Plan, rounds: u32) -> Duration {
@@ -156,6 +189,24 @@ mod tests {
         assert_eq!((longest_of_ten, same), (ten, ten));
         let starts = 2 * (PER_START + PER_WARM_UP);
         assert_eq!(longest("{ at_most: 2m }").expect("no number").0, starts + Duration::from_secs(120));
+    }
+
+    #[test]
+    fn starts_are_counted_with_their_reloads() {
+        let nginx = hoptax_plan::PackInfo { name: "nginx".into(), ..hoptax_plan::PackInfo::default() };
+        let context =
+            hoptax_plan::Context { cpus: 1, known: vec![nginx], directory: std::path::PathBuf::default() };
+        let plan = |start: &str| {
+            let text = format!("gateways: [nginx, hop-l7]\nwarmup: 0s\nstart: {start}\n");
+            hoptax_plan::parse("x.yaml", &text, &[], &context).unwrap_or_else(|errors| panic!("{errors}"))
+        };
+        let with = plan("{ times: 3, for: 2s }");
+        let without = plan("{ times: 3, for: 2s, reload: false }");
+        assert_eq!((planned_starts(&with), planned_starts(&without)), (Some(3 * 2 * 4), Some(3 * 2 * 3)));
+        let expected = 3.0 * 4.0 * (0.4 + 0.075 + 2.0) + 0.7 * (1.0 + 2.0 + 12.0);
+        assert!((estimate(&with).as_secs_f64() - expected).abs() < 1e-6, "{:?}", estimate(&with));
+        let reloads = estimate(&with).saturating_sub(estimate(&without)).as_secs_f64();
+        assert!((reloads - 3.0 * 2.475).abs() < 1e-6, "{reloads}");
     }
 
     #[test]

@@ -183,6 +183,13 @@ impl LiveState {
         self.tick(now);
     }
 
+    /// A start is on disk.
+    pub fn started(&mut self, now: u64) {
+        self.state.trials_done += 1;
+        self.trial_ended = now;
+        self.tick(now);
+    }
+
     /// Replaces the findings and returns the new findings. A finding is new if no earlier finding has the same code and
     /// case.
     pub fn found(&mut self, findings: &[analysis::Finding]) -> Vec<Finding> {

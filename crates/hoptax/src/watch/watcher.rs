@@ -8,6 +8,7 @@ use hoptax_history::live::{Board, Finding};
 use hoptax_load::clock;
 use hoptax_plan::Plan;
 use hoptax_plan::recorded::RunRecord;
+use hoptax_record::start::StartRecord;
 use hoptax_record::{Failure, TrialRecord};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -118,6 +119,10 @@ impl Progress for Watcher {
 
     fn pausing(&mut self) {
         self.write(|state, _| state.pausing());
+    }
+
+    fn started(&mut self, _: &StartRecord) {
+        self.write(LiveState::started);
     }
 
     fn recorded(&mut self, trial: &TrialRecord) {

@@ -54,6 +54,7 @@ mod secrets;
 mod serve;
 mod shell;
 mod sidecar;
+mod starts;
 mod support;
 mod targets;
 mod test_notes;

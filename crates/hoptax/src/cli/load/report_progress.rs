@@ -40,6 +40,7 @@ impl SecondReporter {
     pub(super) fn start(spec: &LoadSpec) -> std::io::Result<Self> {
         let (progress, received) = mpsc::channel();
         let seconds = Seconds::new(spec.workers.min(spec.connections));
+        let seconds = seconds.with_window_length(spec.window_length());
         let workers = spec.cpus.clone();
         let thread = thread::Builder::new().name("seconds".to_owned()).spawn(move || {
             cpus::keep_off(&workers);

@@ -63,6 +63,7 @@ pub(super) fn spec(args: &Args) -> anyhow::Result<LoadSpec> {
         shares_cpus: false,
         seed: args.generator.seed,
         windows: args.output.csv,
+        window_ns: None,
         stamps: false,
         event_loop: EventLoopName::Epoll,
     })

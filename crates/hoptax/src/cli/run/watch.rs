@@ -9,6 +9,7 @@ use hoptax_analysis::Severity;
 use hoptax_history::live::{Board, Finding};
 use hoptax_plan::recorded::RunRecord;
 use hoptax_plan::{GatewayKind, Plan};
+use hoptax_record::start::StartRecord;
 use hoptax_record::{Failure, TrialRecord};
 use hoptax_report::same_cause;
 use std::collections::{BTreeMap, BTreeSet};
@@ -169,6 +170,13 @@ impl Progress for Watch {
 
     fn pausing(&mut self) {
         self.watcher.pausing();
+    }
+
+    fn started(&mut self, start: &StartRecord) {
+        self.watcher.started(start);
+        if !self.viewers.screen {
+            print_line(&words::start_line(&self.board().read(), start));
+        }
     }
 
     fn recorded(&mut self, trial: &TrialRecord) {

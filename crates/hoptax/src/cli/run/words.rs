@@ -2,6 +2,7 @@
 
 use crate::cli::load::figures::{short, time};
 use hoptax_history::live::{Finding, State, Trial, TrialPhase};
+use hoptax_record::start::{StartKind, StartRecord};
 use hoptax_record::{Failure, TrialRecord};
 
 /// `75 s`, `12 min`, `2 h 5 min`.
@@ -77,6 +78,30 @@ pub(super) fn trial_line(
         }
     };
     format!("[{trial}]{round} {} · {load} · {outcome} · {}", record.contender, left(state))
+}
+
+/// One line for a start that has ended: when the gateway was ready, and the result of the traffic after it.
+pub(super) fn start_line(state: &State, record: &StartRecord) -> String {
+    let number = number(state, state.trials_done);
+    let what = match record.kind {
+        StartKind::Direct => "direct".to_owned(),
+        StartKind::Start => format!("{} start", record.contender),
+        StartKind::Reload => format!("{} reload", record.contender),
+    };
+    let mut parts = Vec::new();
+    if record.failed.is_some() {
+        parts.push("failed".to_owned());
+    } else {
+        let ready = record.ready_ns.filter(|_| record.kind != StartKind::Direct);
+        parts.extend(ready.map(|ready| format!("ready after {}", time(ready as f64))));
+        if let Some(first) = record.response_times_ns.first() {
+            parts.push(format!("first request {}", time(*first as f64)));
+        }
+        if let Some(load) = &record.load {
+            parts.push(format!("load: {} of {} requests answered", load.ok, load.scheduled));
+        }
+    }
+    format!("[{number}] round {} · {what} · {} · {}", record.round + 1, parts.join(" · "), left(state))
 }
 
 /// A failure, with the last output of the service.

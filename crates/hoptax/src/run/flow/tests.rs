@@ -3,9 +3,10 @@
 
 use super::*;
 use crate::run::Contents;
-use crate::run::traffic::Loaded;
+use crate::run::traffic::{FirstLoaded, Loaded};
 use hoptax_lab::Observed;
-use hoptax_lab::fake::{self, FakeDriver, Script};
+use hoptax_lab::fake::{self, FAKE_BEGAN_NS, FakeDriver, Script};
+use hoptax_lab::first_requests::{FirstAnswers, FirstRequests};
 use hoptax_load::Address;
 use hoptax_load::histogram::{self, Encoded};
 use hoptax_load::record as load;
@@ -13,11 +14,12 @@ use hoptax_load::record::LoadRecord;
 use hoptax_load::spec::LoadSpec;
 use hoptax_plan::Plan;
 use hoptax_plan::recorded::{self, Run as ReadRun};
+use hoptax_record::start::StartRecord;
 use hoptax_record::{Environment, Link};
 use hoptax_servers::ledger::{InstanceCounts, Ledger};
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const UPSTREAM: u16 = 1;
 const HOP_L4: u16 = 4;
@@ -33,6 +35,10 @@ struct FakeTraffic {
     interrupt_at_load: Option<usize>,
     nothing_completes: bool,
     nothing_is_due: bool,
+    /// Port of a gateway that never answers its first requests rightly.
+    never_ready: Option<u16>,
+    /// Length of the windows of each load.
+    windows_ns: Vec<Option<u64>>,
 }
 
 fn port(address: &Address) -> u16 {
@@ -67,6 +73,27 @@ impl Traffic for FakeTraffic {
         }
     }
 
+    fn first_requests(
+        &mut self,
+        asked: &FirstRequests,
+        _: Option<Watched>,
+        _: Option<&mut dyn Service>,
+        _: &AtomicBool,
+    ) -> FirstLoaded {
+        let port = asked.address().port();
+        self.log.borrow_mut().push(format!("first {port} × {}", asked.count));
+        let began_ns = FAKE_BEGAN_NS + 500;
+        let listening_ns = Some(FAKE_BEGAN_NS + 1_000);
+        let mut answers = FirstAnswers { began_ns, listening_ns, wrong_answers: 2, ..FirstAnswers::default() };
+        if self.never_ready == Some(port) {
+            answers.failed = Some("it gave no right answer".into());
+        } else {
+            answers.ready_ns = Some(FAKE_BEGAN_NS + 3_000);
+            answers.response_times_ns = (1..=asked.count as u64).collect();
+        }
+        FirstLoaded { answers, ..FirstLoaded::default() }
+    }
+
     fn load(
         &mut self,
         spec: &LoadSpec,
@@ -76,6 +103,7 @@ impl Traffic for FakeTraffic {
     ) -> Loaded {
         self.log.borrow_mut().push(format!("load {}", port(&spec.addresses[0])));
         report(TrialUpdate::Phase(Phase::Measuring));
+        self.windows_ns.push(spec.window_ns);
         self.loads += 1;
         if self.interrupt_at_load == Some(self.loads) {
             interrupted.store(true, Ordering::Relaxed);
@@ -196,6 +224,8 @@ impl Scene {
     }
 }
 
+mod starts;
+
 struct Silent;
 impl Progress for Silent {}
 
@@ -251,6 +281,9 @@ impl Progress for LogProgress {
     }
     fn recorded(&mut self, trial: &TrialRecord) {
         self.0.push(format!("recorded {}", trial.sequence));
+    }
+    fn started(&mut self, start: &StartRecord) {
+        self.0.push(format!("started {}", start.sequence));
     }
 }
 

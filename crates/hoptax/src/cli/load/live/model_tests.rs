@@ -36,6 +36,7 @@ pub(in super::super::super) fn spec(
         shares_cpus: false,
         seed: 0,
         windows: true,
+        window_ns: None,
         stamps: false,
         event_loop: EventLoopName::Epoll,
     }
