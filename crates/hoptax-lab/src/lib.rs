@@ -13,6 +13,7 @@ pub mod external_ledger;
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;
 pub mod features;
+pub mod limits;
 pub mod login;
 pub mod pack;
 pub mod packs;
