@@ -2,7 +2,7 @@
 
 use super::exit::BadInput;
 use super::help;
-use hoptax_lab::descriptors;
+use hoptax_lab::limits::{self, Limits};
 use hoptax_lab::packs::PackSet;
 use hoptax_plan::{self as plan, Plan, units};
 use std::path::PathBuf;
