@@ -17,7 +17,7 @@ use super::trial::{Trial, good_trials, of_case};
 use super::{concerns, measuring_time, quiet_cases, targets, warm_ups};
 use hoptax_plan::recorded::RunRecord;
 use hoptax_record::report::FailedTrial;
-use hoptax_record::{Aside, DIRECT, TrialRecord};
+use hoptax_record::{Aside, DIRECT, Failure, Stage, TrialRecord};
 
 /// Analyses the records of a run.
 pub fn analyse(run: &RunRecord, records: &[TrialRecord]) -> Analysis {
@@ -53,7 +53,7 @@ pub fn analyse(run: &RunRecord, records: &[TrialRecord]) -> Analysis {
             }
             if trials.is_empty() {
                 let in_trial = case.failed_trials.last().map(|trial| trial.failure.clone());
-                case.failed = in_trial.or_else(|| contender.failed.clone());
+                case.failed = left_out(load).or(in_trial).or_else(|| contender.failed.clone());
             }
             examined.push((case, trials));
         }
@@ -77,6 +77,12 @@ pub fn analyse(run: &RunRecord, records: &[TrialRecord]) -> Analysis {
     let mut analysis = Analysis { cases, noise_floor, capacity, prices, pairs, warm_ups, findings, budget };
     concerns::mark(&mut analysis, run);
     analysis
+}
+
+/// Why a load point has no case.
+fn left_out(load: &Load) -> Option<Failure> {
+    let message = load.left_out.clone()?;
+    Some(Failure { stage: Stage::LeftOut, message, detail: String::new() })
 }
 
 fn failed_trials(records: &[TrialRecord], contender: &str, load: usize) -> Vec<FailedTrial> {
@@ -112,6 +118,20 @@ mod tests {
         let case = analysis.case("envoy", 0).expect("a row");
         assert_eq!(case.trials, 0);
         assert_eq!(case.failed.as_ref().expect("the reason").message, "envoy is not installed");
+    }
+
+    #[test]
+    fn every_case_of_a_load_point_that_was_left_out_has_the_reason() {
+        let mut run = Run::steady(2, 100, &[("nginx", 150)]);
+        let mut large = run.record.load[0].clone();
+        (large.connections, large.left_out) = (15_000, Some("15000 connections do not fit".into()));
+        run.record.load.push(large);
+        let analysis = run.analyse();
+        for contender in ["direct", "nginx"] {
+            let failure = analysis.case(contender, 1).expect("a row").failed.clone().expect("a reason");
+            assert_eq!((failure.stage, &*failure.message), (Stage::LeftOut, "15000 connections do not fit"));
+            assert!(analysis.case(contender, 0).expect("a row").failed.is_none());
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::case::Case;
 use super::merged;
 use super::metric::percentile;
 use super::side::{Side, counterpart, drift, measured};
-use hoptax_plan::{Budget, Metric};
+use hoptax_plan::{Budget, LoadPoint, LoadSelector, Metric};
 use hoptax_record::DIRECT;
 use hoptax_record::report::Outcome;
 use hoptax_stats::{Contrast, Estimate, change, change_of_figures};
@@ -93,7 +93,9 @@ impl Judge<'_> {
             None => !case.is_direct() && budget.against.as_ref() != Some(&case.gateway),
         };
         let point = self.side.run.load.get(case.load.index);
-        gateway && point.is_some_and(|point| budget.load.selects(point))
+        // A budget for all load points does not limit those that the run left out.
+        let is_meant = |point: &LoadPoint| point.left_out.is_none() || budget.load != LoadSelector::default();
+        gateway && point.is_some_and(|point| budget.load.selects(point) && is_meant(point))
     }
 
     fn against(&self, budget: &Budget, case: &Case) -> BudgetResult {

@@ -121,6 +121,7 @@ impl Run {
                 counters: Vec::new(),
                 rendered: BTreeMap::new(),
                 warm_ups: Vec::new(),
+                deaths: Vec::new(),
                 failed,
             });
         }

@@ -161,7 +161,7 @@ pub fn for_throughput<'a>(loads: &mut dyn Iterator<Item = &'a Load>) -> Option<&
 /// Searches are left out.
 pub fn precisions(points: &[LoadPoint], records: &[TrialRecord]) -> Vec<(usize, Precision)> {
     let loads: Vec<Load> =
-        Load::all(points).into_iter().filter(|load| points[load.index].search.is_none()).collect();
+        Load::all(points).into_iter().filter(|load| points[load.index].is_in_rounds()).collect();
     let headlines = [
         (for_latency(&mut loads.iter()), Metric::AddedP50),
         (for_throughput(&mut loads.iter()), Metric::ThroughputRatio),

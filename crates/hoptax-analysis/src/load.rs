@@ -35,6 +35,8 @@ pub struct Load {
     pub http: HttpVersion,
     /// The search. Absent if the load point is not a search.
     pub search: Option<LoadSearch>,
+    /// Why the run left the load point out. Absent if it was measured.
+    pub left_out: Option<String>,
 }
 
 impl Load {
@@ -106,6 +108,7 @@ impl Load {
                 precision: search.precision,
                 confirm_s: search.confirm.as_secs_f64(),
             }),
+            left_out: point.left_out.clone(),
         }
     }
 

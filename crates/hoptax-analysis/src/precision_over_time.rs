@@ -54,7 +54,8 @@ pub fn precision_over_time(run: &RunRecord, records: &[TrialRecord]) -> Vec<Prec
         Some((rounds, seconds))
     };
     let prefixes: Vec<(u32, f64)> = prefixes(rounds).into_iter().filter_map(until).collect();
-    let loads = Load::all(&run.load).into_iter().filter(|load| load.search.is_none());
+    let loads =
+        Load::all(&run.load).into_iter().filter(|load| load.search.is_none() && load.left_out.is_none());
     let mut curves = Vec::new();
     for load in loads {
         let by_round = |label: &str| {

@@ -131,7 +131,7 @@ pub fn measured(metric: Metric, case: &Case, side: &Side<'_>) -> Option<Estimate
 /// position and duration.
 pub(super) fn counterpart(point: &LoadPoint, of: &RunRecord) -> Option<usize> {
     let same = |other: &LoadPoint| {
-        LoadPoint { duration: point.duration, ..other.clone() } == *point
+        LoadPoint { duration: point.duration, left_out: point.left_out.clone(), ..other.clone() } == *point
             && other.search.is_none()
             && point.search.is_none()
     };

@@ -20,14 +20,14 @@ pub fn limit() -> u64 {
     getrlimit(Resource::Nofile).maximum.unwrap_or(UNLIMITED)
 }
 
-/// The plan has more connections than a process can open.
+/// A load point has more connections than a process can open.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{connections} connections do not fit: {process} would need {needed} descriptors, but its limit is {limit}. At most \
          {fits} connections fit. Use fewer connections, or raise the limit (`ulimit -Hn`)"
 )]
 pub struct TooMany {
-    /// Largest number of connections in the plan.
+    /// Number of connections of the load point.
     pub connections: u32,
     /// The process that would run out of descriptors.
     pub process: String,
@@ -39,23 +39,24 @@ pub struct TooMany {
     pub fits: u64,
 }
 
-/// Checks the load point with the most connections in the plan. The result is an error if the generator or the built-in
-/// upstream cannot open that many connections, because then nothing can be measured. A gateway that cannot open them
-/// refuses or queues connections. The run measures this effect, so the result is only a note for each such gateway.
+/// Checks that the generator, the built-in upstream and every gateway of the plan can open this many connections.
 ///
 /// # Errors
-/// If the generator or the built-in upstream would run out of descriptors.
-pub fn check(plan: &Plan, packs: &PackSet, limit: u64) -> Result<Vec<String>, TooMany> {
-    let connections = plan.load.iter().map(|point| point.connections).max().unwrap_or(0);
+/// If a process would run out of descriptors. The error names the process that can open the fewest connections.
+pub fn check(connections: u32, plan: &Plan, packs: &PackSet, limit: u64) -> Result<(), TooMany> {
     let ours =
         |process: &str| Need { process: process.to_owned(), per_connection: 1, overhead: OVERHEAD, share: 1 };
-    ours("the generator").check(connections, limit)?;
-    if let Upstream::BuiltIn(upstream) = &plan.upstream {
-        let overhead = OVERHEAD + 4 * u64::from(upstream.instances);
-        Need { overhead, ..ours("the upstream") }.check(connections, limit)?;
-    }
-    let needs = plan.gateways.iter().filter_map(|gateway| need_of(gateway, packs));
-    Ok(needs.filter_map(|need| need.check(connections, limit).err()).map(|error| error.to_string()).collect())
+    let upstream = match &plan.upstream {
+        Upstream::BuiltIn(upstream) => {
+            let overhead = OVERHEAD + 4 * u64::from(upstream.instances);
+            Some(Need { overhead, ..ours("the upstream") })
+        }
+        Upstream::Running(_) => None,
+    };
+    let gateways = plan.gateways.iter().filter_map(|gateway| need_of(gateway, packs));
+    let needs = std::iter::once(ours("the generator")).chain(upstream).chain(gateways);
+    let misfits = needs.filter_map(|need| need.check(connections, limit).err());
+    misfits.min_by_key(|error| error.fits).map_or(Ok(()), Err)
 }
 
 fn need_of(gateway: &Gateway, packs: &PackSet) -> Option<Need> {
@@ -100,7 +101,7 @@ mod tests {
     use super::*;
     use crate::fake;
 
-    fn plan(connections: u32) -> Plan {
+    fn plan() -> Plan {
         let pack = |label: &str, pack: &str, workers| Gateway {
             label: label.into(),
             kind: GatewayKind::Pack {
@@ -116,29 +117,30 @@ mod tests {
             pack("haproxy", "haproxy", 2),
             Gateway { label: "hop-l4".into(), kind: GatewayKind::Hop(HopKind::L4) },
         ];
-        fake::plan(gateways, connections)
+        fake::plan(gateways, 1)
     }
 
     #[test]
     fn reports_how_many_fit_before_anything_starts() {
         let packs = PackSet::load(None).expect("the packs are right");
-        assert_eq!(check(&plan(100), &packs, 20_000), Ok(vec![]));
-        let refused = check(&plan(25_000), &packs, 20_000).expect_err("too many for the generator");
+        let direct = fake::plan(vec![], 1);
+        assert_eq!(check(19_000, &direct, &packs, 20_000), Ok(()));
+        let refused =
+            check(25_000, &direct, &packs, 20_000).expect_err("too many for generator and upstream");
         assert_eq!(
             (refused.process.as_str(), refused.fits, refused.needed),
-            ("the generator", 19_936, 25_064)
+            ("the upstream", 19_932, 25_068)
         );
         let message = refused.to_string();
-        assert!(message.contains("At most 19936 connections fit"), "{message}");
+        assert!(message.contains("At most 19932 connections fit"), "{message}");
     }
 
     #[test]
-    fn a_gateway_that_cannot_hold_them_is_named_and_still_measured() {
+    fn the_gateway_that_can_hold_the_fewest_is_named() {
         let packs = PackSet::load(None).expect("the packs are right");
-        let notes = check(&plan(15_000), &packs, 20_000).expect("generator and upstream can");
-        assert_eq!(notes.len(), 2, "nginx spreads them over its workers: {notes:?}");
-        assert!(notes[0].contains("haproxy would need 30200 descriptors"), "{}", notes[0]);
-        assert!(notes[0].contains("At most 9900 connections fit"), "{}", notes[0]);
-        assert!(notes[1].contains("hop-l4"), "{}", notes[1]);
+        assert_eq!(check(100, &plan(), &packs, 20_000), Ok(()));
+        let message = check(15_000, &plan(), &packs, 20_000).expect_err("too many").to_string();
+        assert!(message.contains("haproxy would need 30200 descriptors"), "{message}");
+        assert!(message.contains("At most 9900 connections fit"), "{message}");
     }
 }

@@ -42,7 +42,7 @@ pub struct Run<'a> {
     /// Name of the container.
     pub name: &'a str,
     /// Directories of the host, mounted at the same paths in the container; the first is the working directory.
-    pub directories: [&'a Path; 2],
+    pub directories: &'a [&'a Path],
     /// CPUs that the container may use; empty means all.
     pub cpus: &'a [u32],
     /// Descriptor limit of each process.
@@ -215,7 +215,7 @@ mod tests {
         let environment = BTreeMap::from([("GOMAXPROCS".to_owned(), "2".to_owned())]);
         let words = container.run(&Run {
             name: "hoptax-front-1",
-            directories: [Path::new("/r/rendered/front"), Path::new("/r/logs/front")],
+            directories: &[Path::new("/r/rendered/front"), Path::new("/r/logs/front")],
             cpus: &[1, 3],
             descriptors: 20_000,
             environment: &environment,

@@ -8,7 +8,7 @@ use hoptax_plan::{
 };
 use hoptax_record::{Failure, Stage};
 use hoptax_servers::ledger::Ledger;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -22,9 +22,13 @@ pub const FAKE_BEGAN_NS: u64 = 1_000_000;
 pub struct Script {
     /// If present, the service fails to start with this message.
     pub start_fails: Option<String>,
+    /// If present, the number of starts that succeed. Later starts fail.
+    pub starts: Option<usize>,
     /// Number of the `check` call that is the first to report the service as dead; 1 is the first call. All later calls
     /// also report the service as dead.
     pub dies_at_check: Option<usize>,
+    /// Setting this to true kills the process of the service that runs.
+    pub killed: Rc<Cell<bool>>,
     /// Addresses of the service. If empty, the service has one address, on which nothing listens.
     pub addresses: Vec<SocketAddr>,
     /// Facts that the service reports.
@@ -64,8 +68,11 @@ impl FakeDriver {
     }
 
     fn start(&self, label: &str, script: Script) -> Result<Box<dyn Service>, Failure> {
-        self.log.borrow_mut().push(format!("start {label}"));
-        if let Some(message) = script.start_fails {
+        let start = format!("start {label}");
+        self.log.borrow_mut().push(start.clone());
+        let starts = self.log.borrow().iter().filter(|line| **line == start).count();
+        let too_many = script.starts.filter(|most| starts > *most).map(|_| "not again".to_owned());
+        if let Some(message) = script.start_fails.or(too_many) {
             return Err(Failure { stage: Stage::Start, message, detail: "its last log line".into() });
         }
         let nowhere = vec![SocketAddr::from(([127, 0, 0, 1], 9))];
@@ -76,6 +83,8 @@ impl FakeDriver {
             facts: script.facts,
             process: script.process,
             dies_at_check: script.dies_at_check,
+            killed: script.killed,
+            is_dead: false,
             checks: 0,
             can_reload: script.can_reload,
             ledgers: RefCell::new(script.ledgers.into()),
@@ -111,6 +120,8 @@ struct FakeService {
     facts: Facts,
     process: Option<Watched>,
     dies_at_check: Option<usize>,
+    killed: Rc<Cell<bool>>,
+    is_dead: bool,
     checks: usize,
     can_reload: bool,
     ledgers: RefCell<VecDeque<Result<Ledger, String>>>,
@@ -164,14 +175,15 @@ impl Service for FakeService {
     fn check(&mut self) -> Result<(), Failure> {
         self.note("check");
         self.checks += 1;
-        match self.dies_at_check {
-            Some(at) if self.checks >= at => Err(Failure {
-                stage: Stage::Trial,
-                message: format!("{} exited with code 1 in the middle of the run", self.label),
-                detail: "its last log line".into(),
-            }),
-            _ => Ok(()),
+        self.is_dead |= self.killed.take() || self.dies_at_check.is_some_and(|at| self.checks >= at);
+        if !self.is_dead {
+            return Ok(());
         }
+        Err(Failure {
+            stage: Stage::Trial,
+            message: format!("{} exited with code 1 in the middle of the run", self.label),
+            detail: "its last log line".into(),
+        })
     }
 
     fn stop(&mut self) {

@@ -14,6 +14,7 @@ pub mod external_ledger;
 pub mod fake;
 pub mod features;
 pub mod first_requests;
+pub mod limits;
 pub mod login;
 pub mod pack;
 pub mod packs;

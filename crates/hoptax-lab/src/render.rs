@@ -43,7 +43,10 @@ pub struct Variables {
     pub dir: String,
     /// Directory for the gateway's own logs.
     pub log_dir: String,
-    /// Largest number of connections in the plan.
+    /// Directory for Unix sockets: empty at each start, only for its owner, and with a short path. The path of a socket
+    /// has at most 107 bytes (unix(7)), so a socket in `dir` fails if the run directory's path is long.
+    pub socket_dir: String,
+    /// Largest number of connections of the plan's load points that are measured.
     pub connections: u32,
     /// CPUs that the gateway is pinned to; empty if it is not pinned.
     pub cpus: Vec<u32>,
@@ -107,6 +110,7 @@ impl Variables {
             access_log,
             dir: "/run-directory/rendered".into(),
             log_dir: "/run-directory/logs".into(),
+            socket_dir: "/tmp/sockets".into(),
             connections: 100,
             cpus: Vec::new(),
             features: FeatureVariables::default(),
@@ -172,6 +176,7 @@ impl Variables {
             access_log: sample.access_log,
             dir: sample.dir,
             log_dir: sample.log_dir,
+            socket_dir: sample.socket_dir,
             features: FeatureVariables::new(
                 &self.asked,
                 &Credentials::placeholders(self.features.consumers.len()),
@@ -247,6 +252,12 @@ impl Rendered {
             std::fs::rename(&aside, path)?;
         }
         Ok(())
+    }
+
+    /// True if a file or the command contains this text.
+    pub fn mentions(&self, text: &str) -> bool {
+        let mut texts = self.files.iter().map(|file| &file.text).chain(&self.start);
+        texts.any(|one| one.contains(text)) || self.environment.values().any(|value| value.contains(text))
     }
 
     /// Copy of these files without secrets.

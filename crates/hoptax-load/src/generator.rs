@@ -118,7 +118,10 @@ fn work(index: u32, setup: &Setup<'_>, shared: &Shared<'_>, reports: &Reports) -
         let recorder = Recorder::new(windows, setup.mix.len()).with_stamps(setup.stamps);
         let recorder = recorder.with_window_length(shared.spec.window_length());
         let worker = Worker::new(setup, (index, shared.workers), slots, recorder);
-        trial::run(worker, &mut io, index, shared, reports).map_err(LoadError::EventLoop)
+        let outcome = trial::run(worker, &mut io, index, shared, reports).map_err(LoadError::EventLoop);
+        // Everything is counted. Trials with thousands of connections would otherwise use up the ports of the next ones.
+        io.reset_all();
+        outcome
     });
     if outcome.is_err() {
         // Sending fails only if another worker has already failed.

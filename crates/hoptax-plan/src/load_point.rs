@@ -26,6 +26,9 @@ pub struct LoadPoint {
     /// Search for the highest rate at which an objective is met. If there is a search, the rate in `shape` is only the
     /// first rate that the search tries.
     pub search: Option<Search>,
+    /// Why the run leaves this load point out, for every contender: the machine has too few descriptors or ports for its
+    /// connections. Absent if the load point is measured. No plan contains it; it is decided before a run begins.
+    pub left_out: Option<String>,
 }
 
 /// A search. For each objective, it finds the highest rate at which a contender meets the objective.
@@ -68,7 +71,18 @@ impl LoadPoint {
             retry: Retry::Off,
             http: HttpVersion::Http11,
             search: None,
+            left_out: None,
         }
+    }
+
+    /// True if rounds measure this load point: it has no search, and is not left out.
+    pub fn is_in_rounds(&self) -> bool {
+        self.search.is_none() && self.left_out.is_none()
+    }
+
+    /// The search that the run does at this load point.
+    pub fn searched(&self) -> Option<&Search> {
+        self.search.as_ref().filter(|_| self.left_out.is_none())
     }
 
     /// Describes the load point: `closed, 100 connections` or `open, 1000/s jitter, 8 connections`.

@@ -6,6 +6,7 @@
 
 mod aside;
 pub mod bounded;
+mod death;
 mod digest;
 pub mod dir;
 mod metric;
@@ -17,6 +18,7 @@ mod warm_up;
 pub use aside::{has_failures, mark_aside};
 pub use metric::{Metric, Quantity};
 
+pub use death::{DEATHS_IN_CASE, Death, DeathDuring};
 pub use digest::{Digest, digest};
 pub use warm_up::{Burst, WarmUp, WarmUpLoad};
 
@@ -138,6 +140,9 @@ pub struct Contender {
     /// Empty if the plan has a fixed warm-up, and in older runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warm_ups: Vec<WarmUp>,
+    /// Deaths of the gateway during the run, in order. Empty in older runs, which did not start a dead gateway again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deaths: Vec<Death>,
     /// Why the contender was not measured, for example because it was not installed, did not start or gave a wrong
     /// answer. Its cases are reported as failed. Absent if the contender was measured.
     pub failed: Option<Failure>,
@@ -197,6 +202,10 @@ pub enum Stage {
     Verify,
     /// The contender ended or became unreachable during a trial.
     Trial,
+    /// The machine has too few descriptors or ports for the load point, so that nothing was measured there. Only in
+    /// reports: [`LoadPoint::left_out`](plan::LoadPoint::left_out).
+    #[serde(rename = "left-out")]
+    LeftOut,
 }
 
 /// How a run ended.

@@ -5,7 +5,7 @@ use super::model::Model;
 use super::prices::PriceList;
 use super::text::listed;
 use super::{capacity, sentence};
-use hoptax_analysis::{Analysis, analyse, precision_over_time};
+use hoptax_analysis::{Analysis, Load, analyse, precision_over_time};
 use hoptax_plan::recorded::{Run, RunRecord};
 use hoptax_plan::units::show_duration;
 use hoptax_plan::{Running, Target, Trials, Upstream};
@@ -74,6 +74,12 @@ fn rounds(run: &RunRecord, analysis: &Analysis) -> u32 {
             begun.max().map_or(0, |last| last + 1)
         }
     }
+}
+
+/// A line for each load point that the run left out.
+fn left_out(run: &RunRecord) -> Vec<String> {
+    let left_out = Load::all(&run.load).into_iter().filter_map(|load| Some((load.label, load.left_out?)));
+    left_out.map(|(label, reason)| format!("Left out: {label}. {reason}.")).collect()
 }
 
 /// The reason why `trials: auto` did not start another round.
@@ -173,6 +179,7 @@ fn notes(run: &RunRecord, trials_recorded: usize, unreadable: &[String], analysi
         }
         Some(_) => {}
     }
+    notes.extend(left_out(run));
     notes.extend(why_stopped(run));
     notes.extend(known_sooner(run, analysis));
     notes.extend(set_aside(analysis));

@@ -190,9 +190,12 @@ impl Model {
         self.budget.iter().any(|result| result.outcome != Outcome::Kept)
     }
 
-    /// The load points that have cases, in the plan's order.
+    /// The load points that have measured cases, in the plan's order.
     pub fn loads(&self) -> impl Iterator<Item = &Load> {
-        self.noise_floor.iter().map(|floor| &floor.load).filter(|load| load.search.is_none())
+        self.noise_floor
+            .iter()
+            .map(|floor| &floor.load)
+            .filter(|load| load.search.is_none() && load.left_out.is_none())
     }
 
     /// The cases of a load point. Direct comes first.

@@ -82,6 +82,7 @@ pub(super) fn stage_name(stage: Stage) -> &'static str {
         Stage::Start => "did not start",
         Stage::Verify => "answer differs from direct's",
         Stage::Trial => "during a trial",
+        Stage::LeftOut => "left out",
     }
 }
 

@@ -4,6 +4,7 @@
 //! implement both traits with fakes. The tests check the run when something is missing, wrong, killed or interrupted.
 
 mod contents;
+mod deaths;
 mod events;
 mod flow;
 mod generator;

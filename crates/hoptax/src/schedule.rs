@@ -24,9 +24,7 @@ use std::time::Duration;
 
 /// The director that schedules the trials of a plan.
 pub fn director(plan: &Plan, seed: u64) -> Box<dyn Director> {
-    // Rounds measure only the load points without a search.
-    let in_rounds: Vec<usize> =
-        (0..plan.load.len()).filter(|load| plan.load[*load].search.is_none()).collect();
+    let in_rounds: Vec<usize> = (0..plan.load.len()).filter(|load| plan.load[*load].is_in_rounds()).collect();
     let rounds: Box<dyn Director> = match plan.trials {
         Trials::Auto(auto) if !in_rounds.is_empty() => {
             Box::new(auto::Auto::new(plan, auto, &in_rounds, seed))
@@ -37,7 +35,7 @@ pub fn director(plan: &Plan, seed: u64) -> Box<dyn Director> {
             Box::new(Rounds { planned: slots.len(), slots: slots.into_iter() })
         }
     };
-    if in_rounds.len() == plan.load.len() {
+    if plan.load.iter().all(|load| load.searched().is_none()) {
         return rounds;
     }
     Box::new(Then { first: rounds, then: search::Searches::new(plan, seed), began: false })

@@ -4,7 +4,7 @@ use super::judge::SearchTrial;
 use super::{Capacity, limit};
 use crate::load::Load;
 use hoptax_plan::recorded::RunRecord;
-use hoptax_plan::{Figure, Objective, Search};
+use hoptax_plan::{Figure, LoadPoint, Objective, Search};
 use hoptax_record::report::{Confirmed, Step};
 use hoptax_record::{StepPurpose, TrialRecord};
 use hoptax_stats::{Estimate, Threshold};
@@ -17,7 +17,7 @@ const CERTAIN: f64 = 0.975;
 pub fn capacities(run: &RunRecord, loads: &[Load], records: &[TrialRecord]) -> Vec<Capacity> {
     let mut all = Vec::new();
     for load in loads {
-        let Some(search) = run.load.get(load.index).and_then(|point| point.search.as_ref()) else { continue };
+        let Some(search) = run.load.get(load.index).and_then(LoadPoint::searched) else { continue };
         let mut of_load: Vec<Capacity> = Vec::new();
         for contender in &run.contenders {
             let steps: Vec<&TrialRecord> = records

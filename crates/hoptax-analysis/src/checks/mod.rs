@@ -15,6 +15,7 @@ mod failed_checks;
 mod few_quiet_windows;
 mod few_samples;
 mod finding;
+mod gateway_died;
 mod generator_saturated;
 mod herd;
 mod hidden_limit;

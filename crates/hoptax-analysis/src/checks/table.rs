@@ -13,8 +13,9 @@ struct Registered {
     place: u32,
 }
 
-const ALL: [Registered; 38] = [
+const ALL: [Registered; 39] = [
     Registered { rule: errors::rule, check: errors::check, place: 1 },
+    Registered { rule: gateway_died::rule, check: gateway_died::check, place: 39 },
     Registered { rule: event_failed::rule, check: event_failed::check, place: 2 },
     Registered { rule: failed_checks::rule, check: failed_checks::check, place: 3 },
     Registered { rule: rejections_counted::rule, check: rejections_counted::check, place: 4 },

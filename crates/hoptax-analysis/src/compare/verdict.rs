@@ -48,7 +48,7 @@ pub fn compare(
 }
 
 fn nothing_in_common(first: &Subject<'_>, second: &Subject<'_>) -> String {
-    if first.side.run.load.iter().all(|point| point.search.is_some()) {
+    if first.side.run.load.iter().all(|point| !point.is_in_rounds()) {
         return format!(
             "{} contains only searches, and hoptax does not compare capacities: read the capacities in the report \
              of each run",

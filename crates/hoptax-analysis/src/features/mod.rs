@@ -98,7 +98,7 @@ pub(super) fn prices(run: &RunRecord, records: &[TrialRecord], floors: &[NoiseFl
         return Vec::new();
     }
     let mut prices = Vec::new();
-    for floor in floors.iter().filter(|floor| floor.load.search.is_none()) {
+    for floor in floors.iter().filter(|floor| floor.load.search.is_none() && floor.load.left_out.is_none()) {
         let read = |label: &str| (label.to_owned(), good_trials(records, label, floor.load.index));
         let trials: Vec<(String, Vec<Trial<'_>>)> =
             run.plan.gateways.iter().map(|gateway| read(&gateway.label)).collect();

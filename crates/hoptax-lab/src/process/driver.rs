@@ -54,6 +54,8 @@ pub struct ProcessDriver {
     pub(super) gateway_logins: BTreeMap<String, Login>,
     /// Parent of the private directories of gateways that receive credentials. Removed when the driver is dropped.
     pub(super) private_directory: PathBuf,
+    /// Directory with a short path for the gateways' sockets. It is created when the first gateway needs it.
+    pub(super) socket_directory: PathBuf,
     /// Addresses of the upstream's instances that use TLS; empty if no gateway needs them.
     pub(super) tls_upstreams: Vec<SocketAddr>,
     /// The ports of the plan's sidecars, by label.
@@ -80,6 +82,7 @@ impl ProcessDriver {
         let logins = logins(plan)?;
         let mut credentials = Credentials::make(&all).context("making keys and certificates")?.with(&login);
         credentials.given.extend(logins.values().flat_map(Login::secrets).map(str::to_owned));
+        let (private_directory, socket_directory) = temporary_directories();
         Ok(Self {
             exe: std::env::current_exe().context("finding the hoptax binary")?,
             packs,
@@ -91,7 +94,13 @@ impl ProcessDriver {
             path_split: plan.path_split,
             cpus: cpus::resolve(plan, &allowed, Idle::Sleep),
             allowed,
-            connections: plan.load.iter().map(|point| point.connections).max().unwrap_or(1),
+            connections: plan
+                .load
+                .iter()
+                .filter(|point| point.left_out.is_none())
+                .map(|point| point.connections)
+                .max()
+                .unwrap_or(1),
             events: plan.events.clone(),
             measures_reloads: plan.start.is_some_and(|start| start.reload),
             seed: plan.seed,
@@ -99,7 +108,8 @@ impl ProcessDriver {
             credentials,
             upstream_login: login,
             gateway_logins: logins,
-            private_directory: private_directory()?,
+            private_directory,
+            socket_directory,
             features: all,
             tls_upstreams: Vec::new(),
             interceptions,
@@ -173,8 +183,10 @@ impl ProcessDriver {
 
 impl Drop for ProcessDriver {
     fn drop(&mut self) {
-        // In most runs this directory does not exist, so an error is ignored.
-        let _ = std::fs::remove_dir_all(&self.private_directory);
+        // In most runs these directories do not exist, so errors are ignored.
+        for directory in [&self.private_directory, &self.socket_directory] {
+            let _ = std::fs::remove_dir_all(directory);
+        }
     }
 }
 
@@ -206,12 +218,19 @@ fn interceptions(plan: &Plan, packs: &PackSet) -> BTreeMap<String, Interception>
         .collect()
 }
 
-/// A path for a directory that only its owner may read. The directory is created when the first file is written to it.
-fn private_directory() -> anyhow::Result<PathBuf> {
+/// Longest path of the directory for temporary files in which sockets still have short paths. A socket's path has at most
+/// 107 bytes (unix(7)), and hoptax's own directories take 43 of them.
+const LONGEST_TEMPORARY: usize = 24;
+
+/// Paths for two directories that only their owner may read: for private files, and for sockets. Each is created when
+/// the first file is written to it.
+fn temporary_directories() -> (PathBuf, PathBuf) {
     let drawn =
         hoptax_load::random::Random::stream(hoptax_load::clock::unix(), u64::from(std::process::id()))
             .next_u64();
-    Ok(std::env::temp_dir().join(format!("hoptax-{drawn:016x}")))
+    let temporary = std::env::temp_dir();
+    let short = if temporary.as_os_str().len() > LONGEST_TEMPORARY { Path::new("/tmp") } else { &temporary };
+    (temporary.join(format!("hoptax-{drawn:016x}")), short.join(format!("hoptax-{drawn:016x}-s")))
 }
 
 /// The first path in the plan that contains no template, or `/` if every path contains a template. The response to this

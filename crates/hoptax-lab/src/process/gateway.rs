@@ -17,7 +17,7 @@ use hoptax_host::namespace::{Interception, Namespace};
 use hoptax_host::ports::{Ports, local};
 use hoptax_host::programs;
 use hoptax_plan::{AccessLog, Feature, Gateway, GatewayKind, PackDriver, Profile, Upstream, units};
-use hoptax_record::{Counter, Failure, Setting, Stage};
+use hoptax_record::{Counter, Failure, Setting, Stage, digest};
 use hoptax_servers::readiness::{self, NotReady, Probe};
 use std::cell::OnceCell;
 use std::net::SocketAddr;
@@ -52,6 +52,8 @@ struct Attempt<'a> {
     /// Directory `rendered/<label>`, which contains the configuration without secrets.
     shown: PathBuf,
     log_directory: PathBuf,
+    /// Directory for the gateway's sockets. It exists only if the configuration mentions it.
+    socket_directory: PathBuf,
 }
 
 enum Program {
@@ -185,6 +187,8 @@ impl ProcessDriver {
             },
             shown: self.run_directory.join("rendered").join(label),
             log_directory: self.log_directory(label),
+            // Labels can be long.
+            socket_directory: self.socket_directory.join(digest(label)),
             features,
         }
     }
@@ -285,6 +289,12 @@ impl Attempt<'_> {
         self.write(&rendered).map_err(|(place, error)| {
             self.fail(format!("cannot write its configuration to {}: {error}", place.display()))
         })?;
+        if self.needs_sockets(&rendered) {
+            self.make_socket_directory().map_err(|error| {
+                let place = self.socket_directory.display();
+                self.fail(format!("cannot create its directory for sockets {place}: {error}"))
+            })?;
+        }
         let name = docker::new_name(self.label);
         self.start_in_container(&mut rendered, &name);
         let launch = self.launch(&rendered, &name);
@@ -361,6 +371,21 @@ impl Attempt<'_> {
         Ok(())
     }
 
+    fn needs_sockets(&self, rendered: &Rendered) -> bool {
+        rendered.mentions(&self.socket_directory.to_string_lossy())
+    }
+
+    /// Creates the directory for sockets, or empties it: a gateway that was killed may have left its sockets, and then it
+    /// cannot listen on them again.
+    fn make_socket_directory(&self) -> std::io::Result<()> {
+        only_for_owner(&self.driver.socket_directory)?;
+        match std::fs::remove_dir_all(&self.socket_directory) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        only_for_owner(&self.socket_directory)
+    }
+
     fn facts(&self, version: Option<String>, rendered: &Rendered) -> Facts {
         // In the stock profile the gateway chooses the number of its workers.
         let workers = (self.driver.profile == Profile::Equalised).then_some(self.workers);
@@ -424,6 +449,7 @@ impl Attempt<'_> {
             access_log: self.access_log().as_deref().map(text),
             dir: text(&self.directory),
             log_dir: text(&self.log_directory),
+            socket_dir: text(&self.socket_directory),
             connections: self.driver.connections,
             cpus: self.cpus(),
             features: FeatureVariables::new(&self.features, &self.driver.credentials, &text(&self.directory)),
@@ -456,9 +482,11 @@ impl Attempt<'_> {
     /// settings.
     fn start_in_container(&self, rendered: &mut Rendered, name: &str) {
         let Program::In(container) = &self.program else { return };
+        let mut directories = vec![&*self.directory, &*self.log_directory];
+        directories.extend(self.needs_sockets(rendered).then_some(&*self.socket_directory));
         rendered.start = container.run(&docker::Run {
             name,
-            directories: [&self.directory, &self.log_directory],
+            directories: &directories,
             cpus: &self.cpus(),
             descriptors: crate::descriptors::limit(),
             environment: &rendered.environment,

@@ -14,6 +14,7 @@ use rustix::time::Timespec;
 use std::io;
 use std::mem;
 use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::time::Duration;
 
 /// Size of the receive buffer, which all connections of a loop share. An idle connection therefore needs no buffer.
 const RECEIVE_BUFFER: usize = 64 * 1024;
@@ -189,6 +190,19 @@ impl Epoll {
         match &mut self.slots[token.index()] {
             Slot { generation: now, kind: Kind::Open(connection) } if *now == generation => Some(connection),
             _ => None,
+        }
+    }
+
+    /// Ends all connections by reset, and frees their tokens. Unlike a connection that is closed, none of them keeps its
+    /// port in TIME_WAIT for a minute. Data that the peer has not received is lost.
+    pub fn reset_all(&mut self) {
+        for index in 0..self.slots.len() {
+            if let Kind::Open(connection) = &self.slots[index].kind {
+                // Closing a socket with a linger time of zero resets its connection (tcp(7)). Unix sockets have no
+                // ports. If the option cannot be set, the connection is closed like any other.
+                let _ = sockopt::set_socket_linger(&connection.socket, Some(Duration::ZERO));
+                drop(self.free(Token(index as u32)));
+            }
         }
     }
 

@@ -405,3 +405,15 @@ fn a_failure_after_the_peer_ended_its_side_is_reported() {
     io.connect(Token(0), &address.into(), None).expect("the token is free again");
     drop(listener);
 }
+
+#[test]
+fn connections_that_are_reset_leave_no_port_behind() {
+    let mut io = Epoll::new().expect("epoll");
+    let mut witness = Witness::default();
+    let mut peer = connected_pair(&mut io, &mut witness);
+    io.reset_all();
+    assert!(!io.is_connected(Token(0)), "the token is free");
+    peer.set_nonblocking(false).expect("set");
+    let error = std::io::Read::read(&mut peer, &mut [0; 8]).expect_err("no end of the stream");
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+}

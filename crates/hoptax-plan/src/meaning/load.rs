@@ -363,6 +363,7 @@ impl Axes {
             retry: self.retry[retry].value,
             http: self.http[http].value,
             search: self.search.as_ref().map(|search| search::at(&search.value, duration)),
+            left_out: None,
         }
     }
 }

@@ -15,6 +15,7 @@ impl From<&LoadPoint> for kept::LoadPoint {
             retry: point.retry,
             http: point.http,
             search: point.search.as_ref().map(kept::Search::from),
+            left_out: point.left_out.clone(),
         }
     }
 }
@@ -30,6 +31,7 @@ impl From<kept::LoadPoint> for LoadPoint {
             retry: point.retry,
             http: point.http,
             search: point.search.map(Search::from),
+            left_out: point.left_out,
         }
     }
 }

@@ -28,6 +28,9 @@ pub struct LoadPoint {
     /// The capacity search, which starts at the rate of `shape`; absent if there is no search.
     #[serde(default)]
     pub search: Option<Search>,
+    /// Why the run left this load point out, for every contender; absent if it was measured, and in older runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<String>,
 }
 
 /// A search for the highest rate at which a contender meets an objective. It can have several objectives, each with its

@@ -35,7 +35,7 @@ impl Args {
         let (mut plan, _) = self.source.load()?;
         self.only.apply(&mut plan)?;
         let packs = self.source.packs()?;
-        let notes = fits(&plan, &packs)?;
+        let notes = fits(&mut plan, &packs)?;
         let preview = Preview { notes, ..Preview::of(&plan, not_installed(&plan, &packs)) };
         if self.json {
             writeln!(io::stdout(), "{}", serde_json::to_string_pretty(&preview)?)?;
@@ -61,6 +61,9 @@ struct Preview {
     cases: usize,
     /// How starts are measured. Absent if the plan measures trials.
     start: Option<StartPreview>,
+    /// Number of load points that rounds measure.
+    #[serde(skip)]
+    in_rounds: usize,
     /// Number of rounds. With `trials: auto`, this is the minimum.
     rounds: u32,
     /// Maximum number of rounds with `trials: auto`; absent if the number is fixed.
@@ -85,8 +88,8 @@ struct Preview {
     /// Maximum duration of the run with `trials: auto`. Absent if the number of rounds is fixed.
     at_most_s: Option<f64>,
     not_installed: Vec<NotInstalled>,
-    /// Warnings about limits that prevent a gateway from opening all its connections. `hoptax run` prints the same
-    /// warnings.
+    /// The load points that a run leaves out, because the machine has too few descriptors or ports for them. `hoptax run`
+    /// prints the same lines.
     notes: Vec<String>,
 }
 
@@ -213,20 +216,15 @@ impl Preview {
         let gateways = plan.gateways.iter().map(ContenderPreview::of);
         let contenders: Vec<_> = std::iter::once(direct).chain(gateways).collect();
         // The load of a plan with `start` has no trials.
-        let has_trials = |load: &&LoadPoint| load.search.is_none() && plan.start.is_none();
-        let in_rounds = plan.load.iter().filter(has_trials).count();
+        let in_rounds = if plan.start.is_some() { 0 } else { plan.load.iter().filter(|load| load.is_in_rounds()).count() };
         Self {
             name: plan.name.clone(),
             upstream: describe_upstream(&plan.upstream),
             cases: contenders.len() * in_rounds,
             start: StartPreview::of(plan),
+            in_rounds,
             trials: u64::from(expected_rounds(plan)) * in_rounds as u64 * (plan.gateways.len() as u64 + 2),
-            searches: plan
-                .load
-                .iter()
-                .filter_map(|load| load.search.as_ref())
-                .map(SearchPreview::of)
-                .collect(),
+            searches: plan.load.iter().filter_map(|load| load.searched()).map(SearchPreview::of).collect(),
             contenders,
             targets: plan.targets.iter().map(|target| TargetPreview::of(target, &plan.targets)).collect(),
             requested: Target::describe_all(&plan.targets),
@@ -343,7 +341,7 @@ fn describe_upstream(upstream: &Upstream) -> String {
 impl fmt::Display for Preview {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let contenders = self.contenders.len();
-        let load_points = plural((self.load.len() - self.searches.len()) as u64, "load point");
+        let load_points = plural(self.in_rounds as u64, "load point");
         writeln!(f, "plan {}\n", self.name)?;
         writeln!(f, "upstream     {}", self.upstream)?;
         let width = self.contenders.iter().map(|contender| contender.label.len()).max().unwrap_or(0);

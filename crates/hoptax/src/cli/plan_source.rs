@@ -2,7 +2,7 @@
 
 use super::exit::BadInput;
 use super::help;
-use hoptax_lab::descriptors;
+use hoptax_lab::limits::{self, Limits};
 use hoptax_lab::packs::PackSet;
 use hoptax_plan::{self as plan, Plan, units};
 use std::path::PathBuf;
@@ -77,14 +77,12 @@ impl Only {
     }
 }
 
-/// Checks that the limit of open files allows the plan's connections. Returns a warning for each gateway that cannot
-/// open all its connections.
+/// Leaves out the load points whose connections do not fit into this machine's limits. Returns a line for each of them.
 ///
 /// # Errors
-/// [`BadInput`] if the generator or the built-in upstream cannot open all connections, because nothing can be measured
-/// then.
-pub(crate) fn fits(plan: &Plan, packs: &PackSet) -> anyhow::Result<Vec<String>> {
-    Ok(descriptors::check(plan, packs, descriptors::limit()).map_err(|error| BadInput(error.to_string()))?)
+/// [`BadInput`] if no load point fits.
+pub(crate) fn fits(plan: &mut Plan, packs: &PackSet) -> anyhow::Result<Vec<String>> {
+    Ok(limits::leave_out(plan, packs, Limits::now()).map_err(|error| BadInput(error.to_string()))?)
 }
 
 /// Number of CPUs of this machine. The number includes CPUs that this process may not use, because a plan can name any

@@ -63,7 +63,7 @@ impl Args {
         // Draw a missing seed here, before the upstream is started. Then the recorded seed also determines the delays
         // and failures of the upstream.
         let seed = *plan.seed.get_or_insert_with(|| Random::new(clock::unix()).next_u64() >> 32);
-        for warning in fits(&plan, &packs)? {
+        for warning in fits(&mut plan, &packs)? {
             eprintln!("warning: {warning}");
         }
         if !self.skip_missing {

@@ -1,5 +1,6 @@
 //! The flow of a run: start services, verify each gateway, measure trials, stop services.
 
+use super::deaths::Deaths;
 use super::events::{self, EventRunner, RouteCheck};
 use super::inputs::Run;
 use super::progress::Progress;
@@ -20,7 +21,7 @@ use hoptax_plan::{Body, BuiltInUpstream, Gateway, GatewayKind, HopKind, Start, U
 use hoptax_record::dir::{DirError, RunDir};
 use hoptax_record::plan::Action;
 use hoptax_record::{
-    Contender as ContenderRecord, DIRECT, Ended, Failure, SCHEMA, Stage, TrialRecord, WarmUp,
+    Contender as ContenderRecord, DIRECT, DeathDuring, Ended, Failure, SCHEMA, Stage, TrialRecord, WarmUp,
 };
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -67,6 +68,7 @@ impl Run<'_> {
                 reloads: vec![false; self.plan.gateways.len()],
                 is_warm: vec![false; self.plan.gateways.len() + 1],
                 warm_ups: Vec::new(),
+                deaths: Deaths::new(self.plan.gateways.len()),
                 driver,
                 traffic,
                 progress,
@@ -90,6 +92,7 @@ impl Run<'_> {
         };
         let interrupted = self.is_interrupted();
         flow.note_warm_ups(&mut record);
+        flow.deaths.record(&mut record.contenders);
         drop(flow);
         if self.plan.start.is_none() {
             record.trials_planned = director.planned() as u32;
@@ -168,6 +171,7 @@ fn contender(label: &str, kind: String, workers: Option<u32>) -> ContenderRecord
         counters: Vec::new(),
         rendered: std::collections::BTreeMap::new(),
         warm_ups: Vec::new(),
+        deaths: Vec::new(),
         failed: None,
     }
 }
@@ -197,6 +201,7 @@ struct Flow<'a> {
     is_warm: Vec<bool>,
     /// Warm-ups that are not in the record of the run yet, with the index of their contender.
     warm_ups: Vec<(usize, WarmUp)>,
+    deaths: Deaths,
     driver: &'a mut dyn Driver,
     traffic: &'a mut dyn Traffic,
     progress: &'a mut dyn Progress,
@@ -206,10 +211,10 @@ struct Flow<'a> {
 enum GatewayState {
     /// The gateway was started and verified.
     Up(Box<dyn Service>),
-    /// The gateway was verified and then stopped. With `isolate` or `start`, a gateway runs only during its own trials or
-    /// starts.
+    /// The gateway was verified, and does not run now. It is started again for its next trial. With `isolate` or `start`,
+    /// a gateway runs only during its own trials or starts. Without, it has died.
     Stopped,
-    /// The gateway failed, and is not measured any more.
+    /// The gateway could not be started or verified, and is not measured any more.
     Failed(Failure),
 }
 
@@ -326,9 +331,13 @@ impl Flow<'_> {
     /// Measures one trial. Returns `None` if a signal arrived before the measured time of the trial.
     fn trial(&mut self, number: usize, slot: &Slot, label: &str) -> Option<TrialRecord> {
         let mut service = match slot.contender {
-            Contender::Direct(_) => None,
-            Contender::Gateway(index) => match self.take(index) {
+            Contender::Direct(_) => {
+                self.warm_up_upstream(number);
+                None
+            }
+            Contender::Gateway(index) => match self.take_warm(index, slot.load, number) {
                 Ok(service) => Some((index, service)),
+                Err(_) if self.run.is_interrupted() => return None,
                 Err(failure) => return Some(trial::not_measured(number, slot, label, failure)),
             },
         };
@@ -337,10 +346,6 @@ impl Flow<'_> {
             None => (None, None),
         };
         let addresses = gateway.unwrap_or_else(|| self.upstream.addresses().to_vec());
-        let contender = service.as_ref().map_or(0, |(index, _)| index + 1);
-        if !std::mem::replace(&mut self.is_warm[contender], true) {
-            self.warm_up_alone(contender, service.as_ref().map(|(_, service)| &**service), number);
-        }
         let before = service.as_mut().map(|(_, service)| service.observe()).unwrap_or_default();
         let measured = service.as_ref().map_or(&self.upstream, |(_, service)| service);
         let change = measured.facts().change.clone();
@@ -349,9 +354,9 @@ impl Flow<'_> {
         if let Some((index, mut service)) = service {
             trial::note_observed(&mut trial, &before, &service.observe());
             if trial.events.iter().any(|event| matches!(event.event.action, Action::RestartGateway)) {
-                self.is_warm[contender] = false;
+                self.is_warm[index + 1] = false;
             }
-            let death = self.put_back(index, service);
+            let death = self.put_back(index, service, DeathDuring::Trial, number, slot.load);
             trial.failed = explained(trial.failed, death);
         }
         if trial.failed.is_some() {
@@ -368,25 +373,28 @@ impl Flow<'_> {
         let gateways = self.gateways.iter().enumerate();
         let up =
             gateways.filter(|(_, state)| matches!(state, GatewayState::Up(_))).map(|(index, _)| index + 1);
-        let mut cold: Vec<(usize, WarmingUp)> =
-            std::iter::once(0).chain(up).map(|index| (index, self.warming_up(index, limits, 0))).collect();
+        let begun = |index| Some((index, self.warming_up(index, limits, 0)?));
+        let mut cold: Vec<(usize, WarmingUp)> = std::iter::once(0).chain(up).filter_map(begun).collect();
         while !cold.is_empty() && !self.run.is_interrupted() {
             let mut left = Vec::new();
             for (index, mut warming) in cold {
-                let service = match index.checked_sub(1).map(|gateway| self.take(gateway)).transpose() {
+                let service = match index.checked_sub(1).map(|gateway| self.take(gateway, 0)).transpose() {
                     Ok(service) => service,
                     Err(_) => continue,
                 };
                 self.burst(index, service.as_deref(), &mut warming);
-                let death = service.and_then(|service| self.put_back(index - 1, service));
+                let load = warming.load();
+                let death = service
+                    .and_then(|service| self.put_back(index - 1, service, DeathDuring::WarmUp, 0, load));
                 if let Some(failure) = &death {
+                    // Its first trial starts it again, and warms it up alone.
                     self.progress.failed(&self.run.plan.gateways[index - 1].label, failure);
-                } else if !warming.is_over() {
+                } else if warming.is_over() {
+                    self.is_warm[index] = true;
+                    self.warm_ups.extend(warming.into_record().map(|record| (index, record)));
+                } else {
                     left.push((index, warming));
-                    continue;
                 }
-                self.is_warm[index] = true;
-                self.warm_ups.extend(warming.into_record().map(|record| (index, record)));
             }
             if left.len() == 1 {
                 std::thread::sleep(warm_up::PAUSE);
@@ -395,10 +403,24 @@ impl Flow<'_> {
         }
     }
 
-    /// Warms up a process that was started again, before the trial with this number.
-    fn warm_up_alone(&mut self, index: usize, service: Option<&dyn Service>, number: usize) {
-        let Some(limits) = self.run.plan.until_settled else { return };
-        let mut warming = self.warming_up(index, limits, number);
+    /// Warms up the upstream before the trial with this number, unless it is warm.
+    fn warm_up_upstream(&mut self, number: usize) {
+        if !std::mem::replace(&mut self.is_warm[0], true)
+            && let Some(warming) = self.warm_up_alone(0, None, number)
+        {
+            self.warm_ups.extend(warming.into_record().map(|record| (0, record)));
+        }
+    }
+
+    /// Warms up a process that was started again, before the trial with this number. Returns `None` if the plan has a
+    /// fixed warm-up.
+    fn warm_up_alone(
+        &mut self,
+        index: usize,
+        service: Option<&dyn Service>,
+        number: usize,
+    ) -> Option<WarmingUp> {
+        let mut warming = self.warming_up(index, self.run.plan.until_settled?, number)?;
         while !self.run.is_interrupted() {
             self.burst(index, service, &mut warming);
             if warming.is_over() {
@@ -406,12 +428,15 @@ impl Flow<'_> {
             }
             std::thread::sleep(warm_up::PAUSE);
         }
-        self.warm_ups.extend(warming.into_record().map(|record| (index, record)));
+        Some(warming)
     }
 
-    fn warming_up(&self, index: usize, limits: UntilSettled, number: usize) -> WarmingUp {
-        let gateway = index.checked_sub(1).map(|gateway| &self.run.plan.gateways[gateway]);
-        WarmingUp::new(self.run.plan, limits, gateway, number)
+    /// The warm-up of a process. `None` if every load that it could get has killed it before.
+    fn warming_up(&self, index: usize, limits: UntilSettled, number: usize) -> Option<WarmingUp> {
+        let gateway = index.checked_sub(1);
+        let deaths = gateway.map_or_else(Vec::new, |gateway| self.deaths.in_warm_ups(gateway));
+        let gateway = gateway.map(|gateway| &self.run.plan.gateways[gateway]);
+        WarmingUp::new(self.run.plan, limits, gateway, number, &deaths)
     }
 
     /// Sends one burst to a gateway, or to the upstream if there is no gateway.
@@ -436,14 +461,43 @@ impl Flow<'_> {
         }
     }
 
-    fn take(&mut self, index: usize) -> Result<Box<dyn Service>, Failure> {
-        match std::mem::replace(&mut self.gateways[index], GatewayState::Stopped) {
-            GatewayState::Up(service) => Ok(service),
-            GatewayState::Stopped => {
-                self.is_warm[index + 1] = false;
-                let started = self.start(&self.run.plan.gateways[index]);
-                started.inspect_err(|failure| self.gateways[index] = GatewayState::Failed(failure.clone()))
+    /// Returns the gateway for a trial, started and warmed up. If it dies while it is warmed up, it is started again and
+    /// warmed up with less load.
+    ///
+    /// # Errors
+    /// If the gateway cannot be started, or if the case is left out because it killed the gateway.
+    fn take_warm(&mut self, index: usize, load: usize, number: usize) -> Result<Box<dyn Service>, Failure> {
+        if let Some(failure) = self.deaths.left_out(index, load) {
+            return Err(failure);
+        }
+        loop {
+            let mut service = self.take(index, number)?;
+            if std::mem::replace(&mut self.is_warm[index + 1], true) {
+                return Ok(service);
             }
+            let Some(warming) = self.warm_up_alone(index + 1, Some(&*service), number) else {
+                return Ok(service);
+            };
+            let Err(failure) = service.check() else {
+                self.warm_ups.extend(warming.into_record().map(|record| (index + 1, record)));
+                return Ok(service);
+            };
+            self.progress.failed(&self.run.plan.gateways[index].label, &failure);
+            self.deaths.add(index, DeathDuring::WarmUp, number, Some(warming.load()), failure);
+        }
+    }
+
+    /// Returns the gateway for load before or in the trial with this number. Starts it if it does not run.
+    fn take(&mut self, index: usize, number: usize) -> Result<Box<dyn Service>, Failure> {
+        match std::mem::replace(&mut self.gateways[index], GatewayState::Stopped) {
+            GatewayState::Up(mut service) => {
+                let Err(failure) = service.check() else { return Ok(service) };
+                drop(service);
+                self.progress.failed(&self.run.plan.gateways[index].label, &failure);
+                self.deaths.add(index, DeathDuring::Pause, number, None, failure);
+                self.start_again(index, number)
+            }
+            GatewayState::Stopped => self.start_again(index, number),
             GatewayState::Failed(failure) => {
                 self.gateways[index] = GatewayState::Failed(failure.clone());
                 Err(failure)
@@ -451,12 +505,32 @@ impl Flow<'_> {
         }
     }
 
-    /// After a trial, stores the gateway in `self.gateways` again, or stops the gateway if `isolate` is set. Returns a
-    /// failure if the gateway died during the trial.
-    fn put_back(&mut self, index: usize, mut service: Box<dyn Service>) -> Option<Failure> {
+    fn start_again(&mut self, index: usize, number: usize) -> Result<Box<dyn Service>, Failure> {
+        self.is_warm[index + 1] = false;
+        let started = self.start(&self.run.plan.gateways[index]);
+        match &started {
+            Ok(_) => self.deaths.started(index, number),
+            Err(failure) if self.deaths.start_failed(index) => {
+                self.gateways[index] = GatewayState::Failed(failure.clone());
+            }
+            Err(_) => {}
+        }
+        started
+    }
+
+    /// Stores the gateway in `self.gateways` again after a load, or stops it if `isolate` is set. If the gateway has
+    /// died, notes the death and returns its failure.
+    fn put_back(
+        &mut self,
+        index: usize,
+        mut service: Box<dyn Service>,
+        during: DeathDuring,
+        number: usize,
+        load: usize,
+    ) -> Option<Failure> {
         if let Err(mut failure) = service.check() {
             failure.stage = Stage::Trial;
-            self.gateways[index] = GatewayState::Failed(failure.clone());
+            self.deaths.add(index, during, number, Some(load), failure.clone());
             return Some(failure);
         }
         if self.run.plan.isolate {

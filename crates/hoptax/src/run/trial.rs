@@ -31,6 +31,7 @@ pub fn load_spec(run: &Run<'_>, slot: &Slot, addresses: Vec<SocketAddr>) -> Load
         retry,
         http,
         search,
+        left_out: _,
     } = plan.load[slot.load].clone();
     // Each step of a search has its own rate. A confirming step also has its own duration.
     if let (Some(step), Some(search), Shape::Open { rate, .. }) = (slot.step, search, &mut shape) {

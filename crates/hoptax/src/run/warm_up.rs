@@ -54,6 +54,10 @@ const LONGEST_BURST: Duration = Duration::from_secs(2);
 /// The warm-up of one process, while it goes on.
 pub(super) struct WarmingUp {
     limit: Duration,
+    /// Index of the load point whose load the process gets.
+    load: usize,
+    /// Largest number of connections of the load points that have not killed the process.
+    connections: u32,
     /// Time under load so far, ns. It includes bursts that do not count.
     loaded_ns: u64,
     record: WarmUp,
@@ -61,28 +65,55 @@ pub(super) struct WarmingUp {
 }
 
 impl WarmingUp {
-    /// A warm-up that begins now, before the trial with this number.
-    pub(super) fn new(plan: &Plan, limits: UntilSettled, gateway: Option<&Gateway>, trial: usize) -> Self {
+    /// A warm-up that begins now, before the trial with this number. `deaths` are the load points of earlier warm-ups
+    /// that killed the process. After the first, the process gets only the plan's load. After each further death, it does
+    /// not get the load of that load point any more. Returns `None` if no load point is left.
+    pub(super) fn new(
+        plan: &Plan,
+        limits: UntilSettled,
+        gateway: Option<&Gateway>,
+        trial: usize,
+        deaths: &[usize],
+    ) -> Option<Self> {
+        let deadly = deaths.get(1..).unwrap_or_default();
+        let points = || {
+            plan.load
+                .iter()
+                .enumerate()
+                .filter(|(index, point)| point.left_out.is_none() && !deadly.contains(index))
+        };
         let record = WarmUp {
             before_trial: trial as u32,
-            load: load_of(plan, limits, gateway),
+            load: if deaths.is_empty() { load_of(plan, limits, gateway) } else { WarmUpLoad::Plan },
             settled: false,
             bursts: Vec::new(),
         };
-        Self { limit: limits.at_most, loaded_ns: 0, record, is_hopeless: false }
+        Some(Self {
+            limit: limits.at_most,
+            load: heaviest(points())?,
+            connections: points().map(|(_, point)| point.connections).max()?,
+            loaded_ns: 0,
+            record,
+            is_hopeless: false,
+        })
+    }
+
+    /// Index of the load point whose load the process gets.
+    pub(super) fn load(&self) -> usize {
+        self.load
     }
 
     /// Load spec of the next burst.
     pub(super) fn spec(&self, run: &Run<'_>, addresses: Vec<SocketAddr>) -> LoadSpec {
-        let load = heaviest(&run.plan.load);
-        let slot = Slot { round: 0, load, contender: Contender::Direct(DirectTrial::First), step: None };
+        let slot =
+            Slot { round: 0, load: self.load, contender: Contender::Direct(DirectTrial::First), step: None };
         let mut spec = load_spec(run, &slot, addresses);
         (spec.warmup_ns, spec.requests) = (0, None);
         let mut duration = BURST;
         match (self.record.load, &spec.shape) {
             (WarmUpLoad::Highest, _) => {
                 spec.shape = Shape::Closed;
-                spec.connections = run.plan.load.iter().map(|load| load.connections).max().unwrap_or(1);
+                spec.connections = self.connections;
                 spec.workers = (spec.cpus.len() as u32).clamp(1, spec.connections);
             }
             (WarmUpLoad::Plan, Shape::Open { rate, .. }) => {
@@ -139,16 +170,16 @@ fn load_of(plan: &Plan, limits: UntilSettled, gateway: Option<&Gateway>) -> Warm
     if is_external && !limits.overload_external { WarmUpLoad::Plan } else { WarmUpLoad::Highest }
 }
 
-/// Index of the heaviest load point: the closed loop with the most connections, or else the open loop with the highest
-/// rate.
-fn heaviest(load: &[LoadPoint]) -> usize {
+/// Index of the heaviest of these load points: the closed loop with the most connections, or else the open loop with the
+/// highest rate.
+fn heaviest<'a>(points: impl Iterator<Item = (usize, &'a LoadPoint)>) -> Option<usize> {
     let weight = |point: &LoadPoint| match &point.shape {
         Shape::Closed => (true, f64::from(point.connections)),
         Shape::Open { rate, .. } => (false, rate.mean()),
     };
     let heavier = |a: &(bool, f64), b: &(bool, f64)| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1));
-    let weights = load.iter().map(weight).enumerate();
-    weights.max_by(|(_, a), (_, b)| heavier(a, b)).map_or(0, |(index, _)| index)
+    let weights = points.map(|(index, point)| (index, weight(point)));
+    weights.max_by(|(_, a), (_, b)| heavier(a, b)).map(|(index, _)| index)
 }
 
 fn burst(record: &LoadRecord, role: Option<&RoleUsage>) -> Option<Burst> {
@@ -231,6 +262,8 @@ mod tests {
     fn a_process_that_rejects_requests_gets_the_plans_load_and_its_series_begins_again() {
         let mut warming = WarmingUp {
             limit: Duration::from_secs(1),
+            load: 0,
+            connections: 1,
             loaded_ns: 0,
             record: WarmUp {
                 before_trial: 0,

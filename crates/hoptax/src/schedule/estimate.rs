@@ -48,7 +48,7 @@ pub fn rounds(plan: &Plan) -> u32 {
 /// fixed or 0.
 pub fn estimate_at_most(plan: &Plan) -> Option<Duration> {
     let Trials::Auto(auto) = plan.trials else { return None };
-    if plan.load.iter().all(|load| load.search.is_some()) {
+    if !plan.load.iter().any(LoadPoint::is_in_rounds) {
         return None;
     }
     let none = of_rounds(plan, 0);
@@ -86,7 +86,7 @@ fn of_starts(plan: &Plan, start: Start) -> Duration {
 fn of_rounds(plan: &Plan, rounds: u32) -> Duration {
     let gateways = plan.gateways.len() as f64;
     let rounds = f64::from(rounds);
-    let in_rounds = || plan.load.iter().filter(|load| load.search.is_none());
+    let in_rounds = || plan.load.iter().filter(|load| load.is_in_rounds());
     let mut trials = rounds * in_rounds().count() as f64 * (gateways + 2.0);
     let mut isolated = gateways * in_rounds().count() as f64 * rounds;
     let once: f64 = in_rounds().map(|load| trial(plan, load).as_secs_f64()).sum();

@@ -43,7 +43,7 @@ impl Searches {
     pub(super) fn new(plan: &Plan, seed: u64) -> Self {
         let searches = plan.load.iter().enumerate();
         let mut waiting: Vec<(usize, Search)> =
-            searches.filter_map(|(load, point)| Some((load, point.search.clone()?))).collect();
+            searches.filter_map(|(load, point)| Some((load, point.searched()?.clone()))).collect();
         waiting.reverse();
         Self {
             waiting,
@@ -121,7 +121,7 @@ impl Current {
 /// Expected number of trials of one contender's search, and expected measured time of these trials, without warm-up and
 /// set-up.
 pub(super) fn expected(load: &LoadPoint) -> Option<(u32, Duration)> {
-    let search = load.search.as_ref()?;
+    let search = load.searched()?;
     let objectives = search.objectives.len();
     let confirming = 2 * objectives as u32;
     let steps = likely_steps(objectives);

@@ -1,6 +1,7 @@
 //! `hoptax load --spec -` against the real nginx. nginx's log shows how connections are opened, kept and closed.
 
 use crate::support::{PATIENCE, Scratch, hoptax, wait_for, wait_until};
+use crate::wire::Server;
 use crate::world::is_missing;
 use serde_json::{Value, json};
 use std::io::Write as _;
@@ -179,12 +180,27 @@ fn nginx_keeps_and_closes_connections_as_specified() {
         let connections = &record["connections"];
         assert_eq!(connections["reused"], REQUESTS - firsts, "{connections}");
         assert_eq!(connections["closed_by_peer"], 0, "it was configured to: {connections}");
-        // The side that closes a connection first keeps the port in TIME_WAIT. nginx must close first, except for
-        // connections that are still open at the end.
+        // The side that closes a connection first keeps the port in TIME_WAIT. nginx must close first. Connections that
+        // are still open at the end are reset, and leave no port in TIME_WAIT.
         let after = time_wait(nginx.port);
         let (by_nginx, by_us) = (after.0.saturating_sub(before.0), after.1.saturating_sub(before.1));
         assert!(by_us <= 8, "{by_us} ports of ours are in TIME_WAIT, and {by_nginx} of nginx's");
     }
+}
+
+#[test]
+fn connections_that_are_open_at_the_end_leave_no_port_in_time_wait() {
+    let upstream = Server::start(&["upstream"]);
+    let address = upstream.instance(0);
+    for _ in 0..2 {
+        let record = run_spec(&spec(&address.to_string(), json!({ "connections": 1000 })));
+        assert_eq!(record["connections"]["established"], 1000, "{}", record["connections"]);
+    }
+    let (by_upstream, by_us) = time_wait(address.port());
+    assert!(
+        by_us + by_upstream <= 20,
+        "{by_us} ports of ours are in TIME_WAIT, and {by_upstream} of the upstream's"
+    );
 }
 
 #[test]

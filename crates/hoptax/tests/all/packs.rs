@@ -1,13 +1,15 @@
 //! Every built-in pack with its real gateway, and error messages for wrong packs.
 
-use crate::support::{hoptax, json};
+use crate::support::{hoptax, json, planted_pack};
 use crate::world::{Running, exe, get, http_upstream, is_missing, keep, running_plan};
 use hoptax_lab::Driver as _;
 use hoptax_lab::packs::PackSet;
 use hoptax_lab::process::ProcessDriver;
 use hoptax_plan::{AccessLog, Gateway, GatewayKind, Profile};
 use hoptax_record::Stage;
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 
 fn gateway(pack: &str, workers: u32) -> Gateway {
     let kind = GatewayKind::Pack {
@@ -276,6 +278,43 @@ fn a_gateway_that_answers_on_the_wrong_port_is_not_ready() {
         assert!(failure.message.contains("was not ready within"), "{failure:?}");
     }
     panic!("the other port is not reported");
+}
+
+/// Unix sockets have short paths (107 bytes, unix(7)), and run directories may have long ones.
+#[test]
+fn sockets_of_a_gateway_have_short_paths_in_a_long_run_directory() {
+    if is_missing("nginx") {
+        return;
+    }
+    let socket = "listen unix:{{ socket_dir }}/a-socket-with-a-name; listen 127.0.0.1:{{ port }};";
+    let packs = planted_pack::packs(&[("listen 127.0.0.1:{{ port }};", socket)]);
+    let run = tempfile::tempdir().expect("a directory");
+    let long = run.path().join("r".repeat(190));
+    std::fs::create_dir(&long).expect("made");
+    let mut plan = running_plan(vec![gateway("planted", 1)]);
+    plan.gateways[0].label = format!("planted-{}", "x".repeat(40));
+    let packs = PackSet::load(Some(packs.path())).expect("the pack is right");
+    let mut driver = ProcessDriver::new(&plan, packs, &long).expect("a driver").with_exe(exe());
+    let upstream = http_upstream("one");
+    let mut sockets = BTreeSet::new();
+    // The second start finds what the first left behind.
+    for _ in 0..2 {
+        let service = driver.start_gateway(&plan.gateways[0], &[upstream.address]);
+        let mut service = Running(service.unwrap_or_else(|failure| panic!("{failure:#?}")));
+        assert_eq!(get(service.0.addresses()[0], "/").status, 200);
+        let file =
+            std::fs::read_to_string(long.join("rendered").join(&plan.gateways[0].label).join("nginx.conf"));
+        let (_, after) = file.as_ref().expect("rendered").split_once("listen unix:").expect("a socket");
+        sockets.insert(PathBuf::from(after.split_once(';').expect("its end").0));
+        service.0.stop();
+    }
+    assert_eq!(sockets.len(), 1, "the same directory each time: {sockets:?}");
+    let socket = sockets.first().expect("one");
+    assert!(socket.as_os_str().len() <= 100, "{socket:?}");
+    let directory = socket.parent().expect("a directory");
+    assert_eq!(std::fs::metadata(directory).expect("there").permissions().mode() & 0o777, 0o700);
+    drop(driver);
+    assert!(!directory.exists(), "the driver removes it");
 }
 
 #[test]

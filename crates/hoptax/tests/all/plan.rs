@@ -1,7 +1,8 @@
 //! Commands that only read and write plans: `check`, `init`, `schema`.
 
 use crate::kubernetes_lab;
-use crate::support::hoptax;
+use crate::support::{hoptax, json};
+use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -218,12 +219,17 @@ fn check_names_gateways_that_are_not_installed() {
 }
 
 #[test]
-fn check_refuses_impossible_plans_and_warns_about_gateway_limits() {
+fn check_and_run_refuse_plans_that_do_not_fit_and_leave_out_load_points() {
+    const LEFT_OUT: &str =
+        "left out: closed, 400 connections. 400 connections do not fit: hop-l4 would need 864";
     let directory = tempfile::tempdir().unwrap();
-    let plan = |connections: u32| {
-        format!("gateways: [hop-l4]\nload: [{{ loop: closed, connections: {connections}, duration: 1s }}]\n")
+    let plan = |connections: &str| {
+        format!(
+            "gateways: [hop-l4]\nload: [{{ loop: closed, connections: {connections}, duration: 100ms }}]\n\
+             trials: 2\nwarmup: 0s\n"
+        )
     };
-    let verb = |verb: &str, connections: u32| {
+    let verb = |verb: &str, connections: &str| {
         fs::write(directory.path().join("plan.yaml"), plan(connections)).unwrap();
         let limited = "ulimit -n 500; exec \"$0\" \"$1\" plan.yaml";
         let mut command = Command::new("sh");
@@ -233,14 +239,30 @@ fn check_refuses_impossible_plans_and_warns_about_gateway_limits() {
         (output.status.code(), text(output.stdout), text(output.stderr))
     };
     for refusing in ["check", "run"] {
-        let (code, out, err) = verb(refusing, 1000);
+        let (code, out, err) = verb(refusing, "1000");
         assert_eq!((code, out.as_str()), (Some(2), ""), "{refusing}: {err}");
-        assert!(err.contains("At most 436 connections fit"), "{refusing}: {err}");
+        assert!(err.contains("At most 218 connections fit"), "{refusing}: {err}");
     }
     assert!(!directory.path().join("results").exists(), "nothing was begun");
-    let (code, out, err) = verb("check", 400);
+    let (code, out, err) = verb("check", "[4, 400]");
     assert_eq!((code, err.as_str()), (Some(0), ""));
-    assert!(out.contains("warning: 400 connections do not fit: hop-l4 would need 864"), "{out}");
+    assert!(out.contains(LEFT_OUT) && out.contains("2 contenders × 1 load point = 2"), "{out}");
+    let (code, out, err) = verb("run", "[4, 400]");
+    assert!(err.contains(LEFT_OUT), "{err}");
+    assert!(code.is_some_and(|code| code == 0 || code == 4), "{code:?}: {err}");
+    let words = out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(words.matches("400 connections do not fit").count(), 1, "said once: {out}");
+    let results = fs::read_dir(directory.path().join("results")).expect("there").flatten();
+    let run = results.map(|entry| entry.path()).find(|path| path.join("run.json").exists()).expect("a run");
+    let report = json(hoptax().arg("report").arg(run).args(["--format", "json"]));
+    let cases = report["cases"].as_array().expect("a list");
+    let large: Vec<&Value> = cases.iter().filter(|case| case["load"]["connections"] == 400).collect();
+    assert_eq!(large.len(), 2, "direct and the hop");
+    assert!(
+        large.iter().all(|case| case["failed"]["stage"] == "left-out" && case["trials"] == 0),
+        "{large:?}"
+    );
+    assert_eq!(report["trials_recorded"], 2 * 3, "only the load point that fits");
 }
 
 #[test]

@@ -378,7 +378,7 @@ enum Where {
 use Where::{Generated, Real};
 
 /// Every finding, with the place of the test that must raise the finding.
-const PLANTS: [(&str, Where); 38] = [
+const PLANTS: [(&str, Where); 39] = [
     ("amplification", Real("findings.rs")),
     ("balance", Real("findings.rs")),
     ("bandwidth-bound", Generated("a saturated loopback needs the whole machine")),
@@ -390,6 +390,7 @@ const PLANTS: [(&str, Where); 38] = [
     ("failed-checks", Real("findings.rs")),
     ("few-quiet-windows", Generated("only the hypervisor can cause steal")),
     ("few-samples", Real("planted.rs")),
+    ("gateway-died", Real("run.rs")),
     ("generator-saturated", Generated("the bottleneck depends on the machine")),
     ("herd", Generated("the waiting time of simultaneous requests depends on the machine")),
     ("hidden-limit", Real("probes.rs")),

@@ -269,19 +269,23 @@ fn find_process(below: u32, wanted: &str) -> u32 {
 }
 
 #[test]
-fn a_killed_gateway_fails_and_the_run_continues() {
+fn a_killed_gateway_is_started_again_and_the_run_continues() {
     let scratch = Scratch::new();
     let (child, directory) = begin_long_run(&scratch);
+    let began = trials(&directory).len();
     send("-KILL", find_process(child.id(), "nginx: master"));
     wait_for_trials(&directory, |trials| {
-        let dead =
-            trials.iter().position(|trial| trial["contender"] == "nginx" && !trial["failed"].is_null());
-        dead.is_some_and(|dead| trials[dead..].iter().filter(|trial| trial["failed"].is_null()).count() >= 3)
+        let of = trials[began..].iter().filter(|trial| trial["contender"] == "nginx");
+        of.filter(|trial| trial["failed"].is_null()).count() >= 3
     });
     send("-INT", child.id());
     let output = child.wait_with_output().expect("it ends");
-    assert!(output.status.success(), "the hop was measured: {:?}\n{}", output.status, text(&output.stdout));
-    assert!(text(&output.stdout).contains("nginx"), "the failed gateway has its row");
+    assert!(output.status.success(), "{:?}\n{}", output.status, text(&output.stdout));
+    let report = report(&directory);
+    let findings = report["findings"].as_array().expect("a list");
+    let died = findings.iter().find(|finding| finding["code"] == "gateway-died").expect("found");
+    assert_eq!((&died["evidence"]["gateway"], &died["evidence"]["deaths"]), (&"nginx".into(), &1.into()));
+    assert!(text(&output.stdout).contains("nginx died: once"), "{}", text(&output.stdout));
 }
 
 #[test]

@@ -284,6 +284,15 @@ fn the_network() {
         laid.write("proc/net/sockstat", &format!("TCP: inuse 4 orphan 0 tw {waiting} alloc 5 mem 1\n"));
         laid.is("time-wait", status, &format!("{waiting} sockets"));
     }
+    // Nobody listens on the first destination any more. The second is beyond this machine. The third still listens.
+    for (remote, status) in [("0100007F:1F90", Good), ("0100000A:1F90", Bad), ("0100007F:1F91", Bad)] {
+        let line = |socket: u32| format!("{socket}: 0100007F:{socket:04X} {remote} 06 00000000:00000000\n");
+        let listener = "0: 00000000:1F91 00000000:0000 0A 00000000:00000000\n".to_owned();
+        let header = "sl local_address rem_address st tx_queue:rx_queue\n".to_owned();
+        let lines = [header, listener].into_iter().chain((10_000..19_000).map(line));
+        laid.write("proc/net/tcp", &lines.collect::<String>());
+        laid.is("time-wait", status, "9000 sockets");
+    }
     for (name, path) in [
         ("listen-queue", "proc/sys/net/core/somaxconn"),
         ("syn-backlog", "proc/sys/net/ipv4/tcp_max_syn_backlog"),

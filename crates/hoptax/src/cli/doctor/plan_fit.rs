@@ -2,6 +2,7 @@
 
 use crate::schedule;
 use hoptax_host::probe::fitness::Host;
+use hoptax_lab::limits::{self, Limits};
 use hoptax_lab::packs::{PackSet, binary};
 use hoptax_lab::{cpus, descriptors};
 use hoptax_plan::{CpuPlan, GatewayKind, Idle, Plan, Upstream};
@@ -21,14 +22,17 @@ const WINDOWS: f64 = 10.0;
 
 /// All checks, in the order of the output.
 pub(super) fn items(plan: &Plan, packs: &PackSet, host: &Host) -> Vec<Fitness> {
+    let mut measured = plan.clone();
+    let limits = Limits { descriptors: descriptors::limit(), ports: host.local_ports() };
+    let connections = connections(&mut measured, packs, limits);
     vec![
-        connections(plan, packs),
+        connections,
         ports(plan, host),
         roles(plan, &host.allowed, idle(plan, host)),
         installed(plan, packs),
         upstream_ports(plan),
-        takes(plan),
-        room(plan, host.disk_free),
+        takes(&measured),
+        room(&measured, host.disk_free),
     ]
 }
 
@@ -45,13 +49,13 @@ fn most_connections(plan: &Plan) -> u32 {
     plan.load.iter().map(|point| point.connections).max().unwrap_or(0)
 }
 
-/// Checks that the limit of open files allows the connections of the largest load point. `hoptax check` does the same
-/// check.
-fn connections(plan: &Plan, packs: &PackSet) -> Fitness {
+/// Checks that the limits of open files and of ports allow the connections of every load point. Marks those that a run
+/// would leave out. `hoptax check` does the same check.
+fn connections(plan: &mut Plan, packs: &PackSet, limits: Limits) -> Fitness {
     let seen = format!("{} at most", most_connections(plan));
-    match descriptors::check(plan, packs, descriptors::limit()) {
-        Ok(notes) if notes.is_empty() => good("connections", seen),
-        Ok(notes) => item("connections", FitnessStatus::Warning, seen, &notes.join(" "), ""),
+    match limits::leave_out(plan, packs, limits) {
+        Ok(lines) if lines.is_empty() => good("connections", seen),
+        Ok(lines) => item("connections", FitnessStatus::Warning, seen, &format!("{}.", lines.join(". ")), ""),
         Err(error) => item("connections", FitnessStatus::Bad, seen, &error.to_string(), ""),
     }
 }
@@ -71,7 +75,9 @@ fn ports(plan: &Plan, host: &Host) -> Fitness {
                        attempts fail.";
         let advice = "Give the generator more addresses (`sources: [127.0.0.2, 127.0.0.3]`), or widen \
                       net.ipv4.ip_local_port_range.";
-        return item("source-ports", FitnessStatus::Bad, seen, message, advice);
+        let some_fit = plan.load.iter().any(|point| u64::from(point.connections) <= ports * sources);
+        let status = if some_fit { FitnessStatus::Warning } else { FitnessStatus::Bad };
+        return item("source-ports", status, seen, message, advice);
     }
     if connections > ports {
         let message = "A gateway connects to its upstream from one address, which has fewer ports than the plan has connections.";
@@ -190,7 +196,8 @@ fn room(plan: &Plan, free: Option<u64>) -> Fitness {
     let contenders = plan.gateways.len() as u64 + 2;
     let rounds = u64::from(schedule::expected_rounds(plan));
     let of_point = |seconds: f64| BYTES_PER_TRIAL + (seconds * WINDOWS).ceil() as u64 * BYTES_PER_WINDOW;
-    let points: u64 = plan.load.iter().map(|point| of_point(point.duration.as_secs_f64())).sum();
+    let points = plan.load.iter().filter(|point| point.left_out.is_none());
+    let points: u64 = points.map(|point| of_point(point.duration.as_secs_f64())).sum();
     let bytes = points * rounds * contenders;
     let seen = format!("about {} MiB", bytes.div_ceil(1 << 20));
     match free {
@@ -225,12 +232,18 @@ mod tests {
 
     #[test]
     fn connections_beyond_descriptors_are_bad() {
-        assert_eq!(connections(&plan(), &packs()).status, FitnessStatus::Good);
+        let limits = Limits { descriptors: 20_000, ports: None };
         let mut plan = plan();
-        plan.load[0].connections = u32::MAX;
-        let item = connections(&plan, &packs());
+        assert_eq!(connections(&mut plan, &packs(), limits).status, FitnessStatus::Good);
+        let large = hoptax_plan::LoadPoint { connections: 15_000, ..plan.load[0].clone() };
+        plan.load.push(large.clone());
+        let item = connections(&mut plan, &packs(), limits);
+        assert_eq!(item.status, FitnessStatus::Warning, "the other load point is measured");
+        assert!(item.message.starts_with("left out: closed, 15000 connections. "), "{item:?}");
+        plan.load = vec![large];
+        let item = connections(&mut plan, &packs(), limits);
         assert_eq!(item.status, FitnessStatus::Bad);
-        assert!(item.message.contains("the generator would need"), "{item:?}");
+        assert!(item.message.contains("hop-l7 would need"), "{item:?}");
     }
 
     #[test]

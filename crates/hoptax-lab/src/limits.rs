@@ -1,0 +1,120 @@
+//! Leaves out load points whose connections do not fit into this machine's limits.
+//!
+//! A case that does not fit shows no cost of a gateway: connections are refused or wait, and some gateways die. So hoptax
+//! decides before a run which load points fit, from the limits alone, and measures only those.
+
+use super::descriptors;
+use super::packs::PackSet;
+use hoptax_plan::{LoadPoint, Plan};
+
+/// The limits of this machine on the number of connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Largest number of descriptors that a process can open.
+    pub descriptors: u64,
+    /// Number of local ports for connections from one address to another. Absent if it is unknown.
+    pub ports: Option<u64>,
+}
+
+impl Limits {
+    /// The limits of this process now.
+    pub fn now() -> Self {
+        let ports = hoptax_host::probe::network::local_ports();
+        Self { descriptors: descriptors::limit(), ports: Some(ports).filter(|ports| *ports > 0) }
+    }
+}
+
+/// No load point of the plan fits into the limits.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no load point of the plan fits into this machine's limits. {0}")]
+pub struct NothingFits(String);
+
+/// Marks the load points of the plan whose connections do not fit, for the generator, for a gateway or for the built-in
+/// upstream. Such a load point is left out for every contender, so that its others have nothing to be compared with.
+/// Returns a line for each of them.
+///
+/// # Errors
+/// If no load point fits.
+pub fn leave_out(plan: &mut Plan, packs: &PackSet, limits: Limits) -> Result<Vec<String>, NothingFits> {
+    let reasons: Vec<Option<String>> =
+        plan.load.iter().map(|point| misfit(point, plan, packs, limits)).collect();
+    if let Some(reason) = reasons.iter().flatten().next()
+        && reasons.iter().all(Option::is_some)
+    {
+        return Err(NothingFits(reason.clone()));
+    }
+    for (point, reason) in plan.load.iter_mut().zip(reasons) {
+        point.left_out = reason;
+    }
+    let line =
+        |point: &LoadPoint| Some(format!("left out: {}. {}", point.describe(), point.left_out.as_ref()?));
+    Ok(plan.load.iter().filter_map(line).collect())
+}
+
+/// Why the connections of a load point do not fit. `None` if they fit.
+fn misfit(point: &LoadPoint, plan: &Plan, packs: &PackSet, limits: Limits) -> Option<String> {
+    if let Err(error) = descriptors::check(point.connections, plan, packs, limits.descriptors) {
+        return Some(error.to_string());
+    }
+    let fits = limits.ports? * plan.sources.len().max(1) as u64;
+    (u64::from(point.connections) > fits).then(|| {
+        format!(
+            "{} connections do not fit: the generator has {fits} local ports. Give it more addresses (`sources: \
+             [127.0.0.2, 127.0.0.3]`), or widen net.ipv4.ip_local_port_range",
+            point.connections
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake;
+    use hoptax_plan::{Gateway, GatewayKind, HopKind};
+    use std::time::Duration;
+
+    fn plan(connections: &[u32]) -> Plan {
+        let hop = Gateway { label: "hop-l4".into(), kind: GatewayKind::Hop(HopKind::L4) };
+        let mut plan = fake::plan(vec![hop], 1);
+        plan.load =
+            connections.iter().map(|count| LoadPoint::closed(*count, Duration::from_secs(1))).collect();
+        plan
+    }
+
+    fn packs() -> PackSet {
+        PackSet::load(None).expect("the packs are right")
+    }
+
+    const LIMITS: Limits = Limits { descriptors: 20_000, ports: Some(28_232) };
+
+    #[test]
+    fn load_points_that_fit_are_kept() {
+        let mut plan = plan(&[5_000, 15_000]);
+        let lines = leave_out(&mut plan, &packs(), LIMITS).expect("one fits");
+        assert_eq!(lines.len(), 1);
+        assert!(
+            lines[0].starts_with("left out: closed, 15000 connections. 15000 connections do not fit: hop-l4"),
+            "{lines:?}"
+        );
+        let kept: Vec<bool> = plan.load.iter().map(LoadPoint::is_in_rounds).collect();
+        assert_eq!(kept, [true, false]);
+    }
+
+    #[test]
+    fn a_plan_without_a_load_point_that_fits_is_an_error() {
+        let mut plan = plan(&[15_000, 16_000]);
+        let error = leave_out(&mut plan, &packs(), LIMITS).expect_err("nothing fits").to_string();
+        assert!(error.contains("At most 9968 connections fit"), "{error}");
+    }
+
+    #[test]
+    fn connections_need_ports_of_the_source_addresses() {
+        let limits = Limits { descriptors: 1 << 20, ports: Some(40) };
+        let mut plan = plan(&[40, 41]);
+        let lines = leave_out(&mut plan, &packs(), limits).expect("one fits");
+        assert!(lines.len() == 1 && lines[0].contains("has 40 local ports"), "{lines:?}");
+        plan.sources = vec![[127, 0, 0, 2].into(), [127, 0, 0, 3].into()];
+        assert_eq!(leave_out(&mut plan, &packs(), limits), Ok(vec![]), "an earlier mark is removed");
+        assert!(leave_out(&mut plan, &packs(), Limits { ports: None, ..limits }).is_ok());
+    }
+}
