@@ -3,10 +3,13 @@
 //! A budget is breached only if the *whole* interval is beyond the limit. If there is no interval (one trial only), the
 //! value itself is compared with the limit.
 
+mod of_starts;
+
 use super::case::Case;
 use super::merged;
 use super::metric::percentile;
 use super::side::{Side, counterpart, drift, measured};
+use super::starts::Starts;
 use hoptax_plan::{Budget, Metric};
 use hoptax_record::DIRECT;
 use hoptax_record::report::Outcome;
@@ -27,6 +30,9 @@ pub struct BudgetResult {
     pub min: Option<f64>,
     /// The measured figure.
     pub measured: Option<Estimate>,
+    /// The bound that the figure or the upper end of its interval is only known to exceed. Only starts in which a gateway
+    /// had not settled have one.
+    pub more_than: Option<f64>,
     /// The relative change and its limits. Absent if the budget limits the metric itself, in the metric's own unit.
     pub change: Option<ChangeResult>,
     /// Kept, breached or not measured.
@@ -62,20 +68,27 @@ pub struct Baseline<'a> {
     pub side: &'a Side<'a>,
     /// The run's cases.
     pub cases: &'a [Case],
+    /// The run's starts.
+    pub starts: &'a [Starts],
 }
 
-/// Checks each budget in every case that the budget limits.
+/// Checks each budget in every case that the budget limits. Budgets of starts are checked for each gateway that was
+/// started.
 pub fn judge(
     budgets: &[Budget],
-    cases: &[Case],
+    (cases, starts): (&[Case], &[Starts]),
     side: &Side<'_>,
     baseline: Option<&Baseline<'_>>,
 ) -> Vec<BudgetResult> {
     let judge = Judge { cases, side, baseline };
     budgets
         .iter()
-        .flat_map(|budget| {
-            cases.iter().filter(|case| judge.limits(budget, case)).map(|case| judge.against(budget, case))
+        .flat_map(|budget| match budget.metric.is_start() {
+            true => of_starts::judge(budget, starts, baseline),
+            false => {
+                let limited = cases.iter().filter(|case| judge.limits(budget, case));
+                limited.map(|case| judge.against(budget, case)).collect()
+            }
         })
         .collect()
 }
@@ -132,6 +145,7 @@ impl Judge<'_> {
             max: budget.max,
             min: budget.min,
             measured,
+            more_than: None,
             change: changed,
             outcome,
             reason,
@@ -329,9 +343,9 @@ mod tests {
     fn against_baseline(base: &Run, run: &Run, metric: Metric) -> BudgetResult {
         let (there, here) = (Side::read(&base.record, &base.trials), Side::read(&run.record, &run.trials));
         let (base_cases, cases) = (base.analyse().cases, run.analyse().cases);
-        let baseline = Baseline { name: "base", side: &there, cases: &base_cases };
+        let baseline = Baseline { name: "base", side: &there, cases: &base_cases, starts: &[] };
         let budget = Budget { max_change: Some(0.1), ..Budget::of(metric) };
-        judge(&[budget], &cases, &here, Some(&baseline)).remove(0)
+        judge(&[budget], (&cases, &[]), &here, Some(&baseline)).remove(0)
     }
 
     #[test]

@@ -33,6 +33,7 @@ mod quiet_cases;
 mod series;
 mod side;
 mod source;
+mod starts;
 mod tail;
 mod targets;
 mod tax;
@@ -59,6 +60,7 @@ pub use precision_over_time::{PrecisionOverTime, PrecisionPoint, precision_over_
 pub use quiet::{Quiet, QuietFigures, needs_repeating};
 pub use series::Series;
 pub use side::{Side, measured};
+pub use starts::Starts;
 pub use tail::{RESOLVED_WITHIN, Tail};
 pub use targets::TargetFigures;
 pub use tax::Tax;

@@ -44,6 +44,14 @@ pub enum Metric {
     P999,
     /// Throughput, requests/s.
     Throughput,
+    /// Time from the start of a gateway's process until it accepts connections, µs.
+    Listening,
+    /// Time from the start of a gateway's process until it has answered a request rightly, µs.
+    Ready,
+    /// Response time of the first request after a start, µs.
+    FirstRequest,
+    /// Time from the start of a gateway's process until it is as fast as later, under the plan's load, µs.
+    Settled,
 }
 
 /// The kind of quantity that a metric measures. It determines the unit.
@@ -91,7 +99,7 @@ impl Properties {
 
 impl Metric {
     /// All metrics, in the order in which reports list them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 20] = [
         Self::AddedP50,
         Self::AddedP90,
         Self::AddedP95,
@@ -108,7 +116,14 @@ impl Metric {
         Self::P99,
         Self::P999,
         Self::Throughput,
+        Self::Listening,
+        Self::Ready,
+        Self::FirstRequest,
+        Self::Settled,
     ];
+
+    /// The metrics of starts, in the order in which reports list them. Other runs do not have them.
+    pub const STARTS: [Self; 4] = [Self::Listening, Self::Ready, Self::FirstRequest, Self::Settled];
 
     /// The metrics of a tax, in the order in which reports list them.
     pub const TAXES: [Self; 7] = [
@@ -146,6 +161,10 @@ impl Metric {
             Self::P99 => Of::percentile("p99", 0.99),
             Self::P999 => Of::percentile("p99.9", 0.999),
             Self::Throughput => Of::of("throughput", Quantity::Rate),
+            Self::Listening => Of::of("listening", Quantity::Time),
+            Self::Ready => Of::of("ready", Quantity::Time),
+            Self::FirstRequest => Of::of("first_request", Quantity::Time),
+            Self::Settled => Of::of("settled", Quantity::Time),
         }
     }
 
@@ -173,6 +192,11 @@ impl Metric {
     /// Whether the metric is part of a tax.
     pub fn is_tax(self) -> bool {
         Self::TAXES.contains(&self)
+    }
+
+    /// Whether the metric is measured by starts of gateways, and not by trials.
+    pub fn is_start(self) -> bool {
+        Self::STARTS.contains(&self)
     }
 
     /// The value of a tax or a price in this metric if the gateway or the feature costs nothing.
