@@ -74,7 +74,8 @@ impl Analysed {
             figures: Metric::STARTS.into_iter().filter_map(|metric| of_start(starts, metric)).collect(),
         };
         let starts = analysis.starts.iter().filter(|one| one.is_of_process()).map(of_starts);
-        let cases = measured_cases.map(of_case).chain(starts).filter(|case| !case.figures.is_empty()).collect();
+        let cases =
+            measured_cases.map(of_case).chain(starts).filter(|case| !case.figures.is_empty()).collect();
         let model = Model::new(&run.record, run.trials.len(), analysis, &run.unreadable);
         Self {
             verdict: model.measured_anything().then(|| verdict(model.belief())),

@@ -222,7 +222,10 @@ fn state(
         Err(problem) => return (State::Damaged, Some(problem.clone())),
     };
     let what = if name == STARTS { "starts" } else { "trials" };
-    let of = format!("{} of {} {what}", lines.whole, record.trials_planned);
+    let of = match record.trials_planned {
+        0 => format!("{} {what}", lines.whole),
+        planned => format!("{} of {planned} {what}", lines.whole),
+    };
     let cut = lines.is_cut.then(|| format!("the last line of {name} is truncated"));
     let (state, why) = match &record.ended {
         None => (State::Interrupted, Some(format!("it was killed after {of}"))),

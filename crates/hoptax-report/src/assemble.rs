@@ -177,7 +177,10 @@ fn notes(run: &RunRecord, trials_recorded: usize, unreadable: &[String], analysi
             notes.push(format!("The run was killed or is still running: this report has the {what} so far."));
         }
         Some(ended) if ended.interrupted && !analysis.starts.is_empty() => {
-            notes.push(format!("The run was interrupted in round {} of its starts.", starts::rounds(analysis)));
+            notes.push(format!(
+                "The run was interrupted in round {} of its starts.",
+                starts::rounds(analysis)
+            ));
         }
         Some(ended) if ended.interrupted => {
             let planned = run.trials_planned;

@@ -90,11 +90,8 @@ fn rank_of_interval(count: usize) -> Option<usize> {
 /// Absent if there are no values.
 pub fn resampled_median(values: &[f64]) -> Option<Estimate> {
     let units = Units::new(0..values.len() as u32);
-    let mut sorted: Vec<(f64, usize)> = values
-        .iter()
-        .zip(0..)
-        .filter_map(|(value, round)| Some((*value, units.of(round)?)))
-        .collect();
+    let mut sorted: Vec<(f64, usize)> =
+        values.iter().zip(0..).filter_map(|(value, round)| Some((*value, units.of(round)?))).collect();
     sorted.sort_by(|one, other| one.0.total_cmp(&other.0));
     resampled(&units, |drawn| weighted_median(&sorted, drawn))
 }
@@ -124,7 +121,15 @@ mod tests {
     #[test]
     fn ranks_of_intervals_are_those_of_published_tables() {
         // W. J. Conover, "Practical Nonparametric Statistics", 3rd ed. 1999, table A3: the largest k with P(B < k) ≤ 2.5 %.
-        for (count, rank) in [(5, None), (6, Some(1)), (8, Some(1)), (9, Some(2)), (10, Some(2)), (20, Some(6)), (40, Some(14))] {
+        for (count, rank) in [
+            (5, None),
+            (6, Some(1)),
+            (8, Some(1)),
+            (9, Some(2)),
+            (10, Some(2)),
+            (20, Some(6)),
+            (40, Some(14)),
+        ] {
             assert_eq!(rank_of_interval(count), rank, "{count} values");
         }
     }
@@ -148,9 +153,15 @@ mod tests {
         };
         let more = Observed::more_than(100.0);
         let upper = censored(14);
-        assert_eq!((upper.median, upper.interval), (Observed::exactly(10.5), Some((Observed::exactly(6.0), more))));
+        assert_eq!(
+            (upper.median, upper.interval),
+            (Observed::exactly(10.5), Some((Observed::exactly(6.0), more)))
+        );
         // Every number from the 10th to the 11th value is a median, and the 11th is more than 100.
-        assert_eq!((censored(10).median, censored(10).interval), (more, Some((Observed::exactly(6.0), more))));
+        assert_eq!(
+            (censored(10).median, censored(10).interval),
+            (more, Some((Observed::exactly(6.0), more)))
+        );
         assert_eq!(censored(5).interval, Some((more, more)));
     }
 

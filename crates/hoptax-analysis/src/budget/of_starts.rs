@@ -6,7 +6,11 @@ use hoptax_plan::{Budget, Metric};
 use hoptax_record::report::{Outcome, StartMedian};
 
 /// Checks a budget for each gateway that it limits. Budgets limit starts of processes, not reloads.
-pub(super) fn judge(budget: &Budget, starts: &[Starts], baseline: Option<&Baseline<'_>>) -> Vec<BudgetResult> {
+pub(super) fn judge(
+    budget: &Budget,
+    starts: &[Starts],
+    baseline: Option<&Baseline<'_>>,
+) -> Vec<BudgetResult> {
     let limits = |one: &&Starts| {
         let gateway = &one.figures.contender;
         let is_meant = match &budget.gateway {
@@ -80,12 +84,7 @@ fn unmeasured(one: &Starts, metric: Metric, changed: Option<&ChangeResult>) -> S
     }
 }
 
-fn change(
-    budget: &Budget,
-    one: &Starts,
-    starts: &[Starts],
-    baseline: Option<&Baseline<'_>>,
-) -> ChangeResult {
+fn change(budget: &Budget, one: &Starts, starts: &[Starts], baseline: Option<&Baseline<'_>>) -> ChangeResult {
     let (against, reference) = match (&budget.against, baseline) {
         (Some(label), _) => (label.clone(), of_process(starts, label)),
         (None, Some(base)) => (base.name.to_string(), of_process(base.starts, &one.figures.contender)),
@@ -125,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_limit_is_breached_if_the_whole_interval_is_beyond_it() {
-        let cold = Cold { ready_ms: 310.0, settled_s: Some(3.0), ..Cold::native() };
+        let cold = Cold { ready_ms: 310.0, slow_us: 900.0, settled_s: Some(3.0), ..Cold::native() };
         assert_eq!(one(Metric::Ready, 300e3, cold), (Outcome::Breached, None));
         assert_eq!(one(Metric::Ready, 312e3, cold), (Outcome::Kept, None));
         assert_eq!(one(Metric::Listening, 300e3, cold), (Outcome::Kept, None));
@@ -168,6 +167,9 @@ mod tests {
         }
         run.record.plan.budget = vec![Budget { max: Some(1.0), ..Budget::of(Metric::Ready) }];
         let result = run.analyse().budget.remove(0);
-        assert_eq!((result.outcome, result.reason.as_deref()), (Outcome::Unmeasured, Some("yarp exited with code 1")));
+        assert_eq!(
+            (result.outcome, result.reason.as_deref()),
+            (Outcome::Unmeasured, Some("yarp exited with code 1"))
+        );
     }
 }

@@ -44,7 +44,8 @@ mod tests {
     #[test]
     fn raised_for_what_needs_longer_than_its_load() {
         for (settled_s, count) in [(Some(4.0), 0), (None, 1)] {
-            let run = started(6, &[("nginx", Cold::native()), ("yarp", Cold { settled_s, ..Cold::managed() })]);
+            let run =
+                started(6, &[("nginx", Cold::native()), ("yarp", Cold { settled_s, ..Cold::managed() })]);
             let findings = raised(&run, CODE);
             assert_eq!(findings.len(), count, "{findings:?}");
             assert!(findings.iter().all(|one| one.message.starts_with("In 6 of 6 starts")), "{findings:?}");

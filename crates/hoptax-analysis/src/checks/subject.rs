@@ -2,8 +2,8 @@
 
 use crate::case::Case;
 use crate::noise::NoiseFloor;
-use crate::trial::Trial;
 use crate::starts::Starts;
+use crate::trial::Trial;
 use hoptax_plan::recorded::RunRecord;
 use hoptax_plan::{Gateway, Upstream};
 use hoptax_record::start::StartRecord;

@@ -295,7 +295,9 @@ fn starts_are_not_compared_with_trials() {
     let trials = Run::with_load(vec![open_point(1000.0, 32, 10)]);
     for (runs, force) in [((&starts, &trials), false), ((&trials, &starts), true)] {
         match compared(&Compared { runs, labels: None, force }) {
-            Err(Refusal::NothingInCommon(why)) => assert!(why.contains("measured starts of gateways"), "{why}"),
+            Err(Refusal::NothingInCommon(why)) => {
+                assert!(why.contains("measured starts of gateways"), "{why}")
+            }
             other => panic!("{other:?}"),
         }
     }

@@ -1,8 +1,8 @@
 //! Compares two subjects: computes all rows and the overall verdict.
 
 use super::{ALPHA, Comparison, Refusal, Row, Subject, Verdict, judge, obstacles};
-use crate::{Load, Severity};
 use crate::side::counterpart;
+use crate::{Load, Severity};
 use hoptax_record::DIRECT;
 use hoptax_stats::holm;
 
@@ -128,9 +128,7 @@ fn void_cases(first: &Subject<'_>, second: &Subject<'_>, rows: &[Row]) -> Vec<St
         for finding in subject.analysis.findings.iter().filter(|one| one.severity == Severity::Void) {
             let case = finding.case.as_deref();
             let about = |row: &Row| {
-                [label(row), DIRECT]
-                    .iter()
-                    .any(|label| case.is_some_and(|case| is_of(case, label, row)))
+                [label(row), DIRECT].iter().any(|label| case.is_some_and(|case| is_of(case, label, row)))
             };
             if case.is_none() || rows.iter().any(about) {
                 let case = case.unwrap_or("the whole run");

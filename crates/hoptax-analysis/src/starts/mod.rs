@@ -39,7 +39,12 @@ impl Starts {
     /// is not known is absent.
     pub fn estimate(&self, metric: Metric) -> Option<Estimate> {
         let median = self.measured(metric)?;
-        Some(Estimate { estimate: median.at_least(), low: median.low, high: median.high, trials: median.starts })
+        Some(Estimate {
+            estimate: median.at_least(),
+            low: median.low,
+            high: median.high,
+            trials: median.starts,
+        })
     }
 
     /// The value of a metric in each start, µs.
@@ -176,8 +181,7 @@ impl<'r> Loaded<'r> {
 
 fn under_load(loaded: &[Loaded<'_>]) -> StartUnderLoad {
     let of = |value: &dyn Fn(&Loaded<'_>) -> Option<f64>, factor: f64| {
-        let values: Vec<Observed> =
-            loaded.iter().filter_map(|one| Some(one.observed(value(one)?))).collect();
+        let values: Vec<Observed> = loaded.iter().filter_map(|one| Some(one.observed(value(one)?))).collect();
         median(&values, factor)
     };
     let level: Vec<Observed> =

@@ -70,7 +70,8 @@ fn starts_that_had_not_settled_are_only_bounds() {
     for (one, other) in run.starts.iter_mut().zip(&slow.starts).filter(|(one, _)| one.round < 6) {
         *one = other.clone();
     }
-    let settled = of(&run, "yarp", StartKind::Start).figures.load.and_then(|load| load.settled_s).expect("known");
+    let settled =
+        of(&run, "yarp", StartKind::Start).figures.load.and_then(|load| load.settled_s).expect("known");
     assert!(settled.estimate.is_some() && settled.low.is_some(), "{settled:?}");
     assert_eq!((settled.high, settled.more_than), (None, Some(10.0)));
 }

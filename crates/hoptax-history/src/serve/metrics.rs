@@ -297,3 +297,18 @@ fn of_trial(gauges: &mut Gauges<'_>, trial: &live::Trial) {
         quantiles,
     );
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_metric_of_starts_has_a_gauge() {
+        for metric in Metric::STARTS {
+            let of_metric = |one: &Shown| one.metrics.iter().any(|(shown, _)| *shown == metric);
+            let shown: Vec<Shown> = shown().into_iter().filter(of_metric).collect();
+            assert_eq!(shown.len(), 1, "{metric:?}");
+            assert_eq!(shown[0].name, format!("start_{}", metric.name()));
+        }
+    }
+}

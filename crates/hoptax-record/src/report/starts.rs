@@ -128,7 +128,11 @@ impl StartMedian {
 
     /// A value that the interval is not above; infinite if it is not known. Without an interval, the median.
     pub fn high_at_most(&self) -> f64 {
-        if self.has_interval() { self.high.unwrap_or(f64::INFINITY) } else { self.estimate.unwrap_or(f64::INFINITY) }
+        if self.has_interval() {
+            self.high.unwrap_or(f64::INFINITY)
+        } else {
+            self.estimate.unwrap_or(f64::INFINITY)
+        }
     }
 
     /// The same figure in another unit.

@@ -254,10 +254,12 @@ mod tests {
     #[test]
     fn every_chart_can_be_drawn_as_svg_and_png() {
         let (swept, features, long) = (swept().model(), matrix(230, 33).model(), long().model());
+        let starts = hoptax_analysis::fixture::starts::sample().model();
         for chart in Chart::ALL {
             let model = match chart {
                 Chart::Prices => &features,
                 Chart::Precision => &long,
+                Chart::Starts => &starts,
                 _ => &swept,
             };
             let mut loads = model.noise_floor.iter().map(|floor| &floor.load);

@@ -227,8 +227,12 @@ mod tests {
     #[test]
     fn curves_after_starts_are_those_of_the_json_report() {
         let (page, report) = both(&hoptax_analysis::fixture::starts::sample().model());
-        let ours: Vec<usize> =
-            page["starts"].as_array().expect("starts").iter().map(|one| one["curve"].as_array().map_or(0, Vec::len)).collect();
+        let ours: Vec<usize> = page["starts"]
+            .as_array()
+            .expect("starts")
+            .iter()
+            .map(|one| one["curve"].as_array().map_or(0, Vec::len))
+            .collect();
         let theirs: Vec<usize> = report["starts"].as_array().expect("starts")[..3]
             .iter()
             .map(|one| one["load"]["curve"].as_array().map_or(0, Vec::len))

@@ -90,7 +90,8 @@ fn first(one: &StartFigures) -> Option<Vec<Cell>> {
 
 fn loaded(one: &StartFigures) -> Option<Vec<Cell>> {
     let load = one.load.as_ref()?;
-    let scaled = |median: &Option<StartMedian>, factor: f64| time(median.map(|one| one.times(factor)).as_ref());
+    let scaled =
+        |median: &Option<StartMedian>, factor: f64| time(median.map(|one| one.times(factor)).as_ref());
     let count = |count: u64| Cell { value: number(count as f64), ..none() };
     Some(vec![
         scaled(&load.settled_s, 1e6),
@@ -279,10 +280,15 @@ mod tests {
         let model = sample().model();
         assert!(model.measured_anything() && model.summary.len() == 2, "{model:#?}");
         for text in [terminal(&model, 100, false), markdown(&model), words(&model)] {
-            for part in ["what does a new instance cost?", "yarp, reload", "extra wait", "80 starts and 40 reloads in 20"] {
+            for part in [
+                "what does a new instance cost?",
+                "yarp, reload",
+                "extra wait",
+                "80 starts and 40 reloads in 20",
+            ] {
                 assert!(text.to_lowercase().contains(part), "{part}: {text}");
             }
-            for part in ["trial", "not measured", "not reached", "each hop", "noise floor", "tax"] {
+            for part in ["trial", "not measured", "not reached", "each hop", "noise floor", " tax"] {
                 assert!(!text.to_lowercase().contains(part), "{part}: {text}");
             }
         }
@@ -292,14 +298,19 @@ mod tests {
     fn a_terminal_of_100_columns_is_wide_enough() {
         let text = terminal(&sample().model(), 100, false);
         assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
-        assert!(text.lines().any(|line| line.starts_with("gateway") && line.ends_with("memory")), "one block: {text}");
+        assert!(
+            text.lines().any(|line| line.starts_with("gateway") && line.ends_with("memory")),
+            "one block: {text}"
+        );
     }
 
     #[test]
     fn what_has_not_settled_is_shown_as_more() {
         let cold = Cold { settled_s: None, ..Cold::managed() };
         let model = started(20, &[("nginx", Cold::native()), ("ocelot", cold)]).model();
-        let row = |text: &str| text.lines().find(|line| line.starts_with("| ocelot |") && line.contains("> ")).map(str::to_owned);
+        let row = |text: &str| {
+            text.lines().find(|line| line.starts_with("| ocelot |") && line.contains("> ")).map(str::to_owned)
+        };
         let row = row(&markdown(&model)).expect("a row");
         assert!(row.contains("| > 10 s | > 10,000 |"), "{row}");
         assert!(terminal(&model, 100, false).contains("not-settled"));
@@ -316,7 +327,10 @@ mod tests {
         let starts = report["starts"].as_array().expect("starts");
         let kinds: Vec<&str> = starts.iter().filter_map(|one| one["kind"].as_str()).collect();
         assert_eq!(kinds, ["direct", "start", "start", "reload"]);
-        assert!(starts[1]["ready_ms"]["estimate"].as_f64().is_some_and(|ms| (4.8..5.2).contains(&ms)), "{report}");
+        assert!(
+            starts[1]["ready_ms"]["estimate"].as_f64().is_some_and(|ms| (4.8..5.2).contains(&ms)),
+            "{report}"
+        );
         assert_eq!(starts[1]["ready_ms"]["more_than"], Value::Null);
         assert_eq!((&report["cases"], &report["rounds"]), (&Value::Array(Vec::new()), &20.into()));
     }

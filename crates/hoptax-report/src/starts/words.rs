@@ -6,7 +6,7 @@ use crate::text::{listed, stop};
 use hoptax_analysis::{Analysis, Severity, competitors};
 use hoptax_plan::recorded::RunRecord;
 use hoptax_record::DIRECT;
-use hoptax_record::report::{StartFigures, StartMedian, Summary};
+use hoptax_record::report::{StartFigures, StartMedian, StartUnderLoad, Summary};
 use hoptax_record::start::StartKind;
 
 /// Number of rounds that were started. Each has two starts of every kind.
@@ -66,9 +66,8 @@ fn last_settled(all: &[Times<'_>]) -> Option<String> {
     let settled: Option<Vec<(&Times<'_>, StartMedian)>> =
         all.iter().map(|one| Some((one, one.settled?))).collect();
     let settled = settled?;
-    let (last, median) = settled.iter().max_by(|one, other| {
-        one.1.low_at_least().total_cmp(&other.1.low_at_least())
-    })?;
+    let (last, median) =
+        settled.iter().max_by(|one, other| one.1.low_at_least().total_cmp(&other.1.low_at_least()))?;
     let is_clear = settled
         .iter()
         .all(|(one, other)| one.label == last.label || other.high_at_most() < median.low_at_least());
@@ -117,7 +116,7 @@ pub(crate) fn summaries(run: &RunRecord, analysis: &Analysis) -> Vec<Summary> {
 fn about(start: &StartFigures) -> (String, Vec<String>) {
     let ready = start.ready_ms.map_or(String::new(), |ready| us(&ready.times(1e3)));
     let load = start.load.as_ref();
-    let settled = load.and_then(|load| load.settled_s).map(|settled| as_fast(&settled.times(1e6)));
+    let settled = load.and_then(as_fast);
     let sentence = format!(
         "{} is ready {ready} after its start{}.",
         start.contender,
@@ -138,20 +137,24 @@ fn about(start: &StartFigures) -> (String, Vec<String>) {
 /// A sentence about the reloads of a gateway. `None` if they were not measured.
 fn about_reload(reload: &StartFigures) -> Option<String> {
     let ready = us(&reload.ready_ms?.times(1e3));
-    let settled = reload.load.as_ref().and_then(|load| load.settled_s).map(|one| as_fast(&one.times(1e6)));
+    let settled = reload.load.as_ref().and_then(as_fast);
     let settled = settled.map_or(String::new(), |settled| format!(", and {settled}"));
     Some(format!("After a reload, it answers rightly after {ready}{settled}."))
 }
 
 /// When a gateway is as fast as later, in words.
-fn as_fast(settled_us: &StartMedian) -> String {
-    match settled_us.estimate {
+fn as_fast(load: &StartUnderLoad) -> Option<String> {
+    let settled_us = &load.settled_s?.times(1e6);
+    // The times of two medians can differ by chance, even if the gateway is never slower than later.
+    let is_at_once = load.settled_requests.is_some_and(|one| one.estimate == Some(0.0));
+    Some(match settled_us.estimate {
+        Some(_) if is_at_once => "as fast as later at once".into(),
         Some(_) => format!("as fast as later after {}", us(settled_us)),
         None => {
             let bound = Scale::of_us(settled_us.at_least()).value(settled_us.at_least());
             format!("had not settled after {bound} of load")
         }
-    }
+    })
 }
 
 /// A time in µs with its interval, in words: `5.2 ms (4.9–5.6)`, `more than 10 s`.
@@ -177,10 +180,16 @@ mod tests {
     fn the_answer_names_the_first_and_the_last() {
         let answer = sample().model().answer.expect("two gateways");
         assert!(answer.starts_with("nginx is ready first: 5"), "{answer}");
-        assert!(answer.contains(" after its start. yarp takes longest until it is as fast as later: 4.3"), "{answer}");
+        assert!(
+            answer.contains(" after its start. yarp takes longest until it is as fast as later: 4.3"),
+            "{answer}"
+        );
         let never = Cold { settled_s: None, ..Cold::managed() };
         let answer = answer_of(&[("nginx", Cold::native()), ("ocelot", never)]).expect("two gateways");
-        assert!(answer.contains("ocelot takes longest until it is as fast as later: more than 10 s"), "{answer}");
+        assert!(
+            answer.contains("ocelot takes longest until it is as fast as later: more than 10 s"),
+            "{answer}"
+        );
     }
 
     #[test]
@@ -191,7 +200,11 @@ mod tests {
         let never = Cold { settled_s: None, ..Cold::managed() };
         let answer = answer_of(&[("ocelot", never), ("yarp", never)]).expect("two");
         assert!(!answer.contains("takes longest"), "{answer}");
-        assert_eq!(started(5, &[("a", Cold::native()), ("b", Cold::managed())]).model().answer, None, "no intervals");
+        assert_eq!(
+            started(5, &[("a", Cold::native()), ("b", Cold::managed())]).model().answer,
+            None,
+            "no intervals"
+        );
         assert_eq!(answer_of(&[("nginx", Cold::native())]), None, "nothing to choose from");
     }
 
@@ -200,8 +213,12 @@ mod tests {
         let model = sample().model();
         let sentences: Vec<String> = model.summary.iter().map(Summary::in_full).collect();
         assert!(sentences[0].starts_with("nginx is ready 5"), "{sentences:?}");
+        assert!(sentences[0].contains(" after its start, and as fast as later at once."), "{sentences:?}");
         assert!(sentences[1].contains("after its start, and as fast as later after 4.3"), "{sentences:?}");
-        assert!(sentences[1].contains("requests wait 3.") && sentences[1].contains(" longer in all."), "{sentences:?}");
+        assert!(
+            sentences[1].contains("requests wait 3.") && sentences[1].contains(" longer in all."),
+            "{sentences:?}"
+        );
         assert!(sentences[1].contains("After a reload, it answers rightly after "), "{sentences:?}");
     }
 
