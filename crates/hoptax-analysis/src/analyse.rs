@@ -1,7 +1,6 @@
 //! Analyses a run: cases, noise floors, capacities, prices, findings and budgets.
 
 use super::analysis::Analysis;
-use super::budget::judge;
 use super::capacity;
 use super::case::Case;
 use super::checks;
@@ -11,6 +10,7 @@ use super::load::Load;
 use super::noise::NoiseFloor;
 use super::path::Path;
 use super::side::Side;
+use super::start_budget::judge;
 use super::tail::Tail;
 use super::tax::Tax;
 use super::trial::{Trial, good_trials, of_case};

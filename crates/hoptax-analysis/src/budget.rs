@@ -3,8 +3,6 @@
 //! A budget is breached only if the *whole* interval is beyond the limit. If there is no interval (one trial only), the
 //! value itself is compared with the limit.
 
-mod of_starts;
-
 use super::case::Case;
 use super::merged;
 use super::metric::percentile;
@@ -72,23 +70,18 @@ pub struct Baseline<'a> {
     pub starts: &'a [Starts],
 }
 
-/// Checks each budget in every case that the budget limits. Budgets of starts are checked for each gateway that was
-/// started.
-pub fn judge(
+/// Checks each budget in every case that the budget limits.
+pub(super) fn judge(
     budgets: &[Budget],
-    (cases, starts): (&[Case], &[Starts]),
+    cases: &[Case],
     side: &Side<'_>,
     baseline: Option<&Baseline<'_>>,
 ) -> Vec<BudgetResult> {
     let judge = Judge { cases, side, baseline };
     budgets
         .iter()
-        .flat_map(|budget| match budget.metric.is_start() {
-            true => of_starts::judge(budget, starts, baseline),
-            false => {
-                let limited = cases.iter().filter(|case| judge.limits(budget, case));
-                limited.map(|case| judge.against(budget, case)).collect()
-            }
+        .flat_map(|budget| {
+            cases.iter().filter(|case| judge.limits(budget, case)).map(|case| judge.against(budget, case))
         })
         .collect()
 }
@@ -202,7 +195,7 @@ impl Judge<'_> {
 }
 
 impl ChangeResult {
-    fn breached(&self, value: &Estimate) -> bool {
+    pub(super) fn breached(&self, value: &Estimate) -> bool {
         // If there are several trials but no interval, the reference may be zero. A share of zero has no meaning, so
         // the budget is not breached.
         if value.trials > 1 && value.interval().is_none() {
@@ -345,7 +338,7 @@ mod tests {
         let (base_cases, cases) = (base.analyse().cases, run.analyse().cases);
         let baseline = Baseline { name: "base", side: &there, cases: &base_cases, starts: &[] };
         let budget = Budget { max_change: Some(0.1), ..Budget::of(metric) };
-        judge(&[budget], (&cases, &[]), &here, Some(&baseline)).remove(0)
+        judge(&[budget], &cases, &here, Some(&baseline)).remove(0)
     }
 
     #[test]

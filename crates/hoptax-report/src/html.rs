@@ -94,7 +94,7 @@ pub fn html(model: &Model) -> Result<String, HtmlError> {
         question => model.question(),
         starts => super::starts::html(model),
         about_starts => super::starts::NOTE,
-        chart_of_starts => super::starts::HEADING,
+        chart_of_starts => charts::Chart::Starts.title(),
         trials => model.trials_in_words(),
         loads,
         quiet => quiet::line(model),
@@ -171,7 +171,7 @@ fn fallback(model: &Model) -> Result<String, ChartError> {
     if model.measured_starts() {
         let wide = charts::after_starts(model, Width::Wide)?.unwrap_or_default();
         let narrow = charts::after_starts(model, Width::Narrow)?.unwrap_or_default();
-        let heading = super::starts::HEADING;
+        let heading = charts::Chart::Starts.title();
         return Ok(format!("<p><strong>{heading}</strong></p>{wide}{narrow}"));
     }
     let Some(load) = headline::for_latency(&mut model.loads()) else { return Ok(String::new()) };

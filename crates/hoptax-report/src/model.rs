@@ -2,7 +2,6 @@
 
 use super::failures::{FailureGroup, same_cause, same_message};
 use super::prices::PriceList;
-use super::starts;
 use hoptax_analysis::{
     BudgetResult, Capacity, Case, Finding, GatewayPair, Load, NoiseFloor, Outcome, PrecisionOverTime,
     Severity,
@@ -10,6 +9,7 @@ use hoptax_analysis::{
 use hoptax_plan::{Idle, Profile};
 use hoptax_record::dir::RenderedFile;
 use hoptax_record::report::{HostLooks, StartFigures, Summary, WarmUpFigures};
+use hoptax_record::start::StartKind;
 use hoptax_record::{Contender, Environment, Failure, Stopped};
 
 /// Everything that a report shows.
@@ -117,10 +117,23 @@ impl Model {
             [counted(self.rounds as usize, "round", "rounds"), counted(searched.len(), "search", "searches")];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         if self.measured_starts() {
-            return starts::counted(self);
+            return self.starts_in_words();
         }
         let trials = format!("{} of {} trials", self.trials_recorded, self.trials_planned);
         if parts.is_empty() { trials } else { format!("{trials} in {}", parts.join(" and ")) }
+    }
+
+    /// The number of starts in words: `80 starts and 40 reloads in 20 rounds`.
+    fn starts_in_words(&self) -> String {
+        let of = |kind| -> u32 {
+            let of_kind = self.starts.iter().filter(|one| one.kind == kind);
+            of_kind.map(|one| one.measured + one.failed).sum()
+        };
+        let reloads = match of(StartKind::Reload) {
+            0 => String::new(),
+            count => format!(" and {count} reloads"),
+        };
+        format!("{} starts{reloads} in {} rounds", of(StartKind::Start), self.rounds)
     }
 
     /// Summaries of the gateways that are not in the price list. The price list already shows more about the other

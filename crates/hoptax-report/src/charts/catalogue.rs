@@ -163,7 +163,7 @@ impl Chart {
             Self::Capacity => "Highest rate that holds the objective, requests/s",
             Self::Prices => "What features add to the median response time",
             Self::Precision => "Half-width of the 95 % interval of the added median, over time",
-            Self::Starts => crate::starts::HEADING,
+            Self::Starts => starts::HEADING,
         }
     }
 

@@ -108,7 +108,7 @@ pub(super) fn half_widths(model: &Model, load: &Load, width: Width) -> Result<Op
 /// A chart of response times after a start, for a page. `None` for runs without starts.
 pub(super) fn after_starts(model: &Model, width: Width) -> Result<Option<String>, ChartError> {
     let Some(panel) = starts::panel(model) else { return Ok(None) };
-    on_page(width, panel.height(), crate::starts::HEADING, |sheet| {
+    on_page(width, panel.height(), starts::HEADING, |sheet| {
         panel.draw(sheet, 0, (panel.labels(sheet), width.pixels()))
     })
     .map(Some)

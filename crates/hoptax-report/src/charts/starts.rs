@@ -8,6 +8,9 @@ use hoptax_analysis::Load;
 use hoptax_record::report::StartFigures;
 use hoptax_record::start::StartKind;
 
+/// Title of the chart.
+pub(in crate::charts) const HEADING: &str = "Response time after a start";
+
 /// What the lines are.
 pub(super) fn subtitle(load: &Load) -> String {
     format!("{}; median over starts of the median response time", load.label)

@@ -9,13 +9,9 @@ use super::format::{Scale, number};
 use super::model::Model;
 use super::table::{Cell, in_one_line, none};
 use super::text::inline;
-use hoptax_record::DIRECT;
 use hoptax_record::report::{StartFigures, StartMedian};
 use hoptax_record::start::StartKind;
 use minijinja::{Value, context};
-
-/// Heading of the section on the page and of the chart.
-pub(super) const HEADING: &str = "Response time after a start";
 
 /// Headings of the table of first answers, after the name.
 const FIRST: [&str; 8] = ["listening", "ready", "1st request", "10th", "100th", "1,000th", "CPU", "memory"];
@@ -252,19 +248,6 @@ fn csv_medians(one: &StartFigures) -> [Option<StartMedian>; 14] {
         load.and_then(|load| load.settled_cpu_ms),
         load.and_then(|load| load.settled_rss_bytes),
     ]
-}
-
-/// The number of starts and reloads in words: `80 starts and 40 reloads in 20 rounds`.
-pub(super) fn counted(model: &Model) -> String {
-    let of = |kind| -> u32 {
-        let of_kind = model.starts.iter().filter(|one| one.kind == kind && one.contender != DIRECT);
-        of_kind.map(|one| one.measured + one.failed).sum()
-    };
-    let reloads = match of(StartKind::Reload) {
-        0 => String::new(),
-        count => format!(" and {count} reloads"),
-    };
-    format!("{} starts{reloads} in {} rounds", of(StartKind::Start), model.rounds)
 }
 
 #[cfg(test)]

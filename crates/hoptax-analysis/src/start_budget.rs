@@ -1,16 +1,28 @@
 //! Budgets of starts: the time until a gateway listens, is ready, and has settled.
 
-use super::{Baseline, BudgetResult, ChangeResult, estimate};
-use crate::starts::{Contrasted, Starts, of_process};
+use super::budget::{self, Baseline, BudgetResult, ChangeResult, estimate};
+use super::case::Case;
+use super::side::Side;
+use super::starts::{Contrasted, Starts, of_process};
 use hoptax_plan::{Budget, Metric};
 use hoptax_record::report::{Outcome, StartMedian};
 
-/// Checks a budget for each gateway that it limits. Budgets limit starts of processes, not reloads.
-pub(super) fn judge(
-    budget: &Budget,
-    starts: &[Starts],
+/// Checks each budget in every case that it limits. Budgets of starts are checked for each gateway that was started.
+pub fn judge(
+    budgets: &[Budget],
+    (cases, starts): (&[Case], &[Starts]),
+    side: &Side<'_>,
     baseline: Option<&Baseline<'_>>,
 ) -> Vec<BudgetResult> {
+    let of_budget = |budget: &Budget| match budget.metric.is_start() {
+        true => of_starts(budget, starts, baseline),
+        false => budget::judge(std::slice::from_ref(budget), cases, side, baseline),
+    };
+    budgets.iter().flat_map(of_budget).collect()
+}
+
+/// Checks a budget for each gateway that it limits. Budgets limit starts of processes, not reloads.
+fn of_starts(budget: &Budget, starts: &[Starts], baseline: Option<&Baseline<'_>>) -> Vec<BudgetResult> {
     let limits = |one: &&Starts| {
         let gateway = &one.figures.contender;
         let is_meant = match &budget.gateway {
