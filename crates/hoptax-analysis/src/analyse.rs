@@ -1,7 +1,6 @@
 //! Analyses a run: cases, noise floors, capacities, prices, findings and budgets.
 
 use super::analysis::Analysis;
-use super::budget::judge;
 use super::capacity;
 use super::case::Case;
 use super::checks;
@@ -11,16 +10,18 @@ use super::load::Load;
 use super::noise::NoiseFloor;
 use super::path::Path;
 use super::side::Side;
+use super::start_budget::judge;
 use super::tail::Tail;
 use super::tax::Tax;
 use super::trial::{Trial, good_trials, of_case};
-use super::{concerns, measuring_time, quiet_cases, targets, warm_ups};
+use super::{concerns, measuring_time, quiet_cases, starts, targets, warm_ups};
 use hoptax_plan::recorded::RunRecord;
 use hoptax_record::report::FailedTrial;
+use hoptax_record::start::StartRecord;
 use hoptax_record::{Aside, DIRECT, Failure, Stage, TrialRecord};
 
-/// Analyses the records of a run.
-pub fn analyse(run: &RunRecord, records: &[TrialRecord]) -> Analysis {
+/// Analyses the records of a run. With `starts`, the run measured starts of gateways instead of trials.
+pub fn analyse(run: &RunRecord, records: &[TrialRecord], starts: &[StartRecord]) -> Analysis {
     let loads = Load::all(&run.load);
     let measured_s = measuring_time::seconds(records);
     let mut examined = Vec::new();
@@ -29,9 +30,10 @@ pub fn analyse(run: &RunRecord, records: &[TrialRecord]) -> Analysis {
         let direct = good_trials(records, DIRECT, load.index);
         let floor = NoiseFloor::new(load.clone(), &direct);
         let first = examined.len();
-        // A search has no cases, because its trials run at many rates. It still gets an empty noise floor, so that
-        // `noise_floor` has the same indices as the load points.
-        let contenders = if load.search.is_some() { &[][..] } else { &run.contenders };
+        // A search has no cases, because its trials run at many rates, and a run of starts has no trials. They still get
+        // an empty noise floor, so that `noise_floor` has the same indices as the load points.
+        let has_cases = load.search.is_none() && starts.is_empty();
+        let contenders = if has_cases { &run.contenders[..] } else { &[] };
         for contender in contenders {
             let trials = good_trials(records, &contender.label, load.index);
             let mut case = Case::new(&contender.label, load, &trials);
@@ -62,7 +64,14 @@ pub fn analyse(run: &RunRecord, records: &[TrialRecord]) -> Analysis {
     }
     let prices = features::prices(run, records, &noise_floor);
     let pairs = gateway_pairs::pairs(run, &prices, &examined);
-    let findings = checks::examine(&checks::Subject { run, cases: &examined, noise_floor: &noise_floor });
+    let of_starts = starts::starts(run, starts);
+    let findings = checks::examine(&checks::Subject {
+        run,
+        cases: &examined,
+        noise_floor: &noise_floor,
+        starts,
+        of_starts: &of_starts,
+    });
     let mut cases: Vec<Case> = examined.into_iter().map(|(case, _)| case).collect();
     for case in &mut cases {
         let about = findings.iter().filter(|finding| finding.case.as_deref() == Some(&*case.case));
@@ -70,11 +79,13 @@ pub fn analyse(run: &RunRecord, records: &[TrialRecord]) -> Analysis {
     }
     let budget = match run.plan.budget.is_empty() {
         true => Vec::new(),
-        false => judge(&run.plan.budget, &cases, &Side::read(run, records), None),
+        false => judge(&run.plan.budget, (&cases, &of_starts), &Side::read(run, records), None),
     };
     let capacity = capacity::capacities(run, &loads, records);
     let warm_ups = warm_ups::figures(run, records);
-    let mut analysis = Analysis { cases, noise_floor, capacity, prices, pairs, warm_ups, findings, budget };
+    let starts = of_starts;
+    let mut analysis =
+        Analysis { cases, noise_floor, capacity, prices, pairs, warm_ups, starts, findings, budget };
     concerns::mark(&mut analysis, run);
     analysis
 }

@@ -7,6 +7,7 @@ use super::checks::Finding;
 use super::features::Price;
 use super::gateway_pairs::GatewayPair;
 use super::noise::NoiseFloor;
+use super::starts::Starts;
 use hoptax_record::report::WarmUpFigures;
 
 /// The analysis of a run.
@@ -27,6 +28,9 @@ pub struct Analysis {
     pub pairs: Vec<GatewayPair>,
     /// How long each process took to warm up, in the order of the contenders. Empty with a fixed warm-up.
     pub warm_ups: Vec<WarmUpFigures>,
+    /// What starts and reloads cost: in the order of the contenders, starts before reloads. Such a run has no cases. Empty
+    /// for runs that measure trials.
+    pub starts: Vec<Starts>,
     /// Findings, the most severe first.
     pub findings: Vec<Finding>,
     /// Results of the plan's budgets, one for each budget and each case that the budget limits.

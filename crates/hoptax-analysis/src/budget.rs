@@ -7,6 +7,7 @@ use super::case::Case;
 use super::merged;
 use super::metric::percentile;
 use super::side::{Side, counterpart, drift, measured};
+use super::starts::Starts;
 use hoptax_plan::{Budget, LoadPoint, LoadSelector, Metric};
 use hoptax_record::DIRECT;
 use hoptax_record::report::Outcome;
@@ -27,6 +28,9 @@ pub struct BudgetResult {
     pub min: Option<f64>,
     /// The measured figure.
     pub measured: Option<Estimate>,
+    /// The bound that the figure or the upper end of its interval is only known to exceed. Only starts in which a gateway
+    /// had not settled have one.
+    pub more_than: Option<f64>,
     /// The relative change and its limits. Absent if the budget limits the metric itself, in the metric's own unit.
     pub change: Option<ChangeResult>,
     /// Kept, breached or not measured.
@@ -62,10 +66,12 @@ pub struct Baseline<'a> {
     pub side: &'a Side<'a>,
     /// The run's cases.
     pub cases: &'a [Case],
+    /// The run's starts.
+    pub starts: &'a [Starts],
 }
 
 /// Checks each budget in every case that the budget limits.
-pub fn judge(
+pub(super) fn judge(
     budgets: &[Budget],
     cases: &[Case],
     side: &Side<'_>,
@@ -134,6 +140,7 @@ impl Judge<'_> {
             max: budget.max,
             min: budget.min,
             measured,
+            more_than: None,
             change: changed,
             outcome,
             reason,
@@ -190,7 +197,7 @@ impl Judge<'_> {
 }
 
 impl ChangeResult {
-    fn breached(&self, value: &Estimate) -> bool {
+    pub(super) fn breached(&self, value: &Estimate) -> bool {
         // If there are several trials but no interval, the reference may be zero. A share of zero has no meaning, so
         // the budget is not breached.
         if value.trials > 1 && value.interval().is_none() {
@@ -331,7 +338,7 @@ mod tests {
     fn against_baseline(base: &Run, run: &Run, metric: Metric) -> BudgetResult {
         let (there, here) = (Side::read(&base.record, &base.trials), Side::read(&run.record, &run.trials));
         let (base_cases, cases) = (base.analyse().cases, run.analyse().cases);
-        let baseline = Baseline { name: "base", side: &there, cases: &base_cases };
+        let baseline = Baseline { name: "base", side: &there, cases: &base_cases, starts: &[] };
         let budget = Budget { max_change: Some(0.1), ..Budget::of(metric) };
         judge(&[budget], &cases, &here, Some(&baseline)).remove(0)
     }

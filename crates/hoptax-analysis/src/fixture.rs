@@ -4,6 +4,7 @@
 
 pub mod features;
 mod planted;
+pub mod starts;
 
 use crate::{Analysis, analyse};
 use hoptax_load::clock::{MILLISECOND, SECOND};
@@ -19,6 +20,7 @@ use hoptax_plan::{
     AccessLog, Body, BuiltInUpstream, CpuPlan, Delay, LoadPoint, PathSplit, Plan, Profile, Target, Timeouts,
     Trials, Upstream,
 };
+use hoptax_record::start::StartRecord;
 use hoptax_record::{
     Contender, DIRECT, DirectTrial, Ended, Environment, Failure, HostUsage, LedgerDelta, RoleUsage, SCHEMA,
     Stage, Stolen, TrialRecord,
@@ -31,6 +33,8 @@ pub const REQUESTS: u64 = 1000;
 pub struct Run {
     pub record: RunRecord,
     pub trials: Vec<TrialRecord>,
+    /// Starts. A run has either starts or trials.
+    pub starts: Vec<StartRecord>,
 }
 
 pub fn closed_point(connections: u32, seconds: u64) -> LoadPoint {
@@ -76,7 +80,7 @@ impl Run {
     }
 
     pub fn with_load(load: Vec<LoadPoint>) -> Self {
-        let mut run = Self { record: record(load), trials: Vec::new() };
+        let mut run = Self { record: record(load), trials: Vec::new(), starts: Vec::new() };
         run.contender(DIRECT, None);
         run
     }
@@ -143,7 +147,7 @@ impl Run {
     }
 
     pub fn analyse(&self) -> Analysis {
-        analyse(&self.record, &self.trials)
+        analyse(&self.record, &self.trials, &self.starts)
     }
 }
 

@@ -33,6 +33,8 @@ mod quiet_cases;
 mod series;
 mod side;
 mod source;
+mod start_budget;
+mod starts;
 mod tail;
 mod targets;
 mod tax;
@@ -42,7 +44,7 @@ mod warm_ups;
 
 pub use analyse::analyse;
 pub use analysis::Analysis;
-pub use budget::{Baseline, BudgetResult, ChangeResult, judge};
+pub use budget::{Baseline, BudgetResult, ChangeResult};
 pub use capacity::Capacity;
 pub use case::{Case, Tls};
 pub use difference::Difference;
@@ -59,6 +61,8 @@ pub use precision_over_time::{PrecisionOverTime, PrecisionPoint, precision_over_
 pub use quiet::{Quiet, QuietFigures, needs_repeating};
 pub use series::Series;
 pub use side::{Side, measured};
+pub use start_budget::judge;
+pub use starts::Starts;
 pub use tail::{RESOLVED_WITHIN, Tail};
 pub use targets::TargetFigures;
 pub use tax::Tax;

@@ -69,7 +69,7 @@ impl Load {
         loads
     }
 
-    fn new(index: usize, point: &LoadPoint) -> Self {
+    pub(crate) fn new(index: usize, point: &LoadPoint) -> Self {
         let connections =
             format!("{} connection{}", point.connections, if point.connections == 1 { "" } else { "s" });
         let how: String = point.unusual().iter().map(|words| format!(", {words}")).collect();

@@ -1,6 +1,6 @@
 //! The parts of a run's analysis that the index stores: the verdict, the answer, and the figures for trends.
 
-use hoptax_analysis::{Side, analyse, measured};
+use hoptax_analysis::{Side, Starts, analyse, measured};
 use hoptax_plan::Metric;
 use hoptax_plan::recorded::{self, Run};
 use hoptax_record::dir::DirError;
@@ -54,7 +54,7 @@ impl Analysed {
     }
 
     fn of(run: &Run) -> Self {
-        let analysis = analyse(&run.record, &run.trials);
+        let analysis = analyse(&run.record, &run.trials, &run.starts);
         let side = Side::read(&run.record, &run.trials);
         let of_case = |case: &hoptax_analysis::Case| {
             let figures = Metric::ALL.into_iter().filter_map(|metric| {
@@ -67,7 +67,15 @@ impl Analysed {
             }
         };
         let measured_cases = analysis.cases.iter().filter(|case| case.trials > 0);
-        let cases = measured_cases.map(of_case).filter(|case| !case.figures.is_empty()).collect();
+        let load = analysis.noise_floor.first().map_or("", |floor| &*floor.load.label);
+        let of_starts = |starts: &Starts| CaseFigures {
+            gateway: starts.figures.contender.clone(),
+            load: load.to_owned(),
+            figures: Metric::STARTS.into_iter().filter_map(|metric| of_start(starts, metric)).collect(),
+        };
+        let starts = analysis.starts.iter().filter(|one| one.is_of_process()).map(of_starts);
+        let cases =
+            measured_cases.map(of_case).chain(starts).filter(|case| !case.figures.is_empty()).collect();
         let model = Model::new(&run.record, run.trials.len(), analysis, &run.unreadable);
         Self {
             verdict: model.measured_anything().then(|| verdict(model.belief())),
@@ -76,6 +84,12 @@ impl Analysed {
             unreadable: run.unreadable.clone(),
         }
     }
+}
+
+/// A figure of starts with its name. `None` if it was not measured, or if only a bound is known.
+fn of_start(starts: &Starts, metric: Metric) -> Option<(String, Figure)> {
+    starts.measured(metric)?.estimate?;
+    Some((metric.name().to_owned(), Figure::of(&starts.estimate(metric)?)?))
 }
 
 impl Figure {

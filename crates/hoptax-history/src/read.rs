@@ -7,7 +7,7 @@ use super::{Contender, Entry, State};
 use hoptax_analysis::Load;
 use hoptax_plan::recorded::{RunRecord, read_run};
 use hoptax_plan::{GatewayKind, Plan};
-use hoptax_record::dir::{DirError, RUN, TRIALS};
+use hoptax_record::dir::{DirError, RUN, STARTS, TRIALS};
 use hoptax_record::plan::Idle;
 use hoptax_record::{bounded, digest, plan as kept};
 use serde::{Deserialize, Serialize};
@@ -165,19 +165,24 @@ fn claims_to_be_ours(path: &Path) -> bool {
 }
 
 fn recorded(found: &Found, record: &RunRecord, now_ns: i64) -> Row {
-    let counted = if found.trials.is_file() {
-        count_lines(&found.path.join(TRIALS)).map_err(|error| format!("{TRIALS} cannot be read: {error}"))
-    } else if found.trials.is_there() {
-        Err(format!("{TRIALS} is not a file"))
-    } else {
-        Err(format!("{TRIALS} is missing"))
+    // A run has either trials or starts.
+    let (records, name) = match found.starts {
+        Mark::Absent => (found.trials, TRIALS),
+        starts => (starts, STARTS),
     };
-    let written = found.run.written_ns().max(found.trials.written_ns()).unwrap_or(0);
+    let counted = if records.is_file() {
+        count_lines(&found.path.join(name)).map_err(|error| format!("{name} cannot be read: {error}"))
+    } else if records.is_there() {
+        Err(format!("{name} is not a file"))
+    } else {
+        Err(format!("{name} is missing"))
+    };
+    let written = found.run.written_ns().max(records.written_ns()).unwrap_or(0);
     let until = match (&record.ended, &counted) {
         (None, Ok(_)) => running_until(written, now_ns, PATIENCE.saturating_add(longest_trial(&record.plan))),
         _ => None,
     };
-    let (state, problem) = state(record, &counted, until.is_some());
+    let (state, problem) = state(record, &counted, name, until.is_some());
     let started = i64::try_from(record.started_unix_ns / 1_000_000_000).unwrap_or(0);
     let lines = counted.as_ref().copied().unwrap_or_default();
     let entry = Entry {
@@ -197,21 +202,31 @@ fn recorded(found: &Found, record: &RunRecord, now_ns: i64) -> Row {
         entry,
         until,
         sorted: started,
-        pending: state != State::Running && found.trials.is_file(),
+        pending: state != State::Running && records.is_file(),
         basis: Basis::of(record),
         notes_problem: None,
     }
 }
 
 /// The state of a run with a readable record, and a description of the problem with the run.
-fn state(record: &RunRecord, counted: &Result<Lines, String>, is_running: bool) -> (State, Option<String>) {
+/// `name` is the file of its trials or starts.
+fn state(
+    record: &RunRecord,
+    counted: &Result<Lines, String>,
+    name: &str,
+    is_running: bool,
+) -> (State, Option<String>) {
     let lines = match counted {
         Ok(_) if is_running => return (State::Running, None),
         Ok(lines) => lines,
         Err(problem) => return (State::Damaged, Some(problem.clone())),
     };
-    let of = format!("{} of {} trials", lines.whole, record.trials_planned);
-    let cut = lines.is_cut.then(|| format!("the last line of {TRIALS} is truncated"));
+    let what = if name == STARTS { "starts" } else { "trials" };
+    let of = match record.trials_planned {
+        0 => format!("{} {what}", lines.whole),
+        planned => format!("{} of {planned} {what}", lines.whole),
+    };
+    let cut = lines.is_cut.then(|| format!("the last line of {name} is truncated"));
     let (state, why) = match &record.ended {
         None => (State::Interrupted, Some(format!("it was killed after {of}"))),
         Some(ended) => match &ended.failed {

@@ -2,7 +2,7 @@
 //! metadata of files. The metadata shows which runs have changed.
 
 use super::{HistoryError, notes};
-use hoptax_record::dir::{RUN, TRIALS};
+use hoptax_record::dir::{RUN, STARTS, TRIALS};
 use std::fmt;
 use std::fs::{self, Metadata};
 use std::io;
@@ -21,6 +21,8 @@ pub(super) struct Found {
     pub(super) run: Mark,
     /// Metadata of `trials.jsonl`.
     pub(super) trials: Mark,
+    /// Metadata of `starts.jsonl`, which only runs that measure starts have.
+    pub(super) starts: Mark,
     /// Metadata of the file with the notes.
     pub(super) notes: Mark,
 }
@@ -104,12 +106,13 @@ impl Found {
     /// Reads the metadata of the files in one run directory.
     pub(super) fn look(id: String, path: PathBuf) -> Self {
         let mark = |name| Mark::of(&path.join(name));
-        let (run, trials, notes) = (mark(RUN), mark(TRIALS), mark(notes::FILE));
-        Self { id, path, shut: None, run, trials, notes }
+        let (run, trials, starts, notes) = (mark(RUN), mark(TRIALS), mark(STARTS), mark(notes::FILE));
+        Self { id, path, shut: None, run, trials, starts, notes }
     }
 
     fn closed(id: String, path: PathBuf, why: &'static str) -> Self {
-        Self { id, path, shut: Some(why), run: Mark::Absent, trials: Mark::Absent, notes: Mark::Absent }
+        let absent = Mark::Absent;
+        Self { id, path, shut: Some(why), run: absent, trials: absent, starts: absent, notes: absent }
     }
 
     /// True if the directory contains a file that only run directories contain.
@@ -119,7 +122,8 @@ impl Found {
 
     /// A text that changes whenever the run's files change. A change to the notes does not change this text.
     pub(super) fn mark(&self) -> String {
-        format!("{} {} {}", self.run, self.trials, self.shut.unwrap_or(""))
+        let starts = if self.starts.is_there() { format!(" {}", self.starts) } else { String::new() };
+        format!("{} {} {}{starts}", self.run, self.trials, self.shut.unwrap_or(""))
     }
 }
 

@@ -28,6 +28,11 @@ impl Root {
         fs::create_dir_all(&dir).expect("made");
         let lines = run.trials.iter().map(|trial| serde_json::to_string(trial).expect("JSON") + "\n");
         fs::write(dir.join("trials.jsonl"), lines.collect::<String>()).expect("written");
+        let lines = run.starts.iter().map(|start| serde_json::to_string(start).expect("JSON") + "\n");
+        let lines: String = lines.collect();
+        if !lines.is_empty() {
+            fs::write(dir.join("starts.jsonl"), lines).expect("written");
+        }
         fs::write(
             dir.join("run.json"),
             serde_json::to_string_pretty(&hoptax_plan::recorded::to_disk(&run.record)).expect("JSON"),
@@ -62,7 +67,7 @@ fn steady(nginx_us: u64) -> Run {
 
 /// Sets the time of the files' last write to an hour ago.
 fn age(dir: &Path) {
-    for name in ["run.json", "trials.jsonl"] {
+    for name in ["run.json", "trials.jsonl", "starts.jsonl"] {
         if let Ok(file) = File::options().append(true).open(dir.join(name)) {
             file.set_modified(SystemTime::now() - Duration::from_secs(3600)).expect("ours");
         }

@@ -123,6 +123,9 @@ impl Metric {
         Self::Settled,
     ];
 
+    /// The metrics of starts, in the order in which reports list them. Other runs do not have them.
+    pub const STARTS: [Self; 4] = [Self::Listening, Self::Ready, Self::FirstRequest, Self::Settled];
+
     /// The metrics of a tax, in the order in which reports list them.
     pub const TAXES: [Self; 7] = [
         Self::AddedP50,
@@ -195,7 +198,7 @@ impl Metric {
         Self::TAXES.contains(&self)
     }
 
-    /// Whether the metric belongs to starts of gateways.
+    /// Whether the metric is measured by starts of gateways, and not by trials.
     pub fn is_start(self) -> bool {
         Self::STARTS.contains(&self)
     }

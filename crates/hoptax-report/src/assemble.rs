@@ -4,7 +4,7 @@ use super::format::{Scale, grouped};
 use super::model::Model;
 use super::prices::PriceList;
 use super::text::listed;
-use super::{capacity, sentence};
+use super::{capacity, sentence, starts};
 use hoptax_analysis::{Analysis, Load, analyse, precision_over_time};
 use hoptax_plan::recorded::{Run, RunRecord};
 use hoptax_plan::units::show_duration;
@@ -17,10 +17,16 @@ impl Model {
     /// The model of a run. `unreadable` describes the lines of the run's records that could not be read.
     pub fn new(run: &RunRecord, trials_recorded: usize, analysis: Analysis, unreadable: &[String]) -> Self {
         let ended = run.ended.as_ref();
-        let answer = sentence::answer(run, &analysis);
+        let answer = match analysis.starts.is_empty() {
+            true => sentence::answer(run, &analysis),
+            false => starts::answer(run, &analysis),
+        };
         let notes = notes(run, trials_recorded, unreadable, &analysis);
         let prices = PriceList::new(&analysis);
-        let summary = capacity::add_sentences(sentence::summaries(run, &analysis), &analysis);
+        let summary = match analysis.starts.is_empty() {
+            true => capacity::add_sentences(sentence::summaries(run, &analysis), &analysis),
+            false => starts::summaries(run, &analysis),
+        };
         Self {
             name: run.plan.name.clone(),
             interrupted: ended.is_none_or(|ended| ended.interrupted),
@@ -44,6 +50,7 @@ impl Model {
             prices,
             pairs: analysis.pairs,
             warm_ups: analysis.warm_ups,
+            starts: analysis.starts.into_iter().map(|one| one.figures).collect(),
             noise_floor: analysis.noise_floor,
             cases: analysis.cases,
             capacity: analysis.capacity,
@@ -57,16 +64,17 @@ impl Model {
 
     /// The model of a run that was read from its directory.
     pub fn of(run: &Run) -> Self {
-        let analysis = analyse(&run.record, &run.trials);
+        let analysis = analyse(&run.record, &run.trials, &run.starts);
         let model = Self::new(&run.record, run.trials.len(), analysis, &run.unreadable);
         let precision = precision_over_time(&run.record, &run.trials);
         Self { rendered: run.rendered(), precision, ..model }
     }
 }
 
-/// Number of planned rounds. With `trials: auto`, this is the number of rounds that were started.
+/// Number of planned rounds. For starts, and with `trials: auto`, this is the number of rounds that were started.
 fn rounds(run: &RunRecord, analysis: &Analysis) -> u32 {
     match run.plan.trials {
+        _ if !analysis.starts.is_empty() => starts::rounds(analysis),
         _ if analysis.cases.is_empty() => 0,
         Trials::Fixed(rounds) => rounds,
         Trials::Auto(_) => {
@@ -171,7 +179,14 @@ fn notes(run: &RunRecord, trials_recorded: usize, unreadable: &[String], analysi
     let mut notes = Vec::new();
     match &run.ended {
         None => {
-            notes.push("The run was killed or is still running: this report has the trials so far.".into());
+            let what = if analysis.starts.is_empty() { "trials" } else { "starts" };
+            notes.push(format!("The run was killed or is still running: this report has the {what} so far."));
+        }
+        Some(ended) if ended.interrupted && !analysis.starts.is_empty() => {
+            notes.push(format!(
+                "The run was interrupted in round {} of its starts.",
+                starts::rounds(analysis)
+            ));
         }
         Some(ended) if ended.interrupted => {
             let planned = run.trials_planned;

@@ -6,8 +6,13 @@ use hoptax_plan::Metric;
 use hoptax_stats::{Estimate, Statistic};
 use serde::Serialize;
 
-/// The report as CSV, with a line of headings. If a figure was not measured, its cell is empty.
+/// The report as CSV, with a line of headings. If a figure was not measured, its cell is empty. A run of starts has a table of
+/// its own.
 pub fn csv(model: &Model) -> String {
+    if model.measured_starts() {
+        let rows = super::starts::csv_rows(model);
+        return rows.iter().map(|cells| line(cells.iter().map(String::as_str))).collect();
+    }
     let mut text = line(headings().iter().map(String::as_str));
     let headings = headings().len();
     let rows = model

@@ -82,7 +82,10 @@ pub(super) fn limit(result: &BudgetResult) -> String {
 }
 
 pub(super) fn measured(result: &BudgetResult) -> String {
-    let own = result.measured.as_ref().map(|measured| figure(result.metric, measured));
+    let own = result.measured.as_ref().map(|measured| match result.more_than {
+        Some(bound) => more_than(result.metric, measured, bound),
+        None => figure(result.metric, measured),
+    });
     let changed = result.change.as_ref().and_then(|changed| changed.measured.as_ref()).map(change);
     match (own, changed) {
         (own, Some(changed)) => match own {
@@ -91,6 +94,19 @@ pub(super) fn measured(result: &BudgetResult) -> String {
         },
         (Some(own), None) => own,
         (None, None) => "–".into(),
+    }
+}
+
+/// A figure whose upper end, or which itself, is only known to exceed a bound: `more than 10 s`, `8.2 s (5.1 to more than
+/// 10 s)`.
+fn more_than(metric: Metric, measured: &Estimate, bound: f64) -> String {
+    let more = format!("more than {}", value(metric, bound));
+    match measured.low {
+        Some(low) if measured.estimate < bound => {
+            format!("{} ({} to {more})", value(metric, measured.estimate), value(metric, low))
+        }
+        Some(low) => format!("{more} ({} to {more})", value(metric, low)),
+        None => more,
     }
 }
 

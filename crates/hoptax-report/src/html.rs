@@ -91,6 +91,10 @@ pub fn html(model: &Model) -> Result<String, HtmlError> {
         belief,
         verdict,
         because,
+        question => model.question(),
+        starts => super::starts::html(model),
+        about_starts => super::starts::NOTE,
+        chart_of_starts => charts::Chart::Starts.title(),
         trials => model.trials_in_words(),
         loads,
         quiet => quiet::line(model),
@@ -162,8 +166,14 @@ fn policy(scripts: &[&str]) -> String {
     )
 }
 
-/// The chart for pages without scripts: the tax at the load point of the latency headline.
+/// The chart for pages without scripts: the tax at the load point of the latency headline, or response times after starts.
 fn fallback(model: &Model) -> Result<String, ChartError> {
+    if model.measured_starts() {
+        let wide = charts::after_starts(model, Width::Wide)?.unwrap_or_default();
+        let narrow = charts::after_starts(model, Width::Narrow)?.unwrap_or_default();
+        let heading = charts::Chart::Starts.title();
+        return Ok(format!("<p><strong>{heading}</strong></p>{wide}{narrow}"));
+    }
     let Some(load) = headline::for_latency(&mut model.loads()) else { return Ok(String::new()) };
     let wide = charts::tax(model, load, Width::Wide)?.unwrap_or_default();
     let narrow = charts::tax(model, load, Width::Narrow)?.unwrap_or_default();

@@ -35,6 +35,7 @@ mod precision;
 mod prices;
 mod quiet;
 mod sentence;
+mod starts;
 mod sweeps;
 mod table;
 mod tail;

@@ -10,6 +10,7 @@ use super::gateway_pairs;
 use super::model::{Belief, Model};
 use super::precision;
 use super::quiet;
+use super::starts;
 use super::table::{self, Cell, HEADINGS, in_one_line};
 use super::text::{capital, inline, same_holds_for, stage_name, stop};
 use hoptax_analysis::headline::for_latency;
@@ -32,8 +33,9 @@ pub fn markdown(model: &Model) -> String {
     for load in model.loads().filter(|load| Some(load.index) == headline) {
         let _ = write!(text, "\n### {}\n\n{}", inline(&capital(&load.label)), load_table(model, load));
     }
+    text.push_str(&starts::markdown(model));
     text.push_str(&capacity::markdown(model));
-    if model.measured_anything() {
+    if model.measured_anything() && !model.measured_starts() {
         line(&mut text, "\nIn parentheses: 95 % intervals over trials.");
     }
     for remark in [precision::line(model), quiet::line(model)].into_iter().flatten() {
@@ -46,7 +48,7 @@ pub fn markdown(model: &Model) -> String {
 
 /// The title, notes on the records, the answer, and one or two sentences about each gateway.
 fn answer(model: &Model) -> String {
-    let mut text = format!("## {}: what does each hop cost?\n\n", inline(&model.name));
+    let mut text = format!("## {}: {}\n\n", inline(&model.name), model.question());
     for note in &model.notes {
         line(&mut text, &format!("> {}\n", inline(note)));
     }
@@ -251,7 +253,7 @@ fn again(model: &Model) -> String {
     let machine = &model.environment;
     let mut text = format!(
         "{}, {} CPUs, {}, {}; hoptax {}; started {}; seed {}; \
-         {} of {} trials.\n\n",
+         {}.\n\n",
         inline(&machine.cpu),
         machine.cpus,
         bytes(machine.memory_bytes as f64),
@@ -259,8 +261,10 @@ fn again(model: &Model) -> String {
         inline(&model.hoptax),
         model.started,
         model.seed,
-        model.trials_recorded,
-        model.trials_planned
+        match model.measured_starts() {
+            true => model.trials_in_words(),
+            false => format!("{} of {} trials", model.trials_recorded, model.trials_planned),
+        }
     );
     let profile = match model.profile {
         hoptax_plan::Profile::Equalised => "equalised",

@@ -70,7 +70,7 @@ impl Measured {
 
     /// The run's analysis.
     pub fn analyse(&self) -> Analysis {
-        analyse(&self.run.record, &self.run.trials)
+        analyse(&self.run.record, &self.run.trials, &self.run.starts)
     }
 
     /// The run's report model.

@@ -8,7 +8,8 @@ use hoptax_analysis::{
 };
 use hoptax_plan::{Idle, Profile};
 use hoptax_record::dir::RenderedFile;
-use hoptax_record::report::{HostLooks, Summary, WarmUpFigures};
+use hoptax_record::report::{HostLooks, StartFigures, Summary, WarmUpFigures};
+use hoptax_record::start::StartKind;
 use hoptax_record::{Contender, Environment, Failure, Stopped};
 
 /// Everything that a report shows.
@@ -60,6 +61,8 @@ pub struct Model {
     pub pairs: Vec<GatewayPair>,
     /// How long each process took to warm up.
     pub warm_ups: Vec<WarmUpFigures>,
+    /// What starts and reloads of each gateway cost. Such a run has no cases.
+    pub starts: Vec<StartFigures>,
     /// The noise floor of each load point: the difference between the two direct trials of a round.
     pub noise_floor: Vec<NoiseFloor>,
     /// All cases: every contender at every load point.
@@ -103,7 +106,7 @@ impl Model {
         }
     }
 
-    /// The number of trials in words: `15 of 15 trials in 3 rounds and 1 search`.
+    /// The number of trials in words: `15 of 15 trials in 3 rounds and 1 search`, or `80 starts in 20 rounds`.
     pub fn trials_in_words(&self) -> String {
         let counted = |count: usize, one: &str, many: &str| {
             (count > 0).then(|| format!("{count} {}", if count == 1 { one } else { many }))
@@ -113,8 +116,24 @@ impl Model {
         let parts =
             [counted(self.rounds as usize, "round", "rounds"), counted(searched.len(), "search", "searches")];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
+        if self.measured_starts() {
+            return self.starts_in_words();
+        }
         let trials = format!("{} of {} trials", self.trials_recorded, self.trials_planned);
         if parts.is_empty() { trials } else { format!("{trials} in {}", parts.join(" and ")) }
+    }
+
+    /// The number of starts in words: `80 starts and 40 reloads in 20 rounds`.
+    fn starts_in_words(&self) -> String {
+        let of = |kind| -> u32 {
+            let of_kind = self.starts.iter().filter(|one| one.kind == kind);
+            of_kind.map(|one| one.measured + one.failed).sum()
+        };
+        let reloads = match of(StartKind::Reload) {
+            0 => String::new(),
+            count => format!(" and {count} reloads"),
+        };
+        format!("{} starts{reloads} in {} rounds", of(StartKind::Start), self.rounds)
     }
 
     /// Summaries of the gateways that are not in the price list. The price list already shows more about the other
@@ -164,10 +183,22 @@ impl Model {
         groups
     }
 
-    /// True if any case was measured, or any search has a result.
+    /// The question that the report answers.
+    pub fn question(&self) -> &'static str {
+        if self.measured_starts() { "what does a new instance cost?" } else { "what does each hop cost?" }
+    }
+
+    /// True if the run measured starts of gateways instead of trials.
+    pub fn measured_starts(&self) -> bool {
+        !self.starts.is_empty()
+    }
+
+    /// True if any case was measured, any search has a result, or any start was measured.
     pub fn measured_anything(&self) -> bool {
         let searched = |one: &Capacity| one.rate.is_some() || one.below.is_some();
-        self.cases.iter().any(|case| case.trials > 0) || self.capacity.iter().any(searched)
+        self.cases.iter().any(|case| case.trials > 0)
+            || self.capacity.iter().any(searched)
+            || self.starts.iter().any(|one| one.measured > 0)
     }
 
     /// True if any finding is `void`, also one that does not concern the answer.
@@ -190,9 +221,10 @@ impl Model {
         self.budget.iter().any(|result| result.outcome != Outcome::Kept)
     }
 
-    /// The load points that have measured cases, in the plan's order.
+    /// The load points that have measured cases, in the plan's order. A run of starts has none.
     pub fn loads(&self) -> impl Iterator<Item = &Load> {
-        self.noise_floor
+        let floors = if self.measured_starts() { &[][..] } else { &self.noise_floor };
+        floors
             .iter()
             .map(|floor| &floor.load)
             .filter(|load| load.search.is_none() && load.left_out.is_none())

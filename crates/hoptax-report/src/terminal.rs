@@ -9,6 +9,7 @@ use super::layout::{self, MARK};
 use super::model::Model;
 use super::precision;
 use super::quiet;
+use super::starts;
 use super::table;
 use super::text::{capital, same_holds_for, stage_name, words};
 use hoptax_analysis::{Case, Finding, Load, Outcome, Severity};
@@ -22,6 +23,7 @@ pub fn terminal(model: &Model, width: u16, colour: bool) -> String {
         text.push('\n');
         text.push_str(&page.load(model, load));
     }
+    text.push_str(&page.starts(model));
     let pairs = page.pairs(model);
     if !pairs.is_empty() {
         text.push('\n');
@@ -33,7 +35,7 @@ pub fn terminal(model: &Model, width: u16, colour: bool) -> String {
         text.push_str(&prices);
     }
     text.push_str(&capacity::terminal(model, usize::from(width)));
-    if model.measured_anything() {
+    if model.measured_anything() && !model.measured_starts() {
         let mark = match model.cases.iter().any(has_mark) || prices.contains(MARK) {
             true => format!("{MARK}: not distinguishable from this machine's noise. "),
             false => String::new(),
@@ -98,7 +100,7 @@ impl Page {
     }
 
     fn heading(&self, model: &Model) -> String {
-        let mut text = self.title(&format!("{}: what does each hop cost?", model.name));
+        let mut text = self.title(&format!("{}: {}", model.name, model.question()));
         let trials = format!(
             "{}, {} settings{}, {}, seed {}.",
             model.target,
@@ -149,6 +151,22 @@ impl Page {
             self.wrap(&format!("{} {}", one.in_full(), same_holds_for(&others)), "", "  ")
         };
         model.summaries_outside_prices().into_iter().map(of).collect()
+    }
+
+    fn starts(&self, model: &Model) -> String {
+        let mut text = String::new();
+        for table in starts::tables(model) {
+            let lines: Vec<layout::Line> =
+                table.rows.into_iter().map(|row| (row.name, Ok(row.cells))).collect();
+            text.push_str(&format!("\n{}", self.title(&table.title)));
+            for line in layout::table("gateway", &table.headings, &lines, usize::from(self.width)) {
+                text.push_str(&format!("{line}\n"));
+            }
+        }
+        if !text.is_empty() {
+            text.push_str(&format!("\n{}", self.wrap(starts::NOTE, "", "")));
+        }
+        text
     }
 
     fn pairs(&self, model: &Model) -> String {

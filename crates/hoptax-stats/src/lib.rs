@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod beta;
+mod censored;
 mod chance;
 mod draws;
 mod histogram;
@@ -17,6 +18,7 @@ mod student;
 mod threshold;
 mod two_samples;
 
+pub use censored::{Observed, SampleMedian, resampled_median, sample_median};
 pub use chance::{chi_square_above, normal_two_sided};
 pub use draws::Draws;
 pub use histogram::{Statistic, merge};

@@ -31,6 +31,7 @@ pub(super) fn rule() -> Rule {
 }
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let of_starts = subject.of_starts.iter().filter_map(of_starts);
     subject
         .measured()
         .filter_map(|(case, trials)| {
@@ -65,7 +66,37 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                     .into(),
             })
         })
+        .chain(of_starts)
         .collect()
+}
+
+/// The finding about the load after starts.
+fn of_starts(starts: &crate::Starts) -> Option<Finding> {
+    let load = starts.figures.load.as_ref()?;
+    let failed = load.timeouts + load.errors;
+    let share = share(failed as f64, load.scheduled as f64).filter(|share| *share > DOUBTFUL)?;
+    Some(Finding {
+        code: CODE,
+        severity: if share > MOST { Severity::Void } else { Severity::Warning },
+        concerns: Concerns::ALL,
+        case: Some(starts.case()),
+        evidence: evidence([
+            ("scheduled", load.scheduled.into()),
+            ("failed", failed.into()),
+            ("timeouts", load.timeouts.into()),
+            ("share", share.into()),
+        ]),
+        message: format!(
+            "{} of the requests after its starts failed: {} timed out, {} failed in another way or got a wrong answer. The \
+             figures show how late the other requests were answered.",
+            percent(share),
+            load.timeouts,
+            load.errors
+        ),
+        advice: "Read the gateway's log in the run directory. A gateway that answers before it can serve needs a check of \
+                 its readiness in front of it."
+            .into(),
+    })
 }
 
 /// Number of failed requests for each cause, most frequent first. Records of older runs contain only the kind of
@@ -124,6 +155,19 @@ mod tests {
         );
         let older = Counts { timeouts: 40, connect_errors: 8, ..Counts::default() };
         assert_eq!(causes_by_count(&older), ["40 timed out", "8 could not connect"]);
+    }
+
+    #[test]
+    fn raised_by_requests_that_failed_after_starts() {
+        use crate::fixture::starts::{Cold, started};
+        let mut run = started(6, &[("nginx", Cold::native())]);
+        assert_eq!(raised(&run, CODE), []);
+        for load in run.starts.iter_mut().filter(|start| start.contender == "nginx") {
+            load.load.iter_mut().for_each(|load| (load.timeouts, load.errors) = (20, 4));
+        }
+        let findings = raised(&run, CODE);
+        assert_eq!((findings.len(), findings[0].case.as_deref()), (1, Some("nginx, start")));
+        assert!(findings[0].message.contains("120 timed out, 24 failed"), "{findings:?}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::{Concerns, Finding, MANY, Rule, Severity, Subject, evidence, percent};
 use crate::Trial;
 use hoptax_record::HostUsage;
+use hoptax_record::start::StartRecord;
 
 const CODE: &str = "host-noisy";
 /// Limit for the CPU time that the hypervisor takes during a trial, as a share of the time of all CPUs.
@@ -18,7 +19,7 @@ pub(super) fn rule() -> Rule {
             percent(MANY)
         ),
         when: format!(
-            "any of these holds in a trial. (1) The hypervisor took more than {} of all CPU time. (2) Processes \
+            "any of these holds in a trial or a start. (1) The hypervisor took more than {} of all CPU time. (2) Processes \
              outside of the run used more than {} of all CPU time",
             percent(STEAL),
             percent(FOREIGN)
@@ -30,6 +31,9 @@ pub(super) fn rule() -> Rule {
 }
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    if !subject.starts.is_empty() {
+        return of_starts(subject).into_iter().collect();
+    }
     let hosts = || {
         subject.measured().flat_map(|(case, trials)| {
             trials.iter().map(move |trial| (case, trial.round(), &trial.record.host))
@@ -74,6 +78,39 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     }]
 }
 
+/// The finding about a run of starts.
+fn of_starts(subject: &Subject<'_>) -> Option<Finding> {
+    let used = |start: &&StartRecord| start.host.steal + start.host.foreign;
+    let noisy = || subject.starts.iter().filter(|start| is_disturbed(&start.host));
+    let worst = noisy().max_by(|a, b| used(a).total_cmp(&used(b)))?;
+    let (count, starts) = (noisy().count(), subject.starts.len());
+    Some(Finding {
+        code: CODE,
+        severity: if count as f64 > MANY * starts as f64 { Severity::Warning } else { Severity::Note },
+        concerns: Concerns::ALL,
+        case: None,
+        evidence: evidence([
+            ("starts", starts.into()),
+            ("noisy_starts", count.into()),
+            ("worst_round", (worst.round + 1).into()),
+            ("worst_steal", worst.host.steal.into()),
+            ("worst_foreign", worst.host.foreign.into()),
+        ]),
+        message: format!(
+            "The hypervisor or other processes took CPU time in {count} of {starts} starts. In the worst start (round {}, \
+             {}), the hypervisor took {} of all CPU time, and processes outside of the run used {}{}.",
+            worst.round + 1,
+            worst.contender,
+            percent(worst.host.steal),
+            percent(worst.host.foreign),
+            most_of_it(&worst.host)
+        ),
+        advice: "Measure when nothing else runs, or on a dedicated machine. More starts narrow the intervals. Medians \
+                 ignore a disturbance of fewer than half of the starts."
+            .into(),
+    })
+}
+
 /// Names the busiest process outside of the run, if the other processes used too much.
 fn most_of_it(host: &HostUsage) -> String {
     match host.busiest_foreign.as_ref().filter(|_| host.foreign > FOREIGN) {
@@ -83,7 +120,10 @@ fn most_of_it(host: &HostUsage) -> String {
 }
 
 fn is_noisy(trial: &Trial<'_>) -> bool {
-    let host = &trial.record.host;
+    is_disturbed(&trial.record.host)
+}
+
+fn is_disturbed(host: &HostUsage) -> bool {
     host.steal > STEAL || host.foreign > FOREIGN
 }
 
@@ -155,6 +195,17 @@ mod tests {
         assert!(run(&[0, 0, 30, 0, 0, 0, 0, 0, 0, 0]).contains("quiet windows"));
         assert!(!run(&[0; 10]).contains("quiet windows"), "foreign processes leave no window out");
         assert!(!run(&[30; 10]).contains("quiet windows"), "none is left");
+    }
+
+    #[test]
+    fn raised_by_starts_on_a_noisy_machine() {
+        for (noisy, expected) in [(0, None), (2, Some(Severity::Note)), (9, Some(Severity::Warning))] {
+            let mut run = crate::fixture::starts::started(20, &[]);
+            run.starts.iter_mut().take(noisy).for_each(|start| start.host.steal = 0.2);
+            let found = raised(&run, CODE);
+            assert_eq!(found.first().map(|one| one.severity), expected, "{noisy} of 40");
+            assert!(found.iter().all(|one| one.evidence["noisy_starts"] == noisy), "{found:?}");
+        }
     }
 
     #[test]

@@ -29,6 +29,8 @@ mod listen_overflow;
 mod logging_unequal;
 mod memory_growing;
 mod not_distinguishable;
+mod not_ready;
+mod not_settled;
 mod page;
 mod ports_exhausted;
 mod quiet_differs;

@@ -2,9 +2,11 @@
 
 use crate::case::Case;
 use crate::noise::NoiseFloor;
+use crate::starts::Starts;
 use crate::trial::Trial;
 use hoptax_plan::recorded::RunRecord;
 use hoptax_plan::{Gateway, Upstream};
+use hoptax_record::start::StartRecord;
 
 /// A run, and the results that the checks need.
 #[derive(Debug)]
@@ -15,6 +17,10 @@ pub struct Subject<'a> {
     pub cases: &'a [(Case, Vec<Trial<'a>>)],
     /// The noise floor of each load point.
     pub noise_floor: &'a [NoiseFloor],
+    /// The starts of a run that measured starts.
+    pub starts: &'a [StartRecord],
+    /// The figures of these starts.
+    pub of_starts: &'a [Starts],
 }
 
 impl<'a> Subject<'a> {

@@ -13,7 +13,7 @@ struct Registered {
     place: u32,
 }
 
-const ALL: [Registered; 39] = [
+const ALL: [Registered; 41] = [
     Registered { rule: errors::rule, check: errors::check, place: 1 },
     Registered { rule: gateway_died::rule, check: gateway_died::check, place: 39 },
     Registered { rule: event_failed::rule, check: event_failed::check, place: 2 },
@@ -35,6 +35,8 @@ const ALL: [Registered; 39] = [
     Registered { rule: host_changed::rule, check: host_changed::check, place: 10 },
     Registered { rule: unsteady::rule, check: unsteady::check, place: 31 },
     Registered { rule: still_warming::rule, check: still_warming::check, place: 37 },
+    Registered { rule: not_ready::rule, check: not_ready::check, place: 39 },
+    Registered { rule: not_settled::rule, check: not_settled::check, place: 40 },
     Registered { rule: impossible::rule, check: impossible::check, place: 32 },
     Registered { rule: herd::rule, check: herd::check, place: 33 },
     Registered { rule: memory_growing::rule, check: memory_growing::check, place: 34 },

@@ -5,6 +5,7 @@ use crate::budget::{estimate, pairs};
 use crate::merged;
 use crate::metric::percentile;
 use crate::side::{drift, measured};
+use crate::starts::{Contrasted, of_process};
 use crate::{Case, Load};
 use hoptax_plan::{Metric, Quantity};
 use hoptax_record::DIRECT;
@@ -32,6 +33,9 @@ const OF_GATEWAY: [Metric; 13] = [
 
 const OF_DIRECT: [Metric; 5] =
     [Metric::P50, Metric::P99, Metric::P999, Metric::Throughput, Metric::ErrorShare];
+
+/// The metrics of starts that decide the overall verdict. The others are part of them.
+const HEADLINES_OF_STARTS: [Metric; 2] = [Metric::Ready, Metric::Settled];
 
 /// The two cases to compare. Each case is given as (subject, label, index of the load point).
 pub(super) struct Pair<'p, 'a> {
@@ -85,6 +89,33 @@ fn row(pair: &Pair<'_, '_>, a: &Case, b: &Case, metric: Metric) -> Option<Row> {
         adjusted_p_value: None,
         verdict: verdict(metric, &difference, floor),
     })
+}
+
+/// Compares the starts of two gateways. Reloads are not compared.
+pub(super) fn rows_of_starts(pair: &Pair<'_, '_>, load: &Load) -> Vec<Row> {
+    let ((one, label_a, _), (two, label_b, _)) = (pair.a, pair.b);
+    let both = of_process(&one.analysis.starts, label_a).zip(of_process(&two.analysis.starts, label_b));
+    let Some((a, b)) = both else { return Vec::new() };
+    let row = |metric: Metric| {
+        let Contrasted { size, difference, change } = Contrasted::new(a, b, metric)?;
+        let floor = size * pair.least_change;
+        Some(Row {
+            load: load.clone(),
+            label_a: label_a.to_string(),
+            label_b: label_b.to_string(),
+            metric,
+            unit: unit(metric),
+            headline: HEADLINES_OF_STARTS.contains(&metric),
+            a: a.estimate(metric),
+            b: b.estimate(metric),
+            difference,
+            change: change.map(|change| estimate(&change)),
+            floor,
+            adjusted_p_value: None,
+            verdict: verdict(metric, &difference, floor),
+        })
+    };
+    Metric::STARTS.into_iter().filter_map(row).collect()
 }
 
 struct Contrasts {

@@ -38,6 +38,11 @@ impl Subject<'_> {
         std::ptr::eq(self.side, other.side)
     }
 
+    /// True if the run measured starts of gateways instead of trials.
+    fn measured_starts(&self) -> bool {
+        !self.analysis.starts.is_empty()
+    }
+
     fn has(&self, label: &str) -> bool {
         self.side.run.contenders.iter().any(|one| one.label == label)
     }
@@ -102,7 +107,7 @@ pub struct Comparison {
     pub a: String,
     /// Name of the second run. For two contenders of one run, both names are the same.
     pub b: String,
-    /// True if figures were paired by round, as for two contenders of one run.
+    /// True for two contenders of one run. Their figures were then paired by round, except those of starts.
     pub paired: bool,
     /// The overall verdict. It is computed from all headline rows.
     pub verdict: Verdict,

@@ -4,6 +4,7 @@
 use super::{Obstacle, Subject};
 use crate::Side;
 use crate::side::counterpart;
+use crate::starts::of_process;
 use hoptax_plan::recorded::RunRecord;
 use hoptax_plan::{GatewayKind, Idle, LoadPoint, PackDriver, Plan, Target, Upstream};
 use hoptax_record::Contender;
@@ -93,6 +94,7 @@ pub(super) fn warnings(first: &Subject<'_>, second: &Subject<'_>) -> Vec<String>
             }
         }
     }
+    warnings.extend(unsettled(first, second));
     for subject in [first, second] {
         let ended = subject.side.run.ended.as_ref();
         if ended.is_none_or(|ended| ended.interrupted || ended.failed.is_some()) {
@@ -101,6 +103,23 @@ pub(super) fn warnings(first: &Subject<'_>, second: &Subject<'_>) -> Vec<String>
     }
     warnings.dedup();
     warnings
+}
+
+/// Names the gateways whose settled time is not compared, because its median is not known.
+fn unsettled(first: &Subject<'_>, second: &Subject<'_>) -> Vec<String> {
+    let of = |subject: &Subject<'_>, label: &str| {
+        let starts = of_process(&subject.analysis.starts, label)?;
+        let load = starts.figures.load.as_ref()?;
+        let is_unknown = load.settled_s.is_some_and(|settled| settled.estimate.is_none());
+        is_unknown.then(|| {
+            format!(
+                "`settled` of {label} in {} is not compared: in {} of {} starts it had not settled when its load ended.",
+                subject.name, load.unsettled, load.starts
+            )
+        })
+    };
+    let pairs = first.pairs_of_labels(second);
+    pairs.iter().flat_map(|(one, other)| [of(first, one), of(second, other)]).flatten().collect()
 }
 
 fn of_machines(a: &RunRecord, b: &RunRecord, warnings: &mut Vec<String>) {

@@ -1,6 +1,7 @@
 //! Tests comparisons of generated runs.
 
 use super::*;
+use crate::fixture::starts::{Cold, started};
 use crate::fixture::{Run, closed_point, open_point, searched_point, via};
 use hoptax_plan::{PathSplit, Profile, Target, Upstream};
 
@@ -258,4 +259,46 @@ fn false_alarms_are_as_rare_as_stated() {
     // of 300 test runs.
     assert!(alarms(1.0) <= 6);
     assert_eq!(alarms(1.1), 40);
+}
+
+#[test]
+fn starts_are_compared_by_their_medians() {
+    let run = |ready_ms: f64, settled_s: Option<f64>| {
+        started(20, &[("yarp", Cold { ready_ms, settled_s, reload: true, ..Cold::managed() })])
+    };
+    let (before, after) = (run(310.0, Some(4.0)), run(210.0, Some(3.0)));
+    let found = of_runs(&before, &after);
+    let verdicts: Vec<(Metric, Verdict)> = found.rows.iter().map(|row| (row.metric, row.verdict)).collect();
+    assert_eq!(
+        verdicts,
+        [
+            (Metric::Listening, Verdict::Better),
+            (Metric::Ready, Verdict::Better),
+            (Metric::FirstRequest, Verdict::NotDistinguishable),
+            (Metric::Settled, Verdict::Better),
+        ]
+    );
+    assert_eq!((found.verdict, found.paired), (Verdict::Better, false));
+    let ready = &found.rows[1];
+    let change = ready.change.and_then(|change| change.interval()).expect("an interval");
+    assert!(ready.headline && (-0.35..-0.29).contains(&change.0) && change.1 < -0.29, "{ready:?}");
+    assert_eq!(of_runs(&before, &run(310.0, Some(4.0))).verdict, Verdict::NotDistinguishable);
+    // A median that is not known is not compared.
+    let found = of_runs(&before, &run(310.0, None));
+    assert!(found.rows.iter().all(|row| row.metric != Metric::Settled) && found.rows.len() == 3);
+    assert!(found.warnings.iter().any(|one| one.contains("in 20 of 20 starts")), "{:?}", found.warnings);
+}
+
+#[test]
+fn starts_are_not_compared_with_trials() {
+    let starts = started(6, &[("nginx", Cold::native())]);
+    let trials = Run::with_load(vec![open_point(1000.0, 32, 10)]);
+    for (runs, force) in [((&starts, &trials), false), ((&trials, &starts), true)] {
+        match compared(&Compared { runs, labels: None, force }) {
+            Err(Refusal::NothingInCommon(why)) => {
+                assert!(why.contains("measured starts of gateways"), "{why}")
+            }
+            other => panic!("{other:?}"),
+        }
+    }
 }

@@ -1,8 +1,8 @@
 //! Compares two subjects: computes all rows and the overall verdict.
 
 use super::{ALPHA, Comparison, Refusal, Row, Subject, Verdict, judge, obstacles};
-use crate::Severity;
 use crate::side::counterpart;
+use crate::{Load, Severity};
 use hoptax_record::DIRECT;
 use hoptax_stats::holm;
 
@@ -17,6 +17,9 @@ pub fn compare(
     least_change: f64,
     force: bool,
 ) -> Result<Comparison, Refusal> {
+    if let Some(why) = different_kinds(first, second) {
+        return Err(Refusal::NothingInCommon(why));
+    }
     let forced = obstacles::of_subjects(first, second);
     if !forced.is_empty() && !force {
         return Err(Refusal::Obstacles(forced));
@@ -26,7 +29,10 @@ pub fn compare(
         let Some(there) = counterpart(point, second.side.run) else { continue };
         for (one, other) in first.pairs_of_labels(second) {
             let pair = judge::Pair { a: (first, one, load), b: (second, other, there), least_change };
-            rows.extend(judge::rows(&pair));
+            rows.extend(match first.measured_starts() {
+                true => judge::rows_of_starts(&pair, &Load::new(load, point)),
+                false => judge::rows(&pair),
+            });
         }
     }
     if rows.is_empty() {
@@ -47,6 +53,19 @@ pub fn compare(
     })
 }
 
+/// Why the figures of two runs have nothing in common, if one run measured starts and the other trials.
+fn different_kinds(first: &Subject<'_>, second: &Subject<'_>) -> Option<String> {
+    let (starts, trials) = match (first.measured_starts(), second.measured_starts()) {
+        (true, false) => (first.name, second.name),
+        (false, true) => (second.name, first.name),
+        _ => return None,
+    };
+    Some(format!(
+        "{starts} measured starts of gateways (its plan has `start`), and {trials} measured trials: compare runs of the \
+         same kind"
+    ))
+}
+
 fn nothing_in_common(first: &Subject<'_>, second: &Subject<'_>) -> String {
     if first.side.run.load.iter().all(|point| !point.is_in_rounds()) {
         return format!(
@@ -56,7 +75,8 @@ fn nothing_in_common(first: &Subject<'_>, second: &Subject<'_>) -> String {
         );
     }
     for subject in [first, second] {
-        if subject.analysis.cases.iter().all(|case| case.trials == 0) {
+        let measured = subject.measured_starts() || subject.analysis.cases.iter().any(|case| case.trials > 0);
+        if !measured {
             return format!("nothing was measured in {}", subject.name);
         }
     }
@@ -93,6 +113,12 @@ fn overall(rows: &[Row]) -> Verdict {
     }
 }
 
+/// True if this is the name of the contender's case in a row.
+fn is_of(case: &str, label: &str, row: &Row) -> bool {
+    let rest = case.strip_prefix(label).and_then(|rest| rest.strip_prefix(", "));
+    rest.is_some_and(|rest| rest == row.load.label || (row.metric.is_start() && rest == "start"))
+}
+
 /// The compared cases that have a `void` finding, and the runs that have a `void` finding about the whole run.
 fn void_cases(first: &Subject<'_>, second: &Subject<'_>, rows: &[Row]) -> Vec<String> {
     let mut cases = Vec::new();
@@ -102,9 +128,7 @@ fn void_cases(first: &Subject<'_>, second: &Subject<'_>, rows: &[Row]) -> Vec<St
         for finding in subject.analysis.findings.iter().filter(|one| one.severity == Severity::Void) {
             let case = finding.case.as_deref();
             let about = |row: &Row| {
-                [label(row), DIRECT]
-                    .iter()
-                    .any(|label| case.is_some_and(|case| case == format!("{label}, {}", row.load.label)))
+                [label(row), DIRECT].iter().any(|label| case.is_some_and(|case| is_of(case, label, row)))
             };
             if case.is_none() || rows.iter().any(about) {
                 let case = case.unwrap_or("the whole run");

@@ -99,7 +99,18 @@ struct Shown {
     metrics: &'static [(Metric, Option<&'static str>)],
 }
 
-fn shown() -> [Shown; 5] {
+impl Shown {
+    /// A time of starts.
+    fn of_start(
+        name: &'static str,
+        help: &'static str,
+        metrics: &'static [(Metric, Option<&'static str>)],
+    ) -> Self {
+        Self { name, help, unit: Unit::Seconds, by: MICRO, metrics }
+    }
+}
+
+fn shown() -> [Shown; 9] {
     [
         Shown {
             name: "added_latency",
@@ -136,6 +147,26 @@ fn shown() -> [Shown; 5] {
             by: 1.0,
             metrics: &[(Metric::MemoryRssBytes, None)],
         },
+        Shown::of_start(
+            "start_listening",
+            "Time from the start of the gateway until it accepts connections, last complete run",
+            &[(Metric::Listening, None)],
+        ),
+        Shown::of_start(
+            "start_ready",
+            "Time from the start of the gateway until it has answered rightly, last complete run",
+            &[(Metric::Ready, None)],
+        ),
+        Shown::of_start(
+            "start_first_request",
+            "Response time of the first request after a start, last complete run",
+            &[(Metric::FirstRequest, None)],
+        ),
+        Shown::of_start(
+            "start_settled",
+            "Time from the start of the gateway until it is as fast as later under load, last complete run",
+            &[(Metric::Settled, None)],
+        ),
     ]
 }
 
@@ -265,4 +296,19 @@ fn of_trial(gauges: &mut Gauges<'_>, trial: &live::Trial) {
         Some(Unit::Seconds),
         quantiles,
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_metric_of_starts_has_a_gauge() {
+        for metric in Metric::STARTS {
+            let of_metric = |one: &Shown| one.metrics.iter().any(|(shown, _)| *shown == metric);
+            let shown: Vec<Shown> = shown().into_iter().filter(of_metric).collect();
+            assert_eq!(shown.len(), 1, "{metric:?}");
+            assert_eq!(shown[0].name, format!("start_{}", metric.name()));
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::TrendQuery;
+use hoptax_analysis::fixture::starts::{Cold, started};
 use hoptax_plan::Metric;
 
 const LOAD: &str = "closed loop, 32 connections";
@@ -54,7 +55,7 @@ fn figures_are_those_of_the_report() {
     let mut store = root.store();
     analyse_all(&mut store);
     let run = hoptax_plan::recorded::read(&root.path().join("20260102T000000Z-made-up")).expect("read");
-    let analysis = hoptax_analysis::analyse(&run.record, &run.trials);
+    let analysis = hoptax_analysis::analyse(&run.record, &run.trials, &run.starts);
     let case = analysis.case("nginx", 0).expect("measured");
     let times = case.response_time.as_ref().expect("measured");
     let tax = case.tax.as_ref().expect("measured");
@@ -127,4 +128,38 @@ fn every_relevant_change_is_reported() {
         let trend = store.trend(&query("nginx", Metric::P50)).expect("asked");
         assert_eq!(trend.points[1].changed, [expected]);
     }
+}
+
+#[test]
+fn runs_of_starts_are_listed_and_have_trends() {
+    let root = Root::new();
+    for (day, ready_ms) in [(1u64, 310.0), (2, 210.0)] {
+        let cold = Cold { ready_ms, ..Cold::managed() };
+        let mut run = started(6, &[("nginx", Cold::native()), ("yarp", cold)]);
+        run.record.plan.name = "cold".into();
+        run.record.started_unix_ns = (1_767_000_000 + day * 86_400) * 1_000_000_000;
+        run.record.trials_planned = 0;
+        root.put(&format!("2026010{day}T000000Z-cold"), &run);
+    }
+    let mut store = root.store();
+    analyse_all(&mut store);
+    let listed = all(&store);
+    assert_eq!((listed[0].trials, listed[0].state), (36, State::Whole));
+    assert!(listed[0].answer.as_ref().is_some_and(|answer| answer.starts_with("nginx is ready first: ")));
+    let load = listed[0].loads[0].clone();
+    let query =
+        |metric| TrendQuery { name: "cold".into(), gateway: "yarp".into(), load: load.clone(), metric };
+    let ready: Vec<f64> = store
+        .trend(&query(Metric::Ready))
+        .expect("asked")
+        .points
+        .iter()
+        .map(|point| (point.estimate / 1e4).round() * 10.0)
+        .collect();
+    assert_eq!(ready, [310.0, 210.0]);
+    assert!(store.trend(&query(Metric::P50)).expect("asked").points.is_empty());
+    let latest = store.latest().expect("asked");
+    let yarp = latest.iter().find(|one| one.gateway == "yarp").expect("measured");
+    let has_interval = |metric: &Metric| yarp.figure(*metric).is_some_and(|(_, interval)| interval.is_some());
+    assert!(Metric::STARTS.iter().all(has_interval), "{yarp:?}");
 }

@@ -46,6 +46,9 @@ pub struct Budget {
     pub min: Option<f64>,
     /// The measured figure; absent if it was not measured.
     pub measured: Option<Estimate>,
+    /// The bound that the figure or the upper end of its interval is only known to exceed: a gateway had not settled after
+    /// some starts. If it is the figure's, `measured.estimate` is this bound. Absent otherwise.
+    pub more_than: Option<f64>,
     /// The relative change and its limits; absent if the budget limits the metric in its own unit.
     pub change: Option<Change>,
     /// The outcome.

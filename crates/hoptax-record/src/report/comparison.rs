@@ -14,7 +14,7 @@ pub struct Comparison {
     pub a: String,
     /// Name of the second run. If two contenders of one run are compared, this is the name of that run.
     pub b: String,
-    /// Whether figures are paired round by round. True if two contenders of one run are compared.
+    /// True if two contenders of one run are compared. Their figures are then paired round by round, except those of starts.
     pub paired: bool,
     /// Overall verdict. It is computed from all headline rows.
     pub verdict: Verdict,

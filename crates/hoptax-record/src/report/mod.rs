@@ -13,6 +13,7 @@ mod findings;
 mod load;
 mod pairs;
 mod prices;
+mod starts;
 mod summary;
 mod tail;
 mod taxes;
@@ -29,6 +30,7 @@ pub use findings::{Concerns, Figures, Finding, Rule, Severity};
 pub use load::{Load, LoadSearch, LoadStage};
 pub use pairs::{GatewayPair, PairDifference, PairVerdict};
 pub use prices::{Beyond, Price, PriceList, Prices};
+pub use starts::{CurvePoint, FirstRequests, StartFigures, StartMedian, StartUnderLoad};
 pub use summary::Summary;
 pub use tail::Tail;
 pub use taxes::{NoiseFloor, NoiseFloors, Tax};
@@ -88,6 +90,8 @@ pub struct Report {
     pub pairs: Vec<GatewayPair>,
     /// How long each process took to warm up. Empty with a fixed warm-up, and for older runs.
     pub warm_ups: Vec<WarmUpFigures>,
+    /// What starts and reloads of each gateway cost, in the order of the contenders. Empty for runs that measure trials.
+    pub starts: Vec<StartFigures>,
     /// Difference between the two direct trials of a round.
     pub noise_floor: NoiseFloors,
     /// Every contender at every load point.

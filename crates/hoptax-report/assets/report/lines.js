@@ -160,6 +160,58 @@ const curveChart = (theme, width) => {
   };
 };
 
+// Response time over the time since a start. Both axes are logarithmic.
+const startsChart = (theme, width) => {
+  const found = page.starts.filter((one) => isShown(one.gateway) && one.curve.length);
+  if (!found.length) return null;
+  const seconds = (s) => time(s * 1e6);
+  const series = found.map((one) => lineSeries(one.gateway, one.curve, { showSymbol: false, triggerLineEvent: true }));
+  const all = found.flatMap((one) => one.curve);
+  // The last point of each line that is not later: a line begins when its gateway is ready.
+  const at = (one, s) => one.curve.filter((point) => point[0] <= s * 1.001).pop();
+  const decades = [1e-3, 1e-2, 1e-1, 1, 10, 100];
+  const named = decades.filter((s) => s >= around(all.map((point) => point[0])).min);
+  return {
+    option: {
+      grid: { left: 4, right: 20, top: 14, bottom: 4, containLabel: true },
+      tooltip: tooltip(theme, {
+        trigger: "axis",
+        axisPointer: { lineStyle: { color: theme.quiet, type: "dashed" } },
+        formatter: (points) => {
+          const s = Number(points[0].axisValue);
+          const each = found
+            .map((one) => ({
+              name: gateways[one.gateway].label,
+              colour: styleOf(one.gateway).colour,
+              value: at(one, s)?.[1],
+            }))
+            .filter((one) => one.value !== undefined);
+          return (
+            `<b>${seconds(s)} after the start</b><br>` +
+            rows(
+              each.sort((a, b) => b.value - a.value),
+              kinds.time,
+            )
+          );
+        },
+      }),
+      xAxis: logAxis(theme, seconds, around(all.map((point) => point[0]))),
+      yAxis: logAxis(theme, (us) => time(us), around(all.map((point) => point[1]))),
+      series,
+    },
+    height: 380,
+    note: "",
+    table: {
+      head: ["gateway", ...named.map((s) => `at ${seconds(s)}`)],
+      rows: found.map((one) => [
+        gateways[one.gateway].label,
+        ...named.map((s) => (at(one, s) ? time(at(one, s)[1]) : "–")),
+      ]),
+    },
+    series: found.length,
+  };
+};
+
 // Metrics that are drawn against the number of connections or the rate. Each metric has its own chart.
 const OVER_LOAD = {
   p50: { title: "p50", kind: kinds.time, log: true, of: (one) => one.response_time && one.response_time.p50 },

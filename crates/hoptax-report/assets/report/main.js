@@ -7,6 +7,7 @@ const chartsOf = {
   cpu: cpuChart,
   memory: memoryChart,
   path: pathChart,
+  starts: startsChart,
 };
 
 // A row of buttons. Exactly one button is always pressed.

@@ -5,6 +5,7 @@ use super::lines::{Axis, Line, Panel};
 use super::over_time;
 use super::precision;
 use super::ranked::{Ranked, Row};
+use super::starts;
 use super::unit::Unit;
 use crate::model::Model;
 use crate::prices::named;
@@ -47,6 +48,8 @@ pub enum Chart {
     Prices,
     /// Half-width of the interval of the added median, over measuring time.
     Precision,
+    /// Response time over the time since the start of a gateway.
+    Starts,
 }
 
 /// The content of a chart.
@@ -101,7 +104,7 @@ const RARITIES: [(f64, &str); 7] = [
 
 impl Chart {
     /// Every chart.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Tax,
         Self::TaxP99,
         Self::Cpu,
@@ -117,6 +120,7 @@ impl Chart {
         Self::Capacity,
         Self::Prices,
         Self::Precision,
+        Self::Starts,
     ];
 
     /// The chart's name on the command line.
@@ -137,6 +141,7 @@ impl Chart {
             Self::Capacity => "capacity",
             Self::Prices => "prices",
             Self::Precision => "precision",
+            Self::Starts => "starts",
         }
     }
 
@@ -158,6 +163,7 @@ impl Chart {
             Self::Capacity => "Highest rate that holds the objective, requests/s",
             Self::Prices => "What features add to the median response time",
             Self::Precision => "Half-width of the 95 % interval of the added median, over time",
+            Self::Starts => starts::HEADING,
         }
     }
 
@@ -172,6 +178,7 @@ impl Chart {
             Self::Frontier | Self::Capacity => "a search for a capacity",
             Self::Prices => "a gateway measured with and without features",
             Self::Precision => "at least 10 rounds",
+            Self::Starts => "starts of gateways (`start` in the plan)",
         }
     }
 
@@ -195,6 +202,7 @@ impl Chart {
             Self::Time => (load.label.clone(), Body::Panels(over_time::panels(model, load)?)),
             Self::Frontier => (load.label.clone(), Body::Panels(vec![frontier(model, load)?])),
             Self::Precision => (load.label.clone(), Body::Panels(vec![precision::panel(model, load)?])),
+            Self::Starts => (starts::subtitle(load), Body::Panels(vec![starts::panel(model)?])),
             Self::SweepP50 | Self::SweepP99 | Self::SweepThroughput | Self::SweepCpu | Self::SweepMemory => {
                 let all: Vec<&Load> = model.loads().collect();
                 let sweep = sweeps(&all).into_iter().find(|sweep| sweep.loads.contains(&load.index))?;

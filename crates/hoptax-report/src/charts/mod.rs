@@ -12,6 +12,7 @@ mod precision;
 mod ranked;
 mod sheet;
 mod standalone;
+mod starts;
 mod unit;
 
 pub use catalogue::Chart;
@@ -62,7 +63,8 @@ pub fn has(chart: Chart, model: &Model, load: &Load) -> bool {
 
 /// The load point that a report shows first. `None` if the run has only searches.
 pub fn shown_first(model: &Model) -> Option<&Load> {
-    headline::for_latency(&mut model.loads())
+    let of_starts = model.noise_floor.first().filter(|_| model.measured_starts()).map(|floor| &floor.load);
+    headline::for_latency(&mut model.loads()).or(of_starts)
 }
 
 /// Placeholder colours. The page replaces them with its own colours, for light and dark themes.
@@ -98,6 +100,15 @@ pub(super) fn half_widths(model: &Model, load: &Load, width: Width) -> Result<Op
     let Some(panel) = precision::panel(model, load) else { return Ok(None) };
     let described = format!("Half-width of the interval of the added median over time, {}", load.label);
     on_page(width, panel.height(), &described, |sheet| {
+        panel.draw(sheet, 0, (panel.labels(sheet), width.pixels()))
+    })
+    .map(Some)
+}
+
+/// A chart of response times after a start, for a page. `None` for runs without starts.
+pub(super) fn after_starts(model: &Model, width: Width) -> Result<Option<String>, ChartError> {
+    let Some(panel) = starts::panel(model) else { return Ok(None) };
+    on_page(width, panel.height(), starts::HEADING, |sheet| {
         panel.draw(sheet, 0, (panel.labels(sheet), width.pixels()))
     })
     .map(Some)
@@ -176,6 +187,22 @@ mod tests {
     }
 
     #[test]
+    fn starts_are_drawn_on_the_page_and_as_a_file() {
+        let model = hoptax_analysis::fixture::starts::sample().model();
+        let load = shown_first(&model).expect("the load after the start");
+        assert!(has(Chart::Starts, &model, load));
+        assert_eq!(Chart::ALL.into_iter().filter(|chart| has(*chart, &model, load)).count(), 1);
+        let file = svg(Chart::Starts, &model, load, Theme::Dark).expect("drawn").expect("something");
+        for text in ["nginx", "yarp", "direct", "10 ms", "1 s"] {
+            assert!(file.contains(text), "{text}: {file}");
+        }
+        for width in [Width::Wide, Width::Narrow] {
+            let page = after_starts(&model, width).expect("drawn").expect("something");
+            assert!(!page.contains("NaN") && !page.contains("inf"), "{page}");
+        }
+    }
+
+    #[test]
     fn labels_are_escaped() {
         let model = Run::steady(3, 100, &[("<b>&\"x\"", 150)]).model();
         let load = model.loads().next().expect("one");
@@ -227,10 +254,12 @@ mod tests {
     #[test]
     fn every_chart_can_be_drawn_as_svg_and_png() {
         let (swept, features, long) = (swept().model(), matrix(230, 33).model(), long().model());
+        let starts = hoptax_analysis::fixture::starts::sample().model();
         for chart in Chart::ALL {
             let model = match chart {
                 Chart::Prices => &features,
                 Chart::Precision => &long,
+                Chart::Starts => &starts,
                 _ => &swept,
             };
             let mut loads = model.noise_floor.iter().map(|floor| &floor.load);

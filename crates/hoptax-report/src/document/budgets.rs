@@ -24,6 +24,7 @@ pub(super) fn budget(one: &BudgetResult) -> Budget {
         max: one.max,
         min: one.min,
         measured: one.measured.map(estimate),
+        more_than: one.more_than,
         change: one.change.as_ref().map(change),
         outcome: one.outcome,
         reason: one.reason.clone(),

@@ -55,6 +55,7 @@ pub fn report(model: &Model) -> Report {
         prices: self::prices::list(&model.prices),
         pairs: model.pairs.iter().map(pairs::pair).collect(),
         warm_ups: model.warm_ups.clone(),
+        starts: model.starts.clone(),
         noise_floor: taxes::noise_floors(&model.noise_floor),
         cases: model.cases.iter().map(cases::case).collect(),
         capacity: model.capacity.iter().map(capacity::capacity).collect(),

@@ -14,7 +14,10 @@ use crate::sweeps::{self, Sweep};
 use hoptax_analysis::{Case, Load, NoiseFloor, headline};
 use hoptax_plan::Metric;
 use hoptax_record::DIRECT;
-use hoptax_record::report::{self, Cpu, Latency, Ledger, Memory, Path, Prices, Tax, Throughput};
+use hoptax_record::report::{
+    self, Cpu, CurvePoint, Latency, Ledger, Memory, Path, Prices, StartFigures, Tax, Throughput,
+};
+use hoptax_record::start::StartKind;
 use searches::Search;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -37,6 +40,7 @@ pub(super) struct Page<'m> {
     sweeps: Vec<Sweep>,
     searches: Vec<Search<'m>>,
     prices: Vec<PagePrice<'m>>,
+    starts: Vec<PageStart>,
 }
 
 #[derive(Debug, Serialize)]
@@ -69,6 +73,14 @@ struct PageCase<'m> {
     curve: Vec<(f64, f64)>,
     times: Vec<Times>,
     events: Vec<PageEvent<'m>>,
+}
+
+/// The curve of response times after the starts of a contender.
+#[derive(Debug, Serialize)]
+struct PageStart {
+    gateway: usize,
+    /// Time since the start, s, and response time, µs.
+    curve: Vec<(f64, f64)>,
 }
 
 #[derive(Debug, Serialize)]
@@ -115,6 +127,12 @@ impl<'m> Page<'m> {
                     })
                 })
                 .collect(),
+            starts: model
+                .starts
+                .iter()
+                .filter(|one| one.kind != StartKind::Reload)
+                .filter_map(|one| Some(of_start(place(&one.contender)?, one)))
+                .collect(),
         }
     }
 
@@ -140,6 +158,12 @@ fn of_load(model: &Model, load: &Load) -> PageLoad {
         load: document::load(load),
         noise_floor: Metric::TAXES.into_iter().filter_map(known).collect(),
     }
+}
+
+fn of_start(gateway: usize, one: &StartFigures) -> PageStart {
+    let curve = one.load.iter().flat_map(|load| &load.curve);
+    let point = |point: &CurvePoint| (times::short(point.since_start_s), times::short(point.p50_us));
+    PageStart { gateway, curve: curve.map(point).collect() }
 }
 
 fn of_case(gateway: usize, case: &Case) -> PageCase<'_> {
@@ -198,6 +222,23 @@ mod tests {
                 assert_eq!(value, &floor[name], "{name}");
             }
         }
+    }
+
+    #[test]
+    fn curves_after_starts_are_those_of_the_json_report() {
+        let (page, report) = both(&hoptax_analysis::fixture::starts::sample().model());
+        let ours: Vec<usize> = page["starts"]
+            .as_array()
+            .expect("starts")
+            .iter()
+            .map(|one| one["curve"].as_array().map_or(0, Vec::len))
+            .collect();
+        let theirs: Vec<usize> = report["starts"].as_array().expect("starts")[..3]
+            .iter()
+            .map(|one| one["load"]["curve"].as_array().map_or(0, Vec::len))
+            .collect();
+        assert!(ours == theirs && ours.iter().all(|points| *points > 10), "{ours:?}, {theirs:?}");
+        assert_eq!(page["loads"], Value::Array(Vec::new()));
     }
 
     #[test]

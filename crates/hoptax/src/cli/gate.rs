@@ -105,8 +105,9 @@ impl Args {
             name: &one.name,
             side,
             cases: &analysis.cases,
+            starts: &analysis.starts,
         });
-        analysis.budget = judge(budgets, &analysis.cases, &side, baseline.as_ref());
+        analysis.budget = judge(budgets, (&analysis.cases, &analysis.starts), &side, baseline.as_ref());
         let run = &measured.run;
         Ok(Model::new(&run.record, run.trials.len(), analysis, &run.unreadable))
     }

@@ -57,7 +57,7 @@ impl LiveFindings {
         if run.plan.trials.time_only().is_some() {
             mark_aside(&mut self.trials, run.plan.until_settled.is_some());
         }
-        let analysis = analyse(run, &self.trials);
+        let analysis = analyse(run, &self.trials, &[]);
         let half_widths = half_widths(&analysis);
         let mut findings = analysis.findings;
         findings.retain(|finding| !TOO_FEW.contains(&finding.code));

@@ -378,7 +378,7 @@ enum Where {
 use Where::{Generated, Real};
 
 /// Every finding, with the place of the test that must raise the finding.
-const PLANTS: [(&str, Where); 39] = [
+const PLANTS: [(&str, Where); 41] = [
     ("amplification", Real("findings.rs")),
     ("balance", Real("findings.rs")),
     ("bandwidth-bound", Generated("a saturated loopback needs the whole machine")),
@@ -404,6 +404,8 @@ const PLANTS: [(&str, Where); 39] = [
     ("logging-unequal", Real("probes.rs")),
     ("memory-growing", Real("findings.rs")),
     ("not-distinguishable", Real("planted.rs")),
+    ("not-ready", Generated("no gateway here is ready in only some of its starts")),
+    ("not-settled", Generated("the load of a test is too short to tell")),
     ("ports-exhausted", Generated("exhausted ports would affect every test on the machine")),
     ("quiet-differs", Generated("only the hypervisor can cause steal")),
     ("rate-missed", Real("planted.rs")),

@@ -1,0 +1,54 @@
+//! `not-settled`: after a start, a gateway was still getting faster when its load ended.
+
+use super::{Concerns, Finding, Rule, Severity, Subject, evidence};
+
+const CODE: &str = "not-settled";
+
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: "note".into(),
+        when: "a gateway had not settled when the load after its start ended, in at least half of its starts: its response \
+               time was still falling, or became steady only in the second half of the load"
+            .into(),
+        seen: "The time until it has settled is then only known to be longer than the load.",
+        advice: "Give it a longer load: `start: { for: 60s }`.",
+    }
+}
+
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let finding = |starts: &crate::Starts| {
+        let load = starts.figures.load.as_ref().filter(|load| load.unsettled > 0)?;
+        (2 * load.unsettled >= load.starts).then(|| Finding {
+            code: CODE,
+            severity: Severity::Note,
+            concerns: Concerns::ALL,
+            case: Some(starts.case()),
+            evidence: evidence([("starts", load.starts.into()), ("unsettled", load.unsettled.into())]),
+            message: format!(
+                "In {} of {} starts it had not settled when its load ended, so its times until then are only bounds.",
+                load.unsettled, load.starts
+            ),
+            advice: "Give it a longer load: `start: { for: 60s }`.".into(),
+        })
+    };
+    subject.of_starts.iter().filter_map(finding).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::raised;
+    use super::*;
+    use crate::fixture::starts::{Cold, started};
+
+    #[test]
+    fn raised_for_what_needs_longer_than_its_load() {
+        for (settled_s, count) in [(Some(4.0), 0), (None, 1)] {
+            let run =
+                started(6, &[("nginx", Cold::native()), ("yarp", Cold { settled_s, ..Cold::managed() })]);
+            let findings = raised(&run, CODE);
+            assert_eq!(findings.len(), count, "{findings:?}");
+            assert!(findings.iter().all(|one| one.message.starts_with("In 6 of 6 starts")), "{findings:?}");
+        }
+    }
+}
