@@ -169,8 +169,8 @@ const startsChart = (theme, width) => {
   const all = found.flatMap((one) => one.curve);
   // The last point of each line that is not later: a line begins when its gateway is ready.
   const at = (one, s) => one.curve.filter((point) => point[0] <= s * 1.001).pop();
-  const decades = [1e-3, 1e-2, 1e-1, 1, 10, 100];
-  const named = decades.filter((s) => s >= around(all.map((point) => point[0])).min);
+  const times = all.map((point) => point[0]);
+  const named = [1e-3, 1e-2, 1e-1, 1, 10, 100].filter((s) => s >= Math.min(...times) && s <= Math.max(...times));
   return {
     option: {
       grid: { left: 4, right: 20, top: 14, bottom: 4, containLabel: true },
@@ -195,7 +195,7 @@ const startsChart = (theme, width) => {
           );
         },
       }),
-      xAxis: logAxis(theme, seconds, around(all.map((point) => point[0]))),
+      xAxis: logAxis(theme, seconds, around(times)),
       yAxis: logAxis(theme, (us) => time(us), around(all.map((point) => point[1]))),
       series,
     },

@@ -9,7 +9,7 @@ use hoptax_record::report::StartFigures;
 use hoptax_record::start::StartKind;
 
 /// Title of the chart.
-pub(in crate::charts) const HEADING: &str = "Response time after a start";
+pub(super) const HEADING: &str = "Response time after a start";
 
 /// What the lines are.
 pub(super) fn subtitle(load: &Load) -> String {
