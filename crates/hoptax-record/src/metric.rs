@@ -123,9 +123,6 @@ impl Metric {
         Self::Settled,
     ];
 
-    /// The metrics of starts, in the order in which reports list them. Other runs do not have them.
-    pub const STARTS: [Self; 4] = [Self::Listening, Self::Ready, Self::FirstRequest, Self::Settled];
-
     /// The metrics of a tax, in the order in which reports list them.
     pub const TAXES: [Self; 7] = [
         Self::AddedP50,
