@@ -296,7 +296,7 @@ fn starts_are_not_compared_with_trials() {
     for (runs, force) in [((&starts, &trials), false), ((&trials, &starts), true)] {
         match compared(&Compared { runs, labels: None, force }) {
             Err(Refusal::NothingInCommon(why)) => {
-                assert!(why.contains("measured starts of gateways"), "{why}")
+                assert!(why.contains("measured starts of gateways"), "{why}");
             }
             other => panic!("{other:?}"),
         }
