@@ -117,7 +117,8 @@ impl RunDir {
     /// Removes the directory of a run that recorded no trial. A directory that contains other files is kept.
     pub fn abandon(&self) {
         let trials = self.path.join(TRIALS);
-        if fs::metadata(&trials).is_ok_and(|file| file.len() == 0) {
+        let has_starts = self.path.join(STARTS).exists();
+        if !has_starts && fs::metadata(&trials).is_ok_and(|file| file.len() == 0) {
             // If this fails, an empty directory remains, which does no harm.
             let _ = fs::remove_file(&trials).and_then(|()| fs::remove_dir(&self.path));
         }

@@ -56,7 +56,7 @@ impl Run<'_> {
         let mut director = schedule::director(self.plan, self.seed);
         let planned = schedule::planned_starts(self.plan).unwrap_or(director.planned());
         progress.begun(planned, schedule::estimate(self.plan));
-        let mut record = self.record(director.planned());
+        let mut record = self.record(planned);
         dir.write_run(&to_disk(&record))?;
 
         progress.preparing("starting upstream");
@@ -149,7 +149,7 @@ impl Run<'_> {
             seed: self.seed,
             contenders: std::iter::once(direct).chain(gateways).collect(),
             load: self.plan.load.clone(),
-            trials_planned: if self.plan.start.is_some() { 0 } else { trials as u32 },
+            trials_planned: trials as u32,
             stopped: None,
             environment: self.environment.clone(),
             host_at_start: (self.look)(Moment::Start),
@@ -321,6 +321,7 @@ impl Flow<'_> {
             traffic: self.traffic,
             progress: self.progress,
         };
+        record.trials_planned = starts.planned(start) as u32;
         let result = starts.measure(start, dir)?;
         for (index, failure) in result.left_out {
             record.contenders[index + 1].failed = Some(failure);

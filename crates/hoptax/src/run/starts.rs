@@ -123,7 +123,7 @@ impl Starts<'_> {
     }
 
     /// Number of starts of the run, if no gateway is left out.
-    fn planned(&self, start: Start) -> usize {
+    pub(super) fn planned(&self, start: Start) -> usize {
         let of_gateway = |part: &Part| match part {
             Part::In { reloads, .. } => 1 + usize::from(*reloads),
             Part::Out(_) => 0,
