@@ -1,6 +1,6 @@
 //! Deaths of gateways during a run.
 
-use super::Failure;
+use crate::failure::Failure;
 use serde::{Deserialize, Serialize};
 
 /// Number of deaths of a gateway in one case after which hoptax leaves out the rest of the case. A single death can have

@@ -9,6 +9,7 @@ pub mod bounded;
 mod death;
 mod digest;
 pub mod dir;
+mod failure;
 mod metric;
 pub mod plan;
 pub mod report;
@@ -20,6 +21,7 @@ pub use metric::{Metric, Quantity};
 
 pub use death::{DEATHS_IN_CASE, Death, DeathDuring};
 pub use digest::{Digest, digest};
+pub use failure::{Failure, Stage};
 pub use warm_up::{Burst, WarmUp, WarmUpLoad};
 
 use hoptax_load::record::LoadRecord;
@@ -177,35 +179,6 @@ pub struct Setting {
     pub setting: String,
     /// Why the setting differs from the default.
     pub reason: String,
-}
-
-/// Why something could not be measured.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failure {
-    /// The step that failed.
-    pub stage: Stage,
-    /// What happened and what to do, in one or a few sentences.
-    pub message: String,
-    /// The last lines of the log. After a failed verification: the answers of direct and of the gateway. May be empty.
-    pub detail: String,
-}
-
-/// Steps at which a contender or a trial can fail.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Stage {
-    /// Not installed.
-    Missing,
-    /// Did not start, or never became ready.
-    Start,
-    /// The gateway's answer differs from the answer of direct.
-    Verify,
-    /// The contender ended or became unreachable during a trial.
-    Trial,
-    /// The machine has too few descriptors or ports for the load point, so that nothing was measured there. Only in
-    /// reports: [`LoadPoint::left_out`](plan::LoadPoint::left_out).
-    #[serde(rename = "left-out")]
-    LeftOut,
 }
 
 /// How a run ended.
