@@ -187,6 +187,10 @@ fn load(spec: &LoadSpec) -> LoadRecord {
 }
 
 fn adds_up(record: &LoadRecord) {
+    adds_up_in_windows(record, crate::record::WINDOW_NS);
+}
+
+fn adds_up_in_windows(record: &LoadRecord, window_ns: u64) {
     let counts = &record.counts;
     assert_eq!(counts.scheduled, outcomes(counts), "{counts:?}");
     assert_eq!(counts.status.values().sum::<u64>(), counts.completed);
@@ -209,7 +213,7 @@ fn adds_up(record: &LoadRecord) {
     if !record.windows.is_empty() {
         let completed: u64 = record.windows.iter().map(|window| window.completed).sum();
         assert_eq!(completed, record.completed_in_time);
-        assert_eq!(record.windows.len() as u64, record.measured_ns.div_ceil(crate::record::WINDOW_NS));
+        assert_eq!(record.windows.len() as u64, record.measured_ns.div_ceil(window_ns));
     }
     assert!(record.lifetime.completed >= counts.completed);
     mix::adds_up(record);

@@ -62,9 +62,9 @@ fn keys_of_trials_cannot_be_beside_start() {
             "load: [{ loop: open, connections: 1, rate: [10/s for 1s, 20/s for 1s] }]",
             "3:7 the load of a plan with `start` cannot have stages;",
         ),
-        ("load: [{ loop: open, connections: 1, rate: 1/m }]", "3:7 no request is due within 10s;"),
+        ("load: [{ loop: open, connections: 1, rate: 1/m }]", "3:44 at 1/m, no request is due within 10s;"),
         (
-            "load: [{ loop: open, connections: 1, search: { from: 1/s, to: 9/s } }]",
+            "load: [{ loop: open, connections: 1, search: { from: 100/s, to: 900/s } }]",
             "3:46 a plan with `start` cannot search for capacity;",
         ),
         (

@@ -20,7 +20,7 @@ fn watched(spec: &LoadSpec, last: Option<u64>) -> (LoadRecord, Vec<(u64, Window,
         }
     });
     let record = record.expect("a load that can run");
-    adds_up(&record);
+    adds_up_in_windows(&record, spec.window_ns.unwrap_or(WINDOW_NS));
     assert_eq!(phases.last(), Some(&Phase::Draining));
     assert_eq!(record.interrupted, last.is_some());
     (record, reported)
