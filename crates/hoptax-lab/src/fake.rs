@@ -3,8 +3,8 @@
 use super::{Controller, Driver, Effect, Facts, Observed, Service};
 use hoptax_host::Watched;
 use hoptax_plan::{
-    AccessLog, Action, Body, BuiltInUpstream, CpuPlan, Delay, Gateway, LoadPoint, PathSplit, Plan, Profile, Target,
-    Timeouts, Upstream,
+    AccessLog, Action, Body, BuiltInUpstream, CpuPlan, Delay, Gateway, LoadPoint, PathSplit, Plan, Profile,
+    Target, Timeouts, Upstream,
 };
 use hoptax_record::{Failure, Stage};
 use hoptax_servers::ledger::Ledger;

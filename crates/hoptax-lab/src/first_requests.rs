@@ -56,7 +56,16 @@ impl FirstRequests {
         let target = changed.targets.swap_remove(0);
         let version = changed.versions.first().copied().unwrap_or(HttpVersion::Http11);
         let bytes = target::first_request(&target, &changed.files, SEED, version)?;
-        Ok(Self { address, target, bytes, change: change.clone(), count: 1, patience, timeout, cpus: Vec::new() })
+        Ok(Self {
+            address,
+            target,
+            bytes,
+            change: change.clone(),
+            count: 1,
+            patience,
+            timeout,
+            cpus: Vec::new(),
+        })
     }
 
     /// The address to which the requests are sent.
@@ -225,7 +234,8 @@ mod tests {
         let answers = first(address, 4, Vec::new()).send(&mut || false, &mut || is_ready += 1);
         assert_eq!((answers.failed, is_ready, answers.wrong_answers), (None, 1, 2));
         assert_eq!(answers.response_times_ns.len(), 4);
-        let (listening, ready) = (answers.listening_ns.expect("it listens"), answers.ready_ns.expect("it answers"));
+        let (listening, ready) =
+            (answers.listening_ns.expect("it listens"), answers.ready_ns.expect("it answers"));
         assert!(answers.began_ns <= listening && listening <= ready);
     }
 
@@ -242,7 +252,13 @@ mod tests {
     #[test]
     fn waiting_ends_with_the_service_or_when_the_patience_is_over() {
         let mut looks = 0;
-        let ended = first(free(), 1, Vec::new()).send(&mut || { looks += 1; true }, &mut || panic!("not ready"));
+        let ended = first(free(), 1, Vec::new()).send(
+            &mut || {
+                looks += 1;
+                true
+            },
+            &mut || panic!("not ready"),
+        );
         assert_eq!((ended.failed.as_deref(), looks), (Some("it was not ready"), 1));
         let late = FirstRequests { patience: Duration::from_millis(5), ..first(free(), 1, Vec::new()) };
         let why = late.send(&mut || false, &mut || panic!("not ready")).failed.expect("it says why");

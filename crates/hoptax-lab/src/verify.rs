@@ -238,7 +238,8 @@ pub fn ask_changed(
 /// the status, the status must be 200 to 399.
 pub fn is_right(target: &TargetSpec, answer: &Answer) -> bool {
     let checks_status = target.checks.iter().any(|check| matches!(check, Check::Status(_)));
-    (checks_status || (200..400).contains(&answer.status)) && expected::unmet(&target.checks, answer).is_none()
+    (checks_status || (200..400).contains(&answer.status))
+        && expected::unmet(&target.checks, answer).is_none()
 }
 
 /// The first difference that the upstream does not cause. A difference that also occurs between two responses of direct

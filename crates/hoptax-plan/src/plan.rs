@@ -1,8 +1,8 @@
 //! The checked plan.
 
 use crate::{
-    AccessLog, AutoTrials, Budget, CpuPlan, Event, Gateway, Idle, LoadPoint, PathSplit, Profile, Start, Target,
-    Timeouts, UntilSettled, Upstream, units,
+    AccessLog, AutoTrials, Budget, CpuPlan, Event, Gateway, Idle, LoadPoint, PathSplit, Profile, Start,
+    Target, Timeouts, UntilSettled, Upstream, units,
 };
 use std::collections::BTreeMap;
 use std::net::IpAddr;

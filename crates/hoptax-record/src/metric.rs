@@ -51,7 +51,7 @@ pub enum Metric {
     Ready,
     /// Response time of the first request after a start, µs.
     FirstRequest,
-    /// Time from the beginning of the load after a start until response times have settled, µs.
+    /// Time from the start of the gateway's process until response times have settled, µs.
     Settled,
 }
 
@@ -237,7 +237,9 @@ mod tests {
 
     #[test]
     fn metrics_have_the_names_that_plans_use() {
-        for name in ["added_p50", "p99.9", "throughput", "first_request", "memory_pss_bytes", "cpu_us_per_request"] {
+        for name in
+            ["added_p50", "p99.9", "throughput", "first_request", "memory_pss_bytes", "cpu_us_per_request"]
+        {
             let metric: Metric = serde_json::from_value(name.into()).expect("a metric");
             assert_eq!(metric.name(), name);
         }

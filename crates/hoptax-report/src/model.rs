@@ -224,10 +224,7 @@ impl Model {
     /// The load points that have measured cases, in the plan's order. A run of starts has none.
     pub fn loads(&self) -> impl Iterator<Item = &Load> {
         let floors = if self.measured_starts() { &[][..] } else { &self.noise_floor };
-        floors
-            .iter()
-            .map(|floor| &floor.load)
-            .filter(|load| load.search.is_none() && load.left_out.is_none())
+        floors.iter().map(|floor| &floor.load).filter(|load| load.search.is_none() && load.left_out.is_none())
     }
 
     /// The cases of a load point. Direct comes first.

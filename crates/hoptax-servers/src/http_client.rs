@@ -322,7 +322,8 @@ mod tests {
                 let _ = stream.write_all(format!("HTTP/1.1 200 OK\r\n{answer}").as_bytes());
             }
         });
-        let mut connection = HttpClient::plain(address, Duration::from_secs(10)).connect().expect("it listens");
+        let mut connection =
+            HttpClient::plain(address, Duration::from_secs(10)).connect().expect("it listens");
         let request = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n";
         assert_eq!(connection.send(request, false).expect("answered").body, b"ab");
         assert!(connection.can_be_reused());
@@ -330,7 +331,8 @@ mod tests {
         assert!(!connection.can_be_reused());
         serving.join().expect("served");
         assert!(connection.send(request, false).is_err(), "it is closed");
-        let refused = HttpClient::plain(address, Duration::from_secs(10)).connect().err().expect("nothing listens");
+        let refused =
+            HttpClient::plain(address, Duration::from_secs(10)).connect().err().expect("nothing listens");
         assert!(refused.downcast_ref::<std::io::Error>().is_some(), "{refused:#}");
     }
 

@@ -87,7 +87,10 @@ impl ProcessDriver {
         let listen = match wait {
             Wait::UntilReady => local(0),
             Wait::Caller => free_address().map_err(|error| {
-                failed_to_start(format!("cannot reserve a port for {label}: {error}"), &self.log_directory(label))
+                failed_to_start(
+                    format!("cannot reserve a port for {label}: {error}"),
+                    &self.log_directory(label),
+                )
             })?,
         };
         let mut arguments: Vec<OsString> = ["hop", kind, "--listen"].map(OsString::from).to_vec();
@@ -104,8 +107,7 @@ impl ProcessDriver {
                 launched
             }
             Wait::UntilReady => {
-                let (ready, mut started) =
-                    self.start_verb::<HopReady>(label, arguments, none, cpus, None)?;
+                let (ready, mut started) = self.start_verb::<HopReady>(label, arguments, none, cpus, None)?;
                 started.addresses = vec![ready.listen];
                 started
             }

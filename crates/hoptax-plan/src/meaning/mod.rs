@@ -28,8 +28,8 @@ mod warmup;
 use super::error::{Fault, Place, Sources};
 use super::raw::{Placed, RawBudget, RawIdle, RawLoad, RawPlan, RawTarget, Sweep};
 use super::{
-    AccessLog, Budget, BudgetContext, Context, LoadPoint, Plan, Profile, Running, Start, Target, Targets, Trials,
-    Upstream,
+    AccessLog, Budget, BudgetContext, Context, LoadPoint, Plan, Profile, Running, Start, Target, Targets,
+    Trials, Upstream,
 };
 use reader::{Reader, UpstreamRead};
 use std::collections::BTreeMap;

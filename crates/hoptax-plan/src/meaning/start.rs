@@ -122,8 +122,7 @@ pub(super) fn fit_load(reader: &mut Reader<'_>, start: Start, place: Place, poin
             let help = "write one rate, such as 1000/s";
             reader.fault(place, "the load of a plan with `start` cannot have stages", help);
         } else if rate.mean() * start.duration.as_secs_f64() < 1.0 {
-            let message =
-                format!("no request is due within {}", show_duration(start.duration));
+            let message = format!("no request is due within {}", show_duration(start.duration));
             reader.fault(place, message, "raise the rate, or raise `for` of `start`");
         }
     }

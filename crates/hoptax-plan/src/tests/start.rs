@@ -38,7 +38,8 @@ fn budgets_of_starts_are_times() {
 fn refused(more: &str) -> String {
     let text = format!("gateways: [nginx]\nstart: {{}}\n{more}\n");
     let PlanErrors(errors) = parsed(&text, &[]).expect_err(&text);
-    let shown = |error: &PlanError| format!("{}:{} {}; {}", error.line, error.column, error.message, error.help);
+    let shown =
+        |error: &PlanError| format!("{}:{} {}; {}", error.line, error.column, error.message, error.help);
     errors.iter().map(shown).collect::<Vec<_>>().join("\n")
 }
 

@@ -216,7 +216,11 @@ impl Preview {
         let gateways = plan.gateways.iter().map(ContenderPreview::of);
         let contenders: Vec<_> = std::iter::once(direct).chain(gateways).collect();
         // The load of a plan with `start` has no trials.
-        let in_rounds = if plan.start.is_some() { 0 } else { plan.load.iter().filter(|load| load.is_in_rounds()).count() };
+        let in_rounds = if plan.start.is_some() {
+            0
+        } else {
+            plan.load.iter().filter(|load| load.is_in_rounds()).count()
+        };
         Self {
             name: plan.name.clone(),
             upstream: describe_upstream(&plan.upstream),

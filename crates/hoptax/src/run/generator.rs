@@ -2,11 +2,11 @@
 //! during the trial.
 
 use super::traffic::{FirstLoaded, Loaded, Look, Traffic, TrialUpdate, Usage, Used, WatchedRoles};
-use hoptax_host::{Watched, cpus};
 use hoptax_host::probe::bandwidth::{self, Asked, LARGEST};
 use hoptax_host::probe::{
     NetworkCounters, Processes, Sample, Sampler, Seen, Timeline, Tree, TreeSample, network,
 };
+use hoptax_host::{Watched, cpus};
 use hoptax_lab::Service;
 use hoptax_lab::features::Change;
 use hoptax_lab::first_requests::FirstRequests;

@@ -179,8 +179,7 @@ impl Starts<'_> {
     fn gateway(&mut self, turn: Turn, index: usize) -> Vec<StartRecord> {
         let run = self.run;
         let gateway = &run.plan.gateways[index];
-        let before =
-            self.traffic.look(&WatchedRoles { upstream: self.upstream.process(), gateway: None });
+        let before = self.traffic.look(&WatchedRoles { upstream: self.upstream.process(), gateway: None });
         let mut service = match self.driver.launch_gateway(gateway, self.upstream.addresses()) {
             Ok(service) => service,
             Err(_) if run.is_interrupted() => return Vec::new(),
@@ -223,8 +222,7 @@ impl Starts<'_> {
 
     /// Reloads a gateway that runs, and measures it as after a start.
     fn reload(&mut self, in_turn: &mut InTurn<'_>) -> StartRecord {
-        let roles =
-            WatchedRoles { upstream: self.upstream.process(), gateway: in_turn.service.process() };
+        let roles = WatchedRoles { upstream: self.upstream.process(), gateway: in_turn.service.process() };
         let before = self.traffic.look(&roles);
         // The controller must not live longer than this statement: while it lives, the guard does not notice the death
         // of hoptax.
@@ -306,12 +304,8 @@ impl Starts<'_> {
         record: &mut StartRecord,
     ) {
         // With the same round, all contenders get the same arrivals.
-        let slot = Slot {
-            round: turn.round,
-            load: 0,
-            contender: Contender::Direct(DirectTrial::First),
-            step: None,
-        };
+        let slot =
+            Slot { round: turn.round, load: 0, contender: Contender::Direct(DirectTrial::First), step: None };
         let mut spec = load_spec(self.run, &slot, addresses);
         change.apply(&mut spec);
         (spec.warmup_ns, spec.requests, spec.window_ns) = (0, None, Some(START_WINDOW_NS));

@@ -118,7 +118,11 @@ fn a_signal_keeps_the_starts_before_it() {
     hoptax.arg("run").arg(path).arg("--out").arg(scratch.path()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut running = hoptax.spawn().expect("hoptax runs");
     let directory = || {
-        std::fs::read_dir(scratch.path()).expect("there").flatten().map(|entry| entry.path()).find(|path| path.is_dir())
+        std::fs::read_dir(scratch.path())
+            .expect("there")
+            .flatten()
+            .map(|entry| entry.path())
+            .find(|path| path.is_dir())
     };
     wait_until("two starts are on disk", PATIENCE, || {
         directory().is_some_and(|directory| starts(&directory).len() >= 2)

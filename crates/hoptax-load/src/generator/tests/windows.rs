@@ -51,7 +51,8 @@ fn a_worker_reports_what_it_records() {
 fn windows_have_the_length_of_the_spec() {
     let server = Server::new(answer(OK, Duration::ZERO));
     let spec = LoadSpec { shape: open(500.0, Arrivals::Constant), ..spec(&[server.address]) };
-    let spec = LoadSpec { duration_ns: 205 * MILLISECOND, window_ns: Some(10 * MILLISECOND), workers: 2, ..spec };
+    let spec =
+        LoadSpec { duration_ns: 205 * MILLISECOND, window_ns: Some(10 * MILLISECOND), workers: 2, ..spec };
     let (record, reported) = watched(&spec, None);
     assert_eq!((record.windows.len(), reported.len()), (21, 42), "the last one is short");
     let recorded: Vec<u64> = record.windows.iter().map(|window| window.completed).collect();

@@ -86,7 +86,8 @@ impl Traffic for FakeTraffic {
         self.log.borrow_mut().push(format!("first {port} × {}", asked.count));
         let began_ns = FAKE_BEGAN_NS + 500;
         let listening_ns = Some(FAKE_BEGAN_NS + 1_000);
-        let mut answers = FirstAnswers { began_ns, listening_ns, wrong_answers: 2, ..FirstAnswers::default() };
+        let mut answers =
+            FirstAnswers { began_ns, listening_ns, wrong_answers: 2, ..FirstAnswers::default() };
         if self.never_ready == Some(port) {
             answers.failed = Some("it gave no right answer".into());
         } else {

@@ -6,7 +6,7 @@ use hoptax_record::start::{FIRST_REQUESTS, START_WINDOW_NS, StartKind, StartTraf
 
 const TIMES: u32 = 4;
 
-/// Two hops, of which `hop-l7` can reload, and four rounds. Nothing fails.
+/// Two hops and four rounds; `hop-l7` can reload. Nothing fails.
 fn scene() -> Scene {
     let mut scene = Scene::new();
     let start = Start { times: TIMES, duration: Duration::from_secs(1), reload: true };
