@@ -42,6 +42,12 @@ const TIME_FALL: f64 = 0.05;
 /// those of independent values.
 const FALL_IN_ERRORS: f64 = 3.0;
 
+/// A fall of this many times the limit or more is large. To miss it would be worse than to warm up for longer.
+const LARGE_FALL: f64 = 5.0;
+
+/// The number of standard errors for a large fall.
+const LARGE_FALL_IN_ERRORS: f64 = 2.0;
+
 /// Pause after a burst if no other process has its burst meanwhile. In it, a compiler has the CPUs for itself.
 pub(super) const PAUSE: Duration = Duration::from_millis(50);
 
@@ -205,7 +211,8 @@ fn is_settled(bursts: &[Burst]) -> bool {
     let falls = |limit: f64, figure: fn(&Burst) -> Option<f64>| {
         let values: Vec<f64> = last.iter().filter_map(figure).collect();
         let (fall, error) = fall(&values);
-        fall > limit && fall > FALL_IN_ERRORS * error
+        let errors = if fall > LARGE_FALL * limit { LARGE_FALL_IN_ERRORS } else { FALL_IN_ERRORS };
+        fall > limit && fall > errors * error
     };
     !falls(CPU_FALL, |burst| burst.cpu_ns_per_request) && !falls(TIME_FALL, |burst| Some(burst.p50_ns as f64))
 }

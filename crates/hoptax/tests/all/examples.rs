@@ -1,6 +1,7 @@
 //! Real runs of plans with every option of requests and connections, and of the example plans in `plans/`.
 
 use crate::run::{repeat_if_stalled, report, run_directory, run_without_stall, text, trials};
+use crate::starts::starts;
 use crate::support::{Json, Scratch, hoptax, skip};
 use std::path::Path;
 
@@ -82,10 +83,15 @@ fn every_example_plan_runs() {
         let mut command = hoptax();
         command.arg("run").arg(&path).arg("--out").arg(scratch.path()).arg("--accept-void");
         // Remove the budgets, because a run with one round of 200 ms cannot meet them.
-        for set in ["trials=1", "warmup=100ms", "pause=0s", "budget=[]"] {
+        let text_of_plan = std::fs::read_to_string(&path).expect("readable");
+        let measures_starts = text_of_plan.lines().any(|line| line.starts_with("start: "));
+        let short: &[&str] = match measures_starts {
+            true => &["start.times=1", "start.for=300ms"],
+            false => &["trials=1", "warmup=100ms"],
+        };
+        for set in short.iter().chain(&["pause=0s", "budget=[]"]) {
             command.args(["--set", set]);
         }
-        let text_of_plan = std::fs::read_to_string(&path).expect("readable");
         // Budgets contain `loop:` too, but only load points begin with `loop:`.
         let is_point = |line: &&str| line.starts_with("  - { loop: ") || line.starts_with("  - loop: ");
         for point in 0..text_of_plan.lines().filter(is_point).count() {
@@ -97,6 +103,7 @@ fn every_example_plan_runs() {
                     vec!["rate=[200/s for 200ms, ramp to 600/s over 200ms]"]
                 }
                 0 if text_of_plan.contains("search:") => vec!["duration=300ms", "search.precision=50%"],
+                _ if measures_starts => vec![],
                 _ => vec!["requests=150", "duration=60s"],
             };
             for short in short {
@@ -121,8 +128,10 @@ fn every_example_plan_runs() {
             assert!(output.status.success(), "{name}: {}\n{}", text(&output.stdout), text(&output.stderr));
             (output, run_directory(&scratch))
         });
-        for trial in trials(&directory) {
-            assert!(trial["failed"].is_null(), "{name}: {trial}");
+        let rows = if measures_starts { starts(&directory) } else { trials(&directory) };
+        assert!(!rows.is_empty(), "{name}");
+        for row in rows {
+            assert!(row["failed"].is_null(), "{name}: {row}");
         }
         seen += 1;
     }

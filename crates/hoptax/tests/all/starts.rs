@@ -9,7 +9,7 @@ use std::process::Stdio;
 
 const ROUNDS: u64 = 2;
 
-fn starts(directory: &Path) -> Vec<Json> {
+pub(crate) fn starts(directory: &Path) -> Vec<Json> {
     let text = std::fs::read_to_string(directory.join("starts.jsonl")).unwrap_or_default();
     text.lines().map(|line| serde_json::from_str(line).expect("a start")).collect()
 }

@@ -50,7 +50,7 @@ fn a_process_is_measured_only_when_it_is_warm_and_the_report_says_how_long_that_
 #[test]
 fn nothing_is_claimed_from_a_process_that_does_not_settle() {
     let (status, report) = measured("{ requests: 20000, extra: 1ms, fall: linear }", "{ at_most: 6s }");
-    assert_eq!(of_hop(&report)["settled"], false, "{report}");
+    assert_eq!(of_hop(&report)["settled"], false, "{report:#}");
     let findings = report["findings"].as_array().expect("a list");
     let found = findings.iter().find(|one| one["code"] == "still-warming").expect("found");
     assert_eq!((&found["severity"], status), (&"void".into(), Some(4)), "{found}");
