@@ -100,6 +100,9 @@ pub struct StartLoad {
     pub timeouts: u64,
     /// Number of requests that failed in another way, or got a wrong answer.
     pub errors: u64,
+    /// Number of requests without an answer when the load ended.
+    #[serde(default)]
+    pub unanswered: u64,
     /// Windows of [`START_WINDOW_NS`], without gaps, from the start of the load. A request belongs to the window in
     /// which its answer ended.
     pub windows: Vec<StartWindow>,

@@ -170,7 +170,7 @@ impl<'r> Loaded<'r> {
         Some(at_ready.cpu_ns as f64 + used)
     }
 
-    /// Largest resident memory until the gateway had settled, bytes.
+    /// Largest resident memory until the gateway had settled, or else under the whole load, bytes.
     fn rss_bytes(&self) -> Option<f64> {
         let (at_ready, usage) = (self.record.at_ready?, self.load.usage.as_ref()?);
         let windows = self.settling.ns.div_ceil(WINDOW_NS) as usize;
@@ -186,6 +186,8 @@ fn under_load(loaded: &[Loaded<'_>]) -> StartUnderLoad {
     };
     let level: Vec<Observed> =
         loaded.iter().filter_map(|one| one.settling.level_ns).map(Observed::exactly).collect();
+    // Memory hardly shrinks, so without settling it is the largest memory under the whole load and not a bound.
+    let memory: Vec<Observed> = loaded.iter().filter_map(|one| one.rss_bytes().map(Observed::exactly)).collect();
     let sum = |of: fn(&StartLoad) -> u64| loaded.iter().map(|one| of(one.load)).sum();
     let loads: Vec<&StartLoad> = loaded.iter().map(|one| one.load).collect();
     StartUnderLoad {
@@ -196,11 +198,12 @@ fn under_load(loaded: &[Loaded<'_>]) -> StartUnderLoad {
         later_request_s: of(&|one| Some(one.settling.later_request_s), 1.0),
         settled_p50_us: median(&level, 1.0 / MICROSECOND),
         settled_cpu_ms: of(&|one| one.cpu_ns(), 1.0 / MILLISECOND as f64),
-        settled_rss_bytes: of(&|one| one.rss_bytes(), 1.0),
+        settled_rss_bytes: median(&memory, 1.0),
         scheduled: sum(|load| load.scheduled),
         ok: sum(|load| load.ok),
         timeouts: sum(|load| load.timeouts),
         errors: sum(|load| load.errors),
+        unanswered: sum(|load| load.unanswered),
         curve: curve::curve(&loads),
     }
 }

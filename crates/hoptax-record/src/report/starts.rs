@@ -65,7 +65,7 @@ pub struct StartUnderLoad {
     pub settled_p50_us: Option<StartMedian>,
     /// CPU time until the gateway had settled, ms; absent for direct.
     pub settled_cpu_ms: Option<StartMedian>,
-    /// Largest resident memory until the gateway had settled, bytes; absent for direct.
+    /// Largest resident memory until the gateway had settled, or else under the whole load, bytes; absent for direct.
     pub settled_rss_bytes: Option<StartMedian>,
     /// Scheduled requests of all starts.
     pub scheduled: u64,
@@ -75,6 +75,8 @@ pub struct StartUnderLoad {
     pub timeouts: u64,
     /// Requests of all starts that failed in another way, or got a wrong answer.
     pub errors: u64,
+    /// Requests of all starts without an answer when the load ended.
+    pub unanswered: u64,
     /// Response time over the time since the start, at logarithmic distances.
     pub curve: Vec<CurvePoint>,
 }
