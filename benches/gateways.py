@@ -34,12 +34,13 @@ def descendants(pid):
 
 
 def listeners(pids):
-    """{port: pids that have it open} of sockets that listen on IPv4."""
+    """{port: pids that have it open} of sockets that listen. Java listens on IPv4 with sockets of IPv6."""
     ports = {}
-    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
-        fields = line.split()
-        if fields[3] == "0A":
-            ports[f"socket:[{fields[9]}]"] = int(fields[1].rpartition(":")[2], 16)
+    for table in ("tcp", "tcp6"):
+        for line in Path("/proc/net", table).read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A":
+                ports[f"socket:[{fields[9]}]"] = int(fields[1].rpartition(":")[2], 16)
     found = {}
     for pid in pids:
         with contextlib.suppress(OSError):

@@ -21,8 +21,8 @@ def plan(arguments, seed):
     each = f"requests: {arguments.requests}, extra: {arguments.extra:g}us"
     hops = [f"{{ name: hop-l7, label: {fall}, warming: {{ {each}, fall: {fall} }} }}" for fall in FALLS]
     if arguments.forever:
-        hops.append(f"{{ name: hop-l7, label: forever, warming: {{ requests: {40 * arguments.requests}, "
-                    f"extra: {20 * arguments.extra:g}us }} }}")
+        hops.append(f"{{ name: hop-l7, label: forever, warming: {{ requests: {20 * arguments.requests}, "
+                    f"extra: {arguments.extra:g}us }} }}")
     entries = "".join(f"  - {hop}\n" for hop in [f"{{ name: hop-l7, label: {WARM} }}", *hops])
     return (f"name: known-warm-up\ngateways:\n{entries}load:\n  - {{ loop: open, rate: {arguments.rate}/s, connections: "
             f"{arguments.connections} }}\ntime: {arguments.seconds:g}s\nprecision: 0.1%\nseed: {seed}\n")

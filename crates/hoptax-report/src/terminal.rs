@@ -159,7 +159,7 @@ impl Page {
             let lines: Vec<layout::Line> =
                 table.rows.into_iter().map(|row| (row.name, Ok(row.cells))).collect();
             text.push_str(&format!("\n{}", self.title(&table.title)));
-            for line in layout::table("gateway", &table.headings, &lines, usize::from(self.width)) {
+            for line in layout::table("gateway", table.headings, &lines, usize::from(self.width)) {
                 text.push_str(&format!("{line}\n"));
             }
         }

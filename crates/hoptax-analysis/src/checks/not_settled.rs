@@ -1,8 +1,13 @@
 //! `not-settled`: after a start, a gateway was still getting faster when its load ended.
 
-use super::{Concerns, Finding, Rule, Severity, Subject, evidence};
+use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent};
+use hoptax_record::report::StartUnderLoad;
+use hoptax_stats::share;
 
 const CODE: &str = "not-settled";
+
+/// Share of unanswered requests above which the finding names it.
+const UNANSWERED: f64 = 0.01;
 
 pub(super) fn rule() -> Rule {
     Rule {
@@ -26,13 +31,23 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
             case: Some(starts.case()),
             evidence: evidence([("starts", load.starts.into()), ("unsettled", load.unsettled.into())]),
             message: format!(
-                "In {} of {} starts it had not settled when its load ended, so its times until then are only bounds.",
-                load.unsettled, load.starts
+                "In {} of {} starts it had not settled when its load ended, so its times until then are only bounds.{}",
+                load.unsettled,
+                load.starts,
+                unanswered(load)
             ),
-            advice: "Give it a longer load: `start: { for: 60s }`.".into(),
+            advice: "Give it a longer load, `start: { for: 60s }`, or a lower rate.".into(),
         })
     };
     subject.of_starts.iter().filter_map(finding).collect()
+}
+
+/// A sentence about requests that still waited when the load ended, if there were many.
+fn unanswered(load: &StartUnderLoad) -> String {
+    match share(load.unanswered as f64, load.scheduled as f64).filter(|share| *share > UNANSWERED) {
+        Some(share) => format!(" {} of its requests had no answer by then.", percent(share)),
+        None => String::new(),
+    }
 }
 
 #[cfg(test)]
@@ -49,6 +64,17 @@ mod tests {
             let findings = raised(&run, CODE);
             assert_eq!(findings.len(), count, "{findings:?}");
             assert!(findings.iter().all(|one| one.message.starts_with("In 6 of 6 starts")), "{findings:?}");
+            assert!(findings.iter().all(|one| one.message.ends_with("only bounds.")), "{findings:?}");
         }
+    }
+
+    #[test]
+    fn names_the_requests_that_still_waited() {
+        let mut run = started(6, &[("yarp", Cold { settled_s: None, ..Cold::managed() })]);
+        for load in run.starts.iter_mut().filter_map(|start| start.load.as_mut()) {
+            load.unanswered = load.scheduled / 2;
+        }
+        let findings = raised(&run, CODE);
+        assert!(findings[0].message.ends_with("50 % of its requests had no answer by then."), "{findings:?}");
     }
 }

@@ -187,7 +187,8 @@ fn under_load(loaded: &[Loaded<'_>]) -> StartUnderLoad {
     let level: Vec<Observed> =
         loaded.iter().filter_map(|one| one.settling.level_ns).map(Observed::exactly).collect();
     // Memory hardly shrinks, so without settling it is the largest memory under the whole load and not a bound.
-    let memory: Vec<Observed> = loaded.iter().filter_map(|one| one.rss_bytes().map(Observed::exactly)).collect();
+    let memory: Vec<Observed> =
+        loaded.iter().filter_map(|one| one.rss_bytes().map(Observed::exactly)).collect();
     let sum = |of: fn(&StartLoad) -> u64| loaded.iter().map(|one| of(one.load)).sum();
     let loads: Vec<&StartLoad> = loaded.iter().map(|one| one.load).collect();
     StartUnderLoad {

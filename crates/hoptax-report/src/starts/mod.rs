@@ -14,11 +14,11 @@ use hoptax_record::start::StartKind;
 use minijinja::{Value, context};
 
 /// Headings of the table of first answers, after the name.
-const FIRST: [&str; 8] = ["listening", "ready", "1st request", "10th", "100th", "1,000th", "CPU", "memory"];
+const FIRST: &[&str] = &["listening", "ready", "1st request", "10th", "100th", "1,000th", "CPU", "memory"];
 
 /// Headings of the table of the load after a start, after the name.
-const LOADED: [&str; 8] =
-    ["settled", "requests", "extra wait", "p50 then", "CPU", "memory", "timed out", "failed"];
+const LOADED: &[&str] =
+    &["settled", "requests", "extra wait", "p50 then", "CPU", "memory", "timed out", "failed", "unanswered"];
 
 /// What the figures of both tables are.
 pub(super) const NOTE: &str = "Medians over starts, with their 95 % intervals. Times count from the creation of the \
@@ -29,7 +29,7 @@ pub(super) const NOTE: &str = "Medians over starts, with their 95 % intervals. T
 /// A table of starts.
 pub(super) struct Table {
     pub(super) title: String,
-    pub(super) headings: [&'static str; 8],
+    pub(super) headings: &'static [&'static str],
     pub(super) rows: Vec<Row>,
 }
 
@@ -98,6 +98,7 @@ fn loaded(one: &StartFigures) -> Option<Vec<Cell>> {
         cell(load.settled_rss_bytes.as_ref(), Scale::of_bytes),
         count(load.timeouts),
         count(load.errors),
+        count(load.unanswered),
     ])
 }
 
@@ -134,7 +135,7 @@ fn interval(median: &StartMedian, scale: Scale, more: &str) -> String {
 pub(super) fn markdown(model: &Model) -> String {
     let mut text = String::new();
     for table in tables(model) {
-        let headings = table.headings.map(|heading| format!(" {heading} |")).concat();
+        let headings = table.headings.iter().map(|heading| format!(" {heading} |")).collect::<String>();
         text.push_str(&format!("\n### {}\n\n| gateway |{headings}\n|---|", inline(&table.title)));
         text.push_str(&format!("{}\n", "---:|".repeat(table.headings.len())));
         for row in &table.rows {
@@ -168,7 +169,7 @@ pub(super) fn html(model: &Model) -> Vec<Value> {
         };
         context! {
             title => table.title,
-            headings => std::iter::once("gateway").chain(table.headings).collect::<Vec<_>>(),
+            headings => std::iter::once("gateway").chain(table.headings.iter().copied()).collect::<Vec<_>>(),
             rows => table.rows.iter().map(row).collect::<Vec<_>>(),
         }
     };
@@ -183,7 +184,17 @@ pub(super) fn csv_rows(model: &Model) -> Vec<Vec<String>> {
         StartKind::Start => "start",
         StartKind::Reload => "reload",
     };
-    let names = ["gateway", "kind", "measured", "failed", "unsettled", "scheduled", "timeouts", "errors"];
+    let names = [
+        "gateway",
+        "kind",
+        "measured",
+        "failed",
+        "unsettled",
+        "scheduled",
+        "timeouts",
+        "errors",
+        "unanswered",
+    ];
     let mut headings: Vec<String> = names.map(String::from).into();
     for name in CSV {
         headings.extend(["", "_low", "_high", "_more_than"].map(|end| format!("{name}{end}")));
@@ -200,6 +211,7 @@ pub(super) fn csv_rows(model: &Model) -> Vec<Vec<String>> {
             count(load.map(|load| load.scheduled)),
             count(load.map(|load| load.timeouts)),
             count(load.map(|load| load.errors)),
+            count(load.map(|load| load.unanswered)),
         ];
         for median in csv_medians(one) {
             let parts = |one: StartMedian| [one.estimate, one.low, one.high, one.more_than];

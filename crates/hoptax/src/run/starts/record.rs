@@ -78,7 +78,9 @@ fn of_load(record: &LoadRecord, began_ns: u64, usage: Option<RoleUsage>) -> Star
         scheduled: counts.scheduled,
         ok: counts.ok,
         timeouts: counts.timeouts,
-        errors: counts.scheduled.saturating_sub(counts.ok + counts.timeouts + counts.in_flight + counts.unsent),
+        errors: counts
+            .scheduled
+            .saturating_sub(counts.ok + counts.timeouts + counts.in_flight + counts.unsent),
         unanswered: counts.in_flight + counts.unsent,
         windows: record.windows.iter().map(of_window).collect(),
         usage,
@@ -132,7 +134,10 @@ mod tests {
         (record.counts.scheduled, record.counts.ok, record.counts.timeouts) = (100, 90, 4);
         (record.counts.in_flight, record.counts.unsent) = (1, 2);
         let load = of_load(&record, 2_000, None);
-        assert_eq!((load.after_ns, load.ok, load.timeouts, load.errors, load.unanswered), (3_000, 90, 4, 3, 3));
+        assert_eq!(
+            (load.after_ns, load.ok, load.timeouts, load.errors, load.unanswered),
+            (3_000, 90, 4, 3, 3)
+        );
         assert_eq!(load.windows.len(), record.windows.len());
     }
 }
