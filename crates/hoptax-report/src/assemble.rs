@@ -143,8 +143,12 @@ fn set_aside(analysis: &Analysis) -> Option<String> {
 /// Smallest ratio of the first CPU time per request to the settled one for which the report says how slow a process was.
 const SLOWER: f64 = 1.1;
 
-/// Says how long processes were warmed up, and names those that were slow at first. `None` with a fixed warm-up.
+/// Says how long processes were warmed up, and names those that were slow at first. `None` with a fixed warm-up, and in a run
+/// of starts, which warms up only the upstream.
 fn warm_ups(analysis: &Analysis) -> Option<String> {
+    if !analysis.starts.is_empty() {
+        return None;
+    }
     let all = &analysis.warm_ups;
     let load = |one: &WarmUpFigures| one.load_s;
     let seconds = |seconds: f64| format!("{seconds:.1} s");

@@ -109,7 +109,10 @@ fn time(median: Option<&StartMedian>) -> Cell {
 
 fn cell(median: Option<&StartMedian>, scale: fn(f64) -> Scale) -> Cell {
     let Some(median) = median else { return none() };
-    let scale = scale(median.at_least());
+    // A median of zero has no unit of its own.
+    let largest =
+        [median.at_least(), median.high.unwrap_or_default()].into_iter().find(|value| *value != 0.0);
+    let scale = scale(largest.unwrap_or_default());
     let value = match median.estimate {
         Some(value) => scale.value(value),
         None => format!("> {}", scale.value(median.at_least())),
