@@ -16,7 +16,7 @@ use proofs::prove;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
-use world::{Extra, Request};
+use world::Extra;
 
 /// Sets of features that can be enabled together. The tests enable a whole set at once, so that each gateway is started
 /// only a few times.
@@ -93,12 +93,9 @@ fn assert_bare_route_works(pack: &str) {
     for (profile, access_log) in [(Profile::Stock, AccessLog::File), (Profile::Equalised, AccessLog::Off)] {
         let gateway = Extra::start(pack, &[], 1, profile, access_log);
         let what = format!("{pack} {profile:?}");
-        // Express Gateway passes `connection: close` on to the upstream, and may still use that connection again.
-        let ask =
-            |path| gateway.send(&Request { path, stays: true, ..Request::default() }).expect("answered");
         let mut seen = BTreeSet::new();
         for _ in 0..4 {
-            let answer = ask("/some/path?a=b%20c");
+            let answer = gateway.ask("/some/path?a=b%20c");
             assert_eq!(answer.status, 200, "{what}: {answer:?}");
             assert!(answer.text().starts_with("GET /some/path?a=b%20c HTTP/1.1\n"), "{what}: {answer:?}");
             assert_eq!(answer.header("x-hoptax-internal"), Some("internal"), "{what}: {answer:?}");
@@ -106,7 +103,7 @@ fn assert_bare_route_works(pack: &str) {
         }
         assert_eq!(seen.len(), 4, "{what}: responses are not cached: {seen:?}");
         if profile == Profile::Equalised {
-            let answer = ask("/");
+            let answer = gateway.ask("/");
             assert!(
                 answer.text().contains("\nhost: echo.com\n"),
                 "{what}: Host passes unchanged: {answer:?}"
@@ -114,7 +111,7 @@ fn assert_bare_route_works(pack: &str) {
             // A connection returns to the pool shortly after its response was forwarded. So a few more connections than
             // necessary may open.
             let before = gateway.upstream_connections();
-            (0..20).for_each(|_| assert_eq!(ask("/").status, 200, "{what}"));
+            (0..20).for_each(|_| assert_eq!(gateway.ask("/").status, 200, "{what}"));
             let more = gateway.upstream_connections() - before;
             assert!(more <= 4, "{what}: {more} more connections for 20 requests, one after the other");
         }

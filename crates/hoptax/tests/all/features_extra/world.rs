@@ -37,8 +37,6 @@ pub(super) struct Request<'a> {
     pub(super) without_prefix: bool,
     pub(super) without: &'a str,
     pub(super) with: Vec<(String, String)>,
-    /// If set, the request does not tell the gateway to close the connection.
-    pub(super) stays: bool,
     pub(super) from: Option<Ipv4Addr>,
 }
 
@@ -90,10 +88,8 @@ impl Extra {
     pub(super) fn send_over(&self, request: &Request<'_>, tls: Option<&TlsSpec>) -> std::io::Result<Answer> {
         let prefix = if request.without_prefix { "" } else { self.change.prefix.as_str() };
         let mut text = format!("{} {prefix}{} HTTP/1.1\r\n", request.method.unwrap_or("GET"), request.path);
+        // Without `connection: close`: Express Gateway passes it on to the upstream, and may still use that connection again.
         text += "host: echo.com\r\n";
-        if !request.stays {
-            text += "connection: close\r\n";
-        }
         let own = self.change.headers.iter().filter(|(name, _)| name != request.without);
         for (name, value) in own.chain(&request.with) {
             // If there are several consumers, the request has the credentials of the first consumer.
