@@ -154,7 +154,7 @@ public static class Measured
             var pem = X509Certificate2.CreateFromPemFile(tls.Certificate, tls.Key);
             listener.UseHttps(https =>
             {
-                https.ServerCertificate = new X509Certificate2(pem.Export(X509ContentType.Pfx));
+                https.ServerCertificate = X509CertificateLoader.LoadPkcs12(pem.Export(X509ContentType.Pfx), null);
                 https.SslProtocols = System.Security.Authentication.SslProtocols.Tls13;
                 if (tls.Authority is { } authority)
                 {
@@ -193,7 +193,8 @@ public static class Measured
                     ValidAlgorithms = [jwt.Algorithm],
                     ValidIssuer = jwt.Issuer,
                     ValidateAudience = false,
-                    IssuerSigningKeys = new JsonWebKeySet(File.ReadAllText(jwt.Jwks)).GetSigningKeys(),
+                    // GetSigningKeys() leaves out symmetric keys.
+                    IssuerSigningKeys = new JsonWebKeySet(File.ReadAllText(jwt.Jwks)).Keys,
                 };
             });
         }
@@ -202,7 +203,10 @@ public static class Measured
     // Features that ASP.NET provides around the proxy, used as in its documentation.
     public static void Around(WebApplicationBuilder builder, Settings settings)
     {
+        // Only errors, to standard error: a line for each request would be part of the measured cost.
         builder.Logging.ClearProviders();
+        builder.Logging.SetMinimumLevel(LogLevel.Error);
+        builder.Logging.AddConsole(console => console.LogToStandardErrorThreshold = LogLevel.Trace);
         if (settings.Cors is { } cors)
         {
             builder.Services.AddCors(options => options.AddDefaultPolicy(policy => policy

@@ -1,0 +1,128 @@
+//! Kong.
+
+use super::{cases, list, pack};
+use serde_json::json;
+
+/// Sources for Kong 3.9: `kong/db/declarative/init.lua` (`_format_version`); the schemas of services, routes, upstreams
+/// and targets below `kong/db/schema/entities`; `schema.lua` and `daos.lua` of each bundled plugin.
+#[test]
+fn reads_its_declarative_file() {
+    for case in cases("kong") {
+        let file = case.yaml("kong.yml");
+        case.keys(
+            &file,
+            &["_format_version", "services", "upstreams"],
+            &["_transform", "consumers", "plugins"],
+        );
+        assert_eq!(file["_format_version"], json!("3.0"), "{}", case.what);
+        let upstream = &file["upstreams"][0];
+        case.keys(upstream, &["name"], &["algorithm", "targets", "host_header"]);
+        assert_eq!(list(&upstream["targets"]).len(), case.upstreams, "{}", case.what);
+        for target in list(&upstream["targets"]) {
+            case.keys(target, &["target"], &["weight"]);
+        }
+        let service = &file["services"][0];
+        case.keys(service, &["host"], &["name", "protocol", "port", "retries", "routes"]);
+        assert_eq!(service["host"], upstream["name"], "{}: the service goes to the upstream", case.what);
+        let routes = list(&service["routes"]);
+        assert_eq!(routes.len(), if case.has("routes") { 3 } else { 1 }, "{}", case.what);
+        for route in routes {
+            case.keys(route, &["paths"], &["name", "strip_path", "preserve_host"]);
+            for path in list(&route["paths"]) {
+                assert!(path.as_str().is_some_and(|path| path.starts_with('/')), "{}: {path}", case.what);
+            }
+            assert_eq!(route["strip_path"], json!(case.has("path-rewrite")), "{}", case.what);
+        }
+        for plugin in list(&file["plugins"]) {
+            case.keys(plugin, &["name"], &["config"]);
+            let config = &plugin["config"];
+            match plugin["name"].as_str().expect("a name") {
+                "key-auth" => case.keys(config, &["key_names"], &[]),
+                "basic-auth" => assert!(config.is_null()),
+                "jwt" => case.keys(config, &["key_claim_name"], &["claims_to_verify"]),
+                "rate-limiting" => case.keys(config, &["second", "policy"], &["limit_by"]),
+                "request-transformer" | "response-transformer" => {
+                    case.keys(config, &[], &["add", "replace", "remove"]);
+                }
+                "cors" => case.keys(config, &["origins", "methods", "headers", "max_age"], &[]),
+                "correlation-id" => case.keys(config, &["header_name", "generator", "echo_downstream"], &[]),
+                "ip-restriction" => case.keys(config, &["allow"], &[]),
+                other => panic!("{}: no plugin {other}", case.what),
+            }
+        }
+        for consumer in list(&file["consumers"]) {
+            let credentials = ["keyauth_credentials", "basicauth_credentials", "jwt_secrets"];
+            case.keys(consumer, &["username"], &credentials);
+            for secret in list(&consumer["jwt_secrets"]) {
+                // daos.lua: RS256 requires rsa_public_key; HS256 uses secret.
+                let key = if secret["algorithm"] == "RS256" { "rsa_public_key" } else { "secret" };
+                case.keys(secret, &["key", "algorithm", key], &[]);
+            }
+        }
+        // Each key must be listed in kong.conf.default, or be a directive for nginx.
+        let known = [
+            "prefix",
+            "database",
+            "declarative_config",
+            "nginx_daemon",
+            "nginx_user",
+            "anonymous_reports",
+            "admin_listen",
+            "admin_gui_listen",
+            "status_listen",
+            "proxy_listen",
+            "proxy_access_log",
+            "proxy_error_log",
+            "admin_access_log",
+            "admin_error_log",
+            "status_access_log",
+            "status_error_log",
+            "nginx_worker_processes",
+            "upstream_keepalive_pool_size",
+            "upstream_keepalive_max_requests",
+            "upstream_keepalive_idle_timeout",
+            "ssl_cert",
+            "ssl_cert_key",
+            "ssl_cipher_suite",
+        ];
+        let passed_on = ["nginx_main_", "nginx_events_", "nginx_http_", "nginx_proxy_"];
+        for line in case.text("kong.conf").lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            let (key, value) = line.split_once(" = ").unwrap_or_else(|| panic!("{}: {line}", case.what));
+            let known = known.contains(&key) || passed_on.iter().any(|prefix| key.starts_with(prefix));
+            assert!(known && !value.is_empty(), "{}: {line}", case.what);
+        }
+    }
+}
+
+/// By default Kong adds a charset to the Content-Type of texts, so that no run passes verification.
+#[test]
+fn adds_no_charset() {
+    for case in cases("kong") {
+        let line = case.text("kong.conf").lines().find(|line| line.starts_with("nginx_http_charset"));
+        assert_eq!(line, Some("nginx_http_charset = off"), "{}", case.what);
+        assert!(case.reports("nginx_http_charset"), "{}", case.what);
+    }
+}
+
+/// With an address as target, Kong looks for the address in the upstream's certificate, and answers 502.
+#[test]
+fn verifies_upstreams_by_name() {
+    for case in cases("kong") {
+        let file = case.yaml("kong.yml");
+        let name = &file["upstreams"][0]["host_header"];
+        assert_eq!(name.is_string(), case.has("upstream-tls"), "{}: {name}", case.what);
+        let protocol = if case.has("upstream-tls") { "https" } else { "http" };
+        assert_eq!(file["services"][0]["protocol"], protocol, "{}", case.what);
+    }
+}
+
+/// The path of a socket has at most 107 bytes. Kong's sockets are in its prefix.
+#[test]
+fn keeps_its_sockets_on_a_short_path() {
+    for case in cases("kong") {
+        assert!(case.text("kong.conf").contains("\nprefix = /tmp/sockets\n"), "{}", case.what);
+        let script = case.text("start.sh");
+        assert!(script.contains("-p \"/tmp/sockets\"") && !script.contains("/prefix"), "{script}");
+    }
+    assert!(pack("kong").template("start.sh.j2").expect("a script").contains("socket_dir"));
+}
