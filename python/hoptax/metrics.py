@@ -1,0 +1,143 @@
+"""The metrics of a run, with their units and the places where the JSON report has them."""
+
+from __future__ import annotations
+
+from .estimate import Estimate
+from .quantity import PER_REQUEST, RATE, RATIO, SHARE, SIZE, TIME
+
+PERCENTILES = ("p50", "p90", "p95", "p99", "p99.9", "max", "mean")
+TAXES = {
+    "added_p50": TIME, "added_p90": TIME, "added_p95": TIME, "added_p99": TIME, "throughput_ratio": RATIO,
+    "cpu_us_per_request": TIME, "extra_upstream_requests": PER_REQUEST,
+}
+PRICES = {
+    "added_p50": TIME, "added_p99": TIME, "cpu_us_per_request": TIME, "throughput_ratio": RATIO,
+    "memory_rss_bytes": SIZE,
+}
+# The JSON report has no intervals of these. `hoptax gate` computes them.
+GATED = {"error_share": SHARE, "memory_rss_bytes": SIZE, "memory_pss_bytes": SIZE}
+# Members of a start: the place in the JSON report, and the factor to µs.
+STARTS = {
+    "listening": (("listening_ms",), 1e3), "ready": (("ready_ms",), 1e3),
+    "first_request": (("requests", "first_us"), 1.0), "settled": (("load", "settled_s"), 1e6),
+}
+
+# Units of all metrics. These are the metrics of budgets.
+UNITS: dict[str, str] = {
+    **TAXES, **GATED, **{name: TIME for name in PERCENTILES}, "throughput": RATE, **{name: TIME for name in STARTS},
+}
+
+# The metrics that a finding makes doubtful, by its `concerns.figures`. Other figures of it are not among the metrics.
+CONCERNED: dict[str, frozenset[str]] = {
+    "all": frozenset(UNITS),
+    "tails": frozenset(("p90", "p95", "p99", "p99.9", "max", "added_p90", "added_p95", "added_p99")),
+    "memory": frozenset(("memory_rss_bytes", "memory_pss_bytes")),
+}
+# The difference of two gateways in the first metric is the difference in the second, because direct's figure cancels.
+PAIRED = {"p50": "added_p50", "p90": "added_p90", "p95": "added_p95", "p99": "added_p99"}
+
+
+class Metrics:
+    """The metrics of a case as attributes. Each is an `Estimate`. If a metric was not measured, it raises `NotMeasured`."""
+
+    def metric(self, name: str) -> Estimate:
+        """A metric by its name in plans, such as `added_p99` or `p99.9`."""
+        raise NotImplementedError
+
+    @property
+    def added_p50(self) -> Estimate:
+        """Added response time at the median, compared with direct."""
+        return self.metric("added_p50")
+
+    @property
+    def added_p90(self) -> Estimate:
+        return self.metric("added_p90")
+
+    @property
+    def added_p95(self) -> Estimate:
+        return self.metric("added_p95")
+
+    @property
+    def added_p99(self) -> Estimate:
+        return self.metric("added_p99")
+
+    @property
+    def throughput_ratio(self) -> Estimate:
+        """Throughput via the gateway ÷ direct throughput."""
+        return self.metric("throughput_ratio")
+
+    @property
+    def cpu_us_per_request(self) -> Estimate:
+        """CPU time of the gateway per completed request."""
+        return self.metric("cpu_us_per_request")
+
+    @property
+    def extra_upstream_requests(self) -> Estimate:
+        """Upstream requests per client request, minus 1."""
+        return self.metric("extra_upstream_requests")
+
+    @property
+    def p50(self) -> Estimate:
+        """Median response time."""
+        return self.metric("p50")
+
+    @property
+    def p90(self) -> Estimate:
+        return self.metric("p90")
+
+    @property
+    def p95(self) -> Estimate:
+        return self.metric("p95")
+
+    @property
+    def p99(self) -> Estimate:
+        return self.metric("p99")
+
+    @property
+    def p999(self) -> Estimate:
+        return self.metric("p99.9")
+
+    @property
+    def throughput(self) -> Estimate:
+        """Completed requests per second."""
+        return self.metric("throughput")
+
+    @property
+    def error_share(self) -> Estimate:
+        """Errors and timeouts ÷ scheduled requests. `hoptax gate` computes the interval."""
+        return self.metric("error_share")
+
+    @property
+    def memory_rss_bytes(self) -> Estimate:
+        """Largest resident memory of the gateway in a trial: mean of trials. `hoptax gate` computes the interval."""
+        return self.metric("memory_rss_bytes")
+
+    @property
+    def memory_pss_bytes(self) -> Estimate:
+        return self.metric("memory_pss_bytes")
+
+
+class StartMetrics:
+    """The metrics of starts as attributes."""
+
+    def metric(self, name: str) -> Estimate:
+        raise NotImplementedError
+
+    @property
+    def listening(self) -> Estimate:
+        """Time until the gateway accepts connections."""
+        return self.metric("listening")
+
+    @property
+    def ready(self) -> Estimate:
+        """Time until it answers rightly."""
+        return self.metric("ready")
+
+    @property
+    def first_request(self) -> Estimate:
+        return self.metric("first_request")
+
+    @property
+    def settled(self) -> Estimate:
+        """Time until response times under load have settled."""
+        return self.metric("settled")

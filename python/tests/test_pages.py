@@ -1,0 +1,101 @@
+"""Runs the Python code of the pages, and the examples, with a fake hoptax."""
+
+import json
+import re
+import sys
+
+import pytest
+from kept import ROOT
+
+import hoptax
+
+GUIDE = ROOT / "docs/guides/tests-in-python.md"
+REFERENCE = ROOT / "docs/reference/json.md"
+
+
+def blocks(page):
+    return re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+
+
+@pytest.fixture
+def run_tests(pytester):
+    """Runs the text of a test file."""
+
+    def run(text, *options):
+        pytester.makepyfile(text)
+        return pytester.runpytest("-p", "hoptax.pytest_plugin", "-p", "no:cacheprovider", *options)
+
+    return run
+
+
+def test_the_tests_of_the_guide_run(run_tests, pytester, fake):
+    fake(figures={
+        "nginx": {"added_p50": [72, 66, 78], "cpu_us_per_request": [20, 18, 22]},
+        "haproxy": {"cpu_us_per_request": [25, 23, 27]},
+    })
+    for build in ("main", "pr"):
+        program = pytester.mkdir(build) / "nginx"
+        program.write_text("#!/bin/sh\n")
+        program.chmod(0o755)
+    tests = [block for block in blocks(GUIDE) if "def test_" in block]
+    run_tests("\n".join(tests), "--junitxml", "tests.xml", "--hoptax-set", "time=20s").assert_outcomes(passed=4)
+    runs = [call for call in fake.calls() if call[0] == "run"]
+    assert len(runs) == 2 and all("time=20s" in run for run in runs)
+
+
+def test_the_script_of_the_guide_runs(tmp_path, monkeypatch, capsys, fake):
+    fake(figures={"nginx": {"added_p50": [72, 66, 78]}})
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "pandas", type("pandas", (), {"DataFrame": list}))
+    plan = {"name": "a", "gateways": ["nginx"], "load": [{"loop": "closed", "connections": 8}]}
+    (tmp_path / "plan.yaml").write_text(json.dumps(plan))
+    [script] = [block for block in blocks(GUIDE) if "hoptax.run(" in block]
+    exec(script, {})
+    assert capsys.readouterr().out == "72 µs (66–78)\n6.0\n"
+    assert "# 72 µs (66–78)" in script
+
+
+def test_the_script_of_the_reference_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
+    [script] = blocks(REFERENCE)
+    exec(script, {})
+    expected = hoptax.report("records/runs/loops")["nginx"].at(loop="open", connections=2).added_p50
+    assert capsys.readouterr().out == f"{expected}\n" == "221 µs (110–331)\n"
+
+
+def test_options_and_marks_of_the_guide_exist(pytester):
+    page = GUIDE.read_text(encoding="utf-8")
+    shown = pytester.runpytest("-p", "hoptax.pytest_plugin", "--help").stdout.str()
+    options = set(re.findall(r"--hoptax-[a-z]+", page)) | set(re.findall(r"`(hoptax_[a-z]+)`", page))
+    assert len(options) >= 3 and [option for option in options if option not in shown] == []
+
+
+def test_the_kong_suite_runs(run_tests, fake):
+    text = (ROOT / "python/examples/test_kong_suite.py").read_text(encoding="utf-8")
+    run_tests(text).assert_outcomes(passed=45)
+    assert [call[0] for call in fake.calls()].count("run") == 2
+    fake(not_installed=["envoy"])
+    run_tests(text).assert_outcomes(passed=30, skipped=15)
+
+
+def test_the_kong_suite_is_the_one_of_the_plans():
+    """The plan and the test file must name the same gateways with the same features."""
+    names = {}
+    exec((ROOT / "python/examples/test_kong_suite.py").read_text(encoding="utf-8"), names)
+    plan = (ROOT / "plans/kong-suite.yaml").read_text(encoding="utf-8")
+    for name in names["GATEWAYS"]:
+        for scenario, features in names["SCENARIOS"].items():
+            written = ", ".join(f"{{ {key}: {value} }}" for feature in features for key, value in feature.items())
+            line = f"  - {{ name: {name}, label: {name}.{scenario}, features: [{written}] }}" if features else f"  - {name}"
+            assert f"{line}\n" in plan
+    assert len(re.findall(r"^  - ", plan, flags=re.M)) == 12 + 2
+    changes = (ROOT / "plans/kong-suite-changes.yaml").read_text(encoding="utf-8")
+    assert re.findall(r"at: (\d)s, do: reload", changes) == ["3", "6", "9"]
+
+
+def test_the_package_has_the_version_of_the_binary():
+    version = re.search(r'^version = "(.*)"', (ROOT / "Cargo.toml").read_text(encoding="utf-8"), flags=re.M)[1]
+    packaged = re.search(r'^version = "(.*)"', (ROOT / "python/pyproject.toml").read_text(encoding="utf-8"), flags=re.M)[1]
+    assert version == packaged == hoptax.__version__
+    assert (ROOT / "python/hoptax/py.typed").is_file()
+    assert all(hasattr(hoptax, name) for name in hoptax.__all__)
