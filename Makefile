@@ -3,7 +3,7 @@
 CARGO ?= cargo
 OUT ?= results
 
-.PHONY: demo test check docs site bench bench-quick fuzz miri clean gateways-extra kubernetes-lab setup-check setup-demo setup-test setup-bench build
+.PHONY: demo test check docs site bench bench-quick fuzz miri clean gateways-extra kubernetes-lab packages packages-check other-systems setup-check setup-demo setup-test setup-bench build
 
 demo: setup-demo build ## Measure nginx, HAProxy and Envoy, and print the report
 	./target/release/hoptax run plans/quickstart.yaml --skip-missing --accept-void --out $(OUT)
@@ -11,9 +11,10 @@ demo: setup-demo build ## Measure nginx, HAProxy and Envoy, and print the report
 test: setup-test ## Install what tests need and run all tests; lists skipped and repeated tests at the end
 	CARGO="$(CARGO)" scripts/run-tests.py
 
-check: setup-check ## Check formatting, spelling, wording and lints
+check: setup-check ## Check formatting, spelling, wording, workflows and lints
 	$(CARGO) fmt --all --check
 	scripts/prose.py
+	scripts/workflows.sh
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 docs: ## Generate the pages of gateways, findings and the command line
@@ -49,7 +50,16 @@ miri: ## Run codecs, pacer, recorder, timeouts and histograms under Miri; needs 
 build:
 	$(CARGO) build --release --locked
 
-gateways-extra: ## Build gateways that have no packages (minutes, hundreds of megabytes); needs java, mvn, node, npm
+packages: ## Build static binaries, wheels, Debian packages and container images into dist/ (about 20 minutes at first)
+	@scripts/packages/build.py $(if $(TARGETS),--targets $(TARGETS))
+
+packages-check: packages ## Install each package and measure a hop with it
+	@scripts/packages/check.py
+
+other-systems: ## Check that commands that only read files compile for macOS and Windows
+	@scripts/packages/systems.py
+
+gateways-extra: ## Build gateways that have no packages (minutes, hundreds of megabytes); needs java, mvn, node, npm, go
 	@scripts/gateways-extra.sh
 
 kubernetes-lab: ## Build a Kubernetes API server (10 to 25 minutes, 5 GB); see docs/guides/kubernetes-api-server.md
@@ -69,4 +79,4 @@ setup-bench:
 
 clean:
 	$(CARGO) clean
-	rm -rf $(OUT)
+	rm -rf $(OUT) dist

@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 """Runs all tests, then lists skips and retries.
 
+The tests are those of the crates, of the benchmarks and of the Python package. The environment variables CARGO and PYTEST
+can name other programs for them.
+
 Tests write notes to the file that HOPTAX_TEST_NOTES names. A note is one line: `skip TEST REASON` or `retry TEST
 REASON` (see crates/hoptax/tests/all/support/notes.rs). This script fails if a test fails, or if there are more retries
 than the limits below. With CI=true, it also fails if a skip is not listed in crates/hoptax/tests/allowed-skips.txt.
@@ -8,9 +11,11 @@ than the limits below. With CI=true, it also fails if a skip is not listed in cr
 
 import collections
 import fnmatch
+import importlib.util
 import os
 import pathlib
 import shlex
+import shutil
 import subprocess
 import sys
 
@@ -73,13 +78,38 @@ def summary(notes, patterns, ci):
     return lines, wrong
 
 
+def pytest_command():
+    """The command of pytest, also as scripts/setup.sh installs it; empty if it is not installed."""
+    if "PYTEST" in os.environ:
+        return shlex.split(os.environ["PYTEST"])
+    if importlib.util.find_spec("pytest"):
+        return [sys.executable, "-m", "pytest"]
+    data = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
+    home = os.environ.get("HOPTAX_HOME") or os.path.join(data, "hoptax")
+    path = f"{os.environ.get('PATH', '')}:{home}/tools/bin"
+    # Debian's package has the second name.
+    found = shutil.which("pytest", path=path) or shutil.which("pytest-3", path=path)
+    return [found] if found else []
+
+
 def main():
-    notes = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).absolute() / "test-notes.txt"
+    target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).absolute()
+    notes = target / "test-notes.txt"
     notes.parent.mkdir(parents=True, exist_ok=True)
     notes.write_text("")
-    environment = {**os.environ, "HOPTAX_TEST_NOTES": str(notes)}
+    # The Python package measures with the program that the tests of the crates built.
+    environment = {**os.environ, "HOPTAX_TEST_NOTES": str(notes), "HOPTAX": str(target / "debug/hoptax")}
     cargo = shlex.split(os.environ.get("CARGO", "cargo"))
-    commands = [[*cargo, "test", "--workspace", "--locked"], [str(ROOT / "benches/tests.py")]]
+    scripts = [[str(ROOT / script)] for script in ("benches/tests.py", "scripts/packages/tests.py")]
+    commands = [[*cargo, "test", "--workspace", "--locked", "--no-fail-fast"], *scripts]
+    pytest = pytest_command()
+    if pytest:
+        results = target / "python-tests"
+        shutil.rmtree(results, ignore_errors=True)
+        kept = ["--hoptax-results", str(results), "--junitxml", str(results / "junit.xml")]
+        commands.append([*pytest, "-q", "-p", "no:cacheprovider", *kept, "python/tests", "python/suite"])
+    else:
+        notes.write_text("skip python::all pytest is not installed\n")
     wrong = []
     try:
         for command in commands:

@@ -4,7 +4,7 @@
 # for comparison, and Chromium for the report's page. The benchmarks also need other load generators from the system's
 # packages.
 #
-#   scripts/setup.sh check   the spelling checker only
+#   scripts/setup.sh check   the checkers of spelling and of workflows only
 #   scripts/setup.sh demo    gateways only
 #   scripts/setup.sh test    gateways and tools for the tests
 #   scripts/setup.sh bench   everything for the tests, and other load generators
@@ -87,6 +87,8 @@ have_nginx_lua() {
 
 ENVOY_VERSION=${ENVOY_VERSION:-1.40.0}
 TYPOS_VERSION=${TYPOS_VERSION:-1.52.0}
+ACTIONLINT_VERSION=${ACTIONLINT_VERSION:-v1.7.12}
+PYTEST_VERSION=${PYTEST_VERSION:-8.4.2}
 
 have cargo || {
     echo "set-up: Rust is missing. Install cargo 1.88 or newer (https://rustup.rs), then run this again" >&2
@@ -106,14 +108,31 @@ need_varnish() {
     install_packages varnish-modules || missing+=("vsthrottle (install the package varnish-modules)")
 }
 
+# Runs the tests of the Python package.
+need_pytest() {
+    python3 -c 'import pytest' >/dev/null 2>&1 || have pytest || have pytest-3 && return
+    { from_pypi pytest "pytest==$PYTEST_VERSION" && ln -sf "$tools/pytest/bin/pytest" "$tools/bin/pytest"; } ||
+        install_packages python3-pytest
+    have pytest || have pytest-3 || missing+=("pytest (pip install pytest, or install the package python3-pytest)")
+}
+
 need_typos() {
     have typos && return
     from_pypi typos "typos==$TYPOS_VERSION" && ln -sf "$tools/typos/bin/typos" "$tools/bin/typos"
     have typos || missing+=("typos (pip install typos, or cargo install typos-cli)")
 }
 
+# Builds actionlint from its Go module. Without Go, the workflows are not checked.
+need_actionlint() {
+    have actionlint || ! have go && return
+    echo "set-up: building actionlint"
+    GOBIN=$tools/bin go install "github.com/rhysd/actionlint/cmd/actionlint@$ACTIONLINT_VERSION" >>"$log" 2>&1
+    have actionlint || missing+=("actionlint (go install github.com/rhysd/actionlint/cmd/actionlint@latest)")
+}
+
 if [ "$for_what" = check ]; then
     need_typos
+    need_actionlint
 else
     need nginx nginx
     need haproxy haproxy
@@ -126,7 +145,9 @@ if [ "$for_what" = test ] || [ "$for_what" = bench ]; then
     need_varnish
     need traffic_server trafficserver
     need wrk wrk
+    need perf linux-perf
     need python3 python3
+    need_pytest
     need_chromium
     need openssl openssl
     need curl curl
