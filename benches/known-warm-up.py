@@ -13,6 +13,9 @@ from common import Disturbance, spread, table
 from runs import measure, options, progress, record, reported
 
 WARM, FALLS = "warm", ("linear", "step")
+# With --forever, processes are warmed up for this long at most, and a hop has a fall that is this many times as long: it
+# cannot end by then, and is steep enough to be seen.
+AT_MOST_S, FOREVER = 12, 4
 # A run may take this many times as long as planned, and this many seconds for start and warm-ups.
 PATIENCE, START_S = 1.5, 400
 
@@ -21,11 +24,12 @@ def plan(arguments, seed):
     each = f"requests: {arguments.requests}, extra: {arguments.extra:g}us"
     hops = [f"{{ name: hop-l7, label: {fall}, warming: {{ {each}, fall: {fall} }} }}" for fall in FALLS]
     if arguments.forever:
-        hops.append(f"{{ name: hop-l7, label: forever, warming: {{ requests: {20 * arguments.requests}, "
+        hops.append(f"{{ name: hop-l7, label: forever, warming: {{ requests: {FOREVER * arguments.requests}, "
                     f"extra: {arguments.extra:g}us }} }}")
+    at_most = f"warmup: {{ at_most: {AT_MOST_S}s }}\n" if arguments.forever else ""
     entries = "".join(f"  - {hop}\n" for hop in [f"{{ name: hop-l7, label: {WARM} }}", *hops])
     return (f"name: known-warm-up\ngateways:\n{entries}load:\n  - {{ loop: open, rate: {arguments.rate}/s, connections: "
-            f"{arguments.connections} }}\ntime: {arguments.seconds:g}s\nprecision: 0.1%\nseed: {seed}\n")
+            f"{arguments.connections} }}\ntime: {arguments.seconds:g}s\nprecision: 0.1%\nseed: {seed}\n{at_most}")
 
 
 def figures(report):
@@ -55,6 +59,7 @@ def main():
             text = plan(arguments, results.order.randrange(2**32))
             directory = measure(text, Path(below) / "run", PATIENCE * arguments.seconds + START_S)
             found.append({**figures(reported(directory)), "steal": disturbance.shares(0)["steal"]})
+            results.add(found[-1])
     rows = []
     for fall in FALLS:
         errors = [one[fall]["added"] - one[WARM]["added"] for one in found]

@@ -115,9 +115,9 @@ class Upstream:
 
 
 @contextlib.contextmanager
-def upstream(*arguments, cpu=SERVER_CPU):
+def upstream(*arguments, cpu=SERVER_CPU, program=HOPTAX):
     """Runs `hoptax upstream` with these options."""
-    server = subprocess.Popen([HOPTAX, "upstream", *arguments], preexec_fn=pinned(cpu), stdout=subprocess.PIPE)
+    server = subprocess.Popen([program, "upstream", *arguments], preexec_fn=pinned(cpu), stdout=subprocess.PIPE)
     try:
         yield Upstream(json.loads(server.stdout.readline()), server.pid)
     finally:

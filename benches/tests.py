@@ -12,6 +12,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from types import SimpleNamespace
 
+import builds
 import estimates
 import goals
 import peers
@@ -75,6 +76,15 @@ class Answers(unittest.TestCase):
     def test_hey_counts_all_statuses(self):
         ran = SimpleNamespace(text="  [200]\t120 responses\n  [503]\t3 responses\n")
         self.assertEqual(peers.Hey().claimed(ran), 123)
+
+
+class Builds(unittest.TestCase):
+    def test_ratios_are_of_rounds_in_which_both_builds_succeeded(self):
+        rounds = [{"glibc": 10, "musl": 11}, {"glibc": 10}, {"glibc": 20, "musl": 21}]
+        self.assertEqual(builds.ratios(rounds, "musl", "glibc"), [1.1, 1.05])
+
+    def test_there_is_a_run_to_report_on(self):
+        self.assertTrue((builds.largest_run() / "run.json").is_file())
 
 
 class Goals(unittest.TestCase):

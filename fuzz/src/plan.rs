@@ -15,7 +15,9 @@ pub fn holds(input: &[u8]) {
         features: features.iter().map(|feature| (*feature).to_owned()).collect(),
         reloads: name == "nginx",
         unsupported: Default::default(),
+        always_tls: false,
         docker: name == "nginx",
+        image: (name == "nginx").then(|| "nginx:1.27".to_owned()),
         variants: Vec::new(),
         intercepts: false,
     };

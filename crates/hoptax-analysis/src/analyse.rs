@@ -1,6 +1,7 @@
 //! Analyses a run: cases, noise floors, capacities, prices, findings and budgets.
 
 use super::analysis::Analysis;
+use super::budget::not_everywhere;
 use super::capacity;
 use super::case::Case;
 use super::checks;
@@ -14,7 +15,7 @@ use super::start_budget::judge;
 use super::tail::Tail;
 use super::tax::Tax;
 use super::trial::{Trial, good_trials, of_case};
-use super::{concerns, measuring_time, quiet_cases, starts, targets, warm_ups};
+use super::{concerns, measuring_time, quiet_cases, starts, targets, versions, warm_ups};
 use hoptax_plan::recorded::RunRecord;
 use hoptax_record::report::FailedTrial;
 use hoptax_record::start::StartRecord;
@@ -64,6 +65,7 @@ pub fn analyse(run: &RunRecord, records: &[TrialRecord], starts: &[StartRecord])
     }
     let prices = features::prices(run, records, &noise_floor);
     let pairs = gateway_pairs::pairs(run, &prices, &examined);
+    let versions = versions::versions(run, &examined);
     let of_starts = starts::starts(run, starts);
     let findings = checks::examine(&checks::Subject {
         run,
@@ -84,8 +86,20 @@ pub fn analyse(run: &RunRecord, records: &[TrialRecord], starts: &[StartRecord])
     let capacity = capacity::capacities(run, &loads, records);
     let warm_ups = warm_ups::figures(run, records);
     let starts = of_starts;
-    let mut analysis =
-        Analysis { cases, noise_floor, capacity, prices, pairs, warm_ups, starts, findings, budget };
+    let unchecked = not_everywhere(&run.plan.budget, run);
+    let mut analysis = Analysis {
+        cases,
+        noise_floor,
+        capacity,
+        prices,
+        pairs,
+        versions,
+        warm_ups,
+        starts,
+        findings,
+        budget,
+        unchecked,
+    };
     concerns::mark(&mut analysis, run);
     analysis
 }

@@ -8,6 +8,7 @@ use super::features::Price;
 use super::gateway_pairs::GatewayPair;
 use super::noise::NoiseFloor;
 use super::starts::Starts;
+use super::versions::Versions;
 use hoptax_record::report::WarmUpFigures;
 
 /// The analysis of a run.
@@ -26,6 +27,8 @@ pub struct Analysis {
     /// Every two gateways compared with each other, sorted by load point, then in the plan's order, then by metric. A
     /// search has no pairs, and gateways with different features are compared only if both compete for the answer.
     pub pairs: Vec<GatewayPair>,
+    /// The versions of each gateway, with the changes between successive versions. Empty without lists of versions.
+    pub versions: Vec<Versions>,
     /// How long each process took to warm up, in the order of the contenders. Empty with a fixed warm-up.
     pub warm_ups: Vec<WarmUpFigures>,
     /// What starts and reloads cost: in the order of the contenders, starts before reloads. Such a run has no cases. Empty
@@ -35,6 +38,8 @@ pub struct Analysis {
     pub findings: Vec<Finding>,
     /// Results of the plan's budgets, one for each budget and each case that the budget limits.
     pub budget: Vec<BudgetResult>,
+    /// Says which budgets were not checked at load points that the run left out. Absent if there are none.
+    pub unchecked: Option<String>,
 }
 
 impl Analysis {

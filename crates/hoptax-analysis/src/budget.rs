@@ -8,7 +8,8 @@ use super::merged;
 use super::metric::percentile;
 use super::side::{Side, counterpart, drift, measured};
 use super::starts::Starts;
-use hoptax_plan::{Budget, LoadPoint, LoadSelector, Metric};
+use hoptax_plan::recorded::RunRecord;
+use hoptax_plan::{Budget, LoadPoint, LoadSelector, Metric, Plan};
 use hoptax_record::DIRECT;
 use hoptax_record::report::Outcome;
 use hoptax_stats::{Contrast, Estimate, change, change_of_figures};
@@ -84,6 +85,49 @@ pub(super) fn judge(
             cases.iter().filter(|case| judge.limits(budget, case)).map(|case| judge.against(budget, case))
         })
         .collect()
+}
+
+/// The result of a budget for a gateway that was not installed and that another one replaced. Such a budget cannot be
+/// kept.
+pub(super) fn of_replaced(budget: &Budget, plan: &Plan) -> Option<BudgetResult> {
+    let label = budget.gateway.as_ref()?;
+    let replacement = plan.replacements.iter().find(|one| one.instead_of == *label)?;
+    let reason = format!("{label} is not installed, and its budgets do not apply to {}", replacement.gateway);
+    Some(BudgetResult {
+        case: label.clone(),
+        gateway: label.clone(),
+        metric: budget.metric,
+        max: budget.max,
+        min: budget.min,
+        measured: None,
+        more_than: None,
+        change: budget.is_relative().then(|| ChangeResult {
+            against: budget.against.clone().unwrap_or_else(|| "the baseline".to_owned()),
+            max: budget.max_change,
+            min: budget.min_change,
+            reference: None,
+            measured: None,
+            drift: 0.0,
+        }),
+        outcome: Outcome::Unmeasured,
+        reason: Some(reason),
+    })
+}
+
+/// Says which budgets for all load points were not checked everywhere, because the run left load points out. `None` if
+/// there are none.
+pub fn not_everywhere(budgets: &[Budget], run: &RunRecord) -> Option<String> {
+    let left_out = run.load.iter().filter(|point| point.left_out.is_some()).count();
+    let mut metrics: Vec<&str> = Vec::new();
+    for budget in budgets.iter().filter(|budget| budget.load == LoadSelector::default()) {
+        if !metrics.contains(&budget.metric.name()) {
+            metrics.push(budget.metric.name());
+        }
+    }
+    let (points, there) = if left_out == 1 { ("a load point", "there") } else { ("load points", "at them") };
+    let metrics = metrics.join(", ");
+    (left_out > 0 && !metrics.is_empty())
+        .then(|| format!("The run left out {points}, so these budgets were not checked {there}: {metrics}."))
 }
 
 struct Judge<'a> {

@@ -4,6 +4,7 @@
 
 pub mod features;
 mod planted;
+pub mod profiles;
 pub mod starts;
 
 use crate::{Analysis, analyse};
@@ -124,6 +125,7 @@ impl Run {
                 settings: Vec::new(),
                 counters: Vec::new(),
                 rendered: BTreeMap::new(),
+                ignored_headers: Vec::new(),
                 warm_ups: Vec::new(),
                 deaths: Vec::new(),
                 failed,
@@ -520,8 +522,10 @@ fn record(load: Vec<LoadPoint>) -> RunRecord {
         name: "made-up".into(),
         upstream: Upstream::BuiltIn(upstream),
         gateways: Vec::new(),
+        replacements: Vec::new(),
         targets: vec![Target::get("/")],
         files: BTreeMap::new(),
+        secrets: Vec::new(),
         load: load.clone(),
         trials: Trials::Fixed(5),
         start: None,
@@ -533,6 +537,7 @@ fn record(load: Vec<LoadPoint>) -> RunRecord {
         profile: Profile::Equalised,
         access_log: AccessLog::Off,
         path_split: PathSplit::Off,
+        cpu_profile: None,
         cpus: CpuPlan::Auto,
         idle: None,
         isolate: false,

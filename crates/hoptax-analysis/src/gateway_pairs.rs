@@ -123,12 +123,40 @@ fn at_load(run: &RunRecord, competitors: &[&str], cases: &[(Case, Vec<Trial<'_>>
         gateways.retain(|gateway| gateway.competes);
         metrics = &METRICS_OF_MANY;
     }
+    let wanted = |first: usize, second: usize| gateways[first].is_compared_with(&gateways[second]);
+    let compared = compare_all(&gateways, &wanted, &direct.1, metrics);
+    judge(&case.load, &gateways, compared)
+}
+
+/// Compares each of these gateways with the one before it, at the load point of `cases`. Gateways that were not measured
+/// are left out. The family of an adjustment is all these pairs in one metric.
+pub(super) fn successive(labels: &[&str], cases: &[(Case, Vec<Trial<'_>>)]) -> Vec<GatewayPair> {
+    let Some(((case, _), direct)) = cases.first().zip(cases.iter().find(|(case, _)| case.is_direct())) else {
+        return Vec::new();
+    };
+    let gateway = |label: &&str| {
+        let (case, trials) =
+            cases.iter().find(|(case, trials)| case.gateway == *label && !trials.is_empty())?;
+        Some(Gateway { label: &case.gateway, competes: true, features: &[], trials })
+    };
+    let gateways: Vec<Gateway<'_, '_>> = labels.iter().filter_map(gateway).collect();
+    let compared = compare_all(&gateways, &|first, second| first + 1 == second, &direct.1, &METRICS);
+    judge(&case.load, &gateways, compared)
+}
+
+/// Compares the wanted pairs in these metrics. `wanted` receives the indices of two gateways.
+fn compare_all(
+    gateways: &[Gateway<'_, '_>],
+    wanted: &dyn Fn(usize, usize) -> bool,
+    direct: &[Trial<'_>],
+    metrics: &[Metric],
+) -> Vec<Compared> {
     // Percentiles come first in the list of metrics. All of them are read from the same data.
     let same_data = metrics.chunk_by(|one, other| percentile(*one).is_some() && percentile(*other).is_some());
     let mut compared: Vec<Compared> =
-        same_data.flat_map(|metrics| compare(&gateways, &direct.1, metrics)).collect();
+        same_data.flat_map(|metrics| compare(gateways, wanted, direct, metrics)).collect();
     compared.sort_by_key(|one| (one.pair, one.metric));
-    judge(&case.load, &gateways, compared)
+    compared
 }
 
 /// A gateway at a load point.
@@ -165,13 +193,18 @@ struct Compared {
     least: f64,
 }
 
-/// Compares every two gateways in metrics that are computed from the same data.
-fn compare(gateways: &[Gateway<'_, '_>], direct: &[Trial<'_>], metrics: &[Metric]) -> Vec<Compared> {
+/// Compares the wanted pairs in metrics that are computed from the same data.
+fn compare(
+    gateways: &[Gateway<'_, '_>],
+    wanted: &dyn Fn(usize, usize) -> bool,
+    direct: &[Trial<'_>],
+    metrics: &[Metric],
+) -> Vec<Compared> {
     let rounds: Vec<BTreeSet<u32>> =
         gateways.iter().map(|gateway| gateway.rounds(metrics[0], direct)).collect();
     let mut by_rounds: BTreeMap<Vec<u32>, Vec<[usize; 2]>> = BTreeMap::new();
     for second in 0..gateways.len() {
-        for first in (0..second).filter(|first| gateways[*first].is_compared_with(&gateways[second])) {
+        for first in (0..second).filter(|first| wanted(*first, second)) {
             let both = rounds[first].intersection(&rounds[second]).copied().collect();
             by_rounds.entry(both).or_default().push([first, second]);
         }

@@ -1,6 +1,6 @@
 //! Budgets of starts: the time until a gateway listens, is ready, and has settled.
 
-use super::budget::{self, Baseline, BudgetResult, ChangeResult, estimate};
+use super::budget::{self, Baseline, BudgetResult, ChangeResult, estimate, of_replaced};
 use super::case::Case;
 use super::side::Side;
 use super::starts::{Contrasted, Starts, of_process};
@@ -14,9 +14,10 @@ pub fn judge(
     side: &Side<'_>,
     baseline: Option<&Baseline<'_>>,
 ) -> Vec<BudgetResult> {
-    let of_budget = |budget: &Budget| match budget.metric.is_start() {
-        true => of_starts(budget, starts, baseline),
-        false => budget::judge(std::slice::from_ref(budget), cases, side, baseline),
+    let of_budget = |budget: &Budget| match of_replaced(budget, &side.run.plan) {
+        Some(result) => vec![result],
+        None if budget.metric.is_start() => of_starts(budget, starts, baseline),
+        None => budget::judge(std::slice::from_ref(budget), cases, side, baseline),
     };
     budgets.iter().flat_map(of_budget).collect()
 }

@@ -64,8 +64,9 @@ fn of(contender: &Contender, records: &[TrialRecord]) -> Option<WarmUpFigures> {
 }
 
 /// Seconds and requests until the figure reached its settled level. Until then, the median of any three bursts in a row
-/// is above the level. The last slow burst counts only as far as it was slow. The rest of a fall that is too small to be seen
-/// in a burst is added in proportion: all of it for a straight fall, nothing for a step.
+/// is above the level. The last slow burst counts as far as it was slow: a process that became fast in a step was as slow
+/// until then as before, and one that became fast in a straight fall less and less. A warm-up in between counts in
+/// proportion.
 fn slow(warm_up: &WarmUp, figure: &dyn Fn(&Burst) -> f64, level: f64) -> (f64, u64) {
     let bursts = &warm_up.bursts;
     let begin: Vec<f64> = bursts.iter().take(3).map(figure).collect();
@@ -84,20 +85,40 @@ fn slow(warm_up: &WarmUp, figure: &dyn Fn(&Burst) -> f64, level: f64) -> (f64, u
         return (0.0, 0);
     }
     let (before, last) = (&bursts[..end - 1], &bursts[end - 1]);
+    let above = |burst: &Burst| figure(burst) - level;
     let (seconds, requests) = sum(before);
-    let share = match before.last().map(|burst| figure(burst) - level) {
-        Some(above) if above > 0.0 => ((figure(last) - level) / above).clamp(0.0, 1.0),
-        _ => 1.0,
+    let step = match before.last().map(above) {
+        Some(so_far) if so_far > 0.0 => last.requests as f64 * (above(last) / so_far).clamp(0.0, 1.0),
+        _ => last.requests as f64,
     };
-    let (rest_s, rest) = sum(std::slice::from_ref(last));
-    let (slow_s, slow_requests) = (seconds + share * rest_s, requests as f64 + share * rest as f64);
-    // How far the figure was above its level, as a share of the whole fall: on average 1 for a step and ½ for a straight fall.
-    let above: f64 = before.iter().map(|burst| burst.requests as f64 * (figure(burst) - level)).sum();
-    let mean = if requests == 0 { 1.0 } else { above / requests as f64 / (first - level) };
-    let unseen = (limit - level) / (first - level) * (2.0 * (1.0 - mean)).clamp(0.0, 1.0);
-    let more = slow_requests * unseen / (1.0 - unseen);
-    let (settled_s, settled) = sum(&bursts[bursts.len().saturating_sub(LAST)..]);
-    (slow_s + more * settled_s / settled as f64, (slow_requests + more) as u64)
+    let straight = end_of_straight_fall(first - level, requests as f64, last.requests as f64, above(last));
+    // How far the figure was above its level, as a share of the whole fall: on average 1 for a step, ½ for a straight fall.
+    let area: f64 = bursts[..end].iter().map(|burst| burst.requests as f64 * above(burst)).sum();
+    let mean = area / (requests as f64 + step) / (first - level);
+    let in_last = step + (2.0 * (1.0 - mean)).clamp(0.0, 1.0) * (straight - step);
+    // What lies beyond the last slow burst was nearly as fast as later.
+    let (last_s, settled_s) =
+        (sum(std::slice::from_ref(last)).0, sum(&bursts[bursts.len().saturating_sub(LAST)..]));
+    let each_s = [last_s / last.requests as f64, settled_s.0 / settled_s.1 as f64];
+    let within = in_last.min(last.requests as f64);
+    (seconds + within * each_s[0] + (in_last - within) * each_s[1], requests + in_last as u64)
+}
+
+/// Number of requests from the beginning of the last slow burst to the end of a straight fall by `fall`, which began
+/// `before` requests earlier. The figures of the `requests` of this burst are `above` the settled one on average.
+///
+/// If the fall ends in the burst after x requests, it is at fall · x ÷ (before + x) when the burst begins, and half of
+/// that on average over these x requests. If it ends later, the middle of the burst lies on the straight line.
+fn end_of_straight_fall(fall: f64, before: f64, requests: f64, above: f64) -> f64 {
+    let area = requests * above.max(0.0);
+    let within = (area + (area * (area + 2.0 * fall * before)).sqrt()) / fall;
+    if within <= requests {
+        return within;
+    }
+    let middle = before + requests / 2.0;
+    // A burst as slow as the first one says nothing about the end.
+    let whole = middle / (1.0 - (above / fall).min(0.5));
+    (whole - before).max(requests)
 }
 
 fn sum(bursts: &[Burst]) -> (f64, u64) {
@@ -149,6 +170,26 @@ mod tests {
         let found = &figures(&run(&bursts).record, &[])[0];
         assert!((28_800..=31_200).contains(&found.slow_requests), "{found:?}");
         assert!((found.slow_s - 4.5).abs() < 0.2, "{found:?}");
+    }
+
+    /// Most of the last slow burst may be fast: a burst has as many requests as fit into its time.
+    #[test]
+    fn a_straight_fall_ends_anywhere_in_a_burst() {
+        for length in (16_000..=40_000).step_by(700) {
+            let extra = |request: u64| 140.0 * (1.0 - request as f64 / f64::from(length)).max(0.0);
+            let mut sent = 0;
+            let burst = |_| {
+                let (begun, mut used) = (sent, 0.0);
+                while used < 150_000.0 {
+                    used += 35.0 + extra(sent);
+                    sent += 1;
+                }
+                (sent - begun, used / (sent - begun) as f64)
+            };
+            let bursts: Vec<_> = (0..80).map(burst).collect();
+            let found = figures(&run(&bursts).record, &[])[0].slow_requests as f64 / f64::from(length);
+            assert!((0.94..=1.03).contains(&found), "{length}: {found}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The parts of a run's analysis that the index stores: the verdict, the answer, and the figures for trends.
 
-use hoptax_analysis::{Side, Starts, analyse, measured};
+use super::Bound;
+use hoptax_analysis::{Capacity, Side, Starts, analyse, measured};
 use hoptax_plan::Metric;
 use hoptax_plan::recorded::{self, Run};
 use hoptax_record::dir::DirError;
@@ -42,6 +43,9 @@ pub(super) struct Figure {
     /// The 95 % interval.
     #[serde(rename = "i", default, skip_serializing_if = "Option::is_none")]
     pub(super) interval: Option<(f64, f64)>,
+    /// Present if `estimate` is only a bound.
+    #[serde(rename = "b", default, skip_serializing_if = "Option::is_none")]
+    pub(super) bound: Option<Bound>,
 }
 
 impl Analysed {
@@ -74,8 +78,9 @@ impl Analysed {
             figures: Metric::STARTS.into_iter().filter_map(|metric| of_start(starts, metric)).collect(),
         };
         let starts = analysis.starts.iter().filter(|one| one.is_of_process()).map(of_starts);
-        let cases =
-            measured_cases.map(of_case).chain(starts).filter(|case| !case.figures.is_empty()).collect();
+        let searches = analysis.capacity.iter().map(of_capacity);
+        let cases = measured_cases.map(of_case).chain(starts).chain(searches);
+        let cases = cases.filter(|case| !case.figures.is_empty()).collect();
         let model = Model::new(&run.record, run.trials.len(), analysis, &run.unreadable);
         Self {
             verdict: model.measured_anything().then(|| verdict(model.belief())),
@@ -86,16 +91,41 @@ impl Analysed {
     }
 }
 
-/// A figure of starts with its name. `None` if it was not measured, or if only a bound is known.
+/// A figure of starts with its name. `None` if it was not measured. If a gateway had not settled in most starts, only a
+/// bound is known.
 fn of_start(starts: &Starts, metric: Metric) -> Option<(String, Figure)> {
-    starts.measured(metric)?.estimate?;
-    Some((metric.name().to_owned(), Figure::of(&starts.estimate(metric)?)?))
+    let is_bound = starts.measured(metric)?.estimate.is_none();
+    let figure = Figure::of(&starts.estimate(metric)?)?;
+    Some((metric.name().to_owned(), Figure { bound: is_bound.then_some(Bound::AtLeast), ..figure }))
+}
+
+/// The figures of a search. The capacity is a throughput, and its ratio to direct's capacity is a throughput ratio.
+/// Each objective has figures of its own, so the load point also names the objective.
+fn of_capacity(one: &Capacity) -> CaseFigures {
+    let rate = match (&one.rate, one.below) {
+        (Some(rate), _) => {
+            Figure::of(rate).map(|figure| Figure { bound: one.at_least.then_some(Bound::AtLeast), ..figure })
+        }
+        (None, Some(below)) => Some(Figure { estimate: below, interval: None, bound: Some(Bound::AtMost) }),
+        (None, None) => None,
+    };
+    let ratio = one.of_direct.as_ref().filter(|_| !one.at_least).and_then(Figure::of);
+    let figures = [(Metric::Throughput, rate), (Metric::ThroughputRatio, ratio)];
+    CaseFigures {
+        gateway: one.gateway.clone(),
+        load: format!("{}, capacity at {}", one.load.label, one.slo),
+        figures: figures
+            .into_iter()
+            .filter_map(|(metric, figure)| Some((metric.name().to_owned(), figure?)))
+            .collect(),
+    }
 }
 
 impl Figure {
     fn of(estimate: &Estimate) -> Option<Self> {
         let is_finite = |(low, high): &(f64, f64)| low.is_finite() && high.is_finite();
-        let figure = Self { estimate: estimate.estimate, interval: estimate.interval().filter(is_finite) };
+        let interval = estimate.interval().filter(is_finite);
+        let figure = Self { estimate: estimate.estimate, interval, bound: None };
         estimate.estimate.is_finite().then_some(figure)
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Name of the index file in the history's directory.
 pub(super) const FILE: &str = ".hoptax-history.sqlite";
 /// Version of the tables.
-const VERSION: i32 = 1;
+const VERSION: i32 = 2;
 /// How long to wait while another process locks the index.
 const PATIENCE: Duration = Duration::from_secs(15);
 
@@ -37,6 +37,7 @@ CREATE TABLE runs (
     loads TEXT NOT NULL,
     trials INTEGER NOT NULL,
     planned INTEGER NOT NULL,
+    starts INTEGER NOT NULL,
     basis TEXT NOT NULL,
     words TEXT NOT NULL,
     tags TEXT NOT NULL,

@@ -29,9 +29,10 @@ pub struct Latest {
 
 impl Latest {
     /// The metric's estimate and its interval, in the unit that JSON reports use. `None` if the run did not measure the
-    /// metric.
+    /// metric, or if only a bound is known.
     pub fn figure(&self, metric: Metric) -> Option<(f64, Option<(f64, f64)>)> {
-        self.figures.get(metric.name()).map(|figure| (figure.estimate, figure.interval))
+        let figure = self.figures.get(metric.name()).filter(|figure| figure.bound.is_none())?;
+        Some((figure.estimate, figure.interval))
     }
 }
 

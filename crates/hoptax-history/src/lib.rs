@@ -4,6 +4,7 @@
 //! fast. You can delete the index at any time; hoptax then builds it again.
 #![forbid(unsafe_code)]
 
+mod changes;
 mod columns;
 mod error;
 mod figures;
@@ -96,10 +97,12 @@ pub struct Entry {
     pub contenders: Vec<Contender>,
     /// Descriptions of the load points.
     pub loads: Vec<String>,
-    /// Number of recorded trials.
+    /// Number of recorded trials, or of recorded starts if `starts` is true.
     pub trials: u32,
-    /// Number of planned trials.
+    /// Number of planned trials or starts.
     pub trials_planned: u32,
+    /// Whether the run measured starts of gateways instead of trials.
+    pub starts: bool,
     /// Verdict of the report: `believable`, `warnings` or `void`. Absent until the run is analysed.
     pub verdict: Option<String>,
     /// The answer of the report, in one sentence. Absent until the run is analysed, and if the report has no answer.
@@ -162,7 +165,7 @@ pub struct TrendQuery {
     pub name: String,
     /// `direct` or the gateway's label.
     pub gateway: String,
-    /// Description of the load point, as in `loads` of a run.
+    /// Description of the load point, as in the list of trends.
     pub load: String,
     /// The metric.
     pub metric: Metric,
@@ -175,6 +178,8 @@ pub struct Trend {
     pub unit: String,
     /// One point for each run that measured the metric, oldest run first.
     pub points: Vec<Point>,
+    /// Places where the level of the metric changed, oldest first.
+    pub changes: Vec<Change>,
 }
 
 /// The value of a metric in one run.
@@ -184,9 +189,11 @@ pub struct Point {
     pub id: String,
     /// Start of the run, Unix seconds.
     pub started_unix: i64,
-    /// The estimate.
+    /// The estimate, or a bound.
     pub estimate: f64,
-    /// Lower and upper end of the 95 % interval. Absent if there is only one trial.
+    /// Present if `estimate` is only a bound.
+    pub bound: Option<Bound>,
+    /// Lower and upper end of the 95 % interval. Absent if there is only one trial, or if an end is not known.
     pub interval: Option<(f64, f64)>,
     /// Verdict of the run's report: `believable`, `warnings` or `void`.
     pub verdict: String,
@@ -195,6 +202,94 @@ pub struct Point {
     /// Descriptions of the changes since the previous point, such as `nginx 1.22.1 → 1.26.0`, `hoptax 0.1.0 → 0.2.0` or
     /// `host`. Empty if nothing changed.
     pub changed: Vec<String>,
+}
+
+/// What is known about a figure that is not known exactly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Bound {
+    /// The figure is at least this large, for example the capacity of a gateway that is limited by the machine.
+    AtLeast,
+    /// The figure is at most this large.
+    AtMost,
+}
+
+impl Bound {
+    /// Sign in front of the bound.
+    pub fn sign(self) -> &'static str {
+        match self {
+            Self::AtLeast => "≥ ",
+            Self::AtMost => "≤ ",
+        }
+    }
+}
+
+/// A change of a metric's level between two runs.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Change {
+    /// Id of the last run before the change.
+    pub before: String,
+    /// Version of the gateway in that run. Absent if unknown.
+    pub version_before: Option<String>,
+    /// Id of the first run after the change.
+    pub after: String,
+    /// Version of the gateway in that run. Absent if unknown.
+    pub version_after: Option<String>,
+    /// Mean of the runs since the change before this one. Runs with narrow intervals count more.
+    pub from: f64,
+    /// Mean of the runs until the next change.
+    pub to: f64,
+    /// Probability of such a difference if the level is the same.
+    pub p_value: f64,
+    /// Whether the change is for the worse.
+    pub worse: bool,
+    /// What caused the change.
+    pub cause: Cause,
+    /// Descriptions of what else changed between the two runs, as in `changed` of a point.
+    pub changed: Vec<String>,
+    /// Number of runs from the first run after the change to the newest.
+    pub runs_since: u32,
+}
+
+/// What caused a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Cause {
+    /// The gateway, because direct did not change there.
+    Gateway,
+    /// The machine, the upstream or hoptax, because direct changed there too.
+    Machine,
+    /// Not known: direct has no such figure or too few runs, or may have changed too.
+    Unclear,
+}
+
+impl Cause {
+    /// The cause in a sentence.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::Gateway => "the gateway",
+            Self::Machine => "the machine: direct changed too",
+            Self::Unclear => "unclear",
+        }
+    }
+}
+
+/// A change of one metric of one case.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CaseChange {
+    /// The plan's name.
+    pub name: String,
+    /// `direct` or the gateway's label.
+    pub gateway: String,
+    /// Description of the load point.
+    pub load: String,
+    /// The metric.
+    pub metric: Metric,
+    /// Unit of `from` and `to`.
+    pub unit: String,
+    /// The change.
+    #[serde(flatten)]
+    pub change: Change,
 }
 
 /// A case that has trends.

@@ -26,10 +26,12 @@ pub struct State {
     /// Current activity, such as `starting nginx` or `verifying nginx against direct`. Empty if `trial` describes the
     /// current activity.
     pub doing: String,
-    /// Number of trials that have ended.
+    /// Number of trials that have ended, or of starts if `starts` is true.
     pub trials_done: u32,
-    /// Number of trials that are planned so far. This includes the trials that have ended.
+    /// Number of trials or starts that are planned so far. This includes those that have ended.
     pub trials_planned: u32,
+    /// Whether the run measures starts of gateways instead of trials.
+    pub starts: bool,
     /// Whether the run can add more trials. True with `trials: auto`, and if the plan has a search.
     pub open_ended: bool,
     /// Number of the current round and number of planned rounds, such as `2/5` or `2 of 5 to 30`.

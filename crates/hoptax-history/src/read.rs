@@ -103,6 +103,7 @@ fn without_record(found: &Found, state: State, problem: String) -> Row {
             loads: Vec::new(),
             trials: 0,
             trials_planned: 0,
+            starts: false,
             verdict: None,
             answer: None,
             tags: Vec::new(),
@@ -196,6 +197,7 @@ fn recorded(found: &Found, record: &RunRecord, now_ns: i64) -> Row {
         loads: Load::all(&record.load).into_iter().map(|load| load.label).collect(),
         trials: lines.whole,
         trials_planned: record.trials_planned,
+        starts: record.plan.start.is_some() || name == STARTS,
         ..without_record(found, state, String::new()).entry
     };
     Row {

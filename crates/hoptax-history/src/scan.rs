@@ -6,6 +6,7 @@ use hoptax_record::dir::{RUN, STARTS, TRIALS};
 use std::fmt;
 use std::fs::{self, Metadata};
 use std::io;
+#[cfg(unix)]
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -79,15 +80,24 @@ impl Mark {
 
 impl From<&Metadata> for Mark {
     fn from(found: &Metadata) -> Self {
-        let ns = |s: i64, ns: i64| s.saturating_mul(1_000_000_000).saturating_add(ns);
-        Self::There {
-            is_file: found.is_file(),
-            len: found.len(),
-            written_ns: ns(found.mtime(), found.mtime_nsec()),
-            changed_ns: ns(found.ctime(), found.ctime_nsec()),
-            inode: found.ino(),
-        }
+        let (written_ns, changed_ns, inode) = identity(found);
+        Self::There { is_file: found.is_file(), len: found.len(), written_ns, changed_ns, inode }
     }
+}
+
+/// When the content and when the metadata of a file last changed, Unix nanoseconds, and the file's number.
+#[cfg(unix)]
+fn identity(found: &Metadata) -> (i64, i64, u64) {
+    let ns = |s: i64, ns: i64| s.saturating_mul(1_000_000_000).saturating_add(ns);
+    (ns(found.mtime(), found.mtime_nsec()), ns(found.ctime(), found.ctime_nsec()), found.ino())
+}
+
+/// Other systems report only when the content last changed.
+#[cfg(not(unix))]
+fn identity(found: &Metadata) -> (i64, i64, u64) {
+    let since = |time: std::time::SystemTime| time.duration_since(std::time::SystemTime::UNIX_EPOCH).ok();
+    let written = found.modified().ok().and_then(since).map_or(0, |age| age.as_nanos() as i64);
+    (written, written, 0)
 }
 
 impl fmt::Display for Mark {

@@ -5,7 +5,10 @@ use super::index;
 use super::notes::{self, Notes};
 use super::read::{self, Row};
 use super::scan::{self, Found};
-use super::{Entry, HistoryError, Listing, Query, State, Trend, TrendChoice, TrendQuery, table, trend};
+use super::{
+    CaseChange, Entry, HistoryError, Listing, Query, State, Trend, TrendChoice, TrendQuery, table, trend,
+};
+use hoptax_plan::Metric;
 use hoptax_plan::units::nearest;
 use rusqlite::{Connection, TransactionBehavior};
 use std::cell::RefCell;
@@ -134,6 +137,14 @@ impl Store {
     /// If another process locks the index for too long.
     pub fn trend(&self, query: &TrendQuery) -> Result<Trend, HistoryError> {
         self.attempt(|index| Ok(trend::trend(index, query)?))
+    }
+
+    /// The changes of these metrics of a case, by metric, oldest first.
+    ///
+    /// # Errors
+    /// If another process locks the index for too long.
+    pub fn changes(&self, case: &TrendChoice, metrics: &[Metric]) -> Result<Vec<CaseChange>, HistoryError> {
+        self.attempt(|index| Ok(trend::changes(index, case, metrics)?))
     }
 
     /// Replaces a run's tags, its note or both, and returns the run.

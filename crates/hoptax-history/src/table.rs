@@ -19,7 +19,7 @@ const TRIES: i64 = 3;
 /// text remains if this attempt never finishes.
 const GIVEN_UP: &str = "its analysis was started three times and never finished; \
     `hoptax history rebuild` tries again";
-const ENTRY: &str = "id, state, problem, name, started, took, hoptax, contenders, loads, trials, planned, verdict, \
+const ENTRY: &str = "id, state, problem, name, started, took, hoptax, contenders, loads, trials, planned, starts, verdict, \
     answer, tags, note, notes_problem";
 
 /// The data in the index that shows whether a directory must be read again.
@@ -47,15 +47,15 @@ pub(super) fn put(change: &Transaction<'_>, found: &Found, row: &Row) -> Result<
     change.prepare_cached(old)?.execute([&entry.id])?;
     let sql = "INSERT INTO runs
         (id, mark, noted, sorted, until, state, problem, name, started, took, hoptax, contenders, loads, trials, planned,
-         basis, words, tags, note, note_words, notes_problem, tries)
+         starts, basis, words, tags, note, note_words, notes_problem, tries)
         VALUES (:id, :mark, :noted, :sorted, :until, :state, :problem, :name, :started, :took, :hoptax, :contenders, :loads,
-         :trials, :planned, :basis, :words, :tags, :note, :note_words, :notes_problem, :tries)
+         :trials, :planned, :starts, :basis, :words, :tags, :note, :note_words, :notes_problem, :tries)
         ON CONFLICT (id) DO UPDATE SET
          mark = excluded.mark, noted = excluded.noted, sorted = excluded.sorted, until = excluded.until,
          state = excluded.state, problem = excluded.problem, name = excluded.name, started = excluded.started,
          took = excluded.took, hoptax = excluded.hoptax, contenders = excluded.contenders, loads = excluded.loads,
-         trials = excluded.trials, planned = excluded.planned, basis = excluded.basis, words = excluded.words,
-         tags = excluded.tags, note = excluded.note, note_words = excluded.note_words,
+         trials = excluded.trials, planned = excluded.planned, starts = excluded.starts, basis = excluded.basis,
+         words = excluded.words, tags = excluded.tags, note = excluded.note, note_words = excluded.note_words,
          notes_problem = excluded.notes_problem, tries = excluded.tries, verdict = NULL, answer = NULL";
     change.prepare_cached(sql)?.execute(named_params! {
         ":id": entry.id,
@@ -73,6 +73,7 @@ pub(super) fn put(change: &Transaction<'_>, found: &Found, row: &Row) -> Result<
         ":loads": json(&entry.loads),
         ":trials": entry.trials,
         ":planned": entry.trials_planned,
+        ":starts": entry.starts,
         ":basis": json(&row.basis),
         ":words": words(entry),
         ":tags": json(&entry.tags),
@@ -239,6 +240,7 @@ fn entry(row: &rusqlite::Row<'_>) -> Result<Entry, Error> {
         loads: parsed(row, "loads")?,
         trials: row.get("trials")?,
         trials_planned: row.get("planned")?,
+        starts: row.get("starts")?,
         verdict: row.get("verdict")?,
         answer: row.get("answer")?,
         tags: parsed(row, "tags")?,

@@ -1,9 +1,10 @@
-//! Trends: stores figures in the index, reads the figures of a case over time, and finds what changed between runs.
+//! Trends: stores figures in the index, reads the figures of a case over time, and finds what else changed between runs.
 
+use super::changes::{find_changes, of_machine};
 use super::columns::{json, parsed};
 use super::figures::{CaseFigures, Figure};
 use super::read::Basis;
-use super::{Contender, Point, Trend, TrendChoice, TrendQuery};
+use super::{CaseChange, Contender, Point, Trend, TrendChoice, TrendQuery};
 use hoptax_plan::Metric;
 use hoptax_record::DIRECT;
 use rusqlite::{Connection, Error, OptionalExtension as _, Transaction, params};
@@ -62,34 +63,112 @@ fn same_case(a: &TrendChoice, b: &TrendChoice) -> bool {
 }
 
 pub(super) fn trend(index: &Connection, query: &TrendQuery) -> Result<Trend, Error> {
-    let mut trend = Trend { unit: query.metric.unit().into(), points: Vec::new() };
+    let case = CaseHistory::read(index, &query.name, &query.gateway, &query.load)?;
+    Ok(case.trend(query.metric))
+}
+
+/// The changes of these metrics of a case.
+pub(super) fn changes(
+    index: &Connection,
+    case: &TrendChoice,
+    metrics: &[Metric],
+) -> Result<Vec<CaseChange>, Error> {
+    let history = CaseHistory::read(index, &case.name, &case.gateway, &case.load)?;
+    let of_metric = |metric: &Metric| {
+        let (metric, trend) = (*metric, history.trend(*metric));
+        trend.changes.into_iter().map(move |change| CaseChange {
+            name: case.name.clone(),
+            gateway: case.gateway.clone(),
+            load: case.load.clone(),
+            metric,
+            unit: metric.unit().into(),
+            change,
+        })
+    };
+    Ok(metrics.iter().flat_map(of_metric).collect())
+}
+
+/// The figures of a case in every run that measured it, and those of direct at the same load point.
+struct CaseHistory {
+    runs: Vec<MeasuredRun>,
+    /// Absent if the case is direct.
+    direct: Option<Vec<MeasuredRun>>,
+}
+
+impl CaseHistory {
+    fn read(index: &Connection, name: &str, gateway: &str, load: &str) -> Result<Self, Error> {
+        let direct = (gateway != DIRECT).then(|| measured_runs(index, name, DIRECT, load)).transpose()?;
+        Ok(Self { runs: measured_runs(index, name, gateway, load)?, direct })
+    }
+
+    fn trend(&self, metric: Metric) -> Trend {
+        let points = points_of(&self.runs, metric);
+        let changes = match &self.direct {
+            None => find_changes(metric, &points, &points),
+            Some(direct) => {
+                let of_direct = of_machine(metric).map(|metric| points_of(direct, metric));
+                find_changes(metric, &points, &of_direct.unwrap_or_default())
+            }
+        };
+        Trend { unit: metric.unit().into(), points, changes }
+    }
+}
+
+/// The figures of a case in one run.
+struct MeasuredRun {
+    id: String,
+    started_unix: i64,
+    verdict: String,
+    figures: BTreeMap<String, Figure>,
+    setting: Setting,
+}
+
+/// The runs that measured a case, oldest first.
+fn measured_runs(
+    index: &Connection,
+    name: &str,
+    gateway: &str,
+    load: &str,
+) -> Result<Vec<MeasuredRun>, Error> {
     let sql = "SELECT series FROM series WHERE name = ?1 AND gateway = ?2 AND load = ?3";
-    let series: Option<i64> = index
-        .prepare_cached(sql)?
-        .query_row([&query.name, &query.gateway, &query.load], |row| row.get(0))
-        .optional()?;
+    let series: Option<i64> =
+        index.prepare_cached(sql)?.query_row([name, gateway, load], |row| row.get(0)).optional()?;
     let sql =
         "SELECT id, started, verdict, hoptax, contenders, basis, figures FROM figures JOIN runs USING (run)
         WHERE series = ?1 ORDER BY started, id";
     let mut rows = index.prepare_cached(sql)?;
-    let mut rows = rows.query([series])?;
-    let mut before: Option<Setting> = None;
-    while let Some(row) = rows.next()? {
-        let figures: BTreeMap<String, Figure> = parsed(row, "figures")?;
-        let Some(figure) = figures.get(query.metric.name()) else { continue };
-        let now = Setting::of(row, &query.gateway)?;
-        trend.points.push(Point {
+    let of_row = |row: &rusqlite::Row<'_>| {
+        Ok(MeasuredRun {
             id: row.get("id")?,
             started_unix: row.get::<_, Option<i64>>("started")?.unwrap_or_default(),
-            estimate: figure.estimate,
-            interval: figure.interval,
             verdict: row.get::<_, Option<String>>("verdict")?.unwrap_or_default(),
-            version: if query.gateway == DIRECT { Some(now.hoptax.clone()) } else { now.version.clone() },
-            changed: before.map(|before| now.changed_from(&before)).unwrap_or_default(),
+            figures: parsed(row, "figures")?,
+            setting: Setting::of(row, gateway)?,
+        })
+    };
+    rows.query_map([series], of_row)?.collect()
+}
+
+/// The points of the runs that measured the metric.
+fn points_of(runs: &[MeasuredRun], metric: Metric) -> Vec<Point> {
+    let mut points = Vec::new();
+    let mut before: Option<&Setting> = None;
+    for run in runs {
+        let Some(figure) = run.figures.get(metric.name()) else { continue };
+        let now = &run.setting;
+        points.push(Point {
+            id: run.id.clone(),
+            started_unix: run.started_unix,
+            estimate: figure.estimate,
+            bound: figure.bound,
+            interval: figure.interval,
+            verdict: run.verdict.clone(),
+            version: if now.gateway == DIRECT { Some(now.hoptax.clone()) } else { now.version.clone() },
+            changed: before.map(|before| now.changed_from(before)).unwrap_or_default(),
         });
         before = Some(now);
     }
-    Ok(trend)
+    points
 }
 
 /// Properties of one run that may explain why a gateway's figure changed.

@@ -73,7 +73,8 @@ pub struct Guard {
     /// Command to run when all processes of the command have ended; empty means none. For example, it removes a
     /// container, because a container is not a descendant of the guard.
     pub finally: Vec<String>,
-    /// File for the time at which the command starts; see [`exec_command`]. A restart replaces it.
+    /// File for the time at which the command starts; see [`exec_command`]. A restart replaces it. The guard removes it
+    /// when it stops the command.
     pub started: Option<PathBuf>,
 }
 
@@ -230,6 +231,10 @@ impl Guard {
         };
         let code = kill_everything(command);
         finish(&self.finally);
+        // If the command ended by itself, hoptax may still read the time of its start.
+        if asked && let Some(file) = &self.started {
+            remove_started(file);
+        }
         let code = code?;
         Ok(if asked { 0 } else { code })
     }
@@ -412,11 +417,22 @@ pub fn exec_command(guard: u32, command: &[String], started: Option<&Path>) -> G
     GuardError::Spawn { command: program.clone(), error }
 }
 
+/// Extension of the file with the time of a start, until it is complete.
+const UNFINISHED: &str = "new";
+
 /// Writes the time to a file. The file appears with its whole content, so that no reader sees a part of it.
 fn note_now(file: &Path) -> std::io::Result<()> {
-    let unfinished = file.with_extension("new");
+    let unfinished = file.with_extension(UNFINISHED);
     std::fs::write(&unfinished, hoptax_load::clock::now().to_string())?;
     std::fs::rename(&unfinished, file)
+}
+
+/// Removes the file with the time of a start, even if it is not complete. Errors are ignored, because the file does not
+/// exist if the command never started, or if the guard or hoptax has removed it before.
+pub fn remove_started(file: &Path) {
+    for file in [file, file.with_extension(UNFINISHED).as_path()] {
+        let _ = std::fs::remove_file(file);
+    }
 }
 
 /// Makes sure that the command does not ignore its stop signal. Background jobs of a script, and programs under

@@ -1,5 +1,6 @@
 //! Reads the last lines of a service's logs for error messages, and removes secrets from the logs.
 
+use hoptax_record::printable;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Read as _, Seek as _, SeekFrom, Write as _};
@@ -47,7 +48,7 @@ pub fn tails(directory: &Path) -> String {
     text
 }
 
-/// The last `lines` lines of a file; none if it cannot be read.
+/// The last `lines` lines of a file, made [`printable`]; none if it cannot be read.
 pub fn tail(path: &Path, lines: usize) -> Vec<String> {
     let Ok(mut file) = File::open(path) else { return Vec::new() };
     let length = file.metadata().map_or(0, |metadata| metadata.len());
@@ -62,7 +63,7 @@ pub fn tail(path: &Path, lines: usize) -> Vec<String> {
         // Reading began in the middle of the file, so the first line may be incomplete.
         all.remove(0);
     }
-    all[all.len().saturating_sub(lines)..].iter().map(ToString::to_string).collect()
+    all[all.len().saturating_sub(lines)..].iter().map(|line| printable(line)).collect()
 }
 
 /// Total size of all files in `directory`, including access logs; 0 if the directory cannot be read.
@@ -206,17 +207,17 @@ mod tests {
         };
         let many: String = (0..5000).map(|line| format!("line {line} of a long log\n")).collect();
         write("stderr.log", &many);
-        write("error.log", "one\n\ntwo  \n");
+        write("error.log", "one\n\n\u{1b}[1mtwo  \n");
         write("stdout.log", "");
         write("access.log", "GET /\n");
         write("notes.txt", "no log\n");
 
-        assert_eq!(bytes(directory.path()), many.len() as u64 + 11 + 6 + 7, "all files, access logs too");
+        assert_eq!(bytes(directory.path()), many.len() as u64 + 15 + 6 + 7, "all files, access logs too");
         let text = tails(directory.path());
 
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[0].ends_with("error.log:"), "{text}");
-        assert_eq!(&lines[1..3], ["  one", "  two"]);
+        assert_eq!(&lines[1..3], ["  one", "  \\u{1b}[1mtwo"]);
         assert!(lines[3].ends_with("stderr.log:"), "{text}");
         assert_eq!(lines[4], "  line 4980 of a long log");
         assert_eq!(lines.last(), Some(&"  line 4999 of a long log"));

@@ -1,10 +1,11 @@
 //! Finds programs on this machine and reads their output.
 
-use std::io::Read as _;
+use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant};
 
 /// Directories for daemons. They are not on every user's PATH.
 const SYSTEM: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
@@ -18,14 +19,18 @@ pub fn search_path() -> Vec<PathBuf> {
     directories
 }
 
-/// Directory of tools: `$HOPTAX_HOME/tools/bin`. HOPTAX_HOME defaults to `$XDG_DATA_HOME/hoptax` or
-/// `~/.local/share/hoptax`.
+/// Directory of tools: `$HOPTAX_HOME/tools/bin`.
 pub fn tools_directory() -> Option<PathBuf> {
+    Some(data_directory()?.join("tools/bin"))
+}
+
+/// Directory for everything that hoptax keeps for this user: `$HOPTAX_HOME`. It defaults to `$XDG_DATA_HOME/hoptax` or
+/// `~/.local/share/hoptax`.
+pub fn data_directory() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let home = set("HOPTAX_HOME")
+    set("HOPTAX_HOME")
         .or_else(|| set("XDG_DATA_HOME").map(|data| data.join("hoptax")))
-        .or_else(|| set("HOME").map(|home| home.join(".local/share/hoptax")))?;
-    Some(home.join("tools/bin"))
+        .or_else(|| set("HOME").map(|home| home.join(".local/share/hoptax")))
 }
 
 /// Absolute path of a program. A name is looked up in these directories, in order. A path is used as it is.
@@ -45,6 +50,17 @@ fn is_program(path: &Path) -> bool {
 /// Runs a command and returns its standard output and standard error together, even if the command fails. Returns
 /// `None` if the command takes longer than `bound`.
 pub fn output_of(command: &[String], bound: Duration) -> Option<String> {
+    output_until(command, bound, bound, |_| false)
+}
+
+/// Like [`output_of`], but also returns once `is_enough` accepts the output and the command has printed nothing more for
+/// `quiet`. Some programs print and then do not end.
+pub fn output_until(
+    command: &[String],
+    bound: Duration,
+    quiet: Duration,
+    is_enough: impl Fn(&str) -> bool,
+) -> Option<String> {
     let (program, arguments) = command.split_first()?;
     let (mut read, write) = std::io::pipe().ok()?;
     let mut child = Command::new(program)
@@ -57,14 +73,29 @@ pub fn output_of(command: &[String], bound: Duration) -> Option<String> {
     let (said, heard) = std::sync::mpsc::channel();
     // This thread ends when the command ends, because only the command has the write end of the pipe.
     std::thread::spawn(move || {
-        let mut bytes = Vec::new();
-        let _ = read.read_to_end(&mut bytes);
-        let _ = said.send(String::from_utf8_lossy(&bytes).into_owned());
+        let mut piece = [0; 4096];
+        loop {
+            match read.read(&mut piece) {
+                Ok(count) if count > 0 && said.send(piece[..count].to_vec()).is_ok() => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                _ => return,
+            }
+        }
     });
-    let text = heard.recv_timeout(bound).ok();
-    if text.is_none() {
-        let _ = child.kill();
-    }
+    let deadline = Instant::now() + bound;
+    let mut bytes = Vec::new();
+    let text = loop {
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let enough = is_enough(&text);
+        let left = deadline.saturating_duration_since(Instant::now());
+        match heard.recv_timeout(if enough { left.min(quiet) } else { left }) {
+            Ok(piece) => bytes.extend(piece),
+            Err(RecvTimeoutError::Disconnected) => break Some(text),
+            Err(RecvTimeoutError::Timeout) => break enough.then_some(text),
+        }
+    };
+    // Only the output matters, so a command that still runs is not waited for.
+    let _ = child.kill();
     let _ = child.wait();
     text
 }
@@ -101,5 +132,20 @@ mod tests {
         assert_eq!(output_of(&shell("echo one; echo two >&2; exit 3"), bound).as_deref(), Some("one\ntwo\n"));
         assert_eq!(output_of(&shell("exec sleep 60"), Duration::from_millis(50)), None);
         assert_eq!(output_of(&["/nowhere/at-all".to_owned()], bound), None);
+    }
+
+    #[test]
+    fn output_of_a_command_that_does_not_end_is_kept_if_it_is_enough() {
+        let shell = |script: &str| ["sh", "-c", script].map(str::to_owned).to_vec();
+        let hangs = shell("echo version 1.2; exec sleep 600");
+        let (bound, quiet) = (Duration::from_secs(60), Duration::from_millis(50));
+        let printed = output_until(&hangs, bound, quiet, |text| text.contains("version"));
+        assert_eq!(printed.as_deref(), Some("version 1.2\n"));
+        let never = output_until(&hangs, Duration::from_millis(50), quiet, |text| text.contains("none"));
+        assert_eq!(never, None);
+        let in_parts = shell("printf 1.; sleep 0.2; printf 24; exec sleep 600");
+        let quiet = Duration::from_secs(2);
+        let whole = output_until(&in_parts, bound, quiet, |text| text.starts_with('1'));
+        assert_eq!(whole.as_deref(), Some("1.24"), "the rest of the output is waited for");
     }
 }

@@ -321,6 +321,19 @@ pub fn render(pack: &Pack, variables: &Variables) -> Result<Rendered, PackError>
     Ok(Rendered { files, start, environment, settings, ready_path })
 }
 
+/// Renders the environment variables that the gateway gets for passes under a profiler.
+///
+/// # Errors
+/// If a template is wrong or uses an unknown variable.
+pub fn profiling_environment(
+    pack: &Pack,
+    variables: &Variables,
+) -> Result<BTreeMap<String, String>, PackError> {
+    let known = &Known { variables, needs: pack.needed() };
+    let all = pack.manifest().profiling.environment.iter();
+    all.map(|(name, value)| Ok((name.clone(), render_inline(pack, value, known)?))).collect()
+}
+
 /// How to make a gateway reload its configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reload {
@@ -407,7 +420,7 @@ impl Template<'_> {
     }
 
     fn refuse(&self, error: &minijinja::Error) -> PackError {
-        let used = error.range().and_then(|range| self.source.get(range)).map(str::trim);
+        let used = error.range().and_then(|range| whole_name(self.source, range));
         let message = match (error.kind(), used) {
             (minijinja::ErrorKind::UndefinedError, Some(used)) => {
                 format!("`{used}` is not defined")
@@ -421,6 +434,20 @@ impl Template<'_> {
         let line = error.line().map(|line| self.first_line + line - 1);
         PackError { file: self.file.clone(), line, message, help }
     }
+}
+
+/// The text of an expression in `source`. The engine's range of a chain such as `a.b.c` leaves out its beginning, which
+/// this function adds.
+fn whole_name(source: &str, range: std::ops::Range<usize>) -> Option<&str> {
+    let used = source.get(range.clone())?.trim();
+    if !used.starts_with(['.', '[']) {
+        return Some(used);
+    }
+    let in_name = |letter: char| letter.is_alphanumeric() || "_.[]\"'".contains(letter);
+    let before = source.get(..range.start)?;
+    let begins = before.trim_end_matches(in_name).len();
+    let whole = source.get(begins..range.end)?.trim();
+    Some(whole.trim_start_matches(|letter: char| !(letter.is_alphanumeric() || letter == '_')))
 }
 
 /// Names the variable that is most similar to the unknown one, and lists all variables.

@@ -115,6 +115,15 @@ fn mistakes_in_templates_are_reported_with_file_and_line() {
     let attribute = error_of(start, "{% for upstream in upstreams %}\n{{ upstream.prt }}{% endfor %}");
     assert!(attribute.starts_with("packs/mine/a.j2:2: `upstream.prt` is not defined"), "{attribute}");
 
+    for (name, used) in [
+        ("features.tls.server_name", "features.tls.server_name"),
+        ("upstreams[7].host", "[upstreams[7].host]"),
+    ] {
+        let chain = error_of(start, &format!("one\n{{{{ {used} }}}}\n"));
+        assert!(chain.starts_with(&format!("packs/mine/a.j2:2: `{name}` is not defined")), "{chain}");
+        assert!(chain.contains("the variables are binary, ") && !chain.contains("did you mean"), "{chain}");
+    }
+
     let syntax = error_of(start, "one\n\n{% if %}\n");
     assert!(syntax.starts_with("packs/mine/a.j2:3: syntax error"), "{syntax}");
 

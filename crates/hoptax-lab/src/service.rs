@@ -3,6 +3,7 @@
 use super::features::Change;
 use hoptax_host::Watched;
 use hoptax_plan::{Action, Gateway};
+use hoptax_record::profile::Callers;
 use hoptax_record::{Counter, Failure, Setting};
 use hoptax_servers::ledger::Ledger;
 use std::collections::BTreeMap;
@@ -37,6 +38,9 @@ pub trait Driver {
         gateway: &Gateway,
         upstreams: &[SocketAddr],
     ) -> Result<Box<dyn Service>, Failure>;
+
+    /// From now on, starts gateways so that profilers can name their frames. Gateways that run are not changed.
+    fn prepare_profiles(&mut self) {}
 }
 
 /// A running service.
@@ -131,6 +135,22 @@ pub struct Facts {
     pub rendered: BTreeMap<String, String>,
     /// The changes that requests to the service need.
     pub change: Change,
+    /// How to record stacks of the service.
+    pub profiling: Profiling,
+}
+
+/// How to record stacks of a service.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Profiling {
+    /// How the profiler finds the callers of a function.
+    pub callers: Callers,
+    /// Whether the service must be started again after [`Driver::prepare_profiles`], because generated code has no names
+    /// otherwise.
+    pub needs_restart: bool,
+    /// A command that writes the names of generated code, with `{{ pid }}` for the process id. Empty if there is none.
+    pub map: Vec<String>,
+    /// What is needed so that all frames have names; absent if nothing is known.
+    pub symbols: Option<String>,
 }
 
 /// Size of a service's logs and values of its counters at one moment.

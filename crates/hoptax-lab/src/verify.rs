@@ -3,6 +3,7 @@
 //! For each target, and each HTTP version of the load, one real request is sent to direct and to the gateway. Templates
 //! are expanded once, so both receive the same request. Status, body and the relevant headers must be equal. A gateway
 //! may add headers, except for a content encoding. Headers that a hop may change are not compared: see [`HOP_BY_HOP`].
+//! Neither are the headers that the plan or the gateway's pack names.
 //! Both responses must also meet the target's `expect`.
 
 mod expected;
@@ -14,9 +15,9 @@ pub use hoptax_servers::http_client::Answer;
 use crate::features::Change;
 use hoptax_load::spec::{Check, HttpVersion, TargetSpec, TlsSpec};
 use hoptax_load::target;
-use hoptax_record::{Failure, Stage};
+use hoptax_record::{Failure, IgnoredHeader, Stage, printable};
 use hoptax_servers::http_client::{HttpClient, show};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -37,6 +38,9 @@ pub const HOP_BY_HOP: [&str; 13] = [
     "via",
     "x-powered-by",
 ];
+
+/// The header that a gateway must not add.
+const CONTENT_ENCODING: &str = "content-encoding";
 
 /// Number of attempts. A gateway counts as different only if every attempt shows a difference. One attempt would not be
 /// enough, because an upstream that sometimes fails causes differences even between two responses of direct.
@@ -59,6 +63,8 @@ pub struct Requests {
     /// For each target, whether the body differs from one response to the next. A missing entry means that the body
     /// does not differ.
     pub varies: Vec<bool>,
+    /// For each target, the names of the headers that are not compared, in lower case. A missing entry means none.
+    pub ignored_headers: Vec<Vec<String>>,
     /// Changes that requests to direct need.
     pub direct: Change,
 }
@@ -70,6 +76,7 @@ impl From<TargetSpec> for Requests {
             files: BTreeMap::new(),
             versions: vec![HttpVersion::Http11],
             varies: Vec::new(),
+            ignored_headers: Vec::new(),
             direct: Change::default(),
         }
     }
@@ -87,6 +94,21 @@ pub fn verify(
     change: &Change,
     timeout: Duration,
 ) -> Result<(), Failure> {
+    verify_noting_ignored(direct, gateway, requests, change, timeout).map(drop)
+}
+
+/// Like [`verify`], but also returns the headers that differed and were left out of the comparison: one for each name.
+///
+/// # Errors
+/// The same errors as [`verify`].
+pub fn verify_noting_ignored(
+    direct: SocketAddr,
+    gateway: SocketAddr,
+    requests: &Requests,
+    change: &Change,
+    timeout: Duration,
+) -> Result<Vec<IgnoredHeader>, Failure> {
+    let mut ignored = BTreeMap::new();
     let mut changed = requests.clone();
     change.apply_to(&mut changed.targets, &mut changed.files);
     let mut plain = requests.clone();
@@ -94,13 +116,16 @@ pub fn verify(
     for version in &requests.versions {
         for (index, (target, via)) in plain.targets.iter().zip(&changed.targets).enumerate() {
             let varies = requests.varies.get(index).copied().unwrap_or(false);
+            let not_compared = requests.ignored_headers.get(index).map_or(&[][..], Vec::as_slice);
             let outcome = match (
                 target::first_request(target, &plain.files, SEED, *version),
                 target::first_request(via, &changed.files, SEED, *version),
             ) {
                 (Ok(bytes), Ok(changed)) => {
-                    let there = Asked { target, bytes, tls: requests.direct.tls.as_ref(), varies };
-                    let here = Asked { target: via, bytes: changed, tls: change.tls.as_ref(), varies };
+                    let tls = requests.direct.tls.as_ref();
+                    let there = Asked { target, bytes, tls, varies, not_compared };
+                    let tls = change.tls.as_ref();
+                    let here = Asked { target: via, bytes: changed, tls, varies, not_compared };
                     compare((direct, &there), (gateway, &here), change, timeout)
                 }
                 (Err(error), _) | (_, Err(error)) => Err(Failure {
@@ -109,14 +134,19 @@ pub fn verify(
                     detail: String::new(),
                 }),
             };
-            outcome.map_err(|failure| Failure {
-                message: change.redact(&format!("{}{}", which(requests, target, *version), failure.message)),
-                detail: change.redact(&failure.detail),
-                ..failure
+            let found = outcome.map_err(|failure| {
+                let message = format!("{}{}", which(requests, target, *version), failure.message);
+                change.shown(Failure { message, ..failure })
             })?;
+            for one in found {
+                ignored.entry(one.name.clone()).or_insert(one);
+            }
         }
     }
-    Ok(())
+    let shown = |value: Option<String>| value.map(|value| printable(&change.redact(&value)));
+    let shown =
+        |one: IgnoredHeader| IgnoredHeader { direct: shown(one.direct), gateway: shown(one.gateway), ..one };
+    Ok(ignored.into_values().map(shown).collect())
 }
 
 /// Start of a message. The start names the request if there are several requests.
@@ -133,7 +163,7 @@ fn compare(
     gateway: (SocketAddr, &Asked<'_>),
     change: &Change,
     timeout: Duration,
-) -> Result<(), Failure> {
+) -> Result<Vec<IgnoredHeader>, Failure> {
     let mut attempts_left = ATTEMPTS;
     loop {
         attempts_left -= 1;
@@ -149,7 +179,7 @@ fn once(
     (gateway, asked): (SocketAddr, &Asked<'_>),
     change: &Change,
     timeout: Duration,
-) -> Result<(), Failure> {
+) -> Result<Vec<IgnoredHeader>, Failure> {
     let fail = |message: String, detail: String| Err(Failure { stage: Stage::Verify, message, detail });
     let there = match direct_asked.of(direct, timeout) {
         Ok(answer) => answer,
@@ -178,19 +208,53 @@ fn once(
         Ok(answer) => answer,
         Err(error) => return fail(format!("it gave no answer: {error:#}"), both(&there, None)),
     };
-    let compared = tolerance::as_if_without(&change.features, &there, here.clone());
     let again = || direct_asked.of(direct, timeout).ok();
-    let compared = compared.map_or_else(Some, |here| lasting_difference(&there, &here, asked.varies, again));
-    if let Some(what) = compared {
+    let mut ignored = Vec::new();
+    let different = match tolerance::as_if_without(&change.features, &there, here.clone()) {
+        Err(what) => Some(Different { header: None, what }),
+        Ok(mut here) => {
+            let mut there = there.clone();
+            ignored = take_ignored(&mut there, &mut here, asked.not_compared, &change.ignored_headers);
+            lasting_difference(&there, &here, asked.varies, again)
+        }
+    };
+    if let Some(Different { header, what }) = different {
+        let ways_out = header.map_or_else(String::new, |name| {
+            format!(
+                ". If this header does not matter, add expect: {{ ignore_headers: [{name}] }} to the target, or list \
+                 the header under `differences` in the gateway's pack"
+            )
+        });
         return fail(
-            format!("its answer differs from the answer of direct: {what}"),
+            format!("its answer differs from the answer of direct: {what}{ways_out}"),
             both(&there, Some(&here)),
         );
     }
     match expected::unmet(&asked.target.checks, &here) {
-        None => Ok(()),
+        None => Ok(ignored),
         Some(what) => fail(format!("it does not meet `expect`: {what}"), both(&there, Some(&here))),
     }
+}
+
+/// Takes the headers that are not compared out of both answers. Returns those that differ. A header that only the gateway
+/// has is no difference.
+fn take_ignored(
+    there: &mut Answer,
+    here: &mut Answer,
+    by_plan: &[String],
+    by_pack: &BTreeMap<String, String>,
+) -> Vec<IgnoredHeader> {
+    let names: BTreeSet<&String> = by_plan.iter().chain(by_pack.keys()).collect();
+    let taken = names.into_iter().map(|name| IgnoredHeader {
+        name: name.clone(),
+        direct: there.headers.remove(name),
+        gateway: here.headers.remove(name),
+        reason: by_pack.get(name).cloned(),
+    });
+    let differs = |one: &IgnoredHeader| {
+        one.direct != one.gateway && (one.direct.is_some() || one.name == CONTENT_ENCODING)
+    };
+    taken.filter(differs).collect()
 }
 
 struct Asked<'a> {
@@ -198,6 +262,8 @@ struct Asked<'a> {
     bytes: Vec<u8>,
     tls: Option<&'a TlsSpec>,
     varies: bool,
+    /// Names of the headers that are not compared.
+    not_compared: &'a [String],
 }
 
 impl Asked<'_> {
@@ -214,7 +280,7 @@ impl Asked<'_> {
 /// If connecting fails, there is no complete response within `timeout`, or the response is not HTTP/1.x.
 pub fn ask(address: SocketAddr, target: &TargetSpec, timeout: Duration) -> anyhow::Result<Answer> {
     let bytes = target::first_request(target, &BTreeMap::new(), SEED, HttpVersion::Http11)?;
-    Asked { target, bytes, tls: None, varies: false }.of(address, timeout)
+    Asked { target, bytes, tls: None, varies: false, not_compared: &[] }.of(address, timeout)
 }
 
 /// Sends one request for the first target over HTTP/1.1, with `change` applied, and reads the whole response.
@@ -231,7 +297,7 @@ pub fn ask_changed(
     change.apply_to(&mut changed.targets, &mut changed.files);
     let target = &changed.targets[0];
     let bytes = target::first_request(target, &changed.files, SEED, HttpVersion::Http11)?;
-    Asked { target, bytes, tls: change.tls.as_ref(), varies: false }.of(address, timeout)
+    Asked { target, bytes, tls: change.tls.as_ref(), varies: false, not_compared: &[] }.of(address, timeout)
 }
 
 /// Whether an answer to a request for `target` counts as successful: it passes the target's checks. Without a check of
@@ -250,13 +316,13 @@ fn lasting_difference(
     here: &Answer,
     varies: bool,
     again: impl FnOnce() -> Option<Answer>,
-) -> Option<String> {
+) -> Option<Different> {
     let (mut there, mut here) = (there.clone(), here.clone());
     if varies {
         there.body.clear();
         here.body.clear();
     }
-    let first = difference(&there, &here)?;
+    let first = Different::first(&there, &here)?;
     let Some(again) = again().filter(|again| again.status == there.status) else { return Some(first) };
     let own_body = !varies && again.body != there.body;
     there.headers.retain(|name, value| {
@@ -267,39 +333,58 @@ fn lasting_difference(
         }
         keep
     });
-    let lasting = difference(&there, &here)?;
-    Some(match own_body {
-        true => format!(
-            "{lasting}. Direct itself answers with a different body each time. If that is intended, add expect: {{ \
-             varies: true }} to the target"
-        ),
-        false => lasting,
-    })
+    let mut lasting = Different::first(&there, &here)?;
+    if own_body {
+        lasting.what += ". Direct itself answers with a different body each time. If that is intended, add expect: { \
+                         varies: true } to the target";
+    }
+    Some(lasting)
 }
 
 /// Describes the first relevant difference.
 pub fn difference(direct: &Answer, gateway: &Answer) -> Option<String> {
-    if direct.status != gateway.status {
-        return Some(format!("status {} instead of {}", gateway.status, direct.status));
-    }
-    let shown =
-        |value: Option<&String>| value.map_or_else(|| "nothing".to_owned(), |value| format!("`{value}`"));
-    let compared = direct.headers.keys().map(String::as_str).chain(["content-encoding"]);
-    for name in compared.filter(|name| !HOP_BY_HOP.contains(name)) {
-        let (there, here) = (direct.headers.get(name), gateway.headers.get(name));
-        if there != here {
-            return Some(format!("header `{name}` is {} instead of {}", shown(here), shown(there)));
+    Different::first(direct, gateway).map(|different| different.what)
+}
+
+/// A difference between two answers.
+struct Different {
+    /// Name of the header that differs, if it is a header.
+    header: Option<String>,
+    what: String,
+}
+
+impl Different {
+    /// The first relevant difference.
+    fn first(direct: &Answer, gateway: &Answer) -> Option<Self> {
+        if direct.status != gateway.status {
+            let what = format!("status {} instead of {}", gateway.status, direct.status);
+            return Some(Self { header: None, what });
         }
+        if let Some(name) = different_header(direct, gateway) {
+            let shown = |answer: &Answer| {
+                answer.headers.get(&name).map_or_else(|| "nothing".to_owned(), |value| format!("`{value}`"))
+            };
+            let what = format!("header `{name}` is {} instead of {}", shown(gateway), shown(direct));
+            return Some(Self { header: Some(name), what });
+        }
+        if direct.body != gateway.body {
+            let at = direct.body.iter().zip(&gateway.body).take_while(|(a, b)| a == b).count();
+            let what = format!(
+                "the body has {} bytes instead of {}, and differs from byte {at} on",
+                gateway.body.len(),
+                direct.body.len()
+            );
+            return Some(Self { header: None, what });
+        }
+        None
     }
-    if direct.body != gateway.body {
-        let at = direct.body.iter().zip(&gateway.body).take_while(|(a, b)| a == b).count();
-        return Some(format!(
-            "the body has {} bytes instead of {}, and differs from byte {at} on",
-            gateway.body.len(),
-            direct.body.len()
-        ));
-    }
-    None
+}
+
+/// Name of the first relevant header that differs.
+fn different_header(direct: &Answer, gateway: &Answer) -> Option<String> {
+    let compared = direct.headers.keys().map(String::as_str).chain([CONTENT_ENCODING]);
+    let mut compared = compared.filter(|name| !HOP_BY_HOP.contains(name));
+    compared.find(|name| direct.headers.get(*name) != gateway.headers.get(*name)).map(str::to_owned)
 }
 
 fn both(direct: &Answer, gateway: Option<&Answer>) -> String {

@@ -14,8 +14,12 @@ pub struct PackInfo {
     pub unsupported: BTreeMap<String, String>,
     /// Names of the pack's variants. Empty if the pack has no variants.
     pub variants: Vec<String>,
+    /// Whether the gateway accepts requests over TLS only, so that it always has the feature `tls`.
+    pub always_tls: bool,
     /// Whether the gateway can start in a container.
     pub docker: bool,
+    /// The image of that container.
+    pub image: Option<String>,
     /// Whether the gateway can reload its configuration.
     pub reloads: bool,
     /// Whether the gateway is a sidecar that intercepts traffic in a network namespace.
@@ -59,7 +63,7 @@ pub enum GatewayKind {
         features: Vec<Feature>,
         /// Number of upstream instances that the gateway uses. If absent, it uses all of them.
         instances: Option<u32>,
-        /// Whether to start a process or a container.
+        /// Whether to start a process or a container, and its version.
         driver: PackDriver,
     },
     /// A built-in reference proxy.

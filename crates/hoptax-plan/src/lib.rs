@@ -50,8 +50,9 @@ pub use upstream::{BuiltInUpstream, Delay, Upstream};
 
 // Types that are the same in a plan and on disk are defined only once, in `hoptax_record`.
 pub use hoptax_record::plan::{
-    Access, AccessLog, AutoTrials, Body, CertificateFiles, CpuPlan, CpuSets, HopKind, Idle, LedgerSource,
-    PackDriver, PathSplit, Profile, Running, Start, Timeouts, TlsAccess, UntilSettled,
+    Access, AccessLog, AutoTrials, Body, CertificateFiles, CpuPlan, CpuProfile, CpuSets, GitBuild, HopKind,
+    Idle, LedgerSource, PackDriver, PathSplit, Profile, ProgramSource, ProgramVersion, Replacement, Running,
+    Start, Timeouts, TlsAccess, UntilSettled,
 };
 
 #[cfg(test)]

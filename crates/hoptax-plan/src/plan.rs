@@ -1,8 +1,8 @@
 //! The checked plan.
 
 use crate::{
-    AccessLog, AutoTrials, Budget, CpuPlan, Event, Gateway, Idle, LoadPoint, PathSplit, Profile, Start,
-    Target, Timeouts, UntilSettled, Upstream, units,
+    AccessLog, AutoTrials, Budget, CpuPlan, CpuProfile, Event, Gateway, Idle, LoadPoint, PathSplit, Profile,
+    Replacement, Start, Target, Timeouts, UntilSettled, Upstream, units,
 };
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -18,10 +18,15 @@ pub struct Plan {
     pub upstream: Upstream,
     /// The gateways, with unique labels. The list does not contain direct, which is always measured.
     pub gateways: Vec<Gateway>,
+    /// Gateways that are measured only if another one is not installed. After [`Plan::replace_missing`], and in the plan of
+    /// a run, the list has only the replacements that are measured, and `gateways` lacks the gateways that they replace.
+    pub replacements: Vec<Replacement>,
     /// The targets, with unique names. There is at least one target.
     pub targets: Vec<Target>,
     /// For each file name in `{{line FILE}}`, the path of the file.
     pub files: BTreeMap<String, PathBuf>,
+    /// Files with secret values of headers, each on one line. Empty in a plan that was read from a run's record.
+    pub secrets: Vec<PathBuf>,
     /// The load points in the order of the plan. Sweeps are expanded.
     pub load: Vec<LoadPoint>,
     /// Number of rounds. Each round measures every case once.
@@ -45,6 +50,8 @@ pub struct Plan {
     pub access_log: AccessLog,
     /// Whether the upstream stamps responses.
     pub path_split: PathSplit,
+    /// Records stacks of the gateways after the rounds. `None` to record none.
+    pub cpu_profile: Option<CpuProfile>,
     /// CPUs of each role.
     pub cpus: CpuPlan,
     /// What idle CPUs do during the run. `None` to let them poll if this user may request it.
@@ -57,6 +64,43 @@ pub struct Plan {
     pub events: Vec<Event>,
     /// The budgets. If a budget is exceeded, `hoptax run` exits with 3.
     pub budget: Vec<Budget>,
+}
+
+impl Plan {
+    /// Decides for each replacement which of the two gateways is measured, and removes the other one from the plan. Returns
+    /// a line for each decision.
+    ///
+    /// - If the gateway that can be replaced is installed, the replacement is not measured. Budgets that refer to the
+    ///   replacement are removed.
+    /// - If only the replacement is installed, it is measured. Budgets that refer to the other gateway remain, and cannot
+    ///   be kept.
+    /// - If neither is installed, both remain in the plan, so that both are reported as missing.
+    ///
+    /// A replacement for a gateway that the plan no longer has, because of `--only`, is measured like any other gateway.
+    pub fn replace_missing(&mut self, is_missing: impl Fn(&Gateway) -> bool) -> Vec<String> {
+        let mut lines = Vec::new();
+        for one in std::mem::take(&mut self.replacements) {
+            let find = |label: &str| self.gateways.iter().find(|gateway| gateway.label == label);
+            let (Some(replaced), Some(own)) = (find(&one.instead_of), find(&one.gateway)) else { continue };
+            let is_replaced = is_missing(replaced);
+            if is_replaced && is_missing(own) {
+                lines.push(format!(
+                    "neither {} nor {}, which replaces it, is installed; one of them is enough",
+                    one.instead_of, one.gateway
+                ));
+            } else if is_replaced {
+                lines.push(format!("{} is not installed, and {} replaces it", one.instead_of, one.gateway));
+                self.gateways.retain(|gateway| gateway.label != one.instead_of);
+                self.replacements.push(one);
+            } else {
+                lines.push(format!("{} is left out, because {} is installed", one.gateway, one.instead_of));
+                self.gateways.retain(|gateway| gateway.label != one.gateway);
+                let refers = |label: &Option<String>| label.as_ref() == Some(&one.gateway);
+                self.budget.retain(|budget| !refers(&budget.gateway) && !refers(&budget.against));
+            }
+        }
+        lines
+    }
 }
 
 /// Maximum number of rounds. In a plan without other limits, rounds continue until the time is over.

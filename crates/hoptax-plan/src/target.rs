@@ -28,6 +28,8 @@ pub struct Target {
     pub checks: Vec<Check>,
     /// Whether bodies differ between responses. If so, the gateway's body is not compared with direct's body.
     pub varies: bool,
+    /// Names of response headers, in lower case, that are not compared with direct's headers.
+    pub ignore_headers: Vec<String>,
 }
 
 impl Target {
@@ -43,6 +45,7 @@ impl Target {
             body_is_template: false,
             checks: Vec::new(),
             varies: false,
+            ignore_headers: Vec::new(),
         }
     }
 

@@ -3,10 +3,13 @@
 //! A plan may be `/dev/urandom` by mistake, a body may be a pipe without a writer, and a run directory may come from
 //! someone else. Such a file is rejected with an error before it can use up memory or block hoptax.
 
+#[cfg(target_os = "linux")]
 use rustix::fs::{Mode, OFlags};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
+#[cfg(target_os = "linux")]
 use std::os::fd::{AsFd, OwnedFd};
+#[cfg(target_os = "linux")]
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 
@@ -43,14 +46,15 @@ pub const TRIALS: u64 = 4 * GIB;
 /// to do.
 pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let found = fs::metadata(path)?;
-    let kind = found.file_type();
     if is_endless(&found) {
         return Err(refused("it is a device, and reading from a device may never end; name a file"));
     }
-    if kind.is_socket() {
+    #[cfg(target_os = "linux")]
+    if found.file_type().is_socket() {
         return Err(refused("it is a socket; name a file"));
     }
-    if kind.is_fifo() {
+    #[cfg(target_os = "linux")]
+    if found.file_type().is_fifo() {
         return bounded(unnamed_pipe(path)?, 0, most);
     }
     bounded(File::open(path)?, found.len(), most)
@@ -70,8 +74,10 @@ pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
 /// If standard input is a device other than a terminal, is too long, or cannot be read.
 pub fn read_stdin(most: u64) -> io::Result<Vec<u8>> {
     let stdin = io::stdin();
-    let file = File::from(stdin.as_fd().try_clone_to_owned()?);
-    if is_endless(&file.metadata()?) && !rustix::termios::isatty(&stdin) {
+    #[cfg(target_os = "linux")]
+    if is_endless(&File::from(stdin.as_fd().try_clone_to_owned()?).metadata()?)
+        && !rustix::termios::isatty(&stdin)
+    {
         return Err(refused(
             "it is a device, and reading from a device may never end; pass a file or a pipe",
         ));
@@ -117,6 +123,7 @@ fn bounded(from: impl Read, length: u64, most: u64) -> io::Result<Vec<u8>> {
 
 /// Opens an anonymous pipe. Rejects a named pipe, because a read from a named pipe without a writer could block
 /// forever.
+#[cfg(target_os = "linux")]
 fn unnamed_pipe(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let pipe: OwnedFd = rustix::fs::open(path, flags, Mode::empty())?;
@@ -133,10 +140,17 @@ fn unnamed_pipe(path: &Path) -> io::Result<File> {
 
 /// Whether `found` is a device other than `/dev/null`. Reading from `/dev/null` ends at once (Linux:
 /// Documentation/admin-guide/devices.txt).
+#[cfg(target_os = "linux")]
 fn is_endless(found: &fs::Metadata) -> bool {
     let kind = found.file_type();
     let is_null = kind.is_char_device() && found.rdev() == rustix::fs::makedev(1, 3);
     (kind.is_char_device() || kind.is_block_device()) && !is_null
+}
+
+/// Whether `found` is neither a file nor a directory.
+#[cfg(not(target_os = "linux"))]
+fn is_endless(found: &fs::Metadata) -> bool {
+    !found.is_file() && !found.is_dir()
 }
 
 fn text(bytes: Vec<u8>) -> io::Result<String> {

@@ -1,6 +1,7 @@
 //! Writes the run directory during a run, one trial at a time, and reads run directories.
 
 use super::plan::{LoadPoint, Plan};
+use super::profile::PassRecord;
 use super::start::StartRecord;
 use super::{RunRecord, SCHEMA, TrialRecord, bounded};
 use serde::Serialize;
@@ -16,6 +17,8 @@ pub const RUN: &str = "run.json";
 pub const TRIALS: &str = "trials.jsonl";
 /// File with the records of starts, one per line. Only runs that measure starts have it.
 pub const STARTS: &str = "starts.jsonl";
+/// File with the records of profiling passes, one per line. Only runs with `cpu_profile` have it.
+pub const PROFILES: &str = "profiles.jsonl";
 
 /// A run directory that is being written.
 #[derive(Debug)]
@@ -24,6 +27,8 @@ pub struct RunDir {
     trials: File,
     /// Opened for the first start.
     starts: Option<File>,
+    /// Opened for the first profiling pass.
+    profiles: Option<File>,
 }
 
 /// A run directory that was read.
@@ -37,8 +42,10 @@ pub struct Run<P = Plan, L = LoadPoint> {
     pub trials: Vec<TrialRecord>,
     /// Content of `starts.jsonl`, in the order in which the starts were measured. Empty without that file.
     pub starts: Vec<StartRecord>,
-    /// A message for each line of `trials.jsonl` or `starts.jsonl` that cannot be read. If the run was killed, the last line may be
-    /// truncated.
+    /// Content of `profiles.jsonl`, in the order in which the passes were recorded. Empty without that file.
+    pub profiles: Vec<PassRecord>,
+    /// A message for each line of `trials.jsonl`, `starts.jsonl` or `profiles.jsonl` that cannot be read. If the run was
+    /// killed, the last line may be truncated.
     pub unreadable: Vec<String>,
 }
 
@@ -111,14 +118,14 @@ impl RunDir {
         // The path must be absolute. A relative path would be wrong for services, because they start in directories
         // below the run directory and may change their working directory.
         let path = path.canonicalize().map_err(failed)?;
-        Ok(Self { path, trials, starts: None })
+        Ok(Self { path, trials, starts: None, profiles: None })
     }
 
     /// Removes the directory of a run that recorded no trial. A directory that contains other files is kept.
     pub fn abandon(&self) {
         let trials = self.path.join(TRIALS);
-        let has_starts = self.path.join(STARTS).exists();
-        if !has_starts && fs::metadata(&trials).is_ok_and(|file| file.len() == 0) {
+        let has_more = [STARTS, PROFILES].iter().any(|file| self.path.join(file).exists());
+        if !has_more && fs::metadata(&trials).is_ok_and(|file| file.len() == 0) {
             // If this fails, an empty directory remains, which does no harm.
             let _ = fs::remove_file(&trials).and_then(|()| fs::remove_dir(&self.path));
         }
@@ -171,18 +178,30 @@ impl RunDir {
     /// # Errors
     /// If the start cannot be written.
     pub fn append_start(&mut self, start: &StartRecord) -> Result<(), DirError> {
-        let path = self.path.join(STARTS);
-        let mut write = || {
-            let mut file = match self.starts.take() {
-                Some(file) => file,
-                None => OpenOptions::new().create_new(true).write(true).open(&path)?,
-            };
-            let written = append_line(&mut file, start);
-            self.starts = Some(file);
-            written
-        };
-        write().map_err(|source| DirError::Write { path: path.clone(), source })
+        append_to(&mut self.starts, self.path.join(STARTS), start)
     }
+
+    /// Appends a profiling pass to `profiles.jsonl`, as [`Self::append`] does with trials.
+    ///
+    /// # Errors
+    /// If the pass cannot be written.
+    pub fn append_profile(&mut self, pass: &PassRecord) -> Result<(), DirError> {
+        append_to(&mut self.profiles, self.path.join(PROFILES), pass)
+    }
+}
+
+/// Appends a record to a file that is created for the first record.
+fn append_to(open: &mut Option<File>, path: PathBuf, record: &impl Serialize) -> Result<(), DirError> {
+    let mut write = || {
+        let mut file = match open.take() {
+            Some(file) => file,
+            None => OpenOptions::new().create_new(true).write(true).open(&path)?,
+        };
+        let written = append_line(&mut file, record);
+        *open = Some(file);
+        written
+    };
+    write().map_err(|source| DirError::Write { path, source })
 }
 
 fn append_line(file: &mut File, record: &impl Serialize) -> io::Result<()> {
@@ -209,7 +228,9 @@ impl Run {
         let (trials, mut unreadable) = read_lines(path, TRIALS)?;
         let (starts, more) = read_lines(path, STARTS)?;
         unreadable.extend(more);
-        Ok(Self { path: path.to_path_buf(), record, trials, starts, unreadable })
+        let (profiles, more) = read_lines(path, PROFILES)?;
+        unreadable.extend(more);
+        Ok(Self { path: path.to_path_buf(), record, trials, starts, profiles, unreadable })
     }
 }
 

@@ -1,5 +1,6 @@
 //! Failures: why something could not be measured.
 
+use crate::printable;
 use serde::{Deserialize, Serialize};
 
 /// Why something could not be measured.
@@ -11,6 +12,14 @@ pub struct Failure {
     pub message: String,
     /// The last lines of the log. After a failed verification: the answers of direct and of the gateway. May be empty.
     pub detail: String,
+}
+
+impl Failure {
+    /// The failure with its texts made [`printable()`], because they may quote an answer.
+    #[must_use]
+    pub fn printable(self) -> Self {
+        Self { message: printable(&self.message), detail: printable(&self.detail), ..self }
+    }
 }
 
 /// Steps at which a contender or a trial can fail.

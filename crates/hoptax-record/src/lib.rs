@@ -1,4 +1,4 @@
-//! Types for the files of a run: `run.json` and `trials.jsonl`.
+//! Types for the files of a run: `run.json`, `trials.jsonl` and its siblings.
 //!
 //! The analysis and the reports need only these files, so a report can be created again without a new measurement.
 //! Increase [`SCHEMA`] for each change that an older hoptax would misread.
@@ -12,6 +12,8 @@ pub mod dir;
 mod failure;
 mod metric;
 pub mod plan;
+mod printable;
+pub mod profile;
 pub mod report;
 pub mod start;
 mod warm_up;
@@ -22,6 +24,7 @@ pub use metric::{Metric, Quantity};
 pub use death::{DEATHS_IN_CASE, Death, DeathDuring};
 pub use digest::{Digest, digest};
 pub use failure::{Failure, Stage};
+pub use printable::printable;
 pub use warm_up::{Burst, WarmUp, WarmUpLoad};
 
 use hoptax_load::record::LoadRecord;
@@ -138,6 +141,9 @@ pub struct Contender {
     /// Digest of each rendered configuration file. The key is the name of the file. Equal digests mean equal
     /// configurations.
     pub rendered: BTreeMap<String, String>,
+    /// Response headers that differed from direct's headers and were left out of the comparison. Empty in older runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ignored_headers: Vec<IgnoredHeader>,
     /// Warm-ups of the contender's process: one after each of its starts. For direct, these are warm-ups of the upstream.
     /// Empty if the plan has a fixed warm-up, and in older runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -148,6 +154,19 @@ pub struct Contender {
     /// Why the contender was not measured, for example because it was not installed, did not start or gave a wrong
     /// answer. Its cases are reported as failed. Absent if the contender was measured.
     pub failed: Option<Failure>,
+}
+
+/// A response header that differed from direct's header, and was left out of the comparison.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct IgnoredHeader {
+    /// Name of the header, in lower case.
+    pub name: String,
+    /// Value in direct's answer; absent if that answer has no such header.
+    pub direct: Option<String>,
+    /// Value in the gateway's answer; absent if that answer has no such header.
+    pub gateway: Option<String>,
+    /// Why the pack lists the header under `differences`; absent if only the plan does not compare it.
+    pub reason: Option<String>,
 }
 
 /// A counter of a gateway, defined in the gateway's pack.

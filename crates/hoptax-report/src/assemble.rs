@@ -5,12 +5,13 @@ use super::model::Model;
 use super::prices::PriceList;
 use super::text::listed;
 use super::{capacity, sentence, starts};
+use hoptax_analysis::profiles::{Profiles, profiles};
 use hoptax_analysis::{Analysis, Load, analyse, precision_over_time};
 use hoptax_plan::recorded::{Run, RunRecord};
 use hoptax_plan::units::show_duration;
-use hoptax_plan::{Running, Target, Trials, Upstream};
+use hoptax_plan::{Replacement, Running, Target, Trials, Upstream};
 use hoptax_record::report::{HostLooks, WarmUpFigures};
-use hoptax_record::{DIRECT, Stopped};
+use hoptax_record::{DIRECT, IgnoredHeader, Stopped};
 use std::time::{Duration, UNIX_EPOCH};
 
 impl Model {
@@ -49,14 +50,18 @@ impl Model {
             summary,
             prices,
             pairs: analysis.pairs,
+            versions: analysis.versions,
             warm_ups: analysis.warm_ups,
             starts: analysis.starts.into_iter().map(|one| one.figures).collect(),
+            profiles: Profiles::default(),
             noise_floor: analysis.noise_floor,
             cases: analysis.cases,
             capacity: analysis.capacity,
             precision: Vec::new(),
             findings: analysis.findings,
             budget: analysis.budget,
+            unchecked: analysis.unchecked,
+            replacements: run.plan.replacements.clone(),
             notes,
             rendered: Vec::new(),
         }
@@ -67,7 +72,8 @@ impl Model {
         let analysis = analyse(&run.record, &run.trials, &run.starts);
         let model = Self::new(&run.record, run.trials.len(), analysis, &run.unreadable);
         let precision = precision_over_time(&run.record, &run.trials);
-        Self { rendered: run.rendered(), precision, ..model }
+        let profiles = profiles(&run.record, &run.profiles);
+        Self { rendered: run.rendered(), precision, profiles, ..model }
     }
 }
 
@@ -82,6 +88,39 @@ fn rounds(run: &RunRecord, analysis: &Analysis) -> u32 {
             begun.max().map_or(0, |last| last + 1)
         }
     }
+}
+
+/// Says which headers of each gateway differed from direct's and were not compared. Gateways with the same differences
+/// share a line.
+fn ignored_headers(run: &RunRecord) -> Vec<String> {
+    let mut groups: Vec<(Vec<String>, &[IgnoredHeader])> = Vec::new();
+    for one in run.contenders.iter().filter(|one| !one.ignored_headers.is_empty()) {
+        match groups.iter_mut().find(|(_, headers)| *headers == one.ignored_headers) {
+            Some((labels, _)) => labels.push(one.label.clone()),
+            None => groups.push((vec![one.label.clone()], &one.ignored_headers)),
+        }
+    }
+    let value = |value: &Option<String>| {
+        value.as_ref().map_or_else(|| "nothing".to_owned(), |value| format!("`{value}`"))
+    };
+    let described = |one: &IgnoredHeader| {
+        let (gateway, direct) = (value(&one.gateway), value(&one.direct));
+        let reason = one.reason.as_deref().unwrap_or("as the plan says");
+        format!("`{}` is {gateway} instead of {direct} ({reason})", one.name)
+    };
+    let line = |(labels, headers): (Vec<String>, &[IgnoredHeader])| {
+        let headers: Vec<String> = headers.iter().map(described).collect();
+        format!("Not compared with direct: headers of {}: {}.", listed(&labels), headers.join("; "))
+    };
+    groups.into_iter().map(line).collect()
+}
+
+/// Says that a gateway replaces another one, and what cannot be compared because of it.
+fn replaced(one: &Replacement) -> String {
+    let Replacement { gateway, instead_of, not_comparable } = one;
+    let end = if not_comparable.ends_with(['.', '!', '?']) { "" } else { "." };
+    let what = format!("What cannot be compared: {not_comparable}{end}");
+    format!("{instead_of} is not installed here, and {gateway} replaces it. {what}")
 }
 
 /// A line for each load point that the run left out.
@@ -198,7 +237,10 @@ fn notes(run: &RunRecord, trials_recorded: usize, unreadable: &[String], analysi
         }
         Some(_) => {}
     }
+    notes.extend(run.plan.replacements.iter().map(replaced));
+    notes.extend(ignored_headers(run));
     notes.extend(left_out(run));
+    notes.extend(analysis.unchecked.clone());
     notes.extend(why_stopped(run));
     notes.extend(known_sooner(run, analysis));
     notes.extend(set_aside(analysis));
@@ -238,9 +280,10 @@ fn timestamp(unix_ns: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use crate::Model;
     use crate::fixture::Reported;
     use hoptax_analysis::fixture::{Run, closed_point, open_point, via};
-    use hoptax_plan::{AutoTrials, Trials};
+    use hoptax_plan::{AutoTrials, Budget, LoadSelector, Metric, Replacement, Trials};
     use std::time::Duration;
 
     /// A run with a time limit and two load points. The second load point has `fewer` of eight rounds.
@@ -270,6 +313,89 @@ mod tests {
         assert_eq!((case.trials, case.set_aside), (3, 1));
         assert!(model.notes.join("\n").contains("1 of 12 trials were set aside"), "{:?}", model.notes);
         assert!(model.findings.iter().all(|finding| finding.code != "host-noisy"), "{:?}", model.findings);
+    }
+
+    #[test]
+    fn headers_that_were_not_compared_are_shown_in_every_report() {
+        let mut run = Run::steady(4, 100, &[("nginx", 150), ("nginx.gzip", 160), ("envoy", 170)]);
+        for contender in run.record.contenders.iter_mut().filter(|one| one.label.starts_with("nginx")) {
+            contender.ignored_headers = vec![hoptax_record::IgnoredHeader {
+                name: "cache-control".into(),
+                direct: Some("private".into()),
+                gateway: Some("private, private".into()),
+                reason: None,
+            }];
+        }
+        let model = run.model();
+        let line = "Not compared with direct: headers of nginx and nginx.gzip: `cache-control` is `private, private` \
+                    instead of `private` (as the plan says).";
+        assert!(model.notes.iter().any(|note| note == line), "{:?}", model.notes);
+        for text in in_every_format(&model) {
+            assert!(text.contains("Not compared with direct: headers of nginx and nginx.gzip"), "{text}");
+        }
+        let document = serde_json::to_value(crate::document::report(&model)).expect("plain data");
+        let contenders = document["contenders"].as_array().expect("a list");
+        let nginx = contenders.iter().find(|one| one["label"] == "nginx").expect("listed");
+        assert_eq!(nginx["ignored_headers"][0]["gateway"], "private, private", "{nginx}");
+    }
+
+    /// The report on a terminal, and as Markdown, HTML and JSON.
+    fn in_every_format(model: &Model) -> [String; 4] {
+        let in_one_line = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        [
+            in_one_line(crate::terminal(model, 80, false)),
+            in_one_line(crate::markdown(model)),
+            crate::html(model).expect("drawn"),
+            serde_json::to_string(&crate::document::report(model)).expect("plain data"),
+        ]
+    }
+
+    #[test]
+    fn a_replaced_gateway_and_what_cannot_be_compared_are_in_every_report() {
+        let mut run = Run::steady(4, 100, &[("nginx-lua", 150)]);
+        let document =
+            |run: &Run| serde_json::to_value(crate::document::report(&run.model())).expect("plain data");
+        assert_eq!(document(&run).get("replacements"), None);
+        let replacement = Replacement {
+            gateway: "nginx-lua".into(),
+            instead_of: "kong".into(),
+            not_comparable: "its router and its plugins".into(),
+        };
+        run.record.plan.replacements = vec![replacement];
+        let of_kong = Budget { gateway: Some("kong".into()), max: Some(1e6), ..Budget::of(Metric::P99) };
+        run.record.plan.budget = vec![of_kong];
+        for text in in_every_format(&run.model()) {
+            let note = "kong is not installed here, and nginx-lua replaces it. What cannot be compared: its router \
+                        and its plugins.";
+            assert!(text.contains(note), "{text}");
+        }
+        let [terminal, ..] = in_every_format(&run.model());
+        assert!(terminal.contains("its budgets do not apply to nginx-lua"), "{terminal}");
+        assert_eq!(document(&run)["replacements"][0]["instead_of"], "kong");
+        assert!(run.model().over_budget(), "a budget of a gateway that is missing is not kept");
+    }
+
+    #[test]
+    fn budgets_that_were_not_checked_everywhere_are_named() {
+        let mut run = Run::steady(4, 100, &[("nginx", 150)]);
+        let everywhere = |metric| Budget { max: Some(1e6), ..Budget::of(metric) };
+        let selector = LoadSelector { open: Some(false), connections: Some(32), rate: None };
+        run.record.plan.budget = vec![
+            everywhere(Metric::P50),
+            everywhere(Metric::AddedP50),
+            Budget { load: selector, ..everywhere(Metric::ErrorShare) },
+        ];
+        assert_eq!(run.model().unchecked, None);
+        let mut large = run.record.load[0].clone();
+        (large.connections, large.left_out) = (15_000, Some("15000 connections do not fit".into()));
+        run.record.load.push(large);
+        let model = run.model();
+        let note = "The run left out a load point, so these budgets were not checked there: p50, added_p50.";
+        assert_eq!(model.unchecked.as_deref(), Some(note));
+        assert!(model.notes.iter().any(|one| one == note), "{:?}", model.notes);
+        assert!(crate::gate::terminal(&model, 500).contains(note), "{}", crate::gate::terminal(&model, 500));
+        assert!(crate::gate::json(&model).contains(note), "{}", crate::gate::json(&model));
+        assert!(!model.over_budget(), "what was measured is within the budgets");
     }
 
     #[test]

@@ -60,6 +60,9 @@ fn headline(model: &Model) -> String {
             )
         }
     };
+    if let Some(unchecked) = &model.unchecked {
+        text.push_str(&format!(" {unchecked}"));
+    }
     if model.has_void_figures() {
         let void = model.findings.iter().find(|one| one.severity == hoptax_analysis::Severity::Void);
         let reason = void.map_or(String::new(), |one| format!(" {}: {}", one.code, one.message));

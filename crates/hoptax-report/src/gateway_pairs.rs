@@ -92,7 +92,7 @@ impl<'m> PairTable<'m> {
 }
 
 impl Row {
-    fn new(names: [&str; 2], p50: &GatewayPair, cpu: Option<&GatewayPair>) -> Self {
+    pub(super) fn new(names: [&str; 2], p50: &GatewayPair, cpu: Option<&GatewayPair>) -> Self {
         let [gateway, other] = names;
         let cell = |pair: &GatewayPair| {
             let estimate = pair.difference_of(gateway);

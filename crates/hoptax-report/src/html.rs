@@ -60,6 +60,7 @@ const SCRIPT: &str = concat!(
     include_str!("../assets/report/charts.js"),
     include_str!("../assets/report/lines.js"),
     include_str!("../assets/report/overtime.js"),
+    include_str!("../assets/report/flames.js"),
     include_str!("../assets/report/tables.js"),
     include_str!("../assets/report/figures.js"),
     include_str!("../assets/report/main.js"),
@@ -99,7 +100,10 @@ pub fn html(model: &Model) -> Result<String, HtmlError> {
         loads,
         quiet => quiet::line(model),
         pairs => super::gateway_pairs::html(model),
+        versions => super::versions::html(model),
         prices => super::prices::html(&model.prices),
+        profiles => super::profiles::html(model),
+        about_profiles => super::profiles::NOTE,
         settings => model.settings().into_iter().map(|(labels, one)| context! { labels => labels.join(", "), one })
             .collect::<Vec<_>>(),
         gateways => model.summaries_outside_prices().into_iter().map(|(one, others)| context! {

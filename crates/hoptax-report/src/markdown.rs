@@ -93,9 +93,13 @@ fn parts(model: &Model, headline: Option<usize>) -> Vec<Part> {
     }
     let (title, pairs) = gateway_pairs::markdown(model);
     add(title, pairs, SECTION);
+    add(super::versions::TITLE.into(), super::versions::markdown(model), SECTION);
     add(super::prices::TITLE.into(), super::prices::markdown(&model.prices), SECTION);
     add(super::events::HEADING.into(), super::events::markdown(model), SECTION);
     add(super::path::HEADING.into(), super::path::markdown(model), SECTION);
+    for (title, table) in super::profiles::markdown(model) {
+        add(title, table, LOAD);
+    }
     add("Budgets that were kept".into(), budget(model, "", |outcome| outcome == Outcome::Kept), SECTION);
     add("Logs of what was not measured".into(), logs(model), SECTION);
     add(counted_findings(model), findings(model), FINDINGS);

@@ -2,11 +2,12 @@
 
 use super::failures::{FailureGroup, same_cause, same_message};
 use super::prices::PriceList;
+use hoptax_analysis::profiles::Profiles;
 use hoptax_analysis::{
     BudgetResult, Capacity, Case, Finding, GatewayPair, Load, NoiseFloor, Outcome, PrecisionOverTime,
-    Severity,
+    Severity, Versions,
 };
-use hoptax_plan::{Idle, Profile};
+use hoptax_plan::{Idle, Profile, Replacement};
 use hoptax_record::dir::RenderedFile;
 use hoptax_record::report::{HostLooks, StartFigures, Summary, WarmUpFigures};
 use hoptax_record::start::StartKind;
@@ -59,10 +60,14 @@ pub struct Model {
     pub prices: PriceList,
     /// Every two gateways compared with each other, sorted by load point, then in the plan's order, then by metric.
     pub pairs: Vec<GatewayPair>,
+    /// The versions of each gateway, with the changes between successive versions. Empty without lists of versions.
+    pub versions: Vec<Versions>,
     /// How long each process took to warm up.
     pub warm_ups: Vec<WarmUpFigures>,
     /// What starts and reloads of each gateway cost. Such a run has no cases.
     pub starts: Vec<StartFigures>,
+    /// Profiles of the gateways. Empty without `cpu_profile` in the plan. The code that reads the run directory adds them.
+    pub profiles: Profiles,
     /// The noise floor of each load point: the difference between the two direct trials of a round.
     pub noise_floor: Vec<NoiseFloor>,
     /// All cases: every contender at every load point.
@@ -76,6 +81,11 @@ pub struct Model {
     pub findings: Vec<Finding>,
     /// The results of all budgets.
     pub budget: Vec<BudgetResult>,
+    /// Says which budgets were not checked at load points that the run left out. Absent if there are none. It is one of
+    /// the notes too.
+    pub unchecked: Option<String>,
+    /// Gateways that replaced others, because those were not installed.
+    pub replacements: Vec<Replacement>,
     /// Notes on the records, for example on unreadable lines or on an upstream without a ledger.
     pub notes: Vec<String>,
     /// The configuration files that the gateways used. Only the HTML page shows these files. The code that reads the

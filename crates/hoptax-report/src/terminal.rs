@@ -8,10 +8,12 @@ use super::host;
 use super::layout::{self, MARK};
 use super::model::Model;
 use super::precision;
+use super::profiles;
 use super::quiet;
 use super::starts;
 use super::table;
 use super::text::{capital, same_holds_for, stage_name, words};
+use super::versions;
 use hoptax_analysis::{Case, Finding, Load, Outcome, Severity};
 use hoptax_record::report::Summary;
 
@@ -24,6 +26,7 @@ pub fn terminal(model: &Model, width: u16, colour: bool) -> String {
         text.push_str(&page.load(model, load));
     }
     text.push_str(&page.starts(model));
+    text.push_str(&page.versions(model));
     let pairs = page.pairs(model);
     if !pairs.is_empty() {
         text.push('\n');
@@ -35,6 +38,7 @@ pub fn terminal(model: &Model, width: u16, colour: bool) -> String {
         text.push_str(&prices);
     }
     text.push_str(&capacity::terminal(model, usize::from(width)));
+    text.push_str(&page.profiles(model));
     if model.measured_anything() && !model.measured_starts() {
         let mark = match model.cases.iter().any(has_mark) || prices.contains(MARK) {
             true => format!("{MARK}: not distinguishable from this machine's noise. "),
@@ -169,6 +173,25 @@ impl Page {
         text
     }
 
+    fn profiles(&self, model: &Model) -> String {
+        let mut text = String::new();
+        for table in profiles::terminal(model, usize::from(self.width)) {
+            text.push_str(&format!("\n{}", self.title(&table.title)));
+            let lines: Vec<layout::Line> =
+                table.rows.into_iter().map(|(name, cells)| (name, Ok(cells))).collect();
+            if !lines.is_empty() {
+                for line in layout::table("function", table.headings, &lines, usize::from(self.width)) {
+                    text.push_str(&format!("{line}\n"));
+                }
+            }
+            text.extend(table.remarks.iter().map(|remark| self.wrap(remark, "", "")));
+        }
+        if !text.is_empty() {
+            text.push_str(&format!("\n{}", self.wrap(profiles::NOTE, "", "")));
+        }
+        text
+    }
+
     fn pairs(&self, model: &Model) -> String {
         let Some(table) = gateway_pairs::PairTable::new(model) else { return String::new() };
         let lines: Vec<layout::Line> =
@@ -179,6 +202,22 @@ impl Page {
             text.push('\n');
         }
         text + &self.wrap(&table.note(), "", "")
+    }
+
+    fn versions(&self, model: &Model) -> String {
+        let mut text = String::new();
+        for table in versions::VersionTable::all(model) {
+            let lines: Vec<layout::Line> =
+                table.rows.iter().map(|row| (row.name.clone(), Ok(gateway_pairs::cells(row)))).collect();
+            text.push_str(&format!("\n{}", self.title(&table.title())));
+            for line in layout::table("versions", &gateway_pairs::HEADINGS, &lines, usize::from(self.width)) {
+                text.push_str(&format!("{line}\n"));
+            }
+        }
+        if !text.is_empty() {
+            text.push_str(&self.wrap(&versions::note(), "", ""));
+        }
+        text
     }
 
     fn prices(&self, model: &Model) -> String {

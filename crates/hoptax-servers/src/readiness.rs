@@ -1,5 +1,7 @@
 //! Waits until a gateway is ready: repeats an HTTP request within a time limit.
 
+use crate::http_client::HttpClient;
+use hoptax_load::spec::TlsSpec;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -27,6 +29,36 @@ pub struct Probe {
     pub accepting: SocketAddr,
     /// Time limit for the whole wait.
     pub timeout: Duration,
+    /// The request over TLS; absent for a GET without TLS.
+    pub over_tls: Option<OverTls>,
+}
+
+/// A request over TLS.
+#[derive(Clone, PartialEq, Eq)]
+pub struct OverTls {
+    /// TLS settings.
+    pub tls: TlsSpec,
+    /// The request as it is sent. It may contain credentials.
+    pub request: Vec<u8>,
+}
+
+impl std::fmt::Debug for OverTls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OverTls").field("tls", &self.tls).finish_non_exhaustive()
+    }
+}
+
+impl OverTls {
+    /// Sends the request once and returns the status.
+    fn ask(&self, address: SocketAddr) -> std::io::Result<u16> {
+        let client = HttpClient { tls: Some(&self.tls), ..HttpClient::plain(address, ATTEMPT_TIMEOUT) };
+        match client.send(&self.request, false) {
+            Ok(answer) => Ok(answer.status),
+            Err(error) => {
+                Err(error.downcast().unwrap_or_else(|other| std::io::Error::other(format!("{other:#}"))))
+            }
+        }
+    }
 }
 
 /// Why the service did not become ready.
@@ -60,15 +92,18 @@ pub fn wait(probe: &Probe, mut ended: impl FnMut() -> bool) -> Result<(), NotRea
 }
 
 fn attempt(probe: &Probe) -> Result<(), String> {
-    let status = ask(probe.address, &probe.path, ATTEMPT_TIMEOUT).map_err(|error| match error.kind() {
+    let scheme = if probe.over_tls.is_some() { "https" } else { "http" };
+    let url = format!("{scheme}://{}{}", probe.address, probe.path);
+    let status = match &probe.over_tls {
+        None => ask(probe.address, &probe.path, ATTEMPT_TIMEOUT),
+        Some(over_tls) => over_tls.ask(probe.address),
+    };
+    let status = status.map_err(|error| match error.kind() {
         std::io::ErrorKind::ConnectionRefused => format!("nothing listens on {}", probe.address),
-        _ => format!("http://{}{}: {error}", probe.address, probe.path),
+        _ => format!("{url}: {error}"),
     })?;
     if status != probe.status {
-        return Err(format!(
-            "http://{}{} answered {status}; {} means ready",
-            probe.address, probe.path, probe.status
-        ));
+        return Err(format!("{url} answered {status}; {} means ready", probe.status));
     }
     TcpStream::connect_timeout(&probe.accepting, ATTEMPT_TIMEOUT).map(drop).map_err(|error| {
         format!("its readiness check succeeds, but {} does not accept connections: {error}", probe.accepting)
@@ -137,7 +172,7 @@ mod tests {
 
     fn probe(address: SocketAddr) -> Probe {
         let timeout = Duration::from_secs(20);
-        Probe { address, path: "/ready".into(), status: 200, accepting: address, timeout }
+        Probe { address, path: "/ready".into(), status: 200, accepting: address, timeout, over_tls: None }
     }
 
     #[test]

@@ -2,8 +2,10 @@
 #![forbid(unsafe_code)]
 
 mod beta;
+mod bisect;
 mod censored;
 mod chance;
+mod change_points;
 mod draws;
 mod histogram;
 mod interval;
@@ -14,12 +16,15 @@ mod ranks;
 mod rounds;
 #[cfg(test)]
 mod simulation;
+mod slices;
 mod student;
 mod threshold;
 mod two_samples;
 
+pub use bisect::{Measured, Suspects};
 pub use censored::{Observed, SampleMedian, resampled_median, sample_median};
 pub use chance::{chi_square_above, normal_two_sided};
+pub use change_points::{Bound, ChangePoint, Reading, change_points, is_change, step_at};
 pub use draws::Draws;
 pub use histogram::{Statistic, merge};
 pub use interval::{Drawn, Estimate, of_mean, of_merged, resampled};
@@ -28,6 +33,7 @@ pub use precision::Precision;
 pub use proportion::of_share;
 pub use ranks::{mann_kendall, mann_whitney, median, pettitt};
 pub use rounds::{MOST_UNITS, Reader, Rounds, Sums, Units};
+pub use slices::Slices;
 pub use student::two_sided_95;
 pub use threshold::Threshold;
 pub use two_samples::{Contrast, change, change_of_figures, holm, independent, independent_figures, paired};

@@ -3,9 +3,13 @@
 //! [`cli`] has one file per verb. [`run`] measures the trials of a plan in the order that [`schedule`] decides, and [`watch`]
 //! keeps the state of the live view. [`lint`] checks one gateway pack.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(target_os = "linux"), allow(dead_code))]
 
 pub mod cli;
+#[cfg(target_os = "linux")]
 pub mod lint;
+#[cfg(target_os = "linux")]
 pub mod run;
 pub mod schedule;
+#[cfg(target_os = "linux")]
 pub mod watch;

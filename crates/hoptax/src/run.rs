@@ -9,6 +9,7 @@ mod events;
 mod flow;
 mod generator;
 mod inputs;
+mod pass;
 mod progress;
 mod starts;
 mod traffic;
@@ -20,5 +21,7 @@ pub use flow::Outcome;
 pub use generator::LocalTraffic;
 pub use inputs::Run;
 pub use progress::Progress;
-pub use traffic::{FirstLoaded, Loaded, Look, Traffic, TrialUpdate, Usage, Used, WatchedRoles};
+pub use traffic::{
+    FirstLoaded, Loaded, Look, Recorded, StackRecording, Traffic, TrialUpdate, Usage, Used, WatchedRoles,
+};
 pub use trial::load_spec;

@@ -6,6 +6,7 @@ use crate::Side;
 use crate::side::counterpart;
 use crate::starts::of_process;
 use hoptax_plan::recorded::RunRecord;
+use hoptax_plan::units::show_duration;
 use hoptax_plan::{GatewayKind, Idle, LoadPoint, PackDriver, Plan, Target, Upstream};
 use hoptax_record::Contender;
 use hoptax_record::plan as kept;
@@ -152,6 +153,12 @@ fn of_plans(a: &RunRecord, b: &RunRecord, warnings: &mut Vec<String>) {
     differs("Warm-up", &words(&one.warmup), &words(&other.warmup), warnings);
     differs("Pause", &words(&one.pause), &words(&other.pause), warnings);
     differs("Source addresses", &words(&one.sources), &words(&other.sources), warnings);
+    // The only load point of a run of starts lasts as long as this load.
+    if let (Some(one), Some(other)) = (one.start, other.start) {
+        let (one, other) = (show_duration(one.duration), show_duration(other.duration));
+        differs("Load after each start (`start.for`)", &one, &other, warnings);
+        return;
+    }
     for point in &a.load {
         if let Some(other) = counterpart(point, b).map(|at| &b.load[at])
             && point.duration != other.duration

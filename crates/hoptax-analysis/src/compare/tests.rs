@@ -3,7 +3,8 @@
 use super::*;
 use crate::fixture::starts::{Cold, started};
 use crate::fixture::{Run, closed_point, open_point, searched_point, via};
-use hoptax_plan::{PathSplit, Profile, Target, Upstream};
+use hoptax_plan::{PathSplit, Profile, Start, Target, Upstream};
+use std::time::Duration;
 
 struct Compared<'a> {
     runs: (&'a Run, &'a Run),
@@ -287,6 +288,24 @@ fn starts_are_compared_by_their_medians() {
     let found = of_runs(&before, &run(310.0, None));
     assert!(found.rows.iter().all(|row| row.metric != Metric::Settled) && found.rows.len() == 3);
     assert!(found.warnings.iter().any(|one| one.contains("in 20 of 20 starts")), "{:?}", found.warnings);
+}
+
+#[test]
+fn starts_with_loads_of_different_lengths_have_a_warning() {
+    let run = |seconds| {
+        let mut run = started(6, &[("nginx", Cold::native())]);
+        let duration = Duration::from_secs(seconds);
+        run.record.plan.start = Some(Start { times: 6, duration, reload: true });
+        run.record.plan.load[0].duration = duration;
+        run.record.load[0].duration = duration;
+        run
+    };
+    let about = |seconds| {
+        let found = of_runs(&run(10), &run(seconds)).warnings;
+        found.into_iter().filter(|one| one.contains("start.for")).collect::<Vec<_>>()
+    };
+    assert_eq!(about(5), ["Load after each start (`start.for`) differs: 10s and 5s."]);
+    assert_eq!(about(10), [""; 0]);
 }
 
 #[test]

@@ -3,12 +3,12 @@
 use hoptax_plan::{Feature, Gateway, GatewayKind, PackDriver, Plan};
 
 /// A gateway with features, and the gateways that it is compared with.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Family<'p> {
     pub(super) gateway: &'p str,
     /// Label of the same gateway without features.
     pub(super) bare: &'p str,
-    pub(super) features: &'p [Feature],
+    pub(super) features: Vec<Feature>,
     /// Labels of two gateways. Each of the two gateways has a part of this gateway's features. Each feature belongs to
     /// exactly one of them.
     pub(super) parts: Option<[&'p str; 2]>,
@@ -16,17 +16,29 @@ pub(super) struct Family<'p> {
 
 /// Finds the gateways that the plan contains both with and without features. Results are in the plan's order.
 pub(super) fn families(plan: &Plan) -> Vec<Family<'_>> {
-    let all: Vec<PackGateway<'_>> = plan.gateways.iter().filter_map(PackGateway::of).collect();
+    let mut all: Vec<PackGateway<'_>> = plan.gateways.iter().filter_map(PackGateway::of).collect();
+    without_common_tls(&mut all);
     all.iter().filter(|one| !one.features.is_empty()).filter_map(|one| one.family(&all)).collect()
 }
 
+/// Leaves `tls` out of the features of a gateway that the plan contains only with `tls`. Some gateways cannot do without
+/// it, and then the gateway with `tls` alone is the one that others are compared with.
+fn without_common_tls(all: &mut [PackGateway<'_>]) {
+    let has_tls = |one: &PackGateway<'_>| one.features.contains(&Feature::Tls);
+    let is_common = |one: &PackGateway<'_>| all.iter().filter(|other| one.is_sibling(other)).all(has_tls);
+    let common: Vec<bool> = all.iter().map(is_common).collect();
+    for (one, _) in all.iter_mut().zip(common).filter(|(_, is_common)| *is_common) {
+        one.features.retain(|feature| *feature != Feature::Tls);
+    }
+}
+
 /// A gateway started from a pack.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 struct PackGateway<'p> {
     label: &'p str,
     pack: &'p str,
     workers: u32,
-    features: &'p [Feature],
+    features: Vec<Feature>,
     instances: Option<u32>,
     driver: &'p PackDriver,
 }
@@ -36,21 +48,22 @@ impl<'p> PackGateway<'p> {
         let GatewayKind::Pack { pack, workers, features, instances, driver } = &gateway.kind else {
             return None;
         };
-        Some(Self { label: &gateway.label, pack, workers: *workers, features, instances: *instances, driver })
+        let (label, features) = (&gateway.label, features.clone());
+        Some(Self { label, pack, workers: *workers, features, instances: *instances, driver })
     }
 
     fn family(&self, all: &[Self]) -> Option<Family<'p>> {
         let bare = self.bare(all)?;
         let parts = parts(self, bare, all);
-        Some(Family { gateway: self.label, bare: bare.label, features: self.features, parts })
+        Some(Family { gateway: self.label, bare: bare.label, features: self.features.clone(), parts })
     }
 
     /// The same gateway without features. If the plan has several such gateways, the first choice is a gateway whose
     /// label is a prefix of this gateway's label (as in a matrix). The second choice is a gateway with the same number
     /// of upstream instances.
-    fn bare(&self, all: &[Self]) -> Option<Self> {
+    fn bare<'a>(&self, all: &'a [Self]) -> Option<&'a Self> {
         let siblings = all.iter().filter(|one| one.features.is_empty() && one.is_sibling(self));
-        siblings.copied().min_by_key(|one| {
+        siblings.min_by_key(|one| {
             let named = self.label.strip_prefix(one.label).is_some_and(|rest| rest.starts_with('.'));
             (!named, one.instances != self.instances)
         })
@@ -63,7 +76,7 @@ impl<'p> PackGateway<'p> {
 
 fn parts<'p>(
     whole: &PackGateway<'p>,
-    bare: PackGateway<'p>,
+    bare: &PackGateway<'p>,
     all: &[PackGateway<'p>],
 ) -> Option<[&'p str; 2]> {
     let is_part = |one: &&PackGateway<'p>| {
@@ -142,6 +155,20 @@ mod tests {
         ]);
         assert_eq!(found[2].2.as_deref(), Some("nginx-key and nginx-mtls"));
         assert_eq!(found[1].2, None, "its parts are not in the plan");
+    }
+
+    #[test]
+    fn a_gateway_that_only_has_tls_is_bare_if_all_have_it() {
+        let both = [Feature::KeyAuth, Feature::Tls];
+        let certificates = [Feature::Tls, Feature::Mtls];
+        let found = found(&[
+            ("secure", 1, TLS, None),
+            ("secure.key-auth", 1, &both, None),
+            ("secure.mtls", 1, &certificates, None),
+            ("nginx.tls", 1, TLS, None),
+        ]);
+        let one = |label: &str| (label.to_owned(), "secure".to_owned(), None);
+        assert_eq!(found, [one("secure.key-auth"), one("secure.mtls")]);
     }
 
     #[test]

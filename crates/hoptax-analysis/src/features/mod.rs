@@ -66,7 +66,7 @@ impl Prices {
 pub struct Price {
     /// Label of the gateway with features.
     pub gateway: String,
-    /// Label of the same gateway without features.
+    /// Label of the same gateway without features, or with `tls` alone if the plan contains it only with `tls`.
     pub bare: String,
     /// The features.
     pub features: Vec<Feature>,
@@ -126,7 +126,7 @@ fn price<'t, 'a: 't>(
     Some(Price {
         gateway: family.gateway.to_owned(),
         bare: family.bare.to_owned(),
-        features: family.features.to_vec(),
+        features: family.features.clone(),
         load: floor.load.clone(),
         prices,
         beyond: family.parts.and_then(|parts| beyond(family, parts, floor, of)),

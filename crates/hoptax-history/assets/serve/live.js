@@ -16,7 +16,7 @@ const live = () => {
     byId("stage").textContent = stage;
     byId("doing").textContent = state.doing;
     byId("progress-words").textContent =
-      `${done} of ${planned}${open ? " or more" : ""} trials${state.round ? `, round ${state.round}` : ""}`;
+      `${done} of ${planned}${open ? " or more" : ""} ${state.starts ? "starts" : "trials"}${state.round ? `, round ${state.round}` : ""}`;
     const left = stage === "ended" ? "" : `, ${open ? "at least " : ""}${seconds(state.left_s)} left`;
     byId("time-left").textContent = `${seconds(state.elapsed_s)} elapsed${left}`;
     byId("progress").value = planned ? done / planned : 0;

@@ -1,8 +1,9 @@
-// Chart of a trend: a line for the estimates, a band for the intervals, marks for the verdicts, and a dashed line
-// wherever something changed between two runs.
+// Chart of a trend: a line for the estimates, a band for the intervals, marks for the verdicts, a dashed line wherever
+// something changed between two runs, and a thick line with a label wherever the level changed.
 
 const KINDS = { us: kinds.time, "requests/s": kinds.rate, bytes: kinds.bytes, ratio: kinds.share, share: kinds.share };
 const MARKS = { believable: ["circle", "good"], warnings: ["triangle", "warn"], void: ["diamond", "bad"] };
+const SIGNS = { at_least: "≥ ", at_most: "≤ " };
 const day = (ms) => new Date(ms).toISOString().slice(0, 10);
 const minute = (ms) => `${new Date(ms).toISOString().slice(0, 16).replace("T", " ")} UTC`;
 
@@ -46,39 +47,53 @@ const bandOf = (points, colour) => ({
   },
 });
 
-const changesOf = (points, theme, width) => ({
-  silent: true,
-  symbol: "none",
-  lineStyle: { color: theme.quiet, type: "dashed", width: 1 },
-  data: points
+// Labels are left of their lines: those of settings at the top, those of levels at the bottom.
+const changesOf = (points, theme, width) => {
+  const line = (point, text, colour, position) => ({
+    xAxis: point.at,
+    label: {
+      ...textStyle(colour, 11),
+      show: width > 560,
+      formatter: text,
+      position,
+      rotate: 0,
+      align: "right",
+      padding: [0, 4, 0, 0],
+    },
+  });
+  const settings = points
     .filter((point) => point.changed.length)
-    .map((point) => ({
-      xAxis: point.at,
-      label: {
-        ...textStyle(theme.quiet, 11),
-        show: width > 560,
-        formatter: point.changed.join("\n"),
-        position: "insideEndTop",
-        rotate: 0,
-        align: "right",
-        padding: [0, 4, 0, 0],
-      },
-    })),
-});
+    .map((point) => line(point, point.changed.join("\n"), theme.quiet, "insideEndTop"));
+  const levels = points
+    .filter((point) => point.change)
+    .map((point) => {
+      const colour = point.change.worse ? theme.bad : theme.good;
+      const mark = line(point, point.change.words.replace(", ", "\n"), colour, "insideStartTop");
+      return { ...mark, lineStyle: { color: colour, type: "solid", width: 3 } };
+    });
+  return {
+    silent: true,
+    symbol: "none",
+    lineStyle: { color: theme.quiet, type: "dashed", width: 1 },
+    data: [...settings, ...levels],
+  };
+};
 
 const trend = () => {
   const form = byId("trend-choice");
   form.addEventListener("change", () => form.requestSubmit());
-  const { metric, unit, points: all } = jsonIn("trend-data");
-  const points = all.map((point) => ({ ...point, at: point.started_unix * 1000 }));
+  const { metric, unit, points: all, changes, change_words: words } = jsonIn("trend-data");
+  const changeAt = new Map(changes.map((change, index) => [change.after, { ...change, words: words[index] }]));
+  const points = all.map((point) => ({ ...point, at: point.started_unix * 1000, change: changeAt.get(point.id) }));
   const kind = KINDS[unit] || { unit: () => ({ by: 1, name: "" }), format: number };
   const range = (point) => (point.interval ? interval(...point.interval, kind.unit(point.estimate)) : "no interval");
   const inWords = (point) =>
     [
       minute(point.at),
-      `${kind.format(point.estimate)} (${range(point)})`,
+      `${SIGNS[point.bound] || ""}${kind.format(point.estimate)} (${range(point)})`,
       [point.version, point.verdict].filter(Boolean).join(", "),
       ...point.changed.map((change) => `changed: ${change}`),
+      point.change && `new level: ${point.change.words}`,
     ].filter(Boolean);
 
   const option = (theme, width) => ({
@@ -118,6 +133,7 @@ const trend = () => {
   const figure = byId("trend");
   const { chart, canvas } = chartIn(figure, option);
   figure.dataset.points = points.length;
+  figure.dataset.changes = changes.length;
   const open = (point) => {
     location.href = `/runs/${encodeURIComponent(point.id)}`;
   };
@@ -151,7 +167,7 @@ const trend = () => {
     return /[",\n]/.test(safe) ? `"${safe.replace(/"/g, '""')}"` : safe;
   };
   byId("copy-csv").addEventListener("click", async (event) => {
-    const head = ["run", "started", metric, "low", "high", "unit", "verdict", "version", "changed"];
+    const head = ["run", "started", metric, "low", "high", "unit", "verdict", "version", "changed", "bound", "change"];
     const rows = points.map((point) => [
       point.id,
       new Date(point.at).toISOString(),
@@ -161,6 +177,8 @@ const trend = () => {
       point.verdict,
       point.version,
       point.changed.join("; "),
+      point.bound,
+      point.change?.words,
     ]);
     const text = `${[head, ...rows].map((row) => row.map(cell).join(",")).join("\n")}\n`;
     try {

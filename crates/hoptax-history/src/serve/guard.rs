@@ -35,7 +35,7 @@ struct Secret {
 
 impl Guard {
     pub(super) fn new(address: SocketAddr, token: Option<&str>) -> Self {
-        let host = rustix::system::uname().nodename().to_string_lossy().to_ascii_lowercase();
+        let host = host_name().to_ascii_lowercase();
         // The cookie contains a digest instead of the token, because a browser sends the cookie to every port of the
         // host.
         let token = token.map(|token| Secret {
@@ -102,6 +102,18 @@ impl Guard {
         // site, browsers would not send a cookie with `SameSite=Strict`.
         Some(([(header::SET_COOKIE, cookie)], template::onwards(&place)).into_response())
     }
+}
+
+/// Name of this machine.
+#[cfg(unix)]
+fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// Name of this machine. Without it, the server answers only to addresses and to `localhost`.
+#[cfg(not(unix))]
+fn host_name() -> String {
+    std::env::var("COMPUTERNAME").unwrap_or_default()
 }
 
 /// Decides whether a request may proceed. Returns `None` if the request may proceed, or a response to send instead.

@@ -3,6 +3,7 @@
 use super::app::App;
 use super::options::{Options, ServeError};
 use super::{connections, routes};
+#[cfg(target_os = "linux")]
 use hoptax_host::cpus;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -48,8 +49,11 @@ impl Server {
             .map_err(ServeError::Start)?;
         let keep_off = options.keep_off;
         let body = move || {
-            // Threads that this thread starts later avoid the same CPUs.
+            // Threads that this thread starts later avoid the same CPUs. Only on Linux there can be a generator.
+            #[cfg(target_os = "linux")]
             cpus::keep_off(&keep_off);
+            #[cfg(not(target_os = "linux"))]
+            drop(keep_off);
             app.analyse_in_the_background();
             runtime.block_on(connections::serve(listener, routes::router(&app), stopped));
             runtime.shutdown_timeout(SHUTDOWN_WAIT);

@@ -1,8 +1,9 @@
 //! Tests of trends.
 
 use super::*;
-use crate::TrendQuery;
+use crate::{Bound, Cause, TrendQuery};
 use hoptax_analysis::fixture::starts::{Cold, started};
+use hoptax_analysis::fixture::{searched_point, via};
 use hoptax_plan::Metric;
 
 const LOAD: &str = "closed loop, 32 connections";
@@ -144,7 +145,7 @@ fn runs_of_starts_are_listed_and_have_trends() {
     let mut store = root.store();
     analyse_all(&mut store);
     let listed = all(&store);
-    assert_eq!((listed[0].trials, listed[0].state), (36, State::Whole));
+    assert_eq!((listed[0].trials, listed[0].starts, listed[0].state), (36, true, State::Whole));
     assert!(listed[0].answer.as_ref().is_some_and(|answer| answer.starts_with("nginx is ready first: ")));
     let load = listed[0].loads[0].clone();
     let query =
@@ -162,4 +163,122 @@ fn runs_of_starts_are_listed_and_have_trends() {
     let yarp = latest.iter().find(|one| one.gateway == "yarp").expect("measured");
     let has_interval = |metric: &Metric| yarp.figure(*metric).is_some_and(|(_, interval)| interval.is_some());
     assert!(Metric::STARTS.iter().all(has_interval), "{yarp:?}");
+}
+
+/// Ten runs. From the sixth on, nginx is another version, and direct and nginx answer after these times, µs.
+fn ten_runs(direct_us: u64, nginx_us: u64) -> Root {
+    let root = Root::new();
+    for day in 0..10u64 {
+        let (direct, nginx) = if day < 5 { (100, 150) } else { (direct_us, nginx_us) };
+        let mut run = Run::steady(3, direct, &[("nginx", nginx + day % 2)]);
+        run.record.plan.name = "made-up".into();
+        run.record.started_unix_ns = (1_767_000_000 + day * 86_400) * 1_000_000_000;
+        run.record.contenders[1].version = Some(if day < 5 { "1.22.1" } else { "1.26.0" }.into());
+        root.put(&format!("202601{:02}T000000Z-made-up", day + 1), &run);
+    }
+    root
+}
+
+#[test]
+fn a_change_of_the_tax_names_its_runs_versions_and_cause() {
+    let root = ten_runs(100, 190);
+    let mut store = root.store();
+    analyse_all(&mut store);
+    let changes = store.trend(&query("nginx", Metric::AddedP50)).expect("asked").changes;
+    assert_eq!(changes.len(), 1, "{changes:?}");
+    let change = &changes[0];
+    assert_eq!((&*change.before, &*change.after), ("20260105T000000Z-made-up", "20260106T000000Z-made-up"));
+    assert_eq!(change.version_before.as_deref(), Some("1.22.1"));
+    assert_eq!(change.version_after.as_deref(), Some("1.26.0"));
+    assert_eq!(change.changed, ["nginx 1.22.1 → 1.26.0"]);
+    assert_eq!((change.cause, change.worse, change.runs_since), (Cause::Gateway, true, 5));
+    assert!(store.trend(&query("direct", Metric::P50)).expect("asked").changes.is_empty());
+    let cases = store.trend_choices().expect("asked");
+    let metrics = [Metric::AddedP50, Metric::P50, Metric::Throughput];
+    let of_case = |case: usize| -> Vec<(String, Metric)> {
+        let changes = store.changes(&cases[case], &metrics).expect("asked");
+        changes.into_iter().map(|one| (one.gateway, one.metric)).collect()
+    };
+    assert_eq!(of_case(0), Vec::<(String, Metric)>::new(), "direct");
+    let of_nginx = of_case(1);
+    assert!(of_nginx.contains(&("nginx".into(), Metric::AddedP50)), "{of_nginx:?}");
+    assert!(of_nginx.contains(&("nginx".into(), Metric::P50)), "{of_nginx:?}");
+}
+
+#[test]
+fn a_change_that_direct_shares_is_the_machine() {
+    let root = ten_runs(140, 230);
+    let mut store = root.store();
+    analyse_all(&mut store);
+    let causes = |gateway, metric| -> Vec<Cause> {
+        let trend = store.trend(&query(gateway, metric)).expect("asked");
+        trend.changes.iter().map(|change| change.cause).collect()
+    };
+    assert_eq!(causes("nginx", Metric::AddedP50), [Cause::Machine]);
+    assert_eq!(causes("direct", Metric::P50), [Cause::Machine]);
+}
+
+/// A run with a search. Direct holds 8,000/s, and nginx this rate.
+fn searched(day: u64, nginx: f64) -> Run {
+    let mut run = Run::with_load(vec![searched_point()]);
+    run.contender("nginx", None);
+    for (who, capacity) in [("direct", 8000.0), ("nginx", nginx)] {
+        let parts = [0.5, 0.8, 0.97, 1.03, 1.2, 2.0, 0.95, 1.05, 0.97, 1.03];
+        for (number, part) in (0..).zip(parts) {
+            let us = if part < 1.0 { 1000 } else { 80_000 };
+            run.push(via(who, number).all_at_us(us).step(part * capacity));
+        }
+    }
+    run.record.plan.name = "sizes".into();
+    run.record.started_unix_ns = (1_767_000_000 + day * 86_400) * 1_000_000_000;
+    run
+}
+
+#[test]
+fn capacities_have_trends_even_if_only_a_bound_is_known() {
+    let root = Root::new();
+    for (day, capacity) in [(1, 3000.0), (2, 8000.0)] {
+        root.put(&format!("2026010{day}T000000Z-sizes"), &searched(day, capacity));
+    }
+    let mut store = root.store();
+    analyse_all(&mut store);
+    let choices = store.trend_choices().expect("asked");
+    let case = choices.iter().find(|one| one.gateway == "nginx").expect("measured");
+    assert!(
+        case.load.starts_with("search, 500/s to 20,000/s") && case.load.contains(", capacity at p99 < 10ms"),
+        "{}",
+        case.load
+    );
+    let points = |metric| {
+        let query =
+            TrendQuery { name: "sizes".into(), gateway: "nginx".into(), load: case.load.clone(), metric };
+        store.trend(&query).expect("asked").points
+    };
+    let rates = points(Metric::Throughput);
+    let bounds: Vec<Option<Bound>> = rates.iter().map(|point| point.bound).collect();
+    assert_eq!(bounds, [None, Some(Bound::AtLeast)], "nginx is as fast as direct in the second run");
+    assert!((rates[0].estimate / 3000.0 - 1.0).abs() < 0.1, "{rates:?}");
+    assert!((rates[1].estimate / 8000.0 - 1.0).abs() < 0.1, "{rates:?}");
+    assert_eq!(points(Metric::ThroughputRatio).len(), 1, "a bound has no ratio to direct");
+    let latest = store.latest().expect("asked");
+    let nginx = latest.iter().find(|one| one.gateway == "nginx").expect("measured");
+    assert_eq!(nginx.figure(Metric::Throughput), None, "monitoring gets no bounds");
+}
+
+#[test]
+fn a_gateway_that_does_not_settle_has_a_bound() {
+    let root = Root::new();
+    let cold = Cold { settled_s: None, ..Cold::managed() };
+    let mut run = started(6, &[("yarp", cold)]);
+    run.record.plan.name = "cold".into();
+    run.record.trials_planned = 0;
+    root.put("20260101T000000Z-cold", &run);
+    let mut store = root.store();
+    analyse_all(&mut store);
+    let load = all(&store)[0].loads[0].clone();
+    let query = TrendQuery { name: "cold".into(), gateway: "yarp".into(), load, metric: Metric::Settled };
+    let points = store.trend(&query).expect("asked").points;
+    assert_eq!((points[0].bound, points[0].interval), (Some(Bound::AtLeast), None));
+    // The load lasts 10 s.
+    assert!((points[0].estimate / 1e7 - 1.0).abs() < 0.1, "{points:?}");
 }

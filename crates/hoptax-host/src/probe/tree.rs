@@ -54,6 +54,11 @@ impl Tree {
         &self.alive
     }
 
+    /// The process ids of the members that were alive in the last sample.
+    pub fn pids(&self) -> Vec<u32> {
+        self.alive.iter().map(|pid| pid.cast_unsigned()).collect()
+    }
+
     pub(super) fn threads(&self, at_ns: u64) -> ThreadTimes {
         ThreadTimes::now(at_ns, &self.alive)
     }

@@ -1,5 +1,6 @@
 //! The requests of the conformance test.
 
+use crate::features::SERVER_NAME;
 use hoptax_servers::upstream::MARK;
 use hoptax_wire::http1;
 
@@ -87,7 +88,7 @@ impl Case {
     pub(super) fn sent(&self) -> Sent {
         let value: String = "0123456789abcdef".chars().cycle().take(self.header).collect();
         let mut head = format!(
-            "{} {MARK}{} HTTP/1.1\r\nhost: conformance.example\r\n{HEADER}: {value}\r\n",
+            "{} {MARK}{} HTTP/1.1\r\nhost: {SERVER_NAME}\r\n{HEADER}: {value}\r\n",
             self.method, self.path
         );
         let (framing, body) = match self.body {

@@ -9,10 +9,13 @@ mod cases;
 
 pub use cases::{CASES, Case};
 
+use super::features::Change;
 use super::packs::manifest::Difference;
 use super::verify::difference;
 use cases::Sent;
+use hoptax_record::printable;
 use hoptax_servers::http_client::{Answer, HttpClient};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -67,24 +70,33 @@ impl std::fmt::Display for Mismatch {
     }
 }
 
-/// Runs every case against `direct`, which is the built-in upstream, and against a gateway in front of it. `timeout` is
-/// the time limit for each response.
+/// Runs every case against `direct`, which is the built-in upstream, and against a gateway in front of it. `change` says
+/// whether the gateway uses TLS, and which headers are not compared. `timeout` is the time limit for each response.
 ///
 /// # Errors
 /// If direct itself does not answer.
-pub fn observe(direct: SocketAddr, gateway: SocketAddr, timeout: Duration) -> anyhow::Result<Vec<Seen>> {
-    CASES.iter().map(|case| one(case, direct, gateway, timeout)).collect()
+pub fn observe(
+    direct: SocketAddr,
+    gateway: SocketAddr,
+    change: &Change,
+    timeout: Duration,
+) -> anyhow::Result<Vec<Seen>> {
+    let direct = HttpClient::plain(direct, timeout);
+    let gateway = HttpClient { tls: change.tls.as_ref(), ..HttpClient::plain(gateway, timeout) };
+    CASES.iter().map(|case| one(case, &direct, &gateway, &change.ignored_headers)).collect()
 }
 
 fn one(
     case: &'static Case,
-    direct: SocketAddr,
-    gateway: SocketAddr,
-    timeout: Duration,
+    direct: &HttpClient<'_>,
+    gateway: &HttpClient<'_>,
+    ignored_headers: &BTreeMap<String, String>,
 ) -> anyhow::Result<Seen> {
     let sent = case.sent();
-    let ask = |address| {
-        HttpClient { address, tls: None, from: None, timeout }.send(&sent.bytes, case.method == "HEAD")
+    let ask = |client: &HttpClient<'_>| -> anyhow::Result<Answer> {
+        let mut answer = client.send(&sent.bytes, case.method == "HEAD")?;
+        answer.headers.retain(|name, _| !ignored_headers.contains_key(name));
+        Ok(answer)
     };
     let (there, here) = (ask(direct), ask(gateway));
     if let Err(error) = &there
@@ -101,7 +113,7 @@ fn one(
         (Ok(_), Err(_)) => Some("no whole answer".to_owned()),
         (Err(_), Ok(here)) => Some(format!("status {} where direct ends the connection early", here.status)),
     };
-    Ok(Seen { case: case.name, difference })
+    Ok(Seen { case: case.name, difference: difference.as_deref().map(printable) })
 }
 
 /// Compares the sent request with the request that the upstream received through the gateway, and returns the
@@ -166,6 +178,7 @@ mod tests {
         let list = |case: &str, what: &str| Difference {
             case: case.into(),
             what: what.into(),
+            header: None,
             reason: "as its documentation says".into(),
             sometimes: false,
         };

@@ -7,9 +7,11 @@ use super::names::{
 };
 use super::variables;
 use crate::login::Login;
+use crate::pack::manifest::Refusal;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hoptax_load::spec::{Check, ClientCertificate, LoadSpec, TargetSpec, TlsSpec, TlsVersion, Verify};
 use hoptax_plan::{Feature, JwtAlgorithm};
+use hoptax_record::Failure;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -32,6 +34,10 @@ pub struct Change {
     pub expects_429: bool,
     /// The features that require this change. Each feature is verified before any trial.
     pub features: Vec<Feature>,
+    /// How the gateway refuses requests, by the name of the feature. Without an entry, it must answer 401.
+    pub refusals: BTreeMap<String, Refusal>,
+    /// Names of response headers that the gateway changes, in lower case, with the reasons of its pack.
+    pub ignored_headers: BTreeMap<String, String>,
     /// The gateway's access log, if it writes one.
     pub access_log: Option<PathBuf>,
     /// Source of the headers' values; absent if no feature is enabled.
@@ -92,7 +98,7 @@ impl Change {
         if let Some(tls) = change.tls.as_mut().filter(|_| login.token.is_some()) {
             tls.client_certificate = None;
         }
-        if login.tls.is_some() || login.token.is_some() {
+        if login.tls.is_some() || login.token.is_some() || !made.given.is_empty() {
             change.credentials = Some(Arc::new(made.clone()));
         }
         change
@@ -110,6 +116,12 @@ impl Change {
     /// `text` without secrets.
     pub fn redact(&self, text: &str) -> String {
         self.credentials.as_ref().map_or_else(|| text.to_owned(), |made| made.redact(text))
+    }
+
+    /// `failure` without secrets, and with its control characters escaped, because it may quote a gateway's answer.
+    pub fn shown(&self, failure: Failure) -> Failure {
+        let (message, detail) = (self.redact(&failure.message), self.redact(&failure.detail));
+        Failure { message, detail, ..failure }.printable()
     }
 
     /// Adds a header whose value is chosen at random from `values` for each request.

@@ -4,6 +4,7 @@
 //! use the variables of [`crate::render::Variables`].
 
 use hoptax_plan::selector::SelectorKind;
+use hoptax_record::profile::Callers;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -31,8 +32,8 @@ pub struct Manifest {
     /// A project in the pack's folder that builds the gateway, for gateways that have no package.
     #[serde(default)]
     pub build: Option<Build>,
-    /// Version and date of the last time that this pack was tested with its gateway. Absent if the pack was written
-    /// from documentation and never tested.
+    /// The last time that this pack was tested with its gateway. Absent if the pack was written from documentation and
+    /// never tested.
     #[serde(default)]
     pub last_run_for_real: Option<LastRun>,
     /// Files to render before the gateway starts.
@@ -71,6 +72,9 @@ pub struct Manifest {
     /// Features that the gateway supports.
     #[serde(default)]
     pub features: Vec<String>,
+    /// When clients use TLS.
+    #[serde(default)]
+    pub tls: TlsUse,
     /// Alternative configurations of the gateway. A plan selects one; the default is the first. Empty if there is only
     /// one configuration.
     #[serde(default)]
@@ -78,30 +82,67 @@ pub struct Manifest {
     /// Ports of a sidecar, which intercepts traffic without any change to the application or the client.
     #[serde(default)]
     pub intercept: Option<Intercept>,
+    /// Answers to requests that a feature refuses, by the name of the feature. Without an entry, the status is 401.
+    #[serde(default)]
+    pub refusals: BTreeMap<String, Refusal>,
     /// Reasons why features, `workers` or `access_log` are unsupported, by the name of the feature or setting.
     #[serde(default)]
     pub unsupported: BTreeMap<String, String>,
     /// Known differences between the gateway's responses and direct's responses, in the words of `hoptax conform`.
     #[serde(default)]
     pub differences: Vec<Difference>,
+    /// How to profile the gateway.
+    #[serde(default)]
+    pub profiling: Profiling,
     /// Settings that differ from the gateway's shipped defaults.
     #[serde(default)]
     pub settings: Settings,
 }
 
-/// A known difference from direct.
+impl Manifest {
+    /// Names of the response headers that the gateway changes, in lower case, with the reasons.
+    pub fn changed_headers(&self) -> BTreeMap<String, String> {
+        let named = |one: &Difference| Some((one.header.as_ref()?.to_ascii_lowercase(), one.reason.clone()));
+        self.differences.iter().filter_map(named).collect()
+    }
+}
+
+/// A known difference from direct: in a case of `hoptax conform`, or in a header.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Difference {
-    /// Name of the conformance case. [`crate::conformance::CASES`] lists all cases.
+    /// Name of the conformance case; empty if `header` is set. [`crate::conformance::CASES`] lists all cases.
+    #[serde(default)]
     pub case: String,
-    /// The difference in the words of `hoptax conform`.
+    /// The difference in the words of `hoptax conform`; empty if `header` is set.
+    #[serde(default)]
     pub what: String,
+    /// Name of a response header that the gateway changes. It is not compared with direct's header. The difference need
+    /// not occur, because it can depend on the upstream.
+    #[serde(default)]
+    pub header: Option<String>,
     /// The reason.
     pub reason: String,
     /// True if the difference occurs only sometimes, for example because it depends on a race within the gateway.
     #[serde(default)]
     pub sometimes: bool,
+}
+
+/// How to profile the gateway.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Profiling {
+    /// How the profiler finds the callers of a function. Unwind tables copy a part of each stack; frame pointers cost
+    /// less, but most compilers leave them out.
+    pub callers: Callers,
+    /// Environment variables for passes under a profiler only. They make a runtime name the code that it generates. They
+    /// replace variables of the same name; values are templates.
+    pub environment: BTreeMap<String, String>,
+    /// Command that writes the names of generated code to `/tmp/perf-PID.map` after a pass. It is not a template, but
+    /// `{{ pid }}` is replaced by the id of each process.
+    pub map: Vec<String>,
+    /// What a user needs so that all frames have names.
+    pub symbols: Option<String>,
 }
 
 /// How to get the gateway's version.
@@ -134,6 +175,26 @@ pub struct LastRun {
     pub version: String,
     /// Day of the test, `YYYY-MM-DD`.
     pub date: String,
+    /// Features of the pack that this test did not prove, with the reasons. The test proved all other features.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub unproved: BTreeMap<String, String>,
+}
+
+/// How a gateway answers requests that a feature refuses.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Refusal {
+    /// Status for a request without a credential. The default is 401.
+    #[serde(default)]
+    pub without: Option<u16>,
+    /// Status for a request with a wrong credential. The default is 401.
+    #[serde(default)]
+    pub wrong: Option<u16>,
+    /// Whether the gateway passes on requests without a credential, so that the upstream refuses them.
+    #[serde(default)]
+    pub passes_anonymous: bool,
+    /// Why the gateway does not answer 401.
+    pub reason: String,
 }
 
 /// A file to render before the gateway starts.
@@ -220,9 +281,14 @@ pub struct Ready {
     /// Status that means ready.
     #[serde(default = "ok")]
     pub status: u16,
-    /// Status that means ready if the port uses TLS. The readiness request is sent without TLS in this case too.
+    /// Status that means ready if the port uses TLS, for a request that is sent without TLS all the same.
     #[serde(default)]
     pub tls_status: Option<u16>,
+    /// Whether to send the request over TLS if the port uses TLS. The main port uses it with the feature `tls`, and gets
+    /// the credentials of the plan's clients. The admin port must always use it; its certificate is not verified. The
+    /// header Host is [`crate::features::SERVER_NAME`].
+    #[serde(default)]
+    pub tls: bool,
     /// Maximum time to wait until the gateway is ready.
     #[serde(default = "ten_seconds")]
     pub timeout: String,
@@ -245,6 +311,17 @@ pub enum ReadyPort {
     Main,
     /// The admin port.
     Admin,
+}
+
+/// When the clients of a gateway use TLS.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TlsUse {
+    /// If the plan has the feature `tls`.
+    #[default]
+    Feature,
+    /// Always, because the gateway accepts requests over TLS only. Plans get the feature `tls` without asking for it.
+    Always,
 }
 
 /// Destination of the access log.

@@ -2,7 +2,8 @@
 
 pub mod manifest;
 
-use manifest::Manifest;
+use hoptax_plan::Feature;
+use manifest::{Manifest, TlsUse};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -75,6 +76,14 @@ impl Pack {
         &self.manifest
     }
 
+    /// Features that the gateway has in every plan.
+    pub fn required_features(&self) -> Vec<Feature> {
+        match self.manifest.tls {
+            TlsUse::Feature => Vec::new(),
+            TlsUse::Always => vec![Feature::Tls],
+        }
+    }
+
     /// Text of a template.
     ///
     /// # Errors
@@ -99,7 +108,11 @@ impl Pack {
         std::fs::create_dir_all(&folder)?;
         std::fs::write(folder.join(MANIFEST), &self.text)?;
         for (name, text) in &self.files {
-            std::fs::write(folder.join(name), text)?;
+            let path = folder.join(name);
+            if let Some(parent) = path.parent() {
+                std::fs::create_dir_all(parent)?;
+            }
+            std::fs::write(path, text)?;
         }
         Ok(folder)
     }

@@ -2,14 +2,14 @@
 
 use crate::conformance::{CASES, Case};
 use crate::counters;
-use crate::pack::manifest::{CounterFrom, Manifest};
+use crate::pack::manifest::{CounterFrom, TlsUse};
 use crate::pack::{Pack, PackError, list};
 use crate::render::{self, Variables, stays_below};
 use hoptax_host::guard::StopSignal;
 use hoptax_host::logs::ACCESS_LOG;
 use hoptax_plan::units;
 use hoptax_plan::units::nearest;
-use hoptax_plan::{Feature, PlanErrors, Profile, check_image, read_as, variant_name};
+use hoptax_plan::{Feature, Profile, check_image, variant_name};
 
 /// Name of the script that builds the gateway from a project in the pack. The argument of the script is the target
 /// directory.
@@ -17,18 +17,6 @@ pub const BUILD_SCRIPT: &str = "build.sh";
 
 /// Names that packs cannot have, because these names have another meaning in plans.
 const RESERVED: [&str; 4] = ["direct", "external", "hop-l4", "hop-l7"];
-
-/// Parses `gateway.yaml` in the same way as a plan, so that errors have a line, a column and a caret.
-pub(super) fn parse(file: &str, text: &str) -> Result<Manifest, PackError> {
-    let named = |errors: PlanErrors| PackError {
-        // The errors contain the position already.
-        file: String::new(),
-        line: None,
-        message: errors.to_string(),
-        help: None,
-    };
-    read_as(file, text).map_err(named)
-}
 
 /// Checks the rules that the types do not enforce. Also renders the pack with sample values, so that errors in
 /// templates are found before anything starts.
@@ -41,6 +29,8 @@ pub(super) fn check(pack: &Pack) -> Result<(), PackError> {
     check_docker(pack)?;
     check_reload(pack)?;
     check_unsupported(pack)?;
+    check_last_run(pack)?;
+    check_refusals(pack)?;
     check_counters(pack)?;
     check_differences(pack)?;
     check_needs(pack)?;
@@ -50,10 +40,13 @@ pub(super) fn check(pack: &Pack) -> Result<(), PackError> {
         let log = pack.manifest().access_log.map(|_| format!("/run-directory/logs/{ACCESS_LOG}"));
         for access_log in [None, log] {
             let bare = std::iter::once(Vec::new());
-            for features in bare.chain(offered.iter().map(|feature| feature.to_vec())) {
+            for mut features in bare.chain(offered.iter().map(|feature| feature.to_vec())) {
                 // In a container, only the start command is different. So it is enough to check the container once,
                 // without features.
                 let special = pack.manifest().docker.is_some() && features.is_empty();
+                if pack.manifest().tls == TlsUse::Always && !features.contains(&Feature::Tls) {
+                    features.push(Feature::Tls);
+                }
                 let ways = || [false, true].into_iter().take(1 + usize::from(special));
                 for (variant, container) in variants(pack)
                     .into_iter()
@@ -63,6 +56,7 @@ pub(super) fn check(pack: &Pack) -> Result<(), PackError> {
                     let variables =
                         Variables { variant, container, ..sample }.with_sample_features(features.clone());
                     let rendered = render::render(pack, &variables)?;
+                    render::profiling_environment(pack, &variables)?;
                     if rendered.start.is_empty() {
                         return Err(pack.refuse("start:", "`start` renders to nothing".into(), None));
                     }
@@ -116,16 +110,11 @@ fn check_features(pack: &Pack) -> Result<Vec<Vec<Feature>>, PackError> {
     };
     let manifest = pack.manifest();
     for named in manifest.settings.features.keys() {
-        if !manifest.features.contains(named) {
-            let message = format!("`settings.features` lists `{named}`, but `features` does not list it");
-            let help = match nearest(named, manifest.features.iter().map(String::as_str)) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => "add it to `features`, or remove it here".to_owned(),
-            };
-            let near = format!("{named}:");
-            let near = if pack.find(&near).is_some() { near } else { named.clone() };
-            return Err(pack.refuse(&near, message, Some(help)));
-        }
+        must_be_feature(pack, "settings.features", named)?;
+    }
+    if manifest.tls == TlsUse::Always && !manifest.features.iter().any(|name| name == Feature::Tls.name()) {
+        let message = "`tls: always` needs the feature `tls`".to_owned();
+        return Err(pack.refuse("tls: always", message, Some("add it to `features`".into())));
     }
     manifest.features.iter().map(feature).collect()
 }
@@ -245,6 +234,11 @@ fn check_start(pack: &Pack) -> Result<(), PackError> {
         units::duration(text)
             .map_err(|error| pack.refuse(text, format!("`{key}`: {}", error.message), Some(error.help)))?;
     }
+    if manifest.ready.tls && manifest.ready.tls_status.is_some() {
+        let message = "`ready.tls` and `ready.tls_status` exclude each other".to_owned();
+        let help = "keep `tls: true`, and in `status` the status of the answer over TLS";
+        return Err(pack.refuse("tls_status", message, Some(help.into())));
+    }
     if !manifest.ready.path.starts_with('/') {
         let message = format!("`ready.path: {}` does not begin with `/`", manifest.ready.path);
         return Err(pack.refuse(&manifest.ready.path, message, None));
@@ -350,6 +344,19 @@ fn check_counters(pack: &Pack) -> Result<(), PackError> {
 fn check_differences(pack: &Pack) -> Result<(), PackError> {
     let mut cases = std::collections::BTreeSet::new();
     for difference in &pack.manifest().differences {
+        if let Some(header) = &difference.header {
+            let near = format!("header: {header}");
+            let near = if pack.find(&near).is_some() { near } else { header.clone() };
+            if !difference.case.is_empty() || !difference.what.is_empty() {
+                let message = format!("the difference in the header `{header}` also has a `case` or `what`");
+                return Err(pack.refuse(&near, message, Some("write two differences".into())));
+            }
+            if difference.reason.trim().is_empty() {
+                let message = format!("the difference in the header `{header}` has no reason");
+                return Err(pack.refuse(&near, message, Some("write why the gateway differs".into())));
+            }
+            continue;
+        }
         let near = format!("case: {}", difference.case);
         let near = if pack.find(&near).is_some() { near } else { difference.case.clone() };
         if Case::named(&difference.case).is_none() {
@@ -364,12 +371,71 @@ fn check_differences(pack: &Pack) -> Result<(), PackError> {
             let message = format!("there are two differences for case `{}`", difference.case);
             return Err(pack.refuse(&near, message, Some("list at most one difference per case".into())));
         }
+        if difference.what.trim().is_empty() {
+            let message = format!("the difference for case `{}` has no `what`", difference.case);
+            return Err(pack.refuse(
+                &near,
+                message,
+                Some("copy it from the output of hoptax conform".into()),
+            ));
+        }
         if difference.reason.trim().is_empty() {
             let message = format!("the difference for case `{}` has no reason", difference.case);
             return Err(pack.refuse(&near, message, Some("write why the gateway differs".into())));
         }
     }
     Ok(())
+}
+
+fn check_last_run(pack: &Pack) -> Result<(), PackError> {
+    let Some(last) = &pack.manifest().last_run_for_real else { return Ok(()) };
+    for (name, reason) in &last.unproved {
+        must_be_feature(pack, "last_run_for_real.unproved", name)?;
+        if reason.trim().is_empty() {
+            let message = format!("`last_run_for_real.unproved` gives no reason for `{name}`");
+            return Err(pack.refuse("unproved:", message, Some("write why it was not proved".into())));
+        }
+    }
+    Ok(())
+}
+
+fn check_refusals(pack: &Pack) -> Result<(), PackError> {
+    for (name, refusal) in &pack.manifest().refusals {
+        must_be_feature(pack, "refusals", name)?;
+        let refuse = |message: String, help: &str| Err(pack.refuse("refusals:", message, Some(help.into())));
+        if refusal.reason.trim().is_empty() {
+            return refuse(
+                format!("the refusal of `{name}` has no reason"),
+                "write why it does not answer 401",
+            );
+        }
+        let statuses = [refusal.without, refusal.wrong];
+        if let Some(status) = statuses.into_iter().flatten().find(|status| !(400..600).contains(status)) {
+            let message = format!("{status} in the refusal of `{name}` does not refuse a request");
+            return refuse(message, "give a status from 400 to 599, or `passes_anonymous: true`");
+        }
+        if refusal.passes_anonymous && refusal.without.is_some() {
+            let message = format!("the refusal of `{name}` has both `passes_anonymous` and `without`");
+            return refuse(message, "remove one of the two");
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a pack whose key `key` names a feature that the pack does not list under `features`.
+fn must_be_feature(pack: &Pack, key: &str, name: &str) -> Result<(), PackError> {
+    let features = &pack.manifest().features;
+    if features.iter().any(|feature| feature == name) {
+        return Ok(());
+    }
+    let message = format!("`{key}` lists `{name}`, but `features` does not list it");
+    let help = match nearest(name, features.iter().map(String::as_str)) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => "add it to `features`, or remove it here".to_owned(),
+    };
+    let near = format!("{name}:");
+    let near = if pack.find(&near).is_some() { near } else { name.to_owned() };
+    Err(pack.refuse(&near, message, Some(help)))
 }
 
 fn check_unsupported(pack: &Pack) -> Result<(), PackError> {

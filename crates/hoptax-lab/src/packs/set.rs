@@ -1,8 +1,10 @@
 //! The available packs: the packs in the binary, and the packs in the user's directory.
 
+#[cfg(target_os = "linux")]
 use super::check;
+use crate::pack::manifest::{Manifest, TlsUse};
 use crate::pack::{MANIFEST, Pack, PackError};
-use hoptax_plan::{PackInfo, variant_name};
+use hoptax_plan::{PackInfo, PlanErrors, read_as, variant_name};
 use hoptax_record::bounded;
 use include_dir::{Dir, include_dir};
 use std::collections::BTreeMap;
@@ -15,7 +17,8 @@ const MADE: [&str; 2] = ["node_modules", "target"];
 /// Maximum number of files of a pack. A folder with more files is not a pack.
 const MOST_FILES: usize = 10_000;
 
-static EMBEDDED: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../gateways");
+// `gateways` is a link to the folder at the root of the repository. `cargo package` copies what it leads to.
+static EMBEDDED: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/gateways");
 
 /// Reads a pack from the texts of its files. `folder` is the pack's path, which ends with the pack's name.
 ///
@@ -23,6 +26,8 @@ static EMBEDDED: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../gateways
 /// If `gateway.yaml` or a template is wrong or missing. The error contains the position.
 pub fn parse(folder: &str, text: String, files: BTreeMap<String, String>) -> Result<Pack, PackError> {
     let pack = read(folder, text, files)?;
+    // Where no gateway can be started, the templates do not matter.
+    #[cfg(target_os = "linux")]
     check::check(&pack)?;
     Ok(pack)
 }
@@ -30,9 +35,21 @@ pub fn parse(folder: &str, text: String, files: BTreeMap<String, String>) -> Res
 /// Like [`parse`], but does not check the templates.
 fn read(folder: &str, text: String, files: BTreeMap<String, String>) -> Result<Pack, PackError> {
     let file = format!("{folder}/{MANIFEST}");
-    let manifest = check::parse(&file, &text)?;
+    let manifest = manifest_of(&file, &text)?;
     let variant = manifest.variants.first().cloned();
     Ok(Pack { manifest, text, files, folder: folder.to_owned(), variant })
+}
+
+/// Parses `gateway.yaml` in the same way as a plan, so that errors have a line, a column and a caret.
+fn manifest_of(file: &str, text: &str) -> Result<Manifest, PackError> {
+    let named = |errors: PlanErrors| PackError {
+        // The errors contain the position already.
+        file: String::new(),
+        line: None,
+        message: errors.to_string(),
+        help: None,
+    };
+    read_as(file, text).map_err(named)
 }
 
 /// All available packs.
@@ -86,8 +103,10 @@ impl PackSet {
             features: pack.manifest.features.clone(),
             unsupported: pack.manifest.unsupported.clone(),
             variants: pack.manifest.variants.clone(),
+            always_tls: pack.manifest.tls == TlsUse::Always,
             intercepts: pack.manifest.intercept.is_some(),
             docker: pack.manifest.docker.is_some(),
+            image: pack.manifest.docker.as_ref().map(|docker| docker.image.clone()),
             reloads: pack.manifest.reload.is_some(),
         };
         self.iter().map(info).collect()

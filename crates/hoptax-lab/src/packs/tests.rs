@@ -46,6 +46,7 @@ fn mistakes_are_reported_with_their_line_and_the_fix() {
         ("start: [\"{{ binary }}\"]", "start: []", &["gateway.yaml:5: `start` is empty"]),
         ("path: /", "path: ready", &["gateway.yaml:6: `ready.path: ready` does not begin with `/`"]),
         ("path: / }", "path: /, timeout: soon }", &["gateway.yaml:6: `ready.timeout`: "]),
+        ("path: / }", "path: /, tls: true, tls_status: 400 }", &["gateway.yaml:6: `ready.tls` and"]),
         ("path: / }", "path: /, port: other }", &["gateway.yaml:6", "other", "main", "admin"]),
         ("access_log: file\n", "", &["`access_log` is missing", "unsupported"]),
         (
@@ -148,6 +149,41 @@ fn mistakes_are_reported_with_their_line_and_the_fix() {
             "access_log: file\ndifferences:\n  - { case: head, what: w, reason: r }\n  - { case: head, what: v, reason: r }\n",
             &["there are two differences for case `head`"],
         ),
+        (
+            "access_log: file\n",
+            "access_log: file\nlast_run_for_real: { version: '1', date: 2026-11-23, unproved: { tls: later } }\n",
+            &["gateway.yaml:8: `last_run_for_real.unproved` lists `tls`", "add it to `features`"],
+        ),
+        (
+            "access_log: file\n",
+            "access_log: file\nfeatures: [key-auth]\nrefusals: { key-auth: { wrong: 200, reason: r } }\n",
+            &["gateway.yaml:9: 200 in the refusal of `key-auth` does not refuse a request"],
+        ),
+        (
+            "access_log: file\n",
+            "access_log: file\nfeatures: [key-auth]\nrefusals: { keyauth: { wrong: 403, reason: r } }\n",
+            &["gateway.yaml:9: `refusals` lists `keyauth`", "did you mean `key-auth`?"],
+        ),
+        (
+            "access_log: file\n",
+            "access_log: file\ndifferences: [{ case: head, reason: r }]\n",
+            &["gateway.yaml:8: the difference for case `head` has no `what`"],
+        ),
+        (
+            "access_log: file\n",
+            "access_log: file\ndifferences: [{ header: age, case: head, what: w, reason: r }]\n",
+            &["gateway.yaml:8: the difference in the header `age` also has a `case` or `what`"],
+        ),
+        (
+            "access_log: file\n",
+            "access_log: file\ndifferences: [{ header: age, reason: ' ' }]\n",
+            &["gateway.yaml:8: the difference in the header `age` has no reason"],
+        ),
+        (
+            "access_log: file\n",
+            "access_log: file\ntls: always\n",
+            &["gateway.yaml:8: `tls: always` needs the feature `tls`", "add it to `features`"],
+        ),
         ("{{ binary }}\", -v", "{{ port }}\", -v", &["gateway.yaml:4: `port` is not defined"]),
     ];
     for (from, to, expected) in table {
@@ -214,7 +250,8 @@ fn build_results_are_not_among_a_packs_files() {
     let pack = packs.get("mine").expect("there");
     let names: Vec<_> = pack.files.keys().map(String::as_str).collect();
     assert_eq!(names, ["project/build.sh", "project/src/main/App.java"]);
-    assert_eq!(binary::how_to_install(pack), ["make gateways-extra (needs java)"]);
+    let way = format!("in a checkout of {}: make gateways-extra (needs java)", env!("CARGO_PKG_REPOSITORY"));
+    assert_eq!(binary::how_to_install(pack), [way]);
 
     fs::remove_file(folder.join("project/build.sh")).expect("gone");
     let error = PackSet::load(Some(directory.path())).expect_err("it cannot be built").to_string();

@@ -10,7 +10,7 @@ use hoptax_host::namespace::{Interception, Namespace};
 use hoptax_plan::{
     AccessLog, CpuSets, Event, Feature, Gateway, GatewayKind, Idle, PathSplit, Plan, Profile, Upstream,
 };
-use hoptax_record::{Failure, Stage};
+use hoptax_record::{Failure, Stage, bounded};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::net::SocketAddr;
@@ -46,6 +46,8 @@ pub struct ProcessDriver {
     pub(super) events: Vec<Event>,
     /// Whether the run measures reloads of all gateways that can reload.
     pub(super) measures_reloads: bool,
+    /// Whether gateways are started for profilers.
+    pub(super) profiles: bool,
     pub(super) seed: Option<u64>,
     pub(super) interrupted: Arc<AtomicBool>,
     pub(super) features: Vec<Feature>,
@@ -81,6 +83,7 @@ impl ProcessDriver {
         };
         let logins = logins(plan)?;
         let mut credentials = Credentials::make(&all).context("making keys and certificates")?.with(&login);
+        credentials.given.extend(header_values(plan)?);
         credentials.given.extend(logins.values().flat_map(Login::secrets).map(str::to_owned));
         let (private_directory, socket_directory) = temporary_directories();
         Ok(Self {
@@ -103,6 +106,7 @@ impl ProcessDriver {
                 .unwrap_or(1),
             events: plan.events.clone(),
             measures_reloads: plan.start.is_some_and(|start| start.reload),
+            profiles: false,
             seed: plan.seed,
             interrupted: Arc::default(),
             credentials,
@@ -188,6 +192,16 @@ impl Drop for ProcessDriver {
             let _ = std::fs::remove_dir_all(directory);
         }
     }
+}
+
+/// The secret values of headers, which the plan names files for.
+fn header_values(plan: &Plan) -> anyhow::Result<Vec<String>> {
+    let value = |path: &PathBuf| {
+        let text = bounded::read_text(path, bounded::TOKEN);
+        let text = text.with_context(|| format!("cannot read {}", path.display()))?;
+        Ok(text.trim_end().to_owned())
+    };
+    plan.secrets.iter().map(value).collect()
 }
 
 /// Credentials for the plan's gateways that already run, by label.

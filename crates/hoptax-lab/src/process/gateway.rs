@@ -2,6 +2,7 @@
 
 use super::controller::Tools;
 use super::driver::{ProcessDriver, Wait, failed_to_start};
+use super::ready;
 use super::service::{Started, how};
 use crate::counters::Counters;
 use crate::docker::{self, Container};
@@ -9,14 +10,16 @@ use crate::features::{self, Change, FeatureVariables};
 use crate::packs::manifest::{AccessLogTo, CounterSpec, ReadyPort};
 use crate::packs::{Pack, PackError, binary};
 use crate::render::{self, InterceptVariables, Rendered, UpstreamAddress, Variables};
-use crate::{Facts, Service, cpus};
+use crate::{Facts, Profiling, Service, cpus};
 use hoptax_host::guard::{SECRETS, StopSignal};
 use hoptax_host::guarded::{Guarded, Launch};
 use hoptax_host::logs::{self, ACCESS_LOG};
 use hoptax_host::namespace::{Interception, Namespace};
 use hoptax_host::ports::{Ports, local};
 use hoptax_host::programs;
-use hoptax_plan::{AccessLog, Feature, Gateway, GatewayKind, PackDriver, Profile, Upstream, units};
+use hoptax_plan::{
+    AccessLog, Feature, Gateway, GatewayKind, PackDriver, Profile, ProgramVersion, Upstream, units,
+};
 use hoptax_record::{Counter, Failure, Setting, Stage, digest};
 use hoptax_servers::readiness::{self, NotReady, Probe};
 use std::cell::OnceCell;
@@ -40,6 +43,8 @@ struct Attempt<'a> {
     pack: &'a Pack,
     label: &'a str,
     program: Program,
+    /// The version that the plan chooses. Absent for the installed program, and in a container.
+    version: Option<&'a ProgramVersion>,
     workers: u32,
     /// Features to render: the features of the plan, and the features that the upstream requires of every gateway.
     features: Vec<Feature>,
@@ -101,11 +106,13 @@ impl ProcessDriver {
         let program = match within {
             PackDriver::Process => Program::Here(binary::find(pack).ok_or_else(|| not_installed(pack))?),
             PackDriver::Docker { image } => Program::In(self.container(pack, features, image.as_deref())?),
+            PackDriver::Version(version) => Program::Here(binary::of_version(pack, version)?),
         };
         if self.interceptions.contains_key(label) {
             self.refuse_without_namespace()?;
         }
-        let attempt = self.attempt(label, pack, workers, features, upstreams, program);
+        let mut attempt = self.attempt(label, pack, workers, features, upstreams, program);
+        attempt.version = chosen(within);
         if wait == Wait::Caller {
             let (launched, _) = attempt.launched()?;
             return Ok(Box::new(launched));
@@ -143,6 +150,9 @@ impl ProcessDriver {
         let program = match driver {
             PackDriver::Process => Program::Here(binary::find(pack).unwrap_or_else(called)),
             PackDriver::Docker { image } => Program::In(Container::preview(pack, image.as_deref())),
+            PackDriver::Version(version) => {
+                Program::Here(binary::of_version(pack, version).unwrap_or_else(|_| called()))
+            }
         };
         let there = match &self.upstream {
             Upstream::BuiltIn(upstream) => upstream.instances,
@@ -173,15 +183,18 @@ impl ProcessDriver {
         if self.credentials.upstream.is_some() && !features.contains(&Feature::UpstreamTls) {
             features.push(Feature::UpstreamTls);
         }
+        // Logs may contain what the plan's requests carry, and only the guard of a private directory cleans them.
+        let is_private = features::needs_credentials(&features) || !self.credentials.given.is_empty();
         Attempt {
             driver: self,
             pack,
             label,
             program,
+            version: None,
             workers,
             upstreams,
             sidecar: self.interceptions.get(label).map(|one| (*one, self.namespace())),
-            directory: match features::needs_credentials(&features) {
+            directory: match is_private {
                 true => self.private_directory.join(label),
                 false => self.run_directory.join("rendered").join(label),
             },
@@ -249,6 +262,20 @@ impl ProcessDriver {
     }
 }
 
+/// The version that the plan chooses, unless the gateway runs in a container.
+fn chosen(driver: &PackDriver) -> Option<&ProgramVersion> {
+    match driver {
+        PackDriver::Version(version) => Some(version),
+        PackDriver::Process | PackDriver::Docker { .. } => None,
+    }
+}
+
+/// The version as a setting of the gateway.
+fn named(version: &ProgramVersion) -> Setting {
+    let reason = "the plan chooses this version".to_owned();
+    Setting { setting: format!("program: {version}"), reason }
+}
+
 fn not_installed(pack: &Pack) -> Failure {
     let lacking = match binary::lacking(pack) {
         Some(places) => format!("it needs {}, which is missing", places.join(" or ")),
@@ -276,6 +303,13 @@ impl Attempt<'_> {
     fn start(&self) -> Result<Started, Failure> {
         let (mut started, probe) = self.launched()?;
         self.await_ready(&mut started.guarded, &probe)?;
+        // A sidecar is alone in its network namespace.
+        if let Some(watched) = started.process().filter(|_| self.sidecar.is_none())
+            && let Some(message) = ready::answered_by_another(&probe, watched.pid, started.guarded.pid())
+        {
+            started.guarded.stop();
+            return Err(self.fail(format!("{}: {message}", self.label)));
+        }
         Ok(started)
     }
 
@@ -285,6 +319,10 @@ impl Attempt<'_> {
             self.ports().map_err(|error| self.fail(format!("cannot reserve a port: {error}")))?;
         let variables = self.variables(port, admin_port);
         let mut rendered = render::render(self.pack, &variables).map_err(|e| self.fail(e))?;
+        if self.driver.profiles {
+            let more = render::profiling_environment(self.pack, &variables).map_err(|e| self.fail(e))?;
+            rendered.environment.extend(more);
+        }
         let version = self.program.version(self.pack).map_err(|error| self.fail(error))?;
         self.write(&rendered).map_err(|(place, error)| {
             self.fail(format!("cannot write its configuration to {}: {error}", place.display()))
@@ -292,16 +330,20 @@ impl Attempt<'_> {
         if self.needs_sockets(&rendered) {
             self.make_socket_directory().map_err(|error| {
                 let place = self.socket_directory.display();
-                self.fail(format!("cannot create its directory for sockets {place}: {error}"))
+                let help = "TMPDIR can name another place";
+                self.fail(format!("cannot create its directory for sockets {place}: {error}; {help}"))
             })?;
         }
+        let probe = self
+            .probe(&rendered, port, admin_port)
+            .map_err(|error| self.fail(format!("cannot build its readiness request: {error:#}")))?;
         let name = docker::new_name(self.label);
         self.start_in_container(&mut rendered, &name);
+        rendered.settings.extend(self.version.map(named));
         let launch = self.launch(&rendered, &name);
         drop(ports);
         let guarded = Guarded::start(&self.driver.exe, &launch)
             .map_err(|error| self.fail(format!("cannot start {}: {error}", self.label)))?;
-        let probe = self.probe(&rendered, port, admin_port);
         let tools = Tools::new(self.pack, &self.features, variables, probe.clone());
         let started = Started {
             started: launch.started,
@@ -402,6 +444,17 @@ impl Attempt<'_> {
             counters: self.pack.manifest().counters.iter().map(counter).collect(),
             rendered: rendered.digests(),
             change: Change { access_log: self.access_log(), ..self.change() },
+            profiling: self.profiling(),
+        }
+    }
+
+    fn profiling(&self) -> Profiling {
+        let manifest = &self.pack.manifest().profiling;
+        Profiling {
+            callers: manifest.callers,
+            needs_restart: !manifest.environment.is_empty(),
+            map: manifest.map.clone(),
+            symbols: manifest.symbols.clone(),
         }
     }
 
@@ -412,6 +465,8 @@ impl Attempt<'_> {
         let mut asked = self.features.clone();
         asked.retain(|feature| made.upstream.is_none() || *feature != Feature::UpstreamTls);
         let mut change = Change::new(&asked, made);
+        change.refusals.clone_from(&self.pack.manifest().refusals);
+        change.ignored_headers = self.pack.manifest().changed_headers();
         change.add_token(&self.driver.upstream_login);
         if !made.given.is_empty() {
             change.credentials.get_or_insert_with(|| Arc::new(made.clone()));
@@ -532,13 +587,13 @@ impl Attempt<'_> {
         }
     }
 
-    fn probe(&self, rendered: &Rendered, port: u16, admin_port: u16) -> Probe {
+    fn probe(&self, rendered: &Rendered, port: u16, admin_port: u16) -> anyhow::Result<Probe> {
         let ready = &self.pack.manifest().ready;
         let asked = match ready.port {
             ReadyPort::Main => port,
             ReadyPort::Admin => admin_port,
         };
-        Probe {
+        Ok(Probe {
             address: self.at(asked),
             path: rendered.ready_path.clone(),
             status: ready
@@ -547,7 +602,8 @@ impl Attempt<'_> {
                 .unwrap_or(ready.status),
             accepting: self.traffic_to(port),
             timeout: duration(&ready.timeout),
-        }
+            over_tls: ready::over_tls(ready, &self.change(), &rendered.ready_path)?,
+        })
     }
 
     fn await_ready(&self, guarded: &mut Guarded, probe: &Probe) -> Result<(), Failure> {

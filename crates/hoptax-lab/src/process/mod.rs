@@ -11,6 +11,7 @@ mod controller;
 mod driver;
 mod external;
 mod gateway;
+mod ready;
 mod service;
 
 use driver::Wait;
@@ -52,6 +53,10 @@ impl Driver for ProcessDriver {
         upstreams: &[SocketAddr],
     ) -> Result<Box<dyn Service>, Failure> {
         self.start(gateway, upstreams, Wait::Caller)
+    }
+
+    fn prepare_profiles(&mut self) {
+        self.profiles = true;
     }
 }
 

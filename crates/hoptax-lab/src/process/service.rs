@@ -5,6 +5,7 @@ use crate::counters::Counters;
 use crate::docker::Container;
 use crate::features::Credentials;
 use crate::{Controller, Facts, Observed, Service};
+use hoptax_host::guard::remove_started;
 use hoptax_host::guarded::Guarded;
 use hoptax_host::{Watched, logs};
 use hoptax_record::{Failure, Stage};
@@ -107,8 +108,8 @@ impl Service for Started {
     fn stop(&mut self) {
         self.guarded.stop();
         if let Some(file) = self.started.take() {
-            // The file does not exist if the guard never started the service.
-            let _ = std::fs::remove_file(file);
+            // The guard does not remove it if the service ended by itself, or if the guard was killed.
+            remove_started(&file);
         }
         // The guard normally removes the secrets itself. If it was killed, they are removed here.
         if let Some(secrets) = self.secrets.take().filter(|_| !self.guarded.ended_by_itself()) {

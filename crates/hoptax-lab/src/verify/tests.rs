@@ -13,6 +13,7 @@ fn requests(targets: Vec<TargetSpec>) -> Requests {
         files: BTreeMap::new(),
         versions: vec![HttpVersion::Http11],
         varies: Vec::new(),
+        ignored_headers: Vec::new(),
         direct: Change::default(),
     }
 }
@@ -80,11 +81,56 @@ fn each_difference_is_reported_with_both_answers() {
     for (answer, difference) in table {
         let failure = against_direct(&answer).expect_err("they differ");
         assert_eq!(failure.stage, Stage::Verify);
-        assert_eq!(failure.message, format!("its answer differs from the answer of direct: {difference}"));
+        let begins = format!("its answer differs from the answer of direct: {difference}");
+        let ways_out = failure.message.strip_prefix(&begins).unwrap_or_else(|| panic!("{failure:?}"));
+        let header = difference.strip_prefix("header `").and_then(|rest| rest.split('`').next());
+        let ignored =
+            header.map_or_else(String::new, |name| format!("expect: {{ ignore_headers: [{name}] }}"));
+        assert!(ways_out.contains(&ignored) && ways_out.is_empty() == header.is_none(), "{failure:?}");
         let (direct, gateway) = failure.detail.split_once("gateway:\n").expect("both");
         assert!(direct.starts_with("direct:\n  200\n  content-length: 5\n"), "{}", failure.detail);
         assert!(gateway.contains("  | hel"), "{}", failure.detail);
     }
+}
+
+#[test]
+fn headers_that_the_plan_or_the_pack_names_may_differ_and_are_noted() {
+    let other = DIRECT.replace("x-own: 1", "x-own: 2").replace("text/plain", "text/html");
+    let other = other.replace("content-length", "x-added: 3\r\ncontent-length");
+    let noted = |by_plan: &[&str], by_pack: &[&str]| {
+        let names = by_plan.iter().map(|name| (*name).to_owned()).collect();
+        let requests = Requests { ignored_headers: vec![names], ..requests(vec![get()]) };
+        let reason = |name: &&str| ((*name).to_owned(), "it adds its own".to_owned());
+        let change = Change { ignored_headers: by_pack.iter().map(reason).collect(), ..Change::default() };
+        verify_noting_ignored(serve(&[DIRECT]), serve(&[&other]), &requests, &change, TIMEOUT)
+    };
+    assert!(noted(&["content-type"], &[]).is_err(), "the other header differs too");
+    let both = noted(&["content-type", "x-added", "date"], &["x-own"]).expect("all may differ");
+    let one = |name: &str, direct: &str, gateway: &str, reason: Option<&str>| IgnoredHeader {
+        name: name.into(),
+        direct: Some(direct.into()),
+        gateway: Some(gateway.into()),
+        reason: reason.map(Into::into),
+    };
+    let expected = [
+        one("content-type", "text/plain", "text/html", None),
+        one("x-own", "1", "2", Some("it adds its own")),
+    ];
+    assert_eq!(both, expected);
+    let (direct, via) = (serve(&[DIRECT]), serve(&[DIRECT]));
+    let requests = Requests { ignored_headers: vec![vec!["x-own".into()]], ..requests(vec![get()]) };
+    let same = verify_noting_ignored(direct, via, &requests, &Change::default(), TIMEOUT);
+    assert_eq!(same, Ok(Vec::new()), "nothing differed");
+}
+
+#[test]
+fn an_answer_cannot_drive_the_terminal() {
+    let driving = DIRECT.replace("x-own: 1", "x-own: \u{9b}2J").replace("hello", "\0\u{8}\u{1f}\u{1b}c");
+    let failure = against_direct(&driving).expect_err("it differs");
+    let texts = failure.message.clone() + &failure.detail;
+    assert!(texts.chars().all(|letter| letter == '\n' || !letter.is_control()), "{texts:?}");
+    assert!(failure.message.contains("header `x-own` is `\\u{9b}2J` instead of `1`"), "{failure:?}");
+    assert!(failure.detail.contains("  | \\u{0}\\u{8}\\u{1f}\\u{1b}c\n"), "{failure:?}");
 }
 
 #[test]

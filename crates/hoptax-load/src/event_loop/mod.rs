@@ -9,11 +9,14 @@
 //! returned, after [`Handler::closed`] was called, and after [`Handler::connected`] was called with an error. The
 //! handler then receives no later events of the token's former connection.
 
+#[cfg(target_os = "linux")]
 mod client;
+#[cfg(target_os = "linux")]
 mod epoll;
 mod interface;
 #[cfg(test)]
 mod tests;
 
+#[cfg(target_os = "linux")]
 pub use epoll::Epoll;
 pub use interface::{AfterEnd, EventLoop, Handler, Token};

@@ -116,7 +116,7 @@ fn restart_upstream(reader: &mut Reader<'_>, place: Place, typed: &RawEvent, ups
         Upstream::BuiltIn(built_in) => {
             let message = format!("the upstream has no instance {instance}");
             let there = match built_in.instances {
-                1 => "use 0, the only instance".to_owned(),
+                0 | 1 => "use 0, the only instance".to_owned(),
                 several => format!("use 0 to {}", several - 1),
             };
             reader.fault(typed.instance.as_ref().map_or(place, |typed| typed.place), message, there);

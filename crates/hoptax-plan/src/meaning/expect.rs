@@ -36,6 +36,17 @@ pub(super) fn read(
     checks
 }
 
+/// The names of the headers that gateways may change, in lower case.
+pub(super) fn ignored_headers(reader: &mut Reader<'_>, typed: Option<&RawExpect>) -> Vec<String> {
+    let names =
+        typed.and_then(|typed| typed.ignore_headers.as_ref()).map_or(&[][..], |names| names.0.as_slice());
+    for name in names.iter().filter(|name| !is_token(&name.value.0)) {
+        let message = format!("`{}` is not a header name", name.value.0);
+        reader.fault(name.place, message, "write names such as cache-control, without values");
+    }
+    names.iter().map(|name| name.value.0.to_ascii_lowercase()).collect()
+}
+
 fn push(reader: &mut Reader<'_>, checks: &mut Vec<Check>, place: Place, check: Check) {
     match checks::check(&check) {
         Ok(()) => checks.push(check),

@@ -41,17 +41,23 @@ pub(super) fn first_place(typed: &RawGateway) -> Option<Place> {
     }
 }
 
-/// Reads the plan's features, and adds the features that they imply.
+/// The features that a gateway of this pack has in every plan.
+fn always(pack: Option<&PackInfo>) -> &'static [Feature] {
+    if pack.is_some_and(|pack| pack.always_tls) { &[Feature::Tls] } else { &[] }
+}
+
+/// Reads the plan's features, and adds the features that they or the pack imply.
 pub(super) fn read(
     reader: &mut Reader<'_>,
     typed: &RawGateway,
     pack: Option<&PackInfo>,
     upstream: &Upstream,
 ) -> Vec<Feature> {
-    let Some(all) = &typed.features else { return Vec::new() };
+    let always = always(pack);
+    let Some(all) = &typed.features else { return always.to_vec() };
     let list = match &all.value {
         Short::Full(list) => list,
-        Short::Word(_) if matrix(all).is_some() => return Vec::new(),
+        Short::Word(_) if matrix(all).is_some() => return always.to_vec(),
         Short::Word(word) => {
             let message = format!("`features: {}` is not a list, `each` or `all-pairs`", word.0);
             reader.fault(all.place, message, format!("write features: [{}]", word.0));
@@ -298,7 +304,7 @@ fn instances_of(upstream: &Upstream) -> u32 {
     }
 }
 
-/// Adds implied features: `mtls` implies `tls`, and `consumers` implies an authentication feature.
+/// Adds implied features: `mtls` implies `tls`, `consumers` implies an authentication feature, and a pack may imply `tls`.
 fn with_implied(
     reader: &mut Reader<'_>,
     pack: Option<&PackInfo>,
@@ -311,7 +317,9 @@ fn with_implied(
             features.push(implied);
         }
     }
+    features.extend(always(pack));
     features.sort_unstable();
+    features.dedup();
     features
 }
 
@@ -334,6 +342,7 @@ pub(super) fn instances(features: &[Feature]) -> Option<u32> {
 }
 
 /// The gateways of a matrix. The gateway without features comes first, and then one gateway for each set of features.
+/// Features that the gateway always has are part of each, and have no price.
 /// Gateways without `round-robin` use only one instance of the upstream, so that the comparison shows the cost of
 /// `round-robin`.
 pub(super) fn expand(
@@ -350,7 +359,7 @@ pub(super) fn expand(
         .filter(|name| known.is_some_and(|known| known.features.iter().any(|one| one == *name)))
         .filter_map(|name| Feature::with_defaults(name))
         .filter(|feature| !matches!(feature, Feature::RoundRobin { .. }) || instances_of(upstream) > 1)
-        .filter(|feature| is_measurable(*feature, upstream, known))
+        .filter(|feature| is_measurable(*feature, upstream, known) && !always(known).contains(feature))
         .collect();
     if offered.is_empty()
         && known.is_some()
@@ -379,6 +388,7 @@ pub(super) fn expand(
         let brought: Vec<_> = set.iter().filter_map(|feature| implied(*feature, &set)).collect();
         let mut features = set;
         features.extend(brought);
+        features.extend(always(known));
         features.sort_unstable();
         features.dedup();
         let balanced = features.iter().any(|feature| matches!(feature, Feature::RoundRobin { .. }));

@@ -2,10 +2,9 @@
 
 use super::reader::Reader;
 use super::running::{self, Typed};
-use super::{features, hop_delay};
+use super::{features, hop_delay, versions};
 use crate::de::one_of;
-use crate::image::check_image;
-use crate::raw::{Placed, RawDriver, RawGateway, Short};
+use crate::raw::{Placed, RawGateway, Short};
 use crate::units::nearest;
 use crate::{
     Access, Feature, Gateway, GatewayKind, HopKind, PackDriver, PackInfo, Running, Upstream, variant_name,
@@ -34,37 +33,52 @@ pub(super) fn read(
                 features: None,
                 driver: None,
                 image: None,
+                version: None,
+                binary: None,
+                git: None,
                 url: None,
                 server_name: None,
                 authority: None,
                 client_certificate: None,
                 pid: None,
+                instead_of: None,
+                not_comparable: None,
                 delay: None,
                 warming: None,
             },
         };
-        let label = label(reader, &typed, &gateways);
+        // Each version has a label of its own, which is checked below.
+        let several = versions::are_several(&typed);
+        let label = label(reader, &typed, if several { &[] } else { &gateways });
         let kind = kind(reader, &typed, upstream);
         let kind = hop_delay::read(reader, &typed, kind);
-        let gateway = Gateway { label, kind };
-        let matrix = typed.features.as_ref().and_then(features::matrix);
-        match matrix {
-            None => gateways.push(gateway),
-            Some(which) => {
-                let (place, matrix) =
-                    (typed.name.place, features::expand(reader, &typed, &gateway, which, upstream));
-                for one in matrix {
-                    if gateways.iter().any(|earlier| earlier.label == one.label) && one.label != gateway.label
-                    {
-                        let message = format!("two gateways have the label `{}`", one.label);
-                        reader.fault(place, message, "give this gateway another `label`");
-                    }
-                    gateways.push(one);
+        for gateway in versions::expand(reader, &typed, Gateway { label, kind }) {
+            let alone = gateway.label.clone();
+            let place = typed.name.place;
+            for one in with_features(reader, &typed, gateway, upstream) {
+                let is_taken = gateways.iter().any(|earlier| earlier.label == one.label);
+                if is_taken && (several || one.label != alone) {
+                    let message = format!("two gateways have the label `{}`", one.label);
+                    reader.fault(place, message, "give this gateway another `label`");
                 }
+                gateways.push(one);
             }
         }
     }
     gateways
+}
+
+/// The gateways of a matrix of features, or `gateway` alone.
+fn with_features(
+    reader: &mut Reader<'_>,
+    typed: &RawGateway,
+    gateway: Gateway,
+    upstream: &Upstream,
+) -> Vec<Gateway> {
+    match typed.features.as_ref().and_then(features::matrix) {
+        None => vec![gateway],
+        Some(which) => features::expand(reader, typed, &gateway, which, upstream),
+    }
 }
 
 fn label(reader: &mut Reader<'_>, typed: &RawGateway, earlier: &[Gateway]) -> String {
@@ -137,7 +151,7 @@ fn hop(reader: &mut Reader<'_>, typed: &RawGateway, kind: HopKind) -> GatewayKin
 /// Refuses keys that are allowed only for a gateway that hoptax starts from a pack.
 fn refuse_keys_of_packs(reader: &mut Reader<'_>, typed: &RawGateway) {
     let driver = typed.driver.as_ref().map(|driver| ("driver", driver.place));
-    for (key, place) in driver.into_iter().chain(typed.image.as_ref().map(|image| ("image", image.place))) {
+    for (key, place) in driver.into_iter().chain(versions::keys(typed)) {
         let message = format!("`{key}` needs a pack, and `{}` is not a pack", typed.name.value);
         reader.fault(place, message, format!("remove `{key}`"));
     }
@@ -209,7 +223,8 @@ fn pack(reader: &mut Reader<'_>, typed: &RawGateway, upstream: &Upstream) -> Gat
         workers,
         instances: features::instances(&features),
         features,
-        driver: driver(reader, typed, known.as_ref()),
+        // `versions` sets the driver.
+        driver: PackDriver::Process,
     }
 }
 
@@ -276,26 +291,6 @@ fn check_interception(reader: &mut Reader<'_>, name: &Placed<String>, upstream: 
         Upstream::BuiltIn(_) => return,
     };
     reader.fault(name.place, format!("`{}` cannot be used with {what}", name.value), help);
-}
-
-fn driver(reader: &mut Reader<'_>, typed: &RawGateway, pack: Option<&PackInfo>) -> PackDriver {
-    let docker = typed.driver.as_ref().filter(|driver| driver.value == RawDriver::Docker);
-    if let (Some(image), None) = (&typed.image, docker) {
-        let help = "add driver: docker, or remove `image`";
-        reader.fault(image.place, "`image` needs `driver: docker`", help);
-    }
-    let Some(docker) = docker else { return PackDriver::Process };
-    if let Some(pack) = pack.filter(|pack| !pack.docker) {
-        let message = format!("the pack `{}` cannot start in a container", pack.name);
-        let help = "remove `driver`, or copy the pack and add `docker: { image: … }` to its gateway.yaml";
-        reader.fault(docker.place, message, help);
-    }
-    if let Some(image) = &typed.image
-        && let Err(help) = check_image(&image.value)
-    {
-        reader.fault(image.place, format!("`{}` is not the name of an image", image.value), help);
-    }
-    PackDriver::Docker { image: typed.image.as_ref().map(|image| image.value.clone()) }
 }
 
 fn unknown_help(name: &str, known: &[PackInfo]) -> String {

@@ -7,6 +7,7 @@
 mod body;
 mod budget;
 mod connections;
+mod cpu_profile;
 mod events;
 mod expect;
 mod features;
@@ -15,6 +16,7 @@ mod hop_delay;
 mod load;
 mod rates;
 mod reader;
+mod replacements;
 mod retry;
 mod running;
 mod search;
@@ -23,6 +25,7 @@ mod target;
 mod templates;
 mod trials;
 mod upstream;
+mod versions;
 mod warmup;
 
 use super::error::{Fault, Place, Sources};
@@ -32,7 +35,6 @@ use super::{
     Trials, Upstream,
 };
 use reader::{Reader, UpstreamRead};
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -43,11 +45,13 @@ pub(crate) fn understand(
     context: &Context,
     sources: &Sources<'_>,
 ) -> Result<Plan, Vec<Fault>> {
-    let mut reader = Reader { context, sources, faults: Vec::new(), files: BTreeMap::new() };
+    let mut reader = Reader::new(context, sources);
     let start = start::read(&mut reader, &raw);
     let name = reader.name(raw.name, stem);
     let upstream = upstream::read(&mut reader, raw.upstream);
+    let entries = replacements::entries(&raw.gateways);
     let gateways = gateways::read(&mut reader, raw.gateways, &upstream.value);
+    let replacements = replacements::read(&mut reader, &entries, &gateways);
     let targets = target::read(&mut reader, raw.target, &upstream.value);
     // Without `trials`, a plan has short trials and short warmups by default. A plan with events does not, because an
     // event happens at a fixed time within a trial, and a short trial could end before it.
@@ -61,6 +65,7 @@ pub(crate) fn understand(
     let timeout = connections::timeouts(&mut reader, raw.timeout, &upstream);
     let sources =
         connections::sources(&mut reader, raw.sources.unwrap_or_default(), &upstream.value, &gateways);
+    let cpu_profile = cpu_profile::read(&mut reader, raw.cpu_profile);
     let cpus = reader.cpus(raw.cpus);
     let events = events::read(&mut reader, raw.events.unwrap_or_default(), &upstream.value, &gateways, &load);
     let setting =
@@ -73,8 +78,10 @@ pub(crate) fn understand(
         name,
         upstream: upstream.value,
         gateways,
+        replacements,
         targets,
         files: reader.files,
+        secrets: reader.secrets,
         load,
         trials,
         start,
@@ -86,6 +93,7 @@ pub(crate) fn understand(
         profile: raw.profile.unwrap_or(Profile::Equalised),
         access_log: raw.access_log.unwrap_or(AccessLog::Off),
         path_split: raw.path_split.unwrap_or_default(),
+        cpu_profile,
         cpus,
         idle: raw.idle.and_then(RawIdle::fixed),
         isolate: raw.isolate.is_some_and(|typed| typed.value),
@@ -128,7 +136,7 @@ pub(crate) fn understand_targets(
     context: &Context,
     sources: &Sources<'_>,
 ) -> Result<Targets, Vec<Fault>> {
-    let mut reader = Reader { context, sources, faults: Vec::new(), files: BTreeMap::new() };
+    let mut reader = Reader::new(context, sources);
     let elsewhere = Upstream::Running(Running::default());
     let targets = target::list(&mut reader, raw, &elsewhere);
     match reader.faults.is_empty() {
@@ -143,7 +151,7 @@ pub(crate) fn understand_budget(
     sources: &Sources<'_>,
 ) -> Result<Vec<Budget>, Vec<Fault>> {
     let nothing = Context { cpus: 0, known: Vec::new(), directory: PathBuf::new() };
-    let mut reader = Reader { context: &nothing, sources, faults: Vec::new(), files: BTreeMap::new() };
+    let mut reader = Reader::new(&nothing, sources);
     let BudgetContext { plan, baseline } = *context;
     let starts = plan.start.is_some();
     let setting = budget::Setting { gateways: &plan.gateways, load: &plan.load, baseline, starts };

@@ -21,6 +21,14 @@ pub(super) struct Reader<'a> {
     pub(super) faults: Vec<Fault>,
     /// For each file name in `{{line FILE}}`, the path of the file.
     pub(super) files: BTreeMap<String, PathBuf>,
+    /// Files with secret values of headers.
+    pub(super) secrets: Vec<PathBuf>,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(context: &'a Context, sources: &'a Sources<'a>) -> Self {
+        Self { context, sources, faults: Vec::new(), files: BTreeMap::new(), secrets: Vec::new() }
+    }
 }
 
 impl Reader<'_> {

@@ -4,10 +4,11 @@ use super::reader::Reader;
 use super::templates::Template;
 use super::{body, expect};
 use crate::error::Place;
-use crate::raw::{Ordered, Placed, RawTarget, Sweep, Text};
+use crate::raw::{Ordered, Placed, RawHeaderFile, RawTarget, Short, Sweep, Text};
 use crate::{Target, Upstream};
 use hoptax_load::target::MOST_TARGETS;
 use hoptax_load::template::Place as Part;
+use hoptax_record::bounded;
 
 /// Common methods. If a plan contains `get`, the error suggests `GET`.
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
@@ -80,16 +81,18 @@ fn read_one(reader: &mut Reader<'_>, typed: RawTarget, upstream: &Upstream) -> T
         }
         path.value
     });
-    let headers = typed.headers.map(|headers| read_headers(reader, headers, true)).unwrap_or_default();
+    let headers = typed.headers.map(|headers| from_files(reader, headers));
+    let headers = headers.map(|headers| read_headers(reader, headers, true)).unwrap_or_default();
     let (body, body_is_template) = typed.body.map_or((None, false), |typed| {
         let (body, template) = body::of_request(reader, typed);
         (Some(body), template)
     });
     let varies = typed.expect.as_ref().is_some_and(|expect| expect.varies == Some(true));
+    let ignore_headers = expect::ignored_headers(reader, typed.expect.as_ref());
     let checks = typed.expect.map(|typed| expect::read(reader, typed, &method, upstream)).unwrap_or_default();
     let name = typed.name.map_or_else(|| format!("{method} {path}"), |name| checked_name(reader, name));
     let weight = reader.count(typed.weight.as_ref(), "weight", 1, MOST_WEIGHT);
-    Target { name, weight, method, path, headers, body, body_is_template, checks, varies }
+    Target { name, weight, method, path, headers, body, body_is_template, checks, varies, ignore_headers }
 }
 
 /// Checks a target's name, which appears in tables and messages.
@@ -148,6 +151,45 @@ fn check_path(reader: &mut Reader<'_>, path: &Placed<String>) -> bool {
         return true;
     }
     false
+}
+
+/// Replaces header values that are in files by templates, so that no plan contains them.
+fn from_files(
+    reader: &mut Reader<'_>,
+    typed: Ordered<Sweep<Short<RawHeaderFile, Text>>>,
+) -> Ordered<Sweep<Text>> {
+    let mut value = |typed: Placed<Short<RawHeaderFile, Text>>| {
+        let text = match typed.value {
+            Short::Word(text) => text,
+            Short::Full(file) => from_file(reader, file),
+        };
+        Placed { place: typed.place, value: text }
+    };
+    let mut values = |typed: Sweep<_>| Sweep(typed.0.into_iter().map(&mut value).collect());
+    Ordered(typed.0.into_iter().map(|(name, typed)| (name, values(typed))).collect())
+}
+
+/// The template for the only line of a file. Notes that this line is secret.
+fn from_file(reader: &mut Reader<'_>, typed: RawHeaderFile) -> Text {
+    let Placed { place, value: name } = typed.file;
+    let faults_before = reader.faults.len();
+    let path = body::existing(reader, place, &name, bounded::TOKEN);
+    if name.contains(['{', '}']) || !name.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ') {
+        let message = format!("`{name}` cannot be used for a header, because of its name");
+        reader.fault(place, message, "use a name of printable ASCII without braces");
+    }
+    if reader.faults.len() > faults_before {
+        return Text(String::new());
+    }
+    let lines = bounded::read_text(&path, bounded::TOKEN).map_or(0, |text| text.trim_end().lines().count());
+    if lines != 1 {
+        let message = format!("{} has {lines} lines of text instead of one", path.display());
+        reader.fault(place, message, "write the header's value, and nothing else, on one line");
+        return Text(String::new());
+    }
+    reader.secrets.push(path);
+    let prefix = typed.prefix.map_or_else(String::new, |prefix| prefix.value.0);
+    Text(format!("{prefix}{{{{line {name}}}}}"))
 }
 
 /// Checks headers. `templates` is true if header values are templates, as in requests.

@@ -12,12 +12,12 @@ mod texts;
 pub(crate) use event::{RawAction, RawEvent};
 pub(crate) use forms::{Ordered, Placed, Short, Sweep};
 pub(crate) use request::{
-    RawBodyExpect, RawExpect, RawLength, RawRequestBody, RawTarget, RawTimeouts, RawWarmUp,
+    RawBodyExpect, RawExpect, RawHeaderFile, RawLength, RawRequestBody, RawTarget, RawTimeouts, RawWarmUp,
 };
 pub(crate) use texts::{
     AddressText, ArrivalsText, AskText, Auto, Bytes, ConnectionCount, CpuList, DelayText, FeatureText,
-    FeaturesText, HttpText, JwtText, KeepAliveText, Limit, ObjectiveText, PrecisionText, Rate, RequestCount,
-    Share, StageText, StatusText, SteadyRate, Text, Time, TrialsText,
+    FeaturesText, HttpText, JwtText, KeepAliveText, Limit, ObjectiveText, OnOffText, PrecisionText, Rate,
+    RequestCount, Share, StageText, StatusText, SteadyRate, Text, Time, TrialsText,
 };
 
 use super::selector::SelectorKind;
@@ -46,7 +46,7 @@ pub(crate) struct RawPlan {
     pub(crate) load: Option<Placed<Vec<Placed<RawLoad>>>>,
     /// Measures starts of the gateways instead of trials: when a gateway is ready, how long its first requests take, and
     /// how long it needs under load until its response times have settled. `{}` has all defaults. The plan then has one
-    /// load point, and cannot have `time`, `precision`, `trials`, `events` or `isolate`. Default: trials.
+    /// load point, and cannot have `time`, `precision`, `trials`, `events`, `isolate` or `cpu_profile`. Default: trials.
     pub(crate) start: Option<Placed<RawStart>>,
     /// Longest time for all rounds. hoptax measures as many short rounds as fit. Default: 3m.
     pub(crate) time: Option<Placed<Time>>,
@@ -77,6 +77,9 @@ pub(crate) struct RawPlan {
     /// Whether the upstream adds timestamps to responses. Reports then split the added time into request path and
     /// response path. Default: off.
     pub(crate) path_split: Option<PathSplit>,
+    /// Whether passes after the rounds record stacks of the gateways with `perf`: `on`, or a mapping. Reports then show
+    /// which functions use CPU time. Default: off.
+    pub(crate) cpu_profile: Option<Placed<Short<RawCpuProfile, OnOffText>>>,
     /// CPUs of each role, or `auto`. `auto` splits four or more CPUs between the roles. It splits two or three CPUs if
     /// idle CPUs poll and each gateway has one worker. Otherwise nothing is pinned. Default: auto.
     pub(crate) cpus: Option<Placed<Short<RawCpus, Auto>>>,
@@ -108,6 +111,18 @@ pub(crate) struct RawStart {
     pub(crate) duration: Option<Placed<Time>>,
     /// Whether reloads are measured too, of the gateways that can reload. Default: true.
     pub(crate) reload: Option<bool>,
+}
+
+/// How stacks of the gateways are recorded.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "cpu_profile")]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawCpuProfile {
+    /// Number of rounds of passes. Each round profiles every gateway at every load point once. Default: 6.
+    pub(crate) passes: Option<Placed<u32>>,
+    /// Measured time of a pass. Default: 2s.
+    #[serde(rename = "for")]
+    pub(crate) duration: Option<Placed<Time>>,
 }
 
 /// What idle CPUs do during the run.
@@ -244,9 +259,17 @@ pub(crate) struct RawGateway {
     pub(crate) features: Option<Placed<RawFeatures>>,
     /// Whether a pack's gateway runs as processes or in a container. Default: process.
     pub(crate) driver: Option<Placed<RawDriver>>,
-    /// Container image, for the driver `docker`. Default: the image that the pack names.
-    #[schemars(with = "Option<Text>")]
-    pub(crate) image: Option<Placed<String>>,
+    /// Container image, for the driver `docker`. A list measures each image as a gateway of its own. Default: the image
+    /// that the pack names.
+    pub(crate) image: Option<Sweep<Text>>,
+    /// Version of the pack's program: hoptax starts the installed program that reports it. With the driver `docker`, the
+    /// tag of the image. A list measures each version as a gateway of its own. Default: the first program on the PATH.
+    pub(crate) version: Option<Sweep<Text>>,
+    /// Path of the pack's program. A relative path starts from the plan's directory. A list measures each program as a
+    /// gateway of its own. Default: the first program on the PATH.
+    pub(crate) binary: Option<Sweep<Text>>,
+    /// Builds the pack's program from commits of a git repository. Each ref is measured as a gateway of its own.
+    pub(crate) git: Option<Placed<RawGit>>,
     /// URL of an `external` gateway: http://host:port or https://host:port.
     pub(crate) url: Option<Placed<String>>,
     /// DNS name for which the certificate of an `external` gateway must be valid. Only with https. Default: the host of
@@ -261,6 +284,13 @@ pub(crate) struct RawGateway {
     pub(crate) client_certificate: Option<Placed<RawCertificate>>,
     /// Process id of an `external` gateway. hoptax measures CPU and memory of this process and its descendants.
     pub(crate) pid: Option<Placed<u32>>,
+    /// Label of a pack's gateway in this plan. This gateway is measured only if that one is not installed, and then
+    /// replaces it. Needs `not_comparable`.
+    #[schemars(with = "Option<Text>")]
+    pub(crate) instead_of: Option<Placed<String>>,
+    /// What cannot be compared if this gateway replaces the other one. The report quotes it. Needs `instead_of`.
+    #[schemars(with = "Option<Text>")]
+    pub(crate) not_comparable: Option<Placed<String>>,
     /// Known delay that `hop-l7` adds. Use it to check that hoptax measures a known tax correctly. Default: none.
     pub(crate) delay: Option<Placed<RawHopDelay>>,
     /// Known warm-up of `hop-l7`. Use it to check that hoptax detects when a gateway is warm. Default: none.
@@ -274,6 +304,24 @@ pub(crate) struct RawGateway {
 pub(crate) enum RawDriver {
     Process,
     Docker,
+}
+
+/// Builds of a program from commits.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "git")]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawGit {
+    /// Directory of the repository. A relative path starts from the plan's directory.
+    #[schemars(with = "Text")]
+    pub(crate) repository: Placed<String>,
+    /// Branches, tags or commits. hoptax builds each commit once, in a work tree of its own.
+    pub(crate) refs: Sweep<Text>,
+    /// Shell command that builds the program. It runs in the work tree of the commit.
+    #[schemars(with = "Text")]
+    pub(crate) build: Placed<String>,
+    /// Path of the built program in the work tree.
+    #[schemars(with = "Text")]
+    pub(crate) binary: Placed<String>,
 }
 
 /// `each`, `all-pairs`, or features one by one.

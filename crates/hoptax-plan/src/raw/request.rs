@@ -22,13 +22,25 @@ pub(crate) struct RawTarget {
     pub(crate) method: Option<Placed<String>>,
     /// Path and query. They start with `/` and can contain templates. Default: /.
     pub(crate) path: Option<Placed<String>>,
-    /// Headers, in the order in which they are sent. Values can contain templates. If the value is a list, the header
-    /// is repeated. Default: none. If `host` is missing, hoptax adds it with the server's address.
-    pub(crate) headers: Option<Ordered<Sweep<Text>>>,
+    /// Headers, in the order in which they are sent. Values can contain templates, or be in a file. If the value is a
+    /// list, the header is repeated. Default: none. If `host` is missing, hoptax adds it with the server's address.
+    pub(crate) headers: Option<Ordered<Sweep<Short<RawHeaderFile, Text>>>>,
     /// Body of the request: a size, or a mapping with one of `size`, `text` and `file`. Default: none.
     pub(crate) body: Option<Placed<Short<RawRequestBody, Bytes>>>,
     /// Checks that a response must pass to count as a success. Default: the status is 200 to 399.
     pub(crate) expect: Option<RawExpect>,
+}
+
+/// A secret header value that is in a file, such as a bearer token. It is not written into the run directory.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "header-file")]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawHeaderFile {
+    /// File with one line, the value. A relative path starts from the plan's directory.
+    #[schemars(with = "Text")]
+    pub(crate) file: Placed<String>,
+    /// Text before the value, such as "Bearer ". Default: none.
+    pub(crate) prefix: Option<Placed<Text>>,
 }
 
 /// Body of a request. Give exactly one of `size`, `text` and `file`.
@@ -61,6 +73,9 @@ pub(crate) struct RawExpect {
     /// Whether bodies differ between responses. If true, hoptax does not compare the gateway's bodies with direct's
     /// bodies. Default: false.
     pub(crate) varies: Option<bool>,
+    /// Names of response headers that gateways may change: a name or a list. hoptax does not compare these headers with
+    /// direct's headers, and the report shows how they differed. Default: none.
+    pub(crate) ignore_headers: Option<Sweep<Text>>,
 }
 
 /// Checks of a response body.

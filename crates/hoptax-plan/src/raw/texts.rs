@@ -114,6 +114,10 @@ texts! {
     Auto {
         "const": "auto"
     }
+    OnOffText {
+        "enum": ["on", "off"],
+        "description": "on or off."
+    }
     Share {
         "type": ["string", "number"],
         "description": "A percentage such as 1%, or a number from 0 to 1."

@@ -27,12 +27,12 @@ pub type Run = dir::Run<Plan, LoadPoint>;
 /// # Errors
 /// If there is no `run.json`, or it was not written by hoptax, or it was written by a newer version.
 pub fn read(path: &Path) -> Result<Run, DirError> {
-    let dir::Run { path, record, mut trials, starts, unreadable } = dir::Run::read(path)?;
+    let dir::Run { path, record, mut trials, starts, profiles, unreadable } = dir::Run::read(path)?;
     let record = understood(record, &path)?;
     if record.plan.trials.time_only().is_some() {
         record::mark_aside(&mut trials, record.plan.until_settled.is_some());
     }
-    Ok(Run { path, record, trials, starts, unreadable })
+    Ok(Run { path, record, trials, starts, profiles, unreadable })
 }
 
 /// Reads only the `run.json` of a run directory.
@@ -61,6 +61,7 @@ impl From<&Plan> for kept::Plan {
             name: plan.name.clone(),
             upstream: (&plan.upstream).into(),
             gateways: to_disk_all(&plan.gateways),
+            replacements: plan.replacements.clone(),
             targets: to_disk_all(&plan.targets),
             files: plan.files.clone(),
             load: to_disk_all(&plan.load),
@@ -77,6 +78,7 @@ impl From<&Plan> for kept::Plan {
             profile: plan.profile,
             access_log: plan.access_log,
             path_split: plan.path_split,
+            cpu_profile: plan.cpu_profile,
             cpus: plan.cpus.clone(),
             idle: plan.idle,
             isolate: plan.isolate,
@@ -95,8 +97,10 @@ impl TryFrom<kept::Plan> for Plan {
             name: plan.name,
             upstream: plan.upstream.into(),
             gateways: plan.gateways.into_iter().map(Gateway::try_from).collect::<Result<_, _>>()?,
+            replacements: plan.replacements,
             targets: plan.targets.into_iter().map(Target::from).collect(),
             files: plan.files,
+            secrets: Vec::new(),
             load: plan.load.into_iter().map(LoadPoint::from).collect(),
             trials: match plan.trials {
                 kept::Trials::Fixed(rounds) => Trials::Fixed(rounds),
@@ -111,6 +115,7 @@ impl TryFrom<kept::Plan> for Plan {
             profile: plan.profile,
             access_log: plan.access_log,
             path_split: plan.path_split,
+            cpu_profile: plan.cpu_profile,
             cpus: plan.cpus,
             idle: plan.idle,
             isolate: plan.isolate,

@@ -61,16 +61,36 @@ impl From<kept::Delay> for Delay {
 
 impl From<&Target> for kept::Target {
     fn from(target: &Target) -> Self {
-        let Target { name, weight, method, path, headers, body, body_is_template, checks, varies } =
-            target.clone();
-        Self { name, weight, method, path, headers, body, body_is_template, checks, varies }
+        let Target {
+            name,
+            weight,
+            method,
+            path,
+            headers,
+            body,
+            body_is_template,
+            checks,
+            varies,
+            ignore_headers,
+        } = target.clone();
+        Self { name, weight, method, path, headers, body, body_is_template, checks, varies, ignore_headers }
     }
 }
 
 impl From<kept::Target> for Target {
     fn from(target: kept::Target) -> Self {
-        let kept::Target { name, weight, method, path, headers, body, body_is_template, checks, varies } =
-            target;
-        Self { name, weight, method, path, headers, body, body_is_template, checks, varies }
+        let kept::Target {
+            name,
+            weight,
+            method,
+            path,
+            headers,
+            body,
+            body_is_template,
+            checks,
+            varies,
+            ignore_headers,
+        } = target;
+        Self { name, weight, method, path, headers, body, body_is_template, checks, varies, ignore_headers }
     }
 }

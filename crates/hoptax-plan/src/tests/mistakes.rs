@@ -63,7 +63,7 @@ plans/x.yaml:3:34: expected a whole number, found `1`
 }
 
 /// Lists the errors in `text`. Each error is on its own line, as `line:column message; help`.
-fn mistake(text: &str) -> String {
+pub(super) fn mistake(text: &str) -> String {
     let PlanErrors(errors) = parsed(text, &[]).expect_err(text);
     errors
         .iter()
@@ -247,7 +247,7 @@ fn gateways() {
     for (list, expected) in [
         (
             "kong",
-            "1:12 unknown gateway `kong`; use one of: nginx, haproxy, envoy, routed, hop-l4, hop-l7, external;",
+            "1:12 unknown gateway `kong`; use one of: nginx, haproxy, envoy, routed, secure, hop-l4, hop-l7, external;",
         ),
         ("hop_l4", "1:12 unknown gateway `hop_l4`; did you mean `hop-l4`?"),
         (

@@ -8,11 +8,13 @@ use std::time::Duration;
 mod events;
 mod load;
 mod mistakes;
+mod replacements;
 mod requests;
 mod running;
 mod schema;
 mod search;
 mod start;
+mod versions;
 
 fn context() -> Context {
     let pack = |name: &str, features: &[&str]| PackInfo {
@@ -20,8 +22,10 @@ fn context() -> Context {
         features: features.iter().map(|feature| (*feature).to_owned()).collect(),
         unsupported: BTreeMap::new(),
         variants: Vec::new(),
+        always_tls: name == "secure",
         intercepts: false,
         docker: name == "nginx",
+        image: (name == "nginx").then(|| "nginx:1.27".to_owned()),
         reloads: ["nginx", "routed"].contains(&name),
     };
     Context {
@@ -31,6 +35,7 @@ fn context() -> Context {
             pack("haproxy", &[]),
             pack("envoy", &[]),
             pack("routed", &["routes"]),
+            pack("secure", &["rate-limit", "tls", "mtls"]),
         ],
         directory: PathBuf::from("no-such-directory"),
     }
@@ -72,8 +77,10 @@ fn missing_keys_have_defaults() {
                     driver: PackDriver::Process,
                 },
             }],
+            replacements: Vec::new(),
             targets: vec![Target::get("/")],
             files: BTreeMap::new(),
+            secrets: Vec::new(),
             load: vec![LoadPoint::closed(1, Duration::from_millis(300))],
             trials: timed(Duration::from_secs(180), 0.05, None),
             start: None,
@@ -85,6 +92,7 @@ fn missing_keys_have_defaults() {
             profile: Profile::Equalised,
             access_log: AccessLog::Off,
             path_split: PathSplit::Off,
+            cpu_profile: None,
             cpus: CpuPlan::Auto,
             idle: None,
             isolate: false,
@@ -115,6 +123,15 @@ fn time_and_precision_set_the_rounds() {
     assert_eq!((events.warmup, events.until_settled), (Duration::from_secs(2), until_settled(60)));
     let typed = good(&format!("{SMALLEST}warmup: 1s\n"));
     assert_eq!((typed.warmup, typed.until_settled), (Duration::from_secs(1), None));
+}
+
+#[test]
+fn profiles_are_on_off_or_have_settings() {
+    let profile = |text: &str| good(&format!("{SMALLEST}cpu_profile: {text}\n")).cpu_profile;
+    assert_eq!((profile("off"), profile("on")), (None, Some(CpuProfile::default())));
+    let short = CpuProfile { duration: Duration::from_millis(500), ..CpuProfile::default() };
+    assert_eq!(profile("{ for: 500ms }"), Some(short));
+    assert_eq!(profile("{ passes: 3 }").map(|profile| profile.passes), Some(3));
 }
 
 fn until_settled(seconds: u64) -> Option<UntilSettled> {
@@ -377,6 +394,20 @@ fn features_have_settings() {
     assert_eq!(one("[key-auth]"), "key-auth");
     assert_eq!(one("[rate-limit]"), "rate-limit");
     assert_eq!(one("[{ rate-limit: 100/s }]"), "rate-limit=100/s");
+}
+
+#[test]
+fn a_gateway_that_always_uses_tls_has_the_feature_in_every_plan() {
+    let plan = |gateway: &str| {
+        features_of(&format!("gateways: [{gateway}]\nload: [{{ loop: closed, connections: 1 }}]\n"))
+    };
+    let pair = |label: &str, features: &str| (label.to_owned(), features.to_owned());
+    assert_eq!(plan("secure"), [pair("secure", "tls")]);
+    assert_eq!(plan("{ name: secure, features: [tls] }"), [pair("secure", "tls")]);
+    assert_eq!(plan("{ name: secure, features: [rate-limit] }"), [pair("secure", "rate-limit tls")]);
+    let each =
+        [pair("secure", "tls"), pair("secure.rate-limit", "rate-limit tls"), pair("secure.mtls", "tls mtls")];
+    assert_eq!(plan("{ name: secure, features: each }"), each, "`tls` has no price");
 }
 
 #[test]

@@ -166,6 +166,31 @@ fn lines_of_files_are_checked_before_the_run() {
 }
 
 #[test]
+fn a_secret_header_value_is_in_a_file_and_not_in_the_plan() {
+    let files = [("token.txt", "abc.def\r\n"), ("two.txt", "a\nb\n"), ("none.txt", "\n")];
+    let read = |value: &str| {
+        let target = format!("target: {{ headers: {{ x-a: [1, 2], authorization: {value} }} }}\n");
+        beside(&files, &with(&target))
+    };
+    let plan = read("{ file: token.txt, prefix: 'Bearer ' }").unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!(plan.targets[0].headers[2].1, "Bearer {{line token.txt}}");
+    assert!(plan.secrets.len() == 1 && plan.secrets[0].ends_with("token.txt"), "{:?}", plan.secrets);
+    assert!(!format!("{plan:?}").contains("abc.def"));
+    let plan = read("[plain, { file: token.txt }]").unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!(plan.targets[0].headers[3].1, "{{line token.txt}}");
+    for (value, expected) in [
+        ("{ file: none.txt }", "none.txt has 0 lines of text instead of one;"),
+        ("{ file: two.txt }", "two.txt has 2 lines of text instead of one;"),
+        ("{ file: missing.txt }", "missing.txt: "),
+        ("{ file: 'a{b' }", "`a{b` cannot be used for a header"),
+        ("{ prefix: a }", "missing key `file`"),
+    ] {
+        let said = shown(read(value));
+        assert!(said.contains(expected), "{value}: {said}");
+    }
+}
+
+#[test]
 fn errors_in_targets_and_expectations() {
     for (head, expected) in [
         ("target: []\n", "1 [[] expected at least one value, found an empty list;"),
@@ -198,6 +223,10 @@ fn errors_in_targets_and_expectations() {
         ),
         ("target: { expect: { body: { length: {} } } }\n", "1 [{] `length` is empty;"),
         ("target: { expect: { headers: { \"a b\": any } } }\n", "1 [\"a b\"] \"a b\" is not a header name;"),
+        (
+            "target: { expect: { ignore_headers: [age, \"age: 1\"] } }\n",
+            "1 [\"age: 1\"] `age: 1` is not a header name;",
+        ),
         (
             "target: { method: HEAD, expect: { body: { equals: a } } }\n",
             "1 [{] the response to HEAD has no body;",

@@ -165,7 +165,10 @@ fn a_matrix_has_only_features_that_the_running_upstream_allows() {
 
 #[test]
 fn bodies_of_a_target_can_vary() {
-    let text = format!("gateways: [hop-l4]\ntarget: {{ path: /now, expect: {{ varies: true }} }}\n{LOAD}");
+    let text = format!(
+        "gateways: [hop-l4]\ntarget: {{ path: /now, expect: {{ varies: true, ignore_headers: [Age, cache-control] }} }}\n{LOAD}"
+    );
     let plan = read(&text, &PathBuf::new()).unwrap_or_else(|error| panic!("{error}"));
     assert!(plan.targets[0].varies);
+    assert_eq!(plan.targets[0].ignore_headers, ["age", "cache-control"]);
 }

@@ -213,7 +213,9 @@ fn described(folder: &std::path::Path) -> PackInfo {
         features: words("features"),
         unsupported: unsupported.iter().map(|(key, _)| (key.text.clone(), "no".to_owned())).collect(),
         variants: words("variants"),
+        always_tls: member("tls").is_some(),
         docker: member("docker").is_some(),
+        image: None,
         reloads: member("reload").is_some(),
         intercepts: member("intercept").is_some(),
     }
@@ -258,7 +260,7 @@ fn understood(text: &str, sets: &[String]) -> Result<Plan, PlanErrors> {
 
 /// Wrong values. The second element is true if the schema refuses the value too. The schema cannot check relations
 /// between keys, or limits of this machine.
-const MISTAKEN: [(&str, bool); 36] = [
+const MISTAKEN: [(&str, bool); 38] = [
     ("trials=many", true),
     ("trials=-1", true),
     ("trials=0", true),
@@ -294,6 +296,8 @@ const MISTAKEN: [(&str, bool); 36] = [
     ("load=[{ loop: closed, connections: 1, http: 2.0 }]", true),
     ("timeout=3", true),
     ("profile=equalized", true),
+    ("cpu_profile=yes", true),
+    ("cpu_profile={ for: 1ms }", false),
     ("cpus=all", true),
 ];
 

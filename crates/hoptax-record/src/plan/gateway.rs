@@ -2,6 +2,8 @@
 
 use super::Access;
 use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// One system under test.
@@ -64,6 +66,103 @@ pub enum PackDriver {
         /// Image to use instead of the pack's image; absent if the pack's image is used.
         image: Option<String>,
     },
+    /// Processes of one version of the gateway's program, on this machine.
+    Version(ProgramVersion),
+}
+
+impl PackDriver {
+    /// Name of the version that the plan chooses: of a program, or the tag of an image. Absent if the plan leaves the
+    /// choice to the pack and the machine.
+    pub fn version_name(&self) -> Option<&str> {
+        match self {
+            Self::Process | Self::Docker { image: None } => None,
+            Self::Docker { image: Some(image) } => {
+                let tag = image.rsplit_once(':').map(|(_, tag)| tag).filter(|tag| !tag.contains('/'));
+                Some(tag.unwrap_or(image))
+            }
+            Self::Version(version) => Some(&version.name),
+        }
+    }
+
+    /// The commit that the program is built from, if the plan names one.
+    pub fn git(&self) -> Option<&GitBuild> {
+        match self {
+            Self::Version(ProgramVersion { source: ProgramSource::Git(git), .. }) => Some(git),
+            _ => None,
+        }
+    }
+
+    /// Like [`Self::git`], to change it.
+    pub fn git_mut(&mut self) -> Option<&mut GitBuild> {
+        match self {
+            Self::Version(ProgramVersion { source: ProgramSource::Git(git), .. }) => Some(git),
+            _ => None,
+        }
+    }
+}
+
+/// One version of a gateway's program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgramVersion {
+    /// Name of the version: a version number, the part of a path that differs, or a ref.
+    pub name: String,
+    /// Where the program comes from.
+    pub source: ProgramSource,
+}
+
+/// Where a version of a program comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProgramSource {
+    /// The installed program that reports this version.
+    Installed,
+    /// This file.
+    Binary(PathBuf),
+    /// Built from a commit.
+    Git(GitBuild),
+}
+
+/// A program that is built from a commit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GitBuild {
+    /// Directory of the repository.
+    pub repository: PathBuf,
+    /// Branch, tag or commit, as the plan has it.
+    pub reference: String,
+    /// The commit's full name; absent until a run looks up the ref.
+    pub commit: Option<String>,
+    /// Shell command that builds the program. It runs in a work tree of the commit.
+    pub build: String,
+    /// Path of the program in the work tree.
+    pub binary: PathBuf,
+}
+
+impl GitBuild {
+    /// The first 10 digits of the commit, or the ref if the commit is unknown.
+    pub fn short(&self) -> &str {
+        self.commit.as_deref().map_or(self.reference.as_str(), |commit| commit.get(..10).unwrap_or(commit))
+    }
+}
+
+impl fmt::Display for ProgramVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.source {
+            ProgramSource::Installed => write!(f, "installed version {}", self.name),
+            ProgramSource::Binary(path) => write!(f, "{}", path.display()),
+            ProgramSource::Git(git) => write!(f, "{git}"),
+        }
+    }
+}
+
+impl fmt::Display for GitBuild {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let commit = self.commit.as_ref().filter(|commit| !commit.starts_with(&self.reference));
+        match commit {
+            Some(_) => write!(f, "commit {} ({}) of ", self.short(), self.reference)?,
+            None => write!(f, "{} of ", self.reference)?,
+        }
+        write!(f, "{}", self.repository.display())
+    }
 }
 
 /// The two built-in reference proxies.
@@ -138,6 +237,37 @@ mod tests {
         let read: GatewayKind =
             serde_json::from_str(r#"{"external":{"url":"http://a:1","pid":null}}"#).expect("read");
         assert!(matches!(read, GatewayKind::External { access: Access { tls: None, token_file: None }, .. }));
+    }
+
+    #[test]
+    fn versions_are_kept_and_have_names() {
+        let git = GitBuild {
+            repository: "/src/proxy".into(),
+            reference: "main".into(),
+            commit: Some("3f2c1d0aa1bb2cc3dd4ee5ff60718293a4b5c6d7".into()),
+            build: "make".into(),
+            binary: "bin/proxy".into(),
+        };
+        let source = ProgramSource::Git(git);
+        let built = PackDriver::Version(ProgramVersion { name: "main".into(), source });
+        let text = serde_json::to_string(&built).expect("JSON");
+        assert!(
+            text.starts_with(r#"{"version":{"name":"main","source":{"git":{"repository":"/src/proxy""#),
+            "{text}"
+        );
+        assert_eq!(serde_json::from_str::<PackDriver>(&text).expect("read"), built);
+        let PackDriver::Version(version) = &built else { panic!("a version") };
+        assert_eq!(version.to_string(), "commit 3f2c1d0aa1 (main) of /src/proxy");
+        let image = |image: &str| PackDriver::Docker { image: Some(image.into()) };
+        for (driver, name) in [
+            (PackDriver::Process, None),
+            (PackDriver::Docker { image: None }, None),
+            (image("nginx:1.27"), Some("1.27")),
+            (image("registry:5000/nginx"), Some("registry:5000/nginx")),
+            (built.clone(), Some("main")),
+        ] {
+            assert_eq!(driver.version_name(), name, "{driver:?}");
+        }
     }
 
     #[test]

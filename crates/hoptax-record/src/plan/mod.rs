@@ -10,7 +10,8 @@ mod target;
 mod upstream;
 
 pub use gateway::{
-    Feature, Gateway, GatewayKind, HopDelay, HopDelayHow, HopKind, HopWarming, HopWarmingFall, PackDriver,
+    Feature, Gateway, GatewayKind, GitBuild, HopDelay, HopDelayHow, HopKind, HopWarming, HopWarmingFall,
+    PackDriver, ProgramSource, ProgramVersion,
 };
 pub use load::{Action, Budget, Event, Figure, LoadPoint, LoadSelector, Objective, Route, Search, Term};
 pub use target::{Target, Timeouts};
@@ -34,6 +35,9 @@ pub struct Plan {
     pub upstream: Upstream,
     /// The gateways, without direct.
     pub gateways: Vec<Gateway>,
+    /// Gateways of this run that replace others, which were not installed. Absent if there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replacements: Vec<Replacement>,
     /// The targets. A run of version 1 has a single target.
     #[serde(alias = "target", deserialize_with = "target::one_or_more")]
     pub targets: Vec<Target>,
@@ -66,6 +70,9 @@ pub struct Plan {
     /// Whether the upstream stamps its responses.
     #[serde(default)]
     pub path_split: PathSplit,
+    /// Records stacks of the gateways after the rounds. Absent in plans without profiles, and in older runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_profile: Option<CpuProfile>,
     /// CPUs of each role.
     pub cpus: CpuPlan,
     /// What idle CPUs do during the run; absent if hoptax decides.
@@ -81,6 +88,17 @@ pub struct Plan {
     pub events: Vec<Event>,
     /// Limits on metrics.
     pub budget: Vec<Budget>,
+}
+
+/// A gateway that is measured instead of another one, if that one is not installed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Replacement {
+    /// Label of the gateway that replaces the other one.
+    pub gateway: String,
+    /// Label of the gateway that is replaced.
+    pub instead_of: String,
+    /// What cannot be compared because of it, in the words of the plan.
+    pub not_comparable: String,
 }
 
 /// Number of rounds: fixed, or decided during the run.
@@ -129,6 +147,22 @@ pub struct Start {
     pub duration: Duration,
     /// Whether reloads are measured too, of the gateways that can reload.
     pub reload: bool,
+}
+
+/// How stacks of the gateways are recorded after the rounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuProfile {
+    /// Number of rounds of passes. Each round profiles every gateway at every load point once.
+    pub passes: u32,
+    /// Measured time of a pass.
+    pub duration: Duration,
+}
+
+impl Default for CpuProfile {
+    /// Half a minute for each gateway and load point is enough for intervals of a few per cent of the largest frames.
+    fn default() -> Self {
+        Self { passes: 6, duration: Duration::from_secs(2) }
+    }
 }
 
 /// Settings that gateways get.

@@ -31,6 +31,9 @@ pub struct Target {
     /// Whether the response body differs from one response to the next.
     #[serde(default)]
     pub varies: bool,
+    /// Names of response headers that are not compared with direct's headers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ignore_headers: Vec<String>,
 }
 
 fn one() -> u32 {
@@ -111,6 +114,7 @@ mod tests {
             body_is_template: false,
             checks: Vec::new(),
             varies: false,
+            ignore_headers: Vec::new(),
         }
     }
 
@@ -125,7 +129,9 @@ mod tests {
 
     #[test]
     fn a_written_plan_reads_back() {
-        let checked = Target { checks: vec![Check::BodyContains("x".into())], weight: 7, ..target("a") };
+        let ignore_headers = vec!["age".into()];
+        let checks = vec![Check::BodyContains("x".into())];
+        let checked = Target { checks, weight: 7, ignore_headers, ..target("a") };
         let held = Held {
             targets: vec![checked, target("b")],
             timeout: Timeouts { connect: Duration::from_millis(5), ..Timeouts::all(Duration::from_secs(1)) },

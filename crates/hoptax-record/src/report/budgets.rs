@@ -17,6 +17,9 @@ pub struct Gate {
     pub void: bool,
     /// Every budget, once for each case that it limits.
     pub budget: Vec<Budget>,
+    /// Says which budgets were not checked at load points that the run left out. Absent if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// Outcome of a budget for one case.

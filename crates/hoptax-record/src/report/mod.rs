@@ -1,8 +1,9 @@
 //! The JSON documents that other programs read: reports, comparisons, and the output of `hoptax gate`.
 //!
-//! These types are stable interfaces (`docs/reference/json.md`). They are separate from the types of the analysis, so
-//! that a change of the analysis changes no document. The crate hoptax-report converts an analysis to them. Members are
-//! serialised in the order in which they are declared. Absent members are `null`.
+//! These types are stable interfaces (`docs/reference/json.md`, and its JSON Schema, which `python/tests/test_schema.py`
+//! checks). They are separate from the types of the analysis, so that a change of the analysis changes no document. The
+//! crate hoptax-report converts an analysis to them. Members are serialised in the order in which they are declared.
+//! Absent members are `null`.
 
 mod budgets;
 mod capacity;
@@ -13,6 +14,7 @@ mod findings;
 mod load;
 mod pairs;
 mod prices;
+mod profiles;
 mod starts;
 mod summary;
 mod tail;
@@ -28,14 +30,19 @@ pub use comparison::{Comparison, Obstacle, Row, Verdict};
 pub use figures::{Contrast, Difference, Estimate, Latency, Throughput};
 pub use findings::{Concerns, Figures, Finding, Rule, Severity};
 pub use load::{Load, LoadSearch, LoadStage};
-pub use pairs::{GatewayPair, PairDifference, PairVerdict};
+pub use pairs::{GatewayPair, PairDifference, PairVerdict, Version, Versions};
 pub use prices::{Beyond, Price, PriceList, Prices};
+pub use profiles::{
+    FrameChange, FrameFigures, MissingSymbols, ModuleChange, ModuleFigures, Profile, ProfileDifference,
+    ProfiledCase,
+};
 pub use starts::{CurvePoint, FirstRequests, StartFigures, StartMedian, StartUnderLoad};
 pub use summary::Summary;
 pub use tail::Tail;
 pub use taxes::{NoiseFloor, NoiseFloors, Tax};
 pub use warm_ups::{Fall, WarmUpFigures};
 
+use super::plan::Replacement;
 use super::{Contender, Environment, HostLook, Stopped};
 use serde::Serialize;
 
@@ -88,10 +95,20 @@ pub struct Report {
     pub prices: PriceList,
     /// Every two gateways, compared in each metric: by load point, then in the plan's order.
     pub pairs: Vec<GatewayPair>,
+    /// Versions of gateways, with the changes between successive versions: by load point, then in the plan's order. Absent
+    /// if the plan has no list of versions.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub versions: Vec<Versions>,
     /// How long each process took to warm up. Empty with a fixed warm-up, and for older runs.
     pub warm_ups: Vec<WarmUpFigures>,
     /// What starts and reloads of each gateway cost, in the order of the contenders. Empty for runs that measure trials.
     pub starts: Vec<StartFigures>,
+    /// Profiles of the gateways, by load point. Left out if the plan has no `cpu_profile`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub profiles: Vec<Profile>,
+    /// Profiles of CPU time, compared. Left out if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub profile_differences: Vec<ProfileDifference>,
     /// Difference between the two direct trials of a round.
     pub noise_floor: NoiseFloors,
     /// Every contender at every load point.
@@ -102,6 +119,9 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// Budgets.
     pub budget: Vec<Budget>,
+    /// Gateways that replaced others, because those were not installed. Absent if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub replacements: Vec<Replacement>,
     /// Notes on the records, for example that lines are unreadable or that the upstream has no ledger.
     pub notes: Vec<String>,
 }

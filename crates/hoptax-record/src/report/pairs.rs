@@ -26,6 +26,31 @@ pub struct GatewayPair {
     pub verdict: PairVerdict,
 }
 
+/// The versions of one gateway at one load point.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Versions {
+    /// The load point.
+    pub load: Load,
+    /// Name of the gateway: its pack and its features.
+    pub name: String,
+    /// The versions, in the plan's order.
+    pub versions: Vec<Version>,
+    /// Each measured version compared with the measured version before it. p-values are adjusted for the number of these
+    /// changes (Holm).
+    pub changes: Vec<GatewayPair>,
+}
+
+/// A version of a gateway.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Version {
+    /// Label of the gateway.
+    pub gateway: String,
+    /// Name of the version: a number, a tag or a ref.
+    pub name: String,
+    /// The commit that the program was built from; absent for programs that hoptax did not build.
+    pub commit: Option<String>,
+}
+
 /// A difference with the 95 % interval of this pair alone.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct PairDifference {

@@ -69,6 +69,28 @@ const changesTable = (head, lines, kind, sign) => ({
   ]),
 });
 
+// The versions of a gateway, in the plan's order from top to bottom.
+const versionChart = (index) => (theme, width) => {
+  const metric = state.percentile;
+  const { kind, axis } = TAXES[metric];
+  const sign = metric !== "cpu_us_per_request";
+  const family = page.versions[index];
+  if (family.load !== state.load) return null;
+  const taxOf = (who) => caseOf(who, family.load)?.tax?.[metric];
+  const lines = family.versions
+    .filter(({ gateway }) => isShown(gateway) && taxOf(gateway))
+    .map(({ gateway, name }, row) => ({ label: name, one: asChange(metric, taxOf(gateway)), row, ...styleOf(gateway) }));
+  if (!lines.length) return null;
+  const floor = loadOf(family.load).noise_floor[metric];
+  return {
+    option: whiskers({ lines, rows: lines.map((line) => line.label), floor, kind, sign, theme, width }),
+    height: rowHeight(lines.length) * lines.length + 34,
+    note: capital(axis),
+    table: changesTable(["version", axis], lines, kind, sign),
+    series: lines.length,
+  };
+};
+
 const priceChart = (index) => (theme, width) => {
   const metric = state.price;
   const { kind, axis } = PRICES[metric];

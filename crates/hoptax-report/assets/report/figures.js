@@ -52,6 +52,8 @@ class Figure {
     if (this.chart) this.chart.resize();
     else this.chart = echarts.init(this.canvas, null, { renderer: "svg" });
     this.chart.setOption({ animation: false, ...made.option }, true);
+    this.chart.off("click");
+    if (made.click) this.chart.on("click", made.click);
     this.host.dataset.drawn = this.chart.getOption().series.length;
     this.at = -1;
     if (this.figures.open) this.fill();

@@ -29,7 +29,7 @@ const names = (metrics) => Object.fromEntries(Object.entries(metrics).map(([key,
 const addControls = (host) => {
   const kind = host.dataset.chart;
   const before = (control) => host.querySelector("figcaption").after(control);
-  if (kind === "tax")
+  if (kind === "tax" || kind === "version")
     before(
       choices(
         "What is compared",
@@ -47,6 +47,7 @@ const addControls = (host) => {
         (price) => change({ price }),
       ),
     );
+  if (kind === "flame") before(flameControls(Number(host.dataset.flame)));
   if (kind === "time")
     before(
       choices(
@@ -81,7 +82,7 @@ const addControls = (host) => {
   }
 };
 
-// Adds a figure for each metric of each sweep, or for each group of prices.
+// Adds a figure for each metric of each sweep, for the versions of each gateway, or for each group of prices.
 const multiply = (host) => {
   const clone = (title, build) => {
     const figure = element(
@@ -98,6 +99,10 @@ const multiply = (host) => {
       host.append(element("h3", {}, `By ${sweep.axis === "rate" ? "rate" : "number of connections"}: ${sweep.label}`));
       Object.entries(OVER_LOAD).forEach(([metric, one]) => clone(one.title, sweepChart(index, metric)));
     });
+  } else if (host.dataset.each === "version") {
+    page.versions.forEach((family, index) =>
+      clone(`${family.name}, ${loadOf(family.load).label}`, versionChart(index)),
+    );
   } else {
     priceGroups().forEach((group, index) => clone(`${group.bare}, ${loadOf(group.load).label}`, priceChart(index)));
   }
@@ -216,10 +221,9 @@ const themeButton = () => {
 fillBar();
 document.querySelectorAll("figure[data-chart]").forEach((host) => {
   addControls(host);
-  addFigure(
-    host,
-    host.dataset.chart === "frontier" ? frontierChart(Number(host.dataset.search)) : chartsOf[host.dataset.chart],
-  );
+  const { chart, search, flame } = host.dataset;
+  const numbered = { frontier: () => frontierChart(Number(search)), flame: () => flameChart(Number(flame)) };
+  addFigure(host, numbered[chart]?.() ?? chartsOf[chart]);
 });
 document.querySelectorAll("[data-each]").forEach(multiply);
 document

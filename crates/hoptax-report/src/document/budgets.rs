@@ -13,6 +13,7 @@ pub(crate) fn gate(model: &Model) -> Gate {
         kept: !model.over_budget(),
         void: model.has_void_figures(),
         budget: model.budget.iter().map(budget).collect(),
+        notes: model.unchecked.iter().cloned().collect(),
     }
 }
 

@@ -8,6 +8,7 @@ mod figures;
 mod load;
 mod pairs;
 mod prices;
+mod profiles;
 mod taxes;
 
 pub(super) use budgets::gate;
@@ -21,10 +22,14 @@ pub(super) use taxes::tax;
 
 use super::model::Model;
 use hoptax_plan::Profile;
-use hoptax_record::report::Report;
+use hoptax_record::report::{ProfileDifference, Report};
 
 /// Version of the JSON report's format.
 const SCHEMA: u32 = 1;
+
+fn differences(model: &Model) -> Vec<ProfileDifference> {
+    model.profiles.differences.iter().map(|one| profiles::difference(model, one)).collect()
+}
 
 /// The JSON report.
 pub fn report(model: &Model) -> Report {
@@ -54,13 +59,17 @@ pub fn report(model: &Model) -> Report {
         summary: model.summary.clone(),
         prices: self::prices::list(&model.prices),
         pairs: model.pairs.iter().map(pairs::pair).collect(),
+        versions: model.versions.iter().map(pairs::versions).collect(),
         warm_ups: model.warm_ups.clone(),
         starts: model.starts.clone(),
+        profiles: model.profiles.cases.iter().map(profiles::profile).collect(),
+        profile_differences: differences(model),
         noise_floor: taxes::noise_floors(&model.noise_floor),
         cases: model.cases.iter().map(cases::case).collect(),
         capacity: model.capacity.iter().map(capacity::capacity).collect(),
         findings: model.findings.clone(),
         budget: model.budget.iter().map(budgets::budget).collect(),
+        replacements: model.replacements.clone(),
         notes: model.notes.clone(),
     }
 }

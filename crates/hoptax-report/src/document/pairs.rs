@@ -2,7 +2,7 @@
 
 use super::load::load;
 use hoptax_analysis as analysis;
-use hoptax_record::report::{GatewayPair, PairDifference, PairVerdict};
+use hoptax_record::report::{GatewayPair, PairDifference, PairVerdict, Version, Versions};
 
 pub(super) fn pair(one: &analysis::GatewayPair) -> GatewayPair {
     let difference = &one.difference;
@@ -22,5 +22,19 @@ pub(super) fn pair(one: &analysis::GatewayPair) -> GatewayPair {
             true => PairVerdict::Distinguishable,
             false => PairVerdict::NotDistinguishable,
         },
+    }
+}
+
+pub(super) fn versions(one: &analysis::Versions) -> Versions {
+    let version = |one: &analysis::Version| Version {
+        gateway: one.gateway.clone(),
+        name: one.name.clone(),
+        commit: one.commit.clone(),
+    };
+    Versions {
+        load: load(&one.load),
+        name: one.name.clone(),
+        versions: one.versions.iter().map(version).collect(),
+        changes: one.changes.iter().map(pair).collect(),
     }
 }

@@ -10,8 +10,9 @@ use super::charts;
 use super::document;
 use super::model::Model;
 use super::prices::named;
+use super::profiles::{Flames, flame_graphs};
 use crate::sweeps::{self, Sweep};
-use hoptax_analysis::{Case, Load, NoiseFloor, headline};
+use hoptax_analysis::{Case, Load, NoiseFloor, Versions, headline};
 use hoptax_plan::Metric;
 use hoptax_record::DIRECT;
 use hoptax_record::report::{
@@ -40,7 +41,12 @@ pub(super) struct Page<'m> {
     sweeps: Vec<Sweep>,
     searches: Vec<Search<'m>>,
     prices: Vec<PagePrice<'m>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    versions: Vec<PageVersions<'m>>,
     starts: Vec<PageStart>,
+    /// The flame graphs. Left out without profiles.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    flames: Vec<Flames>,
 }
 
 #[derive(Debug, Serialize)]
@@ -73,6 +79,20 @@ struct PageCase<'m> {
     curve: Vec<(f64, f64)>,
     times: Vec<Times>,
     events: Vec<PageEvent<'m>>,
+}
+
+/// The versions of a gateway at a load point.
+#[derive(Debug, Serialize)]
+struct PageVersions<'m> {
+    name: &'m str,
+    load: usize,
+    versions: Vec<PageVersion<'m>>,
+}
+
+#[derive(Debug, Serialize)]
+struct PageVersion<'m> {
+    gateway: usize,
+    name: &'m str,
 }
 
 /// The curve of response times after the starts of a contender.
@@ -127,12 +147,14 @@ impl<'m> Page<'m> {
                     })
                 })
                 .collect(),
+            versions: model.versions.iter().map(|one| of_versions(one, place)).collect(),
             starts: model
                 .starts
                 .iter()
                 .filter(|one| one.kind != StartKind::Reload)
                 .filter_map(|one| Some(of_start(place(&one.contender)?, one)))
                 .collect(),
+            flames: flame_graphs(model),
         }
     }
 
@@ -158,6 +180,14 @@ fn of_load(model: &Model, load: &Load) -> PageLoad {
         load: document::load(load),
         noise_floor: Metric::TAXES.into_iter().filter_map(known).collect(),
     }
+}
+
+fn of_versions(one: &Versions, place: impl Fn(&str) -> Option<usize>) -> PageVersions<'_> {
+    let versions = one
+        .versions
+        .iter()
+        .filter_map(|version| Some(PageVersion { gateway: place(&version.gateway)?, name: &version.name }));
+    PageVersions { name: &one.name, load: one.load.index, versions: versions.collect() }
 }
 
 fn of_start(gateway: usize, one: &StartFigures) -> PageStart {

@@ -3,8 +3,10 @@
 //! The tests check what docs/concepts/simulations.md says about the method in use. An ignored test prints the tables of
 //! that page: `cargo test --release -p hoptax-stats --lib coverage_tables -- --ignored --nocapture`.
 
+mod bisect;
 mod methods;
 mod pairs;
+mod series;
 mod stopping;
 mod world;
 

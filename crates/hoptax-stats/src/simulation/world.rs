@@ -54,8 +54,8 @@ impl World {
             Self::Bursts => "bursts: 1 window in 20 at 5×",
             Self::Bimodal => "bimodal: 3 % at 10×",
             Self::Edge => "bimodal: 1 % at 10×",
-            Self::BadRounds => "3 rounds in 10 at 1.5× (direct and gateways alike)",
-            Self::Drift => "each round ±10 % (direct and gateways alike), each trial ±3 %",
+            Self::BadRounds => "3 rounds in 10 at 1.5× (all alike)",
+            Self::Drift => "each round ±10 % (all alike), each trial ±3 %",
             Self::Unequal => "as above, but trials of the gateway ±10 %",
         }
     }

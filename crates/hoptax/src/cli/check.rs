@@ -2,9 +2,11 @@
 
 use super::exit::Exit;
 use super::help;
-use super::plan_source::{Only, PlanSource, fits};
+use super::plan_source::{Only, PlanSource, fits, replace_missing};
 use crate::schedule::{estimate, estimate_at_most, expected_rounds, planned_starts, search};
-use hoptax_lab::packs::{PackSet, binary};
+use hoptax_lab::packs::PackSet;
+#[cfg(target_os = "linux")]
+use hoptax_lab::packs::binary;
 use hoptax_load::spec::{HttpVersion, Rate, Retry, Shape};
 use hoptax_plan::stages::show_pace;
 use hoptax_plan::{
@@ -35,8 +37,9 @@ impl Args {
         let (mut plan, _) = self.source.load()?;
         self.only.apply(&mut plan)?;
         let packs = self.source.packs()?;
+        let replaced = replace_missing(&mut plan, &packs);
         let notes = fits(&mut plan, &packs)?;
-        let preview = Preview { notes, ..Preview::of(&plan, not_installed(&plan, &packs)) };
+        let preview = Preview { replaced, notes, ..Preview::of(&plan, not_installed(&plan, &packs)) };
         if self.json {
             writeln!(io::stdout(), "{}", serde_json::to_string_pretty(&preview)?)?;
         } else {
@@ -88,6 +91,9 @@ struct Preview {
     /// Maximum duration of the run with `trials: auto`. Absent if the number of rounds is fixed.
     at_most_s: Option<f64>,
     not_installed: Vec<NotInstalled>,
+    /// Which gateways replace others that are not installed here, and which are left out. `hoptax run` prints the same
+    /// lines.
+    replaced: Vec<String>,
     /// The load points that a run leaves out, because the machine has too few descriptors or ports for them. `hoptax run`
     /// prints the same lines.
     notes: Vec<String>,
@@ -138,17 +144,25 @@ struct NotInstalled {
 }
 
 /// Looks for the program of each gateway of the plan.
+#[cfg(target_os = "linux")]
 fn not_installed(plan: &Plan, packs: &PackSet) -> Vec<NotInstalled> {
     let mut missing: Vec<NotInstalled> = Vec::new();
     for gateway in &plan.gateways {
         let GatewayKind::Pack { pack, driver, .. } = &gateway.kind else { continue };
         let Some(found) = packs.get(pack) else { continue };
         let how_to_install = binary::missing(found, driver);
-        if !how_to_install.is_empty() && missing.iter().all(|other| other.pack != *pack) {
-            missing.push(NotInstalled { pack: pack.clone(), how_to_install });
+        let one = NotInstalled { pack: binary::name_of(found, driver), how_to_install };
+        if !one.how_to_install.is_empty() && missing.iter().all(|other| other.pack != one.pack) {
+            missing.push(one);
         }
     }
     missing
+}
+
+/// The plan will run on another machine.
+#[cfg(not(target_os = "linux"))]
+fn not_installed(_plan: &Plan, _packs: &PackSet) -> Vec<NotInstalled> {
+    Vec::new()
 }
 
 #[derive(Debug, Serialize)]
@@ -256,6 +270,7 @@ impl Preview {
             expected_s: estimate(plan).as_secs_f64(),
             at_most_s: estimate_at_most(plan).map(|longest| longest.as_secs_f64()),
             not_installed,
+            replaced: Vec::new(),
             notes: Vec::new(),
         }
     }
@@ -272,6 +287,7 @@ impl ContenderPreview {
                     PackDriver::Process => String::new(),
                     PackDriver::Docker { image: None } => ", in a container".to_owned(),
                     PackDriver::Docker { image: Some(image) } => format!(", in a container of {image}"),
+                    PackDriver::Version(version) => format!(", {version}"),
                 };
                 format!("pack {pack}, {workers}{with}{within}")
             }
@@ -411,6 +427,9 @@ impl fmt::Display for Preview {
                 let (shortest, longest) = (show_minutes(self.expected_s), show_minutes(longest));
                 writeln!(f, "takes about  {shortest} to {longest}")?;
             }
+        }
+        for note in &self.replaced {
+            writeln!(f, "\nnote: {note}")?;
         }
         for NotInstalled { pack, how_to_install } in &self.not_installed {
             writeln!(

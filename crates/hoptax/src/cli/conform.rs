@@ -4,7 +4,7 @@ use super::exit::{BadInput, Exit};
 use super::help;
 use anyhow::Context as _;
 use hoptax_lab::conformance::{self, CASES};
-use hoptax_lab::packs::{PackSet, binary};
+use hoptax_lab::packs::{Pack, PackSet, binary};
 use hoptax_lab::process::ProcessDriver;
 use hoptax_lab::{Driver as _, Service};
 use hoptax_plan::{self as plan, Gateway, GatewayKind, PackDriver, Plan};
@@ -62,7 +62,7 @@ impl Args {
                 .collect(),
             false => self.gateways,
         };
-        let plan = plan_for(&names)?;
+        let plan = plan_for(&names, &packs)?;
         let work_dir = WorkDir::new()?;
         let mut driver = ProcessDriver::new(&plan, packs.clone(), &work_dir.0)?;
         let mut upstream = driver.start_upstream().map_err(|failure| as_error(&failure))?;
@@ -92,8 +92,10 @@ fn check(
 ) -> anyhow::Result<bool> {
     let mut service =
         driver.start_gateway(gateway, upstream.addresses()).map_err(|failure| as_error(&failure))?;
-    let seen = conformance::observe(upstream.addresses()[0], service.addresses()[0], PATIENCE);
-    let version = service.facts().version.clone().unwrap_or_default();
+    let facts = service.facts();
+    let (direct, via) = (upstream.addresses()[0], service.addresses()[0]);
+    let seen = conformance::observe(direct, via, &facts.change, PATIENCE);
+    let version = facts.version.clone().unwrap_or_default();
     service.stop();
     let seen = seen?;
     let GatewayKind::Pack { pack, .. } = &gateway.kind else { return Ok(true) };
@@ -123,7 +125,7 @@ fn as_error(failure: &hoptax_record::Failure) -> anyhow::Error {
 }
 
 /// Builds a plan with these gateways. The plan must contain a load, but this load is never sent.
-fn plan_for(names: &[String]) -> anyhow::Result<Plan> {
+fn plan_for(names: &[String], packs: &PackSet) -> anyhow::Result<Plan> {
     debug_assert_eq!(CASES.len(), 22, "the help of this verb states the number of requests");
     let mut plan = plan::parse(
         "conform",
@@ -139,7 +141,7 @@ fn plan_for(names: &[String]) -> anyhow::Result<Plan> {
             kind: GatewayKind::Pack {
                 pack: name.clone(),
                 workers: 1,
-                features: Vec::new(),
+                features: packs.get(name).map(Pack::required_features).unwrap_or_default(),
                 instances: None,
                 driver: PackDriver::Process,
             },

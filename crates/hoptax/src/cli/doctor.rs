@@ -6,11 +6,11 @@ mod plan_fit;
 
 use super::exit::{BadInput, Exit};
 use super::help;
-use super::load::paint::Paint;
-use super::plan_source::PlanSource;
+use super::paint::Paint;
+use super::plan_source::{PlanSource, replace_missing};
 use diagnosis::{Diagnosis, PlanDiagnosis, SCHEMA};
 use hoptax_host::probe::fitness::{self, SAMPLED, Snapshot, whole};
-use hoptax_lab::packs::{PackSet, binary};
+use hoptax_lab::packs::{PackSet, Versions, binary};
 use hoptax_record::{Fitness, FitnessStatus};
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -45,7 +45,9 @@ impl Args {
         let plan = match self.plan {
             Some(plan) => {
                 let source = PlanSource { plan, sets: self.sets, packs: self.packs };
-                Some(source.load()?.0)
+                let mut plan = source.load()?.0;
+                replace_missing(&mut plan, &packs);
+                Some(plan)
             }
             None => None,
         };
@@ -81,11 +83,13 @@ impl Args {
 
 /// The installed gateways and their versions.
 fn gateways(packs: &PackSet) -> Fitness {
+    let mut versions = Versions::load();
     let installed = packs.iter().filter_map(|pack| {
-        let version = binary::version(pack, &binary::find(pack)?).ok().flatten();
+        let version = versions.of(pack, &binary::find(pack)?).ok().flatten();
         Some(format!("{} {}", pack.name(), version.as_deref().unwrap_or("(version unknown)")))
     });
     let installed: Vec<String> = installed.collect();
+    versions.save();
     let item = |status, seen: String, message: &str, advice: Option<&str>| Fitness {
         name: "gateways".into(),
         status,

@@ -1,5 +1,6 @@
 //! Exit codes, and the error for input that the user must correct.
 
+use hoptax_lab::packs::PackError;
 use hoptax_plan::{LoadError, PlanErrors};
 use hoptax_report::Verdict;
 use std::process::ExitCode;
@@ -13,8 +14,8 @@ pub enum Exit {
     Failed,
     /// 2: the plan or the command line is wrong.
     BadInput,
-    /// 3: a budget is exceeded, the verdict of a comparison is `worse` (with `--fail-on worse`), or a pack is not
-    /// equalised.
+    /// 3: a budget is exceeded, a comparison or a change of the history is worse (with `--fail-on worse`), or a pack is
+    /// not equalised.
     OverBudget,
     /// 4: measured, but a `void` finding says that the result cannot be trusted.
     Void,
@@ -51,6 +52,12 @@ pub struct BadInput(pub String);
 
 impl From<LoadError> for BadInput {
     fn from(error: LoadError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl From<PackError> for BadInput {
+    fn from(error: PackError) -> Self {
         Self(error.to_string())
     }
 }

@@ -6,7 +6,7 @@ use super::help;
 use super::output::{columns, print};
 use anyhow::Context;
 use hoptax_analysis::compare::obstacles;
-use hoptax_analysis::{Baseline, judge};
+use hoptax_analysis::{Baseline, judge, not_everywhere};
 use hoptax_plan::{self as plan, Budget, BudgetContext};
 use hoptax_report::{self as report, Measured, Model, gate};
 use std::path::PathBuf;
@@ -108,6 +108,7 @@ impl Args {
             starts: &analysis.starts,
         });
         analysis.budget = judge(budgets, (&analysis.cases, &analysis.starts), &side, baseline.as_ref());
+        analysis.unchecked = not_everywhere(budgets, side.run);
         let run = &measured.run;
         Ok(Model::new(&run.record, run.trials.len(), analysis, &run.unreadable))
     }

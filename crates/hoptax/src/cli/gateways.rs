@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use comfy_table::{ContentArrangement, Table, presets};
 use hoptax_lab::docker::Container;
 use hoptax_lab::packs::manifest::LastRun;
-use hoptax_lab::packs::{Pack, PackError, PackSet, binary};
+use hoptax_lab::packs::{Pack, PackError, PackSet, Versions, binary};
 use hoptax_plan::units::nearest;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -55,12 +55,6 @@ struct Row<'a> {
     docker_image: Option<&'a str>,
 }
 
-impl From<PackError> for BadInput {
-    fn from(error: PackError) -> Self {
-        Self(error.to_string())
-    }
-}
-
 impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
         let packs = PackSet::load(self.packs.as_deref()).map_err(BadInput::from)?;
@@ -79,11 +73,17 @@ impl Args {
             (Some(pack), _, _) if !self.json => write!(out, "{}\n{}", here(pack)?, page::page(pack))?,
             (one, _, _) => {
                 let shown = packs.iter().filter(|pack| one.is_none_or(|one| one.name() == pack.name()));
-                let rows = shown.map(row).collect::<Result<Vec<_>, _>>().map_err(BadInput::from)?;
+                let rows = rows(shown).map_err(BadInput::from)?;
                 match self.json {
                     true => writeln!(out, "{}", serde_json::to_string_pretty(&rows)?)?,
                     false => {
-                        writeln!(out, "{}", table(&packs, &rows))?;
+                        let (run, never_run): (Vec<_>, Vec<_>) =
+                            rows.into_iter().partition(|row| row.last_run_for_real.is_some());
+                        writeln!(out, "{}", table(&packs, &run))?;
+                        if !never_run.is_empty() {
+                            writeln!(out, "\nNobody has run these packs with the real gateway:\n")?;
+                            writeln!(out, "{}", table(&packs, &never_run))?;
+                        }
                         writeln!(
                             out,
                             "\n`hoptax gateways NAME` shows one: how it starts, features, settings, known traps"
@@ -122,11 +122,19 @@ fn write_pages(packs: &PackSet, directory: &Path) -> anyhow::Result<()> {
 
 /// Describes the installed program and the container image of the gateway on this machine.
 fn here(pack: &Pack) -> anyhow::Result<String> {
-    let row = row(pack).map_err(BadInput::from)?;
+    let mut versions = Versions::load();
+    let row = row(pack, &mut versions).map_err(BadInput::from)?;
+    versions.save();
     let process = match (&row.binary, &row.version) {
         (Some(binary), Some(version)) => format!("version {version}, {}", binary.display()),
         (Some(binary), None) => format!("version unknown, {}", binary.display()),
-        (None, _) => "not installed".to_owned(),
+        (None, _) => match binary::lacking(pack) {
+            Some(places) => format!("not installed: there is no {}", places.join(" or ")),
+            None => {
+                let binary = &pack.manifest().binary;
+                format!("not installed: there is no `{binary}` in the directories of PATH")
+            }
+        },
     };
     let docker = match pack.manifest().docker.as_ref().map(|_| Container::find(pack, None)) {
         Some(Ok(container)) => format!("{}, {}", container.image, container.id),
@@ -136,11 +144,18 @@ fn here(pack: &Pack) -> anyhow::Result<String> {
     Ok(format!("On this machine\n  process  {process}\n  docker   {docker}\n"))
 }
 
-fn row(pack: &Pack) -> Result<Row<'_>, PackError> {
+fn rows<'p>(packs: impl Iterator<Item = &'p Pack>) -> Result<Vec<Row<'p>>, PackError> {
+    let mut versions = Versions::load();
+    let rows = packs.map(|pack| row(pack, &mut versions)).collect();
+    versions.save();
+    rows
+}
+
+fn row<'p>(pack: &'p Pack, versions: &mut Versions) -> Result<Row<'p>, PackError> {
     let manifest = pack.manifest();
     let binary = binary::find(pack);
     let version = match &binary {
-        Some(binary) => binary::version(pack, binary)?,
+        Some(binary) => versions.of(pack, binary)?,
         None => None,
     };
     Ok(Row {

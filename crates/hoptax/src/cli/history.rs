@@ -1,5 +1,6 @@
 //! `hoptax history`.
 
+mod changes;
 mod draw;
 mod open;
 mod trend;
@@ -26,6 +27,10 @@ pub(super) struct Args {
     #[command(flatten)]
     results: ResultsDir,
 
+    /// Without a command: find changes, like `hoptax history changes`
+    #[arg(long)]
+    changes: bool,
+
     #[command(subcommand)]
     verb: Option<Verb>,
 }
@@ -42,6 +47,8 @@ enum Verb {
     Note(Note),
     /// Show how a metric changed from run to run, and what else changed
     Trend(trend::Args),
+    /// Find the runs at which a metric changed, and whether the gateway or the machine caused it
+    Changes(changes::Args),
     /// Delete a run: its directory with all files
     Delete(Delete),
     /// Delete the index, create it again from the run directories, and analyse all runs
@@ -126,13 +133,21 @@ enum Format {
 impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
         let mut history = History::open(&self.root()?)?;
-        let verb = self.verb.unwrap_or_else(|| Verb::List(List { limit: LIMIT, ..List::default() }));
+        let verb = match (self.verb, self.changes) {
+            (Some(verb), false) => verb,
+            (None, false) => Verb::List(List { limit: LIMIT, ..List::default() }),
+            (None, true) => Verb::Changes(changes::Args::default()),
+            (Some(_), true) => {
+                return Err(BadInput("--changes takes no command; leave out one of the two".into()).into());
+            }
+        };
         match verb {
             Verb::List(list) => list.run(&mut history)?,
             Verb::Show(show) => show.run(&mut history)?,
             Verb::Tag(tag) => tag.run(&mut history)?,
             Verb::Note(note) => note.run(&mut history)?,
             Verb::Trend(trend) => trend.run(&mut history)?,
+            Verb::Changes(changes) => return changes.run(&mut history),
             Verb::Delete(delete) => delete.run(&mut history)?,
             Verb::Rebuild => rebuild(&mut history)?,
         }
@@ -163,7 +178,7 @@ impl Verb {
             | Self::Tag(Tag { id, .. })
             | Self::Note(Note { id, .. })
             | Self::Delete(Delete { id, .. }) => Some(id),
-            Self::List(_) | Self::Trend(_) | Self::Rebuild => None,
+            Self::List(_) | Self::Trend(_) | Self::Changes(_) | Self::Rebuild => None,
         }
     }
 

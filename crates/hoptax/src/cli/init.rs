@@ -3,6 +3,7 @@
 use super::exit::{BadInput, Exit};
 use anyhow::Context as _;
 use hoptax_plan as plan;
+use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
@@ -47,7 +48,27 @@ impl Args {
             })?,
         };
         file.write_all(plan::TEMPLATE.as_bytes()).with_context(|| format!("cannot write {name}"))?;
-        writeln!(std::io::stdout(), "wrote {name}; next: hoptax check {name}, then hoptax run {name}")?;
+        let hoptax = program(std::env::args_os().next());
+        writeln!(std::io::stdout(), "wrote {name}; next: {hoptax} check {name}, then {hoptax} run {name}")?;
         Ok(Exit::Success)
+    }
+}
+
+/// How the user can call hoptax again. `called` is how it was called. Somebody who has just unpacked it calls
+/// `./hoptax`, which is not on PATH.
+fn program(called: Option<OsString>) -> String {
+    let called = called.and_then(|called| called.into_string().ok());
+    called.filter(|called| called.starts_with('.')).unwrap_or_else(|| "hoptax".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_is_not_on_the_path_is_named_as_it_was_called() {
+        let of = |called: &str| program(Some(called.into()));
+        assert_eq!([of("./hoptax"), of("../bin/hoptax")], ["./hoptax", "../bin/hoptax"]);
+        assert_eq!([of("hoptax"), of("/home/me/.cache/uv/x/bin/hoptax"), program(None)], ["hoptax"; 3]);
     }
 }

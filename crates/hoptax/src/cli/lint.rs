@@ -121,6 +121,7 @@ fn text(report: &Report) -> String {
     let version = report.version.as_deref().unwrap_or("version unknown");
     let outcome = if report.equalised { "equalised" } else { "not equalised" };
     let mut text = format!("{} {version}: {outcome}\n{table}\n", report.pack);
+    report.log.lines().for_each(|line| text += &format!("    {line}\n"));
     for item in report.checks.iter().filter(|item| !item.advice.is_empty()) {
         text += &format!("help: {}: {}\n", item.check, item.advice);
     }

@@ -20,7 +20,6 @@ mod json;
 mod live;
 mod outcome;
 mod output;
-pub(super) mod paint;
 mod progress;
 mod report_progress;
 pub(super) mod spectrum;

@@ -1,37 +1,57 @@
-//! The command line. Each verb has a file, and this file contains the code that verbs share.
+//! The command line. Each verb has a file, and this file contains the code that verbs share. On other systems than Linux,
+//! the verbs that measure or start something are missing.
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use std::io;
 use std::process::ExitCode;
 
+#[cfg(target_os = "linux")]
 mod bandwidth;
+#[cfg(target_os = "linux")]
+mod bisect;
+#[cfg(target_os = "linux")]
+mod builds;
 mod check;
 mod compare;
 mod completions;
+#[cfg(target_os = "linux")]
 mod conform;
+#[cfg(target_os = "linux")]
 mod doctor;
 mod exit;
 mod findings;
 mod gate;
+#[cfg(target_os = "linux")]
 mod gateways;
+#[cfg(target_os = "linux")]
 mod guard;
 mod help;
 mod history;
+#[cfg(target_os = "linux")]
 mod hop;
 mod init;
+#[cfg(target_os = "linux")]
 mod lint;
+#[cfg(target_os = "linux")]
 mod load;
 mod man;
 mod output;
+mod paint;
 mod plan_source;
+#[cfg(target_os = "linux")]
+mod profile;
 mod reference;
+#[cfg(target_os = "linux")]
 mod render;
 mod report;
 mod results_dir;
+#[cfg(target_os = "linux")]
 mod run;
 mod schema;
 mod serve;
+#[cfg(target_os = "linux")]
 mod terminal;
+#[cfg(target_os = "linux")]
 mod upstream;
 mod usage_error;
 
@@ -47,27 +67,44 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    #[cfg(target_os = "linux")]
     Run(run::Args),
+    #[cfg(target_os = "linux")]
     Load(Box<load::Args>),
+    #[cfg(target_os = "linux")]
+    Profile(profile::Args),
     Report(report::Args),
     Compare(compare::Args),
     Gate(gate::Args),
     History(history::Args),
+    #[cfg(target_os = "linux")]
+    Bisect(Box<bisect::Args>),
     Serve(serve::Args),
     Check(check::Args),
+    #[cfg(target_os = "linux")]
     Doctor(doctor::Args),
     Init(init::Args),
+    #[cfg(target_os = "linux")]
     Gateways(gateways::Args),
+    #[cfg(target_os = "linux")]
+    Builds(builds::Args),
+    #[cfg(target_os = "linux")]
     Lint(lint::Args),
     Findings(findings::Args),
+    #[cfg(target_os = "linux")]
     Conform(conform::Args),
+    #[cfg(target_os = "linux")]
     Render(render::Args),
+    #[cfg(target_os = "linux")]
     Upstream(upstream::Args),
+    #[cfg(target_os = "linux")]
     Hop(hop::Args),
+    #[cfg(target_os = "linux")]
     Bandwidth(bandwidth::Args),
     Schema(schema::Args),
     Completions(completions::Args),
     Man(man::Args),
+    #[cfg(target_os = "linux")]
     #[command(hide = true)]
     Guard(guard::Args),
     #[command(hide = true)]
@@ -81,27 +118,44 @@ pub fn main() -> ExitCode {
         Err(error) => return usage_error::report(&error, Cli::command()),
     };
     let outcome = match verb {
+        #[cfg(target_os = "linux")]
         Verb::Run(args) => args.run(),
+        #[cfg(target_os = "linux")]
         Verb::Load(args) => args.run(),
+        #[cfg(target_os = "linux")]
+        Verb::Profile(args) => args.run(),
         Verb::Report(args) => args.run(),
         Verb::Compare(args) => args.run(),
         Verb::Gate(args) => args.run(),
         Verb::History(args) => args.run(),
+        #[cfg(target_os = "linux")]
+        Verb::Bisect(args) => args.run(),
         Verb::Serve(args) => args.run(),
         Verb::Check(args) => args.run(),
+        #[cfg(target_os = "linux")]
         Verb::Doctor(args) => args.run(),
         Verb::Init(args) => args.run(),
+        #[cfg(target_os = "linux")]
         Verb::Gateways(args) => args.run(),
+        #[cfg(target_os = "linux")]
+        Verb::Builds(args) => args.run(),
+        #[cfg(target_os = "linux")]
         Verb::Lint(args) => args.run(),
         Verb::Findings(args) => args.run(),
+        #[cfg(target_os = "linux")]
         Verb::Conform(args) => args.run(),
+        #[cfg(target_os = "linux")]
         Verb::Render(args) => args.run(),
+        #[cfg(target_os = "linux")]
         Verb::Upstream(args) => args.run(),
+        #[cfg(target_os = "linux")]
         Verb::Hop(args) => args.run(),
+        #[cfg(target_os = "linux")]
         Verb::Bandwidth(args) => args.run(),
         Verb::Schema(args) => args.run(),
         Verb::Completions(args) => args.run(Cli::command()),
         Verb::Man(args) => args.run(Cli::command()),
+        #[cfg(target_os = "linux")]
         Verb::Guard(args) => args.run(),
         Verb::Reference(args) => args.run(Cli::command()),
     };

@@ -16,8 +16,19 @@ const NARROWEST: u16 = 40;
 /// width of the terminal. The result is between [`NARROWEST`] and [`WIDEST`].
 pub(super) fn columns() -> u16 {
     let typed = std::env::var("COLUMNS").ok().and_then(|columns| columns.trim().parse().ok());
-    let seen = || rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col);
-    width(typed.filter(|columns| *columns > 0).or_else(seen))
+    width(typed.filter(|columns| *columns > 0).or_else(columns_of_terminal))
+}
+
+/// Width of the terminal, if standard output is one.
+#[cfg(unix)]
+fn columns_of_terminal() -> Option<u16> {
+    rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col)
+}
+
+/// Width of the terminal: unknown.
+#[cfg(not(unix))]
+fn columns_of_terminal() -> Option<u16> {
+    None
 }
 
 /// Limits the width to draw in. Terminals that do not know their width report 0.

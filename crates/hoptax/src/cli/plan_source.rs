@@ -2,8 +2,13 @@
 
 use super::exit::BadInput;
 use super::help;
+#[cfg(target_os = "linux")]
 use hoptax_lab::limits::{self, Limits};
 use hoptax_lab::packs::PackSet;
+#[cfg(target_os = "linux")]
+use hoptax_lab::packs::binary;
+#[cfg(target_os = "linux")]
+use hoptax_plan::GatewayKind;
 use hoptax_plan::{self as plan, Plan, units};
 use std::path::PathBuf;
 
@@ -48,6 +53,12 @@ pub(crate) struct Only {
 }
 
 impl Only {
+    /// Also chooses these gateways, by label.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn add(&mut self, labels: Vec<String>) {
+        self.only.extend(labels);
+    }
+
     /// Removes all gateways that `--only` does not name from the plan, and the budgets that refer to them.
     ///
     /// # Errors
@@ -77,22 +88,57 @@ impl Only {
     }
 }
 
+/// Decides which of the plan's replacements are measured, and removes the gateways that are not. Returns a line for each
+/// decision.
+#[cfg(target_os = "linux")]
+pub(crate) fn replace_missing(plan: &mut Plan, packs: &PackSet) -> Vec<String> {
+    plan.replace_missing(|gateway| match &gateway.kind {
+        GatewayKind::Pack { pack, driver, .. } => {
+            packs.get(pack).is_some_and(|pack| !binary::missing(pack, driver).is_empty())
+        }
+        _ => false,
+    })
+}
+
+/// The plan will run on another machine, whose programs are unknown here.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn replace_missing(plan: &mut Plan, _packs: &PackSet) -> Vec<String> {
+    plan.replace_missing(|_| false);
+    Vec::new()
+}
+
 /// Leaves out the load points whose connections do not fit into this machine's limits. Returns a line for each of them.
 ///
 /// # Errors
 /// [`BadInput`] if no load point fits.
+#[cfg(target_os = "linux")]
 pub(crate) fn fits(plan: &mut Plan, packs: &PackSet) -> anyhow::Result<Vec<String>> {
     Ok(limits::leave_out(plan, packs, Limits::now()).map_err(|error| BadInput(error.to_string()))?)
+}
+
+/// The plan will run on another machine, whose limits are unknown here.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn fits(_plan: &mut Plan, _packs: &PackSet) -> anyhow::Result<Vec<String>> {
+    Ok(Vec::new())
 }
 
 /// Number of CPUs of this machine. The number includes CPUs that this process may not use, because a plan can name any
 /// CPU.
 fn cpus() -> u32 {
-    let online = std::fs::read_to_string("/sys/devices/system/cpu/online").ok();
-    let last =
-        online.and_then(|list| hoptax_host::cpus::parse_list(&list)).and_then(|cpus| cpus.last().copied());
-    last.map_or_else(
+    last_cpu().map_or_else(
         || std::thread::available_parallelism().map_or(1, |count| count.get() as u32),
         |last| last + 1,
     )
+}
+
+/// The highest number of a CPU that is online.
+#[cfg(target_os = "linux")]
+fn last_cpu() -> Option<u32> {
+    let online = std::fs::read_to_string("/sys/devices/system/cpu/online").ok()?;
+    hoptax_host::cpus::parse_list(&online)?.last().copied()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn last_cpu() -> Option<u32> {
+    None
 }

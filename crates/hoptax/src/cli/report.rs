@@ -5,8 +5,8 @@ mod foreign;
 
 use super::exit::{BadInput, Exit};
 use super::help;
-use super::load::paint;
 use super::output::{columns, print, write_file};
+use super::paint;
 use anyhow::Context;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use hoptax_plan::recorded;

@@ -5,15 +5,17 @@ mod serve;
 mod watch;
 mod words;
 
-use super::exit::Exit;
+use super::exit::{BadInput, Exit};
 use super::help;
-use super::plan_source::{Only, PlanSource, fits};
+use super::plan_source::{Only, PlanSource, fits, replace_missing};
 use super::report::{for_terminal, is_coloured};
 use super::terminal;
 use crate::run::{Contents, LocalTraffic, Outcome, Run};
 use anyhow::Context;
 use hoptax_host::idle::Polling;
 use hoptax_host::probe;
+use hoptax_host::profile::Profiler;
+use hoptax_lab::builds;
 use hoptax_lab::packs::{PackSet, binary};
 use hoptax_lab::process::ProcessDriver;
 use hoptax_load::clock;
@@ -22,10 +24,10 @@ use hoptax_plan::recorded::{self, Run as ReadRun};
 use hoptax_plan::{GatewayKind, Idle, Plan};
 use hoptax_record::dir::RunDir;
 use hoptax_record::start::StartRecord;
-use hoptax_record::{DIRECT, TrialRecord};
+use hoptax_record::{DIRECT, Failure, TrialRecord};
 use hoptax_report::{self as report, Model};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -57,17 +59,47 @@ pub(super) struct Args {
 
 impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
+        self.run_with(|_| Ok(()))
+    }
+
+    /// Also chooses these gateways, as `--only` does.
+    pub(super) fn choose(&mut self, labels: Vec<String>) {
+        self.only.add(labels);
+    }
+
+    /// Runs the plan after a change.
+    ///
+    /// # Errors
+    /// If the change fails or the run cannot be made.
+    pub(super) fn run_with(
+        self,
+        change: impl FnOnce(&mut Plan) -> Result<(), BadInput>,
+    ) -> anyhow::Result<Exit> {
         let (mut plan, plan_text) = self.source.load()?;
         self.only.apply(&mut plan)?;
+        change(&mut plan)?;
         let packs = PackSet::load(self.source.packs.as_deref())?;
         // Draw a missing seed here, before the upstream is started. Then the recorded seed also determines the delays
         // and failures of the upstream.
         let seed = *plan.seed.get_or_insert_with(|| Random::new(clock::unix()).next_u64() >> 32);
+        for note in replace_missing(&mut plan, &packs) {
+            eprintln!("note: {note}");
+        }
         for warning in fits(&mut plan, &packs)? {
             eprintln!("warning: {warning}");
         }
+        for pack in never_run(&plan, &packs) {
+            eprintln!(
+                "note: nobody has run the pack {pack} with the real gateway: its gateway.yaml has no `last_run_for_real`"
+            );
+        }
+        let unbuilt = build_commits(&mut plan)?;
         if !self.skip_missing {
+            all_built(&unbuilt)?;
             all_installed(&plan, &packs)?;
+        }
+        if plan.cpu_profile.is_some() {
+            can_profile()?;
         }
         let service = self.serve.read()?;
         let polling = polling(&plan)?;
@@ -135,6 +167,9 @@ impl Args {
         let html = report::html(&model).context("cannot draw the HTML report")?;
         dir.write_file("report.html", html.as_bytes())?;
         dir.write_file("report.md", report::markdown(&model).as_bytes())?;
+        for file in report::profile_files(&model.profiles) {
+            dir.write_file(&file.name, &file.content)?;
+        }
         let also_printed =
             writeln!(std::io::stdout(), "Report: {}", dir.path().join("report.html").display());
         match printed.and(also_printed) {
@@ -154,9 +189,21 @@ impl Args {
     }
 }
 
+/// Checks before the run that stacks can be recorded after it.
+fn can_profile() -> anyhow::Result<()> {
+    let profiler = Profiler::find()?;
+    if !profiler.sees_kernel() {
+        eprintln!(
+            "note: profiles will lack the kernel's functions and the reasons for waiting, because \
+             kernel.perf_event_paranoid is above 1; run as root to see them"
+        );
+    }
+    Ok(())
+}
+
 /// Makes idle CPUs poll until the returned value is dropped, if the plan wants it and this user may do it. Without a
 /// wish in the plan, a failure is not an error: the run then measures with CPUs that sleep, and records so.
-fn polling(plan: &Plan) -> anyhow::Result<Option<Polling>> {
+pub(super) fn polling(plan: &Plan) -> anyhow::Result<Option<Polling>> {
     match plan.idle {
         Some(Idle::Sleep) => Ok(None),
         None => Ok(Polling::begin().ok()),
@@ -179,7 +226,7 @@ const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
 /// Returns a flag that the first signal sets. The run then ends early and prints a report. The second signal ends the
 /// process.
-fn watch_signals() -> std::io::Result<Arc<AtomicBool>> {
+pub(super) fn watch_signals() -> std::io::Result<Arc<AtomicBool>> {
     let flag = Arc::new(AtomicBool::new(false));
     for signal in SIGNALS {
         // The order of these two handlers matters. At the first signal, the shutdown handler runs before the flag is
@@ -190,20 +237,53 @@ fn watch_signals() -> std::io::Result<Arc<AtomicBool>> {
     Ok(flag)
 }
 
+/// Names of the plan's packs that were written from documentation and never run.
+fn never_run<'a>(plan: &'a Plan, packs: &PackSet) -> BTreeSet<&'a str> {
+    let packs_of_plan = plan.gateways.iter().filter_map(|gateway| match &gateway.kind {
+        GatewayKind::Pack { pack, .. } => Some(pack.as_str()),
+        _ => None,
+    });
+    packs_of_plan
+        .filter(|name| packs.get(name).is_some_and(|pack| pack.manifest().last_run_for_real.is_none()))
+        .collect()
+}
+
+/// Builds the commits that the plan names. Returns the labels of the gateways that do not build, with the reasons.
+fn build_commits(plan: &mut Plan) -> anyhow::Result<Vec<(String, Failure)>> {
+    // A signal ends hoptax here, because nothing has been measured yet.
+    let never = AtomicBool::new(false);
+    let mut report = |what: &str| eprintln!("{what}");
+    Ok(builds::prepare(plan, &mut report, &never).map_err(BadInput)?)
+}
+
+fn all_built(unbuilt: &[(String, Failure)]) -> anyhow::Result<()> {
+    let one = |(label, failure): &(String, Failure)| {
+        format!("  {label}: {}\n{}", failure.message, failure.detail.trim_end())
+    };
+    let reasons: Vec<String> = unbuilt.iter().map(one).collect();
+    anyhow::ensure!(
+        unbuilt.is_empty(),
+        "these gateways do not build:\n{}\nhelp: correct `build` in the plan, or leave them out with --skip-missing",
+        reasons.join("\n")
+    );
+    Ok(())
+}
+
 fn all_installed(plan: &Plan, packs: &PackSet) -> anyhow::Result<()> {
-    let mut missing: BTreeMap<&str, String> = BTreeMap::new();
+    let mut missing: BTreeMap<String, String> = BTreeMap::new();
     for gateway in &plan.gateways {
         let GatewayKind::Pack { pack, driver, .. } = &gateway.kind else { continue };
         let Some(pack) = packs.get(pack) else { continue };
         let how = binary::missing(pack, driver);
         if !how.is_empty() {
-            missing.insert(pack.name(), how.join("\n    "));
+            missing.insert(binary::name_of(pack, driver), how.join("\n    "));
         }
     }
     let missing: Vec<String> = missing.iter().map(|(name, how)| format!("  {name}\n    {how}")).collect();
     anyhow::ensure!(
         missing.is_empty(),
-        "these gateways are not installed:\n{}\nhelp: install them, or leave them out with --skip-missing",
+        "these gateways are not installed:\n{}\nhelp: install them, or leave them out with --skip-missing. If one is \
+         installed in another place, add its directory to PATH. If one runs already, name it as `external`",
         missing.join("\n")
     );
     Ok(())

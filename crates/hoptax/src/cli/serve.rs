@@ -7,6 +7,7 @@ use anyhow::Context;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hoptax_history::serve::{Options, Server};
+#[cfg(target_os = "linux")]
 use hoptax_host::threads::StopSignals;
 use hoptax_record::bounded;
 use ring::rand::{SecureRandom as _, SystemRandom};
@@ -48,6 +49,23 @@ impl Args {
         print_address(server.address(), token.as_deref())?;
         signals.wait();
         Ok(Exit::Success)
+    }
+}
+
+/// Without handlers, the signals end the process at once.
+#[cfg(not(target_os = "linux"))]
+struct StopSignals;
+
+#[cfg(not(target_os = "linux"))]
+impl StopSignals {
+    fn catch() -> anyhow::Result<Self> {
+        Ok(Self)
+    }
+
+    fn wait(self) {
+        loop {
+            std::thread::park();
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //! user can type instead.
 
 use super::exit::Exit;
-use super::load::paint;
+use super::paint;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command, Error};
 use std::io;
@@ -99,9 +99,10 @@ fn missing(error: &Error, verb: &Command, name: &str) -> Option<String> {
 const RUN: &str = "results/20260101T000000Z-quickstart";
 
 /// Example arguments for each verb that requires arguments.
-const COMMANDS: [(&str, &str); 15] = [
+const COMMANDS: [(&str, &str); 18] = [
     ("run", "plan.yaml"),
     ("load", "http://127.0.0.1:8080/"),
+    ("profile", "plan.yaml"),
     ("report", RUN),
     ("compare", "results/20260101T000000Z-before results/20260102T000000Z-after"),
     ("gate", RUN),
@@ -110,6 +111,8 @@ const COMMANDS: [(&str, &str); 15] = [
     ("history note", "20260101T000000Z-quickstart 'new kernel'"),
     ("history trend", "quickstart --gateway nginx"),
     ("history delete", "20260101T000000Z-quickstart --yes"),
+    ("bisect", "plan.yaml --good v1.4 --bad main"),
+    ("builds rm", "3f2c1d0a"),
     ("check", "plan.yaml"),
     ("lint", "nginx"),
     ("render", "plan.yaml --gateway nginx"),
@@ -148,7 +151,7 @@ fn value(arg: &Arg) -> Option<String> {
 }
 
 /// Example values. The first text is the placeholder that the help shows for the value, such as `DIR`.
-const VALUES: [(&str, &str); 40] = [
+const VALUES: [(&str, &str); 41] = [
     ("A", "results/20260101T000000Z-before"),
     ("B", "results/20260102T000000Z-after"),
     ("ADDRESS", "127.0.0.1"),
@@ -179,6 +182,7 @@ const VALUES: [(&str, &str); 40] = [
     ("PORT", "8080"),
     ("PORT,…", "8080,8081"),
     ("RATE", "1000/s"),
+    ("REF", "main"),
     ("SHARE", "1%"),
     ("SIZE", "64KiB"),
     ("SIZE[-SIZE]", "1KiB-64KiB"),

@@ -11,7 +11,7 @@ mod rules;
 
 pub use cpu_use::CpuUse;
 pub use observe::{Observation, Setup};
-pub use open::{Listening, Writing};
+pub use open::Writing;
 pub use rules::{Item, Verdict};
 
 use hoptax_lab::packs::{Pack, PackSet, binary};
@@ -24,12 +24,14 @@ use std::path::Path;
 pub struct Report {
     /// The pack.
     pub pack: String,
-    /// The version that the gateway reported.
+    /// The version that the gateway's program reported.
     pub version: Option<String>,
     /// True if no check found a fault.
     pub equalised: bool,
     /// One entry per check.
     pub checks: Vec<Item>,
+    /// Last log lines of a gateway that did not start; empty if it started.
+    pub log: String,
 }
 
 /// Lints one pack. Rendered files and logs of its gateway are written below `directory`.
@@ -42,11 +44,11 @@ pub fn lint(name: &str, packs: &PackSet, exe: &Path, directory: &Path) -> Result
         message: format!("there is no pack `{name}`; available: {}", packs.names().join(", ")),
         detail: String::new(),
     })?;
-    if binary::find(pack).is_none() {
+    let Some(program) = binary::find(pack) else {
         let ways = binary::how_to_install(pack).join("; ");
         let message = format!("{name} is not installed. Install it ({ways}) or omit it");
         return Err(Failure { stage: Stage::Missing, message, detail: String::new() });
-    }
+    };
     let (mut observations, mut cpu_uses, mut failed) = (Vec::new(), Vec::new(), None);
     let mut version = None;
     for setup in setups(pack) {
@@ -77,7 +79,9 @@ pub fn lint(name: &str, packs: &PackSet, exe: &Path, directory: &Path) -> Result
     };
     let checks = rules::judge(pack, &observations, &cpu_uses, failed.as_ref());
     let equalised = checks.iter().all(|item| matches!(item.verdict, Verdict::Ok | Verdict::NotLookedAt));
-    Ok(Report { pack: name.to_owned(), version, equalised, checks })
+    let version = version.or_else(|| binary::version(pack, &program).ok().flatten());
+    let log = failed.map_or_else(String::new, |(_, failure)| failure.detail);
+    Ok(Report { pack: name.to_owned(), version, equalised, checks, log })
 }
 
 /// The set-ups in which the gateway is started, in order. Set-ups that the pack lists as `unsupported` are left out.

@@ -1,9 +1,9 @@
 //! One observation: start the gateway, send it a load, stop it, and collect what happened.
 
-use super::open::{self, Listening, Writing};
+use super::open::{self, Writing};
 use crate::run::{Contents, Loaded, LocalTraffic, Traffic as _, WatchedRoles};
-use hoptax_host::tree;
-use hoptax_lab::features::Change;
+use hoptax_host::{listeners, tree};
+use hoptax_lab::features::{Change, SERVER_NAME};
 use hoptax_lab::packs::PackSet;
 use hoptax_lab::process::ProcessDriver;
 use hoptax_lab::{Driver as _, Service};
@@ -13,7 +13,7 @@ use hoptax_plan::{Context, Plan, parse};
 use hoptax_record::{Failure, LedgerDelta, Stage};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
@@ -58,7 +58,7 @@ pub struct Observation {
     /// The files that grew.
     pub grown: Vec<String>,
     /// Addresses that the gateway listened on.
-    pub listening: Listening,
+    pub listening: BTreeSet<SocketAddr>,
     /// Time from the stop signal until the gateway's last process had exited.
     pub stopped_in: Duration,
     /// Number of processes that were still alive after the gateway was stopped.
@@ -87,7 +87,7 @@ pub(super) fn observe(
 /// lines.
 pub(super) fn plan(gateway: &str, more: &str, packs: &PackSet) -> Result<Plan, Failure> {
     let text = format!(
-        "name: lint\ngateways: [{{ {gateway} }}]\ntarget: {{ headers: {{ host: lint.example }} }}\n\
+        "name: lint\ngateways: [{{ {gateway} }}]\ntarget: {{ headers: {{ host: {SERVER_NAME} }} }}\n\
          load: [{{ loop: closed, connections: {CONNECTIONS}, duration: 1s }}]\n{more}"
     );
     let cpus = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
@@ -109,12 +109,14 @@ impl Drop for StopOnDrop {
 }
 
 /// A running gateway with its upstream. Rust drops the fields in order, so the gateway stops before the upstream.
+/// The driver comes last, because it removes the files of a gateway with credentials.
 pub(super) struct RunningGateway<'a> {
     plan: &'a Plan,
     exe: &'a Path,
-    logs: std::path::PathBuf,
+    logs: PathBuf,
     gateway: StopOnDrop,
     upstream: StopOnDrop,
+    _driver: ProcessDriver,
 }
 
 impl<'a> RunningGateway<'a> {
@@ -133,9 +135,10 @@ impl<'a> RunningGateway<'a> {
             driver.start_upstream().map_err(|failure| Failure { stage: Stage::Trial, ..failure })?,
         );
         let gateway = &plan.gateways[0];
-        let logs = directory.join("logs").join(&gateway.label);
+        let label = &gateway.label;
         let gateway = StopOnDrop(driver.start_gateway(gateway, upstream.0.addresses())?);
-        Ok(Self { plan, exe, logs, gateway, upstream })
+        let logs = logs_of(directory, label);
+        Ok(Self { plan, exe, logs, gateway, upstream, _driver: driver })
     }
 
     fn observe(mut self, setup: Setup) -> Result<Observation, Failure> {
@@ -153,7 +156,7 @@ impl<'a> RunningGateway<'a> {
         let (sent, completed) = (record.lifetime.sent, record.lifetime.completed);
         let (opened, connections) = (record.lifetime.opened, record.connections.asked);
         let all_processes: BTreeSet<u32> = processes.union(&self.processes()).copied().collect();
-        let listening = open::listening(&all_processes);
+        let listening = listeners::addresses(&all_processes);
         let held = self.files(&all_processes);
         let begun = Instant::now();
         self.gateway.0.stop();
@@ -196,12 +199,7 @@ impl<'a> RunningGateway<'a> {
     }
 
     fn in_logs(&self) -> Writing {
-        let entries = std::fs::read_dir(&self.logs).into_iter().flatten().flatten();
-        let file = |entry: std::fs::DirEntry| {
-            let length = entry.metadata().ok().filter(std::fs::Metadata::is_file)?.len();
-            Some((entry.path(), length))
-        };
-        entries.filter_map(file).collect()
+        files_in(&self.logs)
     }
 
     fn verify(&self) -> Result<(), Failure> {
@@ -216,10 +214,12 @@ impl<'a> RunningGateway<'a> {
             files: contents.files,
             versions: vec![HttpVersion::Http11],
             varies: Vec::new(),
+            ignored_headers: Vec::new(),
             direct: Change::default(),
         };
         let patience = Duration::from_nanos(PATIENCE_NS);
-        hoptax_lab::verify::verify(direct[0], self.address(), &requests, &Change::default(), patience)
+        let change = &self.gateway.0.facts().change;
+        hoptax_lab::verify::verify(direct[0], self.address(), &requests, change, patience)
     }
 
     fn address(&self) -> SocketAddr {
@@ -277,5 +277,42 @@ impl<'a> RunningGateway<'a> {
             return Err(failure);
         }
         Ok(loaded)
+    }
+}
+
+/// Directory of a gateway's logs: absolute and without links, as the kernel shows the files that the gateway has open.
+/// Otherwise one file would have two paths, and its bytes would count twice.
+fn logs_of(directory: &Path, label: &str) -> PathBuf {
+    let logs = directory.join("logs").join(label);
+    logs.canonicalize().unwrap_or(logs)
+}
+
+/// The files directly in `directory`, with their sizes in bytes.
+fn files_in(directory: &Path) -> Writing {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let file = |entry: std::fs::DirEntry| {
+        let length = entry.metadata().ok().filter(std::fs::Metadata::is_file)?.len();
+        Some((entry.path(), length))
+    };
+    entries.filter_map(file).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_that_is_open_in_a_linked_directory_counts_once() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        std::fs::create_dir_all(scratch.path().join("kept/logs/mine")).expect("made");
+        let linked = scratch.path().join("linked");
+        std::os::unix::fs::symlink("kept", &linked).expect("linked");
+        let log = linked.join("logs/mine/access.log");
+        let _open = std::fs::File::create(&log).expect("created");
+        let is_log = |path: &PathBuf| path.ends_with("logs/mine/access.log");
+        let mut files = open::writing(&BTreeSet::from([std::process::id()]));
+        files.retain(|path, _| is_log(path));
+        files.extend(files_in(&logs_of(&linked, "mine")));
+        assert_eq!(files.len(), 1, "{files:?}");
     }
 }

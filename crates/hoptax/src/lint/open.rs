@@ -1,30 +1,11 @@
-//! The listening sockets of a gateway's processes, and the files that they have open for writing.
+//! The files that a gateway's processes have open for writing.
 
-use procfs::net::TcpState;
 use procfs::process::{FDPermissions, FDTarget, Process};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
 use std::path::PathBuf;
-
-/// Addresses that the processes listen on.
-pub type Listening = BTreeSet<SocketAddr>;
 
 /// Files that the processes have open for writing, with their sizes in bytes.
 pub type Writing = BTreeMap<PathBuf, u64>;
-
-/// Addresses that these processes listen on (TCP, IPv4 and IPv6).
-pub(super) fn listening(processes: &BTreeSet<u32>) -> Listening {
-    let inodes: BTreeSet<u64> = descriptors(processes)
-        .filter_map(|(target, _)| match target {
-            FDTarget::Socket(inode) => Some(inode),
-            _ => None,
-        })
-        .collect();
-    let tables = [procfs::net::tcp(), procfs::net::tcp6()];
-    let entries = tables.into_iter().flatten().flatten();
-    let listens = entries.filter(|entry| entry.state == TcpState::Listen && inodes.contains(&entry.inode));
-    listens.map(|entry| entry.local_address).collect()
-}
 
 /// Regular files that these processes have open for writing. Pipes, devices and deleted files are omitted.
 pub(super) fn writing(processes: &BTreeSet<u32>) -> Writing {
@@ -52,20 +33,15 @@ mod tests {
     use std::io::Write as _;
 
     #[test]
-    fn finds_the_listener_and_the_written_file_of_this_process() {
+    fn finds_the_written_file_of_this_process() {
         let own = BTreeSet::from([std::process::id()]);
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = listener.local_addr().expect("bound");
         let mut file = tempfile::NamedTempFile::new().expect("a file");
         file.write_all(b"four").expect("written");
         let read_only = tempfile::NamedTempFile::new().expect("a file").into_temp_path();
         let _open = std::fs::File::open(&read_only).expect("there");
 
-        assert!(listening(&own).contains(&address));
         let writing = writing(&own);
         assert_eq!(writing.get(file.path()), Some(&4), "{writing:?}");
         assert!(!writing.contains_key(&*read_only), "{writing:?}");
-        drop(listener);
-        assert!(!listening(&own).contains(&address));
     }
 }

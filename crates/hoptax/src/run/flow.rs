@@ -21,7 +21,8 @@ use hoptax_plan::{Body, BuiltInUpstream, Gateway, GatewayKind, HopKind, Start, U
 use hoptax_record::dir::{DirError, RunDir};
 use hoptax_record::plan::Action;
 use hoptax_record::{
-    Contender as ContenderRecord, DIRECT, DeathDuring, Ended, Failure, SCHEMA, Stage, TrialRecord, WarmUp,
+    Contender as ContenderRecord, DIRECT, DeathDuring, Ended, Failure, IgnoredHeader, SCHEMA, Stage,
+    TrialRecord, WarmUp,
 };
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -89,6 +90,11 @@ impl Run<'_> {
         let measured = match self.plan.start {
             Some(start) => flow.measure_starts(start, dir, &mut record),
             None => flow.measure(&mut *director, dir),
+        };
+        // Passes follow only after all rounds, and not in a run that had to stop early.
+        let measured = match measured {
+            Ok((measured, None)) => flow.profile(director.planned(), dir).map(|()| (measured, None)),
+            stopped => stopped,
         };
         let interrupted = self.is_interrupted();
         flow.note_warm_ups(&mut record);
@@ -170,6 +176,7 @@ fn contender(label: &str, kind: String, workers: Option<u32>) -> ContenderRecord
         settings: Vec::new(),
         counters: Vec::new(),
         rendered: std::collections::BTreeMap::new(),
+        ignored_headers: Vec::new(),
         warm_ups: Vec::new(),
         deaths: Vec::new(),
         failed: None,
@@ -226,8 +233,9 @@ impl Flow<'_> {
             }
             let contender = &mut record.contenders[index + 1];
             let state = match self.start(gateway).and_then(|service| self.verify(service, &gateway.label)) {
-                Ok(service) => {
+                Ok((service, ignored_headers)) => {
                     note_facts(contender, service.facts());
+                    contender.ignored_headers = ignored_headers;
                     self.reloads[index] = service.controller().is_some_and(|one| one.can_reload());
                     let stops = self.run.plan.isolate || self.run.plan.start.is_some();
                     if stops { GatewayState::Stopped } else { GatewayState::Up(service) }
@@ -247,16 +255,24 @@ impl Flow<'_> {
         self.driver.start_gateway(gateway, self.upstream.addresses())
     }
 
-    fn verify(&mut self, mut service: Box<dyn Service>, label: &str) -> Result<Box<dyn Service>, Failure> {
+    /// Verifies a gateway. Also returns the headers that were left out of its comparison with direct.
+    fn verify(
+        &mut self,
+        mut service: Box<dyn Service>,
+        label: &str,
+    ) -> Result<(Box<dyn Service>, Vec<IgnoredHeader>), Failure> {
         self.progress.preparing(&format!("verifying {label} against direct"));
         let (direct, via) = (self.upstream.addresses(), service.addresses()[0]);
         let requests = self.requests();
         let change = &service.facts().change;
         match self.traffic.verify(&requests, self.run.plan.timeout.total, direct, via, change) {
-            Ok(()) => Ok(service),
+            Ok(ignored_headers) => Ok((service, ignored_headers)),
             Err(failure) => {
                 service.stop();
-                Err(failure)
+                let gateway = self.run.plan.gateways.iter().find(|gateway| gateway.label == label);
+                let runs_already =
+                    gateway.is_some_and(|one| matches!(one.kind, GatewayKind::External { .. }));
+                Err(if runs_already { about_external(failure, direct[0]) } else { failure })
             }
         }
     }
@@ -570,6 +586,7 @@ impl Flow<'_> {
             files: self.run.contents.files.clone(),
             versions: trial::versions(self.run.plan),
             varies: self.run.plan.targets.iter().map(|target| target.varies).collect(),
+            ignored_headers: self.run.plan.targets.iter().map(|one| one.ignore_headers.clone()).collect(),
             direct: self.upstream.facts().change.clone(),
         }
     }
@@ -624,6 +641,12 @@ fn explained(failure: Option<Failure>, death: Option<Failure>) -> Option<Failure
     Some(Failure { detail: quoted.unwrap_or_default().trim_start().to_owned() + &death.detail, ..death })
 }
 
+/// Adds the usual cause to the failed verification of a gateway that hoptax did not configure.
+fn about_external(failure: Failure, upstream: SocketAddr) -> Failure {
+    let cause = format!("hoptax did not configure it: it must forward to the plan's upstream, {upstream}");
+    Failure { message: format!("{}. {cause}", failure.message), ..failure }
+}
+
 fn note_facts(contender: &mut ContenderRecord, facts: &Facts) {
     contender.version.clone_from(&facts.version);
     contender.workers = facts.workers.or(contender.workers);
@@ -632,5 +655,6 @@ fn note_facts(contender: &mut ContenderRecord, facts: &Facts) {
     contender.rendered.clone_from(&facts.rendered);
 }
 
+mod profiles;
 #[cfg(test)]
 mod tests;

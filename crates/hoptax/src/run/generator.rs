@@ -1,20 +1,24 @@
 //! The real implementation of [`Traffic`]: one generator process per trial, and the probes that sample resource use
 //! during the trial.
 
-use super::traffic::{FirstLoaded, Loaded, Look, Traffic, TrialUpdate, Usage, Used, WatchedRoles};
+use super::traffic::{
+    FirstLoaded, Loaded, Look, Recorded, StackRecording, Traffic, TrialUpdate, Usage, Used, WatchedRoles,
+};
 use hoptax_host::probe::bandwidth::{self, Asked, LARGEST};
 use hoptax_host::probe::{
     NetworkCounters, Processes, Sample, Sampler, Seen, Timeline, Tree, TreeSample, network,
 };
+use hoptax_host::profile::{ProfileError, Profiler, Recording, Span};
 use hoptax_host::{Watched, cpus};
-use hoptax_lab::Service;
 use hoptax_lab::features::Change;
 use hoptax_lab::first_requests::FirstRequests;
 use hoptax_lab::verify::{self, Requests, proofs};
+use hoptax_lab::{Profiling, Service};
 use hoptax_load::clock;
 use hoptax_load::record::{LoadRecord, Phase, PhaseLine, SecondLine};
 use hoptax_load::spec::{LoadSpec, Timeouts};
-use hoptax_record::{Failure, ForeignProcess, HostUsage, Link, RoleUsage, Stage};
+use hoptax_record::profile::PassKind;
+use hoptax_record::{Failure, ForeignProcess, HostUsage, IgnoredHeader, Link, RoleUsage, Stage};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 use std::cell::RefCell;
@@ -90,9 +94,10 @@ impl Traffic for LocalTraffic {
         direct: &[SocketAddr],
         gateway: SocketAddr,
         change: &Change,
-    ) -> Result<(), Failure> {
-        verify::verify(direct[0], gateway, requests, change, timeout)?;
-        proofs::prove(direct, gateway, requests, change, timeout)
+    ) -> Result<Vec<IgnoredHeader>, Failure> {
+        let ignored = verify::verify_noting_ignored(direct[0], gateway, requests, change, timeout)?;
+        proofs::prove(direct, gateway, requests, change, timeout)?;
+        Ok(ignored)
     }
 
     fn link(&mut self, message_bytes: u64) -> Option<Link> {
@@ -142,6 +147,17 @@ impl Traffic for LocalTraffic {
         Look { sample: Some(Sample { trees, ..Sample::now(&mut []) }) }
     }
 
+    fn record_stacks(
+        &mut self,
+        gateway: Watched,
+        kind: PassKind,
+        profiling: &Profiling,
+    ) -> Result<Box<dyn StackRecording>, Failure> {
+        let profiler = Profiler::find().map_err(not_profiled)?;
+        let recording = profiler.record(gateway, kind, profiling.callers).map_err(not_profiled)?;
+        Ok(Box::new(PerfRecording { profiler, recording, map: profiling.map.clone() }))
+    }
+
     fn load(
         &mut self,
         spec: &LoadSpec,
@@ -173,6 +189,28 @@ impl Traffic for LocalTraffic {
             Err(failure) => Loaded { failed: Some(failure), ..Loaded::default() },
         }
     }
+}
+
+/// Stacks that perf records.
+struct PerfRecording {
+    profiler: Profiler,
+    recording: Recording,
+    /// Command that writes the names of generated code.
+    map: Vec<String>,
+}
+
+impl StackRecording for PerfRecording {
+    fn finish(self: Box<Self>, spans: &[Span]) -> Result<Recorded, Failure> {
+        let Self { profiler, recording, map } = *self;
+        recording.write_maps(&map);
+        let stacks = recording.finish(spans).map_err(not_profiled)?;
+        let sees_kernel = profiler.sees_kernel();
+        Ok(Recorded { stacks, profiler: profiler.version().to_owned(), sees_kernel })
+    }
+}
+
+fn not_profiled(error: ProfileError) -> Failure {
+    Failure { stage: Stage::Trial, message: error.to_string(), detail: String::new() }
 }
 
 /// Indices of the upstream's process tree and of the gateway's process tree among the sampled trees. Tree 0 is the

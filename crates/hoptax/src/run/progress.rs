@@ -3,6 +3,7 @@
 use super::traffic::TrialUpdate;
 use crate::schedule::Slot;
 use hoptax_plan::recorded::RunRecord;
+use hoptax_record::profile::PassRecord;
 use hoptax_record::start::StartRecord;
 use hoptax_record::{Failure, TrialRecord};
 use std::time::Duration;
@@ -42,6 +43,10 @@ pub trait Progress {
     /// The start is on disk.
     fn started(&mut self, start: &StartRecord) {
         let _ = start;
+    }
+    /// The profiling pass is on disk.
+    fn profiled(&mut self, pass: &PassRecord) {
+        let _ = pass;
     }
     /// The trial is on disk.
     fn recorded(&mut self, trial: &TrialRecord) {

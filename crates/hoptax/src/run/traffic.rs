@@ -3,14 +3,16 @@
 
 use hoptax_host::Watched;
 use hoptax_host::probe::{RecentTree, Sample, Timeline};
-use hoptax_lab::Service;
+use hoptax_host::profile::{Folded, Span};
 use hoptax_lab::features::Change;
 use hoptax_lab::first_requests::{FirstAnswers, FirstRequests};
 use hoptax_lab::verify::Requests;
+use hoptax_lab::{Profiling, Service};
 use hoptax_load::record::{LoadRecord, Phase, SecondLine};
 use hoptax_load::spec::LoadSpec;
+use hoptax_record::profile::PassKind;
 use hoptax_record::start::UsedAtReady;
-use hoptax_record::{Failure, HostUsage, Link, NetworkUsage, RoleUsage};
+use hoptax_record::{Failure, HostUsage, IgnoredHeader, Link, NetworkUsage, RoleUsage, Stage};
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -19,7 +21,7 @@ use std::time::Duration;
 pub trait Traffic {
     /// Verifies a gateway before anything is measured. For each target, sends one request to direct. Then sends the
     /// same request, with `change` applied, through the gateway. At the end, sends the requests that prove each
-    /// feature.
+    /// feature. Returns the headers that differed and were left out of the comparison.
     ///
     /// # Errors
     /// If the gateway's answers differ from the answers of direct, if an answer is not what the target expects, or if a
@@ -31,7 +33,7 @@ pub trait Traffic {
         direct: &[SocketAddr],
         gateway: SocketAddr,
         change: &Change,
-    ) -> Result<(), Failure>;
+    ) -> Result<Vec<IgnoredHeader>, Failure>;
 
     /// Measures the bandwidth of the loopback with messages of this size. `None` if the bandwidth is not measured.
     fn link(&mut self, message_bytes: u64) -> Option<Link> {
@@ -55,6 +57,21 @@ pub trait Traffic {
         Look::default()
     }
 
+    /// Starts recording the stacks of the gateway's processes.
+    ///
+    /// # Errors
+    /// If stacks cannot be recorded on this machine.
+    fn record_stacks(
+        &mut self,
+        gateway: Watched,
+        kind: PassKind,
+        profiling: &Profiling,
+    ) -> Result<Box<dyn StackRecording>, Failure> {
+        let _ = (gateway, kind, profiling);
+        let message = "stacks cannot be recorded here".to_owned();
+        Err(Failure { stage: Stage::Trial, message, detail: String::new() })
+    }
+
     /// Sends the load of one trial, and samples the processes in `watched` at the same time. Must report the beginning
     /// of each phase. Other updates are optional.
     fn load(
@@ -64,6 +81,26 @@ pub trait Traffic {
         interrupted: &AtomicBool,
         report: &mut dyn FnMut(TrialUpdate),
     ) -> Loaded;
+}
+
+/// Stacks that are being recorded.
+pub trait StackRecording {
+    /// Stops recording, and adds up the stacks in these slices of time. The gateway must still run.
+    ///
+    /// # Errors
+    /// If the profiler has ended early, or its data cannot be read.
+    fn finish(self: Box<Self>, spans: &[Span]) -> Result<Recorded, Failure>;
+}
+
+/// Recorded stacks.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Recorded {
+    /// The stacks of each slice.
+    pub stacks: Folded,
+    /// Name and version of the profiler.
+    pub profiler: String,
+    /// Whether the stacks contain the kernel's part.
+    pub sees_kernel: bool,
 }
 
 /// A report from a trial in progress.

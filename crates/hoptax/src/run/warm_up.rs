@@ -23,7 +23,7 @@ pub(super) const BURST: Duration = Duration::from_millis(150);
 
 /// A process is under load for at least this long, unless it answers [`LEAST_REQUESTS`] sooner. Compilers look for hot
 /// code after thousands of requests, so a process can be slow and steady for a while before it becomes fast.
-const LEAST_LOAD: Duration = Duration::from_secs(6);
+const LEAST_LOAD: Duration = Duration::from_secs(8);
 
 /// Number of requests after which a process can have settled before [`LEAST_LOAD`].
 const LEAST_REQUESTS: u64 = 35_000;
@@ -298,7 +298,7 @@ mod tests {
         assert_eq!(count, 28);
         // 4,000 requests per second.
         let (count, _) = settles(|_| 250.0).expect("it settles");
-        assert_eq!(count, 40);
+        assert_eq!(count, 54);
     }
 
     #[test]

@@ -16,6 +16,10 @@ const PER_START: Duration = Duration::from_millis(700);
 /// Time that warming up a process takes if it settles at once.
 const PER_WARM_UP: Duration = Duration::from_secs(3);
 
+/// Time that a pass of a profile needs in addition to its measured time: warm-up, start of the profiler, and reading of
+/// its data.
+const PER_PASS: Duration = Duration::from_millis(2_500);
+
 /// Time of the requests that are sent one after the other after a start.
 const ONE_BY_ONE: Duration = Duration::from_millis(400);
 
@@ -27,6 +31,19 @@ const CONNECTS_PER_SECOND: u32 = 10_000;
 /// the duration with the minimum number of rounds. The run can take longer if services start slowly, or if requests are
 /// still in flight at the end of trials.
 pub fn estimate(plan: &Plan) -> Duration {
+    without_profiles(plan) + of_profiles(plan)
+}
+
+/// Duration of all passes of a profile.
+fn of_profiles(plan: &Plan) -> Duration {
+    let Some(asked) = plan.cpu_profile else { return Duration::ZERO };
+    let cases = plan.gateways.len() * plan.load.iter().filter(|load| load.is_in_rounds()).count();
+    // In every second round, there is another pass for threads that wait.
+    let passes = asked.passes + asked.passes.div_ceil(2);
+    (PER_PASS + asked.duration).saturating_mul(passes.saturating_mul(cases as u32))
+}
+
+fn without_profiles(plan: &Plan) -> Duration {
     if let Some(start) = plan.start {
         return of_starts(plan, start);
     }
@@ -53,7 +70,7 @@ pub fn estimate_at_most(plan: &Plan) -> Option<Duration> {
     }
     let none = of_rounds(plan, 0);
     let rounds = of_rounds(plan, auto.most).saturating_sub(none);
-    Some(none + rounds.min(auto.at_most))
+    Some(none + rounds.min(auto.at_most) + of_profiles(plan))
 }
 
 /// Number of starts and reloads of a plan with `start`, with the loads of direct. `None` for other plans. Whether a

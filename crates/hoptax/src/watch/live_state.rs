@@ -13,6 +13,9 @@ use hoptax_plan::{LoadPoint, Plan, Trials};
 use hoptax_record::{Failure as Failed, SearchStep, StepPurpose, TrialRecord};
 use std::time::Duration;
 
+/// Share of the starts after which their pace is known well enough to say how long the others will take.
+const FEW_STARTS: f64 = 0.1;
+
 /// Live state of one run. Times (`now`) are values of [`hoptax_load::clock::now`], nanoseconds.
 #[derive(Debug)]
 pub struct LiveState {
@@ -49,6 +52,7 @@ impl LiveState {
             doing: String::new(),
             trials_done: 0,
             trials_planned: 0,
+            starts: plan.start.is_some(),
             open_ended: searches || matches!(plan.trials, Trials::Auto(_)),
             round: String::new(),
             elapsed_s: 0.0,
@@ -230,18 +234,32 @@ impl LiveState {
     }
 
     /// Seconds until the run ends. The first half of the run uses the estimate for the plan. The second half uses the
-    /// pace so far.
+    /// pace so far. How long a gateway takes to start is unknown before it has started, so in a run of starts the pace
+    /// counts from [`FEW_STARTS`] on, if it is slower than the estimate.
     fn left(&self, now: u64) -> f64 {
         let (done, planned) = (self.state.trials_done, self.state.trials_planned);
+        let estimated = self.expected.as_secs_f64() - seconds(now.saturating_sub(self.begun));
+        let share = f64::from(done) / f64::from(planned.max(1));
         // The number of trials of a search is unknown, so a run with a search always uses the estimate for the plan.
-        let left = if done * 2 < planned || done == 0 || self.searches {
-            self.expected.as_secs_f64() - seconds(now.saturating_sub(self.begun))
+        let left = if done == 0 || self.searches {
+            estimated
+        } else if share >= 0.5 {
+            self.left_by_pace(now)
+        } else if self.state.starts && share >= FEW_STARTS {
+            estimated.max(self.left_by_pace(now))
         } else {
-            let spent = seconds(self.trial_ended.saturating_sub(self.begun));
-            let to_come = f64::from(planned.saturating_sub(done));
-            spent / f64::from(done) * to_come - seconds(now.saturating_sub(self.trial_ended))
+            estimated
         };
         left.max(0.0)
+    }
+
+    /// Seconds until the run ends, if the rest of the trials or starts takes as long as those so far. At least one has
+    /// ended.
+    fn left_by_pace(&self, now: u64) -> f64 {
+        let (done, planned) = (self.state.trials_done, self.state.trials_planned);
+        let spent = seconds(self.trial_ended.saturating_sub(self.begun));
+        let to_come = f64::from(planned.saturating_sub(done));
+        spent / f64::from(done) * to_come - seconds(now.saturating_sub(self.trial_ended))
     }
 }
 

@@ -119,6 +119,31 @@ fn time_left_is_the_estimate_first_and_then_the_pace() {
 }
 
 #[test]
+fn time_left_of_slow_starts_is_their_pace_from_a_tenth_on() {
+    let starts = plan("gateways: [hop-l4]\nstart: { times: 5, for: 1s }\n");
+    // 20 starts are expected to take 5 s each.
+    for (each_s, at, left) in [
+        // They take 40 s each. The first is less than a tenth of them.
+        (40, 40, 60.0),
+        (40, 80, 720.0),
+        (40, 100, 700.0),
+        (40, 400, 400.0),
+        // They take 2 s each. The estimate counts until half of them have ended.
+        (2, 4, 96.0),
+        (2, 18, 82.0),
+        (2, 20, 20.0),
+    ] {
+        let mut live = LiveState::new("r", &starts);
+        live.begun(20, Duration::from_secs(100), 0);
+        for number in 1..=at / each_s {
+            live.started(number * each_s * S);
+        }
+        live.tick(at * S);
+        assert_eq!(live.state().left_s, left, "{each_s} s each, after {at} s");
+    }
+}
+
+#[test]
 fn the_range_of_rounds_is_shown_with_trials_auto() {
     let auto = plan(&TWO_ROUNDS.replace("trials: 2", "trials: { least: 5, most: 30 }"));
     let mut live = LiveState::new("r", &auto);

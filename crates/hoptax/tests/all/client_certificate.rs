@@ -131,6 +131,7 @@ fn start(
         status: 200,
         accepting: local(port),
         timeout: PATIENCE,
+        over_tls: None,
     };
     let ready = readiness::wait(&probe, || gateway.child.try_wait().is_ok_and(|ended| ended.is_some()));
     ready.unwrap_or_else(|met| panic!("{}: {met:?}", pack.name()));
@@ -217,6 +218,11 @@ fn packs_from_documentation_name_the_certificate() {
         assert_eq!(krakend["min_version"], "TLS12");
         let tyk = json(&rendered("tyk", "api.json", shows));
         assert_eq!(tyk["upstream_certificates"]["*"] == "/shown/bundle.pem", shows, "{tyk}");
+        let versions = json(&rendered("tyk", "tyk.conf", shows));
+        assert_eq!(versions["proxy_ssl_min_version"], 771, "{versions}");
+        assert_eq!(versions["proxy_ssl_max_version"], 772, "{versions}");
+        let apisix = rendered("apisix", "config.yaml", shows);
+        assert_eq!(apisix.contains("proxy_ssl_certificate_key /shown/key.pem;"), shows, "{apisix}");
         let yarp = json(&rendered("yarp", "hoptax.json", shows));
         assert_eq!(yarp["upstreamCertificate"] == "/shown/certificate.pem", shows, "{yarp}");
         let pipy = rendered("pipy", "main.js", shows);

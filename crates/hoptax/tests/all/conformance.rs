@@ -39,7 +39,7 @@ fn every_installed_gateway_differs_from_direct_as_its_pack_lists_and_listens_on_
         kind: GatewayKind::Pack {
             pack: (*name).to_owned(),
             workers: 1,
-            features: vec![],
+            features: packs.get(name).expect("listed").required_features(),
             instances: None,
             driver: Default::default(),
         },
@@ -58,7 +58,8 @@ fn every_installed_gateway_differs_from_direct_as_its_pack_lists_and_listens_on_
         for socket in &sockets {
             assert!(socket.starts_with("127."), "{} listens on {socket}", gateway.label);
         }
-        let seen = observe(upstream.0.addresses()[0], service.0.addresses()[0], PATIENCE);
+        let change = &service.0.facts().change;
+        let seen = observe(upstream.0.addresses()[0], service.0.addresses()[0], change, PATIENCE);
         let seen = seen.expect("direct answers");
         let listed = &packs.get(&gateway.label).expect("there").manifest().differences;
         let mismatches = mismatches(&seen, listed);

@@ -53,7 +53,7 @@ fn help(verb: &str) -> String {
 fn verb(command: &str) -> String {
     let mut words = command.split_whitespace();
     let verb = words.next().expect("a verb");
-    const OF_HISTORY: [&str; 7] = ["list", "show", "tag", "note", "trend", "delete", "rebuild"];
+    const OF_HISTORY: [&str; 8] = ["list", "show", "tag", "note", "trend", "changes", "delete", "rebuild"];
     match words.find(|word| OF_HISTORY.contains(word)) {
         Some(own) if verb == "history" => format!("{verb} {own}"),
         _ => verb.to_owned(),

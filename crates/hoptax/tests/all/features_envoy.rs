@@ -413,6 +413,7 @@ fn envoy_verifies_its_tls_upstream() {
             status: 200,
             accepting: local(port),
             timeout: PATIENCE,
+            over_tls: None,
         };
         let ready = readiness::wait(&probe, || envoy.try_wait().is_ok_and(|ended| ended.is_some()));
         let text = "GET / HTTP/1.1\r\nhost: echo.com\r\nconnection: close\r\n\r\n";

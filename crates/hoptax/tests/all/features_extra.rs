@@ -1,7 +1,7 @@
-//! Varnish, Traffic Server, Spring Cloud Gateway and Express Gateway. Real requests prove each feature of these
+//! Varnish, Traffic Server, Spring Cloud Gateway, Express Gateway and Traefik. Real requests prove each feature of these
 //! gateways.
 //!
-//! Varnish and Traffic Server are installed wherever the tests run. Building the other two takes minutes (`make
+//! Varnish and Traffic Server are installed wherever the tests run. Building the others takes minutes (`make
 //! gateways-extra`). If they are missing, their tests are skipped.
 
 mod every_gateway;
@@ -180,6 +180,20 @@ fn spring_cloud_gateway_has_its_features() {
     }
 }
 
+#[test]
+fn traefik_is_a_hop() {
+    if !must_skip("traefik") {
+        assert_bare_route_works("traefik");
+    }
+}
+
+#[test]
+fn traefik_has_its_features() {
+    if !must_skip("traefik") {
+        prove_every_feature("traefik");
+    }
+}
+
 /// `gateways-extra.sh` reads `gateway.yaml` with `sed` instead of a YAML parser. The script must still find every build
 /// setting of every pack.
 #[test]
@@ -197,7 +211,7 @@ fn the_script_knows_every_pack_that_is_built() {
         })
         .collect();
     assert_eq!(listed.lines().collect::<Vec<_>>(), expected);
-    assert!(expected.len() >= 2, "{expected:?}");
+    assert!(expected.len() >= 3, "{expected:?}");
 }
 
 /// Runs the script on generated packs. It must build each pack once, and build it again if the project changed. If

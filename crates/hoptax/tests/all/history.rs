@@ -137,7 +137,10 @@ fn a_trend_is_drawn_with_what_changed() {
     assert_eq!((&as_json["unit"], &as_json["points"][2]["version"]), (&"us".into(), &"1.26.0".into()));
     let csv = said(&root, &[&asked[..], &["--metric", "p99", "--format", "csv"]].concat());
     assert_eq!(csv.lines().count(), 4, "{csv}");
-    assert!(csv.starts_with("run,started,estimate,low,high,unit,version,verdict,changed\n"), "{csv}");
+    assert!(
+        csv.starts_with("run,started,estimate,low,high,unit,version,verdict,changed,bound,change\n"),
+        "{csv}"
+    );
     for (arguments, expected) in [
         (&["trend", "nihgtly"][..], "did you mean `nightly`?"),
         (&["trend", "nightly"], "with --gateway: direct, haproxy, nginx"),
@@ -145,6 +148,67 @@ fn a_trend_is_drawn_with_what_changed() {
         (&["trend", "nightly", "--gateway", "nginx", "--load", "64"], "--load 'closed loop, 32 connections'"),
         (&["trend", "nightly", "--gateway", "nginx", "--metric", "added_p55"], "did you mean `added_p5"),
         (&["trend", "nightly", "--gateway", "direct", "--metric", "added_p50"], "has no metric"),
+    ] {
+        let reported = refused(&root, arguments);
+        assert!(reported.contains(expected), "{arguments:?}: {reported}");
+    }
+}
+
+/// Ten nightly runs. From the sixth on, nginx has a new version and is slower.
+fn ten_nights() -> Scratch {
+    let root = Scratch::new();
+    for day in 1..=10 {
+        let (us, version) = if day < 6 { (150, "1.22.1") } else { (190, "1.26.0") };
+        put(root.path(), &format!("202601{day:02}T000000Z-nightly"), &nightly(day, us + day % 2, version));
+    }
+    root
+}
+
+#[test]
+fn changes_are_found_with_their_runs_versions_and_cause() {
+    let root = ten_nights();
+    let text = said(&root, &["changes", "nightly"]);
+    for part in [
+        "added_p50 of nginx in nightly: closed loop, 32 connections",
+        "worse: the gateway",
+        "before 20260105T000000Z-nightly 1.22.1",
+        "after 20260106T000000Z-nightly 1.26.0",
+        "changed: nginx 1.22.1 → 1.26.0",
+    ] {
+        assert!(text.contains(part), "{part}:\n{text}");
+    }
+    assert!(!text.contains("haproxy") && text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    assert_eq!(said(&root, &["--changes"]), text);
+    let found = json(&mut history(&root, &["changes", "--metric", "added_p50", "--format", "json"]));
+    assert_eq!(found["cases"], 3, "{found}");
+    let changes = found["changes"].as_array().expect("a list");
+    assert_eq!(changes.len(), 1, "{found}");
+    assert_eq!((&changes[0]["metric"], &changes[0]["cause"]), (&"added_p50".into(), &"gateway".into()));
+    assert_eq!((&changes[0]["worse"], &changes[0]["runs_since"]), (&true.into(), &5.into()));
+    let trend = said(&root, &["trend", "nightly", "--gateway", "nginx"]);
+    assert!(trend.contains("  new level: ") && trend.contains("worse: the gateway"), "{trend}");
+    let csv = said(&root, &["trend", "nightly", "--gateway", "nginx", "--format", "csv"]);
+    assert_eq!(csv.matches("worse: the gateway").count(), 1, "{csv}");
+}
+
+#[test]
+fn a_nightly_job_fails_only_for_a_recent_change_of_the_gateway() {
+    let root = ten_nights();
+    let status = |arguments: &[&str]| {
+        let all = [&["changes", "nightly", "--fail-on", "worse"][..], arguments].concat();
+        history(&root, &all).output().expect("runs").status.code()
+    };
+    assert_eq!(status(&[]), Some(3));
+    assert_eq!(status(&["--last", "5"]), Some(3));
+    assert_eq!(status(&["--last", "4"]), Some(0), "the change is five runs old");
+    assert_eq!(status(&["--gateway", "haproxy"]), Some(0));
+    assert!(said(&root, &["changes", "--gateway", "haproxy"]).starts_with("No change in 1 case."));
+    for (arguments, expected) in [
+        (&["changes", "nihgtly"][..], "did you mean `nightly`?"),
+        (&["changes", "--gateway", "ngnix"], "did you mean `nginx`?"),
+        (&["changes", "--load", "64 connections"], "no load point matches"),
+        (&["changes", "--metric", "added_p55"], "did you mean `added_p5"),
+        (&["--changes", "list"], "--changes takes no command"),
     ] {
         let reported = refused(&root, arguments);
         assert!(reported.contains(expected), "{arguments:?}: {reported}");

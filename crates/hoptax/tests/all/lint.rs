@@ -1,6 +1,6 @@
 //! `hoptax lint` with real gateways: the project's packs, and packs with planted faults.
 
-use crate::support::planted_pack::{argument, packs};
+use crate::support::planted_pack::{argument, packs, with_tls_alone};
 use crate::support::{Json, Scratch, eventually, hoptax};
 use crate::world::is_missing;
 
@@ -139,6 +139,29 @@ fn a_pack_that_never_logs_and_speaks_http_1_0_to_the_upstream_is_found() {
 }
 
 #[test]
+fn a_gateway_that_accepts_tls_alone_is_asked_over_tls() {
+    if is_missing("nginx") {
+        return;
+    }
+    let packs = with_tls_alone();
+    let output =
+        hoptax().args(["lint", "planted", "--json", "--packs", argument(&packs)]).output().expect("it runs");
+    let reports: Json = serde_json::from_slice(&output.stdout).expect("JSON");
+    // The check `workers` depends on the machine.
+    let found: Vec<_> = found(&reports[0]).into_iter().filter(|check| *check != "workers").collect();
+    assert!(found.is_empty(), "{found:?}: {reports:#}");
+    let checks = reports[0]["checks"].as_array().expect("a list").len();
+    assert!(checks > 5, "it started: {reports:#}");
+
+    let output = hoptax().args(["conform", "planted", "--packs", argument(&packs)]).output();
+    let reported = String::from_utf8(output.expect("it runs").stdout).expect("text");
+    assert!(reported.contains(": 22 cases, "), "{reported}");
+    for case in ["get", "post-1m", "body-1m", "slow"] {
+        assert!(!reported.contains(&format!("  {case}: ")), "{reported}");
+    }
+}
+
+#[test]
 fn mirrored_requests_are_found() {
     let mirrored = (
         "location / {",
@@ -163,6 +186,22 @@ fn a_pack_that_leaves_the_foreground_is_found() {
 }
 
 #[test]
+fn a_gateway_that_dies_at_the_start_is_reported_with_its_log_and_version() {
+    let packs = crate::packs::scripted("echo {{ port }}: no such thing >&2\nexit 2\n", "60s");
+    let lint = |more: &[&str]| {
+        let output = hoptax().args(["lint", "wrong", "--packs", argument(&packs)]).args(more).output();
+        let output = output.expect("it runs");
+        assert_eq!(output.status.code(), Some(3), "{output:?}");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let reported = lint(&[]);
+    assert!(reported.starts_with("wrong 1.0: not equalised"), "{reported}");
+    assert!(reported.contains("exited with code 2") && reported.contains(": no such thing\n"), "{reported}");
+    let reports: Json = serde_json::from_str(&lint(&["--json"])).expect("JSON");
+    assert!(reports[0]["log"].as_str().is_some_and(|log| log.contains(": no such thing")), "{reports:#}");
+}
+
+#[test]
 fn keep_keeps_files_and_unknown_packs_are_refused() {
     if is_missing("nginx") {
         return;
@@ -171,11 +210,13 @@ fn keep_keeps_files_and_unknown_packs_are_refused() {
     let packs = packs(&[]);
     let kept = scratch.path().join("kept");
     let output = hoptax()
-        .args(["lint", "planted", "--packs", argument(&packs), "--keep"])
-        .arg(&kept)
+        .current_dir(scratch.path())
+        .args(["lint", "planted", "--packs", argument(&packs), "--keep", "kept"])
         .output()
         .expect("it runs");
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stdout));
+    let reported = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{reported}");
+    assert_eq!(reported.matches("access.log").count(), 1, "a log's bytes count once: {reported}");
     assert!(kept.join("planted-1/rendered/planted/nginx.conf").is_file());
     assert!(kept.join("planted-1-logged/logs/planted/access.log").is_file());
     let again = hoptax().args(["lint", "planted", "--packs", argument(&packs), "--keep"]).arg(&kept).output();

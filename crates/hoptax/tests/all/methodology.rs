@@ -184,9 +184,9 @@ const STATED: &[(&str, &str, &str, &str)] = &[
     ),
     (
         "hoptax/src/run/warm_up.rs",
-        "LEAST_LOAD: Duration = Duration::from_secs(6)",
+        "LEAST_LOAD: Duration = Duration::from_secs(8)",
         PLAN,
-        "35,000 requests or 6 s of load",
+        "35,000 requests or 8 s of load",
     ),
     ("hoptax/src/run/warm_up.rs", "LEAST_REQUESTS: u64 = 35_000", PLAN, "35,000 requests or"),
     ("hoptax/src/run/warm_up.rs", "CPU_FALL: f64 = 0.02", PLAN, "they fall by at most 2 % and 5 %"),
@@ -316,6 +316,61 @@ const STATED: &[(&str, &str, &str, &str)] = &[
         METHODOLOGY,
         "the chance of *any* wrong call is at most 5 %",
     ),
+    // Change points.
+    (
+        "hoptax-stats/src/change_points.rs",
+        "P_VALUE: f64 = 0.001",
+        METHODOLOGY,
+        "Student's t decides: p ≤ 0.001",
+    ),
+    (
+        "hoptax-stats/src/change_points.rs",
+        "LEAST: usize = 3",
+        METHODOLOGY,
+        "at least three runs on each side",
+    ),
+    (
+        "hoptax-stats/src/change_points.rs",
+        "LEAST_CHANGE: f64 = 0.01",
+        METHODOLOGY,
+        "Changes of up to 1 % do not count",
+    ),
+    (
+        "hoptax-stats/src/change_points.rs",
+        "SPIKE: f64 = 5.0",
+        METHODOLOGY,
+        "A run more than five standard deviations from the median",
+    ),
+    (
+        "hoptax-stats/src/change_points.rs",
+        "AROUND: usize = 2",
+        METHODOLOGY,
+        "itself and two neighbors on each side is a spike",
+    ),
+    (
+        "hoptax-history/src/changes.rs",
+        "UNCHANGED: f64 = 0.05",
+        METHODOLOGY,
+        "the gateway if direct has p > 0.05",
+    ),
+    (
+        "hoptax-history/src/changes.rs",
+        "NEAR: usize = 1",
+        METHODOLOGY,
+        "direct changed in the same place, ±1 run",
+    ),
+    (
+        "hoptax-stats/src/simulation/series.rs",
+        "RUNS: usize = 40",
+        SIMULATIONS,
+        "50 made-up series of 40 runs",
+    ),
+    (
+        "hoptax-stats/src/simulation/series.rs",
+        "THRESHOLD: f64 = 0.1",
+        SIMULATIONS,
+        "a threshold of 10 % between neighboring runs",
+    ),
     // Gateways against each other.
     (
         "hoptax-analysis/src/difference.rs",
@@ -441,6 +496,14 @@ const STATED: &[(&str, &str, &str, &str)] = &[
         "MOST_NS: u64 = 150 * clock::MILLISECOND",
         METHODOLOGY,
         "at most 150 ms for short sleeps",
+    ),
+    // Profiles.
+    ("hoptax/src/run/pass.rs", "WINDOWS: usize = 5", PLAN, "with an interval from slices of 0.5 s"),
+    (
+        "hoptax/src/run/pass.rs",
+        "WAITING_EVERY: u32 = 2",
+        PLAN,
+        "Every second one also records where threads wait",
     ),
 ];
 

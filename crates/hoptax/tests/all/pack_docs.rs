@@ -151,12 +151,19 @@ fn the_pages_of_gateways_are_up_to_date() {
 fn one_pack_is_shown_whole_and_written_out() {
     let shown = hoptax().args(["gateways", "kong"]).output().expect("it runs");
     let text = String::from_utf8(shown.stdout).expect("text");
-    assert!(text.starts_with("On this machine\n  process  ") && text.contains("*Never run here*"), "{text}");
+    assert!(
+        text.starts_with("On this machine\n  process  ") && text.contains("version 3.9.3 on 2026-11-23"),
+        "{text}"
+    );
     let directory = tempfile::tempdir().expect("a directory");
     let written =
         hoptax().args(["gateways", "tyk", "--write"]).arg(directory.path()).output().expect("it runs");
     assert!(written.status.success(), "{}", String::from_utf8_lossy(&written.stderr));
     assert!(directory.path().join("tyk/Dockerfile").is_file(), "files of the image");
+    let nested =
+        hoptax().args(["gateways", "traefik", "--write"]).arg(directory.path()).output().expect("it runs");
+    assert!(nested.status.success(), "{}", String::from_utf8_lossy(&nested.stderr));
+    assert!(directory.path().join("traefik/project/build.sh").is_file(), "files of the project");
     let again = PackSet::load(Some(directory.path())).expect("the written files are a pack");
     assert_eq!(
         again.get("tyk").map(Pack::manifest),
@@ -178,5 +185,5 @@ fn the_table_of_gateways_fits_a_screen() {
         assert!(line.chars().count() <= 100, "{line}");
     }
     let kong = table.lines().find(|line| line.trim_start().starts_with("kong ")).expect("a row");
-    assert!(kong.contains("never run here") && kong.contains("process, docker"), "{kong}");
+    assert!(kong.contains("3.9.3 on 2026-11-23") && kong.contains("process, docker"), "{kong}");
 }

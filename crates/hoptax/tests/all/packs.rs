@@ -1,13 +1,15 @@
 //! Every built-in pack with its real gateway, and error messages for wrong packs.
 
-use crate::support::{hoptax, json, planted_pack};
+use crate::documented_packs::DOCUMENTED;
+use crate::support::{PATIENCE, hoptax, json, planted_pack, wait_for};
 use crate::world::{Running, exe, get, http_upstream, is_missing, keep, running_plan};
 use hoptax_lab::Driver as _;
 use hoptax_lab::packs::PackSet;
 use hoptax_lab::process::ProcessDriver;
-use hoptax_plan::{AccessLog, Gateway, GatewayKind, Profile};
+use hoptax_plan::{AccessLog, Feature, Gateway, GatewayKind, Profile};
 use hoptax_record::Stage;
 use std::collections::BTreeSet;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -194,7 +196,7 @@ const AMPLE: &str = "60s";
 const IN_VAIN: [&str; 3] = ["300ms", "3s", "30s"];
 
 /// A pack that runs a shell script as its gateway. The gateway must be ready within `timeout`.
-fn scripted(script: &str, timeout: &str) -> tempfile::TempDir {
+pub(crate) fn scripted(script: &str, timeout: &str) -> tempfile::TempDir {
     let manifest = "name: wrong\nsummary: a script\nbinary: sh\n\
                     version: { command: [\"{{ binary }}\", -c, echo version 1.0], pattern: 'version (\\S+)' }\n\
                     files: [{ template: script.j2, to: script }]\n\
@@ -252,6 +254,32 @@ fn a_gateway_that_is_never_ready_fails() {
     panic!("its output is not reported");
 }
 
+/// The gateway only writes down its port, and this test answers there.
+#[test]
+fn a_process_that_answers_in_the_gateways_place_is_named() {
+    let scratch = tempfile::tempdir().expect("a directory");
+    let file = scratch.path().join("port");
+    let script = format!("echo {{{{ port }}}} >{0}.new\nmv {0}.new {0}\nexec sleep 600\n", file.display());
+    let packs = scripted(&script, AMPLE);
+    std::thread::spawn(move || {
+        let port: u16 = wait_for("the gateway has a port", PATIENCE, || {
+            std::fs::read_to_string(&file).ok()?.trim().parse().ok()
+        });
+        let listener = std::net::TcpListener::bind(("127.0.0.1", port)).expect("nobody has it");
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("accepted");
+            let _ = stream.read(&mut [0; 512]);
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+        }
+    });
+    let failure = start_failure(packs.path());
+    assert_eq!(failure.stage, Stage::Start);
+    let stranger = format!("(process {}) listens on 127.0.0.1:", std::process::id());
+    assert!(failure.message.contains("another process answers: `"), "{failure:?}");
+    assert!(failure.message.contains(&stranger), "{failure:?}");
+    assert!(failure.message.contains(", and not `sleep` (process "), "{failure:?}");
+}
+
 #[test]
 fn a_gateway_that_answers_on_the_wrong_port_is_not_ready() {
     if is_missing("nginx") {
@@ -278,6 +306,42 @@ fn a_gateway_that_answers_on_the_wrong_port_is_not_ready() {
         assert!(failure.message.contains("was not ready within"), "{failure:?}");
     }
     panic!("the other port is not reported");
+}
+
+/// Such a gateway may accept connections before it can answer: it is ready only when the request that its pack names gets
+/// the right status. Only the Host that the certificate names and a client certificate get this status here.
+#[test]
+fn a_gateway_that_accepts_tls_alone_is_asked_over_tls_whether_it_is_ready() {
+    if is_missing("nginx") {
+        return;
+    }
+    let start = |status: &str, timeout: &str| {
+        let packs = planted_pack::with_tls_alone();
+        let ready = format!("ready: {{ path: /up, tls: true, timeout: {timeout} }}");
+        planted_pack::change(&packs, "gateway.yaml", "ready: { path: /ready, port: admin }", &ready);
+        let up = format!(
+            "location = /up {{ if ($host != hoptax.test) {{ return 421; }} return {status}; }}\n        location / {{"
+        );
+        planted_pack::change(&packs, "nginx.conf.j2", "location / {", &up);
+        let run = tempfile::tempdir().expect("a directory");
+        let mut plan = running_plan(vec![gateway("planted", 1)]);
+        let GatewayKind::Pack { features, .. } = &mut plan.gateways[0].kind else { panic!("a pack") };
+        *features = vec![Feature::Tls, Feature::Mtls];
+        let packs = PackSet::load(Some(packs.path())).expect("the pack is right");
+        let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
+        let upstream = http_upstream("one");
+        driver.start_gateway(&plan.gateways[0], &[upstream.address]).map(Running).map(drop)
+    };
+    assert_eq!(start("200", AMPLE), Ok(()));
+    for timeout in IN_VAIN {
+        let failure = start("503", timeout).expect_err("it is not ready");
+        assert!(failure.message.contains("was not ready within"), "{failure:?}");
+        if failure.message.contains("/up answered 503; 200 means ready") {
+            assert!(failure.message.contains(": https://127.0.0.1:"), "{failure:?}");
+            return;
+        }
+    }
+    panic!("its answer is not reported");
 }
 
 /// Unix sockets have short paths (107 bytes, unix(7)), and run directories may have long ones.
@@ -340,8 +404,9 @@ fn a_missing_gateway_is_reported_with_how_to_install_it() {
 
     let table = hoptax().args(["gateways", "--packs"]).arg(packs.path()).output().expect("it runs");
     let table = String::from_utf8(table.stdout).expect("text");
-    let row = table.lines().find(|line| line.contains("wrong")).expect("a row");
-    assert!(row.contains(" no ") && row.contains("never run here"), "{table}");
+    let (_, never_run) = table.split_once("Nobody has run these packs").expect("a table of its own");
+    let row = never_run.lines().find(|line| line.contains("wrong")).expect("a row");
+    assert!(row.contains(" no ") && row.contains(" never "), "{table}");
     let page = hoptax().args(["gateways", "wrong", "--packs"]).arg(packs.path()).output().expect("it runs");
     let page = String::from_utf8(page.stdout).expect("text");
     assert!(page.contains("debian: `apt-get install no-such-gateway`"), "{page}");
@@ -364,6 +429,9 @@ fn a_gateway_that_lacks_a_file_is_not_installed() {
     let rows = json(hoptax().args(["gateways", "--json", "--packs"]).arg(packs.path()));
     let row = rows.as_array().expect("a list").iter().find(|row| row["name"] == "wrong").expect("listed");
     assert_eq!(row["installed"], false, "{row}");
+    let page = hoptax().args(["gateways", "wrong", "--packs"]).arg(packs.path()).output().expect("it runs");
+    let page = String::from_utf8(page.stdout).expect("text");
+    assert!(page.contains("not installed: there is no /nowhere/one.so or /nowhere/two.so"), "{page}");
 }
 
 #[test]
@@ -409,12 +477,12 @@ fn gateways_are_listed_for_people_and_for_programs() {
     for row in rows.as_array().expect("a list") {
         let name = row["name"].as_str().expect("a name");
         assert!(row["features"].is_array(), "{row}");
-        // A pack that was never tested here was written from documentation. Such a pack must offer a container image.
-        if row["last_run_for_real"].is_null() {
+        assert!(row["last_run_for_real"]["version"].is_string(), "{row}");
+        // Gateways that cannot be installed by the set-up must offer a container image.
+        if DOCUMENTED.contains(&name) {
             assert!(row["docker_image"].is_string(), "{row}");
             continue;
         }
-        assert!(row["last_run_for_real"]["version"].is_string(), "{row}");
         // Gateways that take long to build may be missing.
         let built = packs.get(name).expect("listed").manifest().build.is_some();
         if built || !is_missing(name) {
@@ -515,4 +583,40 @@ fn a_run_reports_bad_packs_with_file_and_line() {
             assert_eq!(begun, 1, "{what}: only the plan is there, nothing was started");
         }
     }
+}
+
+/// The gateway adds its own `cache-control` to the upstream's, as KubeGateway does.
+#[test]
+fn a_header_that_a_gateway_changes_can_be_left_out_by_the_plan_or_the_pack() {
+    if is_missing("nginx") {
+        return;
+    }
+    let changes = "add_header cache-control private;\n            proxy_pass http://upstreams;";
+    let packs = planted_pack::packs(&[("proxy_pass http://upstreams;", changes)]);
+    let measure = |expect: &str| {
+        let plan = format!(
+            "name: headers\nupstream: {{ headers: {{ cache-control: private }} }}\ngateways: [planted]\n\
+             target: {{ path: /{expect} }}\nload: [{{ loop: closed, connections: 2, duration: 100ms }}]\ntrials: 1\n\
+             warmup: 0s\n"
+        );
+        let arguments = ["--packs", planted_pack::argument(&packs), "--accept-void"];
+        let output = crate::run::run(&crate::support::Scratch::new(), &plan, &arguments);
+        let reported = [output.stdout, output.stderr].map(|bytes| crate::run::text(&bytes)).concat();
+        (output.status.code(), reported.split_whitespace().collect::<Vec<_>>().join(" "))
+    };
+    let (code, reported) = measure("");
+    assert_eq!(code, Some(1), "{reported}");
+    for way_out in ["add expect: { ignore_headers: [cache-control] }", "under `differences`"] {
+        assert!(reported.contains(way_out), "`{way_out}` in {reported}");
+    }
+    let shown = "headers of planted: `cache-control` is `private, private` instead of `private`";
+    let (code, reported) = measure(", expect: { ignore_headers: cache-control }");
+    assert_eq!(code, Some(0), "{reported}");
+    assert!(reported.contains(&format!("{shown} (as the plan says)")), "{reported}");
+
+    let listed = "access_log: file\ndifferences: [{ header: Cache-Control, reason: it adds its own }]\n";
+    planted_pack::change(&packs, "gateway.yaml", "access_log: file\n", listed);
+    let (code, reported) = measure("");
+    assert_eq!(code, Some(0), "{reported}");
+    assert!(reported.contains(&format!("{shown} (it adds its own)")), "{reported}");
 }

@@ -42,6 +42,24 @@ fn every_plan_of_the_repository_checks() {
     }
 }
 
+/// Kong and Ocelot compile while they run. A fixed warm-up is too short for them, so a plan with it gives its reason in a
+/// comment above.
+#[test]
+fn plans_with_gateways_that_compile_warm_up_until_settled_or_say_why_not() {
+    for (name, is_fixed) in [("kong-notes", false), ("round-robin-15k", true)] {
+        let path = repository().join(format!("plans/{name}.yaml"));
+        let text = fs::read_to_string(&path).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        let fixed = lines.iter().position(|line| line.starts_with("warmup:"));
+        assert_eq!(fixed.is_some(), is_fixed, "{name}");
+        assert!(fixed.is_none_or(|at| lines[at - 1].starts_with("# ")), "{name} does not say why");
+        let (code, out, err) = run(&repository(), &["check", path.to_str().unwrap()]);
+        assert_eq!(code, 0, "{err}");
+        assert_eq!(out.contains("each process until it gets no faster"), !is_fixed, "{out}");
+        assert!(text.contains("instead_of: kong") && text.contains("not_comparable:"), "{name}");
+    }
+}
+
 #[test]
 fn check_lists_the_cases_as_json() {
     let (code, out, err) = run(
@@ -216,6 +234,33 @@ fn check_names_gateways_that_are_not_installed() {
     assert_eq!(outlook["not_installed"][0]["pack"], "absent");
     let (code, _, err) = run(directory.path(), &["check", "x.yaml", "--packs", "nowhere"]);
     assert_eq!(code, 2, "{err}");
+}
+
+/// The pack's program is looked for in every directory of the search path, so `sh` counts as installed.
+#[test]
+fn check_says_which_gateway_replaces_another() {
+    let directory = tempfile::tempdir().unwrap();
+    let plan = "gateways: [absent, { name: hop-l4, instead_of: absent, not_comparable: its plugins }]
+load: [{ loop: closed, connections: 1 }]
+";
+    fs::write(directory.path().join("x.yaml"), plan).unwrap();
+    let pack = directory.path().join("packs/absent");
+    fs::create_dir_all(&pack).unwrap();
+    for (binary, note, measured) in [
+        ("no-such-program-anywhere", "absent is not installed, and hop-l4 replaces it", "hop-l4"),
+        ("sh", "hop-l4 is left out, because absent is installed", "absent"),
+    ] {
+        fs::write(pack.join("gateway.yaml"), PACK.replace("no-such-program-anywhere", binary)).unwrap();
+        let (code, out, err) = run(directory.path(), &["check", "x.yaml", "--packs", "packs"]);
+        assert_eq!(code, 0, "{err}");
+        assert!(out.contains(&format!("note: {note}")) && !out.contains("To install it"), "{out}");
+        let (_, out, _) = run(directory.path(), &["check", "x.yaml", "--packs", "packs", "--json"]);
+        let outlook: Value = serde_json::from_str(&out).unwrap();
+        let labels: Vec<_> =
+            outlook["contenders"].as_array().unwrap().iter().map(|one| &one["label"]).collect();
+        assert_eq!(labels, ["direct", measured], "{out}");
+        assert_eq!(outlook["replaced"][0], note);
+    }
 }
 
 #[test]

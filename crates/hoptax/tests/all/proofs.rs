@@ -6,6 +6,7 @@ use crate::world::{Running, exe, is_missing, running_plan};
 use hoptax_lab::Driver as _;
 use hoptax_lab::features::Change;
 use hoptax_lab::packs::PackSet;
+use hoptax_lab::packs::manifest::Refusal;
 use hoptax_lab::process::ProcessDriver;
 use hoptax_lab::verify::{self, Requests, proofs};
 use hoptax_load::spec::TargetSpec;
@@ -24,6 +25,15 @@ fn features(words: &[&str]) -> Vec<Feature> {
 /// Starts `pack` with these features in front of two instances. Returns the result of the verification and the result
 /// of the proofs.
 fn outcome(pack: &str, words: &[&str]) -> (Result<(), Failure>, Result<(), Failure>) {
+    outcome_with(pack, words, |_| {})
+}
+
+/// Like [`outcome`], but `alter` first changes what the gateway's pack says.
+fn outcome_with(
+    pack: &str,
+    words: &[&str],
+    alter: impl FnOnce(&mut Change),
+) -> (Result<(), Failure>, Result<(), Failure>) {
     let kind = GatewayKind::Pack {
         pack: pack.into(),
         workers: 1,
@@ -41,14 +51,42 @@ fn outcome(pack: &str, words: &[&str]) -> (Result<(), Failure>, Result<(), Failu
     let upstream = Running(upstream);
     let service = driver.start_gateway(&plan.gateways[0], upstream.0.addresses());
     let service = Running(service.unwrap_or_else(|failure| panic!("{words:?}: {failure:#?}")));
-    let change: &Change = &service.0.facts().change;
+    let mut change = service.0.facts().change.clone();
+    alter(&mut change);
     let headers = vec![("host".to_owned(), "echo.com".to_owned())];
     let requests = Requests::from(TargetSpec::only("GET", "/some/path", headers, vec![]));
     let (direct, via) = (upstream.0.addresses(), service.0.addresses()[0]);
     (
-        verify::verify(direct[0], via, &requests, change, PATIENCE),
-        proofs::prove(direct, via, &requests, change, PATIENCE),
+        verify::verify(direct[0], via, &requests, &change, PATIENCE),
+        proofs::prove(direct, via, &requests, &change, PATIENCE),
     )
+}
+
+/// nginx answers 401 to requests without a key and with a wrong key.
+#[test]
+fn a_pack_can_name_other_refusals() {
+    if is_missing("nginx") {
+        return;
+    }
+    let refusal = |without, wrong, passes_anonymous| Refusal {
+        without,
+        wrong,
+        passes_anonymous,
+        reason: "a test".to_owned(),
+    };
+    let proved = |refusal: Refusal| {
+        let alter = |change: &mut Change| drop(change.refusals.insert("key-auth".to_owned(), refusal));
+        outcome_with("nginx-full", &["key-auth"], alter).1
+    };
+    assert_eq!(proved(refusal(Some(401), Some(401), false)), Ok(()));
+    assert_eq!(proved(refusal(None, None, true)), Ok(()), "no request without a key is sent");
+    for (other, expected) in [
+        (refusal(Some(400), None, false), "without `x-api-key`, but should answer 400"),
+        (refusal(None, Some(403), false), "with a wrong key, but should answer 403"),
+    ] {
+        let failure = proved(other).expect_err(expected);
+        assert!(failure.message.contains(expected), "{failure:?}");
+    }
 }
 
 #[test]

@@ -239,6 +239,14 @@ fn a_signal_ends_the_run_with_a_report() {
     assert_eq!(report["interrupted"], true);
     assert!(text(&output.stdout).to_lowercase().contains("interrupted"), "{}", text(&output.stdout));
     assert!(directory.join("report.html").is_file());
+    assert_eq!(times_of_starts(&directory), [""; 0]);
+}
+
+/// Names of files in the logs that are no logs, but have the times at which services started.
+fn times_of_starts(directory: &Path) -> Vec<String> {
+    let files = std::fs::read_dir(directory.join("logs")).expect("logs").flatten();
+    let names = files.map(|file| file.file_name().to_string_lossy().into_owned());
+    names.filter(|name| name.ends_with(".started") || name.ends_with(".new")).collect()
 }
 
 #[test]
@@ -254,6 +262,7 @@ fn a_killed_run_leaves_no_process_and_keeps_finished_trials() {
     let measured: u64 =
         report["cases"].as_array().unwrap().iter().map(|case| case["trials"].as_u64().unwrap()).sum();
     assert!(measured >= 3, "ended trials are readable: {measured}");
+    assert_eq!(times_of_starts(&directory), [""; 0], "the guards removed them");
 }
 
 /// Finds a descendant of the process `below` by its command line.
@@ -517,7 +526,9 @@ warmup: 0ms
     let output = run(&scratch, plan, &["--packs", packs]);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
     let said = text(&output.stderr);
-    for word in ["absent", "apt-get install absent", "--skip-missing"] {
+    for word in
+        ["nobody has run the pack absent", "apt-get install absent", "--skip-missing", "PATH", "`external`"]
+    {
         assert!(said.contains(word), "{said}");
     }
     let output = run(&scratch, plan, &["--packs", packs, "--skip-missing", "--accept-void"]);
@@ -528,6 +539,60 @@ warmup: 0ms
         !contenders.iter().find(|it| it["label"] == label).unwrap()["failed"].is_null()
     };
     assert!(failed("absent") && !failed("hop-l4"), "{}", report["contenders"]);
+}
+
+/// The program of the pack `absent` does not exist, so the hop replaces it without `--skip-missing`.
+#[test]
+fn a_missing_gateway_is_replaced_and_the_report_says_what_cannot_be_compared() {
+    let scratch = Scratch::new();
+    for name in ["absent", "gone"] {
+        let pack = scratch.path().join("packs").join(name);
+        std::fs::create_dir_all(&pack).expect("made");
+        let manifest = format!(
+            "name: {name}
+summary: A gateway that nobody has.
+binary: hoptax-test-absent-gateway
+version: {{ command: [\"{{{{ binary }}}}\", -v], pattern: '(\\d+)' }}
+start: [\"{{{{ binary }}}}\"]
+ready: {{ path: / }}
+install: {{ debian: apt-get install {name} }}
+access_log: stdout
+"
+        );
+        std::fs::write(pack.join("gateway.yaml"), manifest).expect("written");
+    }
+    let plan = |replacement: &str| {
+        format!(
+            "name: x
+gateways:
+  - absent
+  - {{ name: {replacement}, instead_of: absent, not_comparable: its plugins }}
+load: [{{ loop: closed, connections: 1, duration: 1s }}]
+trials: 1
+warmup: 0ms
+"
+        )
+    };
+    let packs = scratch.path().join("packs");
+    let packs = packs.to_str().expect("plain");
+    let output = run(&scratch, &plan("gone"), &["--packs", packs]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
+    let said = text(&output.stderr);
+    for word in ["neither absent nor gone", "apt-get install absent", "apt-get install gone"] {
+        assert!(said.contains(word), "{said}");
+    }
+    let output = run(&scratch, &plan("hop-l4"), &["--packs", packs, "--accept-void"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let said = text(&output.stderr);
+    assert!(said.contains("note: absent is not installed, and hop-l4 replaces it"), "{said}");
+    let printed = text(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    let note = "absent is not installed here, and hop-l4 replaces it. What cannot be compared: its plugins.";
+    assert!(printed.contains(note), "{printed}");
+    let report = report(&run_directory(&scratch));
+    let labels: Vec<_> = report["contenders"].as_array().unwrap().iter().map(|one| &one["label"]).collect();
+    assert_eq!(labels, ["direct", "hop-l4"]);
+    assert_eq!(report["replacements"][0]["instead_of"], "absent", "{}", report["replacements"]);
+    assert!(report["notes"].to_string().contains(note), "{}", report["notes"]);
 }
 
 /// An external gateway returns other content than the upstream.
@@ -550,6 +615,7 @@ warmup: 0ms
     let wrong = report["contenders"].as_array().unwrap().iter().find(|it| it["label"] == "wrong").unwrap();
     let failed = wrong["failed"].to_string();
     assert!(failed.contains("404") && failed.contains("200") && failed.contains("verify"), "{failed}");
+    assert!(failed.contains("it must forward to the plan's upstream, 127.0.0.1:"), "{failed}");
 }
 
 /// The gateway never becomes ready. A signal arrives while hoptax waits for the gateway.

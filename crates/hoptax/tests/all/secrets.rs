@@ -92,6 +92,37 @@ fn holds(bytes: &[u8], secret: &str) -> bool {
     bytes.windows(secret.len()).any(|window| window == secret.as_bytes())
 }
 
+/// The pack logs the header `authorization`, so the log shows that the header was sent.
+#[test]
+fn a_header_value_from_a_file_is_sent_and_not_kept() {
+    if is_missing("nginx") {
+        return;
+    }
+    const TOKEN: &str = "a-token-of-0123456789.abcdef";
+    let scratch = Scratch::new();
+    scratch.file("token.txt", &format!("{TOKEN}\n"));
+    let plan = scratch.file(
+        "plan.yaml",
+        "name: header\ngateways: [{ name: nginx-full, features: [access-log] }]\n\
+         target: { headers: { host: a, authorization: { file: token.txt, prefix: 'Bearer ' } } }\n\
+         load: [{ loop: closed, connections: 2, duration: 100ms }]\ntrials: 1\nwarmup: 0s\n",
+    );
+    let out = scratch.path().join("out");
+    std::fs::create_dir(&out).expect("made");
+    let mut command = hoptax();
+    command.arg("run").arg(plan).args(["--accept-void", "--packs"]).arg(feature_packs());
+    let output = command.arg("--out").arg(&out).output().expect("it runs");
+    let reported = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{reported}{}", String::from_utf8_lossy(&output.stdout));
+    let log = files(&out).into_iter().find(|file| file.ends_with("access.log")).expect("it logs");
+    let log = std::fs::read_to_string(log).expect("text");
+    assert!(log.contains("\"Bearer [secret]\""), "{}", log.lines().next().unwrap_or_default());
+    for file in files(&out) {
+        assert!(!holds(&std::fs::read(&file).expect("readable"), TOKEN), "{}", file.display());
+    }
+    assert!(!holds(&output.stdout, TOKEN) && !holds(&output.stderr, TOKEN));
+}
+
 #[test]
 fn a_run_keeps_and_prints_nothing_secret() {
     if is_missing("nginx") {

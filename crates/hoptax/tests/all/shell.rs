@@ -79,10 +79,13 @@ fn manual_pages_render() {
     printed(&["man", "--output", &folder.to_string_lossy()]);
     let verbs = verbs();
     let pages = std::fs::read_dir(&folder).expect("made").count();
-    let own = verbs_of(&["history"]);
-    assert!(own.len() > 5, "{own:?}");
+    let own: Vec<String> = ["builds", "history"]
+        .into_iter()
+        .flat_map(|verb| verbs_of(&[verb]).into_iter().map(move |one| format!("{verb}-{one}")))
+        .collect();
+    assert!(own.len() > 6, "{own:?}");
     assert_eq!(pages, verbs.len() + own.len() + 1);
-    let verbs: Vec<String> = own.iter().map(|verb| format!("history-{verb}")).chain(verbs).collect();
+    let verbs: Vec<String> = own.into_iter().chain(verbs).collect();
     for name in verbs.iter().map(|verb| format!("hoptax-{verb}")).chain(["hoptax".to_owned()]) {
         let page = folder.join(format!("{name}.1"));
         let text = std::fs::read_to_string(&page).expect("a page");

@@ -1,5 +1,5 @@
 //! Tests of `scripts/run-tests.py`: what the script prints about skips and retries, and when it fails. A fake Cargo,
-//! which is a shell script, replaces Cargo.
+//! which is a shell script, replaces Cargo, and `true` replaces pytest.
 
 use crate::support::Scratch;
 use std::path::Path;
@@ -13,6 +13,7 @@ fn run_tests(notes: &str, code: u8, ci: bool) -> (Option<i32>, String) {
     let cargo = scratch.file("cargo.sh", &script);
     let output = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/run-tests.py"))
         .env("CARGO", format!("sh {}", cargo.display()))
+        .env("PYTEST", "true")
         .env("CARGO_TARGET_DIR", scratch.path().join("target"))
         .env("CI", ci.to_string())
         .output()

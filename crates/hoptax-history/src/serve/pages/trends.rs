@@ -9,6 +9,7 @@ use crate::{Store, Trend, TrendChoice, TrendQuery};
 use axum::extract::State;
 use hoptax_plan::Metric;
 use hoptax_report::comparison::figure_of;
+use hoptax_report::figure_in_words;
 use minijinja::{Value, context};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -39,10 +40,18 @@ struct Choice {
 pub(in crate::serve) async fn page(State(app): State<Arc<App>>, QueryOf(typed): QueryOf<Typed>) -> Page {
     let (choice, trend) = app.history(move |store| of(store, &typed)).await?;
     let rows: Vec<Value> = trend.iter().flat_map(|(metric, trend)| rows(*metric, trend)).collect();
+    let changes: Vec<Value> = trend.iter().flat_map(|(metric, trend)| changes(*metric, trend)).collect();
     let data = trend.as_ref().map(|(metric, trend)| {
-        serde_json::json!({ "metric": metric.name(), "unit": trend.unit, "points": trend.points })
+        let words: Vec<String> = trend.changes.iter().map(|change| change.in_words(*metric)).collect();
+        serde_json::json!({
+            "metric": metric.name(),
+            "unit": trend.unit,
+            "points": trend.points,
+            "changes": trend.changes,
+            "change_words": words,
+        })
     });
-    let with = context! { choice, rows, data => data.map(|data| Value::from_serialize(&data)) };
+    let with = context! { choice, rows, changes, data => data.map(|data| Value::from_serialize(&data)) };
     filled(&app, "trends.html", "trends", with)
 }
 
@@ -103,9 +112,19 @@ fn pick(there: &[String], typed: &String, else_this: Option<&String>) -> String 
 /// The rows of the table. The newest run comes first, as in every list.
 fn rows(metric: Metric, trend: &Trend) -> Vec<Value> {
     let row = |point: &crate::Point| {
-        context! { point, figure => figure_of(metric, point.estimate, point.interval) }
+        let figure = match point.bound {
+            Some(bound) => bound.sign().to_owned() + &figure_in_words(metric, point.estimate, point.interval),
+            None => figure_of(metric, point.estimate, point.interval),
+        };
+        context! { point, figure }
     };
     trend.points.iter().rev().map(row).collect()
+}
+
+/// The rows of the table of changes, newest change first.
+fn changes(metric: Metric, trend: &Trend) -> Vec<Value> {
+    let row = |change: &crate::Change| context! { change, words => change.in_words(metric) };
+    trend.changes.iter().rev().map(row).collect()
 }
 
 #[cfg(test)]

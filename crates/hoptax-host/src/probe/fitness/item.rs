@@ -1,6 +1,20 @@
 //! Constructors of the results of checks.
 
+use super::host::Host;
 use hoptax_record::{Fitness, FitnessStatus};
+
+/// Files that show that this is a container, of Docker, Podman and Kubernetes.
+const OF_CONTAINERS: [&str; 3] = [".dockerenv", "run/.containerenv", "var/run/secrets/kubernetes.io"];
+
+/// Adapts advice with `sudo` to this user: root needs no `sudo`, and a container cannot change the settings of its kernel.
+pub(super) fn for_this_user(item: &mut Fitness, host: &Host) {
+    let Some(advice) = item.advice.as_mut().filter(|advice| advice.contains("sudo ")) else { return };
+    if OF_CONTAINERS.iter().any(|file| host.root.join(file).exists()) {
+        *advice = format!("On the machine that runs this container: {advice}");
+    } else if host.is_root {
+        *advice = advice.replace("sudo ", "");
+    }
+}
 
 pub(super) fn good(name: &str, seen: impl Into<String>) -> Fitness {
     let (name, seen) = (name.to_owned(), seen.into());

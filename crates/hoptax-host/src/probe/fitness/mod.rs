@@ -73,6 +73,7 @@ pub fn at(moment: Moment, results: &Path) -> HostLook {
     }
     // After a run, the load average includes the run's own load.
     items.retain(|item| moment == Moment::Start || item.name != noise::LOAD_AVERAGE);
+    items.iter_mut().for_each(|item| item::for_this_user(item, &host));
     HostLook { at_unix_ns: time::unix(), items }
 }
 
@@ -84,6 +85,7 @@ pub fn whole(host: &Host, between: Option<(&Snapshot, &Snapshot)>) -> HostLook {
     noise::excuse_load_average(&mut items, &of_others);
     items.extend(of_others);
     items.push(kernel::perf(host));
+    items.iter_mut().for_each(|item| item::for_this_user(item, host));
     HostLook { at_unix_ns: time::unix(), items }
 }
 

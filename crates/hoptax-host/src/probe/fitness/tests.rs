@@ -348,3 +348,21 @@ fn this_host_can_be_checked() {
     assert!(has(&start) && !has(&end));
     assert_eq!(start.items.len(), end.items.len() + 1);
 }
+
+#[test]
+fn commands_in_advice_fit_the_user() {
+    let advice = |host: &Host| {
+        let look = whole(host, None);
+        let item = look.items.into_iter().find(|item| item.name == "huge-pages").expect("checked");
+        item.advice.expect("there is something to do")
+    };
+    let mut laid = Laid::new();
+    laid.write("sys/kernel/mm/transparent_hugepage/enabled", "[always] madvise never\n");
+    const TEE: &str = "tee /sys/kernel/mm/transparent_hugepage/enabled";
+    assert_eq!(advice(&laid.host), format!("echo madvise | sudo {TEE}"));
+    laid.host.is_root = true;
+    assert_eq!(advice(&laid.host), format!("echo madvise | {TEE}"));
+    laid.write("run/.containerenv", "");
+    let elsewhere = format!("On the machine that runs this container: echo madvise | sudo {TEE}");
+    assert_eq!(advice(&laid.host), elsewhere);
+}

@@ -8,13 +8,23 @@ use hoptax_plan::Feature;
 /// Number of requests that the proof sends to find out whether reviews are cached.
 const REVIEWED: u64 = 3;
 
-/// Requests without a credential and requests with a wrong credential must get 401.
+/// Status for a refused request, unless the gateway's pack names another one.
+const REFUSED: u16 = 401;
+
+/// The gateway must refuse requests without a credential and requests with a wrong credential. If its pack says that it
+/// passes on requests without a credential, only the latter count.
 pub(super) fn prove(scene: &Scene<'_>, feature: Feature) -> Proof {
     let header = header(feature);
     let good = scene.request("echo");
-    scene.must_refuse(feature, &good.clone().without(header), 401, &format!("without `{header}`"))?;
+    let refusal = scene.change.refusals.get(feature.name());
+    if !refusal.is_some_and(|refusal| refusal.passes_anonymous) {
+        let status = refusal.and_then(|refusal| refusal.without).unwrap_or(REFUSED);
+        let how = format!("without `{header}`");
+        scene.must_refuse(feature, &good.clone().without(header), status, &how)?;
+    }
+    let status = refusal.and_then(|refusal| refusal.wrong).unwrap_or(REFUSED);
     let (wrong, what) = wrong(scene, feature);
-    scene.must_refuse(feature, &good.with(header, &wrong), 401, &format!("with a wrong {what}"))
+    scene.must_refuse(feature, &good.with(header, &wrong), status, &format!("with a wrong {what}"))
 }
 
 /// The first, the middle and the last consumer must be accepted.

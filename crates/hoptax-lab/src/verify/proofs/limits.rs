@@ -2,6 +2,8 @@
 
 use super::scene::{PAUSE, Proof, Request, Scene, not_on};
 use hoptax_plan::{DEFAULT_RATE_LIMIT, Feature};
+use hoptax_record::{Failure, Stage};
+use hoptax_servers::http_client::HttpConnection;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -17,6 +19,9 @@ const LET_THROUGH: u32 = 20;
 const REACHABLE: u32 = 500;
 
 const TRIED: Duration = Duration::from_secs(20);
+
+/// The proof tries at least this long, because some limiters count at intervals.
+const TRIED_AT_LEAST: Duration = Duration::from_secs(1);
 
 /// The proof sends at most this many requests more than the limit allows, and then gives up. This number must be larger
 /// than any burst that a limiter allows.
@@ -48,38 +53,86 @@ pub(super) fn prove_rate(scene: &Scene<'_>, feature: Feature, per_second: u32) -
     if per_second > REACHABLE {
         return Ok(());
     }
-    let (bitten, asked) = (AtomicBool::new(false), AtomicU64::new(0));
-    let begun = Instant::now();
-    let worth_trying = || {
-        let (asked, tried) = (asked.load(Ordering::Relaxed), begun.elapsed());
-        // Number of requests that the limit can have allowed so far: `per_second` for each second, times 3 because some
-        // limiters count inexactly.
-        let accepted = 3.0 * f64::from(per_second) * tried.as_secs_f64().max(1.0);
-        tried < TRIED && (asked as f64) < accepted + BEYOND as f64
+    let asking = Asking {
+        begun: Instant::now(),
+        per_second,
+        bitten: AtomicBool::new(false),
+        answered: AtomicU64::new(0),
     };
-    std::thread::scope(|scope| {
-        for _ in 0..ASKERS {
-            scope.spawn(|| {
-                while !bitten.load(Ordering::Relaxed) && worth_trying() {
-                    asked.fetch_add(1, Ordering::Relaxed);
-                    match scene.send_noting_tls(&scene.request("echo")) {
-                        Ok((answer, _)) if answer.status != 429 => {}
-                        Ok(_) => bitten.store(true, Ordering::Relaxed),
-                        Err(_) => return,
-                    }
-                }
-            });
-        }
+    let request = scene.request("echo");
+    let errors: Vec<anyhow::Error> = std::thread::scope(|scope| {
+        let askers: Vec<_> = (0..ASKERS).map(|_| scope.spawn(|| asking.ask(scene, &request))).collect();
+        askers.into_iter().filter_map(|asker| asker.join().expect("no asker panics").err()).collect()
     });
-    if bitten.load(Ordering::Relaxed) {
+    if asking.bitten.into_inner() {
         return Ok(());
     }
-    let asked = asked.into_inner();
-    Err(not_on(
-        feature,
-        &format!("none of {asked} requests in {} s was answered with 429", TRIED.as_secs()),
-        &[],
-    ))
+    let tried = asking.begun.elapsed();
+    Err(unproved(feature, per_second, asking.answered.into_inner(), tried, errors.first()))
+}
+
+/// The state that the threads share which try to reach a rate limit.
+struct Asking {
+    begun: Instant,
+    per_second: u32,
+    bitten: AtomicBool,
+    /// Number of answers other than 429.
+    answered: AtomicU64,
+}
+
+impl Asking {
+    /// Sends `request` again and again until the limit bites, or further requests are in vain. Connections stay open,
+    /// because handshakes would make the requests too slow to reach a limit.
+    fn ask(&self, scene: &Scene<'_>, request: &Request) -> anyhow::Result<()> {
+        let (client, bytes) = scene.client(request)?;
+        let mut kept: Option<HttpConnection> = None;
+        while !self.bitten.load(Ordering::Relaxed) && self.is_worth_trying() {
+            let is_reused = kept.is_some();
+            let mut connection = kept.take().map_or_else(|| client.connect(), Ok)?;
+            match connection.send(&bytes, false) {
+                Ok(answer) if answer.status == 429 => self.bitten.store(true, Ordering::Relaxed),
+                Ok(_) => {
+                    self.answered.fetch_add(1, Ordering::Relaxed);
+                    kept = Some(connection).filter(HttpConnection::can_be_reused);
+                }
+                // A gateway may close a connection between two requests.
+                Err(_) if is_reused => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn is_worth_trying(&self) -> bool {
+        let (answered, tried) = (self.answered.load(Ordering::Relaxed), self.begun.elapsed());
+        // Number of requests that the limit can have allowed so far: `per_second` for each second, times 3 because some
+        // limiters count inexactly.
+        let accepted = 3.0 * f64::from(self.per_second) * tried.as_secs_f64().max(1.0);
+        tried < TRIED_AT_LEAST || (tried < TRIED && (answered as f64) < accepted + BEYOND as f64)
+    }
+}
+
+/// The failure if the limit did not bite: the limit is not on, or the requests were too slow to reach it.
+fn unproved(
+    feature: Feature,
+    per_second: u32,
+    answered: u64,
+    tried: Duration,
+    error: Option<&anyhow::Error>,
+) -> Failure {
+    let seconds = tried.as_secs_f64();
+    // A limiter may first allow a burst of as many requests as it allows in a second.
+    if answered as f64 > f64::from(per_second) * (seconds + 1.0) {
+        let what = format!("none of {answered} requests in {seconds:.1} s was answered with 429");
+        return not_on(feature, &what, &[]);
+    }
+    let why = error.map_or_else(String::new, |error| format!(" A request failed: {error:#}."));
+    let message = format!(
+        "cannot prove that feature `{feature}` is on: hoptax asked too slowly. It got {answered} answers in {seconds:.1} s, \
+         {:.0} per second, and none was 429.{why} Set a limit that is lower than this rate",
+        answered as f64 / seconds.max(f64::EPSILON)
+    );
+    Failure { stage: Stage::Verify, message, detail: String::new() }
 }
 
 /// Requests must make the access log grow.
@@ -106,4 +159,27 @@ pub(super) fn prove_access_log(scene: &Scene<'_>, feature: Feature) -> Proof {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_that_was_not_reached_is_not_called_off() {
+        let limit = Feature::RateLimit { per_second: 200 };
+        let message = |answered, error| unproved(limit, 200, answered, TRIED, error).message;
+        let fast = message(12_600, None);
+        assert_eq!(
+            fast,
+            "feature `rate-limit=200/s` is not on: none of 12600 requests in 20.0 s was answered with 429"
+        );
+        let slow = message(3413, None);
+        assert!(slow.starts_with("cannot prove that feature `rate-limit=200/s` is on: "), "{slow}");
+        assert!(slow.contains("3413 answers in 20.0 s, 171 per second"), "{slow}");
+        let burst = message(4200, None);
+        assert!(burst.starts_with("cannot prove"), "the limit allows 4000 and a burst of 200: {burst}");
+        let failed = message(0, Some(&anyhow::anyhow!("it closed")));
+        assert!(failed.contains("A request failed: it closed."), "{failed}");
+    }
 }

@@ -39,11 +39,7 @@ pub fn prove(
     let (limits, others): (Vec<Feature>, Vec<Feature>) =
         change.features.iter().partition(|feature| matches!(feature, Feature::RateLimit { .. }));
     for feature in others.into_iter().chain(limits) {
-        prove_one(&scene, feature).map_err(|failure| Failure {
-            message: change.redact(&failure.message),
-            detail: change.redact(&failure.detail),
-            ..failure
-        })?;
+        prove_one(&scene, feature).map_err(|failure| change.shown(failure))?;
     }
     Ok(())
 }

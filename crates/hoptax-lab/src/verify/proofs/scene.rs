@@ -98,11 +98,16 @@ impl Scene<'_> {
         request
     }
 
-    pub(super) fn send_noting_tls(&self, request: &Request) -> anyhow::Result<(Answer, Option<Agreed>)> {
+    /// A client that can send `request` to the gateway, and the bytes of the request.
+    pub(super) fn client<'b>(&self, request: &'b Request) -> anyhow::Result<(HttpClient<'b>, Vec<u8>)> {
         let spec = TargetSpec::only(request.method, &request.path, request.headers.clone(), Vec::new());
         let bytes = target::first_request(&spec, &self.requests.files, SEED, HttpVersion::Http11)?;
         let (address, timeout) = (self.gateway, self.timeout);
-        let client = HttpClient { address, tls: request.tls.as_ref(), from: request.from, timeout };
+        Ok((HttpClient { address, tls: request.tls.as_ref(), from: request.from, timeout }, bytes))
+    }
+
+    pub(super) fn send_noting_tls(&self, request: &Request) -> anyhow::Result<(Answer, Option<Agreed>)> {
+        let (client, bytes) = self.client(request)?;
         client.send_noting_tls(&bytes, request.method == "HEAD")
     }
 

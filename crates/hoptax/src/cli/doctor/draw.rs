@@ -1,7 +1,7 @@
 //! Text output of `hoptax doctor`: one line for each check. If the check is not good, the reason and the advice follow.
 
 use super::diagnosis::Diagnosis;
-use crate::cli::load::paint::{Ink, Paint};
+use crate::cli::paint::{Ink, Paint};
 use hoptax_record::{Fitness, FitnessStatus};
 use std::fmt::Write as _;
 

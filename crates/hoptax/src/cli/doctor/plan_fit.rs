@@ -144,16 +144,18 @@ fn installed(plan: &Plan, packs: &PackSet) -> Fitness {
         GatewayKind::Pack { pack, driver, .. } => packs.get(pack).map(|pack| (pack, driver)),
         _ => None,
     });
-    let named: BTreeMap<&str, _> =
-        named.map(|(pack, driver)| (pack.name(), binary::missing(pack, driver))).collect();
+    let named: BTreeMap<String, _> =
+        named.map(|(pack, driver)| (binary::name_of(pack, driver), binary::missing(pack, driver))).collect();
     let missing: Vec<&str> =
-        named.iter().filter(|(_, ways)| !ways.is_empty()).map(|(name, _)| *name).collect();
+        named.iter().filter(|(_, ways)| !ways.is_empty()).map(|(name, _)| name.as_str()).collect();
     if missing.is_empty() {
         let seen = if named.is_empty() { "none needed" } else { "all installed" };
-        return good("packs", seen.to_owned());
+        let replacements = plan.replacements.iter();
+        let replaced = replacements.map(|one| format!(", {} instead of {}", one.gateway, one.instead_of));
+        return good("packs", seen.to_owned() + &replaced.collect::<String>());
     }
     let how: Vec<String> =
-        missing.iter().filter_map(|name| Some(format!("{name}: {}", named.get(name)?.first()?))).collect();
+        missing.iter().filter_map(|name| Some(format!("{name}: {}", named.get(*name)?.first()?))).collect();
     let seen = format!("{} not installed", missing.join(", "));
     let advice = format!("{}. Or run with --skip-missing.", how.join("; "));
     item("packs", FitnessStatus::Bad, seen, "`hoptax run` does not start if a gateway is missing.", &advice)
@@ -175,7 +177,7 @@ fn upstream_ports(plan: &Plan) -> Fitness {
         return good(NAME, format!("{first} is free"));
     }
     let message = "Another process listens on the port of the built-in upstream.";
-    let advice = "Stop that process (`ss -ltnp` shows it), or choose another `upstream.port`.";
+    let advice = "Stop that process (`ss -ltnp` of iproute2 shows it), or choose another `upstream.port`.";
     item(NAME, FitnessStatus::Bad, format!("{} in use", taken.join(", ")), message, advice)
 }
 

@@ -25,14 +25,25 @@ pub(super) fn page(pack: &Pack) -> String {
     page + "\n"
 }
 
-/// The index page: a table with one row per pack.
+/// The index page: a table with one row per pack. Packs that nobody has run have a table of their own.
 pub(super) fn index<'a>(packs: impl Iterator<Item = &'a Pack>) -> String {
+    let (run, never_run): (Vec<&Pack>, Vec<&Pack>) =
+        packs.partition(|pack| pack.manifest().last_run_for_real.is_some());
     let mut page = String::from(
-        "# Gateways\n\nThe gateways that hoptax has packs for. `make docs` generates this page from the packs. *Never run here*: the \
-         pack is written from the product's documentation and checked against its published rules, but the gateway was not \
-         started.\n\n\
-         | gateway | | last real run | features | starts as |\n| --- | --- | --- | --- | --- |\n",
+        "# Gateways\n\nThe gateways that hoptax has packs for. `make docs` generates this page from the packs.\n\n",
     );
+    index_table(&mut page, &run);
+    if !never_run.is_empty() {
+        page.push_str(
+            "\n## Never run\n\nThese packs are written from the product's documentation. Nobody has started their gateways.\n\n",
+        );
+        index_table(&mut page, &never_run);
+    }
+    page
+}
+
+fn index_table(page: &mut String, packs: &[&Pack]) {
+    page.push_str("| gateway | | last real run | features | starts as |\n| --- | --- | --- | --- | --- |\n");
     for pack in packs {
         let manifest = pack.manifest();
         let name = pack.name();
@@ -46,14 +57,13 @@ pub(super) fn index<'a>(packs: impl Iterator<Item = &'a Pack>) -> String {
             starts_as(pack)
         );
     }
-    page
 }
 
 /// Version and date of the last run with the real gateway, from the manifest of the pack.
 pub(super) fn last_run(pack: &Pack) -> String {
     match &pack.manifest().last_run_for_real {
         Some(last) => format!("{} on {}", last.version, last.date),
-        None => "never run here".to_owned(),
+        None => "never".to_owned(),
     }
 }
 
@@ -62,10 +72,20 @@ pub(super) fn starts_as(pack: &Pack) -> &'static str {
 }
 
 fn last_run_sentence(pack: &Pack) -> String {
-    match &pack.manifest().last_run_for_real {
-        Some(last) => format!("Last run with the real gateway: version {} on {}.", last.version, last.date),
-        None => "*Never run here*: this pack is written from the product's documentation.".to_owned(),
+    let manifest = pack.manifest();
+    let Some(last) = &manifest.last_run_for_real else {
+        return "*Never run*: this pack is written from the product's documentation.".to_owned();
+    };
+    let run = format!("Last run with the real gateway: version {} on {}.", last.version, last.date);
+    if manifest.features.is_empty() {
+        return run;
     }
+    let proved = manifest.features.len() - last.unproved.len();
+    let mut sentence = format!("{run} Features proved: {proved} of {}.", manifest.features.len());
+    for (name, reason) in &last.unproved {
+        let _ = write!(sentence, " Not proved: `{name}`, because {reason}.");
+    }
+    sentence
 }
 
 fn starts(page: &mut String, pack: &Pack) {
@@ -101,7 +121,10 @@ fn features(page: &mut String, pack: &Pack) {
             let reasons: String = settings
                 .map(|one| format!("<br>{}: {}", cell(&plain(&one.setting)), cell(&one.reason)))
                 .collect();
-            let _ = writeln!(page, "| `{name}` | yes{reasons} |");
+            let refusal = manifest.refusals.get(name);
+            let refusal = refusal
+                .map_or_else(String::new, |refusal| format!("<br>refusals: {}", cell(&refusal.reason)));
+            let _ = writeln!(page, "| `{name}` | yes{reasons}{refusal} |");
         } else {
             let reason =
                 manifest.unsupported.get(name).map_or("the pack does not support it", String::as_str);
@@ -171,9 +194,10 @@ mod tests {
         let kong = page(packs.get("kong").expect("a pack"));
         for part in [
             "# kong\n",
-            "*Never run here*",
+            "Last run with the real gateway: version 3.9.3 on 2026-11-23. Features proved: 18 of 18.",
             "| `docker` | a docker engine and the image `kong:3.9` | `docker pull kong:3.9` |",
-            "| `key-auth` | yes |",
+            "| `key-auth` | yes<br>key-auth (plugin): ",
+            "| `consumers` | yes |",
             "| `token-review` | no: no plugin",
             "| nginx_worker_processes = workers | the plan's number of workers",
             "## Notes",
@@ -181,16 +205,32 @@ mod tests {
         ] {
             assert!(kong.contains(part), "`{part}` in\n{kong}");
         }
-        let nginx = page(packs.get("nginx").expect("a pack"));
-        assert!(
-            nginx.contains("Last run with the real gateway: version ") && !nginx.contains("Never run here"),
-            "{nginx}"
-        );
+        let tyk = page(packs.get("tyk").expect("a pack"));
+        for part in
+            ["Features proved: 10 of 12. Not proved: `jwt-hs256`, because ", "<br>refusals: without a token"]
+        {
+            assert!(tyk.contains(part), "`{part}` in\n{tyk}");
+        }
         let index = index(packs.iter());
+        assert!(!index.contains("## Never run"), "{index}");
         assert!(
             packs.names().iter().all(|name| index.contains(&format!("| [{name}]({name}.md) |"))),
             "{index}"
         );
+    }
+
+    #[test]
+    fn packs_that_nobody_has_run_are_listed_apart() {
+        let text = "name: mine\nsummary: A test\nbinary: mine\n\
+                    version: { command: [\"{{ binary }}\", -v], pattern: 'v(.+)' }\n\
+                    start: [\"{{ binary }}\"]\nready: { path: / }\naccess_log: file\n";
+        let mine = hoptax_lab::packs::parse("packs/mine", text.into(), Default::default()).expect("a pack");
+        assert!(page(&mine).contains("*Never run*"), "{}", page(&mine));
+        let packs = PackSet::load(None).expect("nothing wrong");
+        let index = index(packs.iter().chain([&mine]));
+        let (run, never_run) = index.split_once("## Never run").expect("two tables");
+        assert!(run.contains("| [nginx](nginx.md) |") && !run.contains("[mine]"), "{index}");
+        assert!(never_run.contains("| [mine](mine.md) | A test | never | 0 of "), "{index}");
     }
 
     #[test]

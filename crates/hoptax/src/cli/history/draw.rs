@@ -36,7 +36,7 @@ pub(super) fn list(listing: &Listing, root: &Path, width: u16) -> String {
 fn row(run: &Entry, ids: usize, width: usize) -> String {
     let trials = match trials(run) {
         trials if trials.is_empty() => trials,
-        trials => format!("{trials} trials"),
+        trials => format!("{trials} {}", kind(run)),
     };
     let first = format!("{:<ids$}  {:<11}  {trials:<12}", plain(&run.id), is(run));
     let tags = run.tags.join(" ");
@@ -72,7 +72,7 @@ pub(super) fn one(run: &Entry, root: &Path, width: u16) -> String {
     line("problem", run.problem.as_deref().unwrap_or_default());
     line("started", &run.started_unix.map(moment).unwrap_or_default());
     line("took", &run.took_s.map(duration).unwrap_or_default());
-    line("trials", &trials(run));
+    line(kind(run), &trials(run));
     line("hoptax", &run.hoptax);
     line("gateways", &gateways(run));
     run.loads.iter().for_each(|load| line("load", load));
@@ -90,7 +90,7 @@ pub(super) fn one(run: &Entry, root: &Path, width: u16) -> String {
 pub(super) fn in_short(run: &Entry) -> String {
     match trials(run) {
         trials if trials.is_empty() => format!("{} ({})", plain(&run.id), is(run)),
-        trials => format!("{} ({}, {trials} trials)", plain(&run.id), is(run)),
+        trials => format!("{} ({}, {trials} {})", plain(&run.id), is(run), kind(run)),
     }
 }
 
@@ -100,6 +100,11 @@ fn is(run: &Entry) -> &str {
         (State::Whole, Some(verdict)) => verdict,
         (state, _) => state.name(),
     }
+}
+
+/// What the run counts.
+fn kind(run: &Entry) -> &'static str {
+    if run.starts { "starts" } else { "trials" }
 }
 
 fn trials(run: &Entry) -> String {
@@ -172,6 +177,7 @@ mod tests {
             loads: vec!["closed loop, 32 connections".into()],
             trials: 15,
             trials_planned: 15,
+            starts: false,
             verdict: Some("believable".into()),
             answer: Some("nginx adds least.".into()),
             tags: vec!["before-tuning".into(), "x".into()],
@@ -219,6 +225,16 @@ mod tests {
         assert!(list(&none, Path::new("results"), 80).contains("No run matches (3 runs"));
         let empty = Listing { all: 0, ..none };
         assert!(list(&empty, Path::new("results"), 80).contains("hoptax run"));
+    }
+
+    #[test]
+    fn runs_of_starts_count_starts() {
+        let run = Entry { starts: true, ..run("20231114T221320Z-cold") };
+        let listing = Listing { total: 1, all: 1, pending: 0, runs: vec![run.clone()] };
+        let texts = [list(&listing, Path::new("results"), 80), in_short(&run)];
+        assert!(texts.iter().all(|text| text.contains("15 starts") && !text.contains("trials")), "{texts:?}");
+        let text = one(&run, Path::new("results"), 80);
+        assert!(text.contains("starts    15") && !text.contains("trials"), "{text}");
     }
 
     #[test]

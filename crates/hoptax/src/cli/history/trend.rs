@@ -5,7 +5,7 @@ use super::open::{History, as_error, json};
 use crate::cli::exit::BadInput;
 use crate::cli::help;
 use crate::cli::output::{columns, print};
-use hoptax_history::{Entry, Point, Query, Trend, TrendChoice, TrendQuery};
+use hoptax_history::{Bound, Entry, Point, Query, Trend, TrendChoice, TrendQuery};
 use hoptax_plan::Metric;
 use hoptax_plan::units::nearest;
 use hoptax_record::DIRECT;
@@ -28,7 +28,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "LOAD")]
     load: Option<String>,
 
-    /// Metric [default: added_p50; p50 for direct]
+    /// Metric [default: added_p50; p50 for direct; ready for starts; throughput, which is the capacity, for a search]
     #[arg(long, value_name = "METRIC")]
     metric: Option<String>,
 
@@ -63,7 +63,7 @@ impl Args {
         match self.format {
             Format::Terminal => print(&terminal(&query, &trend, columns())),
             Format::Json => print(&json(&trend)?),
-            Format::Csv => print(&csv(&trend)),
+            Format::Csv => print(&csv(query.metric, &trend)),
         }
     }
 
@@ -127,7 +127,11 @@ impl Args {
     }
 
     fn metric(&self, choice: &TrendChoice) -> Result<Metric, BadInput> {
-        let default = if choice.gateway == DIRECT { Metric::P50 } else { Metric::AddedP50 };
+        let tax = if choice.gateway == DIRECT { Metric::P50 } else { Metric::AddedP50 };
+        let has = |metric: &Metric| choice.metrics.contains(metric);
+        // Cases of starts and of searches have no response times.
+        let other = [Metric::Ready, Metric::Throughput].into_iter().find(has);
+        let default = other.filter(|_| !has(&Metric::P50)).unwrap_or(tax);
         let names = || choice.metrics.iter().map(|metric| metric.name());
         let typed = self.metric.as_deref().unwrap_or(default.name());
         let found = choice.metrics.iter().find(|metric| metric.name() == typed);
@@ -136,7 +140,7 @@ impl Args {
 }
 
 /// The error for a name that does not exist. It suggests the most similar known name, or lists all known names.
-fn unknown<'n>(what: &str, typed: &str, known: impl Iterator<Item = &'n str>) -> BadInput {
+pub(super) fn unknown<'n>(what: &str, typed: &str, known: impl Iterator<Item = &'n str>) -> BadInput {
     let mut known: Vec<&str> = known.filter(|name| !name.is_empty()).collect();
     let help = match nearest(typed, known.iter().copied()) {
         Some(near) => format!("did you mean `{}`?", plain(near)),
@@ -162,7 +166,10 @@ fn terminal(query: &TrendQuery, trend: &Trend, width: u16) -> String {
     let figures: Vec<String> = trend
         .points
         .iter()
-        .map(|point| figure_in_words(query.metric, point.estimate, point.interval))
+        .map(|point| {
+            let sign = point.bound.map_or("", Bound::sign);
+            sign.to_owned() + &figure_in_words(query.metric, point.estimate, point.interval)
+        })
         .collect();
     let longest = |lengths: &mut dyn Iterator<Item = usize>| lengths.max().unwrap_or(0);
     let ids = longest(&mut trend.points.iter().map(|point| point.id.chars().count()));
@@ -174,6 +181,10 @@ fn terminal(query: &TrendQuery, trend: &Trend, width: u16) -> String {
         if !point.changed.is_empty() {
             let changed = wrapped(&format!("changed: {}", plain(&point.changed.join(", "))), width - 2);
             changed.lines().for_each(|line| text += &format!("  {line}\n"));
+        }
+        if let Some(change) = trend.changes.iter().find(|change| change.after == point.id) {
+            let level = wrapped(&format!("new level: {}", change.in_words(query.metric)), width - 2);
+            level.lines().for_each(|line| text += &format!("  {line}\n"));
         }
         let id = plain(&point.id);
         if ids + values + 2 > width {
@@ -224,13 +235,14 @@ impl Scale {
     }
 }
 
-fn csv(trend: &Trend) -> String {
-    let mut text = String::from("run,started,estimate,low,high,unit,version,verdict,changed\n");
+fn csv(metric: Metric, trend: &Trend) -> String {
+    let mut text = String::from("run,started,estimate,low,high,unit,version,verdict,changed,bound,change\n");
     for point in &trend.points {
         let ends = point
             .interval
             .map_or([String::new(), String::new()], |(low, high)| [low.to_string(), high.to_string()]);
         let [low, high] = ends;
+        let change = trend.changes.iter().find(|change| change.after == point.id);
         let cells = [
             point.id.clone(),
             point.started_unix.to_string(),
@@ -241,6 +253,8 @@ fn csv(trend: &Trend) -> String {
             point.version.clone().unwrap_or_default(),
             point.verdict.clone(),
             point.changed.join("; "),
+            point.bound.map_or("", Bound::sign).trim().to_owned(),
+            change.map(|change| change.in_words(metric)).unwrap_or_default(),
         ];
         text += &(cells.map(|cell| quoted(&cell)).join(",") + "\n");
     }

@@ -2,9 +2,9 @@
 
 use super::args::OutputArgs;
 use super::outcome::LoadOutcome;
-use super::paint::Paint;
 use super::{csv, json, summary};
 use crate::cli::exit::BadInput;
+use crate::cli::paint::Paint;
 use anyhow::Context as _;
 use hoptax_load::spec::{HttpVersion, Verify};
 use hoptax_report::foreign;

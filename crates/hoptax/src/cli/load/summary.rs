@@ -3,7 +3,7 @@
 use super::doubts;
 use super::figures::{decimals, size, thousands};
 use super::outcome::LoadOutcome;
-use super::paint::{Ink, Paint};
+use crate::cli::paint::{Ink, Paint};
 use hdrhistogram::Histogram;
 use hoptax_load::Address;
 use hoptax_load::histogram::{DecodeError, LOWEST};

@@ -9,6 +9,7 @@ use hoptax_analysis::Severity;
 use hoptax_history::live::{Board, Finding};
 use hoptax_plan::recorded::RunRecord;
 use hoptax_plan::{GatewayKind, Plan};
+use hoptax_record::profile::PassRecord;
 use hoptax_record::start::StartRecord;
 use hoptax_record::{Failure, TrialRecord};
 use hoptax_report::same_cause;
@@ -176,6 +177,12 @@ impl Progress for Watch {
         self.watcher.started(start);
         if !self.viewers.screen {
             print_line(&words::start_line(&self.board().read(), start));
+        }
+    }
+
+    fn profiled(&mut self, pass: &PassRecord) {
+        if !self.viewers.screen && pass.failed.is_none() {
+            print_line(&words::pass_line(pass));
         }
     }
 

@@ -2,6 +2,7 @@
 
 use crate::cli::load::figures::{short, time};
 use hoptax_history::live::{Finding, State, Trial, TrialPhase};
+use hoptax_record::profile::{PassKind, PassRecord};
 use hoptax_record::start::{StartKind, StartRecord};
 use hoptax_record::{Failure, TrialRecord};
 
@@ -102,6 +103,16 @@ pub(super) fn start_line(state: &State, record: &StartRecord) -> String {
         }
     }
     format!("[{number}] round {} · {what} · {} · {}", record.round + 1, parts.join(" · "), left(state))
+}
+
+/// One line for a profiling pass that has ended.
+pub(super) fn pass_line(pass: &PassRecord) -> String {
+    let what = match pass.kind {
+        PassKind::Cpu => "CPU",
+        PassKind::Waiting => "waiting",
+    };
+    let (round, load) = (pass.round + 1, pass.load + 1);
+    format!("profile round {round} · {} · load {load} · {what} · {} samples", pass.contender, pass.samples)
 }
 
 /// A failure, with the last output of the service.

@@ -3,10 +3,11 @@
 
 use super::*;
 use crate::run::Contents;
-use crate::run::traffic::{FirstLoaded, Loaded};
-use hoptax_lab::Observed;
+use crate::run::traffic::{FirstLoaded, Loaded, Recorded, StackRecording};
+use hoptax_host::profile::{Folded, Span};
 use hoptax_lab::fake::{self, FAKE_BEGAN_NS, FakeDriver, Script};
 use hoptax_lab::first_requests::{FirstAnswers, FirstRequests};
+use hoptax_lab::{Observed, Profiling};
 use hoptax_load::Address;
 use hoptax_load::histogram::{self, Encoded};
 use hoptax_load::record as load;
@@ -14,6 +15,7 @@ use hoptax_load::record::LoadRecord;
 use hoptax_load::spec::LoadSpec;
 use hoptax_plan::Plan;
 use hoptax_plan::recorded::{self, Run as ReadRun};
+use hoptax_record::profile::PassKind;
 use hoptax_record::start::StartRecord;
 use hoptax_record::{Environment, Link};
 use hoptax_servers::ledger::{InstanceCounts, Ledger};
@@ -32,6 +34,8 @@ struct FakeTraffic {
     loads: usize,
     /// Port of a gateway that fails verification.
     answers_wrong: Option<u16>,
+    /// Headers that verification of each gateway leaves out.
+    ignored_headers: Vec<IgnoredHeader>,
     interrupt_at_load: Option<usize>,
     nothing_completes: bool,
     nothing_is_due: bool,
@@ -41,6 +45,16 @@ struct FakeTraffic {
     windows_ns: Vec<Option<u64>>,
     /// Kills a gateway: its port, the number of connections that kill it, and how to kill it.
     kills: Option<(u16, u32, Rc<Cell<bool>>)>,
+}
+
+/// A recording of three samples.
+struct FakeRecording;
+
+impl StackRecording for FakeRecording {
+    fn finish(self: Box<Self>, spans: &[Span]) -> Result<Recorded, Failure> {
+        let stacks = Folded { samples: 3, slices: vec![Vec::new(); spans.len()], ..Folded::default() };
+        Ok(Recorded { stacks, profiler: "fake".into(), sees_kernel: true })
+    }
 }
 
 fn port(address: &Address) -> u16 {
@@ -63,7 +77,7 @@ impl Traffic for FakeTraffic {
         _: &[SocketAddr],
         gateway: SocketAddr,
         _: &Change,
-    ) -> Result<(), Failure> {
+    ) -> Result<Vec<IgnoredHeader>, Failure> {
         self.log.borrow_mut().push(format!("verify {}", gateway.port()));
         match self.answers_wrong {
             Some(port) if port == gateway.port() => Err(Failure {
@@ -71,7 +85,7 @@ impl Traffic for FakeTraffic {
                 message: "its answer differs".into(),
                 detail: "200 against 404".into(),
             }),
-            _ => Ok(()),
+            _ => Ok(self.ignored_headers.clone()),
         }
     }
 
@@ -95,6 +109,16 @@ impl Traffic for FakeTraffic {
             answers.response_times_ns = (1..=asked.count as u64).collect();
         }
         FirstLoaded { answers, ..FirstLoaded::default() }
+    }
+
+    fn record_stacks(
+        &mut self,
+        gateway: Watched,
+        kind: PassKind,
+        _: &Profiling,
+    ) -> Result<Box<dyn StackRecording>, Failure> {
+        self.log.borrow_mut().push(format!("record {kind:?} of {}", gateway.pid));
+        Ok(Box::new(FakeRecording))
     }
 
     fn load(
@@ -232,6 +256,7 @@ impl Scene {
     }
 }
 
+mod profiles;
 mod starts;
 
 struct Silent;
@@ -333,6 +358,16 @@ fn a_gateway_that_answers_wrong_is_stopped_and_not_measured() {
     assert_eq!(outcome.measured, 6, "direct and the other hop");
     assert_eq!(journal[5], "stop hop-l7", "stopped at once, not at the end");
     assert_eq!(run.record.contenders[2].failed.as_ref().map(|failure| failure.stage), Some(Stage::Verify));
+}
+
+#[test]
+fn headers_that_were_not_compared_are_recorded() {
+    let mut scene = Scene::new();
+    let header = IgnoredHeader { name: "age".into(), direct: Some("1".into()), gateway: None, reason: None };
+    scene.traffic.ignored_headers = vec![header.clone()];
+    let (_, run, _) = scene.play();
+    assert_eq!(run.record.contenders[1].ignored_headers, [header]);
+    assert_eq!(run.record.contenders[0].ignored_headers, [], "direct is not compared with itself");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::lab::{Answer, exchange, get, history, request, served};
 use crate::support::PATIENCE;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const RUN: &str = "/api/v1/runs/20261101T000000Z-nightly";
 const JSON: (&str, &str) = ("Content-Type", "application/json");
@@ -246,6 +246,25 @@ fn silent_clients_do_not_block_others() {
     drop(server);
     assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
     assert!(TcpStream::connect(to).is_err(), "it still listens");
+}
+
+#[test]
+fn hundreds_of_silent_clients_keep_nobody_waiting() {
+    let history = history();
+    let server = served(history.path(), None, None);
+    let to = server.address();
+    let begun = Instant::now();
+    let half_open = |_| {
+        let mut stream = TcpStream::connect(to).expect("it listens");
+        // The server may have closed this connection already, because newer ones came.
+        let _ = stream.write_all(b"GET / HTTP/1.1\r\nHost: local");
+        stream
+    };
+    let silent: Vec<TcpStream> = (0..300).map(half_open).collect();
+    assert_eq!(get(to, "/api/v1/tags").status, 200);
+    // A client may take ten seconds for its head. If all had this time, two times 128 would have gone first.
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    drop(silent);
 }
 
 #[test]

@@ -1,8 +1,11 @@
 //! The JSON interface, checked against its own OpenAPI description.
 
-use super::lab::{analyse, analysed, current_state, get, history, put, request, run, served};
+use super::lab::{
+    analyse, analysed, changed_history, current_state, get, history, put, request, run, served,
+};
+use crate::report::fixture::starts::{Cold, started};
 use crate::support::{Json, Scratch};
-use hoptax_history::live::Board;
+use hoptax_history::live::{Board, State};
 use serde_json::json;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -109,6 +112,44 @@ fn a_trend_leads_from_run_to_run() {
     assert_eq!((points.len(), &trend["unit"]), (5, &json!("us")));
     assert!(points[3]["estimate"].as_f64() > points[2]["estimate"].as_f64(), "{trend}");
     assert_eq!(points[2]["changed"], json!(["nginx 1.24 → 1.26"]));
+    assert_eq!((&points[0]["bound"], &trend["changes"]), (&Json::Null, &json!([])));
+}
+
+#[test]
+fn a_trend_has_the_changes_of_its_level() {
+    let scratch = changed_history();
+    let server = served(scratch.path(), None, None);
+    let to = server.address();
+    analysed(to);
+    let address =
+        "/api/v1/trend?name=nightly&gateway=nginx&load=closed+loop,+32+connections&metric=added_p50";
+    let trend = get(to, address).json();
+    let described = hoptax_history::serve::openapi();
+    assert_eq!(mismatch(&trend, &json!({ "$ref": "#/Trend" }), &described, "trend"), None);
+    let changes = trend["changes"].as_array().expect("a list");
+    assert_eq!(changes.len(), 1, "{trend}");
+    assert_eq!(
+        (&changes[0]["cause"], &changes[0]["after"]),
+        (&json!("gateway"), &json!("20261105T000000Z-nightly"))
+    );
+}
+
+#[test]
+fn runs_of_starts_count_starts() {
+    let scratch = Scratch::new();
+    let id = "20261101T000000Z-cold";
+    let mut cold = started(6, &[("nginx", Cold::native())]);
+    cold.record.trials_planned = 24;
+    put(scratch.path(), id, 0, cold, "1.26");
+    analyse(scratch.path());
+    let board = Board::new(State { starts: true, ..current_state() });
+    let server = served(scratch.path(), Some(board), None);
+    let to = server.address();
+    let entry = get(to, "/api/v1/runs").json()["runs"][0].clone();
+    assert_eq!((&entry["starts"], &entry["trials"]), (&json!(true), &json!(24)), "{entry}");
+    let list = get(to, "/").text();
+    assert!(list.contains(" 24 starts") && list.contains("3 of 20 starts"), "{list}");
+    assert!(get(to, &format!("/runs/{id}")).text().contains(" 24 starts"));
 }
 
 #[test]

@@ -28,6 +28,9 @@ pub(super) fn put(root: &Path, id: &str, day: u64, mut run: Run, version: &str) 
     for trial in &run.trials {
         dir.append(trial).expect("writable");
     }
+    for start in &run.starts {
+        dir.append_start(start).expect("writable");
+    }
     std::fs::rename(dir.path(), root.join(id)).expect("renamed");
 }
 
@@ -65,6 +68,17 @@ pub(super) fn history() -> Scratch {
     scratch
 }
 
+/// Eight runs of one plan. From the fifth on, nginx has a new version and is slower.
+pub(super) fn changed_history() -> Scratch {
+    let scratch = Scratch::new();
+    for day in 0..8 {
+        let (us, version) = if day < 4 { (150, "1.24") } else { (190, "1.26") };
+        let id = format!("2026110{}T000000Z-nightly", day + 1);
+        put(scratch.path(), &id, day, run("nightly", us + day % 2), version);
+    }
+    scratch
+}
+
 /// Starts a server for a history. The kernel chooses the port.
 pub(super) fn served(root: &Path, live: Option<Board>, token: Option<&str>) -> Server {
     let address = "127.0.0.1:0".parse().expect("an address");
@@ -84,6 +98,7 @@ pub(super) fn current_state() -> State {
         doing: String::new(),
         trials_done: 3,
         trials_planned: 20,
+        starts: false,
         open_ended: false,
         round: "1/4".into(),
         elapsed_s: 31.0,

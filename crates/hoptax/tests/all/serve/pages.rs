@@ -1,6 +1,6 @@
 //! Tests of the server's pages in Chromium.
 
-use super::lab::{analyse, current_state, get, history, put, request, run, served};
+use super::lab::{analyse, changed_history, current_state, get, history, put, request, run, served};
 use crate::browser::CONTRAST;
 use crate::browser::client::Browser;
 use crate::report::fixture::{Run, via};
@@ -494,6 +494,30 @@ fn a_trend_has_a_point_for_each_run() {
          canvas.dispatchEvent(new KeyboardEvent('keydown', { key })); })()",
     );
     page.browser.until("location.pathname === '/runs/20261101T000000Z-nightly'");
+}
+
+#[test]
+fn a_trend_marks_where_its_level_changed() {
+    let history = changed_history();
+    analyse(history.path());
+    let server = served(history.path(), None, None);
+    for width in [1440, 390] {
+        let mut page = Page::open(&server, width, false);
+        page.visit("/trends?name=nightly&gateway=nginx&metric=added_p50");
+        assert_eq!(page.ask("document.getElementById('trend').dataset.changes"), "1");
+        let row = page.ask("document.querySelector('#change-table tbody tr').textContent");
+        for part in
+            ["worse: the gateway", "20261104T000000Z-nightly", "20261105T000000Z-nightly", "1.24 → 1.26"]
+        {
+            assert!(row.as_str().is_some_and(|row| row.contains(part)), "{part}: {row}");
+        }
+        if width > 560 {
+            page.browser
+                .until("document.querySelector('#trend svg').textContent.includes('worse: the gateway')");
+        }
+        page.picture(&format!("trend-changed-{width}"));
+        page.assert_no_problems();
+    }
 }
 
 #[test]

@@ -103,6 +103,25 @@ pub(crate) fn offering(features: &str, plants: &[(&str, &str)]) -> tempfile::Tem
     directory
 }
 
+/// The pack with a gateway that accepts requests over TLS only.
+pub(crate) fn with_tls_alone() -> tempfile::TempDir {
+    let listen = "listen 127.0.0.1:{{ port }};";
+    let secure = "listen 127.0.0.1:{{ port }} ssl; ssl_certificate {{ features.tls.certificate }}; ssl_certificate_key \
+                  {{ features.tls.key }}; ssl_protocols TLSv1.3; ssl_conf_command Ciphersuites {{ features.tls.cipher_suite }}; \
+                  {% if features.mtls %}ssl_client_certificate {{ features.mtls.authority }}; ssl_verify_client on;{% endif %}";
+    let directory = offering("tls, mtls, gzip", &[(listen, secure)]);
+    change(&directory, "gateway.yaml", "access_log: file\n", "access_log: file\ntls: always\n");
+    directory
+}
+
+/// Replaces a text in a file of the pack.
+pub(crate) fn change(packs: &tempfile::TempDir, file: &str, from: &str, to: &str) {
+    let path = packs.path().join("planted").join(file);
+    let text = std::fs::read_to_string(&path).expect("written");
+    assert!(text.contains(from), "`{from}` in {text}");
+    std::fs::write(path, text.replace(from, to)).expect("written");
+}
+
 /// The directory as a command-line argument.
 pub(crate) fn argument(directory: &tempfile::TempDir) -> &str {
     let path: &Path = directory.path();

@@ -2,8 +2,8 @@
 
 use super::super::causes;
 use super::super::figures::{cut, thousands};
-use super::super::paint::Ink;
 use super::{LABEL, Summary, WIDTH, line, write_wrapped};
+use crate::cli::paint::Ink;
 use hoptax_load::spec::Verify;
 use std::collections::BTreeMap;
 use std::fmt;

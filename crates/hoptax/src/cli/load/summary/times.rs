@@ -1,9 +1,9 @@
 //! The table of times, and the spectrum of the response time.
 
 use super::super::figures::{percent, round, thousands, time};
-use super::super::paint::Ink;
 use super::super::spectrum::{bar, bars};
 use super::Summary;
+use crate::cli::paint::Ink;
 use hdrhistogram::Histogram;
 use std::fmt;
 

@@ -42,6 +42,7 @@ fn state() -> State {
         doing: String::new(),
         trials_done: 12,
         trials_planned: 45,
+        starts: false,
         open_ended: false,
         round: "1/3".to_owned(),
         elapsed_s: 150.0,

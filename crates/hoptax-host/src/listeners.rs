@@ -1,0 +1,114 @@
+//! Finds out which processes listen on which TCP addresses.
+
+use procfs::net::TcpState;
+use procfs::process::{FDTarget, Process, all_processes};
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
+
+/// A listening socket.
+struct Listening {
+    address: SocketAddr,
+    inode: u64,
+}
+
+/// Addresses that these processes listen on (IPv4 and IPv6).
+pub fn addresses(processes: &BTreeSet<u32>) -> BTreeSet<SocketAddr> {
+    let held: BTreeSet<u64> = processes.iter().flat_map(|pid| sockets(*pid)).collect();
+    all().into_iter().filter(|one| held.contains(&one.inode)).map(|one| one.address).collect()
+}
+
+/// A process that listens on `address` and is not one of `ours`. `None` if there is none, or if its sockets cannot be read,
+/// because it belongs to another user.
+pub fn stranger(address: SocketAddr, ours: &BTreeSet<u32>) -> Option<u32> {
+    let own: BTreeSet<u64> = ours.iter().flat_map(|pid| sockets(*pid)).collect();
+    let foreign: BTreeSet<u64> = at(address, all()).filter(|inode| !own.contains(inode)).collect();
+    if foreign.is_empty() {
+        return None;
+    }
+    let others = all_processes().into_iter().flatten().flatten().map(|process| process.pid.cast_unsigned());
+    let mut others = others.filter(|pid| !ours.contains(pid));
+    others.find(|pid| !sockets(*pid).is_disjoint(&foreign))
+}
+
+/// Name and id of a process, for messages: `` `nginx` (process 812) ``.
+pub fn described(pid: u32) -> String {
+    let stat = Process::new(pid.cast_signed()).and_then(|process| process.stat());
+    stat.map_or_else(|_| format!("process {pid}"), |stat| format!("`{}` (process {pid})", stat.comm))
+}
+
+/// The sockets that receive connections to `address`. Sockets that listen on all addresses receive them only if no socket
+/// listens on this address.
+fn at(address: SocketAddr, all: Vec<Listening>) -> impl Iterator<Item = u64> {
+    let of_port: Vec<Listening> =
+        all.into_iter().filter(|one| one.address.port() == address.port()).collect();
+    // A socket of IPv6 may listen on an address of IPv4.
+    let ip = |one: &Listening| one.address.ip().to_canonical();
+    let has_own = of_port.iter().any(|one| ip(one) == address.ip());
+    let receives = move |ip: IpAddr| if has_own { ip == address.ip() } else { ip.is_unspecified() };
+    of_port.into_iter().filter(move |one| receives(ip(one))).map(|one| one.inode)
+}
+
+/// All listening sockets of this network namespace.
+fn all() -> Vec<Listening> {
+    let tables = [procfs::net::tcp(), procfs::net::tcp6()];
+    let entries = tables.into_iter().flatten().flatten();
+    let listening = entries.filter(|entry| entry.state == TcpState::Listen);
+    listening.map(|entry| Listening { address: entry.local_address, inode: entry.inode }).collect()
+}
+
+/// The sockets that a process has open; none if it has exited, or if this process may not look.
+fn sockets(pid: u32) -> BTreeSet<u64> {
+    let descriptors = Process::new(pid.cast_signed()).and_then(|process| process.fd());
+    let targets = descriptors.into_iter().flatten().flatten().map(|descriptor| descriptor.target);
+    targets
+        .filter_map(|target| match target {
+            FDTarget::Socket(inode) => Some(inode),
+            _ => None,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn a_listener_is_a_stranger_unless_it_is_ours() {
+        let this = std::process::id();
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("bound");
+        assert!(addresses(&BTreeSet::from([this])).contains(&address));
+        assert_eq!(stranger(address, &BTreeSet::from([this])), None);
+        assert_eq!(stranger(address, &BTreeSet::new()), Some(this));
+        let elsewhere = SocketAddr::from(([127, 0, 0, 9], address.port()));
+        assert_eq!(stranger(elsewhere, &BTreeSet::new()), None, "it does not listen there");
+        drop(listener);
+        assert_eq!(stranger(address, &BTreeSet::new()), None);
+        assert!(!addresses(&BTreeSet::from([this])).contains(&address));
+
+        let everywhere = TcpListener::bind("0.0.0.0:0").expect("a port");
+        let port = everywhere.local_addr().expect("bound").port();
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        assert_eq!(stranger(address, &BTreeSet::new()), Some(this), "it listens on all addresses");
+    }
+
+    #[test]
+    fn a_socket_on_the_address_itself_wins_over_one_on_all_addresses() {
+        let one = |address: &str, inode| Listening { address: address.parse().expect("an address"), inode };
+        let sockets = |all: &[(&str, u64)]| {
+            let all = all.iter().map(|(address, inode)| one(address, *inode)).collect();
+            at("127.0.0.1:80".parse().expect("an address"), all).collect::<Vec<_>>()
+        };
+        assert_eq!(sockets(&[("0.0.0.0:80", 1), ("127.0.0.1:80", 2), ("127.0.0.1:81", 3)]), [2]);
+        assert_eq!(sockets(&[("0.0.0.0:80", 1), ("[::]:80", 2), ("127.0.0.2:80", 3)]), [1, 2]);
+        assert_eq!(sockets(&[("[::ffff:127.0.0.1]:80", 1), ("[::]:80", 2)]), [1]);
+    }
+
+    #[test]
+    fn a_process_is_described_by_name_and_id() {
+        let this = std::process::id();
+        let text = described(this);
+        assert!(text.starts_with('`') && text.ends_with(&format!("` (process {this})")), "{text}");
+    }
+}

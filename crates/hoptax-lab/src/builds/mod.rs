@@ -1,0 +1,21 @@
+//! Programs that hoptax built from commits. They are kept by repository, commit and build command, so that each commit is
+//! built once.
+//!
+//! Each build has a directory in the user's data directory:
+//!
+//! - `tree`: a clone of the repository with the commit checked out. It borrows the repository's objects, and the repository
+//!   itself is not changed. The build leaves the program there.
+//! - `build.log`: the output of git and of the build command.
+//! - `build.json`: the outcome. Without it, the build did not end, and is done again.
+//! - `used`: an empty file. Its time of change says when a run last used the build.
+
+mod git;
+mod plan;
+mod store;
+
+pub use git::{Commit, commit_of, commits_between};
+pub use plan::{prepare, refs_of};
+pub use store::{Builds, Built, Kept};
+
+#[cfg(test)]
+mod tests;

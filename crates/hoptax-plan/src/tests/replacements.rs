@@ -1,0 +1,137 @@
+//! Gateways that replace others which are not installed.
+
+use super::mistakes::mistake;
+use super::*;
+
+const PLAN: &str = "\
+gateways:
+  - haproxy
+  - { name: nginx, label: stand-in, instead_of: haproxy, not_comparable: \"  its\\n  routes \\e[31m\" }
+  - { name: envoy, workers: 2 }
+load: [{ loop: closed, connections: 1 }]
+budget:
+  - { gateway: stand-in, metric: p99, max: 1ms }
+  - { gateway: envoy, metric: p99, against: stand-in, max: +10% }
+  - { gateway: haproxy, metric: p99, max: 1ms }
+";
+
+fn labels(plan: &Plan) -> Vec<&str> {
+    plan.gateways.iter().map(|gateway| &*gateway.label).collect()
+}
+
+/// Labels of the gateways that are measured if these are missing, and the printed lines.
+fn replaced(missing: &[&str]) -> (Plan, Vec<String>) {
+    let mut plan = good(PLAN);
+    let lines = plan.replace_missing(|gateway| missing.contains(&&*gateway.label));
+    (plan, lines)
+}
+
+#[test]
+fn a_missing_gateway_is_replaced() {
+    let (plan, lines) = replaced(&["haproxy"]);
+    assert_eq!(labels(&plan), ["stand-in", "envoy"]);
+    assert_eq!(lines, ["haproxy is not installed, and stand-in replaces it"]);
+    let expected = Replacement {
+        gateway: "stand-in".into(),
+        instead_of: "haproxy".into(),
+        not_comparable: "its routes \\u{1b}[31m".into(),
+    };
+    assert_eq!(plan.replacements, [expected]);
+    assert_eq!(plan.budget.len(), 3, "the budget of haproxy cannot be kept, and must not vanish");
+    assert_eq!(kept(&plan), plan);
+}
+
+#[test]
+fn an_installed_gateway_is_not_replaced() {
+    let cases: [&[&str]; 3] = [&[], &["stand-in"], &["envoy"]];
+    for missing in cases {
+        let (plan, lines) = replaced(missing);
+        assert_eq!(labels(&plan), ["haproxy", "envoy"]);
+        assert_eq!(lines, ["stand-in is left out, because haproxy is installed"]);
+        assert_eq!(plan.replacements, []);
+        assert_eq!(plan.budget.len(), 1, "{:?}", plan.budget);
+        assert_eq!(plan.budget[0].gateway.as_deref(), Some("haproxy"));
+    }
+}
+
+#[test]
+fn two_missing_gateways_remain() {
+    let (plan, lines) = replaced(&["haproxy", "stand-in"]);
+    assert_eq!(labels(&plan), ["haproxy", "stand-in", "envoy"]);
+    assert!(lines.len() == 1 && lines[0].starts_with("neither haproxy nor stand-in"), "{lines:?}");
+    assert_eq!((plan.replacements.len(), plan.budget.len()), (0, 3));
+}
+
+#[test]
+fn a_gateway_whose_partner_was_removed_is_measured() {
+    for removed in ["haproxy", "stand-in"] {
+        let mut plan = good(PLAN);
+        plan.gateways.retain(|gateway| gateway.label != removed);
+        let lines = plan.replace_missing(|_| true);
+        assert_eq!((plan.gateways.len(), lines, plan.replacements), (2, vec![], vec![]), "{removed}");
+    }
+}
+
+#[test]
+fn mistakes_in_replacements() {
+    let why = "not_comparable: its routes";
+    let pair = format!("[haproxy, {{ name: nginx, instead_of: haproxy, {why} }}");
+    for (gateways, expected) in [
+        (
+            format!("[haproxy, {{ name: nginx, instead_of: haprox, {why} }}]"),
+            "no gateway has the label `haprox`; did you mean `haproxy`?",
+        ),
+        (
+            format!("[haproxy, {{ name: nginx, instead_of: zzzzzz, {why} }}]"),
+            "no gateway has the label `zzzzzz`; use haproxy, or add `zzzzzz` to `gateways`",
+        ),
+        (
+            format!("[{{ name: nginx, instead_of: kong, {why} }}]"),
+            "no gateway has the label `kong`; add `kong` to `gateways`",
+        ),
+        (
+            format!("[haproxy, {{ name: nginx, instead_of: nginx, {why} }}]"),
+            "`nginx` cannot replace itself; name another gateway of the plan",
+        ),
+        (
+            "[haproxy, { name: nginx, instead_of: haproxy }]".to_owned(),
+            "`instead_of` needs `not_comparable`; write in a sentence what cannot be compared",
+        ),
+        (
+            "[haproxy, { name: nginx, instead_of: haproxy, not_comparable: \" \" }]".to_owned(),
+            "`not_comparable` is empty; write in a sentence what cannot be compared",
+        ),
+        (
+            format!("[haproxy, {{ name: nginx, {why} }}]"),
+            "`not_comparable` needs `instead_of`; add `instead_of` with the label",
+        ),
+        (
+            format!("[hop-l4, {{ name: nginx, instead_of: hop-l4, {why} }}]"),
+            "`hop-l4` is never missing, because it is not installed from a pack; remove `instead_of`",
+        ),
+        (
+            format!("[haproxy, {{ name: nginx, features: each, instead_of: haproxy, {why} }}]"),
+            "`features: each`, `all-pairs` or a list of versions; list the gateways one by one, each with a label",
+        ),
+        (
+            format!("[{{ name: nginx, features: each }}, {{ name: envoy, instead_of: nginx, {why} }}]"),
+            "`features: each`, `all-pairs` or a list of versions; list the gateways one by one, each with a label",
+        ),
+        (
+            format!("[{{ name: nginx, version: [1, 2] }}, {{ name: envoy, instead_of: nginx, {why} }}]"),
+            "`features: each`, `all-pairs` or a list of versions; list the gateways one by one, each with a label",
+        ),
+        (
+            format!("{pair}, {{ name: envoy, instead_of: nginx, {why} }}]"),
+            "`nginx` itself replaces `haproxy`; write `instead_of: haproxy`, or remove one of the two",
+        ),
+        (
+            format!("{pair}, {{ name: envoy, instead_of: haproxy, {why} }}]"),
+            "two gateways replace `haproxy`: `nginx` and `envoy`; remove `instead_of` and `not_comparable` from one",
+        ),
+    ] {
+        let shown = mistake(&format!("gateways: {gateways}\nload: [{{ loop: closed, connections: 1 }}]\n"));
+        assert!(shown.starts_with("1:") && shown.lines().count() == 1, "{gateways}\n{shown}");
+        assert!(shown.contains(expected), "{gateways}\n{shown}");
+    }
+}

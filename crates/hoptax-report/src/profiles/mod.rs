@@ -1,0 +1,255 @@
+//! Shows which functions of a gateway take how much CPU time per request, and how that differs.
+
+mod export;
+mod flames;
+mod pprof;
+mod stacks;
+#[cfg(test)]
+mod tests;
+
+pub use export::{ProfileFile, profile_files};
+pub(super) use flames::{Flames, flame_graphs};
+
+use super::format::{Scale, grouped};
+use super::model::Model;
+use super::table::{Cell, in_one_line};
+use super::text::{inline, listed, place, with_interval};
+use hoptax_analysis::profiles::{CaseProfile, MissingSymbols, ProfileDifference};
+use hoptax_record::profile::{Frame, FrameKind, PassKind};
+use hoptax_stats::{Contrast, Estimate};
+use minijinja::{Value, context};
+
+/// Headings of the tables, after the function.
+const HEADINGS: [&str; 2] = ["own", "with callees"];
+
+/// Number of frames in the formats for terminals and pull requests, and on the page.
+const SHORT: usize = 10;
+const LONG: usize = 40;
+
+/// Longest name of a function in a table, in characters, on a wide and on a narrow terminal. Flame graphs have whole names.
+const LONGEST_NAME: usize = 52;
+const SHORTEST_NAME: usize = 16;
+
+/// Share of lost samples from which a report mentions them.
+const LOST: f64 = 0.01;
+
+/// What the figures of the tables are.
+pub(super) const NOTE: &str = "Per request, with 95 % intervals over slices of time. Own: in the function itself. With callees: \
+     in it and in all that it calls. Profiles come from passes of their own; no other figure uses them.";
+
+/// What the figures of waiting are.
+const WAITING_NOTE: &str = "Waiting is summed over all threads, also while they have nothing to do.";
+
+/// A table of frames, with its heading and remarks.
+pub(super) struct FrameTable {
+    pub(super) title: String,
+    pub(super) headings: &'static [&'static str],
+    pub(super) rows: Vec<(String, Vec<Cell>)>,
+    /// Sentences below the table.
+    pub(super) remarks: Vec<String>,
+}
+
+/// How much of a table is shown.
+#[derive(Debug, Clone, Copy)]
+struct Extent {
+    /// Maximum number of rows.
+    rows: usize,
+    /// Maximum length of a name, in characters.
+    name: usize,
+}
+
+/// All tables: of each profile, then of each difference.
+fn tables(model: &Model, extent: Extent) -> Vec<FrameTable> {
+    let profiles = &model.profiles;
+    let of_cases = profiles.cases.iter().map(|one| of_case(model, one, extent));
+    let of_differences = profiles.differences.iter().map(|one| of_difference(model, one, extent));
+    of_cases.chain(of_differences).collect()
+}
+
+/// The short tables, for a terminal of this width. Figures need half of it.
+pub(super) fn terminal(model: &Model, width: usize) -> Vec<FrameTable> {
+    tables(model, Extent { rows: SHORT, name: (width / 2).clamp(SHORTEST_NAME, LONGEST_NAME) })
+}
+
+fn title(one: &CaseProfile) -> String {
+    let what = match one.kind {
+        PassKind::Cpu => "CPU time",
+        PassKind::Waiting => "Waiting",
+    };
+    let whole = one.whole.as_ref().map_or_else(String::new, |whole| format!(": {}", time(whole)));
+    format!("{what} of {} {}{whole}", one.gateway, place(&one.load))
+}
+
+fn of_case(model: &Model, one: &CaseProfile, extent: Extent) -> FrameTable {
+    let row = |cost: &hoptax_analysis::profiles::FrameCost| {
+        (name(&cost.frame, extent.name), [&cost.own, &cost.total].map(figure).to_vec())
+    };
+    FrameTable {
+        title: title(one),
+        headings: &HEADINGS,
+        rows: one.frames.iter().take(extent.rows).map(row).collect(),
+        remarks: remarks(model, one),
+    }
+}
+
+fn of_difference(model: &Model, one: &ProfileDifference, extent: Extent) -> FrameTable {
+    let row = |change: &hoptax_analysis::profiles::FrameChange| {
+        (name(&change.frame, extent.name), [&change.own, &change.total].map(changed).to_vec())
+    };
+    FrameTable {
+        title: difference_title(model, one),
+        headings: &HEADINGS,
+        rows: one.frames.iter().take(extent.rows).map(row).collect(),
+        remarks: vec![of_modules(one)],
+    }
+}
+
+fn difference_title(model: &Model, one: &ProfileDifference) -> String {
+    let [first, second] = [one.first, one.second].map(|index| &model.profiles.cases[index]);
+    let whole = in_one_line(&changed(&one.whole));
+    if first.gateway == second.gateway {
+        let (from, to) = (place(&first.load), place(&second.load));
+        return format!("CPU time of {} {to}, compared with {from}: {whole}", second.gateway);
+    }
+    let at = place(&second.load);
+    format!("CPU time of {} compared with {} {at}: {whole}", second.gateway, first.gateway)
+}
+
+/// The modules that differ, in a sentence.
+fn of_modules(one: &ProfileDifference) -> String {
+    let certain = one.modules.iter().filter(|change| change.is_certain()).take(6);
+    let parts: Vec<String> =
+        certain.map(|change| format!("{} {}", change.module, in_one_line(&changed(&change.own)))).collect();
+    match parts.is_empty() {
+        true => "No module differs distinguishably.".to_owned(),
+        false => format!("By module: {}.", listed(&parts)),
+    }
+}
+
+/// Sentences about a profile: its cost without the profiler, what it lacks, and what failed.
+fn remarks(model: &Model, one: &CaseProfile) -> Vec<String> {
+    let mut remarks = Vec::new();
+    let case =
+        model.cases.iter().find(|case| case.gateway == one.gateway && case.load.index == one.load.index);
+    let measured = case.and_then(|case| case.tax.as_ref()?.cpu_us_per_request.as_ref());
+    if let (PassKind::Cpu, Some(measured)) = (one.kind, measured) {
+        remarks.push(format!("Without the profiler, the rounds measured {}.", time(&measured.estimate)));
+    }
+    if one.kind == PassKind::Waiting {
+        remarks.push(WAITING_NOTE.to_owned());
+    }
+    if let Some(failure) = &one.failure {
+        let failed =
+            if one.passes == 0 { "No pass succeeded".to_owned() } else { format!("{} failed", one.failed) };
+        remarks.push(format!("{failed}: {failure}."));
+    }
+    if one.lost as f64 > LOST * one.samples as f64 {
+        let (lost, samples) = (grouped(one.lost as f64), grouped(one.samples as f64));
+        remarks.push(format!("{lost} samples were lost, beside {samples} that were read."));
+    }
+    if !one.sees_kernel && one.passes > 0 {
+        remarks.push(
+            "The kernel's functions are hidden from this user; run as root, or: sysctl -w kernel.perf_event_paranoid=1."
+                .to_owned(),
+        );
+    }
+    for missing in &one.missing {
+        let share = Scale::percent().value(missing.share);
+        remarks.push(format!(
+            "{share} has no function names ({}): {}.",
+            missing.module,
+            advice(one, missing)
+        ));
+    }
+    remarks
+}
+
+/// What is missing so that frames of a module have names.
+pub(super) fn advice(one: &CaseProfile, missing: &MissingSymbols) -> String {
+    match missing.kind {
+        FrameKind::Kernel => {
+            "the kernel hides its symbols; run as root, or: sysctl -w kernel.kptr_restrict=0".to_owned()
+        }
+        FrameKind::Generated => one.symbols.clone().unwrap_or_else(|| {
+            "this code was generated while the gateway ran, and no map in /tmp names its functions".to_owned()
+        }),
+        FrameKind::Native | FrameKind::Thread => one.symbols.clone().unwrap_or_else(|| {
+            "the file has no symbols; install its debug symbols (Debian: a package that ends in -dbgsym)"
+                .to_owned()
+        }),
+    }
+}
+
+/// A Markdown section for each table: its title and its body. Empty without profiles.
+pub(super) fn markdown(model: &Model) -> Vec<(String, String)> {
+    let section = |table: FrameTable| {
+        let mut text = format!("| function | {} |\n| --- |", table.headings.join(" | "));
+        text.push_str(&" ---: |".repeat(table.headings.len()));
+        text.push('\n');
+        for (name, cells) in &table.rows {
+            let cells: Vec<String> = cells.iter().map(in_one_line).collect();
+            text.push_str(&format!("| {} | {} |\n", inline(name), cells.join(" | ")));
+        }
+        for remark in table.remarks.iter().map(String::as_str).chain([NOTE]) {
+            text.push_str(&format!("\n{}\n", inline(remark)));
+        }
+        (table.title, text)
+    };
+    tables(model, Extent { rows: SHORT, name: LONGEST_NAME }).into_iter().map(section).collect()
+}
+
+/// Values for the page: each table, and the index of its flame graph.
+pub(super) fn html(model: &Model) -> Vec<Value> {
+    let of_table = |(index, table): (usize, FrameTable)| {
+        let cell = |cell: &Cell| context! { value => &cell.value, interval => &cell.interval, distinguishable => cell.distinguishable };
+        let row = |(name, cells): &(String, Vec<Cell>)| context! { name, cells => cells.iter().map(cell).collect::<Vec<_>>() };
+        context! {
+            index,
+            title => &table.title,
+            headings => std::iter::once("function").chain(table.headings.iter().copied()).collect::<Vec<_>>(),
+            rows => table.rows.iter().map(row).collect::<Vec<_>>(),
+            remarks => &table.remarks,
+        }
+    };
+    tables(model, Extent { rows: LONG, name: LONGEST_NAME }).into_iter().enumerate().map(of_table).collect()
+}
+
+/// `deflate (libz.so.1.2.13)`, at most this many characters.
+fn name(frame: &Frame, longest: usize) -> String {
+    let text = match frame.named && !frame.module.is_empty() {
+        true => format!("{} ({})", frame.name, frame.module),
+        false => frame.name.clone(),
+    };
+    let count = text.chars().count();
+    if count <= longest {
+        return text;
+    }
+    // Names of C++ differ at their end.
+    let end: String = text.chars().skip(count + 1 - longest).collect();
+    format!("…{end}")
+}
+
+fn time(estimate: &Estimate) -> String {
+    with_interval(estimate, Scale::of_us(estimate.estimate))
+}
+
+fn figure(estimate: &Estimate) -> Cell {
+    let scale = Scale::of_us(estimate.estimate);
+    Cell {
+        value: scale.value(estimate.estimate),
+        interval: scale.interval_of(estimate),
+        distinguishable: true,
+    }
+}
+
+fn changed(change: &Contrast) -> Cell {
+    let scale = Scale::of_us(change.estimate);
+    let sign = if change.estimate > 0.0 { "+" } else { "" };
+    Cell {
+        value: format!("{sign}{}", scale.value(change.estimate)),
+        interval: change
+            .interval()
+            .map_or_else(|| "no interval".to_owned(), |(low, high)| scale.interval(low, high)),
+        distinguishable: change.interval().is_some_and(|(low, high)| low > 0.0 || high < 0.0),
+    }
+}

@@ -1,0 +1,282 @@
+//! Finds the commit that changed a figure, from measurements with noise.
+//!
+//! Commits are numbered from 0, oldest first, without the good commit before them. Exactly one of them changed the figure,
+//! by an unknown amount. A measurement of a commit is its figure − the good commit's figure, measured in the same rounds.
+//! Its mean is zero before the change and the amount from the change on. Its noise is Gaussian, with the standard error
+//! that the measurement reports.
+//!
+//! Each commit is a hypothesis. The prior is uniform. The likelihood of a hypothesis is the integral over all amounts,
+//! each equally likely: the measurements before the commit scatter around zero, and those from the commit on around
+//! their common mean. So a measurement that is nearly right counts nearly in full, and a single wrong one is outvoted. A
+//! yes-or-no bisect never recovers from one.
+//!
+//! The next commit to measure is the one whose measurement separates the hypotheses best: the mutual information of its
+//! outcome and of the place of the change (D. J. C. MacKay, "Information-Based Objective Functions for Active Data
+//! Selection", 1992; for noisy bisection M. Horstein, "Sequential Transmission Using Noiseless Feedback", 1963).
+
+use super::Estimate;
+
+/// How far figures scatter beside the measured noise, as a share of the whole change: other commits have small effects of
+/// their own. Without this, precise measurements of small effects would count as proof.
+const SCATTER: f64 = 0.1;
+
+/// Half-width of a 95 % interval, in standard errors.
+const HALF_WIDTH: f64 = 1.96;
+
+/// Smallest variance, so that measurements without any noise can be weighed too.
+const LEAST_VARIANCE: f64 = 1e-12;
+
+/// Number of points, and reach in standard errors, of the sums that compute the information of a measurement. With these
+/// values, the result is exact to three digits.
+const POINTS: usize = 128;
+const REACH: f64 = 6.0;
+
+/// A measurement of a commit against the good commit.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Measured {
+    /// Number of the commit.
+    pub commit: usize,
+    /// Figure of the commit − figure of the good commit.
+    pub difference: f64,
+    /// Standard error of the difference.
+    pub error: f64,
+}
+
+impl Measured {
+    /// The measurement of a commit from a difference with its interval: the Gaussian with the same interval. `None` for a
+    /// difference without an interval.
+    pub fn new(commit: usize, difference: &Estimate) -> Option<Self> {
+        let error = difference.half_width()? / HALF_WIDTH;
+        Some(Self { commit, difference: difference.estimate, error })
+    }
+}
+
+/// How likely each commit is the one that changed the figure.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Suspects {
+    /// One for each commit. They add up to 1.
+    probabilities: Vec<f64>,
+    /// For each commit, mean and variance of the amount if this commit is the one.
+    changes: Vec<(f64, f64)>,
+    /// Standard deviation of the [scatter](SCATTER).
+    scatter: f64,
+}
+
+impl Suspects {
+    /// Weighs the measurements. Until the last commit has been measured, all commits are equally likely, because the
+    /// amount is unknown.
+    pub fn new(commits: usize, measured: &[Measured]) -> Self {
+        let whole = common_mean(measured.iter().filter(|one| one.commit + 1 == commits), 0.0);
+        let Some((amount, _)) = whole.filter(|_| commits > 0) else {
+            let probabilities = vec![1.0 / commits as f64; commits];
+            return Self { probabilities, changes: vec![(0.0, f64::INFINITY); commits], scatter: 0.0 };
+        };
+        let scatter = SCATTER * amount.abs();
+        let (weights, changes): (Vec<f64>, Vec<(f64, f64)>) =
+            (0..commits).map(|commit| hypothesis(commit, measured, scatter)).unzip();
+        let most = weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let mut probabilities: Vec<f64> = weights.iter().map(|weight| (weight - most).exp()).collect();
+        let sum: f64 = probabilities.iter().sum();
+        probabilities.iter_mut().for_each(|one| *one /= sum);
+        Self { probabilities, changes, scatter }
+    }
+
+    /// The probability of each commit.
+    pub fn probabilities(&self) -> &[f64] {
+        &self.probabilities
+    }
+
+    /// The amount of the change with its 95 % interval, over all commits. `None` until the last commit has been measured.
+    pub fn change(&self) -> Option<(f64, f64, f64)> {
+        let (mean, variance) = self.mixture(0..self.probabilities.len())?;
+        let half = HALF_WIDTH * variance.sqrt();
+        variance.is_finite().then_some((mean, mean - half, mean + half))
+    }
+
+    /// Expected information of measuring this commit with this standard error, in bits: 0 if the outcome is certain, 1 if
+    /// it would halve the suspects without any doubt.
+    pub fn information(&self, commit: usize, error: f64) -> f64 {
+        let after: f64 = self.probabilities[..=commit].iter().sum();
+        let before = 1.0 - after;
+        let variance = (error.powi(2) + self.scatter.powi(2)).max(LEAST_VARIANCE);
+        // Without an amount, the commit in the middle is best.
+        let amount = self.mixture(0..commit + 1).filter(|(_, variance)| variance.is_finite());
+        let Some((mean, of_amount)) = amount else { return entropy(after) };
+        let outcomes = [(before, 0.0, variance), (after, mean, variance + of_amount)];
+        if outcomes.iter().any(|(share, ..)| *share <= 0.0) {
+            return 0.0;
+        }
+        let reach = REACH * (variance + of_amount).sqrt();
+        let (low, high) = (mean.min(0.0) - reach, mean.max(0.0) + reach);
+        // The bell around zero can be much narrower than the other one, so each gets points of its own.
+        let information: f64 = outcomes
+            .iter()
+            .map(|(share, mean, variance)| {
+                let reach = REACH * variance.sqrt();
+                let (low, high) = (low.max(mean - reach), high.min(mean + reach));
+                let step = (high - low) / POINTS as f64;
+                let at = |point: usize| {
+                    let value = low + (point as f64 + 0.5) * step;
+                    let here = density(value, *mean, *variance);
+                    let each = outcomes
+                        .iter()
+                        .map(|(share, mean, variance)| share * density(value, *mean, *variance));
+                    let all: f64 = each.sum();
+                    if here > 0.0 && all > 0.0 { step * here * (here / all).log2() } else { 0.0 }
+                };
+                share * (0..POINTS).map(at).sum::<f64>()
+            })
+            .sum();
+        information.clamp(0.0, 1.0)
+    }
+
+    /// The commit that is worth most to measure, of these candidates. `None` if no measurement would tell anything.
+    pub fn next(&self, candidates: impl IntoIterator<Item = usize>, error: f64) -> Option<usize> {
+        let told = candidates.into_iter().map(|commit| (commit, self.information(commit, error)));
+        let best = told.max_by(|one, other| one.1.total_cmp(&other.1).then(other.0.cmp(&one.0)));
+        best.filter(|(_, information)| *information > 0.0).map(|(commit, _)| commit)
+    }
+
+    /// Mean and variance of the amount if one of these commits is the one. `None` if that is impossible.
+    fn mixture(&self, commits: std::ops::Range<usize>) -> Option<(f64, f64)> {
+        let share: f64 = self.probabilities[commits.clone()].iter().sum();
+        if share <= 0.0 {
+            return None;
+        }
+        let weighted = |value: &dyn Fn((f64, f64)) -> f64| {
+            let each = commits.clone().filter(|commit| self.probabilities[*commit] > 0.0);
+            each.map(|commit| self.probabilities[commit] * value(self.changes[commit])).sum::<f64>() / share
+        };
+        let mean = weighted(&|(mean, _)| mean);
+        Some((mean, weighted(&|(of_one, variance)| variance + (of_one - mean).powi(2))))
+    }
+}
+
+/// The logarithm of the likelihood that `commit` changed the figure, up to a constant, and the amount with its variance.
+fn hypothesis(commit: usize, measured: &[Measured], scatter: f64) -> (f64, (f64, f64)) {
+    let (after, before): (Vec<&Measured>, Vec<&Measured>) =
+        measured.iter().partition(|one| one.commit >= commit);
+    let squares = |group: &[&Measured], mean: f64| -> f64 {
+        group.iter().map(|one| (one.difference - mean).powi(2) / variance(one, scatter)).sum()
+    };
+    // The last commit has been measured, so `after` is never empty.
+    let (mean, of_mean) = common_mean(after.iter().copied(), scatter).unwrap_or((0.0, 1.0));
+    let likelihood = -0.5 * (squares(&before, 0.0) + squares(&after, mean)) + 0.5 * of_mean.ln();
+    (likelihood, (mean, of_mean))
+}
+
+/// Mean of the measurements, weighted by their precision, and its variance. `None` without measurements.
+fn common_mean<'m>(measured: impl Iterator<Item = &'m Measured>, scatter: f64) -> Option<(f64, f64)> {
+    let (mut precision, mut sum) = (0.0, 0.0);
+    for one in measured {
+        let weight = 1.0 / variance(one, scatter);
+        precision += weight;
+        sum += weight * one.difference;
+    }
+    (precision > 0.0).then(|| (sum / precision, 1.0 / precision))
+}
+
+fn variance(one: &Measured, scatter: f64) -> f64 {
+    (one.error.powi(2) + scatter.powi(2)).max(LEAST_VARIANCE)
+}
+
+fn density(value: f64, mean: f64, variance: f64) -> f64 {
+    (-0.5 * (value - mean).powi(2) / variance).exp() / (std::f64::consts::TAU * variance).sqrt()
+}
+
+/// Information of a yes-or-no answer without noise, bits.
+fn entropy(share: f64) -> f64 {
+    let part = |share: f64| if share > 0.0 { -share * share.log2() } else { 0.0 };
+    part(share) + part(1.0 - share)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measured(commit: usize, difference: f64, error: f64) -> Measured {
+        Measured { commit, difference, error }
+    }
+
+    #[test]
+    fn before_the_last_commit_is_measured_all_are_equally_likely() {
+        for measurements in [&[][..], &[measured(1, 40.0, 1.0)]] {
+            let suspects = Suspects::new(4, measurements);
+            assert_eq!(suspects.probabilities(), [0.25; 4]);
+            assert_eq!(suspects.change(), None);
+        }
+        let suspects = Suspects::new(8, &[]);
+        assert_eq!(suspects.next(0..8, 5.0), Some(3), "half of the commits are up to 3");
+        assert!((suspects.information(3, 5.0) - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_clear_measurement_halves_the_suspects() {
+        let whole = measured(7, 40.0, 1.0);
+        let suspects = Suspects::new(8, &[whole, measured(3, 40.5, 1.0)]);
+        assert!(suspects.probabilities()[..4].iter().all(|one| (one - 0.25).abs() < 1e-6), "{suspects:?}");
+        let suspects = Suspects::new(8, &[whole, measured(3, -0.5, 1.0)]);
+        assert!(suspects.probabilities()[4..].iter().all(|one| (one - 0.25).abs() < 0.01), "{suspects:?}");
+        assert_eq!(suspects.next(0..8, 1.0), Some(5));
+        let both = [whole, measured(4, 0.0, 1.0), measured(5, 40.0, 1.0)];
+        let suspects = Suspects::new(8, &both);
+        assert!(suspects.probabilities()[5] > 0.999, "{suspects:?}");
+        let (change, low, high) = suspects.change().expect("the last commit is measured");
+        // Two measurements, each with a standard error of 1 and a scatter of 4.
+        let half = 1.96 * (17.0_f64 / 2.0).sqrt();
+        assert!(
+            (change - 40.0).abs() < 0.01 && (high - low - 2.0 * half).abs() < 0.05,
+            "{change} {low} {high}"
+        );
+    }
+
+    /// Two commits, one measurement of each, both with variance 17. If commit 0 changed the figure, both measurements
+    /// scatter around their mean, 30, whose variance is 17 / 2. If commit 1 did, the first scatters around zero, and the
+    /// variance of the amount is 17.
+    #[test]
+    fn by_hand() {
+        let suspects = Suspects::new(2, &[measured(1, 40.0, 1.0), measured(0, 20.0, 1.0)]);
+        let of_first = (-0.5 * (100.0 + 100.0) / 17.0_f64).exp() * (17.0_f64 / 2.0).sqrt();
+        let of_second = (-0.5 * 400.0 / 17.0_f64).exp() * 17.0_f64.sqrt();
+        let expected = of_first / (of_first + of_second);
+        assert!((suspects.probabilities()[0] - expected).abs() < 1e-9, "{suspects:?} {expected}");
+    }
+
+    #[test]
+    fn a_wrong_measurement_is_outvoted() {
+        let wrong = [measured(9, 40.0, 8.0), measured(4, 40.0, 8.0)];
+        assert!(Suspects::new(10, &wrong).probabilities()[5..].iter().sum::<f64>() < 0.05);
+        // The change was later: two more measurements of the same commit say so.
+        let again =
+            [&wrong[..], &[measured(4, 0.0, 4.0), measured(4, 2.0, 4.0), measured(4, 1.0, 4.0)]].concat();
+        assert!(Suspects::new(10, &again).probabilities()[5..].iter().sum::<f64>() > 0.95);
+    }
+
+    #[test]
+    fn information_grows_with_precision_and_vanishes_at_the_ends() {
+        let suspects = Suspects::new(16, &[measured(15, 40.0, 2.0)]);
+        let told: Vec<f64> = [1.0, 5.0, 20.0, 80.0].map(|error| suspects.information(7, error)).into();
+        assert!(told.is_sorted_by(|one, other| one > other), "{told:?}");
+        assert!(told[0] > 0.99 && told[3] < 0.2, "{told:?}");
+        assert!(suspects.information(15, 1.0) < 1e-9, "the last commit always shows the change");
+        assert!(suspects.information(0, 1.0) < suspects.information(7, 1.0));
+        assert_eq!(suspects.next([2, 3], 1.0), Some(3), "only candidates are measured");
+    }
+
+    #[test]
+    fn measurements_without_noise_are_weighed() {
+        let exact = [measured(3, 5.0, 0.0), measured(1, 0.0, 0.0), measured(2, 5.0, 0.0)];
+        let suspects = Suspects::new(4, &exact);
+        assert!(suspects.probabilities()[2] > 0.999, "{suspects:?}");
+        let none = Suspects::new(3, &[measured(2, 0.0, 0.0)]);
+        assert!(none.probabilities().iter().all(|one| one.is_finite()), "{none:?}");
+    }
+
+    #[test]
+    fn a_measurement_has_the_interval_of_its_difference() {
+        let difference = Estimate { estimate: 40.0, low: Some(20.4), high: Some(59.6), trials: 10 };
+        let one = Measured::new(3, &difference).expect("an interval");
+        assert!((one.error - 10.0).abs() < 1e-9 && one.commit == 3);
+        assert_eq!(Measured::new(3, &Estimate::bare(40.0, 1)), None);
+    }
+}

@@ -1,0 +1,126 @@
+//! The state of a search on disk. It is written after each measurement, so that a search can be interrupted at any time.
+
+use super::question::Question;
+use anyhow::Context as _;
+use hoptax_stats::{Estimate, Measured};
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Version of the file's format.
+const SCHEMA: u32 = 1;
+
+/// The file in the directory of a search.
+const FILE: &str = "bisect.json";
+
+/// What a search knows so far.
+#[derive(Debug)]
+pub(super) struct State {
+    directory: PathBuf,
+    kept: Kept,
+}
+
+/// The content of the file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Kept {
+    schema: u32,
+    measurements: Vec<Measurement>,
+    skipped: Vec<Skipped>,
+}
+
+/// A commit that was measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Measurement {
+    /// Full name of the commit.
+    pub(super) commit: String,
+    /// Figure of the commit − figure of the good commit, in the same rounds, with its 95 % interval.
+    pub(super) difference: f64,
+    pub(super) low: f64,
+    pub(super) high: f64,
+    pub(super) rounds: u32,
+    /// Figure of the good commit.
+    pub(super) good: f64,
+    /// Name of the run's directory.
+    pub(super) run: String,
+}
+
+impl Measurement {
+    /// The measurement of the commit with this number. Starts of the processes shift the difference by `of_starts`
+    /// (standard deviation), in addition to its interval.
+    pub(super) fn weighed(&self, commit: usize, of_starts: f64) -> Option<Measured> {
+        let (low, high) = (Some(self.low), Some(self.high));
+        let one =
+            Measured::new(commit, &Estimate { estimate: self.difference, low, high, trials: self.rounds })?;
+        Some(Measured { error: one.error.hypot(of_starts), ..one })
+    }
+}
+
+/// A commit that cannot be measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Skipped {
+    /// Full name of the commit.
+    pub(super) commit: String,
+    /// Why it cannot be measured.
+    pub(super) reason: String,
+}
+
+impl State {
+    /// Reads the state of a search, or begins it. With `again`, earlier measurements are forgotten.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or was not written by a search.
+    pub(super) fn open(out: &Path, plan: &str, question: &Question, again: bool) -> anyhow::Result<Self> {
+        let directory = out.join(format!("bisect-{plan}-{}", question.digest));
+        let path = directory.join(FILE);
+        let fresh = Kept { schema: SCHEMA, measurements: Vec::new(), skipped: Vec::new() };
+        let kept = match fs::read(&path) {
+            Ok(bytes) if !again => {
+                let damaged = || format!("{} is damaged; --again begins the search again", path.display());
+                let kept: Kept = serde_json::from_slice(&bytes).with_context(damaged)?;
+                anyhow::ensure!(kept.schema == SCHEMA, "{}: another version of hoptax wrote it", damaged());
+                kept
+            }
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(error).with_context(|| format!("cannot read {}", path.display()));
+            }
+            _ => fresh,
+        };
+        fs::create_dir_all(&directory).with_context(|| {
+            format!("cannot create {}; choose another directory with --out", directory.display())
+        })?;
+        Ok(Self { directory, kept })
+    }
+
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    pub(super) fn measurements(&self) -> &[Measurement] {
+        &self.kept.measurements
+    }
+
+    pub(super) fn skipped(&self) -> &[Skipped] {
+        &self.kept.skipped
+    }
+
+    /// Adds a measurement, and writes the state.
+    pub(super) fn add(&mut self, measurement: Measurement) -> anyhow::Result<()> {
+        self.kept.measurements.push(measurement);
+        self.write()
+    }
+
+    /// Adds a commit that cannot be measured, and writes the state.
+    pub(super) fn skip(&mut self, commit: &str, reason: &str) -> anyhow::Result<()> {
+        self.kept.skipped.push(Skipped { commit: commit.to_owned(), reason: reason.to_owned() });
+        self.write()
+    }
+
+    /// Replaces the file at once, so that it is never half written.
+    fn write(&self) -> anyhow::Result<()> {
+        let (path, draft) = (self.directory.join(FILE), self.directory.join(format!("{FILE}.new")));
+        let text = serde_json::to_vec_pretty(&self.kept)?;
+        fs::write(&draft, text)
+            .and_then(|()| fs::rename(&draft, &path))
+            .with_context(|| format!("cannot write {}", path.display()))
+    }
+}

@@ -1,0 +1,185 @@
+//! `hoptax profile` with the real nginx and the real `perf`.
+
+use crate::run::{report, run_directory, text};
+use crate::support::{Json, Scratch, eventually, hoptax, skip};
+use crate::world::is_missing;
+use hoptax_host::profile::Profiler;
+use std::path::Path;
+use std::process::Output;
+
+/// nginx without and with gzip, and bodies that take long to compress.
+const PLAN: &str = "name: gzip
+upstream: { body: 64KiB }
+gateways:
+  - nginx
+  - { name: nginx, label: gzip, features: [gzip] }
+load: [{ loop: open, rate: 250/s, connections: 4, duration: 500ms }]
+trials: 6
+warmup: 300ms
+";
+
+/// True if this machine cannot record stacks with the kernel's part. The calling test must then be left out.
+#[track_caller]
+fn cannot_profile() -> bool {
+    let reason = match Profiler::find() {
+        Err(error) => error.to_string(),
+        Ok(profiler) if !profiler.sees_kernel() => {
+            "this user may not see the kernel's part of a profile".to_owned()
+        }
+        Ok(_) => return false,
+    };
+    skip(format!("no profile: {reason}"));
+    true
+}
+
+fn profile(scratch: &Scratch, arguments: &[&str]) -> Output {
+    let path = scratch.file("plan.yaml", PLAN);
+    let out = scratch.path();
+    let mut hoptax = hoptax();
+    hoptax.arg("profile").arg(path).arg("--out").arg(out).args(arguments);
+    // The recorded stacks are in a temporary directory.
+    hoptax.env("TMPDIR", out).output().expect("hoptax runs")
+}
+
+/// A figure with its interval.
+#[derive(Debug, Clone, Copy)]
+struct Figure {
+    estimate: f64,
+    low: f64,
+    high: f64,
+}
+
+impl Figure {
+    fn read(value: &Json) -> Result<Self, String> {
+        let number = |name: &str| value[name].as_f64().ok_or_else(|| format!("no {name} in {value}"));
+        Ok(Self { estimate: number("estimate")?, low: number("low")?, high: number("high")? })
+    }
+
+    fn overlaps(self, other: Self) -> bool {
+        self.low <= other.high && other.low <= self.high
+    }
+}
+
+fn list<'j>(value: &'j Json, name: &str) -> &'j [Json] {
+    value[name].as_array().map_or(&[][..], Vec::as_slice)
+}
+
+/// The price of gzip that the rounds measured, µs of CPU time per request.
+fn measured(report: &Json) -> Result<Figure, String> {
+    let row = list(&report["prices"], "rows").first().ok_or("no price")?;
+    Figure::read(&row["cpu_us_per_request"])
+}
+
+/// Checks that the functions of zlib are the difference, and that their time is what gzip costs.
+fn check(report: &Json) -> Result<(), String> {
+    let difference = list(report, "profile_differences").first().ok_or("no difference")?;
+    let whole = Figure::read(&difference["us_per_request"])?;
+    let price = measured(report)?;
+    let is_zlib = |change: &&Json| change["module"].as_str().is_some_and(|name| name.starts_with("libz.so"));
+    let zlib = list(difference, "modules").iter().find(is_zlib).ok_or("no module of zlib")?;
+    let zlib = Figure::read(&zlib["own_us"])?;
+    let deflate = list(difference, "frames")
+        .iter()
+        .find(|change| change["frame"] == "deflate")
+        .ok_or_else(|| format!("no deflate in {}", difference["frames"]))?;
+    let with_callees = Figure::read(&deflate["total_us"])?;
+    let told = format!("zlib {zlib:?}, deflate {with_callees:?}, all frames {whole:?}, measured {price:?}");
+    if !whole.overlaps(price) {
+        return Err(format!("frames do not add up to the measured difference: {told}"));
+    }
+    // The rest is nginx's own work for the filter, less what shorter responses save.
+    if (zlib.estimate / price.estimate - 1.0).abs() > 0.4 {
+        return Err(format!("zlib is not most of the difference: {told}"));
+    }
+    if with_callees.low <= 0.5 * zlib.estimate {
+        return Err(format!("deflate calls most of zlib: {told}"));
+    }
+    Ok(())
+}
+
+fn check_files(directory: &Path) {
+    let read =
+        |name: &str| std::fs::read(directory.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let folded = String::from_utf8(read("profile-gzip-1-cpu.folded")).expect("text");
+    assert!(folded.lines().any(|line| line.contains(";deflate")), "{folded}");
+    assert!(folded.lines().all(|line| line.rsplit(' ').next().is_some_and(|ns| ns.parse::<u64>().is_ok())));
+    assert!(read("profile-gzip-1-cpu.pb").len() > 500);
+    let waiting = String::from_utf8(read("profile-nginx-1-waiting.folded")).expect("text");
+    assert!(waiting.contains("epoll"), "an idle nginx waits for events: {waiting}");
+    let page = String::from_utf8(read("report.html")).expect("text");
+    assert!(page.contains("data-chart=\"flame\"") && page.contains("deflate"));
+}
+
+#[test]
+fn the_functions_of_zlib_are_what_gzip_costs() {
+    if is_missing("nginx") || cannot_profile() {
+        return;
+    }
+    eventually(|| {
+        let scratch = Scratch::new();
+        let output = profile(&scratch, &["--passes", "6", "--for", "1s"]);
+        // A void finding about this machine does not matter here.
+        let is_measured = matches!(output.status.code(), Some(0 | 4));
+        assert!(is_measured, "{}\n{}", text(&output.stdout), text(&output.stderr));
+        let directory = run_directory(&scratch);
+        check_files(&directory);
+        let report = report(&directory);
+        let profiles = list(&report, "profiles");
+        assert_eq!(profiles.len(), 4, "{profiles:#?}");
+        assert!(profiles.iter().all(|one| one["failed"] == 0 && one["sees_kernel"] == true), "{profiles:#?}");
+        let shown = text(&output.stdout);
+        assert!(shown.contains("CPU time of gzip compared with nginx"), "{shown}");
+        check(&report)
+    });
+}
+
+#[test]
+fn no_measured_trial_is_profiled() {
+    if is_missing("nginx") || cannot_profile() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let output = profile(&scratch, &["--gateway", "nginx", "--passes", "1", "--for", "500ms"]);
+    assert!(matches!(output.status.code(), Some(0 | 4)), "{}", text(&output.stderr));
+    let shown = text(&output.stderr);
+    let last_trial = shown.rfind("round 6/6 ·").unwrap_or_else(|| panic!("no trial: {shown}"));
+    let first_pass = shown.find("profile round 1 ·").unwrap_or_else(|| panic!("no pass: {shown}"));
+    assert!(last_trial < first_pass, "{shown}");
+    let directory = run_directory(&scratch);
+    assert!(crate::run::trials(&directory).iter().all(|trial| trial["contender"] != "gzip"));
+    let lines = std::fs::read_to_string(directory.join("profiles.jsonl")).expect("passes");
+    assert_eq!(lines.lines().count(), 2, "one of CPU time, one of waiting");
+    let entries = std::fs::read_dir(scratch.path()).expect("there").flatten();
+    let names: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    assert!(
+        !names.iter().any(|name| name.starts_with("hoptax-profile-")),
+        "copies of stacks are removed: {names:?}"
+    );
+}
+
+#[test]
+fn a_missing_profiler_is_an_error_before_the_run() {
+    // Some systems have perf in a directory for daemons, which hoptax always searches.
+    if ["/usr/local/sbin/perf", "/usr/sbin/perf", "/sbin/perf"].iter().any(|perf| Path::new(perf).exists()) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let path = scratch
+        .file("plan.yaml", "gateways: [hop-l7]\nload: [{ loop: closed, connections: 1 }]\ntrials: 1\n");
+    let output = hoptax()
+        .arg("profile")
+        .arg(path)
+        .arg("--out")
+        .arg(scratch.path())
+        .env("PATH", "/nowhere")
+        .env("HOPTAX_HOME", "/nowhere")
+        .output()
+        .expect("hoptax runs");
+    assert_eq!(output.status.code(), Some(1));
+    let shown = text(&output.stderr);
+    assert!(
+        shown.contains("`perf` is not installed") && shown.contains("apt-get install linux-perf"),
+        "{shown}"
+    );
+    assert!(std::fs::read_dir(scratch.path()).expect("there").count() == 1, "no run directory is created");
+}

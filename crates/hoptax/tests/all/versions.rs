@@ -1,0 +1,227 @@
+//! Versions of a gateway that are built from commits: runs, kept builds, and the search for the commit that made it slower.
+//!
+//! The gateway is a script that starts `hoptax hop l7`. Its commits differ in the delay that they plant.
+
+use crate::run::{report, run_directory, text};
+use crate::support::{PATIENCE, Scratch, hoptax, json, wait_until};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const MANIFEST: &str = "name: proxy
+summary: the built-in hop, behind a script
+binary: no-such-proxy
+version: { command: [\"{{ binary }}\", --version], pattern: '([0-9][0-9.]*)' }
+start: [\"{{ binary }}\", --listen, \"127.0.0.1:{{ port }}\", --upstream, \"{{ upstreams[0].host }}:{{ upstreams[0].port }}\"]
+ready: { path: / }
+unsupported: { access_log: it has none }
+";
+
+/// The commits: name, options of the hop, and whether it builds. `slower` makes responses 3 ms later.
+const COMMITS: [(&str, &str, bool); 6] = [
+    ("first", "", true),
+    ("words", "", true),
+    ("broken", "", false),
+    ("more-words", "", true),
+    ("slower", "--delay-out 3ms", true),
+    ("last", "--delay-out 3ms", true),
+];
+
+fn git(directory: &Path, words: &[&str]) -> String {
+    let mut command = Command::new("git");
+    command.arg("-C").arg(directory).args(["-c", "user.name=Test", "-c", "user.email=test@example.com"]);
+    let output = command.args(["-c", "commit.gpgsign=false"]).args(words).output().expect("git is installed");
+    assert!(output.status.success(), "{words:?}: {}", text(&output.stderr));
+    text(&output.stdout).trim().to_owned()
+}
+
+/// A laboratory: a repository, a pack, and a plan with these refs.
+struct Lab {
+    scratch: Scratch,
+}
+
+impl Lab {
+    fn new(refs: &str) -> Self {
+        let lab = Self { scratch: Scratch::new() };
+        let repository = lab.path("proxy");
+        fs::create_dir_all(&repository).expect("made");
+        fs::create_dir_all(lab.path("packs/proxy")).expect("made");
+        fs::write(lab.path("packs/proxy/gateway.yaml"), MANIFEST).expect("written");
+        git(&repository, &["init", "--quiet", "--initial-branch=main"]);
+        for (name, options, builds) in COMMITS {
+            let program = env!("CARGO_BIN_EXE_hoptax");
+            let script = format!("#!/bin/sh\n# {name}\nexec \"{program}\" hop l7 \"$@\" {options}\n");
+            let build =
+                if builds { "cp proxy.sh proxy && chmod +x proxy" } else { "no-such-compiler proxy.sh" };
+            fs::write(repository.join("proxy.sh"), script).expect("written");
+            fs::write(repository.join("build.sh"), format!("{build}\n")).expect("written");
+            git(&repository, &["add", "."]);
+            git(&repository, &["commit", "--quiet", "-m", &format!("Add {name}")]);
+            git(&repository, &["tag", name]);
+        }
+        let plan = format!(
+            "name: proxy
+gateways:
+  - {{ name: proxy, git: {{ repository: proxy, refs: [{refs}], build: sh build.sh, binary: proxy }} }}
+load:
+  - {{ loop: open, rate: 200/s, connections: 4, duration: 300ms }}
+trials: 6
+warmup: 100ms
+"
+        );
+        lab.scratch.file("plan.yaml", &plan);
+        lab
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.scratch.path().join(name)
+    }
+
+    fn hoptax(&self, arguments: &[&str]) -> Command {
+        let mut command = hoptax();
+        command.current_dir(self.scratch.path()).env("HOPTAX_HOME", self.path("home")).args(arguments);
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        let fixed = ["run", "plan.yaml", "--packs", "packs", "--out", ".", "--accept-void"];
+        self.hoptax(&[&fixed[..], arguments].concat()).output().expect("it runs")
+    }
+
+    fn bisect(&self, arguments: &[&str]) -> Command {
+        let fixed =
+            ["bisect", "plan.yaml", "--packs", "packs", "--good", "first", "--bad", "last", "--out", "."];
+        self.hoptax(&[&fixed[..], arguments].concat())
+    }
+
+    fn commit(&self, name: &str) -> String {
+        git(&self.path("proxy"), &["rev-parse", name])
+    }
+}
+
+#[test]
+fn refs_are_built_once_and_measured_in_the_same_rounds() {
+    let lab = Lab::new("first, more-words, slower");
+    let began = lab.run(&[]);
+    assert!(began.status.success(), "{}\n{}", text(&began.stdout), text(&began.stderr));
+    assert_eq!(text(&began.stderr).matches("building commit ").count(), 3, "{}", text(&began.stderr));
+    let document = report(&run_directory(&lab.scratch));
+    let versions = &document["versions"][0];
+    assert_eq!(versions["versions"][2]["gateway"], "proxy-slower");
+    assert_eq!(versions["versions"][2]["commit"], lab.commit("slower").as_str());
+    let changes = versions["changes"].as_array().expect("changes");
+    let p50 = |second: &str| {
+        let of = |one: &&serde_json::Value| one["metric"] == "added_p50" && one["second"] == second;
+        changes.iter().find(of).expect("compared")
+    };
+    let slower = p50("proxy-slower");
+    assert_eq!(slower["verdict"], "distinguishable", "{slower}");
+    let added = slower["difference"]["estimate"].as_f64().expect("a number");
+    assert!((2500.0..8000.0).contains(&added), "3 ms were planted: {slower}");
+    assert!(text(&began.stdout).contains("proxy-slower against proxy-more-words"), "{}", text(&began.stdout));
+
+    let again = lab.run(&["--set", "trials=1"]);
+    assert!(!text(&again.stderr).contains("building"), "the builds were kept: {}", text(&again.stderr));
+
+    let builds = json(&mut lab.hoptax(&["builds", "--json"]));
+    assert_eq!(builds.as_array().expect("a list").len(), 3);
+    assert!(builds[0]["bytes"].as_u64() > Some(0) && builds[0]["used"].is_string(), "{builds}");
+    let listed = text(&lab.hoptax(&["builds"]).output().expect("it runs").stdout);
+    assert!(listed.contains("slower") && listed.contains("in 3 builds"), "{listed}");
+    let commit = lab.commit("slower");
+    let removed = lab.hoptax(&["builds", "rm", &commit[..8]]).output().expect("it runs");
+    assert!(removed.status.success(), "{}", text(&removed.stderr));
+    assert_eq!(json(&mut lab.hoptax(&["builds", "--json"])).as_array().map(Vec::len), Some(2));
+    let unknown = lab.hoptax(&["builds", "rm", "00000000"]).output().expect("it runs");
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(lab.hoptax(&["builds", "rm", "--all"]).status().expect("it runs").success());
+    assert_eq!(json(&mut lab.hoptax(&["builds", "--json"])).as_array().map(Vec::len), Some(0));
+}
+
+#[test]
+fn a_commit_that_does_not_build_is_an_error_that_quotes_its_log() {
+    let lab = Lab::new("first, broken");
+    let output = lab.run(&[]);
+    let printed = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{printed}");
+    for words in
+        ["proxy-broken: commit ", "does not build: `sh build.sh` exited with code 127", "no-such-compiler"]
+    {
+        assert!(printed.contains(words), "`{words}`: {printed}");
+    }
+    let output = lab.run(&["--skip-missing", "--set", "trials=1"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let document = report(&run_directory(&lab.scratch));
+    let failed = &document["contenders"][2];
+    assert_eq!(failed["label"], "proxy-broken");
+    assert!(failed["failed"]["detail"].as_str().expect("a log").contains("no-such-compiler"), "{failed}");
+
+    let lab = Lab::new("nowhere");
+    let output = lab.run(&[]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("has no commit `nowhere`"), "{}", text(&output.stderr));
+}
+
+/// The state's number of measurements.
+fn measurements(lab: &Lab) -> usize {
+    let entries = fs::read_dir(lab.scratch.path()).expect("there").flatten();
+    let states = entries.map(|entry| entry.path().join("bisect.json"));
+    let read = states.filter_map(|path| fs::read(path).ok());
+    let state = read.filter_map(|bytes| serde_json::from_slice::<serde_json::Value>(&bytes).ok()).next();
+    state.and_then(|state| Some(state["measurements"].as_array()?.len())).unwrap_or(0)
+}
+
+#[test]
+fn a_search_finds_the_commit_even_after_an_interruption() {
+    let lab = Lab::new("HEAD");
+    let first = lab.bisect(&[]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
+    wait_until("a measurement", PATIENCE, || measurements(&lab) > 0);
+    let pid = Pid::from_raw(first.id().cast_signed()).expect("a pid above zero");
+    kill_process(pid, Signal::INT).expect("not waited for yet");
+    let output = first.wait_with_output().expect("it ends");
+    let printed = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{printed}");
+    assert!(printed.contains("the same command continues the search"), "{printed}");
+    let before = measurements(&lab);
+    assert!(before >= 1);
+
+    let output = lab.bisect(&["--json"]).output().expect("it runs");
+    let printed = text(&output.stderr);
+    assert!(output.status.success(), "{printed}");
+    assert!(printed.contains(&format!("{before} measurements so far")), "{printed}");
+    let found: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!((&found["outcome"], &found["commits"][0]["subject"]), (&"found".into(), &"Add slower".into()));
+    assert_eq!(found["commits"][0]["commit"], lab.commit("slower").as_str());
+    assert_eq!(found["commits"].as_array().map(Vec::len), Some(1));
+    assert!(found["probability"].as_f64() >= Some(0.95), "{found}");
+    let change = found["change"]["estimate"].as_f64().expect("a number");
+    assert!((2500.0..8000.0).contains(&change), "3 ms were planted: {found}");
+
+    // With the answer known, the same command only prints it.
+    let began = Instant::now();
+    let output = lab.bisect(&[]).output().expect("it runs");
+    assert!(output.status.success() && began.elapsed() < Duration::from_secs(20));
+    let printed = text(&output.stdout);
+    assert!(printed.contains("Add slower") && printed.contains("% certain after"), "{printed}");
+}
+
+#[test]
+fn mistakes_of_a_search_say_what_to_do() {
+    let lab = Lab::new("HEAD");
+    for (arguments, message) in [
+        (&["--good", "slower", "--bad", "first"][..], "is not an ancestor"),
+        (&["--good", "first", "--bad", "first"], "are the same commit"),
+        (&["--good", "first", "--bad", "nowhere"], "has no commit `nowhere`"),
+        (&["--good", "first", "--bad", "last", "--metric", "memory"], "use one of added_p50"),
+        (&["--good", "first", "--bad", "last", "--gateway", "nginx"], "those that have it: proxy"),
+        (&["--good", "first", "--bad", "last", "--set", "load.0.connections=[1,2]"], "one load point"),
+    ] {
+        let fixed = ["bisect", "plan.yaml", "--packs", "packs", "--out", "."];
+        let output = lab.hoptax(&[&fixed[..], arguments].concat()).output().expect("it runs");
+        let printed = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {printed}");
+        assert!(printed.contains(message), "{arguments:?}: {printed}");
+    }
+}
