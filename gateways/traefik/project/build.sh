@@ -3,7 +3,7 @@
 set -eu
 to=$1
 module=github.com/traefik/traefik/v3
-version=3.7.13
+version=3.6.12
 # With -mod=mod, go adds the modules that Traefik requires to the go.mod that is written here.
 export GOFLAGS=-mod=mod CGO_ENABLED=0
 source=$(go mod download -json "$module@v$version" | sed -n 's/^\t"Dir": "\(.*\)",*$/\1/p')
