@@ -39,13 +39,21 @@ VERSION = PACKAGE["version"]
 
 class Project(unittest.TestCase):
     def test_every_crate_can_be_published(self):
-        needed = {"description", "license", "repository", "readme", "keywords", "categories", "version"}
+        needed = {"description", "license", "repository", "keywords", "categories", "version"}
+        descriptions = set()
         for path in sorted((project.ROOT / "crates").iterdir()):
             manifest = tomllib.loads((path / "Cargo.toml").read_text())["package"]
             self.assertLessEqual(needed, manifest.keys(), path.name)
             self.assertNotIn("publish", manifest, path.name)
+            # crates.io must not show the page of the program for a library.
+            is_program = path.name == "hoptax"
+            self.assertEqual("readme" in manifest, is_program, path.name)
+            self.assertEqual(manifest["categories"] == {"workspace": True}, is_program, path.name)
+            self.assertFalse((path / "README.md").exists(), path.name)
+            descriptions.add(str(manifest["description"]))
             for name in ("LICENSE-APACHE", "LICENSE-MIT"):
                 self.assertEqual((path / name).read_bytes(), (project.ROOT / name).read_bytes(), path.name)
+        self.assertEqual(len(descriptions), len(list((project.ROOT / "crates").iterdir())))
 
     def test_dependencies_on_own_crates_have_the_version_of_the_workspace(self):
         workspace = tomllib.loads((project.ROOT / "Cargo.toml").read_text())["workspace"]
