@@ -52,7 +52,14 @@ def serve(build, _, seconds):
     with upstream("--body-size", "1KiB", program=build.path) as server:
         requests, cpu = server.count()[0], cpu_clock(server.pid)
         client(*wrk.closed(server.url, 100, seconds))
-        return (cpu_clock(server.pid) - cpu) / (server.count()[0] - requests) * 1e6
+        return per_request(cpu_clock(server.pid) - cpu, server.count()[0] - requests)
+
+
+def per_request(cpu, requests):
+    """CPU time per request, µs, from CPU seconds."""
+    if requests <= 0:
+        raise Failed("the server received no request")
+    return cpu / requests * 1e6
 
 
 def command(*arguments, times=5):
@@ -95,7 +102,7 @@ def main():
     parser.add_argument("--run", type=Path, default=largest_run(), help="run directory to report on (default: the largest kept run)")
     arguments = parser.parse_args()
     builds = arguments.build
-    record = Record("builds", "CPU time of builds of hoptax", arguments)
+    record = Record("builds", "CPU time of builds of hoptax", arguments, programs={build.name: build.path for build in builds})
     record.say("\n".join(f"{build.name}: {build.path.stat().st_size / 1e6:.2f} MB" for build in builds))
     rows = [["work", "CPU µs", *(f"{build.name} ÷ {builds[0].name}" for build in builds[1:]), "remarks"]]
     with nginx(1024) as server:

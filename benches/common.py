@@ -184,15 +184,21 @@ def options(description, rounds, seconds):
     return parser
 
 
+def versions_of(programs):
+    """The version that each program prints."""
+    return {name: first_line([path, "--version"]) for name, path in programs.items()}
+
+
 class Record:
     """Results of a benchmark. Prints them, and saves them to `<bench>.txt` and `<bench>.json` after each point."""
 
-    def __init__(self, bench, title, arguments, tools=()):
+    def __init__(self, bench, title, arguments, tools=(), programs=None):
+        """`programs` are the measured builds of hoptax by name, if they are not the usual one."""
         self.path = arguments.out / bench if arguments.out else None
         seed = int(time.time()) if arguments.seed is None else arguments.seed
         self.order = random.Random(seed)
         cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "?")
-        versions = {"hoptax": first_line([HOPTAX, "--version"]), **{tool.name: tool.version() for tool in tools}}
+        versions = {**versions_of(programs or {"hoptax": HOPTAX}), **{tool.name: tool.version() for tool in tools}}
         nginx, openssl = find("nginx"), find("openssl")
         versions |= {name: first_line([path, flag]) for name, path, flag in
                      (("nginx", nginx, "-v"), ("openssl", openssl, "version")) if path}

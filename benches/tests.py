@@ -13,6 +13,7 @@ from statistics import fmean, stdev
 from types import SimpleNamespace
 
 import builds
+import common
 import estimates
 import goals
 import peers
@@ -82,6 +83,14 @@ class Builds(unittest.TestCase):
     def test_ratios_are_of_rounds_in_which_both_builds_succeeded(self):
         rounds = [{"glibc": 10, "musl": 11}, {"glibc": 10}, {"glibc": 20, "musl": 21}]
         self.assertEqual(builds.ratios(rounds, "musl", "glibc"), [1.1, 1.05])
+
+    def test_a_server_without_requests_is_a_failure(self):
+        self.assertEqual(builds.per_request(0.002, 100), 20)
+        with self.assertRaisesRegex(builds.Failed, "no request"):
+            builds.per_request(0.002, 0)
+
+    def test_versions_are_those_of_the_builds(self):
+        self.assertEqual(common.versions_of({"a": "/bin/echo"}), {"a": common.first_line(["/bin/echo", "--version"])})
 
     def test_there_is_a_run_to_report_on(self):
         self.assertTrue((builds.largest_run() / "run.json").is_file())

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs all tests, then lists skips and retries.
 
-The tests are those of the crates, of the benchmarks and of the Python package. The environment variables CARGO and PYTEST
+The tests are those of the crates, of the benchmarks, of the packages and of the Python package. The environment variables CARGO and PYTEST
 can name other programs for them.
 
 Tests write notes to the file that HOPTAX_TEST_NOTES names. A note is one line: `skip TEST REASON` or `retry TEST
@@ -99,9 +99,10 @@ def main():
     notes.write_text("")
     # The Python package measures with the program that the tests of the crates built.
     environment = {**os.environ, "HOPTAX_TEST_NOTES": str(notes), "HOPTAX": str(target / "debug/hoptax")}
+    trial = [str(ROOT / "scripts/packages/trial.py"), str(target / "debug/hoptax")]
     cargo = shlex.split(os.environ.get("CARGO", "cargo"))
     scripts = [[str(ROOT / script)] for script in ("benches/tests.py", "scripts/packages/tests.py")]
-    commands = [[*cargo, "test", "--workspace", "--locked", "--no-fail-fast"], *scripts]
+    commands = [[*cargo, "test", "--workspace", "--locked", "--no-fail-fast"], *scripts, trial]
     pytest = pytest_command()
     if pytest:
         results = target / "python-tests"
@@ -113,6 +114,9 @@ def main():
     wrong = []
     try:
         for command in commands:
+            # Without the program, the first command has failed, or a test replaces Cargo.
+            if command is trial and not os.path.exists(trial[1]):
+                continue
             if subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode != 0:
                 wrong.append(f"{shlex.join(command)} failed")
     finally:

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -29,8 +30,8 @@ _QUOTED_LINES = 40
 
 
 def find_binary(binary: Optional[PathLike] = None) -> str:
-    """Path of the hoptax program: the argument, else the environment variable HOPTAX, else `bin/hoptax` in this
-    package, else `hoptax` on PATH."""
+    """Path of the hoptax program: the argument, else the environment variable HOPTAX, else `hoptax` where pip puts the
+    scripts of this environment, else `hoptax` on PATH."""
     sources = {"the argument `binary`": binary, "the environment variable HOPTAX": os.environ.get("HOPTAX")}
     for source, named in sources.items():
         if named:
@@ -38,10 +39,12 @@ def find_binary(binary: Optional[PathLike] = None) -> str:
             if found is None:
                 raise BinaryNotFound(f"{source} names {os.fspath(named)!r}, which is not a program")
             return os.path.abspath(found)
-    packaged = Path(__file__).with_name("bin") / "hoptax"
-    found = str(packaged) if os.access(packaged, os.X_OK) else shutil.which("hoptax")
+    # The directory is not on PATH if an environment is used without being activated: `venv/bin/pytest`.
+    found = shutil.which("hoptax", path=sysconfig.get_path("scripts")) or shutil.which("hoptax")
     if found is None:
-        raise BinaryNotFound("there is no `hoptax` on PATH; install it, or set the environment variable HOPTAX to its file")
+        raise BinaryNotFound(
+            "there is no `hoptax` on PATH; `pip install hoptax`, or set the environment variable HOPTAX to its file"
+        )
     return os.path.abspath(found)
 
 

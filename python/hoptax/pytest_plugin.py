@@ -46,7 +46,7 @@ class _State:
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("hoptax", "hoptax: measure gateways")
     group.addoption(
-        "--hoptax-binary", metavar="FILE", help="The hoptax program [default: $HOPTAX, the package's own, or on PATH]"
+        "--hoptax-binary", metavar="FILE", help="The hoptax program [default: $HOPTAX, pip's script, or on PATH]"
     )
     group.addoption(
         "--hoptax-results", metavar="DIR", help="Directory for run directories with HTML reports [default: results]"

@@ -24,16 +24,16 @@ def program(tmp_path):
     return made
 
 
-def test_the_binary_is_found_in_order(program, monkeypatch, tmp_path):
-    argument, variable, packaged, on_path = (program(name, "hoptax") for name in ("argument", "variable", "bin", "path"))
-    monkeypatch.setattr("hoptax.commands.__file__", str(tmp_path / "commands.py"))
+def test_the_binary_is_found_in_order(program, monkeypatch):
+    argument, variable, script, on_path = (program(name, "hoptax") for name in ("argument", "variable", "scripts", "path"))
+    monkeypatch.setattr("sysconfig.get_path", {"scripts": str(script.parent)}.get)
     monkeypatch.setenv("PATH", str(on_path.parent))
     monkeypatch.setenv("HOPTAX", str(variable))
     assert hoptax.find_binary(argument) == str(argument)
     assert hoptax.find_binary() == str(variable)
     monkeypatch.delenv("HOPTAX")
-    assert hoptax.find_binary() == str(packaged)
-    packaged.unlink()
+    assert hoptax.find_binary() == str(script)
+    script.unlink()
     assert hoptax.find_binary() == str(on_path)
     on_path.unlink()
     with pytest.raises(BinaryNotFound, match="set the environment variable HOPTAX"):

@@ -5,6 +5,9 @@ import gzip
 import io
 import tarfile
 
+# Level of compression, 1 to 9.
+SMALLEST, FASTEST = 9, 1
+
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
@@ -45,6 +48,6 @@ def tar(entries, date):
     return made.getvalue()
 
 
-def gzipped(content):
+def gzipped(content, level=SMALLEST):
     """The content, compressed, without a date."""
-    return gzip.compress(content, 9, mtime=0)
+    return gzip.compress(content, level, mtime=0)

@@ -9,7 +9,7 @@
     scripts/packages/build.py --version            print the version
 
 zig compiles and links C code for other machines. zig and cargo-zigbuild come from PyPI, into a virtual environment of
-hoptax's tools directory; the compiler's libraries come from rustup. The packages are the same whenever they are built
+hoptax's tools directory; the compiler's libraries come from rustup. If every binary is given, nothing is downloaded. The packages are the same whenever they are built
 from the same commit with the same tools.
 """
 
@@ -18,6 +18,7 @@ import hashlib
 import os
 import platform
 import shutil
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -28,9 +29,12 @@ import image
 import project
 import sbom
 import wheel
-from archive import Entry, gzipped, parents, tar
+from archive import FASTEST, SMALLEST, Entry, gzipped, parents, tar
 
-TOOLS = ("cargo-zigbuild==0.24.0", "ziglang==0.15.2", "certifi==2026.10.18")
+AUTHORITIES = "certifi==2026.10.18"
+TOOLS = ("cargo-zigbuild==0.24.0", "ziglang==0.15.2", AUTHORITIES)
+# Where Debian, Alpine and Fedora keep the list of certificate authorities.
+CERTIFICATES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt")
 SUMS, STAMP = "SHA256SUMS", ".inputs"
 
 
@@ -38,15 +42,15 @@ def say(text):
     print(f"packages: {text}", flush=True)
 
 
-def environment():
+def environment(name="packages", tools=TOOLS):
     """Path of a virtual environment with the tools."""
-    folder = project.home() / "tools/packages"
-    pinned = "\n".join(TOOLS) + "\n"
+    folder = project.home() / "tools" / name
+    pinned = "\n".join(tools) + "\n"
     known = folder / "installed.txt"
     if not known.exists() or known.read_text() != pinned:
-        say(f"installing {', '.join(TOOLS)} into {folder}")
+        say(f"installing {', '.join(tools)} into {folder}")
         subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
-        subprocess.run([folder / "bin/pip", "install", "--quiet", "--disable-pip-version-check", *TOOLS], check=True)
+        subprocess.run([folder / "bin/pip", "install", "--quiet", "--disable-pip-version-check", *tools], check=True)
         known.write_text(pinned)
     return folder
 
@@ -100,7 +104,13 @@ def authorities(tools):
     return subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
 
 
-def tar_gz(package, target, binary, pages, completions, third_party, date):
+def authorities_of_this_machine():
+    """The certificate authorities that this machine trusts, or certifi's if it has none."""
+    found = [Path(path) for path in (ssl.get_default_verify_paths().cafile, *CERTIFICATES) if path and Path(path).is_file()]
+    return found[0].read_bytes() if found else authorities(environment("certificates", (AUTHORITIES,)))
+
+
+def tar_gz(package, target, binary, pages, completions, third_party, date, level=SMALLEST):
     """Name and content of the archive that `cargo binstall` and people download."""
     top = f"hoptax-{package['version']}-{target.triple}"
     entries = parents([
@@ -110,25 +120,25 @@ def tar_gz(package, target, binary, pages, completions, third_party, date):
         *(Entry(f"{top}/man/{page}", text) for page, text in pages.items()),
         *(Entry(f"{top}/completions/hoptax.{shell}", script) for shell, script in completions.items()),
     ])
-    return f"{top}.tar.gz", gzipped(tar(entries, date))
+    return f"{top}.tar.gz", gzipped(tar(entries, date), level)
 
 
-def pack(package, target, binary, parts, certificates, date, out):
+def pack(package, target, binary, parts, certificates, date, out, level=SMALLEST):
     """Writes all packages of a target. `parts` are the manual pages and the completion scripts."""
     say(f"packing for {target.triple}")
     version, found = package["version"], sbom.crates(sbom.resolved(target))
     third_party = sbom.third_party(found)
-    name, content = tar_gz(package, target, binary, *parts, third_party, date)
+    name, content = tar_gz(package, target, binary, *parts, third_party, date, level)
     (out / name).write_bytes(content)
     (out / f"hoptax-{version}-{target.triple}.cdx.json").write_bytes(
         sbom.document(package, found, binary, target, date))
     (out / wheel.file_name(version, target)).write_bytes(
-        wheel.wheel(package, target, binary, parts[0], third_party, date))
+        wheel.wheel(package, target, binary, parts[0], third_party, date, level))
     (out / image.file_name(version, target)).write_bytes(
-        image.image(package, target, image.files(binary, certificates, third_party), date))
+        image.image(package, target, image.files(binary, certificates, third_party), date, level))
     if shutil.which("dpkg-deb"):
         entries = debian.files(package, binary, *parts, third_party, date)
-        debian.build(package, target, entries, date, out / debian.file_name(version, target))
+        debian.build(package, target, entries, date, out / debian.file_name(version, target), level)
     else:
         say("no Debian package, because dpkg-deb is not installed")
 
@@ -139,10 +149,17 @@ def sums(folder):
     return "".join(f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in files)
 
 
-def is_up_to_date(out, stamp):
+def stamp(date, rust, targets, *contents):
+    """Text that changes with everything that the packages depend on. `contents` are given files."""
+    has_dpkg, flags = str(shutil.which("dpkg-deb") is not None), os.environ.get("RUSTFLAGS", "")
+    own = [hashlib.sha256(content).hexdigest() for content in contents]
+    return project.digest(str(date), rust, *TOOLS, has_dpkg, flags, *targets, *own) + "\n"
+
+
+def is_up_to_date(out, inputs):
     """True if the packages in `out` were built from the same inputs, and nobody has changed them since."""
     kept = [out / STAMP, out / SUMS]
-    return all(file.is_file() for file in kept) and kept[0].read_text() == stamp and kept[1].read_text() == sums(out)
+    return all(file.is_file() for file in kept) and kept[0].read_text() == inputs and kept[1].read_text() == sums(out)
 
 
 def runnable(binaries):
@@ -158,6 +175,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--targets", default=",".join(project.TARGETS), help="targets, separated by commas (default %(default)s)")
     parser.add_argument("--binary", action="append", default=[], metavar="TARGET=PATH", help="pack this binary; can be repeated")
+    parser.add_argument("--fast", action="store_true", help="compress little, for a trial")
     parser.add_argument("--out", type=Path, default=project.ROOT / "dist", help="directory of the packages (default dist)")
     parser.add_argument("--notes", metavar="VERSION", help="only print the release notes of this version")
     parser.add_argument("--version", action="version", version=project.package()["version"], help="print the version")
@@ -175,12 +193,15 @@ def main():
         return
     package, date, given = project.package(), project.date(), dict(one.split("=", 1) for one in asked.binary)
     rust = subprocess.run(["rustc", "-vV"], cwd=project.ROOT, check=True, capture_output=True, text=True).stdout
-    own = [hashlib.sha256(Path(path).read_bytes()).hexdigest() for path in given.values()]
-    stamp = project.digest(str(date), rust, *TOOLS, *asked.targets, *own) + "\n"
-    if is_up_to_date(asked.out, stamp):
+    compiles, level = set(asked.targets) != set(given), FASTEST if asked.fast else SMALLEST
+    certificates = b"" if compiles else authorities_of_this_machine()
+    inputs = stamp(date, rust, [*asked.targets, str(level)], certificates, *(Path(path).read_bytes() for path in given.values()))
+    if is_up_to_date(asked.out, inputs):
         say(f"{asked.out} is up to date")
         return
-    tools = environment()
+    if compiles:
+        tools = environment()
+        certificates = authorities(tools)
     binaries = {}
     for triple in asked.targets:
         target = project.TARGETS[triple]
@@ -195,9 +216,9 @@ def main():
     asked.out.mkdir(parents=True)
     (asked.out / STAMP).write_text("incomplete\n")
     for triple, path in binaries.items():
-        pack(package, project.TARGETS[triple], path.read_bytes(), parts, authorities(tools), date, asked.out)
+        pack(package, project.TARGETS[triple], path.read_bytes(), parts, certificates, date, asked.out, level)
     (asked.out / SUMS).write_text(sums(asked.out))
-    (asked.out / STAMP).write_text(stamp)
+    (asked.out / STAMP).write_text(inputs)
     for file in sorted(asked.out.iterdir()):
         if file.name != STAMP:
             say(f"{file.stat().st_size / 1e6:6.2f} MB  {file}")

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 import project
-from archive import Entry, gzipped
+from archive import SMALLEST, Entry, gzipped
 
 COMPLETIONS = {"bash": "usr/share/bash-completion/completions/hoptax", "zsh": "usr/share/zsh/vendor-completions/_hoptax",
                "fish": "usr/share/fish/vendor_completions.d/hoptax.fish"}
@@ -64,7 +64,7 @@ def files(package, binary, pages, completions, third_party, date):
     ]
 
 
-def build(package, target, entries, date, out):
+def build(package, target, entries, date, out, level=SMALLEST):
     """Writes the package to the file `out`."""
     with tempfile.TemporaryDirectory(prefix="hoptax-deb-") as scratch:
         root = Path(scratch) / "root"
@@ -81,5 +81,6 @@ def build(package, target, entries, date, out):
                 path.chmod(0o755)
             os.utime(path, (date, date))
         described.chmod(0o644)
-        subprocess.run(["dpkg-deb", "--root-owner-group", "-Zxz", "--build", root, out], check=True,
+        compression = ["-Zxz"] if level == SMALLEST else ["-Zgzip", f"-z{level}"]
+        subprocess.run(["dpkg-deb", "--root-owner-group", *compression, "--build", root, out], check=True,
                        stdout=subprocess.DEVNULL, env={**os.environ, "SOURCE_DATE_EPOCH": str(date)})

@@ -8,7 +8,7 @@ import hashlib
 import json
 import time
 
-from archive import Entry, gzipped, parents, tar
+from archive import SMALLEST, Entry, gzipped, parents, tar
 
 INDEX, MANIFEST, CONFIG, LAYER = (f"application/vnd.oci.image.{kind}" for kind in
                                   ("index.v1+json", "manifest.v1+json", "config.v1+json", "layer.v1.tar+gzip"))
@@ -29,7 +29,7 @@ def files(binary, authorities, third_party):
     ])
 
 
-def image(package, target, entries, date):
+def image(package, target, entries, date, level=SMALLEST):
     """The tar file, as bytes."""
     version, layer = package["version"], tar(entries, date)
     created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(date))
@@ -48,7 +48,7 @@ def image(package, target, entries, date):
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
         "history": [{"created": created, "created_by": "scripts/packages"}],
     })
-    packed = gzipped(layer)
+    packed = gzipped(layer, level)
     manifest = encoded({"schemaVersion": 2, "mediaType": MANIFEST, "config": descriptor(CONFIG, config),
                         "layers": [descriptor(LAYER, packed)]})
     names = [f"hoptax:{version}", "hoptax:latest"]

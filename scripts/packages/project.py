@@ -10,8 +10,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 # Everything that the content of a package depends on.
-INPUTS = ("Cargo.toml", "Cargo.lock", ".cargo", "crates", "gateways", "scripts/packages", "README.md", "CHANGELOG.md",
-          "LICENSE", "LICENSE-APACHE", "LICENSE-MIT")
+INPUTS = ("Cargo.toml", "Cargo.lock", ".cargo", "crates", "gateways", "python/hoptax", "python/pyproject.toml", "scripts/packages",
+          "scripts/chart-library/package.json", "README.md", "CHANGELOG.md", "LICENSE", "LICENSE-APACHE", "LICENSE-MIT")
 DOCUMENTS = ("README.md", "CHANGELOG.md", "LICENSE", "LICENSE-APACHE", "LICENSE-MIT")
 SHELLS = ("bash", "zsh", "fish")
 # The packages name a group, because the project has no single maintainer.
@@ -39,6 +39,11 @@ TARGETS = {target.triple: target for target in (
 def package():
     """The table `workspace.package` of Cargo.toml."""
     return tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]
+
+
+def python():
+    """The table `project` of python/pyproject.toml."""
+    return tomllib.loads((ROOT / "python/pyproject.toml").read_text())["project"]
 
 
 def lock():

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Tests of the packages' formats, with a shell script as the binary. They compile nothing and need no network."""
 
+import configparser
+import email
 import hashlib
 import io
 import json
@@ -39,13 +41,21 @@ VERSION = PACKAGE["version"]
 
 class Project(unittest.TestCase):
     def test_every_crate_can_be_published(self):
-        needed = {"description", "license", "repository", "readme", "keywords", "categories", "version"}
+        needed = {"description", "license", "repository", "keywords", "categories", "version"}
+        descriptions = set()
         for path in sorted((project.ROOT / "crates").iterdir()):
             manifest = tomllib.loads((path / "Cargo.toml").read_text())["package"]
             self.assertLessEqual(needed, manifest.keys(), path.name)
             self.assertNotIn("publish", manifest, path.name)
+            # crates.io must not show the page of the program for a library.
+            is_program = path.name == "hoptax"
+            self.assertEqual("readme" in manifest, is_program, path.name)
+            self.assertEqual(manifest["categories"] == {"workspace": True}, is_program, path.name)
+            self.assertFalse((path / "README.md").exists(), path.name)
+            descriptions.add(str(manifest["description"]))
             for name in ("LICENSE-APACHE", "LICENSE-MIT"):
                 self.assertEqual((path / name).read_bytes(), (project.ROOT / name).read_bytes(), path.name)
+        self.assertEqual(len(descriptions), len(list((project.ROOT / "crates").iterdir())))
 
     def test_dependencies_on_own_crates_have_the_version_of_the_workspace(self):
         workspace = tomllib.loads((project.ROOT / "Cargo.toml").read_text())["workspace"]
@@ -69,6 +79,10 @@ class Project(unittest.TestCase):
     def test_the_digest_depends_on_files_and_texts(self):
         self.assertEqual(project.digest("a"), project.digest("a"))
         self.assertNotEqual(project.digest("a"), project.digest("b"))
+
+    def test_all_inputs_exist(self):
+        for name in project.INPUTS:
+            self.assertTrue((project.ROOT / name).exists(), name)
 
 
 class Archive(unittest.TestCase):
@@ -115,6 +129,22 @@ class Wheel(unittest.TestCase):
             described = opened.read(f"{top}.dist-info/METADATA").decode()
         self.assertIn("\nLicense-Expression: Apache-2.0 OR MIT\n", described)
         self.assertNotIn("](docs/", described)
+
+    def test_the_python_package_is_in_the_wheel(self):
+        with zipfile.ZipFile(io.BytesIO(wheel.wheel(PACKAGE, TARGET, SCRIPT, PAGES, b"licenses", DATE))) as opened:
+            names = set(opened.namelist())
+            info = f"hoptax-{wheel.python_version(VERSION)}.dist-info"
+            described = email.message_from_bytes(opened.read(f"{info}/METADATA"))
+            points = configparser.ConfigParser(delimiters="=")
+            points.read_string(opened.read(f"{info}/entry_points.txt").decode())
+        folder = project.ROOT / "python/hoptax"
+        self.assertLessEqual({f"hoptax/{file.name}" for file in folder.glob("*.py")} | {"hoptax/py.typed"}, names)
+        self.assertFalse([name for name in names if "__pycache__" in name])
+        self.assertEqual(dict(points["pytest11"]), {"hoptax.pytest_plugin": "hoptax.pytest_plugin"})
+        self.assertEqual(described["Requires-Python"], ">=3.9")
+        self.assertEqual(described.get_all("Provides-Extra"), ["pytest", "pandas"])
+        self.assertEqual(described.get_all("Requires-Dist"), ['pytest>=7.0; extra == "pytest"', 'pandas; extra == "pandas"'])
+        self.assertIn("Framework :: Pytest", described.get_all("Classifier"))
 
 
 class Debian(unittest.TestCase):
@@ -219,11 +249,58 @@ class Build(unittest.TestCase):
             (out / "a").write_text("2")
             self.assertFalse(build.is_up_to_date(out, "inputs\n"))
 
+    def test_the_stamp_depends_on_the_machine_and_on_given_files(self):
+        make = lambda *contents, dpkg=True, flags="": self.stamp_with(dpkg, flags, *contents)
+        stamps = [make(), make(dpkg=False), make(flags="-C opt-level=1"), make(b"1"), make(b"2")]
+        self.assertEqual(len(set(stamps)), len(stamps))
+        self.assertEqual(make(b"1"), make(b"1"))
+
+    def stamp_with(self, dpkg, flags, *contents):
+        with mock.patch("shutil.which", return_value="/usr/bin/dpkg-deb" if dpkg else None), \
+                mock.patch.dict("os.environ", {"RUSTFLAGS": flags}), mock.patch("project.digest", lambda *texts: repr(texts)):
+            return build.stamp(DATE, "rustc", ["target"], *contents)
+
+    def test_with_given_binaries_no_tool_is_installed(self):
+        with tempfile.TemporaryDirectory() as scratch, \
+                mock.patch("build.environment", side_effect=AssertionError("it installs tools")), \
+                mock.patch("build.authorities_of_this_machine", return_value=b"certificates"), \
+                mock.patch("build.printed", return_value=(PAGES, COMPLETIONS)), \
+                mock.patch("build.runnable"), mock.patch("build.pack") as packed, mock.patch("build.say"):
+            binary, out = Path(scratch) / "hoptax", Path(scratch) / "dist"
+            binary.write_bytes(SCRIPT)
+            with mock.patch("sys.argv", ["build.py", "--binary", f"{TARGET.triple}={binary}", "--out", str(out)]):
+                build.main()
+                build.main()
+            self.assertEqual(packed.call_count, 1)
+
     def test_pages_come_from_a_binary_that_runs_here(self):
         with mock.patch("platform.machine", return_value="aarch64"):
             self.assertEqual(build.runnable({"x86_64-unknown-linux-musl": 1, "aarch64-unknown-linux-musl": 2}), 2)
             with self.assertRaises(SystemExit):
                 build.runnable({"x86_64-unknown-linux-musl": 1})
+
+
+class Outcomes(unittest.TestCase):
+    def test_the_table_has_a_row_for_each_way(self):
+        def skip():
+            raise check.Skipped("no engine")
+
+        def fail():
+            raise AssertionError("exited with 1: a|b\nmore")
+
+        with tempfile.NamedTemporaryFile() as file, mock.patch("builtins.print"):
+            file.write(bytes(1_500_000))
+            file.flush()
+            outcomes = check.Outcomes()
+            outcomes.check("pip", lambda: "60 requests", Path(file.name))
+            outcomes.check("docker", skip)
+            self.assertEqual(outcomes.status(), 0)
+            outcomes.check("deb", fail)
+            self.assertEqual(outcomes.status(), 1)
+        self.assertEqual(outcomes.table().splitlines()[2:], [
+            "| pip | passed | 0 | 1.5 | 60 requests |",
+            "| docker | skipped | 0 |  | no engine |",
+            "| deb | failed | 0 |  | exited with 1: a\\|b |"])
 
 
 class Elf(unittest.TestCase):

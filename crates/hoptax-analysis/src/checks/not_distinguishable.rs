@@ -82,7 +82,8 @@ fn one_trial() -> Finding {
         case: None,
         evidence: evidence([("trials", 1.into())]),
         message: "One trial gives no interval, so no tax is distinguishable from noise.".into(),
-        advice: "Measure at least three rounds: set `trials` in the plan to 3 or more, or remove it.".into(),
+        advice: "Measure at least three rounds: raise `time` in the plan, or set `trials` to 3 or more."
+            .into(),
     }
 }
 

@@ -22,6 +22,7 @@ mod refusal;
 mod routes;
 mod runs;
 mod server;
+mod silent;
 
 pub use options::{Options, ServeError};
 pub use routes::description as openapi;
