@@ -18,7 +18,7 @@ from .result import Result
 
 _HOPS = ("hop-l4", "hop-l7", "external")
 
-# Keys with which a gateway does not use the installed program.
+# A gateway with one of these keys does not use the installed program.
 _ANOTHER_PROGRAM = frozenset({"driver", "binary", "git", "version"})
 
 
