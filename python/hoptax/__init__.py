@@ -20,6 +20,7 @@ from .errors import (
 from .estimate import Estimate, Inconclusive, Interval, Verdict
 from .lab import Lab
 from .plan import Gateway, Load, Upstream, closed_loop, open_loop
+from .profile import Profile, ProfileDifference, Versions
 from .quantity import Quantity
 from .result import Case, Finding, GatewayResult, Result
 
@@ -28,6 +29,6 @@ __version__ = "0.1.0"
 __all__ = [
     "Ambiguous", "BinaryNotFound", "Case", "CommandFailed", "Comparison", "Estimate", "Finding", "Gateway",
     "GatewayResult", "HoptaxError", "Inconclusive", "Interval", "Lab", "Load", "NotInstalled", "NotMeasured",
-    "PlanError", "Quantity", "Result", "UnknownName", "Upstream", "Verdict", "check", "closed_loop", "compare",
-    "find_binary", "open_loop", "report", "run",
+    "PlanError", "Profile", "ProfileDifference", "Quantity", "Result", "UnknownName", "Upstream", "Verdict", "Versions",
+    "check", "closed_loop", "compare", "find_binary", "open_loop", "report", "run",
 ]

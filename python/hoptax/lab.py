@@ -18,9 +18,12 @@ from .result import Result
 
 _HOPS = ("hop-l4", "hop-l7", "external")
 
+# A gateway with one of these keys does not use the installed program.
+_ANOTHER_PROGRAM = frozenset({"driver", "binary", "git", "version"})
+
 
 class Lab:
-    """Measures plans with the same program, run directory and settings.
+    """Measures plans with the same program, run directory and settings. `packs` is a directory with further packs.
 
     Within a lab, equal plans are measured once, so tests with the same plan share a result.
     """
@@ -32,6 +35,7 @@ class Lab:
         out: PathLike = "results",
         set: Optional[Mapping[str, object]] = None,
         binary: Optional[PathLike] = None,
+        packs: Optional[PathLike] = None,
     ) -> None:
         self.program = Program(binary)
         self.out = Path(out)
@@ -42,6 +46,7 @@ class Lab:
         self.results: list[Result] = []
         """What was measured, in order."""
         self._packs = Path(scratch) / "packs"
+        self._own = self._link(Path(packs).absolute()) if packs is not None else frozenset()
         self._written = Path(scratch) / "written"
         self._measured: dict[Any, Result] = {}
         self._known: dict[str, Mapping[str, Any]] = {}
@@ -50,8 +55,8 @@ class Lab:
         return f"<lab with {self.program.path}, results in {self.out}>"
 
     def gateway(self, name: str, **keys: Any) -> Gateway:
-        """A gateway of a plan. Raises `NotInstalled` if its program is missing."""
-        if "driver" not in keys and not self.installed(name):
+        """A gateway of a plan. Raises `NotInstalled` if its program is missing, unless `keys` name another program."""
+        if _ANOTHER_PROGRAM.isdisjoint(keys) and not self.installed(name):
             ways = "; ".join(f"{tool}: {how}" for tool, how in self.pack(name)["install"].items())
             raise NotInstalled(f"{name} is not installed{f' ({ways})' if ways else ''}", name)
         return Gateway.of(name, **keys)
@@ -63,9 +68,22 @@ class Lab:
     def pack(self, name: str) -> Mapping[str, Any]:
         """What `hoptax gateways NAME --json` says: version, features, …"""
         if name not in self._known:
-            found = self.program.json("gateways", name, "--json")
+            found = self.program.json("gateways", name, "--json", *self._with_packs())
             self._known[name] = found[0] if isinstance(found, list) else found
         return self._known[name]
+
+    def _link(self, packs: Path) -> frozenset[str]:
+        """Links the user's packs into the directory of packs, beside those of `build`. Returns their names."""
+        found = [each for each in packs.iterdir() if (each / "gateway.yaml").is_file()] if packs.is_dir() else []
+        if not found:
+            raise HoptaxError(f"{packs} is not a directory of packs: it needs a folder with a gateway.yaml for each pack")
+        self._packs.mkdir(parents=True, exist_ok=True)
+        for each in found:
+            (self._packs / each.name).symlink_to(each, target_is_directory=True)
+        return frozenset(each.name for each in found)
+
+    def _with_packs(self) -> list[str]:
+        return ["--packs", str(self._packs)] if self._own else []
 
     def supports(self, name: str, *features: str) -> bool:
         """Whether a gateway has these features."""
@@ -78,10 +96,12 @@ class Lab:
             raise NotInstalled(f"{label}: {binary} is not a program", label)
         if label == name or label != plans.name_of(label):
             raise ValueError(f"{label!r} cannot be a label: use letters, digits, `.`, `_`, `-`, not the pack's name")
+        if label in self._own:
+            raise ValueError(f"{label!r} cannot be a label: it is a pack")
         pack = self._packs / label
         for stale in (pack, self._written):
             shutil.rmtree(stale, ignore_errors=True)
-        self.program.output("gateways", name, "--write", str(self._written))
+        self.program.output("gateways", name, "--write", str(self._written), *self._with_packs())
         self._packs.mkdir(exist_ok=True)
         shutil.move(str(self._written / name), str(pack))
         manifest = pack / "gateway.yaml"
@@ -98,6 +118,8 @@ class Lab:
     def run(self, plan: Plan, *, set: Optional[Mapping[str, object]] = None, **options: Any) -> Result:
         """Measures a plan, with the options of `hoptax.run`. Equal calls are measured once."""
         overrides = {**(set or {}), **self.set}
+        if self._own:
+            options.setdefault("packs", self._packs)
         text = plans.text(plan) if isinstance(plan, Mapping) else str(Path(plan).absolute())
         key = (text, repr(overrides), repr(sorted(options.items())))
         if key not in self._measured:

@@ -55,11 +55,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--hoptax-set", metavar="KEY=VALUE", action="append", default=[],
         help="Override a key of every plan, such as time=20s; can be repeated",
     )
+    group.addoption("--hoptax-packs", metavar="DIR", help="Directory with further packs, one folder for each")
     group.addoption(
         "--hoptax-inconclusive", choices=sorted(_OUTCOMES),
         help="What a test counts as if the interval contains the bound [default: skip]",
     )
     parser.addini("hoptax_results", "Directory for run directories", default="results")
+    parser.addini("hoptax_packs", "Directory with further packs", default="")
     parser.addini("hoptax_set", "Overrides of every plan, one KEY=VALUE per line", type="linelist", default=[])
     parser.addini("hoptax_inconclusive", "What an inconclusive test counts as: skip, fail or pass", default="skip")
 
@@ -96,6 +98,9 @@ def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         pytest.fail("hoptax cannot measure while other workers use the machine: run pytest without -n", pytrace=False)
     named = config.getoption("--hoptax-results")
     out = config.invocation_params.dir / named if named else config.rootpath / config.getini("hoptax_results")
+    further = config.getoption("--hoptax-packs")
+    packs = config.invocation_params.dir / further if further else config.getini("hoptax_packs") or None
+    packs = config.rootpath / packs if packs else None
     overrides = {}
     for each in [*config.getini("hoptax_set"), *config.getoption("--hoptax-set")]:
         key, sign, value = each.partition("=")
@@ -104,7 +109,8 @@ def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         overrides[key.strip()] = value.strip()
     try:
         binary = config.getoption("--hoptax-binary")
-        made = Lab(scratch=tmp_path_factory.mktemp("hoptax"), out=out, set=overrides, binary=binary)
+        scratch = tmp_path_factory.mktemp("hoptax")
+        made = Lab(scratch=scratch, out=out, set=overrides, binary=binary, packs=packs)
     except HoptaxError as error:
         pytest.fail(str(error), pytrace=False)
     config.stash[_STATE].lab = made

@@ -18,6 +18,7 @@ from .errors import Ambiguous, HoptaxError, NotMeasured, UnknownName
 from .estimate import Estimate
 from .metrics import CONCERNED, GATED, PAIRED, PERCENTILES, PRICES, STARTS, TAXES, UNITS, Metrics, StartMetrics
 from .plan import Load
+from .profile import Profile, ProfileDifference, Version, Versions
 from .quantity import RATE, SIZE, TIME
 
 if TYPE_CHECKING:
@@ -57,6 +58,18 @@ class LoadPoint:
 
     def __str__(self) -> str:
         return self.label
+
+
+def _pair(document: Mapping[str, Any]) -> Pair:
+    load = LoadPoint.of(document["load"])
+    found = document["difference"]
+    difference = Estimate(
+        found["estimate"], found["low"], found["high"], UNITS[document["metric"]], document["rounds"],
+        metric=f"difference in {document['metric']}", gateway=f"{document['second']} − {document['first']}",
+        load=load.label,
+    )
+    names = (document["first"], document["second"], document["metric"])
+    return Pair(*names, load, difference, document["p_value"], document["verdict"] == "distinguishable")
 
 
 def wanted_load(load: Union[Load, str, None], keys: Mapping[str, Any]) -> dict[str, Any]:
@@ -483,18 +496,35 @@ class Result:
     @cached_property
     def pairs(self) -> list[Pair]:
         """Every two gateways, compared round by round."""
-        rows = []
-        for each in self.document["pairs"]:
-            load = LoadPoint.of(each["load"])
-            found = each["difference"]
-            difference = Estimate(
-                found["estimate"], found["low"], found["high"], UNITS[each["metric"]], each["rounds"],
-                metric=f"difference in {each['metric']}", gateway=f"{each['second']} − {each['first']}",
-                load=load.label,
+        return [_pair(each) for each in self.document["pairs"]]
+
+    @cached_property
+    def versions(self) -> list[Versions]:
+        """The versions of each gateway that has several, at each load point."""
+        return [
+            Versions(
+                each["name"], LoadPoint.of(each["load"]),
+                [Version(one["gateway"], one["name"], one["commit"]) for one in each["versions"]],
+                [_pair(one) for one in each["changes"]],
             )
-            names = (each["first"], each["second"], each["metric"])
-            rows.append(Pair(*names, load, difference, each["p_value"], each["verdict"] == "distinguishable"))
-        return rows
+            for each in self.document.get("versions", [])
+        ]
+
+    @cached_property
+    def profiles(self) -> list[Profile]:
+        """Profiles of the gateways, if the plan has `cpu_profile`."""
+        documents = self.document.get("profiles", [])
+        return [Profile(each, each["gateway"], LoadPoint.of(each["load"]), each["kind"]) for each in documents]
+
+    @cached_property
+    def profile_differences(self) -> list[ProfileDifference]:
+        """Profiles of CPU time, compared."""
+
+        def side(document: Mapping[str, Any]) -> tuple[str, LoadPoint]:
+            return document["gateway"], LoadPoint.of(document["load"])
+
+        documents = self.document.get("profile_differences", [])
+        return [ProfileDifference(each, side(each["first"]), side(each["second"])) for each in documents]
 
     def pair(self, one: Estimate, other: Estimate) -> Optional[Pair]:
         """The paired comparison of two estimates of this run; `None` if the report has none."""

@@ -79,7 +79,10 @@ def test_missing_gateways_are_reported(lab, fake):
     assert lab.installed("nginx") and lab.installed("hop-l7") and not lab.installed("kong")
     with pytest.raises(NotInstalled, match=r"kong is not installed \(debian: apt-get install kong\)"):
         lab.gateway("kong")
-    assert lab.gateway("kong", driver="docker").name == "kong", "a container needs no program"
+    for keys in (
+        {"driver": "docker"}, {"binary": "/srv/kong"}, {"version": ["1", "2"]}, {"git": {"repository": "/src", "refs": ["main"]}},
+    ):
+        assert lab.gateway("kong", **keys).keys == {"name": "kong", **keys}, "the installed program is not needed"
     assert lab.supports("nginx", "routes", "consumers") and not lab.supports("nginx", "gzip")
     lab.pack("nginx")
     assert [call[1] for call in fake.calls()] == ["nginx", "kong"], "each pack is asked for once"
@@ -99,6 +102,29 @@ def test_builds_of_a_gateway_are_packs_with_another_program(lab, runs, tmp_path)
         f'name: "1.27"\nsummary: a gateway\nbinary: {json.dumps(str(program))}\nversion:\n  name: no key\n'
     )
     lab.build("nginx", "1.27", program)
+
+
+def test_packs_of_the_user_are_used_beside_builds(tmp_path, fake, runs):
+    own = tmp_path / "own"
+    (own / "mine").mkdir(parents=True)
+    (own / "mine/gateway.yaml").write_text("name: mine\n")
+    lab = Lab(scratch=tmp_path / "scratch", out=tmp_path / "out", packs=own)
+    lab.pack("mine")
+    program = tmp_path / "nginx"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    lab.measure("mine", lab.build("nginx", "pr", program))
+    lab.run({"name": "a", "gateways": ["mine"], "load": [{"loop": "closed", "connections": 1}]})
+    calls = [call for call in fake.calls() if call[0] in ("gateways", "run")]
+    assert len(calls) == 4
+    for call in calls:
+        packs = Path(call[call.index("--packs") + 1])
+        assert (packs / "mine/gateway.yaml").read_text() == "name: mine\n", call
+    assert sorted(path.name for path in packs.iterdir()) == ["mine", "pr"]
+    with pytest.raises(ValueError, match="'mine' cannot be a label: it is a pack"):
+        lab.build("nginx", "mine", program)
+    with pytest.raises(hoptax.HoptaxError, match="is not a directory of packs"):
+        Lab(scratch=tmp_path / "other", packs=own / "mine")
 
 
 def test_wrong_builds_are_refused(lab):

@@ -2,6 +2,8 @@
 
 import json
 import re
+import shutil
+import subprocess
 import sys
 
 import pytest
@@ -61,6 +63,44 @@ def test_the_script_of_the_reference_runs(tmp_path, monkeypatch, capsys):
     exec(script, {})
     expected = hoptax.report("records/runs/loops")["nginx"].at(loop="open", connections=2).added_p50
     assert capsys.readouterr().out == f"{expected}\n" == "221 µs (110–331)\n"
+
+
+def needed(program):
+    if shutil.which(program) is None:
+        pytest.skip(f"{program} is not installed")
+
+
+def test_the_jq_example_of_the_reference_prints_what_the_page_says(report):
+    needed("jq")
+    page = REFERENCE.read_text(encoding="utf-8")
+    example = re.search(r"^```\n\$ hoptax report records/runs/loops .*\|\n  jq -r '(.*?)'\n(.*?)^…$", page, flags=re.M | re.S)
+    document = json.dumps(report("loops"))
+    printed = subprocess.run(["jq", "-r", example[1]], input=document, capture_output=True, text=True, check=True).stdout
+    assert printed.startswith(example[2]) and example[2].count("\n") == 2
+
+
+def test_the_go_example_of_the_reference_reads_a_report(tmp_path, report):
+    needed("go")
+    [example] = re.findall(r"^```go\n(.*?)^```", REFERENCE.read_text(encoding="utf-8"), flags=re.M | re.S)
+    shown = """
+    if err != nil {
+        panic(err)
+    }
+    for _, each := range report.Cases {
+        if each.Tax != nil && each.Tax.AddedP50 != nil {
+            fmt.Println(each.Case, *each.Tax.AddedP50.Estimate)
+        }
+    }
+    """
+    imports = 'package main\n\nimport (\n"encoding/json"\n"fmt"\n"os"\n)\n\n'
+    (tmp_path / "main.go").write_text(f"{imports}func main() {{\n{example}{shown}}}\n", encoding="utf-8")
+    document = report("loops")
+    command = ["go", "run", "main.go"]
+    done = subprocess.run(command, input=json.dumps(document), capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stderr
+    with_tax = [case for case in document["cases"] if case["tax"] and case["tax"]["added_p50"]]
+    read = [(name, float(figure)) for name, _, figure in (line.rpartition(" ") for line in done.stdout.splitlines())]
+    assert read == [(case["case"], case["tax"]["added_p50"]["estimate"]) for case in with_tax] != []
 
 
 def test_options_and_marks_of_the_guide_exist(pytester):

@@ -257,3 +257,17 @@ def test_measuring_beside_other_workers_is_refused(suite, pytester):
 def test_the_plugin_starts_nothing_unless_a_test_measures(suite, fake):
     suite("def test_plain():\n    assert 1 < 2\n").assert_outcomes(passed=1)
     assert fake.calls() == []
+
+
+def test_the_directory_of_packs_is_an_option_and_a_key(suite, pytester, fake):
+    pack = pytester.mkdir("own") / "mine"
+    pack.mkdir()
+    (pack / "gateway.yaml").write_text("name: mine\n")
+    text = """
+        def test_pack(lab):
+            assert lab.measure("mine", time="10s").gateways == ["mine"]
+    """
+    suite(text, "--hoptax-packs", "own").assert_outcomes(passed=1)
+    suite(text, "-o", "hoptax_packs=own").assert_outcomes(passed=1)
+    assert [("--packs" in call) for call in fake.calls() if call[0] == "run"] == [True, True]
+    suite(text, "--hoptax-packs", "nowhere").stdout.fnmatch_lines(["*nowhere is not a directory of packs*"])

@@ -3,6 +3,7 @@ import sys
 
 import pytest
 from kept import NAMES
+from test_pages import GUIDE, blocks
 
 import hoptax
 from hoptax import Ambiguous, HoptaxError, NotMeasured, Result, UnknownName
@@ -257,3 +258,50 @@ def test_words_of_a_result(report):
     result = Result(report("loops"))
     assert "nginx adds 221 µs (110–331) at the median" in str(result)
     assert "results of nginx: closed loop, 2 connections" in repr(result["nginx"])
+
+
+def test_versions_and_profiles_have_intervals(report, capsys):
+    document = report("loops")
+    load = document["cases"][0]["load"]
+    change = {"estimate": 30.0, "low": 28.0, "high": 32.0, "p_value": 0.001, "rounds": 24}
+    time = {"estimate": 40.0, "low": 38.0, "high": 42.0, "trials": 24}
+    frame = {"frame": "deflate", "module": "libz.so.1", "kind": "native"}
+    pair = {
+        "load": load, "first": "a", "second": "b", "metric": "added_p50", "p_value": 0.01, "rounds": 20,
+        "difference": {"estimate": 12.0, "low": 10.0, "high": 14.0}, "verdict": "distinguishable",
+    }
+    versions = [{"gateway": label, "name": name, "commit": None} for label, name in (("a", "1.26"), ("b", "1.27"))]
+    document.update(
+        versions=[{"load": load, "name": "nginx", "versions": versions, "changes": [pair]}],
+        profiles=[
+            {
+                "gateway": "a", "load": load, "kind": "cpu", "us_per_request": whole, "frames": frames,
+                "modules": [{"module": "libz.so.1.2", "own_us": time}],
+            }
+            for whole, frames in ((time, [{**frame, "own_us": time, "total_us": time}]), (None, []))
+        ],
+        profile_differences=[
+            {
+                "first": {"gateway": "a", "load": load}, "second": {"gateway": "b", "load": load}, "us_per_request": change,
+                "frames": [{**frame, "own_us": change, "total_us": change, "distinguishable": True}], "modules": [],
+            }
+        ],
+    )
+    result = Result(document)
+    [family] = result.versions
+    assert [version.name for version in family.versions] == ["1.26", "1.27"] and family.name == "nginx"
+    assert family.changes[0].difference < "15us" and family.changes[0].distinguishable
+    profile, failed = result.profiles
+    assert (str(profile.whole), failed.whole, profile.kind) == ("40 µs (38–42)", None, "cpu")
+    assert profile.frame("deflate").own < "43us" and profile.module("libz.so").own > "37us"
+    assert profile.frame("deflate").total.interval.half_width == 2.0
+    with pytest.raises(UnknownName, match="has no function 'inflate'"):
+        profile.frame("inflate")
+    [difference] = result.profile_differences
+    assert difference.gateway == "b − a" and difference.first[0] == "a"
+    assert difference.whole < "33us" and difference.frame("deflate").own > "27us"
+    [page] = [block for block in blocks(GUIDE) if "result.versions" in block]
+    exec(page, {"result": result})
+    assert capsys.readouterr().out == "30 µs (28–32)\n" and "# 30 µs (28–32)" in page
+    plain = Result(report("loops"))
+    assert (plain.versions, plain.profiles, plain.profile_differences) == ([], [], [])

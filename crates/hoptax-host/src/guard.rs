@@ -20,13 +20,15 @@
 //! | the command exits | kills the command's remaining processes and exits with the command's code |
 //!
 //! At the end the guard always removes secrets from the service's logs, and deletes the directory that held the
-//! secrets.
+//! secrets. It also deletes maps for perf that the service wrote to `/tmp`.
 
 use super::logs;
+use super::maps;
 use super::tree::descendants;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus};
+use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::io::{ErrorKind, Read as _};
 use std::os::unix::net::UnixStream;
@@ -195,6 +197,7 @@ impl Guard {
         prepare(&self.cpus)?;
         let signals = signal_pipe()?;
         let mut command = self.start()?;
+        let mut pids = BTreeSet::from([id(command)]);
         let mut watch = Watch { signals, pidfd: watched(command)?, lifeline: true };
 
         let mut stop_by = None;
@@ -202,8 +205,9 @@ impl Guard {
         let asked = loop {
             let event = watch.next(stop_by)?;
             if again && matches!(event, Event::Exited | Event::GraceOver) {
-                kill_everything(command)?;
+                kill_everything(command, &mut pids)?;
                 command = self.start()?;
+                pids.insert(id(command));
                 watch.pidfd = watched(command)?;
                 (stop_by, again) = (None, false);
                 continue;
@@ -221,6 +225,7 @@ impl Guard {
                         _ => self.grace,
                     };
                     if stop_by.is_none() {
+                        pids.extend(running().map(id));
                         // This fails if the command has just exited. The next event then reports the exit.
                         let _ = rustix::process::kill_process(command, self.stop_signal.0);
                     }
@@ -229,7 +234,8 @@ impl Guard {
                 }
             }
         };
-        let code = kill_everything(command);
+        let code = kill_everything(command, &mut pids);
+        maps::remove(pids);
         finish(&self.finally);
         // If the command ended by itself, hoptax may still read the time of its start.
         if asked && let Some(file) = &self.started {
@@ -488,9 +494,18 @@ fn signal_pipe() -> Result<UnixStream, GuardError> {
     Ok(read)
 }
 
-/// Kills and reaps processes until the guard has no descendants left. Returns the command's exit code.
-fn kill_everything(command: Pid) -> Result<u8, GuardError> {
-    let own = std::process::id();
+fn id(pid: Pid) -> u32 {
+    pid.as_raw_pid().cast_unsigned()
+}
+
+/// The guard's descendants that run now.
+fn running() -> impl Iterator<Item = Pid> {
+    descendants(std::process::id()).into_iter().filter_map(|pid| Pid::from_raw(pid.cast_signed()))
+}
+
+/// Kills and reaps processes until the guard has no descendants left, and adds their ids to `pids`. Returns the command's
+/// exit code.
+fn kill_everything(command: Pid, pids: &mut BTreeSet<u32>) -> Result<u8, GuardError> {
     let deadline = Instant::now() + KILL_BOUND;
     let mut code = 0;
     loop {
@@ -507,13 +522,14 @@ fn kill_everything(command: Pid) -> Result<u8, GuardError> {
         if !children_left {
             return Ok(code);
         }
-        let left = descendants(own);
-        for pid in left.iter().filter_map(|&pid| Pid::from_raw(pid.cast_signed())) {
+        let left: Vec<Pid> = running().collect();
+        for &pid in &left {
             // An error means that the process has already ended.
             let _ = rustix::process::kill_process(pid, Signal::KILL);
         }
+        pids.extend(left.iter().copied().map(id));
         if Instant::now() > deadline {
-            return Err(GuardError::Unkillable(left.into_iter().collect()));
+            return Err(GuardError::Unkillable(left.into_iter().map(id).collect()));
         }
         let _ = poll(&mut [], Some(&Timespec::try_from(POLL_INTERVAL).expect("milliseconds fit a timespec")));
     }

@@ -8,6 +8,7 @@ pub mod guarded;
 pub mod idle;
 pub mod listeners;
 pub mod logs;
+mod maps;
 pub mod namespace;
 pub mod ports;
 pub mod probe;

@@ -1,6 +1,6 @@
 //! The profile of one case.
 
-use super::costs::{Costs, FrameCost, MissingSymbols, ModuleCost, Node};
+use super::costs::{Costs, FrameCost, LEAST_SHARE, MissingSymbols, ModuleCost, Node};
 use crate::load::Load;
 use hoptax_record::profile::{Callers, PassKind, PassRecord};
 use hoptax_stats::Estimate;
@@ -73,5 +73,17 @@ impl CaseProfile {
             missing: costs.missing(),
             tree: costs.tree(),
         }
+    }
+
+    /// Time from which a frame or a module is listed, µs per request.
+    pub(super) fn least_us(&self) -> f64 {
+        self.whole.as_ref().map_or(0.0, |whole| whole.estimate * LEAST_SHARE)
+    }
+
+    /// Leaves out the frames and the modules that are too small to be listed.
+    pub(super) fn leave_out_small(&mut self) {
+        let least = self.least_us();
+        self.frames.retain(|cost| cost.total.estimate > least);
+        self.modules.retain(|cost| cost.own.estimate > least);
     }
 }

@@ -10,8 +10,9 @@ const MICROSECOND: f64 = 1e3;
 /// Name of the frame for the kernel's part, if the profiler may not see it.
 const HIDDEN: &str = "[kernel, not visible]";
 
-/// A frame or a module is listed if it has at least this share of the whole time.
-const LEAST_SHARE: f64 = 0.0005;
+/// A frame or a module is listed if it has at least this share of the whole time. In a difference, it must have this share
+/// on one side.
+pub(super) const LEAST_SHARE: f64 = 0.0005;
 
 /// Smallest share of the whole time from which missing symbols are reported.
 const LEAST_MISSING: f64 = 0.01;
@@ -112,16 +113,11 @@ impl Costs {
         Some(self.slices.per_request(amounts)?.at_least(0.0))
     }
 
-    /// Time from which something is listed, µs per request.
-    fn least(&self, share: f64) -> f64 {
-        self.whole().map_or(0.0, |whole| whole.estimate * share)
-    }
-
+    /// All frames, however small.
     pub(super) fn frames(&self) -> Vec<FrameCost> {
-        let least = self.least(LEAST_SHARE);
         let cost = |(index, frame): (usize, &Frame)| {
             let (own, total) = (self.estimate(&self.own[index])?, self.estimate(&self.total[index])?);
-            (total.estimate > least).then(|| FrameCost { frame: frame.clone(), own, total })
+            Some(FrameCost { frame: frame.clone(), own, total })
         };
         let is_code = |(_, frame): &(usize, &Frame)| frame.kind != FrameKind::Thread;
         let mut frames: Vec<FrameCost> =
@@ -133,16 +129,15 @@ impl Costs {
         frames
     }
 
+    /// All modules, however small.
     pub(super) fn modules(&self) -> Vec<ModuleCost> {
         let mut sums: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
         for (frame, own) in self.frames.iter().zip(&self.own) {
             let sum = sums.entry(frame.module.as_str()).or_insert_with(|| vec![0.0; own.len()]);
             sum.iter_mut().zip(own).for_each(|(sum, own)| *sum += own);
         }
-        let least = self.least(LEAST_SHARE);
         let cost = |(module, own): (&str, Vec<f64>)| {
-            let own = self.estimate(&own).filter(|own| own.estimate > least)?;
-            Some(ModuleCost { module: module.to_owned(), own })
+            Some(ModuleCost { module: module.to_owned(), own: self.estimate(&own)? })
         };
         let mut modules: Vec<ModuleCost> = sums.into_iter().filter_map(cost).collect();
         modules.sort_by(|one, other| other.own.estimate.total_cmp(&one.own.estimate));

@@ -137,6 +137,7 @@ fn difference(cases: &[CaseProfile], first: usize, second: usize) -> Option<Prof
 type Change<'c> = dyn Fn(Option<&Estimate>, Option<&Estimate>) -> Contrast + 'c;
 
 fn modules(a: &CaseProfile, b: &CaseProfile, change: &Change<'_>) -> Vec<ModuleChange> {
+    let (least_a, least_b) = (a.least_us(), b.least_us());
     let sides = by_key(
         a.modules.iter().map(|one| (&one.module, &one.own)),
         b.modules.iter().map(|one| (&one.module, &one.own)),
@@ -145,16 +146,22 @@ fn modules(a: &CaseProfile, b: &CaseProfile, change: &Change<'_>) -> Vec<ModuleC
         module: module.clone(),
         own: change(a, b),
     };
-    let mut changes: Vec<ModuleChange> = sides.into_iter().map(one).collect();
+    let is_listed =
+        |(_, (a, b)): &(&String, Sides<'_, Estimate>)| exceeds(*a, least_a) || exceeds(*b, least_b);
+    let mut changes: Vec<ModuleChange> = sides.into_iter().filter(is_listed).map(one).collect();
     changes.sort_by(|one, other| larger_first(&one.own, &other.own));
     changes
 }
 
 fn frames(a: &CaseProfile, b: &CaseProfile, change: &Change<'_>) -> Vec<FrameChange> {
+    let (least_a, least_b) = (a.least_us(), b.least_us());
     let sides =
         by_key(a.frames.iter().map(|one| (&one.frame, one)), b.frames.iter().map(|one| (&one.frame, one)));
     let mut changes: Vec<FrameChange> = sides
         .into_iter()
+        .filter(|(_, (a, b))| {
+            exceeds(a.map(|one| &one.total), least_a) || exceeds(b.map(|one| &one.total), least_b)
+        })
         .map(|(frame, (a, b))| FrameChange {
             frame: frame.clone(),
             own: change(a.map(|one| &one.own), b.map(|one| &one.own)),
@@ -163,6 +170,10 @@ fn frames(a: &CaseProfile, b: &CaseProfile, change: &Change<'_>) -> Vec<FrameCha
         .collect();
     changes.sort_by(|one, other| larger_first(&one.own, &other.own));
     changes
+}
+
+fn exceeds(time: Option<&Estimate>, least_us: f64) -> bool {
+    time.is_some_and(|time| time.estimate > least_us)
 }
 
 fn larger_first(one: &Contrast, other: &Contrast) -> std::cmp::Ordering {

@@ -43,6 +43,8 @@ pub fn profiles(run: &RunRecord, passes: &[PassRecord]) -> Profiles {
             }
         }
     }
+    // A frame that is too small to be listed on one side still has its time there, so the differences come first.
     let differences = difference::differences(run, &cases);
+    cases.iter_mut().for_each(CaseProfile::leave_out_small);
     Profiles { cases, differences }
 }

@@ -69,6 +69,21 @@ fn the_frames_of_a_feature_are_its_difference() {
 }
 
 #[test]
+fn a_frame_that_is_too_small_to_be_listed_on_one_side_is_not_zero_in_the_difference() {
+    // 0.04 % of the first profile, and 5 % of the second.
+    let first = passes("nginx", &[("main;loop", 99.96), ("main;small", 0.04), ("main;tiny", 0.01)], 7);
+    let second = passes("nginx.gzip", &[("main;loop", 0.71), ("main;small", 0.04)], 8);
+    let all = profiles(&run(), &[first, second].concat());
+    let names =
+        |profile: &CaseProfile| profile.frames.iter().map(|cost| cost.frame.name.clone()).collect::<Vec<_>>();
+    assert_eq!((names(&all.cases[0]).len(), names(&all.cases[1]).len()), (2, 3));
+    let [difference] = &all.differences[..] else { panic!("{:#?}", all.differences) };
+    let small = difference.frames.iter().find(|one| one.frame.name == "small").expect("a frame");
+    assert!(small.own.estimate.abs() < 0.005 && !small.is_certain(), "{small:?}");
+    assert!(difference.frames.iter().all(|one| one.frame.name != "tiny"), "too small on both sides");
+}
+
+#[test]
 fn frames_without_symbols_are_reported() {
     let all = both();
     let missing = &all.cases[1].missing;

@@ -2,6 +2,7 @@
 
 use super::folded::{Folded, Span};
 use super::script::{Address, Entry, Thread};
+use crate::maps;
 use hoptax_record::profile::{Callers, Frame, FrameKind, PassKind};
 use std::collections::BTreeMap;
 
@@ -10,6 +11,10 @@ const LONGEST_NAME: usize = 240;
 
 /// Name of the frame of threads that were ready to run and had no CPU.
 const READY: &str = "waits for a CPU";
+
+/// Longest time between the sample of a switch and the record of the same switch, ns. The kernel writes both within
+/// microseconds, unless the machine takes the CPU away in between.
+const SAME_SWITCH_NS: u64 = 1_000_000;
 
 /// Adds up stacks. Times are on the clock of [`hoptax_load::clock::now`].
 #[derive(Debug)]
@@ -27,6 +32,10 @@ pub(super) struct Fold<'a> {
     away: BTreeMap<u32, Away>,
     samples: u64,
     lost: u64,
+    /// Whether the map of a process is older than the process.
+    is_stale: fn(u32) -> bool,
+    /// The same by process id, for the maps that were used so far.
+    stale_maps: BTreeMap<u32, bool>,
 }
 
 /// A thread that has left its CPU.
@@ -35,8 +44,9 @@ struct Away {
     since_ns: u64,
     /// Where it was. Absent until its sample has been read.
     stack: Option<u32>,
-    /// Whether it was taken off its CPU although it could have gone on.
-    ready: bool,
+    /// Whether it was taken off its CPU although it could have gone on. Absent until the record of the switch has been
+    /// read.
+    ready: Option<bool>,
     thread: Thread,
 }
 
@@ -53,6 +63,8 @@ impl<'a> Fold<'a> {
             away: BTreeMap::new(),
             samples: 0,
             lost: 0,
+            is_stale: maps::is_stale,
+            stale_maps: BTreeMap::new(),
         }
     }
 
@@ -66,14 +78,18 @@ impl<'a> Fold<'a> {
                 *self.slices[slice].entry(stack).or_default() += self.sample_ns;
                 self.samples += 1;
             }
-            (PassKind::Cpu, Entry::Left { .. } | Entry::Came { .. }) => {}
+            (PassKind::Cpu, Entry::Left { .. } | Entry::Came { .. } | Entry::Ended { .. }) => {}
             (PassKind::Waiting, Entry::Sample { thread, at_ns, frames }) => {
                 let frames = self.trusted(frames);
                 let stack = self.stack(&thread, &frames);
-                self.away(thread, at_ns).stack = Some(stack);
+                self.away(thread, at_ns, |away| away.stack.is_none()).stack = Some(stack);
             }
             (PassKind::Waiting, Entry::Left { thread, at_ns, ready }) => {
-                self.away(thread, at_ns).ready = ready;
+                self.away(thread, at_ns, |away| away.ready.is_none()).ready = Some(ready);
+            }
+            // A thread ends on a CPU. If it seems to be away, the record of its return was lost.
+            (PassKind::Waiting, Entry::Ended { thread }) => {
+                self.away.remove(&thread);
             }
             (PassKind::Waiting, Entry::Came { thread, at_ns }) => {
                 if let Some(away) = self.away.remove(&thread.id) {
@@ -104,15 +120,21 @@ impl<'a> Fold<'a> {
     }
 
     /// The entry of a thread that leaves its CPU. A sample and a switch of the same moment belong together, in any order.
-    fn away(&mut self, thread: Thread, at_ns: u64) -> &mut Away {
-        let new = Away { since_ns: at_ns, stack: None, ready: false, thread };
-        self.away.entry(new.thread.id).or_insert(new)
+    /// `lacks` says whether an entry still lacks this half. If the thread already was away, the record of its return was
+    /// lost. Nobody knows how long it waited then, so that wait does not count.
+    fn away(&mut self, thread: Thread, at_ns: u64, lacks: fn(&Away) -> bool) -> &mut Away {
+        let id = thread.id;
+        let is_same = |away: &mut Away| lacks(away) && at_ns.abs_diff(away.since_ns) <= SAME_SWITCH_NS;
+        if !self.away.get_mut(&id).is_some_and(is_same) {
+            self.away.insert(id, Away { since_ns: at_ns, stack: None, ready: None, thread });
+        }
+        self.away.get_mut(&id).expect("it was there or is there now")
     }
 
     /// Adds the time that a thread was away to the slices in which it was.
     fn back(&mut self, away: Away, until_ns: u64) {
         let stack = match (away.stack, away.ready) {
-            (_, true) => {
+            (_, Some(true)) => {
                 let frame = Frame {
                     name: READY.to_owned(),
                     module: String::new(),
@@ -122,9 +144,9 @@ impl<'a> Fold<'a> {
                 let path = vec![self.thread_frame(&away.thread), number(&mut self.frames, frame)];
                 number(&mut self.stacks, path)
             }
-            (Some(stack), false) => stack,
+            (Some(stack), _) => stack,
             // Without a sample, nothing is known about the reason.
-            (None, false) => return,
+            (None, _) => return,
         };
         self.samples += 1;
         for (span, slice) in self.spans.iter().zip(&mut self.slices) {
@@ -149,8 +171,19 @@ impl<'a> Fold<'a> {
     /// Index of a stack, whose frames come with the innermost first.
     fn stack(&mut self, thread: &Thread, frames: &[Address]) -> u32 {
         let mut path = vec![self.thread_frame(thread)];
-        path.extend(frames.iter().rev().map(|frame| number(&mut self.frames, named(frame))));
+        for frame in frames.iter().rev() {
+            let frame = named(frame, self.has_stale_map(frame));
+            path.push(number(&mut self.frames, frame));
+        }
         number(&mut self.stacks, path)
+    }
+
+    /// Whether the name of a frame is from a map that an earlier process with the same PID has written.
+    fn has_stale_map(&mut self, frame: &Address) -> bool {
+        let file = frame.module.rsplit('/').next().unwrap_or_default();
+        let pid = file.strip_prefix("perf-").and_then(|rest| rest.strip_suffix(".map"));
+        let Some(pid) = pid.and_then(|pid| pid.parse::<u32>().ok()) else { return false };
+        *self.stale_maps.entry(pid).or_insert_with(|| (self.is_stale)(pid))
     }
 
     fn thread_frame(&mut self, thread: &Thread) -> u32 {
@@ -182,13 +215,14 @@ fn is_kernel(frame: &Address) -> bool {
     frame.address >> 63 == 1
 }
 
-fn named(frame: &Address) -> Frame {
+fn named(frame: &Address, is_wrong: bool) -> Frame {
     let (kind, module) = module(frame);
-    let name = match &frame.symbol {
+    let symbol = frame.symbol.as_ref().filter(|_| !is_wrong);
+    let name = match symbol {
         Some(symbol) => symbol.chars().take(LONGEST_NAME).collect(),
         None => format!("[{module}]"),
     };
-    Frame { name, module, kind, named: frame.symbol.is_some() }
+    Frame { name, module, kind, named: symbol.is_some() }
 }
 
 /// Kind and short name of the module of a frame.
@@ -305,6 +339,39 @@ mod tests {
     }
 
     #[test]
+    fn a_wait_whose_end_was_lost_does_not_count() {
+        let ms = 1_000_000;
+        let spans = [Span { from_ns: 0, to_ns: 100 * ms }];
+        let stack = |name| [address(Some(name), "/lib/libc.so.6")];
+        let left = |id, at_ns| Entry::Left { thread: thread(id), at_ns, ready: false };
+        let mut fold = Fold::new(PassKind::Waiting, Callers::FramePointers, &spans, 10);
+        let entries = [
+            sample(1, 10 * ms, &stack("read")),
+            left(1, 10 * ms + 900),
+            // Its return is lost. The next switch comes with its halves in the other order.
+            left(1, 60 * ms),
+            sample(1, 60 * ms + 900, &stack("write")),
+            Entry::Came { thread: thread(1), at_ns: 65 * ms },
+            // A half of a switch and a return are lost.
+            sample(2, 20 * ms, &stack("read")),
+            left(2, 70 * ms),
+            sample(2, 70 * ms, &stack("write")),
+            Entry::Came { thread: thread(2), at_ns: 73 * ms },
+            // A thread ends.
+            sample(3, 30 * ms, &stack("exit")),
+            left(3, 30 * ms),
+            Entry::Ended { thread: 3 },
+            // A thread waits longer than the pass.
+            sample(4, 90 * ms, &stack("accept")),
+            left(4, 90 * ms),
+        ];
+        entries.into_iter().for_each(|entry| fold.add(entry));
+        let folded = fold.finish();
+        let expected = [("worker-#;accept".to_owned(), 10 * ms), ("worker-#;write".to_owned(), 8 * ms)];
+        assert_eq!(shown(&folded, 0), expected);
+    }
+
+    #[test]
     fn without_frame_pointers_only_the_innermost_frame_of_the_program_counts() {
         let stack = [
             address(Some("schedule"), "[kernel.kallsyms]"),
@@ -314,6 +381,17 @@ mod tests {
         let entries = vec![sample(1, 110, &stack), Entry::Came { thread: thread(1), at_ns: 120 }];
         let folded = folded(PassKind::Waiting, Callers::Dwarf, entries);
         assert_eq!(shown(&folded, 0), [("worker-#;epoll_wait;schedule".to_owned(), 10)]);
+    }
+
+    #[test]
+    fn names_from_a_stale_map_are_left_out() {
+        let mut fold = Fold::new(PassKind::Cpu, Callers::FramePointers, &SPANS, 10);
+        fold.is_stale = |pid| pid == 77;
+        let frames = ["/tmp/perf-77.map", "/tmp/perf-78.map"].map(|map| address(Some("handle"), map));
+        fold.add(sample(1, 150, &frames));
+        let folded = fold.finish();
+        assert_eq!(shown(&folded, 0), [("worker-#;handle;[generated code]".to_owned(), 10)]);
+        assert!(folded.frames.iter().any(|frame| frame.name == "[generated code]" && !frame.named));
     }
 
     #[test]

@@ -10,18 +10,20 @@ mod script;
 pub use folded::{Folded, Span};
 
 use crate::Watched;
+use crate::guarded::{Guarded, Launch};
 use crate::probe::{Processes, Tree};
 use crate::programs;
 use fold::Fold;
 use hoptax_load::clock;
 use hoptax_record::profile::{Callers, PassKind};
-use rustix::process::{Pid, Signal, geteuid, kill_process};
+use rustix::process::geteuid;
+use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File};
-use std::io::{self, BufReader};
+use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -40,6 +42,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Time that perf needs after it has begun to write, until it records the first thread.
 const SETTLE: Duration = Duration::from_millis(100);
+
+/// Path of the file that is a process's standard input, even if it was removed.
+const STDIN: &str = "/proc/self/fd/0";
 
 /// Interval at which perf is looked after.
 const POLL: Duration = Duration::from_millis(10);
@@ -137,12 +142,14 @@ impl Profiler {
         self.paranoid.is_none_or(|level| level <= SEES_KERNEL)
     }
 
-    /// Starts recording the threads that a service has now, and all that they start. Returns when perf records.
+    /// Starts recording the threads that a service has now, and all that they start. Returns when perf records. perf runs
+    /// under a guard, for which `exe` is the `hoptax` binary.
     ///
     /// # Errors
     /// If the service has no processes, perf does not start, or this user may not record this.
     pub fn record(
         &self,
+        exe: &Path,
         watched: Watched,
         kind: PassKind,
         callers: Callers,
@@ -155,20 +162,31 @@ impl Profiler {
             return Err(ProfileError::NoProcess);
         }
         let directory = Private::new()?;
-        let child = Command::new(&self.program)
-            .args(self.arguments(kind, callers, &processes))
-            .arg("--output")
-            .arg(directory.data())
-            .env("DEBUGINFOD_URLS", "")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(File::create(directory.messages())?)
-            // Ctrl-C on the terminal must not reach perf, because hoptax decides when it stops.
-            .process_group(0)
-            .spawn()?;
+        let messages = directory.messages()?;
+        let mut arguments = self.arguments(kind, callers, &processes);
+        arguments.extend(["--output".to_owned(), directory.data().to_string_lossy().into_owned()]);
+        let launch = Launch {
+            program: self.program.clone().into(),
+            arguments: arguments.into_iter().map(Into::into).collect(),
+            environment: BTreeMap::from([("DEBUGINFOD_URLS".to_owned(), String::new())]),
+            directory: None,
+            cpus: Vec::new(),
+            stop_signal: "INT".parse().expect("a signal"),
+            grace: PATIENCE,
+            // However hoptax and perf end, the guard removes the recorded stacks.
+            remove: Some(directory.inner()),
+            scrub: None,
+            finally: Vec::new(),
+            started: None,
+            stdout: Some("/dev/null".into()),
+            stderr: directory.messages_path(),
+        };
+        let perf = Guarded::start(exe, &launch)?;
         let profiler = self.clone();
-        let mut recording = Recording { profiler, kind, callers, processes, child, directory };
-        recording.await_begin()?;
+        let mut recording =
+            Recording { profiler, kind, callers, processes, perf, data: None, messages, directory };
+        let data = recording.await_begin()?;
+        recording.data = Some(data);
         Ok(recording)
     }
 
@@ -222,7 +240,7 @@ fn frequency() -> u64 {
     limit.filter(|limit| *limit > 0).map_or(FREQUENCY, |limit| limit.min(FREQUENCY))
 }
 
-/// perf while it records. If it is dropped, perf is killed and what it recorded is removed.
+/// perf while it records, under a guard. If it is dropped, perf is killed and what it recorded is removed.
 #[derive(Debug)]
 pub struct Recording {
     profiler: Profiler,
@@ -230,7 +248,11 @@ pub struct Recording {
     callers: Callers,
     /// The processes that were recorded from the beginning.
     processes: Vec<u32>,
-    child: Child,
+    perf: Guarded,
+    /// perf's data, once it records. The guard removes the file when perf ends, and hoptax still reads this one.
+    data: Option<File>,
+    /// perf's messages.
+    messages: File,
     directory: Private,
 }
 
@@ -248,12 +270,17 @@ impl Recording {
         }
     }
 
-    /// Waits until perf has written the head of its file, which it does right before it begins to record.
-    fn await_begin(&mut self) -> Result<(), ProfileError> {
+    /// Waits until perf has written the head of its file, which it does right before it begins to record. Returns the file.
+    fn await_begin(&mut self) -> Result<File, ProfileError> {
         let deadline = Instant::now() + PATIENCE;
-        while fs::metadata(self.directory.data()).map_or(0, |file| file.len()) == 0 {
-            if self.child.try_wait()?.is_some() {
-                return Err(self.directory.failed("record"));
+        loop {
+            let file = File::open(self.directory.data()).ok();
+            if let Some(file) = file.filter(|file| file.metadata().is_ok_and(|file| file.len() > 0)) {
+                std::thread::sleep(SETTLE);
+                return Ok(file);
+            }
+            if self.perf.ended().is_some() {
+                return Err(self.failed("record"));
             }
             if Instant::now() > deadline {
                 let why = format!("it did not begin to record within {} s", PATIENCE.as_secs());
@@ -261,8 +288,6 @@ impl Recording {
             }
             std::thread::sleep(POLL);
         }
-        std::thread::sleep(SETTLE);
-        Ok(())
     }
 
     /// Stops recording, and adds up the stacks in these slices of time, which are in order. The processes must still
@@ -271,17 +296,23 @@ impl Recording {
     /// # Errors
     /// If perf has ended early, or its data cannot be read.
     pub fn finish(mut self, spans: &[Span]) -> Result<Folded, ProfileError> {
-        self.stop()?;
-        let messages = File::options().append(true).open(self.directory.messages())?;
+        if self.perf.ended().is_some() {
+            return Err(self.failed("record"));
+        }
+        // Asks perf to stop, and waits until it has written everything.
+        self.perf.stop();
+        let data = self.data.take().ok_or_else(|| self.failed("record"))?;
+        let switches =
+            (self.kind == PassKind::Waiting).then_some(["--show-switch-events", "--show-task-events"]);
         let mut printing = Command::new(&self.profiler.program)
             .args(["script", "--force", "--no-inline", "--ns", "--show-lost-events"])
-            .args((self.kind == PassKind::Waiting).then_some("--show-switch-events"))
-            .args(["--fields", "comm,pid,tid,time,event,ip,sym,dso", "--input"])
-            .arg(self.directory.data())
+            .args(switches.iter().flatten())
+            .args(["--fields", "comm,pid,tid,time,event,ip,sym,dso", "--input", STDIN])
             .env("DEBUGINFOD_URLS", "")
-            .stdin(Stdio::null())
+            .stdin(data)
             .stdout(Stdio::piped())
-            .stderr(messages)
+            .stderr(self.messages.try_clone()?)
+            // Ctrl-C on the terminal must not reach perf, because hoptax decides when it stops.
             .process_group(0)
             .spawn()?;
         let stdout = printing.stdout.take().expect("piped");
@@ -293,37 +324,21 @@ impl Recording {
         let status = printing.wait()?;
         let unreadable = read?;
         if !status.success() {
-            return Err(self.directory.failed("script"));
+            return Err(self.failed("script"));
         }
         Ok(Folded { unreadable, ..fold.finish() })
     }
 
-    /// Asks perf to stop, and waits until it has written everything.
-    fn stop(&mut self) -> Result<(), ProfileError> {
-        if self.child.try_wait()?.is_some() {
-            return Err(self.directory.failed("record"));
-        }
-        // perf has not been waited for, so its PID cannot belong to another process.
-        if let Some(pid) = Pid::from_raw(self.child.id().cast_signed()) {
-            let _ = kill_process(pid, Signal::INT);
-        }
-        let deadline = Instant::now() + PATIENCE;
-        while self.child.try_wait()?.is_none() {
-            if Instant::now() > deadline {
-                let why = format!("it did not stop within {} s", PATIENCE.as_secs());
-                return Err(ProfileError::Failed { verb: "record", why });
-            }
-            std::thread::sleep(POLL);
-        }
-        Ok(())
+    /// The failure of a command of perf, with the end of its messages.
+    fn failed(&self, verb: &'static str) -> ProfileError {
+        ProfileError::Failed { verb, why: last_lines(&self.messages) }
     }
 }
 
 impl Drop for Recording {
     fn drop(&mut self) {
-        // Both do nothing if perf has ended.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        // Does nothing if perf has ended.
+        self.perf.kill();
     }
 }
 
@@ -340,20 +355,27 @@ impl Private {
         let name = format!("hoptax-profile-{}-{drawn:016x}", std::process::id());
         let path = std::env::temp_dir().join(name);
         DirBuilder::new().mode(0o700).create(&path)?;
-        Ok(Self(path))
+        let directory = Self(path);
+        DirBuilder::new().mode(0o700).create(directory.inner())?;
+        Ok(directory)
+    }
+
+    /// The directory in it that the guard removes, and then this one, because it is empty.
+    fn inner(&self) -> PathBuf {
+        self.0.join("perf")
     }
 
     fn data(&self) -> PathBuf {
-        self.0.join("perf.data")
+        self.inner().join("perf.data")
     }
 
-    fn messages(&self) -> PathBuf {
-        self.0.join("messages")
+    fn messages_path(&self) -> PathBuf {
+        self.inner().join("messages")
     }
 
-    /// The failure of a command of perf, with the end of its messages.
-    fn failed(&self, verb: &'static str) -> ProfileError {
-        ProfileError::Failed { verb, why: last_lines(&self.messages()) }
+    /// Opens the file for perf's messages. It can be read after the guard has removed it.
+    fn messages(&self) -> io::Result<File> {
+        File::options().create(true).read(true).append(true).open(self.messages_path())
     }
 }
 
@@ -364,9 +386,10 @@ impl Drop for Private {
 }
 
 /// The last lines of a file, as one line.
-fn last_lines(path: &Path) -> String {
+fn last_lines(mut file: &File) -> String {
     const LINES: usize = 4;
-    let text = fs::read(path).unwrap_or_default();
+    let mut text = Vec::new();
+    let _ = file.seek(SeekFrom::Start(0)).and_then(|_| file.read_to_end(&mut text));
     let text = String::from_utf8_lossy(&text);
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     match lines.as_slice() {
@@ -394,6 +417,7 @@ mod tests {
             assert!(arguments.ends_with("--pid 7,8"), "{arguments}");
         }
         let waiting = profiler(Some(2)).record(
+            Path::new("/nowhere"),
             Watched { pid: std::process::id(), include_root: true },
             PassKind::Waiting,
             Callers::Dwarf,
@@ -412,13 +436,15 @@ mod tests {
 
     #[test]
     fn files_are_private_and_removed() {
+        use std::io::Write as _;
         use std::os::unix::fs::PermissionsExt as _;
         let directory = Private::new().expect("made");
         let path = directory.0.clone();
         assert_eq!(path.metadata().expect("there").permissions().mode() & 0o777, 0o700);
-        fs::write(directory.messages(), "\n first\n\n event syntax error\n").expect("written");
-        assert!(directory.failed("record").to_string().ends_with("failed: first event syntax error"));
+        let mut messages = directory.messages().expect("opened");
+        messages.write_all(b"\n first\n\n event syntax error\n").expect("written");
         drop(directory);
         assert!(!path.exists());
+        assert_eq!(last_lines(&messages), "first event syntax error", "they can still be read");
     }
 }

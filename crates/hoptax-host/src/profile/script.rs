@@ -1,7 +1,7 @@
 //! Reads the text that `perf script -F comm,pid,tid,time,event,ip,sym,dso --ns` prints.
 //!
 //! Each sample is a line with the thread and the time, then a line for each frame, the innermost first, then an empty line.
-//! `--show-switch-events` and `--show-lost-events` add lines without frames. perf's sources define the format
+//! `--show-switch-events`, `--show-task-events` and `--show-lost-events` add lines without frames. perf's sources define the format
 //! (`tools/perf/builtin-script.c` and `tools/perf/util/evsel_fprintf.c`); it is the same from perf 4.13 on.
 
 use std::io::{self, BufRead};
@@ -15,6 +15,8 @@ pub(super) enum Entry {
     Left { thread: Thread, at_ns: u64, ready: bool },
     /// A thread got a CPU.
     Came { thread: Thread, at_ns: u64 },
+    /// The thread with this id ended.
+    Ended { thread: u32 },
     /// The kernel dropped this number of records, because perf was too slow.
     Lost(u64),
 }
@@ -67,6 +69,7 @@ pub(super) fn read(mut text: impl BufRead, mut each: impl FnMut(Entry)) -> io::R
         match head(line) {
             Some(Head::Sample(entry)) => sample = Some(entry),
             Some(Head::Alone(entry)) => each(entry),
+            Some(Head::Nothing) => {}
             None => unreadable += 1,
         }
     }
@@ -78,6 +81,8 @@ enum Head {
     Sample(Entry),
     /// The entry is complete.
     Alone(Entry),
+    /// The line says nothing about stacks.
+    Nothing,
 }
 
 /// Parses a line such as `nginx 4711/4711 1234.567890123: cpu-clock:ppp: `. The name of a thread may contain spaces.
@@ -86,8 +91,15 @@ fn head(line: &str) -> Option<Head> {
     let Some((_, record)) = rest.split_once("PERF_RECORD_") else {
         return Some(Head::Sample(Entry::Sample { thread, at_ns, frames: Vec::new() }));
     };
-    let (kind, detail) = record.split_once(' ')?;
+    // `EXIT(PID:TID):(PPID:PTID)`, and `COMM: NAME:PID/TID` or `COMM exec: …`.
+    let end = record.find([' ', '(', ':'])?;
+    let (kind, detail) = record.split_at(end);
     let entry = match (kind, detail.trim()) {
+        ("EXIT", detail) => {
+            let (_, thread) = detail.strip_prefix('(')?.split_once(')')?.0.split_once(':')?;
+            Entry::Ended { thread: thread.parse().ok()? }
+        }
+        ("FORK" | "COMM", _) => return Some(Head::Nothing),
         ("SWITCH" | "SWITCH_CPU_WIDE", detail) if detail.starts_with("IN") => Entry::Came { thread, at_ns },
         ("SWITCH" | "SWITCH_CPU_WIDE", detail) if detail.starts_with("OUT") => {
             Entry::Left { thread, at_ns, ready: detail.starts_with("OUT preempt") }
@@ -236,6 +248,17 @@ nginx  4712/4712  10.000000002: context-switches:\x20
         assert_eq!(entries[2], Entry::Came { thread: thread(), at_ns: ns(250) });
         assert_eq!(entries[3], Entry::Left { thread: thread(), at_ns: ns(300), ready: true });
         assert_eq!(entries[4], Entry::Lost(17));
+    }
+
+    #[test]
+    fn the_end_of_a_thread_is_an_entry_and_its_begin_is_none() {
+        let text = "\
+         python3 30722/30722   909.491551593: PERF_RECORD_FORK(30722:30953):(30722:30722)
+         python3 30722/30953   909.491600000: PERF_RECORD_COMM: worker 1:30722/30953
+         python3 30722/30953   909.491600001: PERF_RECORD_COMM exec: sh:30722/30953
+         python3 30722/30953   909.496875849: PERF_RECORD_EXIT(30722:30953):(30716:30716)
+";
+        assert_eq!(entries(text), (vec![Entry::Ended { thread: 30953 }], 0));
     }
 
     #[test]

@@ -88,7 +88,7 @@ pub(super) fn encode(profile: &CaseProfile) -> Vec<u8> {
         if ns <= 0 {
             continue;
         }
-        // pprof wants the innermost function first, and numbers locations from 1.
+        // pprof expects the innermost function first, and numbers locations from 1.
         let stack: Vec<u64> = path(&profile.tree, index)
             .into_iter()
             .rev()

@@ -91,14 +91,16 @@ impl Run<'_> {
             Some(start) => flow.measure_starts(start, dir, &mut record),
             None => flow.measure(&mut *director, dir),
         };
+        // Warm-ups and deaths in passes say nothing about trials, so they are not recorded. A failed pass says why it
+        // failed.
+        flow.note_warm_ups(&mut record);
+        flow.deaths.record(&mut record.contenders);
         // Passes follow only after all rounds, and not in a run that had to stop early.
         let measured = match measured {
             Ok((measured, None)) => flow.profile(director.planned(), dir).map(|()| (measured, None)),
             stopped => stopped,
         };
         let interrupted = self.is_interrupted();
-        flow.note_warm_ups(&mut record);
-        flow.deaths.record(&mut record.contenders);
         drop(flow);
         if self.plan.start.is_none() {
             record.trials_planned = director.planned() as u32;

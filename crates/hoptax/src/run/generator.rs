@@ -154,7 +154,8 @@ impl Traffic for LocalTraffic {
         profiling: &Profiling,
     ) -> Result<Box<dyn StackRecording>, Failure> {
         let profiler = Profiler::find().map_err(not_profiled)?;
-        let recording = profiler.record(gateway, kind, profiling.callers).map_err(not_profiled)?;
+        let recording =
+            profiler.record(&self.program, gateway, kind, profiling.callers).map_err(not_profiled)?;
         Ok(Box::new(PerfRecording { profiler, recording, map: profiling.map.clone() }))
     }
 

@@ -1,6 +1,7 @@
 //! Tests of the report page in Chromium: they open the page, point at charts, type, and switch loads.
 
 pub(crate) mod client;
+mod profiles;
 
 use crate::report::fixture::features::matrix;
 use crate::report::fixture::{Run, closed_point, open_point, searched_point, via};

@@ -1,6 +1,6 @@
 //! Tests of the guard: no process may keep running, no matter how hoptax, the guard or the guard's command ends.
 
-use crate::support::{PATIENCE, hoptax};
+use crate::support::{PATIENCE, hoptax, wait_until};
 use crate::world::{Running, exe, http_upstream, is_missing, running_plan};
 use hoptax_host::tree::descendants;
 use hoptax_lab::Driver as _;
@@ -11,6 +11,7 @@ use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -136,6 +137,18 @@ fn a_stop_is_graceful_and_uses_the_signal_asked_for() {
         guarded.say("stop");
         assert_eq!(guarded.end(), (Some(0), "farewell\n".to_owned()), "{name}");
     }
+}
+
+#[test]
+fn maps_of_generated_code_are_removed_with_their_process() {
+    let script = "sh -c 'touch /tmp/perf-$$.map; exec sleep 1000' & echo $$ $!; touch /tmp/perf-$$.map; wait";
+    let mut guarded = GuardedCommand::start(&[], script);
+    let maps: Vec<_> =
+        guarded.watched.iter().map(|process| format!("/tmp/perf-{}.map", process.pid)).collect();
+    wait_until("both have a map", PATIENCE, || maps.iter().all(|map| Path::new(map).exists()));
+    guarded.say("stop");
+    guarded.end();
+    assert!(!maps.iter().any(|map| Path::new(map).exists()), "{maps:?}");
 }
 
 #[test]

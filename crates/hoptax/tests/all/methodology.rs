@@ -498,6 +498,24 @@ const STATED: &[(&str, &str, &str, &str)] = &[
         "at most 150 ms for short sleeps",
     ),
     // Profiles.
+    (
+        "hoptax/src/run/pass.rs",
+        "WINDOWS: usize = 5",
+        METHODOLOGY,
+        "slices of 0.5 s of all passes are the batches",
+    ),
+    (
+        "hoptax-stats/src/rounds.rs",
+        "MOST_UNITS: usize = 30",
+        METHODOLOGY,
+        "of all passes are the batches, at most 30",
+    ),
+    (
+        "hoptax-stats/src/slices.rs",
+        "LEAST_PASSES: usize = 4",
+        METHODOLOGY,
+        "From four passes on, the passes are batches too, and the wider interval counts",
+    ),
     ("hoptax/src/run/pass.rs", "WINDOWS: usize = 5", PLAN, "with an interval from slices of 0.5 s"),
     (
         "hoptax/src/run/pass.rs",

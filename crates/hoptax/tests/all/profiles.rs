@@ -1,11 +1,11 @@
 //! `hoptax profile` with the real nginx and the real `perf`.
 
 use crate::run::{report, run_directory, text};
-use crate::support::{Json, Scratch, eventually, hoptax, skip};
+use crate::support::{Json, PATIENCE, Scratch, eventually, hoptax, skip, wait_until};
 use crate::world::is_missing;
 use hoptax_host::profile::Profiler;
 use std::path::Path;
-use std::process::Output;
+use std::process::{Output, Stdio};
 
 /// nginx without and with gzip, and bodies that take long to compress.
 const PLAN: &str = "name: gzip
@@ -149,12 +149,111 @@ fn no_measured_trial_is_profiled() {
     assert!(crate::run::trials(&directory).iter().all(|trial| trial["contender"] != "gzip"));
     let lines = std::fs::read_to_string(directory.join("profiles.jsonl")).expect("passes");
     assert_eq!(lines.lines().count(), 2, "one of CPU time, one of waiting");
-    let entries = std::fs::read_dir(scratch.path()).expect("there").flatten();
-    let names: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    let names = names_in(scratch.path());
     assert!(
         !names.iter().any(|name| name.starts_with("hoptax-profile-")),
         "copies of stacks are removed: {names:?}"
     );
+}
+
+/// Names in a directory.
+fn names_in(directory: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(directory).expect("there").flatten();
+    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+#[test]
+fn copies_of_stacks_are_removed_even_if_hoptax_is_killed() {
+    if is_missing("nginx") || cannot_profile() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let plan = scratch.file("plan.yaml", PLAN);
+    let temporary = scratch.path().join("temporary");
+    std::fs::create_dir(&temporary).expect("created");
+    let mut hoptax = hoptax();
+    hoptax.arg("profile").arg(plan).args(["--gateway", "nginx", "--passes", "1", "--for", "60s"]);
+    hoptax.args(["--set", "trials=1", "--out"]).arg(scratch.path()).env("TMPDIR", &temporary);
+    let mut child = hoptax.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("hoptax starts");
+    let private = || {
+        let is_ours = |name: &String| name.starts_with("hoptax-profile-");
+        names_in(&temporary).into_iter().find(is_ours).map(|name| temporary.join(name))
+    };
+    let records = || private().is_some_and(|one| one.join("perf/perf.data").exists());
+    wait_until("perf records", PATIENCE, records);
+    child.kill().expect("it is ours");
+    child.wait().expect("it is ours");
+    wait_until("the guard removes the stacks", PATIENCE, || private().is_none());
+}
+
+/// The plan for a gateway with and without a feature.
+fn plan_of(pack: &str, feature: &str) -> String {
+    format!(
+        "gateways:
+  - {pack}
+  - {{ name: {pack}, label: with, features: [{feature}] }}
+load: [{{ loop: closed, connections: 4, duration: 300ms }}]
+trials: 1
+warmup: 300ms
+"
+    )
+}
+
+/// Profiles a gateway with a feature. Returns the frames of its CPU time.
+fn frames_of(pack: &str, feature: &str) -> Vec<Json> {
+    let scratch = Scratch::new();
+    let plan = scratch.file("plan.yaml", &plan_of(pack, feature));
+    let mut hoptax = hoptax();
+    hoptax.arg("profile").arg(plan).args(["--gateway", "with", "--passes", "1", "--for", "3s", "--out"]);
+    let output = hoptax.arg(scratch.path()).output().expect("hoptax runs");
+    assert!(matches!(output.status.code(), Some(0 | 4)), "{}", text(&output.stderr));
+    let report = report(&run_directory(&scratch));
+    let is_cpu = |one: &&Json| one["kind"] == "cpu" && one["failed"] == 0;
+    let profile = list(&report, "profiles").iter().find(is_cpu);
+    let profile = profile.unwrap_or_else(|| panic!("no profile: {}", report["profiles"]));
+    list(profile, "frames").to_vec()
+}
+
+fn names_of_module(frames: &[Json], module: &str) -> Vec<String> {
+    let of = |frame: &&Json| frame["module"].as_str().is_some_and(|name| name.starts_with(module));
+    let names = frames.iter().filter(of).filter_map(|frame| frame["frame"].as_str());
+    names.filter(|name| !name.starts_with('[')).map(str::to_owned).collect()
+}
+
+#[test]
+fn c_functions_of_luajit_have_names() {
+    if is_missing("nginx-lua") || cannot_profile() {
+        return;
+    }
+    let frames = frames_of("nginx-lua", "key-auth");
+    let names = names_of_module(&frames, "libluajit");
+    assert!(names.iter().any(|name| name.starts_with("lua_")), "{names:?} of {frames:?}");
+}
+
+#[test]
+fn functions_that_a_runtime_compiles_have_names() {
+    for (pack, feature) in [("express-gateway", "cors"), ("spring-cloud-gateway", "header-rewrite")] {
+        let packs = crate::world::packs();
+        if hoptax_lab::packs::binary::find(packs.get(pack).expect("a pack")).is_none() {
+            skip(format!("{pack} is not built; `make gateways-extra` builds it"));
+            continue;
+        }
+        if cannot_profile() {
+            return;
+        }
+        let before = names_in(Path::new("/tmp"));
+        let frames = frames_of(pack, feature);
+        let names = names_of_module(&frames, "generated code");
+        assert!(names.len() >= 3, "{pack}: {names:?} of {frames:?}");
+        let is_new_map = |name: &String| name.starts_with("perf-") && !before.contains(name);
+        let left: Vec<_> = names_in(Path::new("/tmp")).into_iter().filter(is_new_map).collect();
+        // Other tests may run gateways with maps at the same time.
+        let is_left = |name: &String| {
+            let pid = name.trim_start_matches("perf-").trim_end_matches(".map");
+            !Path::new("/proc").join(pid).exists()
+        };
+        assert!(!left.iter().any(is_left), "maps are removed: {left:?}");
+    }
 }
 
 #[test]

@@ -132,6 +132,16 @@ impl Browser {
         self.call("Input.dispatchMouseEvent", json!({ "type": "mouseMoved", "x": x, "y": y }));
     }
 
+    /// Presses and releases the left mouse button.
+    pub(crate) fn click_at(&mut self, x: f64, y: f64) {
+        self.point_at(x - 1.0, y);
+        self.point_at(x, y);
+        for kind in ["mousePressed", "mouseReleased"] {
+            let event = json!({ "type": kind, "x": x, "y": y, "button": "left", "clickCount": 1 });
+            self.call("Input.dispatchMouseEvent", event);
+        }
+    }
+
     /// Allows the page to save files. Returns the directory for these files.
     pub(crate) fn downloads(&mut self) -> PathBuf {
         let place = self.home.path().join("saved");

@@ -59,6 +59,32 @@ fn a_gateway_is_started_again_if_its_frames_need_it() {
 }
 
 #[test]
+fn a_warm_up_for_passes_is_not_recorded() {
+    let mut scene = scene();
+    // Nothing settles within three bursts. Each takes a second.
+    scene.plan.until_settled =
+        Some(UntilSettled { at_most: Duration::from_secs(3), overload_external: false });
+    scene.script("hop-l7").facts.profiling.needs_restart = true;
+    let (_, run, journal) = scene.play();
+    assert_eq!(journal.iter().filter(|line| *line == "start hop-l7").count(), 2);
+    let warm_ups = &run.record.contenders[2].warm_ups;
+    assert_eq!(warm_ups.len(), 1, "only that of the trials: {warm_ups:?}");
+    assert_eq!((warm_ups[0].before_trial, warm_ups[0].settled), (0, false));
+}
+
+#[test]
+fn a_death_in_a_pass_fails_the_pass_and_is_no_death_of_a_trial() {
+    let mut scene = scene();
+    // Checks 1 to 4 are before and after its two trials, 5 and 6 before and after its first pass.
+    scene.script("hop-l7").dies_at_check = Some(6);
+    let (outcome, run, _) = scene.play();
+    assert_eq!(outcome.measured, 8);
+    assert_eq!(run.record.contenders[2].deaths, []);
+    let failed: Vec<_> = run.profiles.iter().filter_map(|pass| pass.failed.as_ref()).collect();
+    assert!(!failed.is_empty() && failed[0].message.contains("exited"), "{failed:?}");
+}
+
+#[test]
 fn without_profiles_in_the_plan_nothing_is_recorded() {
     let (_, run, journal) = Scene::new().play();
     assert!(run.profiles.is_empty() && !journal.iter().any(|line| line.starts_with("record")));
