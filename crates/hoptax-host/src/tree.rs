@@ -83,15 +83,16 @@ mod tests {
         let found = descendants(shell.id());
         let of_this_process = descendants(std::process::id());
 
+        let same = [shell.id(), std::process::id()].map(|other| same_program(shell.id(), other));
+
         for &pid in &found {
             let pid = rustix::process::Pid::from_raw(pid.cast_signed()).expect("a pid above zero");
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         }
-        assert!(same_program(shell.id(), shell.id()));
-        assert!(!same_program(shell.id(), std::process::id()), "a shell is not this test");
         shell.kill().expect("ours to kill");
         shell.wait().expect("ours to reap");
         assert!(found.contains(&sleeper), "{sleeper} in {found:?}");
+        assert_eq!(same, [true, false]);
         assert_eq!(found.len(), 2, "the inner shell and its sleep");
         assert!(!found.contains(&shell.id()));
         assert!(of_this_process.is_superset(&found));
