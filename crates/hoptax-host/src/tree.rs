@@ -20,6 +20,15 @@ pub fn is_alive(pid: u32) -> bool {
     stat.is_ok_and(|stat| !matches!(stat.state, 'Z' | 'X') || stat.num_threads > 1)
 }
 
+/// Whether both processes run the same program file. True if this cannot be found out, because they belong to another user.
+pub fn same_program(one: u32, other: u32) -> bool {
+    let program = |pid: u32| procfs::process::Process::new(pid.cast_signed())?.exe();
+    match (program(one), program(other)) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => true,
+    }
+}
+
 /// The session that the oldest child of `parent` leads; `None` if this child does not lead a session.
 pub fn session_below(parent: u32) -> Option<u32> {
     let below = below(parent);
@@ -74,6 +83,8 @@ mod tests {
         let found = descendants(shell.id());
         let of_this_process = descendants(std::process::id());
 
+        let same = [shell.id(), std::process::id()].map(|other| same_program(shell.id(), other));
+
         for &pid in &found {
             let pid = rustix::process::Pid::from_raw(pid.cast_signed()).expect("a pid above zero");
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
@@ -81,6 +92,7 @@ mod tests {
         shell.kill().expect("ours to kill");
         shell.wait().expect("ours to reap");
         assert!(found.contains(&sleeper), "{sleeper} in {found:?}");
+        assert_eq!(same, [true, false]);
         assert_eq!(found.len(), 2, "the inner shell and its sleep");
         assert!(!found.contains(&shell.id()));
         assert!(of_this_process.is_superset(&found));

@@ -281,14 +281,14 @@ pub struct Ready {
     /// Status that means ready.
     #[serde(default = "ok")]
     pub status: u16,
-    /// Status that means ready if the port uses TLS, for a request that is sent without TLS all the same.
-    #[serde(default)]
-    pub tls_status: Option<u16>,
     /// Whether to send the request over TLS if the port uses TLS. The main port uses it with the feature `tls`, and gets
     /// the credentials of the plan's clients. The admin port must always use it; its certificate is not verified. The
     /// header Host is [`crate::features::SERVER_NAME`].
     #[serde(default)]
     pub tls: bool,
+    /// Whether a child of the started process may listen in its place, although it runs another program.
+    #[serde(default)]
+    pub by_child: bool,
     /// Maximum time to wait until the gateway is ready.
     #[serde(default = "ten_seconds")]
     pub timeout: String,

@@ -234,11 +234,6 @@ fn check_start(pack: &Pack) -> Result<(), PackError> {
         units::duration(text)
             .map_err(|error| pack.refuse(text, format!("`{key}`: {}", error.message), Some(error.help)))?;
     }
-    if manifest.ready.tls && manifest.ready.tls_status.is_some() {
-        let message = "`ready.tls` and `ready.tls_status` exclude each other".to_owned();
-        let help = "keep `tls: true`, and in `status` the status of the answer over TLS";
-        return Err(pack.refuse("tls_status", message, Some(help.into())));
-    }
     if !manifest.ready.path.starts_with('/') {
         let message = format!("`ready.path: {}` does not begin with `/`", manifest.ready.path);
         return Err(pack.refuse(&manifest.ready.path, message, None));

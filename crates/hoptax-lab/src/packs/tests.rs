@@ -46,7 +46,6 @@ fn mistakes_are_reported_with_their_line_and_the_fix() {
         ("start: [\"{{ binary }}\"]", "start: []", &["gateway.yaml:5: `start` is empty"]),
         ("path: /", "path: ready", &["gateway.yaml:6: `ready.path: ready` does not begin with `/`"]),
         ("path: / }", "path: /, timeout: soon }", &["gateway.yaml:6: `ready.timeout`: "]),
-        ("path: / }", "path: /, tls: true, tls_status: 400 }", &["gateway.yaml:6: `ready.tls` and"]),
         ("path: / }", "path: /, port: other }", &["gateway.yaml:6", "other", "main", "admin"]),
         ("access_log: file\n", "", &["`access_log` is missing", "unsupported"]),
         (

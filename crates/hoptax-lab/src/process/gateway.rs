@@ -305,12 +305,22 @@ impl Attempt<'_> {
         self.await_ready(&mut started.guarded, &probe)?;
         // A sidecar is alone in its network namespace.
         if let Some(watched) = started.process().filter(|_| self.sidecar.is_none())
-            && let Some(message) = ready::answered_by_another(&probe, watched.pid, started.guarded.pid())
+            && let Some(message) = self.answered_by_another(&probe, watched.pid, &started)
         {
             started.guarded.stop();
             return Err(self.fail(format!("{}: {message}", self.label)));
         }
         Ok(started)
+    }
+
+    /// A message if another process than the started one answered the readiness check.
+    fn answered_by_another(&self, probe: &Probe, root: u32, started: &Started) -> Option<String> {
+        let guard = started.guarded.pid();
+        ready::answered_by_another(probe, root, guard).or_else(|| {
+            // The processes of a container are no descendants of the guard, and its first process may be an init process.
+            let may_be_child = started.container.is_some() || self.pack.manifest().ready.by_child;
+            (!may_be_child).then(|| ready::answered_by_child(probe, guard)).flatten()
+        })
     }
 
     /// Starts the gateway. Also returns its readiness check.
@@ -596,10 +606,7 @@ impl Attempt<'_> {
         Ok(Probe {
             address: self.at(asked),
             path: rendered.ready_path.clone(),
-            status: ready
-                .tls_status
-                .filter(|_| self.features.contains(&Feature::Tls))
-                .unwrap_or(ready.status),
+            status: ready.status,
             accepting: self.traffic_to(port),
             timeout: duration(&ready.timeout),
             over_tls: ready::over_tls(ready, &self.change(), &rendered.ready_path)?,

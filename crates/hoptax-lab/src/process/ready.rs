@@ -6,7 +6,7 @@ use hoptax_host::{listeners, tree};
 use hoptax_load::spec::{HttpVersion, TargetSpec, TlsSpec, TlsVersion, Verify};
 use hoptax_load::target;
 use hoptax_servers::readiness::{OverTls, Probe};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Pause before a second look at the processes that listen.
@@ -58,6 +58,25 @@ pub(super) fn answered_by_another(probe: &Probe, root: u32, guard: u32) -> Optio
     })
 }
 
+/// If only children of the process that `guard` started listen, and they run other programs, a message that names both
+/// processes. A script that starts its gateway twice, and first to configure it, would otherwise have the first instance
+/// measured. Forked workers run the program of their master, which may have closed the socket, as HAProxy's does.
+pub(super) fn answered_by_child(probe: &Probe, guard: u32) -> Option<String> {
+    let own = tree::session_below(guard)?;
+    [probe.address, probe.accepting].into_iter().find_map(|address| {
+        let child = listeners::stranger(address, &BTreeSet::from([own]))?;
+        if listeners::addresses(&BTreeSet::from([own])).contains(&address) || tree::same_program(own, child) {
+            return None;
+        }
+        Some(format!(
+            "a child answers: {} listens on {address}, and not {}, which hoptax started. Start the gateway with `exec` in \
+             its script. If a child must listen, set `ready.by_child: true` in the pack",
+            listeners::described(child),
+            listeners::described(own)
+        ))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -65,7 +84,7 @@ mod tests {
     use hoptax_plan::Feature;
 
     fn ready(port: ReadyPort, tls: bool) -> Ready {
-        Ready { path: "/up".into(), port, status: 200, tls_status: None, tls, timeout: "10s".into() }
+        Ready { path: "/up".into(), port, status: 200, tls, by_child: false, timeout: "10s".into() }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Gateways in front of an upstream that requires a client certificate. Each gateway must send the certificate, with
 //! each TLS version and also with token reviews.
 
+use crate::features_extra::must_skip;
 use crate::findings::two_ports;
 use crate::support::PATIENCE;
 use crate::support::server::{Response, Server};
@@ -140,29 +141,37 @@ fn start(
 
 #[test]
 fn gateways_send_their_client_certificate() {
-    for pack in PACKS.into_iter().filter(|pack| !is_missing(pack)) {
-        let features = [Feature::UpstreamTls];
-        let made = Credentials::make(&features).expect("made");
-        for (version, reported, shown) in
-            [(&TLS12, "TLSv1_2", &[true][..]), (&TLS13, "TLSv1_3", &[true, false])]
-        {
-            let upstream = upstream(strict(&made, version));
-            for &shows in shown {
-                let directory = tempfile::tempdir().expect("a directory");
-                let gateway = start(pack, &features, &made, upstream.address, shows, directory.path());
-                let answer = get(gateway.address, "/some/path");
-                let what = format!("{pack} {reported}, shows one: {shows}: {answer:?}");
-                assert_eq!(answer.status == 200, shows, "{what}");
-                assert_eq!(answer.body.contains(reported), shows, "{what}");
-                if shows {
-                    assert_eq!(get(gateway.address, "/again").status, 200, "{what}");
-                }
+    PACKS.into_iter().filter(|pack| !is_missing(pack)).for_each(sends_its_certificate);
+}
+
+#[test]
+fn traefik_sends_its_client_certificate() {
+    if !must_skip("traefik") {
+        sends_its_certificate("traefik");
+    }
+}
+
+fn sends_its_certificate(pack: &str) {
+    let features = [Feature::UpstreamTls];
+    let made = Credentials::make(&features).expect("made");
+    for (version, reported, shown) in [(&TLS12, "TLSv1_2", &[true][..]), (&TLS13, "TLSv1_3", &[true, false])]
+    {
+        let upstream = upstream(strict(&made, version));
+        for &shows in shown {
+            let directory = tempfile::tempdir().expect("a directory");
+            let gateway = start(pack, &features, &made, upstream.address, shows, directory.path());
+            let answer = get(gateway.address, "/some/path");
+            let what = format!("{pack} {reported}, shows one: {shows}: {answer:?}");
+            assert_eq!(answer.status == 200, shows, "{what}");
+            assert_eq!(answer.body.contains(reported), shows, "{what}");
+            if shows {
+                assert_eq!(get(gateway.address, "/again").status, 200, "{what}");
             }
-            let asked = upstream.requests();
-            let paths: Vec<_> = asked.iter().map(|request| request.path.as_str()).collect();
-            assert_eq!(paths, ["/some/path", "/again"], "{pack} {reported}");
-            assert_eq!(upstream.connections(), 1, "{pack} {reported}: a connection is reused");
         }
+        let asked = upstream.requests();
+        let paths: Vec<_> = asked.iter().map(|request| request.path.as_str()).collect();
+        assert_eq!(paths, ["/some/path", "/again"], "{pack} {reported}");
+        assert_eq!(upstream.connections(), 1, "{pack} {reported}: a connection is reused");
     }
 }
 

@@ -51,7 +51,7 @@ fn is_built(pack: &str) -> bool {
 }
 
 /// Whether tests of `pack` must be skipped. If so, notes the skip.
-fn must_skip(pack: &str) -> bool {
+pub(crate) fn must_skip(pack: &str) -> bool {
     let left_out = !is_built(pack);
     if left_out {
         skip(format!("{pack} is not built; `make gateways-extra` builds it"));
@@ -82,7 +82,7 @@ fn prove_every_feature(pack: &str) {
         }
         gateway.listens_on_loopback_alone();
     }
-    // A test in `client_certificate.rs` proves the feature `upstream-tls`.
+    // Tests in `client_certificate.rs` prove the feature `upstream-tls`.
     let here = offered.into_iter().filter(|name| name != "upstream-tls").collect();
     assert_eq!(proved, here, "{pack}: every feature has its proof");
 }

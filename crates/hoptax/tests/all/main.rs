@@ -45,6 +45,7 @@ mod prices;
 mod probes;
 mod profiles;
 mod proofs;
+mod readiness;
 mod report;
 mod report_formats;
 mod requests;

@@ -13,7 +13,7 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-fn gateway(pack: &str, workers: u32) -> Gateway {
+pub(crate) fn gateway(pack: &str, workers: u32) -> Gateway {
     let kind = GatewayKind::Pack {
         pack: pack.into(),
         workers,
@@ -190,7 +190,7 @@ fn pack_of(files: &[(&str, &str)]) -> tempfile::TempDir {
 }
 
 /// Start timeout for a gateway that must fail before the timeout expires.
-const AMPLE: &str = "60s";
+pub(crate) const AMPLE: &str = "60s";
 /// Start timeouts for a gateway that never becomes ready. The test tries them in turn, because a busy machine may need
 /// longer to start the process.
 const IN_VAIN: [&str; 3] = ["300ms", "3s", "30s"];

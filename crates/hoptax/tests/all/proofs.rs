@@ -34,6 +34,16 @@ fn outcome_with(
     words: &[&str],
     alter: impl FnOnce(&mut Change),
 ) -> (Result<(), Failure>, Result<(), Failure>) {
+    outcome_of(&feature_packs(), pack, words, alter)
+}
+
+/// Like [`outcome_with`], with a pack of the folder `packs`.
+fn outcome_of(
+    packs: &Path,
+    pack: &str,
+    words: &[&str],
+    alter: impl FnOnce(&mut Change),
+) -> (Result<(), Failure>, Result<(), Failure>) {
     let kind = GatewayKind::Pack {
         pack: pack.into(),
         workers: 1,
@@ -44,7 +54,7 @@ fn outcome_with(
     let mut plan = running_plan(vec![Gateway { label: "proved".into(), kind }]);
     let Upstream::BuiltIn(upstream) = &mut plan.upstream else { panic!("it is built in") };
     upstream.instances = 2;
-    let packs = PackSet::load(Some(&feature_packs())).expect("the packs are right");
+    let packs = PackSet::load(Some(packs)).expect("the packs are right");
     let run = tempfile::tempdir().expect("a directory");
     let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
     let upstream = driver.start_upstream().unwrap_or_else(|failure| panic!("{failure:#?}"));
@@ -79,7 +89,30 @@ fn a_pack_can_name_other_refusals() {
         outcome_with("nginx-full", &["key-auth"], alter).1
     };
     assert_eq!(proved(refusal(Some(401), Some(401), false)), Ok(()));
-    assert_eq!(proved(refusal(None, None, true)), Ok(()), "no request without a key is sent");
+    assert_eq!(proved(refusal(None, None, true)), Ok(()), "a request without a key is refused");
+    let passes = |instead: &str| {
+        let packs = tempfile::tempdir().expect("a directory");
+        let folder = packs.path().join("nginx-full");
+        std::fs::create_dir(&folder).expect("made");
+        for file in std::fs::read_dir(feature_packs().join("nginx-full")).expect("there").flatten() {
+            let text = std::fs::read_to_string(file.path()).expect("readable");
+            let text = text.replace("if ($known_key = 0) {", instead);
+            std::fs::write(folder.join(file.file_name()), text).expect("written");
+        }
+        let alter = |change: &mut Change| {
+            drop(change.refusals.insert("key-auth".to_owned(), refusal(None, None, true)));
+        };
+        outcome_of(packs.path(), "nginx-full", &["key-auth"], alter).1
+    };
+    // Refuses wrong keys only.
+    let wrong = "set $refused $known_key$http_x_api_key; if ($refused ~ ^0.) {";
+    assert_eq!(passes(wrong), Ok(()), "a request without a key reaches the upstream");
+    for status in ["200", "500"] {
+        let itself = format!("if ($http_x_api_key = '') {{ return {status}; }} {wrong}");
+        let failure = passes(&itself).expect_err("it neither passes the request on nor refuses it");
+        let expected = format!("answers {status} without a credential, but should pass it on or refuse it");
+        assert!(failure.message.contains(&expected), "{failure:?}");
+    }
     for (other, expected) in [
         (refusal(Some(400), None, false), "without `x-api-key`, but should answer 400"),
         (refusal(None, Some(403), false), "with a wrong key, but should answer 403"),

@@ -1,6 +1,6 @@
 //! Proofs that authentication is on: keys, passwords, tokens, token reviews.
 
-use super::scene::{Proof, Scene, is, not_on, parsed};
+use super::scene::{Proof, Request, Scene, is, not_on, parsed};
 use crate::features::{KEY_HEADER, credential};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hoptax_plan::Feature;
@@ -12,12 +12,14 @@ const REVIEWED: u64 = 3;
 const REFUSED: u16 = 401;
 
 /// The gateway must refuse requests without a credential and requests with a wrong credential. If its pack says that it
-/// passes on requests without a credential, only the latter count.
+/// passes on requests without a credential, the upstream must receive such a request, unless the gateway refuses it.
 pub(super) fn prove(scene: &Scene<'_>, feature: Feature) -> Proof {
     let header = header(feature);
     let good = scene.request("echo");
     let refusal = scene.change.refusals.get(feature.name());
-    if !refusal.is_some_and(|refusal| refusal.passes_anonymous) {
+    if refusal.is_some_and(|refusal| refusal.passes_anonymous) {
+        passes_or_refuses(scene, feature, &good.clone().without(header))?;
+    } else {
         let status = refusal.and_then(|refusal| refusal.without).unwrap_or(REFUSED);
         let how = format!("without `{header}`");
         scene.must_refuse(feature, &good.clone().without(header), status, &how)?;
@@ -25,6 +27,18 @@ pub(super) fn prove(scene: &Scene<'_>, feature: Feature) -> Proof {
     let status = refusal.and_then(|refusal| refusal.wrong).unwrap_or(REFUSED);
     let (wrong, what) = wrong(scene, feature);
     scene.must_refuse(feature, &good.with(header, &wrong), status, &format!("with a wrong {what}"))
+}
+
+/// Proves that a request without a credential reaches the upstream, or that the gateway refuses it.
+fn passes_or_refuses(scene: &Scene<'_>, feature: Feature, request: &Request) -> Proof {
+    let answer = scene.answer(request).map_err(|error| {
+        not_on(feature, &format!("it gives no answer without a credential: {error:#}"), &[])
+    })?;
+    let refuses = (400..500).contains(&answer.status);
+    let passes = answer.status < 400 && (!scene.echoes || parsed(&answer).is_some());
+    let what =
+        format!("it answers {} without a credential, but should pass it on or refuse it", answer.status);
+    is(feature, refuses || passes, &what, &[("this request", &answer)])
 }
 
 /// The first, the middle and the last consumer must be accepted.

@@ -19,7 +19,9 @@ pub(super) fn page(pack: &Pack) -> String {
     settings(&mut page, "stock", &manifest.settings.stock);
     if let Ok(readme) = pack.template("README.md") {
         page.push_str("## Notes\n\n");
-        page.push_str(&demoted(readme));
+        // The first sentence of the page already says this.
+        let known = readme_line(pack).map_or_else(String::new, |line| line + "\n\n");
+        page.push_str(&demoted(&readme.replacen(&known, "", 1)));
     }
     page.truncate(page.trim_end().len());
     page + "\n"
@@ -86,6 +88,22 @@ fn last_run_sentence(pack: &Pack) -> String {
         let _ = write!(sentence, " Not proved: `{name}`, because {reason}.");
     }
     sentence
+}
+
+/// The line in a README that repeats the last real run of its pack; `None` if there was no such run.
+fn readme_line(pack: &Pack) -> Option<String> {
+    let manifest = pack.manifest();
+    let last = manifest.last_run_for_real.as_ref()?;
+    let mut line = format!("Last run: version {} on {}", last.version, last.date);
+    let offered = manifest.features.len();
+    if offered > 0 {
+        let _ = write!(line, "; {} of {offered} features proved", offered - last.unproved.len());
+    }
+    if !last.unproved.is_empty() {
+        let names: Vec<_> = last.unproved.keys().map(|name| format!("`{name}`")).collect();
+        let _ = write!(line, " (not {})", names.join(", "));
+    }
+    Some(line + ".")
 }
 
 fn starts(page: &mut String, pack: &Pack) {
@@ -217,6 +235,17 @@ mod tests {
             packs.names().iter().all(|name| index.contains(&format!("| [{name}]({name}.md) |"))),
             "{index}"
         );
+    }
+
+    #[test]
+    fn readmes_repeat_the_last_real_run() {
+        let packs = PackSet::load(None).expect("nothing wrong");
+        for pack in packs.iter() {
+            let Some(line) = readme_line(pack) else { continue };
+            let readme = pack.template("README.md").expect("a README");
+            assert!(readme.contains(&format!("\n\n{line}\n\n")), "{}: the README needs: {line}", pack.name());
+            assert!(!page(pack).contains(&line), "{}", pack.name());
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Kong.
 
-use super::{cases, list, pack};
+use super::{cases, lacks, list, pack, refusal_of};
 use serde_json::json;
 
 /// Sources for Kong 3.9: `kong/db/declarative/init.lua` (`_format_version`); the schemas of services, routes, upstreams
@@ -125,4 +125,17 @@ fn keeps_its_sockets_on_a_short_path() {
         assert!(script.contains("-p \"/tmp/sockets\"") && !script.contains("/prefix"), "{script}");
     }
     assert!(pack("kong").template("start.sh.j2").expect("a script").contains("socket_dir"));
+}
+
+/// Kong's own check of the declarative file, where it is installed.
+#[test]
+fn kong_parses_its_files() {
+    if lacks("kong") {
+        return;
+    }
+    // Kong starts slowly, so only some cases are checked.
+    for case in cases("kong").iter().filter(|case| case.upstreams == 2 && !case.access_log) {
+        let error = refusal_of("kong", &["config", "parse"], "kong.yml", case.text("kong.yml"));
+        assert_eq!(error, None, "{}", case.what);
+    }
 }

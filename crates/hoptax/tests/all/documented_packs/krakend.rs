@@ -1,6 +1,6 @@
 //! KrakenD.
 
-use super::{cases, list};
+use super::{cases, lacks, list, refusal_of};
 use serde_json::json;
 
 /// Source for KrakenD 2.9: its JSON Schema (`v2.9/krakend.json` and the schemas that it refers to). `version` is 3. An
@@ -62,5 +62,17 @@ fn accepts_its_file_by_its_schema() {
                 }
             }
         }
+    }
+}
+
+/// KrakenD's own check, where it is installed.
+#[test]
+fn krakend_checks_its_file() {
+    if lacks("krakend") {
+        return;
+    }
+    for case in cases("krakend") {
+        let error = refusal_of("krakend", &["check", "--config"], "krakend.json", case.text("krakend.json"));
+        assert_eq!(error, None, "{}", case.what);
     }
 }

@@ -99,6 +99,38 @@ fn uses_tls_1_3_to_upstreams() {
     }
 }
 
+/// The pack's stock must be Tyk as shipped, or report how it differs. Source for the values: `ci/install/data/tyk.standalone.conf`
+/// of Tyk, which its packages install; keys that neither affect a request nor are true by default are left out.
+#[test]
+fn stock_is_as_the_file_that_tyk_ships() {
+    let shipped = [
+        ("use_db_app_configs", json!(false)),
+        ("storage/optimisation_max_idle", json!(2000)),
+        ("storage/optimisation_max_active", json!(4000)),
+        ("enable_analytics", json!(false)),
+        ("enable_non_transactional_rate_limiter", json!(true)),
+        ("policies/policy_source", json!("file")),
+        ("hash_keys", json!(true)),
+        ("allow_insecure_configs", json!(true)),
+        ("max_idle_connections_per_host", json!(500)),
+        ("enable_jsvm", json!(true)),
+    ];
+    // Tyk's defaults, which the shipped file repeats or does not change.
+    let absent =
+        ["close_connections", "max_conn_time", "max_idle_connections", "http_server_options/read_timeout"];
+    for case in cases("tyk").iter().filter(|case| case.profile == Profile::Stock) {
+        let conf = case.json("tyk.conf");
+        for (key, value) in &shipped {
+            let name = key.rsplit('/').next().expect("a name");
+            let same = conf.pointer(&format!("/{key}")) == Some(value);
+            assert!(same || case.reports(name), "{}: {key} is neither {value} nor reported", case.what);
+        }
+        for key in absent {
+            assert_eq!(conf.pointer(&format!("/{key}")), None, "{}: {key}", case.what);
+        }
+    }
+}
+
 /// Without the key, Go keeps 2 idle connections. The `tyk.conf` that Tyk ships sets 500.
 #[test]
 fn keeps_the_shipped_number_of_idle_connections() {
