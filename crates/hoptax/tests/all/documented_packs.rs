@@ -307,10 +307,11 @@ fn complaint(program: &str, arguments: &[&str], text: &str) -> Option<String> {
     (!output.status.success()).then(|| String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// The error of the program's own check of a file named `name`, which the last of `arguments` names; `None` if there is no
-/// error. The file is removed afterwards.
-fn refusal_of(program: &str, arguments: &[&str], name: &str, text: &str) -> Option<String> {
+/// The error that the program of the pack `of` reports when it checks a file with this name and text; `None` if it accepts the
+/// file. The name follows `arguments`.
+fn refusal_of(of: &str, arguments: &[&str], name: &str, text: &str) -> Option<String> {
     let directory = tempfile::tempdir().expect("a directory");
+    let program = binary::find(pack(of)).expect("installed");
     std::fs::write(directory.path().join(name), text).expect("written");
     let output = Command::new(program).args(arguments).arg(name).current_dir(directory.path()).output();
     let output = output.expect("installed");
