@@ -57,6 +57,17 @@ def plan(arguments, below, refs):
             f"{arguments.rate}/s, connections: {arguments.connections} }}\ntime: {arguments.seconds:g}s\nprecision: 0.1%\n")
 
 
+def document(text):
+    """The document of a search that named no commit, with the probability of its best suspect."""
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError:
+        return {"outcome": "failed", "commits": [], "probability": None, "change": None}
+    if found["outcome"] == "unclear":
+        found["probability"] = max((one["probability"] for one in found["suspects"]), default=None)
+    return found
+
+
 def searched(arguments, below, names):
     """The document of a search, its seconds, and the state with all measurements."""
     path = below / "plan.yaml"
@@ -69,7 +80,7 @@ def searched(arguments, below, names):
         found = json.loads(text)
     except Failed as failed:
         progress(f"no commit: {failed}")
-        found = {"outcome": "failed", "commits": [], "probability": None, "change": None}
+        found = document(failed.text)
     seconds = time.monotonic() - begun
     states = list((below / "out").glob("bisect-*/bisect.json"))
     return found, seconds, json.loads(states[0].read_text()) if states else {"measurements": []}
@@ -128,7 +139,7 @@ def main():
     parser.add_argument("--cpu-share", type=float, default=3,
                         help="with cpu_us_per_request: added work, %% of the hop's CPU time (default %(default)s)")
     parser.add_argument("--min", default="1%", help="smallest change to look for (default %(default)s)")
-    parser.add_argument("--seconds", type=float, default=30, help="rounds of each measurement (default %(default)s)")
+    parser.add_argument("--seconds", type=float, default=12, help="rounds of each measurement (default %(default)s)")
     parser.add_argument("--rate", type=int, default=1000, help="requests per second (default %(default)s)")
     parser.add_argument("--connections", type=int, default=32, help="(default %(default)s)")
     parser.add_argument("--minutes", type=float, default=15, help="longest search that counts (default %(default)s)")

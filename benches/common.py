@@ -78,7 +78,14 @@ def cpu_clock(pid):
 
 
 class Failed(Exception):
-    """A client failed. This becomes a line in the results and does not stop the benchmark."""
+    """A client failed. This becomes a line in the results and does not stop the benchmark.
+
+    `text` is what it printed to standard output.
+    """
+
+    def __init__(self, message, text=""):
+        super().__init__(message)
+        self.text = text
 
 
 class Ran:
@@ -124,7 +131,7 @@ def client(command, environment=None, limit=120, watch=None, every=0.05, cpu=CLI
     if late:
         raise Failed(f"did not end within {limit} s")
     if process.returncode != 0:
-        raise Failed(f"exited with {process.returncode}: {(errors or text).strip()[-200:]}")
+        raise Failed(f"exited with {process.returncode}: {(errors or text).strip()[-200:]}", text)
     return Ran(text, errors, usage.ru_utime + usage.ru_stime, wall, samples)
 
 

@@ -2,11 +2,11 @@
 //!
 //! Commits are numbered from 0, oldest first, without the good commit before them. Exactly one of them changed the figure,
 //! by an unknown amount. A measurement of a commit is its figure − the good commit's figure, measured in the same rounds.
-//! Its mean is zero before the change and the amount from the change on. Its noise is Gaussian, with the standard error
-//! that the measurement reports.
+//! Its mean is zero before the change and the amount from the change on. Its noise follows
+//! Student's t, with the standard error that the measurement reports.
 //!
 //! Each commit is a hypothesis. The prior is uniform. The likelihood of a hypothesis is the integral over all amounts,
-//! each equally likely: the measurements before the commit scatter around zero, and those from the commit on around
+//! each equally likely, approximated at the best amount: the measurements before the commit scatter around zero, and those from the commit on around
 //! their common mean. So a measurement that is nearly right counts nearly in full, and a single wrong one is outvoted. A
 //! yes-or-no bisect never recovers from one.
 //!
@@ -19,6 +19,17 @@ use super::Estimate;
 /// How far figures scatter beside the measured noise, as a share of the whole change: other commits have small effects of
 /// their own. Without this, precise measurements of small effects would count as proof.
 const SCATTER: f64 = 0.1;
+
+/// Degrees of freedom of the noise, which follows Student's t. Real noise has heavier tails than a Gaussian; a
+/// Gaussian would let one outlier outvote several good measurements.
+const DEGREES: f64 = 8.0;
+
+/// Exponent of the likelihood, because the standard error of a few rounds is itself an estimate. At 1, a search that stops at
+/// 95 % is right in 93 to 95 % of simulations. The idea is that of safe Bayes (P. Grünwald, 2012).
+const WEIGHT: f64 = 0.7;
+
+/// Steps that find the amount under Student's t. The result then changes by less than its error.
+const STEPS: usize = 6;
 
 /// Half-width of a 95 % interval, in standard errors.
 const HALF_WIDTH: f64 = 1.96;
@@ -130,10 +141,10 @@ impl Suspects {
         information.clamp(0.0, 1.0)
     }
 
-    /// The commit that is worth most to measure, of these candidates. `None` if no measurement would tell anything.
+    /// The commit that is worth most to measure, of these candidates. `None` if no measurement has any information.
     pub fn next(&self, candidates: impl IntoIterator<Item = usize>, error: f64) -> Option<usize> {
-        let told = candidates.into_iter().map(|commit| (commit, self.information(commit, error)));
-        let best = told.max_by(|one, other| one.1.total_cmp(&other.1).then(other.0.cmp(&one.0)));
+        let informed = candidates.into_iter().map(|commit| (commit, self.information(commit, error)));
+        let best = informed.max_by(|one, other| one.1.total_cmp(&other.1).then(other.0.cmp(&one.0)));
         best.filter(|(_, information)| *information > 0.0).map(|(commit, _)| commit)
     }
 
@@ -156,13 +167,33 @@ impl Suspects {
 fn hypothesis(commit: usize, measured: &[Measured], scatter: f64) -> (f64, (f64, f64)) {
     let (after, before): (Vec<&Measured>, Vec<&Measured>) =
         measured.iter().partition(|one| one.commit >= commit);
-    let squares = |group: &[&Measured], mean: f64| -> f64 {
-        group.iter().map(|one| (one.difference - mean).powi(2) / variance(one, scatter)).sum()
-    };
     // The last commit has been measured, so `after` is never empty.
     let (mean, of_mean) = common_mean(after.iter().copied(), scatter).unwrap_or((0.0, 1.0));
-    let likelihood = -0.5 * (squares(&before, 0.0) + squares(&after, mean)) + 0.5 * of_mean.ln();
+    let amount = robust_mean(&after, mean, scatter);
+    let likelihood =
+        log_likelihood(&before, 0.0, scatter) + log_likelihood(&after, amount, scatter) + 0.5 * of_mean.ln();
     (likelihood, (mean, of_mean))
+}
+
+/// The logarithm of the likelihood of measurements with this mean, up to a constant.
+fn log_likelihood(group: &[&Measured], mean: f64, scatter: f64) -> f64 {
+    let of_one = |one: &&Measured| (1.0 + squares(one, mean, scatter) / (DEGREES - 2.0)).ln();
+    -0.5 * WEIGHT * (DEGREES + 1.0) * group.iter().map(of_one).sum::<f64>()
+}
+
+/// The mean under Student's t, by reweighting from a first guess: a measurement far from the others counts little.
+fn robust_mean(group: &[&Measured], guess: f64, scatter: f64) -> f64 {
+    (0..STEPS).fold(guess, |mean, _| {
+        let weight =
+            |one: &Measured| 1.0 / (variance(one, scatter) * (DEGREES - 2.0 + squares(one, mean, scatter)));
+        let sum: f64 = group.iter().map(|one| weight(one) * one.difference).sum();
+        sum / group.iter().map(|one| weight(one)).sum::<f64>()
+    })
+}
+
+/// The squared deviation in standard deviations.
+fn squares(one: &Measured, mean: f64, scatter: f64) -> f64 {
+    (one.difference - mean).powi(2) / variance(one, scatter)
 }
 
 /// Mean of the measurements, weighted by their precision, and its variance. `None` without measurements.
@@ -214,30 +245,30 @@ mod tests {
     fn a_clear_measurement_halves_the_suspects() {
         let whole = measured(7, 40.0, 1.0);
         let suspects = Suspects::new(8, &[whole, measured(3, 40.5, 1.0)]);
-        assert!(suspects.probabilities()[..4].iter().all(|one| (one - 0.25).abs() < 1e-6), "{suspects:?}");
+        assert!(suspects.probabilities()[..4].iter().all(|one| (one - 0.25).abs() < 0.01), "{suspects:?}");
         let suspects = Suspects::new(8, &[whole, measured(3, -0.5, 1.0)]);
         assert!(suspects.probabilities()[4..].iter().all(|one| (one - 0.25).abs() < 0.01), "{suspects:?}");
         assert_eq!(suspects.next(0..8, 1.0), Some(5));
         let both = [whole, measured(4, 0.0, 1.0), measured(5, 40.0, 1.0)];
         let suspects = Suspects::new(8, &both);
-        assert!(suspects.probabilities()[5] > 0.999, "{suspects:?}");
+        assert!(suspects.probabilities()[5] > 0.99, "{suspects:?}");
         let (change, low, high) = suspects.change().expect("the last commit is measured");
         // Two measurements, each with a standard error of 1 and a scatter of 4.
         let half = 1.96 * (17.0_f64 / 2.0).sqrt();
         assert!(
-            (change - 40.0).abs() < 0.01 && (high - low - 2.0 * half).abs() < 0.05,
+            (change - 40.0).abs() < 0.05 && (high - low - 2.0 * half).abs() < 0.2,
             "{change} {low} {high}"
         );
     }
 
     /// Two commits, one measurement of each, both with variance 17. If commit 0 changed the figure, both measurements
-    /// scatter around their mean, 30, whose variance is 17 / 2. If commit 1 did, the first scatters around zero, and the
+    /// scatter around their mean, 30, whose variance is 17 / 2. The density of t with 8 degrees is ∝ (1 + z² / 6)^-4.5. If commit 1 did, the first scatters around zero, and the
     /// variance of the amount is 17.
     #[test]
     fn by_hand() {
         let suspects = Suspects::new(2, &[measured(1, 40.0, 1.0), measured(0, 20.0, 1.0)]);
-        let of_first = (-0.5 * (100.0 + 100.0) / 17.0_f64).exp() * (17.0_f64 / 2.0).sqrt();
-        let of_second = (-0.5 * 400.0 / 17.0_f64).exp() * 17.0_f64.sqrt();
+        let of_first = (1.0 + 100.0 / 102.0_f64).powf(-9.0 * WEIGHT) * (17.0_f64 / 2.0).sqrt();
+        let of_second = (1.0 + 400.0 / 102.0_f64).powf(-4.5 * WEIGHT) * 17.0_f64.sqrt();
         let expected = of_first / (of_first + of_second);
         assert!((suspects.probabilities()[0] - expected).abs() < 1e-9, "{suspects:?} {expected}");
     }
@@ -255,9 +286,9 @@ mod tests {
     #[test]
     fn information_grows_with_precision_and_vanishes_at_the_ends() {
         let suspects = Suspects::new(16, &[measured(15, 40.0, 2.0)]);
-        let told: Vec<f64> = [1.0, 5.0, 20.0, 80.0].map(|error| suspects.information(7, error)).into();
-        assert!(told.is_sorted_by(|one, other| one > other), "{told:?}");
-        assert!(told[0] > 0.99 && told[3] < 0.2, "{told:?}");
+        let information: Vec<f64> = [1.0, 5.0, 20.0, 80.0].map(|error| suspects.information(7, error)).into();
+        assert!(information.is_sorted_by(|one, other| one > other), "{information:?}");
+        assert!(information[0] > 0.99 && information[3] < 0.2, "{information:?}");
         assert!(suspects.information(15, 1.0) < 1e-9, "the last commit always shows the change");
         assert!(suspects.information(0, 1.0) < suspects.information(7, 1.0));
         assert_eq!(suspects.next([2, 3], 1.0), Some(3), "only candidates are measured");
@@ -267,7 +298,7 @@ mod tests {
     fn measurements_without_noise_are_weighed() {
         let exact = [measured(3, 5.0, 0.0), measured(1, 0.0, 0.0), measured(2, 5.0, 0.0)];
         let suspects = Suspects::new(4, &exact);
-        assert!(suspects.probabilities()[2] > 0.999, "{suspects:?}");
+        assert!(suspects.probabilities()[2] > 0.99, "{suspects:?}");
         let none = Suspects::new(3, &[measured(2, 0.0, 0.0)]);
         assert!(none.probabilities().iter().all(|one| one.is_finite()), "{none:?}");
     }

@@ -3,13 +3,18 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Variables that a git hook sets. They would make git look at the hook's repository instead of the named one.
-const OF_HOOKS: [&str; 5] = [
+/// Variables that a git hook sets (`git rev-parse --local-env-vars`, without the user's settings). They would make git look
+/// at the hook's repository instead of the named one.
+pub(super) const OF_HOOKS: [&str; 9] = [
     "GIT_DIR",
     "GIT_WORK_TREE",
+    "GIT_IMPLICIT_WORK_TREE",
     "GIT_INDEX_FILE",
     "GIT_OBJECT_DIRECTORY",
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_COMMON_DIR",
+    "GIT_PREFIX",
+    "GIT_SHALLOW_FILE",
 ];
 
 /// A commit.

@@ -6,6 +6,7 @@
 //! - `tree`: a clone of the repository with the commit checked out. It borrows the repository's objects, and the repository
 //!   itself is not changed. The build leaves the program there.
 //! - `build.log`: the output of git and of the build command.
+//! - `begun.json`: what is built. It is written first.
 //! - `build.json`: the outcome. Without it, the build did not end, and is done again.
 //! - `used`: an empty file. Its time of change says when a run last used the build.
 
@@ -15,7 +16,7 @@ mod store;
 
 pub use git::{Commit, commit_of, commits_between};
 pub use plan::{prepare, refs_of};
-pub use store::{Builds, Built, Kept};
+pub use store::{BuildError, BuildState, Builds, Built, Kept};
 
 #[cfg(test)]
 mod tests;

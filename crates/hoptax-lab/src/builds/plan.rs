@@ -1,7 +1,7 @@
 //! The commits that a plan asks for.
 
 use super::git::commit_of;
-use super::store::Builds;
+use super::store::{BuildError, Builds};
 use hoptax_plan::{Gateway, GatewayKind, GitBuild, PackDriver, Plan};
 use hoptax_record::Failure;
 use std::collections::BTreeMap;
@@ -40,7 +40,7 @@ pub fn prepare(
             if !builds.has(&git) {
                 report(&format!("building {git}"));
             }
-            builds.build(&git, interrupted).err()
+            builds.build(&git, interrupted).err().map(BuildError::failure)
         });
         failed.extend(outcome.clone().map(|failure| (label, failure)));
     }

@@ -1,36 +1,67 @@
 //! The builds on disk.
 
 use super::git;
+use hoptax_host::guard::StopSignal;
+use hoptax_host::guarded::{Guarded, Launch};
 use hoptax_host::{logs, programs};
 use hoptax_plan::GitBuild;
 use hoptax_record::{Failure, Stage, digest};
 use rustix::fs::FlockOperation;
+use rustix::io::FdFlags;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 const TREE: &str = "tree";
 const LOG: &str = "build.log";
 const OUTCOME: &str = "build.json";
+const BEGUN: &str = "begun.json";
 const USED: &str = "used";
 
 /// Number of log lines that an error quotes.
 const QUOTED_LINES: usize = 20;
 
 /// Time between two looks at whether a build has ended or a signal has arrived.
-const LOOK: Duration = Duration::from_millis(20);
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Exit code of a command that SIGKILL ended: the kernel does this when memory runs out.
+const KILLED: i32 = 128 + 9;
 
 /// The builds of this user.
 #[derive(Debug, Clone)]
 pub struct Builds {
     directory: PathBuf,
+    /// The `hoptax` binary, which acts as the guard of git and of build commands.
+    guard: PathBuf,
 }
 
-/// Outcome of a build, as `build.json` keeps it.
+/// Why there is no program of a commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BuildError {
+    /// The build command failed, or did not leave the program. Another build of the same commit would fail too.
+    DoesNotBuild(Failure),
+    /// The build did not end for a reason that says nothing about the commit, such as a full disk.
+    Trouble(Failure),
+    /// A signal arrived.
+    Interrupted(Failure),
+}
+
+impl BuildError {
+    /// What happened and what to do.
+    pub fn failure(self) -> Failure {
+        match self {
+            Self::DoesNotBuild(failure) | Self::Trouble(failure) | Self::Interrupted(failure) => failure,
+        }
+    }
+}
+
+/// Outcome of a build, as `build.json` keeps it. While the build runs, `begun.json` has the same members.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Built {
     /// Directory of the repository.
@@ -56,7 +87,27 @@ pub struct Kept {
     pub bytes: u64,
     /// When a run last used the build.
     pub used: Option<SystemTime>,
+    /// Whether the build ended.
+    pub state: BuildState,
     directory: PathBuf,
+}
+
+/// Whether a build ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BuildState {
+    /// It ended. [`Built::failed`] says how.
+    Ended,
+    /// A hoptax builds it at this moment.
+    Running,
+    /// It was interrupted.
+    Interrupted,
+}
+
+impl Kept {
+    /// Directory of the build.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
 }
 
 impl Builds {
@@ -71,25 +122,29 @@ impl Builds {
                 String::new(),
             )
         })?;
-        Ok(Self::at(data.join("builds")))
+        let guard = std::env::current_exe()
+            .map_err(|error| failure(format!("cannot find the hoptax program: {error}"), String::new()))?;
+        Ok(Self::at(data.join("builds"), guard))
     }
 
-    /// The builds in this directory.
-    pub fn at(directory: PathBuf) -> Self {
-        Self { directory: std::path::absolute(&directory).unwrap_or(directory) }
+    /// The builds in this directory. `guard` is the `hoptax` binary.
+    pub fn at(directory: PathBuf, guard: PathBuf) -> Self {
+        Self { directory: std::path::absolute(&directory).unwrap_or(directory), guard }
     }
 
     /// Path of the program of a finished build. Also notes that the build was used.
     ///
     /// # Errors
     /// If the commit is not built, or its build failed. The failure quotes the build's log.
-    pub fn program(&self, git: &GitBuild) -> Result<PathBuf, Failure> {
-        let not_built = || failure(format!("{git} is not built; `hoptax run` builds it"), String::new());
+    pub fn program(&self, git: &GitBuild) -> Result<PathBuf, BuildError> {
+        let not_built =
+            || trouble(failure(format!("{git} is not built; `hoptax run` builds it"), String::new()));
         let directory = self.directory_of(git).ok_or_else(not_built)?;
         let built = read(&directory).ok_or_else(not_built)?;
         let log = directory.join(LOG);
         if let Some(how) = built.failed {
-            return Err(failure(format!("{git} does not build: `{}` {how}", git.build), quoted(&log)));
+            let message = format!("{git} does not build: `{}` {how}", git.build);
+            return Err(BuildError::DoesNotBuild(failure(message, quoted(&log))));
         }
         let program = directory.join(TREE).join(&git.binary);
         let found = programs::find_in(&program.to_string_lossy(), &[]).ok_or_else(|| {
@@ -97,7 +152,7 @@ impl Builds {
                 "{git} was built, but `{}` is not a program in its work tree. Correct `binary` or `build` in the plan",
                 git.binary.display()
             );
-            failure(message, quoted(&log))
+            BuildError::DoesNotBuild(failure(message, quoted(&log)))
         })?;
         // The time is only shown, so an error is ignored.
         let _ = fs::write(directory.join(USED), "");
@@ -108,14 +163,15 @@ impl Builds {
     ///
     /// # Errors
     /// If the commit is unknown, its files cannot be written, or it does not build. The failure quotes the build's log.
-    pub fn build(&self, git: &GitBuild, interrupted: &AtomicBool) -> Result<PathBuf, Failure> {
-        let directory = self
-            .directory_of(git)
-            .ok_or_else(|| failure(format!("{git}: hoptax has not looked up this ref"), String::new()))?;
+    pub fn build(&self, git: &GitBuild, interrupted: &AtomicBool) -> Result<PathBuf, BuildError> {
+        let unknown = || failure(format!("{git}: hoptax has not looked up this ref"), String::new());
+        let directory = self.directory_of(git).ok_or_else(unknown).map_err(trouble)?;
         // Another hoptax may build the same commit at this moment.
-        let lock = self.lock(&directory).map_err(|error| not_written(&self.directory, &error))?;
+        let lock =
+            self.lock(&directory, interrupted).map_err(|error| not_written(&self.directory, &error))?;
+        let Some(lock) = lock else { return Err(ended_early(git)) };
         if read(&directory).is_none_or(|built| built.failed.is_some()) {
-            self.build_again(git, &directory, interrupted)?;
+            self.build_again(git, &directory, &lock, interrupted)?;
         }
         drop(lock);
         self.program(git)
@@ -138,22 +194,37 @@ impl Builds {
         let mut kept = Vec::new();
         for entry in entries {
             let directory = entry?.path();
-            let Some(built) = read(&directory) else { continue };
-            let used = fs::metadata(directory.join(USED)).and_then(|file| file.modified()).ok();
-            kept.push(Kept { built, bytes: size(&directory), used, directory });
+            if directory.is_dir() {
+                kept.push(self.kept(directory));
+            }
         }
         kept.sort_by_key(|one| std::cmp::Reverse(one.used));
         Ok(kept)
     }
 
-    /// Deletes a build.
+    fn kept(&self, directory: PathBuf) -> Kept {
+        let ended = read(&directory);
+        let state = match &ended {
+            Some(_) => BuildState::Ended,
+            None if self.is_locked(&directory) => BuildState::Running,
+            None => BuildState::Interrupted,
+        };
+        let used = fs::metadata(directory.join(USED)).and_then(|file| file.modified()).ok();
+        let built =
+            ended.or_else(|| read_file(&directory.join(BEGUN))).unwrap_or_else(|| unknown(&directory));
+        Kept { built, bytes: size(&directory), used, state, directory }
+    }
+
+    /// Deletes a build. Returns false and deletes nothing if a hoptax builds it at this moment.
     ///
     /// # Errors
     /// If its files cannot be deleted.
-    pub fn remove(&self, kept: &Kept) -> io::Result<()> {
-        let _lock = self.lock(&kept.directory)?;
+    pub fn remove(&self, kept: &Kept) -> io::Result<bool> {
+        let Some(_lock) = self.try_lock(&kept.directory)? else { return Ok(false) };
         fs::remove_dir_all(&kept.directory)?;
-        fs::remove_file(lock_file(&kept.directory))
+        // A hoptax that waits for the lock notices that its file is gone; see `lock_opened`.
+        fs::remove_file(lock_file(&kept.directory))?;
+        Ok(true)
     }
 
     /// Directory of the build of this commit. `None` if the commit is unknown.
@@ -164,93 +235,170 @@ impl Builds {
         Some(self.directory.join(format!("{}-{rest}", commit.get(..12).unwrap_or(commit))))
     }
 
-    /// Waits until no other hoptax works on this build. The lock ends when the returned file is closed.
-    fn lock(&self, directory: &Path) -> io::Result<File> {
-        fs::create_dir_all(&self.directory)?;
-        let file = File::create(lock_file(directory))?;
-        rustix::fs::flock(&file, FlockOperation::LockExclusive)?;
-        Ok(file)
+    /// Waits until no other hoptax works on this build. The lock ends when the returned file is closed. `None` if a signal
+    /// arrived first.
+    fn lock(&self, directory: &Path, interrupted: &AtomicBool) -> io::Result<Option<File>> {
+        while !interrupted.load(Ordering::Relaxed) {
+            if let Some(lock) = self.try_lock(directory)? {
+                return Ok(Some(lock));
+            }
+            std::thread::sleep(LOOK);
+        }
+        Ok(None)
     }
 
-    fn build_again(&self, git: &GitBuild, directory: &Path, interrupted: &AtomicBool) -> Result<(), Failure> {
+    /// Locks this build. `None` if another hoptax has the lock.
+    fn try_lock(&self, directory: &Path) -> io::Result<Option<File>> {
+        fs::create_dir_all(&self.directory)?;
+        let path = lock_file(directory);
+        lock_opened(File::options().create(true).append(true).open(&path)?, &path)
+    }
+
+    fn is_locked(&self, directory: &Path) -> bool {
+        let Ok(file) = File::open(lock_file(directory)) else { return false };
+        rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_err()
+    }
+
+    #[cfg(test)]
+    pub(super) fn lock_for_test(&self, kept: &Kept) -> File {
+        let lock = self.lock(&kept.directory, &AtomicBool::new(false));
+        lock.expect("locked").expect("not interrupted")
+    }
+
+    fn build_again(
+        &self,
+        git: &GitBuild,
+        directory: &Path,
+        lock: &File,
+        interrupted: &AtomicBool,
+    ) -> Result<(), BuildError> {
         let written = |error: io::Error| not_written(directory, &error);
         match fs::remove_dir_all(directory) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(written(error)),
             _ => fs::create_dir_all(directory).map_err(written)?,
         }
-        let began = Instant::now();
-        let log = directory.join(LOG);
-        let tree = directory.join(TREE);
-        check_out(git, &tree, &log)?;
-        let mut build = Command::new("sh");
-        build.arg("-c").arg(&git.build).current_dir(&tree);
-        let failed = run(&mut build, &log, interrupted).map_err(written)?;
-        if interrupted.load(Ordering::Relaxed) {
-            return Err(failure(
-                format!("{git}: interrupted by a signal before it was built"),
-                String::new(),
-            ));
-        }
-        let built = Built {
-            repository: fs::canonicalize(&git.repository).unwrap_or_else(|_| git.repository.clone()),
+        let repository = fs::canonicalize(&git.repository).map_err(|error| {
+            let message = format!("cannot find the repository {}: {error}", git.repository.display());
+            trouble(failure(message, String::new()))
+        })?;
+        let mut built = Built {
+            repository,
             commit: git.commit.clone().unwrap_or_default(),
             reference: git.reference.clone(),
             build: git.build.clone(),
-            seconds: began.elapsed().as_secs_f64(),
-            failed,
+            seconds: 0.0,
+            failed: None,
         };
-        let text = serde_json::to_vec_pretty(&built).expect("plain data");
-        fs::write(directory.join(OUTCOME), text).map_err(written)
-    }
-}
-
-/// Writes the commit's files to `tree`.
-fn check_out(git: &GitBuild, tree: &Path, log: &Path) -> Result<(), Failure> {
-    let never = AtomicBool::new(false);
-    let repository = fs::canonicalize(&git.repository).map_err(|error| {
-        failure(format!("cannot find the repository {}: {error}", git.repository.display()), String::new())
-    })?;
-    let mut clone = git::command(&repository);
-    clone.args(["clone", "--quiet", "--shared", "--no-checkout", "."]).arg(tree);
-    let commit = git.commit.as_deref().unwrap_or_default();
-    let checked_out = match run(&mut clone, log, &never) {
-        Ok(None) => {
-            let mut checkout = git::command(tree);
-            checkout.args(["checkout", "--quiet", "--detach", commit]);
-            run(&mut checkout, log, &never)
-        }
-        other => other,
-    };
-    match checked_out {
-        Ok(None) => Ok(()),
-        Ok(Some(how)) => Err(failure(format!("cannot check out {git}: git {how}"), quoted(log))),
-        Err(error) => Err(failure(format!("cannot run git: {error}. Install git"), String::new())),
-    }
-}
-
-/// Runs a command to its end. Its output is added to `log`. Returns how the command failed, or `None` if it succeeded. A
-/// signal ends the command.
-fn run(command: &mut Command, log: &Path, interrupted: &AtomicBool) -> io::Result<Option<String>> {
-    let file = File::options().create(true).append(true).open(log)?;
-    let mut child = command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file).spawn()?;
-    let status = loop {
-        if let Some(status) = child.try_wait()? {
-            break status;
+        let write = |name: &str, built: &Built| {
+            let text = serde_json::to_vec_pretty(built).expect("plain data");
+            fs::write(directory.join(name), text).map_err(written)
+        };
+        write(BEGUN, &built)?;
+        // The build's processes inherit the lock. If hoptax is killed, it ends when the guard has killed the last of them.
+        rustix::io::fcntl_setfd(lock, FdFlags::empty()).map_err(|error| written(error.into()))?;
+        let began = Instant::now();
+        let (log, tree) = (directory.join(LOG), directory.join(TREE));
+        let run = |in_directory: &Path, words: &[&str]| {
+            self.run(in_directory, words, &log, interrupted).map_err(written)
+        };
+        let path = tree.to_string_lossy();
+        let clone = ["git", "clone", "--quiet", "--shared", "--no-checkout", ".", &path];
+        let mut failed = run(&built.repository, &clone)?;
+        if failed.is_none() {
+            failed = run(&tree, &["git", "checkout", "--quiet", "--detach", &built.commit])?;
         }
         if interrupted.load(Ordering::Relaxed) {
-            child.kill()?;
+            return Err(ended_early(git));
         }
-        std::thread::sleep(LOOK);
-    };
-    Ok(match (status.success(), status.code()) {
-        (true, _) => None,
-        (false, Some(code)) => Some(format!("exited with code {code}")),
-        (false, None) => Some("was ended by a signal".to_owned()),
-    })
+        if let Some(code) = failed {
+            let message = format!("cannot check out {git}: git exited with code {code}");
+            return Err(trouble(failure(message, quoted(&log))));
+        }
+        let code = run(&tree, &["sh", "-c", &git.build])?;
+        if interrupted.load(Ordering::Relaxed) {
+            return Err(ended_early(git));
+        }
+        if code == Some(KILLED) {
+            let message =
+                format!("{git}: the kernel or a user killed `{}`; is there enough memory?", git.build);
+            return Err(trouble(failure(message, quoted(&log))));
+        }
+        built.failed = code.map(|code| format!("exited with code {code}"));
+        built.seconds = began.elapsed().as_secs_f64();
+        write(OUTCOME, &built)
+    }
+
+    /// Runs a command to its end, under a guard. Its output is added to `log`. Returns its exit code, or `None` if it
+    /// succeeded. A signal to hoptax, or the end of hoptax, ends the command with all its descendants.
+    fn run(
+        &self,
+        directory: &Path,
+        words: &[&str],
+        log: &Path,
+        interrupted: &AtomicBool,
+    ) -> io::Result<Option<i32>> {
+        let unset = git::OF_HOOKS.iter().flat_map(|variable| ["-u", variable]);
+        let launch = Launch {
+            program: "env".into(),
+            arguments: unset.chain(words.iter().copied()).map(OsString::from).collect(),
+            environment: BTreeMap::new(),
+            directory: Some(directory.to_owned()),
+            cpus: Vec::new(),
+            stop_signal: StopSignal::TERM,
+            grace: Duration::ZERO,
+            remove: None,
+            scrub: None,
+            finally: Vec::new(),
+            started: None,
+            stdout: Some(log.to_owned()),
+            stderr: log.to_owned(),
+        };
+        let mut guarded = Guarded::start(&self.guard, &launch)?;
+        let status = loop {
+            if let Some(status) = guarded.ended() {
+                break status;
+            }
+            if interrupted.load(Ordering::Relaxed) {
+                guarded.kill();
+                continue;
+            }
+            std::thread::sleep(LOOK);
+        };
+        Ok(if status.success() { None } else { Some(status.code().unwrap_or(KILLED)) })
+    }
+}
+
+/// Locks an open lock file. `None` if another hoptax has the lock, or has removed the file since it was opened: nobody else
+/// would see a lock on a removed file.
+pub(super) fn lock_opened(file: File, path: &Path) -> io::Result<Option<File>> {
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
+        other => other?,
+    }
+    let own = file.metadata()?;
+    let is_current = fs::metadata(path).is_ok_and(|now| (own.dev(), own.ino()) == (now.dev(), now.ino()));
+    Ok(is_current.then_some(file))
 }
 
 fn read(directory: &Path) -> Option<Built> {
-    serde_json::from_slice(&fs::read(directory.join(OUTCOME)).ok()?).ok()
+    read_file(&directory.join(OUTCOME))
+}
+
+fn read_file(file: &Path) -> Option<Built> {
+    serde_json::from_slice(&fs::read(file).ok()?).ok()
+}
+
+/// A build that left nothing but its directory, whose name begins with the commit.
+fn unknown(directory: &Path) -> Built {
+    let name = directory.file_name().unwrap_or_default().to_string_lossy();
+    Built {
+        repository: PathBuf::new(),
+        commit: name.split('-').next().unwrap_or_default().to_owned(),
+        reference: String::new(),
+        build: String::new(),
+        seconds: 0.0,
+        failed: None,
+    }
 }
 
 fn lock_file(directory: &Path) -> PathBuf {
@@ -267,12 +415,21 @@ fn failure(message: String, detail: String) -> Failure {
     Failure { stage: Stage::Missing, message, detail }
 }
 
-fn not_written(directory: &Path, error: &io::Error) -> Failure {
+fn trouble(failure: Failure) -> BuildError {
+    BuildError::Trouble(failure)
+}
+
+fn ended_early(git: &GitBuild) -> BuildError {
+    let message = format!("{git}: interrupted by a signal before it was built");
+    BuildError::Interrupted(failure(message, String::new()))
+}
+
+fn not_written(directory: &Path, error: &io::Error) -> BuildError {
     let message = format!(
         "cannot write builds to {}: {error}. Set HOPTAX_HOME to a directory that you can write to",
         directory.display()
     );
-    failure(message, String::new())
+    trouble(failure(message, String::new()))
 }
 
 /// Size of all files below a directory. Links are not followed.

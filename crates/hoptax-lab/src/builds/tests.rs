@@ -1,12 +1,15 @@
 //! Builds of a small repository that the test creates.
 
 use super::git;
-use super::{Builds, commit_of, commits_between};
+use super::store::lock_opened;
+use super::{BuildError, BuildState, Builds, commit_of, commits_between};
 use hoptax_plan::GitBuild;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
 
 /// Runs git in a directory, independent of the user's settings.
 fn git(directory: &Path, words: &[&str]) {
@@ -34,6 +37,15 @@ fn repository(scratch: &Path) -> PathBuf {
     directory
 }
 
+/// Builds in the scratch directory. Their guard only runs the command: the real one is tested with the whole program.
+fn builds(scratch: &Path) -> Builds {
+    let guard = scratch.join("guard");
+    let script = "#!/bin/sh\nuntil [ \"$1\" = -- ]; do shift; done\nshift\nexec \"$@\"\n";
+    fs::write(&guard, script).expect("written");
+    fs::set_permissions(&guard, fs::Permissions::from_mode(0o755)).expect("set");
+    Builds::at(scratch.join("builds"), guard)
+}
+
 fn build_of(repository: &Path, reference: &str) -> GitBuild {
     GitBuild {
         repository: repository.to_owned(),
@@ -48,13 +60,22 @@ fn never() -> AtomicBool {
     AtomicBool::new(false)
 }
 
+/// Waits for a condition. A process that another test starts at the same moment can have this test's lock for a while.
+fn wait_until(what: &str, condition: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !condition() {
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 #[test]
 fn a_commit_is_built_once_and_kept() {
     let scratch = tempfile::tempdir().expect("made");
     let repository = repository(scratch.path());
-    let builds = Builds::at(scratch.path().join("builds"));
+    let builds = builds(scratch.path());
     let one = build_of(&repository, "one");
-    let message = builds.program(&one).expect_err("not built").message;
+    let message = builds.program(&one).expect_err("not built").failure().message;
     assert!(message.contains("is not built; `hoptax run` builds it"), "{message}");
     let program = builds.build(&one, &never()).expect("it builds");
     assert_eq!(builds.build(&one, &never()).expect("kept"), program);
@@ -70,7 +91,8 @@ fn a_commit_is_built_once_and_kept() {
     let kept = builds.list().expect("read");
     assert_eq!(kept.len(), 2);
     assert!(kept.iter().all(|one| one.bytes > 100 && one.used.is_some() && one.built.failed.is_none()));
-    builds.remove(&kept[0]).expect("removed");
+    assert!(kept.iter().all(|one| one.state == BuildState::Ended));
+    wait_until("it is removed", || builds.remove(&kept[0]).expect("removed"));
     assert_eq!(builds.list().expect("read").len(), 1);
 }
 
@@ -78,27 +100,82 @@ fn a_commit_is_built_once_and_kept() {
 fn the_log_of_a_build_that_fails_is_quoted() {
     let scratch = tempfile::tempdir().expect("made");
     let repository = repository(scratch.path());
-    let builds = Builds::at(scratch.path().join("builds"));
+    let builds = builds(scratch.path());
     let broken = build_of(&repository, "broken");
     for outcome in [builds.build(&broken, &never()), builds.program(&broken)] {
-        let failure = outcome.expect_err("it does not build");
+        let error = outcome.expect_err("it does not build");
+        assert!(matches!(error, BuildError::DoesNotBuild(_)), "{error:?}");
+        let failure = error.failure();
         assert!(failure.message.contains("does not build: `sh build.sh` exited with code 3"), "{failure:?}");
         assert!(failure.detail.contains("no compiler here"), "{failure:?}");
     }
     let elsewhere = GitBuild { binary: "bin/other".into(), ..build_of(&repository, "two") };
-    let failure = builds.build(&elsewhere, &never()).expect_err("no such program");
+    let failure = builds.build(&elsewhere, &never()).expect_err("no such program").failure();
     assert!(failure.message.contains("`bin/other` is not a program"), "{failure:?}");
 }
 
 #[test]
-fn a_build_that_was_interrupted_is_not_kept() {
+fn trouble_of_the_machine_is_not_a_commit_that_does_not_build() {
     let scratch = tempfile::tempdir().expect("made");
     let repository = repository(scratch.path());
-    let builds = Builds::at(scratch.path().join("builds"));
-    let endless = GitBuild { build: "exec sleep 600".to_owned(), ..build_of(&repository, "one") };
-    let failure = builds.build(&endless, &AtomicBool::new(true)).expect_err("interrupted");
-    assert!(failure.message.contains("interrupted"), "{failure:?}");
-    assert!(!builds.has(&endless) && builds.list().expect("read").is_empty());
+    let builds = builds(scratch.path());
+    let one = build_of(&repository, "one");
+    let killed = GitBuild { build: "kill -9 $$".to_owned(), ..one.clone() };
+    let unknown = GitBuild { commit: Some("0".repeat(40)), ..one.clone() };
+    let no_guard = Builds::at(scratch.path().join("others"), scratch.path().join("nothing"));
+    let outcomes =
+        [builds.build(&killed, &never()), builds.build(&unknown, &never()), no_guard.build(&one, &never())];
+    for outcome in outcomes {
+        assert!(matches!(outcome, Err(BuildError::Trouble(_))), "{outcome:?}");
+    }
+    let gone = GitBuild { repository: scratch.path().join("gone"), ..one };
+    let error = builds.build(&gone, &never()).expect_err("no repository");
+    assert!(
+        matches!(&error, BuildError::Trouble(failure) if failure.message.contains("cannot find the repository"))
+    );
+}
+
+#[test]
+fn a_build_that_was_interrupted_is_listed_and_can_be_removed() {
+    let scratch = tempfile::tempdir().expect("made");
+    let repository = repository(scratch.path());
+    let builds = builds(scratch.path());
+    let one = build_of(&repository, "one");
+    builds.build(&one, &never()).expect("it builds");
+    let kept = builds.list().expect("read").remove(0);
+    fs::remove_file(kept.directory().join("build.json")).expect("there");
+    let is_as_before = |state: BuildState| {
+        let now = builds.list().expect("read").remove(0);
+        now.state == state && now.bytes > 100 && now.built.commit == kept.built.commit
+    };
+    wait_until("it is interrupted", || is_as_before(BuildState::Interrupted));
+    assert!(!builds.has(&one));
+    fs::remove_file(kept.directory().join("begun.json")).expect("there");
+    let short = builds.list().expect("read").remove(0).built.commit;
+    assert!(short.len() == 12 && kept.built.commit.starts_with(&short), "{short}");
+
+    let locked = builds.lock_for_test(&kept);
+    assert_eq!(builds.list().expect("read")[0].state, BuildState::Running);
+    assert!(!builds.remove(&kept).expect("no error"), "a hoptax builds it");
+    let error = builds.build(&one, &AtomicBool::new(true)).expect_err("interrupted");
+    assert!(matches!(error, BuildError::Interrupted(_)), "{error:?}");
+    drop(locked);
+    wait_until("it is removed", || builds.remove(&kept).expect("removed"));
+    assert!(builds.list().expect("read").is_empty());
+}
+
+#[test]
+fn a_lock_on_a_removed_file_does_not_count() {
+    let scratch = tempfile::tempdir().expect("made");
+    let path = scratch.path().join("build.lock");
+    let open = || fs::File::options().create(true).append(true).open(&path).expect("opened");
+    let waiting = open();
+    let first = lock_opened(open(), &path).expect("locked").expect("free");
+    assert!(lock_opened(open(), &path).expect("no error").is_none(), "the first one has it");
+    fs::remove_file(&path).expect("there");
+    drop(first);
+    assert!(lock_opened(waiting, &path).expect("no error").is_none());
+    assert!(lock_opened(open(), &path).expect("no error").is_some(), "a new file");
 }
 
 #[test]

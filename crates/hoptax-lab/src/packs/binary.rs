@@ -1,6 +1,6 @@
 //! Finds out whether a gateway is installed, and its version.
 
-use crate::builds::Builds;
+use crate::builds::{BuildError, Builds};
 use crate::docker::{self, Container};
 use crate::pack::{Pack, PackError};
 use crate::render;
@@ -9,6 +9,7 @@ use hoptax_plan::{PackDriver, ProgramSource, ProgramVersion};
 use hoptax_record::{Failure, Stage};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// Where hoptax is developed. Only a checkout has the scripts that build gateways.
@@ -55,7 +56,7 @@ pub fn version(pack: &Pack, binary: &Path) -> Result<Option<String>, PackError> 
 pub fn of_version(pack: &Pack, version: &ProgramVersion) -> Result<PathBuf, Failure> {
     let fail = |message: String| Failure { stage: Stage::Missing, message, detail: String::new() };
     match &version.source {
-        ProgramSource::Git(git) => Builds::of_user()?.program(git),
+        ProgramSource::Git(git) => Builds::of_user()?.program(git).map_err(BuildError::failure),
         ProgramSource::Binary(path) => {
             // Without a `/`, the path would be looked up as a name.
             let full = std::path::absolute(path).unwrap_or_else(|_| path.clone());
@@ -65,15 +66,48 @@ pub fn of_version(pack: &Pack, version: &ProgramVersion) -> Result<PathBuf, Fail
         }
         ProgramSource::Installed => {
             let found = installed(pack).map_err(|error| fail(error.to_string()))?;
-            let matches = |reported: &str| {
-                reported
-                    .strip_prefix(&*version.name)
-                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-            };
-            let path = found.iter().find(|(_, reported)| matches(reported)).map(|(path, _)| path.clone());
+            let path = best(&found, &version.name).map(Path::to_owned);
             path.ok_or_else(|| fail(no_such_version(pack, &version.name, &found)))
         }
     }
+}
+
+/// The program that reports this version, or else the newest of its versions: `1.26` chooses 1.26.3 before 1.26.1, but never
+/// 1.260.
+fn best<'f>(found: &'f BTreeMap<PathBuf, String>, version: &str) -> Option<&'f Path> {
+    let is_part = |reported: &str| {
+        let rest = reported.strip_prefix(version);
+        rest.is_some_and(|rest| rest.chars().next().is_none_or(|first| !first.is_ascii_alphanumeric()))
+    };
+    let candidates = found.iter().filter(|(_, reported)| is_part(reported));
+    let newest = candidates.max_by_key(|(_, reported)| (*reported == version, order(reported)));
+    newest.map(|(path, _)| path.as_path())
+}
+
+/// The parts of a version, in an order in which newer versions are greater: 1.9 < 1.10, and 1.26.0-rc1 < 1.26.0.
+fn order(version: &str) -> Vec<Part> {
+    let (release, label) =
+        version.split_once(['-', '~']).map_or((version, None), |(one, two)| (one, Some(two)));
+    let parts = |text: &str| -> Vec<Part> {
+        text.split(|char: char| !char.is_ascii_alphanumeric())
+            .map(|part| part.parse().map_or_else(|_| Part::Word(part.to_owned()), Part::Number))
+            .collect()
+    };
+    let mut all = parts(release);
+    all.push(if label.is_some() { Part::Label } else { Part::End });
+    all.extend(label.map(parts).into_iter().flatten());
+    all
+}
+
+/// A part of a version.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Part {
+    /// A label follows, as in 1.26.0-rc1: older than the version without it.
+    Label,
+    /// The version has no label.
+    End,
+    Word(String),
+    Number(u64),
 }
 
 fn no_such_version(pack: &Pack, version: &str, found: &BTreeMap<PathBuf, String>) -> String {
@@ -85,6 +119,22 @@ fn no_such_version(pack: &Pack, version: &str, found: &BTreeMap<PathBuf, String>
         "no installed {name} reports version {version}; installed: {found}. Install it as `{binary}-{version}` in a \
          directory of PATH, or write its path as `binary`"
     )
+}
+
+/// Versions that programs reported, by version command. A version command can take a second, and several versions of a plan
+/// look at the same programs.
+static REPORTED: Mutex<BTreeMap<Vec<String>, Option<String>>> = Mutex::new(BTreeMap::new());
+
+/// [`version()`], asked once per process and program.
+fn known_version(pack: &Pack, binary: &Path) -> Result<Option<String>, PackError> {
+    let command = render::version_command(pack, binary)?;
+    let known = || REPORTED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(version) = known().get(&command).cloned() {
+        return Ok(version);
+    }
+    let version = version(pack, binary)?;
+    known().insert(command, version.clone());
+    Ok(version)
 }
 
 /// The pack's installed programs with the versions that they report: programs with the pack's name, and with that name
@@ -106,7 +156,7 @@ fn installed(pack: &Pack) -> Result<BTreeMap<PathBuf, String>, PackError> {
         // `/bin` may be a link to `/usr/bin`.
         let file = path.canonicalize().unwrap_or(path);
         if !found.contains_key(&file)
-            && let Some(version) = version(pack, &file)?
+            && let Some(version) = known_version(pack, &file)?
         {
             found.insert(file, version);
         }
@@ -153,5 +203,35 @@ pub fn missing(pack: &Pack, driver: &PackDriver) -> Vec<String> {
         PackDriver::Version(version) => {
             of_version(pack, version).err().map(|failure| failure.message).into_iter().collect()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_matched_exactly_or_by_its_newest_part() {
+        let reported =
+            ["1.9.2", "1.26.1", "1.26.10", "1.26.3", "1.260", "1.27.0-rc2", "1.27.0-rc1", "2.0", "2.0.1"];
+        let found: BTreeMap<PathBuf, String> = reported
+            .iter()
+            .enumerate()
+            .map(|(number, version)| (PathBuf::from(format!("/bin/{number}")), (*version).to_owned()))
+            .collect();
+        for (version, expected) in [
+            ("1.26", Some("1.26.10")),
+            ("1.26.1", Some("1.26.1")),
+            ("1.27.0", Some("1.27.0-rc2")),
+            ("1.27", Some("1.27.0-rc2")),
+            ("2.0", Some("2.0")),
+            ("1", Some("1.260")),
+            ("1.2", None),
+            ("3", None),
+        ] {
+            let chosen = best(&found, version).map(|path| found[path].as_str());
+            assert_eq!(chosen, expected, "{version}");
+        }
+        assert!(order("1.26.0") > order("1.26.0-rc1") && order("1.26.0.1") > order("1.26.0"));
     }
 }

@@ -62,6 +62,9 @@ pub(super) struct Args {
     /// Forget earlier measurements of the same search
     #[arg(long)]
     again: bool,
+    /// Also use runs with `void` findings; without this, they are left out
+    #[arg(long)]
+    accept_void: bool,
     #[arg(long, help = help::JSON)]
     json: bool,
 }
@@ -76,6 +79,7 @@ impl Args {
         if let Trials::Auto(auto) = &mut plan.trials {
             auto.at_most = auto.at_most.min(self.time);
         }
+        question::same_unit(self.min, self.metric).map_err(BadInput)?;
         let question = Question::new(&plan, self.gateway.as_deref(), [&self.good, &self.bad], self.metric)
             .map_err(BadInput)?;
         let mut state = State::open(&self.out, &plan.name, &question, self.again)?;
@@ -87,6 +91,7 @@ impl Args {
             builds: Builds::of_user().map_err(|failure| BadInput(failure.message))?,
             question: &question,
             directory: state.directory().to_owned(),
+            accept_void: self.accept_void,
             interrupted: Arc::clone(&interrupted),
         };
         eprint!("{}", draw::begin(&question, &state));
@@ -153,6 +158,7 @@ fn situation(question: &Question, state: &State, least: Least) -> Situation {
     Situation {
         commits: question.commits.len(),
         measured: measured.collect(),
+        earlier: state.earlier(),
         skipped: state.skipped().iter().filter_map(|one| number(&one.commit)).collect(),
         least: least.of(state.measurements().first().map(|one| one.good)),
     }

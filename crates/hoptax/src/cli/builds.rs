@@ -5,7 +5,7 @@ use super::help;
 use super::output::print;
 use anyhow::Context as _;
 use comfy_table::{ContentArrangement, Table, presets};
-use hoptax_lab::builds::{Builds, Kept};
+use hoptax_lab::builds::{BuildState, Builds, Kept};
 use hoptax_plan::units;
 use serde::Serialize;
 use std::path::Path;
@@ -42,7 +42,7 @@ struct Rm {
     #[arg(value_name = "COMMIT", required_unless_present = "all")]
     commits: Vec<String>,
 
-    /// Remove all builds
+    /// Remove all builds, also those that were interrupted
     #[arg(long, conflicts_with = "commits")]
     all: bool,
 }
@@ -55,6 +55,8 @@ struct Row<'a> {
     #[serde(rename = "ref")]
     reference: &'a str,
     build: &'a str,
+    /// `ended`, `running` or `interrupted`.
+    state: &'static str,
     bytes: u64,
     /// How long the build took.
     seconds: f64,
@@ -92,12 +94,21 @@ impl Rm {
         }
         let is_named =
             |one: &&Kept| self.all || self.commits.iter().any(|commit| one.built.commit.starts_with(commit));
+        let mut running = Vec::new();
         for one in kept.iter().filter(is_named) {
-            builds.remove(one).with_context(|| {
+            let is_removed = builds.remove(one).with_context(|| {
                 format!("cannot remove the build of {}; check the permissions of its directory", short(one))
             })?;
-            print(&format!("removed {} of {}\n", short(one), one.built.repository.display()))?;
+            match is_removed {
+                true => print(&format!("removed {} of {}\n", short(one), one.built.repository.display()))?,
+                false => running.push(short(one)),
+            }
         }
+        anyhow::ensure!(
+            running.is_empty(),
+            "not removed, because another hoptax builds it: {}. Remove it when that build has ended",
+            running.join(", ")
+        );
         Ok(())
     }
 }
@@ -109,6 +120,7 @@ fn row(kept: &Kept) -> Row<'_> {
         commit: &built.commit,
         reference: &built.reference,
         build: &built.build,
+        state: name(kept.state),
         bytes: kept.bytes,
         seconds: built.seconds,
         used: kept.used.map(timestamp),
@@ -125,9 +137,10 @@ fn text(kept: &[Kept]) -> String {
     table.set_header(["COMMIT", "REF", "SIZE", "LAST USED", "BUILD", "REPOSITORY"]);
     for one in kept {
         let built = &one.built;
-        let build = match &built.failed {
-            Some(how) => format!("{} ({how})", built.build),
-            None => built.build.clone(),
+        let build = match (one.state, &built.failed) {
+            (BuildState::Ended, None) => built.build.clone(),
+            (BuildState::Ended, Some(how)) => format!("{} ({how})", built.build),
+            (state, _) => format!("{} ({})", built.build, name(state)).trim_start().to_owned(),
         };
         table.add_row([
             short(one).to_owned(),
@@ -140,6 +153,14 @@ fn text(kept: &[Kept]) -> String {
     }
     let total: u64 = kept.iter().map(|one| one.bytes).sum();
     format!("{table}\n\n{} in {} builds\n", size(total), kept.len())
+}
+
+fn name(state: BuildState) -> &'static str {
+    match state {
+        BuildState::Ended => "ended",
+        BuildState::Running => "running",
+        BuildState::Interrupted => "interrupted",
+    }
 }
 
 fn short(kept: &Kept) -> &str {

@@ -31,7 +31,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Measure the gateways of a plan and report what each one costs compared with direct
 #[derive(Debug, clap::Args)]
@@ -93,7 +93,12 @@ impl Args {
                 "note: nobody has run the pack {pack} with the real gateway: its gateway.yaml has no `last_run_for_real`"
             );
         }
-        let unbuilt = build_commits(&mut plan)?;
+        let building = Arc::new(AtomicBool::new(false));
+        let unbuilt = build_commits(&mut plan, &building)?;
+        if building.load(Ordering::Relaxed) {
+            eprintln!("interrupted; nothing was measured");
+            return Ok(Exit::Failed);
+        }
         if !self.skip_missing {
             all_built(&unbuilt)?;
             all_installed(&plan, &packs)?;
@@ -111,6 +116,8 @@ impl Args {
         } else {
             watch_signals().context("cannot install signal handlers")?
         };
+        // A signal since the builds.
+        interrupted.fetch_or(building.load(Ordering::Relaxed), Ordering::Relaxed);
         let mut driver = ProcessDriver::new(&plan, packs, dir.path())?
             .with_interrupt(Arc::clone(&interrupted))
             .with_idle(&plan, if polling.is_some() { Idle::Poll } else { Idle::Sleep });
@@ -248,12 +255,17 @@ fn never_run<'a>(plan: &'a Plan, packs: &PackSet) -> BTreeSet<&'a str> {
         .collect()
 }
 
-/// Builds the commits that the plan names. Returns the labels of the gateways that do not build, with the reasons.
-fn build_commits(plan: &mut Plan) -> anyhow::Result<Vec<(String, Failure)>> {
-    // A signal ends hoptax here, because nothing has been measured yet.
-    let never = AtomicBool::new(false);
+/// Builds the commits that the plan names. A signal sets `interrupted`, and ends the build. Returns the labels of the
+/// gateways that do not build, with the reasons.
+fn build_commits(plan: &mut Plan, interrupted: &Arc<AtomicBool>) -> anyhow::Result<Vec<(String, Failure)>> {
+    if !builds::refs_of(plan).is_empty() {
+        for signal in SIGNALS {
+            signal_hook::flag::register(signal, Arc::clone(interrupted))
+                .context("cannot install signal handlers")?;
+        }
+    }
     let mut report = |what: &str| eprintln!("{what}");
-    Ok(builds::prepare(plan, &mut report, &never).map_err(BadInput)?)
+    Ok(builds::prepare(plan, &mut report, interrupted).map_err(BadInput)?)
 }
 
 fn all_built(unbuilt: &[(String, Failure)]) -> anyhow::Result<()> {

@@ -71,6 +71,27 @@ const STATED: &[(&str, &str, &str, &str)] = &[
         METHODOLOGY,
         "the half-width of its interval is at most 20 % of the tax",
     ),
+    // Bisect.
+    ("hoptax-stats/src/bisect.rs", "WEIGHT: f64 = 0.7", METHODOLOGY, "raised to the power 0.7"),
+    (
+        "hoptax-stats/src/bisect.rs",
+        "DEGREES: f64 = 8.0",
+        METHODOLOGY,
+        "Noise follows Student's t with 8 degrees",
+    ),
+    (
+        "hoptax-stats/src/bisect.rs",
+        "SCATTER: f64 = 0.1",
+        METHODOLOGY,
+        "scatter by a further 10 % of the change",
+    ),
+    (
+        "hoptax/src/cli/bisect.rs",
+        "OF_STARTS: f64 = 0.01",
+        METHODOLOGY,
+        "plus 1 % of the figure for each start",
+    ),
+    ("hoptax/src/cli/bisect/steps.rs", "SURE: f64 = 0.95", METHODOLOGY, "The search stops at 95 %"),
     // Prices of features.
     (
         "hoptax-analysis/src/features/mod.rs",

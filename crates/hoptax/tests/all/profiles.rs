@@ -83,16 +83,17 @@ fn check(report: &Json) -> Result<(), String> {
         .find(|change| change["frame"] == "deflate")
         .ok_or_else(|| format!("no deflate in {}", difference["frames"]))?;
     let with_callees = Figure::read(&deflate["total_us"])?;
-    let told = format!("zlib {zlib:?}, deflate {with_callees:?}, all frames {whole:?}, measured {price:?}");
+    let figures =
+        format!("zlib {zlib:?}, deflate {with_callees:?}, all frames {whole:?}, measured {price:?}");
     if !whole.overlaps(price) {
-        return Err(format!("frames do not add up to the measured difference: {told}"));
+        return Err(format!("frames do not add up to the measured difference: {figures}"));
     }
     // The rest is nginx's own work for the filter, less what shorter responses save.
     if (zlib.estimate / price.estimate - 1.0).abs() > 0.4 {
-        return Err(format!("zlib is not most of the difference: {told}"));
+        return Err(format!("zlib is not most of the difference: {figures}"));
     }
     if with_callees.low <= 0.5 * zlib.estimate {
-        return Err(format!("deflate calls most of zlib: {told}"));
+        return Err(format!("deflate calls most of zlib: {figures}"));
     }
     Ok(())
 }

@@ -29,6 +29,9 @@ const COMMITS: [(&str, &str, bool); 6] = [
     ("last", "--delay-out 3ms", true),
 ];
 
+/// A run of the plan of a [`Lab`].
+const RUN: [&str; 7] = ["run", "plan.yaml", "--packs", "packs", "--out", ".", "--accept-void"];
+
 fn git(directory: &Path, words: &[&str]) -> String {
     let mut command = Command::new("git");
     command.arg("-C").arg(directory).args(["-c", "user.name=Test", "-c", "user.email=test@example.com"]);
@@ -56,7 +59,8 @@ impl Lab {
             let build =
                 if builds { "cp proxy.sh proxy && chmod +x proxy" } else { "no-such-compiler proxy.sh" };
             fs::write(repository.join("proxy.sh"), script).expect("written");
-            fs::write(repository.join("build.sh"), format!("{build}\n")).expect("written");
+            let build = format!("test -z \"$GIT_DIR\" && {build}\n");
+            fs::write(repository.join("build.sh"), build).expect("written");
             git(&repository, &["add", "."]);
             git(&repository, &["commit", "--quiet", "-m", &format!("Add {name}")]);
             git(&repository, &["tag", name]);
@@ -86,13 +90,23 @@ warmup: 100ms
     }
 
     fn run(&self, arguments: &[&str]) -> Output {
-        let fixed = ["run", "plan.yaml", "--packs", "packs", "--out", ".", "--accept-void"];
-        self.hoptax(&[&fixed[..], arguments].concat()).output().expect("it runs")
+        self.hoptax(&[&RUN[..], arguments].concat()).output().expect("it runs")
     }
 
     fn bisect(&self, arguments: &[&str]) -> Command {
-        let fixed =
-            ["bisect", "plan.yaml", "--packs", "packs", "--good", "first", "--bad", "last", "--out", "."];
+        let fixed = [
+            "bisect",
+            "plan.yaml",
+            "--packs",
+            "packs",
+            "--good",
+            "first",
+            "--bad",
+            "last",
+            "--out",
+            ".",
+            "--accept-void",
+        ];
         self.hoptax(&[&fixed[..], arguments].concat())
     }
 
@@ -104,7 +118,8 @@ warmup: 100ms
 #[test]
 fn refs_are_built_once_and_measured_in_the_same_rounds() {
     let lab = Lab::new("first, more-words, slower");
-    let began = lab.run(&[]);
+    // As in a git hook. The build command must not see the hook's repository.
+    let began = lab.hoptax(&RUN).env("GIT_DIR", "/nowhere").output().expect("it runs");
     assert!(began.status.success(), "{}\n{}", text(&began.stdout), text(&began.stderr));
     assert_eq!(text(&began.stderr).matches("building commit ").count(), 3, "{}", text(&began.stderr));
     let document = report(&run_directory(&lab.scratch));
@@ -164,6 +179,45 @@ fn a_commit_that_does_not_build_is_an_error_that_quotes_its_log() {
     assert!(text(&output.stderr).contains("has no commit `nowhere`"), "{}", text(&output.stderr));
 }
 
+/// The build starts a process that would go on for long, and waits for it.
+#[test]
+fn a_build_that_is_interrupted_leaves_no_process() {
+    let lab = Lab::new("first");
+    let script = "(sleep 600 & echo $! > \"$OUT\"; wait) & wait\n";
+    fs::write(lab.path("proxy/build.sh"), script).expect("written");
+    git(&lab.path("proxy"), &["commit", "--quiet", "--all", "-m", "Build for ever"]);
+    git(&lab.path("proxy"), &["tag", "--force", "first"]);
+    for signal in [Signal::TERM, Signal::KILL] {
+        let file = lab.path("sleeper");
+        let _ = fs::remove_file(&file);
+        let mut run = lab.hoptax(&RUN).env("OUT", &file).stderr(Stdio::piped()).spawn().expect("it starts");
+        let sleeper = || fs::read_to_string(&file).ok()?.trim().parse::<u32>().ok();
+        wait_until("the build's process", PATIENCE, || sleeper().is_some());
+        let running = json(&mut lab.hoptax(&["builds", "--json"]));
+        assert_eq!(running[0]["state"], "running", "{running}");
+        let refused = lab.hoptax(&["builds", "rm", "--all"]).output().expect("it runs");
+        assert_eq!(refused.status.code(), Some(1), "{}", text(&refused.stderr));
+
+        let pid = Pid::from_raw(run.id().cast_signed()).expect("a pid above zero");
+        kill_process(pid, signal).expect("not waited for yet");
+        let status = run.wait().expect("it ends");
+        assert!(signal == Signal::KILL || status.code() == Some(1), "{status:?}");
+        let sleeper = sleeper().expect("written");
+        wait_until("the end of the build's process", PATIENCE, || !hoptax_host::tree::is_alive(sleeper));
+    }
+    let interrupted = || {
+        let builds = json(&mut lab.hoptax(&["builds", "--json"]));
+        builds[0]["state"] == "interrupted"
+            && builds[0]["bytes"].as_u64() > Some(0)
+            && builds[0]["commit"] == lab.commit("first")
+    };
+    // The lock ends with the guard.
+    wait_until("an interrupted build", PATIENCE, interrupted);
+    let removed = lab.hoptax(&["builds", "rm", "--all"]).output().expect("it runs");
+    assert!(removed.status.success(), "{}", text(&removed.stderr));
+    assert_eq!(json(&mut lab.hoptax(&["builds", "--json"])).as_array().map(Vec::len), Some(0));
+}
+
 /// The state's number of measurements.
 fn measurements(lab: &Lab) -> usize {
     let entries = fs::read_dir(lab.scratch.path()).expect("there").flatten();
@@ -217,6 +271,12 @@ fn mistakes_of_a_search_say_what_to_do() {
         (&["--good", "first", "--bad", "last", "--metric", "memory"], "use one of added_p50"),
         (&["--good", "first", "--bad", "last", "--gateway", "nginx"], "those that have it: proxy"),
         (&["--good", "first", "--bad", "last", "--set", "load.0.connections=[1,2]"], "one load point"),
+        (
+            &["--good", "first", "--bad", "last", "--metric", "throughput_ratio", "--min", "20us"],
+            "throughput_ratio is a ratio",
+        ),
+        (&["--good", "first", "--bad", "last", "--set", "trials=1"], "one round gives no interval"),
+        (&["--good", "first", "--bad", "last", "--set", "time=1s"], "two rounds take at least 1.8s"),
     ] {
         let fixed = ["bisect", "plan.yaml", "--packs", "packs", "--out", "."];
         let output = lab.hoptax(&[&fixed[..], arguments].concat()).output().expect("it runs");

@@ -137,8 +137,8 @@ pub(super) fn end(
             question.commits.last().map_or("", |commit| short(&commit.name))
         ),
         Step::Unclear | Step::Measure(_) => format!(
-            "No commit is {:.0} % certain: {} changed by {change} after {counts}. Measure longer with --time, or with a \
-             load that shows the change\n",
+            "No commit is {:.0} % certain: {} changed by {change} after {counts}. The same command measures more; a longer \
+             --time makes each measurement more precise\n",
             100.0 * SURE,
             metric.name()
         ),

@@ -5,17 +5,18 @@ use super::question::{Question, git_of};
 use super::state::Measurement;
 use crate::run::{Contents, LocalTraffic, Progress, Run};
 use anyhow::Context as _;
-use hoptax_analysis::analyse;
+use hoptax_analysis::{Analysis, Figures, Finding, Severity, analyse};
 use hoptax_host::probe;
-use hoptax_lab::builds::Builds;
+use hoptax_lab::builds::{BuildError, Builds};
 use hoptax_lab::packs::PackSet;
 use hoptax_lab::process::ProcessDriver;
 use hoptax_load::clock;
 use hoptax_load::random::Random;
 use hoptax_plan::recorded::{self, Run as ReadRun};
-use hoptax_plan::{Gateway, Idle, Plan};
-use hoptax_record::Failure;
+use hoptax_plan::{Gateway, Idle, Metric, Plan};
 use hoptax_record::dir::RunDir;
+use hoptax_record::{Failure, Stage};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,6 +30,8 @@ pub(super) struct Measurer<'a> {
     pub(super) question: &'a Question,
     /// Parent of the run directories.
     pub(super) directory: PathBuf,
+    /// Whether runs with `void` findings count.
+    pub(super) accept_void: bool,
     pub(super) interrupted: Arc<AtomicBool>,
 }
 
@@ -43,60 +46,121 @@ pub(super) enum Measured {
     Interrupted,
 }
 
+/// Maximum number of runs of a commit in a row that have `void` findings.
+const MOST_VOID: u32 = 3;
+
+/// Number of failures of a commit to start, or to serve, after which it is skipped. A single failure can be the machine's.
+const MOST_FAILURES: u32 = 2;
+
+/// A gateway that was not measured.
+#[derive(Debug, Clone, PartialEq)]
+struct Failed {
+    is_good: bool,
+    failure: Failure,
+}
+
+impl Failed {
+    /// The first of the gateways that was not measured. One that failed only in some trials counts if the run has no figures.
+    fn of(run: &ReadRun, [good, suspect]: [&str; 2], has_figures: bool) -> Option<Self> {
+        [good, suspect].into_iter().find_map(|label| {
+            let contender = run.record.contenders.iter().find(|one| one.label == label);
+            let mut trials = run.trials.iter().filter(|trial| trial.contender == label && !has_figures);
+            let failure = contender
+                .and_then(|contender| contender.failed.clone())
+                .or_else(|| trials.find_map(|trial| trial.failed.clone()))?;
+            Some(Self { is_good: label == good, failure })
+        })
+    }
+
+    /// Outcome of the measurement if this is failure number `count`. `None` if the commit is measured again.
+    fn end(&self, count: u32) -> Option<anyhow::Result<Measured>> {
+        let reason = in_words(&self.failure);
+        match self.failure.stage {
+            // The program was built, and now it is gone.
+            Stage::Missing => Some(Err(anyhow::anyhow!(reason))),
+            _ if count < MOST_FAILURES => None,
+            _ if self.is_good => Some(Err(anyhow::anyhow!("the good commit cannot be measured: {reason}"))),
+            _ => Some(Ok(Measured::Impossible(reason))),
+        }
+    }
+}
+
+/// Codes of the `void` findings that make the metric doubtful.
+fn void_codes(findings: &[Finding], metric: Metric) -> String {
+    let of_metric = |figures: Figures| match figures {
+        Figures::All | Figures::QuietWindows => true,
+        Figures::Tails => matches!(metric, Metric::AddedP90 | Metric::AddedP95 | Metric::AddedP99),
+        Figures::Memory | Figures::PathSplit | Figures::Balance => false,
+    };
+    let void = findings
+        .iter()
+        .filter(|finding| finding.severity == Severity::Void && of_metric(finding.concerns.figures));
+    let codes: BTreeSet<&str> = void.map(|finding| finding.code).collect();
+    codes.into_iter().collect::<Vec<_>>().join(", ")
+}
+
 /// The events of a run are not shown.
 struct Quiet;
 
 impl Progress for Quiet {}
 
 impl Measurer<'_> {
-    /// Measures the commit with this number.
+    /// Measures the commit with this number. A commit that does not start is measured once more, and so is a run with
+    /// `void` findings, up to [`MOST_VOID`] runs.
     ///
     /// # Errors
-    /// If the good commit cannot be measured, or nothing can be measured at all.
+    /// If the good commit cannot be measured, or the machine has a problem that says nothing about the commit.
     pub(super) fn measure(&self, commit: usize) -> anyhow::Result<Measured> {
         let name = &self.question.commits[commit].name;
         let (good, suspect) = (self.question.at(&self.question.good), self.question.at(name));
-        if let Err(failure) = self.build(&good) {
-            anyhow::ensure!(self.is_interrupted(), "the good commit does not build: {}", in_words(&failure));
-            return Ok(Measured::Interrupted);
+        for gateway in [&good, &suspect] {
+            match self.build(gateway) {
+                Ok(()) => {}
+                Err(BuildError::Interrupted(_)) => return Ok(Measured::Interrupted),
+                Err(BuildError::DoesNotBuild(failure)) if gateway.label == suspect.label => {
+                    return Ok(Measured::Impossible(in_words(&failure)));
+                }
+                Err(error) => anyhow::bail!(in_words(&error.failure())),
+            }
         }
-        if let Err(failure) = self.build(&suspect) {
-            return Ok(match self.is_interrupted() {
-                true => Measured::Interrupted,
-                false => Measured::Impossible(in_words(&failure)),
-            });
+        let labels = [&*good.label, &*suspect.label];
+        let (mut failures, mut void) = (0, 0);
+        loop {
+            let run = self.run(&good, &suspect);
+            if self.is_interrupted() {
+                return Ok(Measured::Interrupted);
+            }
+            let run = run?;
+            let analysis = analyse(&run.record, &run.trials, &run.starts);
+            let figures = self.figures(&analysis, &run, name, labels);
+            if let Some(failed) = Failed::of(&run, labels, figures.is_some()) {
+                failures += 1;
+                if let Some(end) = failed.end(failures) {
+                    return end;
+                }
+                continue;
+            }
+            let report = format!("hoptax report {}", run.path.display());
+            let metric = self.question.metric;
+            let figures = figures.with_context(|| {
+                format!("the run has no comparison in {} with an interval; see {report}", metric.name())
+            })?;
+            let codes = void_codes(&analysis.findings, metric);
+            if codes.is_empty() || self.accept_void {
+                return Ok(figures);
+            }
+            void += 1;
+            anyhow::ensure!(
+                void < MOST_VOID,
+                "{MOST_VOID} runs of {} in a row have `void` findings, the last one {codes}; see {report}. Follow their \
+                 advice, or use such runs with --accept-void",
+                suspect.label
+            );
+            eprintln!("     this run has `void` findings ({codes}) and is left out; measuring again");
         }
-        let run = self.run(&good, &suspect);
-        if self.is_interrupted() {
-            return Ok(Measured::Interrupted);
-        }
-        let run = run?;
-        let failed = |gateway: &Gateway| {
-            let contender = run.record.contenders.iter().find(|one| one.label == gateway.label)?;
-            contender.failed.as_ref().map(in_words)
-        };
-        if let Some(reason) = failed(&good) {
-            anyhow::bail!("the good commit cannot be measured: {reason}");
-        }
-        if let Some(reason) = failed(&suspect) {
-            return Ok(Measured::Impossible(reason));
-        }
-        let died = run.trials.iter().filter(|trial| trial.contender == suspect.label);
-        let died: Vec<&Failure> = died.filter_map(|trial| trial.failed.as_ref()).collect();
-        let figures = self.figures(&run, name, [&good.label, &suspect.label]);
-        if let (None, Some(failure)) = (&figures, died.first()) {
-            return Ok(Measured::Impossible(in_words(failure)));
-        }
-        figures.with_context(|| {
-            format!(
-                "the run has no comparison in {} with an interval; see hoptax report {}",
-                self.question.metric.name(),
-                run.path.display()
-            )
-        })
     }
 
-    fn build(&self, gateway: &Gateway) -> Result<(), Failure> {
+    fn build(&self, gateway: &Gateway) -> Result<(), BuildError> {
         let Some(git) = git_of(gateway) else { return Ok(()) };
         self.builds.build(git, &self.interrupted).map(drop)
     }
@@ -106,8 +170,13 @@ impl Measurer<'_> {
     }
 
     /// The figures of a run. `None` if it has none with an interval.
-    fn figures(&self, run: &ReadRun, commit: &str, [good, suspect]: [&str; 2]) -> Option<Measured> {
-        let analysis = analyse(&run.record, &run.trials, &run.starts);
+    fn figures(
+        &self,
+        analysis: &Analysis,
+        run: &ReadRun,
+        commit: &str,
+        [good, suspect]: [&str; 2],
+    ) -> Option<Measured> {
         let metric = self.question.metric;
         let pair = analysis.pairs.iter().find(|pair| pair.metric == metric && pair.is_of(good, suspect))?;
         let difference = pair.difference_of(suspect);
@@ -160,4 +229,48 @@ impl Measurer<'_> {
 
 fn in_words(failure: &Failure) -> String {
     format!("{}\n{}", failure.message, failure.detail).trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hoptax_analysis::Concerns;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn a_failed_start_is_retried_once_and_a_program_that_is_gone_is_an_error() {
+        let failed = |stage: Stage, is_good: bool| {
+            let failure = Failure { stage, message: "why".to_owned(), detail: String::new() };
+            Failed { is_good, failure }
+        };
+        for stage in [Stage::Start, Stage::Verify, Stage::Trial] {
+            assert!(failed(stage, false).end(1).is_none() && failed(stage, true).end(1).is_none());
+            let end = failed(stage, false).end(2);
+            assert!(matches!(end, Some(Ok(Measured::Impossible(reason))) if reason == "why"));
+            assert!(matches!(failed(stage, true).end(2), Some(Err(_))), "the good commit cannot be skipped");
+        }
+        assert!(matches!(failed(Stage::Missing, false).end(1), Some(Err(_))));
+    }
+
+    #[test]
+    fn void_findings_about_the_metric_are_named() {
+        let finding = |code: &'static str, severity: Severity, figures: Figures| Finding {
+            code,
+            severity,
+            concerns: Concerns::only(figures),
+            case: None,
+            evidence: BTreeMap::new(),
+            message: String::new(),
+            advice: String::new(),
+        };
+        let findings = [
+            finding("errors", Severity::Void, Figures::All),
+            finding("host-noisy", Severity::Warning, Figures::All),
+            finding("memory-growing", Severity::Void, Figures::Memory),
+            finding("few-samples", Severity::Void, Figures::Tails),
+        ];
+        assert_eq!(void_codes(&findings, Metric::AddedP50), "errors");
+        assert_eq!(void_codes(&findings, Metric::AddedP99), "errors, few-samples");
+        assert_eq!(void_codes(&findings[1..], Metric::AddedP50), "");
+    }
 }

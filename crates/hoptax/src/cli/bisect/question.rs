@@ -53,6 +53,41 @@ impl Least {
     }
 }
 
+/// Rejects a smallest change that does not have the metric's unit.
+pub(super) fn same_unit(least: Least, metric: Metric) -> Result<(), String> {
+    match least {
+        Least::Time(us) if metric == Metric::ThroughputRatio => Err(format!(
+            "`--min` is a time ({us} µs), but {} is a ratio. Write a share, such as --min 3%",
+            metric.name()
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Minimum number of rounds of a measurement. One round gives no interval.
+const FEWEST_ROUNDS: u32 = 2;
+
+/// Rejects a plan whose rounds can give no interval.
+fn enough_rounds(plan: &Plan) -> Result<(), String> {
+    if plan.trials.at_most() < FEWEST_ROUNDS {
+        return Err("a measurement needs at least 2 rounds, because one round gives no interval. Write `trials: 5`, or \
+                    leave out `trials`"
+            .to_owned());
+    }
+    if let (Trials::Auto(auto), None) = (&plan.trials, plan.load[0].requests) {
+        // Direct, the good commit and the other commit.
+        let rounds = plan.load[0].duration * 3 * FEWEST_ROUNDS;
+        if auto.at_most < rounds {
+            let [time, rounds] = [auto.at_most, rounds].map(units::show_duration);
+            return Err(format!(
+                "a measurement of {time} has no interval, because two rounds take at least {rounds}. Choose a longer --time, \
+                 or a shorter `duration` in the plan"
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// Parses `--metric`.
 pub(super) fn metric(text: &str) -> Result<Metric, String> {
     let names = METRICS.map(Metric::name);
@@ -83,6 +118,7 @@ impl Question {
         if plan.load.len() != 1 || plan.load[0].search.is_some() || plan.start.is_some() {
             return Err("bisect needs a plan with one load point, without `search` and `start`".to_owned());
         }
+        enough_rounds(plan)?;
         let gateway = gateway(plan, label)?;
         let repository = git_of(&gateway).ok_or("bisect needs a gateway with `git`")?.repository.clone();
         if let Some(reference) = [good, bad].into_iter().find(|one| one.is_empty() || one.starts_with('-')) {
@@ -181,6 +217,14 @@ mod tests {
         assert!(least("20").is_err());
         assert_eq!((Least::Share(0.03).of(Some(200.0)), Least::Share(0.03).of(None)), (6.0, 0.0));
         assert_eq!(Least::Time(20.0).of(None), 20.0);
+    }
+
+    #[test]
+    fn the_smallest_change_of_a_ratio_is_a_share() {
+        let error = same_unit(Least::Time(20.0), Metric::ThroughputRatio).expect_err("another unit");
+        assert!(error.contains("throughput_ratio is a ratio. Write a share"), "{error}");
+        assert_eq!(same_unit(Least::Share(0.03), Metric::ThroughputRatio), Ok(()));
+        assert_eq!(same_unit(Least::Time(20.0), Metric::AddedP50), Ok(()));
     }
 
     #[test]

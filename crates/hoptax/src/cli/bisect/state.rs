@@ -18,6 +18,8 @@ const FILE: &str = "bisect.json";
 pub(super) struct State {
     directory: PathBuf,
     kept: Kept,
+    /// Number of measurements that earlier invocations made.
+    earlier: usize,
 }
 
 /// The content of the file.
@@ -70,7 +72,10 @@ impl State {
     /// # Errors
     /// If the file cannot be read, or was not written by a search.
     pub(super) fn open(out: &Path, plan: &str, question: &Question, again: bool) -> anyhow::Result<Self> {
-        let directory = out.join(format!("bisect-{plan}-{}", question.digest));
+        Self::open_at(out.join(format!("bisect-{plan}-{}", question.digest)), again)
+    }
+
+    fn open_at(directory: PathBuf, again: bool) -> anyhow::Result<Self> {
         let path = directory.join(FILE);
         let fresh = Kept { schema: SCHEMA, measurements: Vec::new(), skipped: Vec::new() };
         let kept = match fs::read(&path) {
@@ -88,7 +93,16 @@ impl State {
         fs::create_dir_all(&directory).with_context(|| {
             format!("cannot create {}; choose another directory with --out", directory.display())
         })?;
-        Ok(Self { directory, kept })
+        let state = Self { directory, earlier: kept.measurements.len(), kept };
+        if again {
+            // An interruption before the first measurement must not bring the earlier ones back.
+            state.write()?;
+        }
+        Ok(state)
+    }
+
+    pub(super) fn earlier(&self) -> usize {
+        self.earlier
     }
 
     pub(super) fn directory(&self) -> &Path {
@@ -122,5 +136,26 @@ impl State {
         fs::write(&draft, text)
             .and_then(|()| fs::rename(&draft, &path))
             .with_context(|| format!("cannot write {}", path.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn measurements_are_kept_until_the_search_begins_again() {
+        let scratch = tempfile::tempdir().expect("made");
+        let open = |again: bool| State::open_at(scratch.path().join("search"), again).expect("opened");
+        let (low, high, run) = (30.0, 50.0, "a-run".to_owned());
+        let one =
+            Measurement { commit: "a1".to_owned(), difference: 40.0, low, high, rounds: 9, good: 100.0, run };
+        let mut state = open(false);
+        state.add(one.clone()).expect("written");
+        assert_eq!((state.measurements().len(), state.earlier()), (1, 0));
+        let state = open(false);
+        assert_eq!((state.measurements(), state.earlier()), (&[one][..], 1));
+        assert_eq!(open(true).measurements(), []);
+        assert_eq!(open(false).measurements(), [], "the fresh state is on disk at once");
     }
 }

@@ -7,11 +7,12 @@ use std::ops::Range;
 /// Probability at which a search ends.
 pub(super) const SURE: f64 = 0.95;
 
-/// Maximum number of measurements of the bad commit before the search begins. If the change is still not clear then, the
-/// other commits would not show it either.
+/// Maximum number of measurements of the bad commit before the search begins, in one invocation. If the change is still not
+/// clear then, the other commits would not show it either.
 const MOST_OF_BAD: usize = 6;
 
-/// Maximum number of measurements. A search of 1,000 commits needs about 20 if their noise is a quarter of the change.
+/// Maximum number of measurements of one invocation. A search of 1,000 commits needs about 20 if their noise is a quarter of
+/// the change.
 const MOST: usize = 100;
 
 /// The next step of a search.
@@ -28,7 +29,7 @@ pub(super) enum Step {
     },
     /// The bad commit's figure is that of the good one, up to the smallest change to look for.
     Unchanged,
-    /// Too many measurements, and still no answer.
+    /// Too many measurements in this invocation, and still no answer. Another invocation continues.
     Unclear,
 }
 
@@ -38,6 +39,8 @@ pub(super) struct Situation {
     /// Number of commits after the good one.
     pub(super) commits: usize,
     pub(super) measured: Vec<Measured>,
+    /// How many of these measurements earlier invocations made.
+    pub(super) earlier: usize,
     /// Commits that cannot be measured.
     pub(super) skipped: BTreeSet<usize>,
     /// Smallest change to look for, in the metric's unit.
@@ -69,7 +72,7 @@ impl Situation {
         let errors: Vec<f64> = self.measured.iter().map(|one| one.error).collect();
         let candidates = (0..last).filter(|commit| !self.skipped.contains(commit));
         match suspects.next(candidates, median(&errors).unwrap_or(0.0)) {
-            Some(commit) if self.measured.len() < MOST => Step::Measure(commit),
+            Some(commit) if self.own().len() < MOST => Step::Measure(commit),
             _ => Step::Unclear,
         }
     }
@@ -85,13 +88,18 @@ impl Situation {
             return Some(Step::Unchanged);
         }
         let is_larger = low > self.least || high < -self.least;
-        match (is_larger, of_bad.len() < MOST_OF_BAD) {
-            (true, _) => None,
-            (false, true) => Some(Step::Measure(last)),
-            // The change may be exactly as large as the bound.
-            (false, false) if low > 0.0 || high < 0.0 => None,
-            (false, false) => Some(Step::Unclear),
+        // The change may be exactly as large as the bound.
+        let is_close = of_bad.len() >= MOST_OF_BAD && (low > 0.0 || high < 0.0);
+        if is_larger || is_close {
+            return None;
         }
+        let own = self.own().iter().filter(|one| one.commit == last).count();
+        Some(if own < MOST_OF_BAD { Step::Measure(last) } else { Step::Unclear })
+    }
+
+    /// The measurements of this invocation.
+    fn own(&self) -> &[Measured] {
+        self.measured.get(self.earlier..).unwrap_or_default()
     }
 
     /// The commits, each with those before it that cannot be measured, because no measurement can distinguish them.
@@ -119,6 +127,7 @@ mod tests {
         Situation {
             commits,
             measured: measured.collect(),
+            earlier: 0,
             skipped: skipped.iter().copied().collect(),
             least: 5.0,
         }
@@ -166,5 +175,20 @@ mod tests {
         let mut unclear = situation(8, &doubtful, &[]);
         unclear.measured.iter_mut().for_each(|one| one.error = 20.0);
         assert_eq!(unclear.next(), Step::Unclear);
+        unclear.earlier = 6;
+        assert_eq!(unclear.next(), Step::Measure(7), "another invocation measures more");
+        unclear.measured.extend(unclear.measured.clone());
+        assert_eq!(unclear.next(), Step::Unclear, "and has the same limit");
+    }
+
+    #[test]
+    fn an_invocation_has_a_limit_and_the_next_one_continues() {
+        let mut measured = vec![(7, 40.0); 6];
+        measured.extend([(3, 0.0), (3, 40.0)].repeat(60));
+        let mut unclear = situation(8, &measured, &[]);
+        unclear.measured.iter_mut().for_each(|one| one.error = 30.0);
+        assert_eq!(unclear.next(), Step::Unclear);
+        unclear.earlier = unclear.measured.len() - 99;
+        assert!(matches!(unclear.next(), Step::Measure(_)));
     }
 }
