@@ -4,7 +4,7 @@ scripts and the Python package in this way; a release checks packages with stati
 
     scripts/packages/trial.py target/debug/hoptax
 
-Writes skips and retries to the file that HOPTAX_TEST_NOTES names, as scripts/run-tests.py expects.
+Writes skips to the file that HOPTAX_TEST_NOTES names, as scripts/run-tests.py expects.
 """
 
 import os
@@ -19,12 +19,12 @@ from pathlib import Path
 CHECKS = ("archive", "bill", "pip", "deb", "container")
 
 
-def note(test, reason, kind="skip"):
-    """Writes that a test was skipped or retried."""
-    print(f"{kind} {test}: {reason}")
+def note(test, reason):
+    """Writes that a test was skipped."""
+    print(f"skip {test}: {reason}")
     if path := os.environ.get("HOPTAX_TEST_NOTES"):
         with open(path, "a", encoding="utf-8") as notes:
-            notes.write(f"{kind} packages::{test} {' '.join(reason.split())[:200]}\n")
+            notes.write(f"skip packages::{test} {' '.join(reason.split())[:200]}\n")
 
 
 def main():
@@ -51,13 +51,6 @@ def main():
         subprocess.run([*build, "--binary", f"{here[0].triple}={binary}"], check=True)
         outcomes, tries = check.Outcomes(), check.Tries(dist, 1, scratch, is_trial=True)
         check.check_packages(outcomes, tries, CHECKS)
-        failed = [row for row in outcomes.rows if row[1] == "failed"]
-        if failed:
-            # A measurement of a second can fail on a disturbed machine. run-tests.py counts retries.
-            for name, *_, reason in failed:
-                note(name.split()[-1], reason, "retry")
-            outcomes = check.Outcomes()
-            check.check_packages(outcomes, tries, CHECKS)
     for name, outcome, *_, reason in outcomes.rows:
         if outcome == "skipped":
             note(name.split()[-1], reason)
