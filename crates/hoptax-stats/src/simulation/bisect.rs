@@ -95,10 +95,13 @@ impl History {
     }
 }
 
+/// Seeds of the histories. The model's constants were chosen on the histories with seeds 0 to 199, so the tests use others.
+const FIRST_SEED: u64 = 10_000;
+
 /// How many bisects of each kind named the commit, and the mean number of measurements of the Bayesian ones.
 fn bisects(runs: u64, case: Case) -> (usize, usize, f64) {
     let (mut right, mut plain, mut measurements) = (0, 0, 0);
-    for seed in 0..runs {
+    for seed in FIRST_SEED..FIRST_SEED + runs {
         let mut history = History::new(seed, case);
         let (found, needed) = history.bayesian();
         right += usize::from(found == Some(history.culprit));

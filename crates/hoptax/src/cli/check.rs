@@ -2,7 +2,7 @@
 
 use super::exit::Exit;
 use super::help;
-use super::plan_source::{Only, PlanSource, fits, replace_missing};
+use super::plan_source::{Only, PlanSource, fits, replace_missing, unknown_port};
 use crate::schedule::{estimate, estimate_at_most, expected_rounds, planned_starts, search};
 use hoptax_lab::packs::PackSet;
 #[cfg(target_os = "linux")]
@@ -38,7 +38,8 @@ impl Args {
         self.only.apply(&mut plan)?;
         let packs = self.source.packs()?;
         let replaced = replace_missing(&mut plan, &packs);
-        let notes = fits(&mut plan, &packs)?;
+        let mut notes = fits(&mut plan, &packs)?;
+        notes.extend(unknown_port(&plan));
         let preview = Preview { replaced, notes, ..Preview::of(&plan, not_installed(&plan, &packs)) };
         if self.json {
             writeln!(io::stdout(), "{}", serde_json::to_string_pretty(&preview)?)?;
@@ -94,8 +95,8 @@ struct Preview {
     /// Which gateways replace others that are not installed here, and which are left out. `hoptax run` prints the same
     /// lines.
     replaced: Vec<String>,
-    /// The load points that a run leaves out, because the machine has too few descriptors or ports for them. `hoptax run`
-    /// prints the same lines.
+    /// The load points that a run leaves out, because the machine has too few descriptors or ports for them, and a gateway
+    /// that cannot know the upstream's port. `hoptax run` prints the same lines.
     notes: Vec<String>,
 }
 

@@ -7,9 +7,7 @@ use hoptax_lab::limits::{self, Limits};
 use hoptax_lab::packs::PackSet;
 #[cfg(target_os = "linux")]
 use hoptax_lab::packs::binary;
-#[cfg(target_os = "linux")]
-use hoptax_plan::GatewayKind;
-use hoptax_plan::{self as plan, Plan, units};
+use hoptax_plan::{self as plan, BuiltInUpstream, Gateway, GatewayKind, Plan, Upstream, units};
 use std::path::PathBuf;
 
 #[derive(Debug, Clone, clap::Args)]
@@ -120,6 +118,17 @@ pub(crate) fn fits(plan: &mut Plan, packs: &PackSet) -> anyhow::Result<Vec<Strin
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn fits(_plan: &mut Plan, _packs: &PackSet) -> anyhow::Result<Vec<String>> {
     Ok(Vec::new())
+}
+
+/// A warning if the plan has a gateway that already runs, which cannot know the port of the built-in upstream.
+pub(crate) fn unknown_port(plan: &Plan) -> Option<String> {
+    let Upstream::BuiltIn(BuiltInUpstream { port: None, .. }) = &plan.upstream else { return None };
+    let is_external = |one: &&Gateway| matches!(one.kind, GatewayKind::External { .. });
+    let label = &plan.gateways.iter().find(is_external)?.label;
+    Some(format!(
+        "`{label}` already runs, but the kernel chooses the port of the upstream, so `{label}` cannot forward to it. Set \
+         `upstream: {{ port: 8080 }}` to the port that `{label}` forwards to"
+    ))
 }
 
 /// Number of CPUs of this machine. The number includes CPUs that this process may not use, because a plan can name any

@@ -7,7 +7,7 @@ mod words;
 
 use super::exit::{BadInput, Exit};
 use super::help;
-use super::plan_source::{Only, PlanSource, fits, replace_missing};
+use super::plan_source::{Only, PlanSource, fits, replace_missing, unknown_port};
 use super::report::{for_terminal, is_coloured};
 use super::terminal;
 use crate::run::{Contents, LocalTraffic, Outcome, Run};
@@ -85,7 +85,7 @@ impl Args {
         for note in replace_missing(&mut plan, &packs) {
             eprintln!("note: {note}");
         }
-        for warning in fits(&mut plan, &packs)? {
+        for warning in fits(&mut plan, &packs)?.into_iter().chain(unknown_port(&plan)) {
             eprintln!("warning: {warning}");
         }
         for pack in never_run(&plan, &packs) {

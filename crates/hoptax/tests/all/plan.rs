@@ -236,6 +236,25 @@ fn check_names_gateways_that_are_not_installed() {
     assert_eq!(code, 2, "{err}");
 }
 
+#[test]
+fn check_warns_of_a_running_gateway_that_cannot_know_the_upstreams_port() {
+    let directory = tempfile::tempdir().unwrap();
+    let there = "{ url: \"http://127.0.0.1:8080\" }";
+    for (upstream, warns) in [("{}", true), ("{ port: 8080 }", false), (there, false)] {
+        let plan = format!(
+            "upstream: {upstream}\ngateways: [{{ name: external, label: mine, url: \"http://127.0.0.1:9000\" }}]\n\
+             load: [{{ loop: closed, connections: 1 }}]\n"
+        );
+        fs::write(directory.path().join("x.yaml"), plan).unwrap();
+        let (code, out, err) = run(directory.path(), &["check", "x.yaml"]);
+        assert_eq!(
+            (code, out.contains("`mine` cannot forward to it. Set")),
+            (0, warns),
+            "{upstream}: {out}{err}"
+        );
+    }
+}
+
 /// The pack's program is looked for in every directory of the search path, so `sh` counts as installed.
 #[test]
 fn check_says_which_gateway_replaces_another() {
