@@ -2,12 +2,12 @@
 //!
 //! Commits are numbered from 0, oldest first, without the good commit before them. Exactly one of them changed the figure,
 //! by an unknown amount. A measurement of a commit is its figure − the good commit's figure, measured in the same rounds.
-//! Its mean is zero before the change and the amount from the change on. Its noise follows
-//! Student's t, with the standard error that the measurement reports.
+//! Its mean is zero before the change and the amount from the change on. Its noise follows Student's t, with the
+//! standard error that the measurement reports.
 //!
 //! Each commit is a hypothesis. The prior is uniform. The likelihood of a hypothesis is the integral over all amounts,
-//! each equally likely, approximated at the best amount: the measurements before the commit scatter around zero, and those from the commit on around
-//! their common mean. So a measurement that is nearly right counts nearly in full, and a single wrong one is outvoted. A
+//! each equally likely, approximated at the best amount: the measurements before the commit scatter around zero, and those
+//! from the commit on around their common mean. So a measurement that is nearly right counts nearly in full, and a single wrong one is outvoted. A
 //! yes-or-no bisect never recovers from one.
 //!
 //! The next commit to measure is the one whose measurement separates the hypotheses best: the mutual information of its
@@ -28,7 +28,7 @@ const DEGREES: f64 = 8.0;
 /// 95 % is right in 93 to 95 % of simulations. The idea is that of safe Bayes (P. Grünwald, 2012).
 const WEIGHT: f64 = 0.7;
 
-/// Steps that find the amount under Student's t. The result then changes by less than its error.
+/// Number of steps that find the amount under Student's t.
 const STEPS: usize = 6;
 
 /// Half-width of a 95 % interval, in standard errors.
@@ -106,39 +106,36 @@ impl Suspects {
 
     /// Expected information of measuring this commit with this standard error, in bits: 0 if the outcome is certain, 1 if
     /// it would halve the suspects without any doubt.
+    ///
+    /// The last commit always has the change, so measuring it again says nothing about the place. But it says how large
+    /// the change is, and that decides if only a first, wrong measurement of it contradicts the other commits.
     pub fn information(&self, commit: usize, error: f64) -> f64 {
-        let after: f64 = self.probabilities[..=commit].iter().sum();
-        let before = 1.0 - after;
         let variance = (error.powi(2) + self.scatter.powi(2)).max(LEAST_VARIANCE);
+        if commit + 1 == self.probabilities.len() {
+            return self.information_of_amount(variance);
+        }
+        let after: f64 = self.probabilities[..=commit].iter().sum();
         // Without an amount, the commit in the middle is best.
         let amount = self.mixture(0..commit + 1).filter(|(_, variance)| variance.is_finite());
         let Some((mean, of_amount)) = amount else { return entropy(after) };
-        let outcomes = [(before, 0.0, variance), (after, mean, variance + of_amount)];
-        if outcomes.iter().any(|(share, ..)| *share <= 0.0) {
+        mutual_information([(1.0 - after, 0.0, variance), (after, mean, variance + of_amount)])
+    }
+
+    /// Information of a measurement that every suspect's change is part of: does it separate suspects whose change
+    /// would be large from the others?
+    fn information_of_amount(&self, variance: f64) -> f64 {
+        let all = 0..self.probabilities.len();
+        let Some((mean, _)) = self.mixture(all.clone()).filter(|(_, variance)| variance.is_finite()) else {
             return 0.0;
-        }
-        let reach = REACH * (variance + of_amount).sqrt();
-        let (low, high) = (mean.min(0.0) - reach, mean.max(0.0) + reach);
-        // The bell around zero can be much narrower than the other one, so each gets points of its own.
-        let information: f64 = outcomes
-            .iter()
-            .map(|(share, mean, variance)| {
-                let reach = REACH * variance.sqrt();
-                let (low, high) = (low.max(mean - reach), high.min(mean + reach));
-                let step = (high - low) / POINTS as f64;
-                let at = |point: usize| {
-                    let value = low + (point as f64 + 0.5) * step;
-                    let here = density(value, *mean, *variance);
-                    let each = outcomes
-                        .iter()
-                        .map(|(share, mean, variance)| share * density(value, *mean, *variance));
-                    let all: f64 = each.sum();
-                    if here > 0.0 && all > 0.0 { step * here * (here / all).log2() } else { 0.0 }
-                };
-                share * (0..POINTS).map(at).sum::<f64>()
-            })
-            .sum();
-        information.clamp(0.0, 1.0)
+        };
+        let is_large = |commit: &usize| self.changes[*commit].0.abs() >= mean.abs();
+        let of = |group: Vec<usize>| {
+            let share: f64 = group.iter().map(|commit| self.probabilities[*commit]).sum();
+            let (mean, of_amount) = self.mixture(group).unwrap_or((0.0, 0.0));
+            (share, mean, variance + of_amount)
+        };
+        let (large, small) = all.partition(is_large);
+        mutual_information([of(large), of(small)])
     }
 
     /// The commit that is worth most to measure, of these candidates. `None` if no measurement has any information.
@@ -149,13 +146,13 @@ impl Suspects {
     }
 
     /// Mean and variance of the amount if one of these commits is the one. `None` if that is impossible.
-    fn mixture(&self, commits: std::ops::Range<usize>) -> Option<(f64, f64)> {
-        let share: f64 = self.probabilities[commits.clone()].iter().sum();
+    fn mixture(&self, commits: impl IntoIterator<Item = usize> + Clone) -> Option<(f64, f64)> {
+        let share: f64 = commits.clone().into_iter().map(|commit| self.probabilities[commit]).sum();
         if share <= 0.0 {
             return None;
         }
         let weighted = |value: &dyn Fn((f64, f64)) -> f64| {
-            let each = commits.clone().filter(|commit| self.probabilities[*commit] > 0.0);
+            let each = commits.clone().into_iter().filter(|commit| self.probabilities[*commit] > 0.0);
             each.map(|commit| self.probabilities[commit] * value(self.changes[commit])).sum::<f64>() / share
         };
         let mean = weighted(&|(mean, _)| mean);
@@ -211,6 +208,29 @@ fn variance(one: &Measured, scatter: f64) -> f64 {
     (one.error.powi(2) + scatter.powi(2)).max(LEAST_VARIANCE)
 }
 
+/// Information of a measurement about which of two groups is right, bits. Each group has its probability, and the mean and
+/// the variance of the outcome.
+fn mutual_information(outcomes: [(f64, f64, f64); 2]) -> f64 {
+    if outcomes.iter().any(|(share, ..)| *share <= 0.0) {
+        return 0.0;
+    }
+    let of_one = |&(share, mean, variance): &(f64, f64, f64)| {
+        // One bell can be much narrower than the other one, so each gets points of its own.
+        let reach = REACH * variance.sqrt();
+        let step = 2.0 * reach / POINTS as f64;
+        let at = |point: usize| {
+            let value = mean - reach + (point as f64 + 0.5) * step;
+            let here = density(value, mean, variance);
+            let each =
+                outcomes.iter().map(|(share, mean, variance)| share * density(value, *mean, *variance));
+            let all: f64 = each.sum();
+            if here > 0.0 && all > 0.0 { step * here * (here / all).log2() } else { 0.0 }
+        };
+        share * (0..POINTS).map(at).sum::<f64>()
+    };
+    outcomes.iter().map(of_one).sum::<f64>().clamp(0.0, 1.0)
+}
+
 fn density(value: f64, mean: f64, variance: f64) -> f64 {
     (-0.5 * (value - mean).powi(2) / variance).exp() / (std::f64::consts::TAU * variance).sqrt()
 }
@@ -262,8 +282,8 @@ mod tests {
     }
 
     /// Two commits, one measurement of each, both with variance 17. If commit 0 changed the figure, both measurements
-    /// scatter around their mean, 30, whose variance is 17 / 2. The density of t with 8 degrees is ∝ (1 + z² / 6)^-4.5. If commit 1 did, the first scatters around zero, and the
-    /// variance of the amount is 17.
+    /// scatter around their mean, 30, whose variance is 17 / 2. The density of t with 8 degrees is ∝ (1 + z² / 6)^-4.5. If
+    /// commit 1 did, the first scatters around zero, and the variance of the amount is 17.
     #[test]
     fn by_hand() {
         let suspects = Suspects::new(2, &[measured(1, 40.0, 1.0), measured(0, 20.0, 1.0)]);
@@ -292,6 +312,19 @@ mod tests {
         assert!(suspects.information(15, 1.0) < 1e-9, "the last commit always shows the change");
         assert!(suspects.information(0, 1.0) < suspects.information(7, 1.0));
         assert_eq!(suspects.next([2, 3], 1.0), Some(3), "only candidates are measured");
+    }
+
+    /// If only the last commit's first measurement shows a change, it can be an outlier. The other commits cannot decide
+    /// that, however often they are measured.
+    #[test]
+    fn the_last_commit_is_measured_again_if_no_other_one_shows_its_change() {
+        let mut measurements = vec![measured(39, 40.0, 8.0)];
+        measurements.extend((20..39).map(|commit| measured(commit, 0.0, 8.0)));
+        let suspects = Suspects::new(40, &measurements);
+        assert!(suspects.probabilities()[39] < 0.95, "{suspects:?}");
+        assert_eq!(suspects.next(0..40, 8.0), Some(39));
+        measurements.push(measured(39, 40.0, 8.0));
+        assert!(Suspects::new(40, &measurements).probabilities()[39] > 0.95);
     }
 
     #[test]

@@ -70,7 +70,7 @@ impl Situation {
             return Step::Found { commits, probability };
         }
         let errors: Vec<f64> = self.measured.iter().map(|one| one.error).collect();
-        let candidates = (0..last).filter(|commit| !self.skipped.contains(commit));
+        let candidates = (0..=last).filter(|commit| !self.skipped.contains(commit));
         match suspects.next(candidates, median(&errors).unwrap_or(0.0)) {
             Some(commit) if self.own().len() < MOST => Step::Measure(commit),
             _ => Step::Unclear,
