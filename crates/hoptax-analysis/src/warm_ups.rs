@@ -101,7 +101,10 @@ fn slow(warm_up: &WarmUp, figure: &dyn Fn(&Burst) -> f64, level: f64) -> (f64, u
         (sum(std::slice::from_ref(last)).0, sum(&bursts[bursts.len().saturating_sub(LAST)..]));
     let each_s = [last_s / last.requests as f64, settled_s.0 / settled_s.1 as f64];
     let within = in_last.min(last.requests as f64);
-    (seconds + within * each_s[0] + (in_last - within) * each_s[1], requests + in_last as u64)
+    // Figures of fast processes scatter so much that the line can end behind the whole warm-up.
+    let (load_s, all) = sum(bursts);
+    let slow_s = seconds + within * each_s[0] + (in_last - within) * each_s[1];
+    (slow_s.min(load_s), (requests + in_last as u64).min(all))
 }
 
 /// Number of requests from the beginning of the last slow burst to the end of a straight fall by `fall`, which began
