@@ -74,8 +74,7 @@ def compiler(tools, date):
         **os.environ,
         "PATH": f"{tools / 'bin'}{os.pathsep}{os.environ['PATH']}",
         "CARGO_ZIGBUILD_PYTHON_PATH": str(tools / "bin/python3"),
-        # A panic aborts, and the binary has no symbols, so nothing reads the tables for unwinding (1 MB).
-        "RUSTFLAGS": f"{os.environ.get('RUSTFLAGS', '')} {remapped} -C force-unwind-tables=no".strip(),
+        "RUSTFLAGS": f"{os.environ.get('RUSTFLAGS', '')} {remapped}".strip(),
         "SOURCE_DATE_EPOCH": str(date),
     }
 
@@ -83,9 +82,12 @@ def compiler(tools, date):
 def compiled(tools, target, date):
     """Compiles hoptax for a target. Returns the path of the binary."""
     folder = Path(os.environ.get("CARGO_TARGET_DIR") or project.ROOT / "target").absolute()
+    variables = compiler(tools, date)
+    # A panic aborts, and the binary has no symbols, so nothing reads the tables for unwinding (1 MB).
+    variables["RUSTFLAGS"] += " -C force-unwind-tables=no"
     say(f"compiling for {target.triple}")
     subprocess.run(["cargo-zigbuild", "zigbuild", "--locked", "--profile", "dist", "--package", "hoptax", "--target",
-                    target.triple, "--target-dir", folder], cwd=project.ROOT, check=True, env=compiler(tools, date))
+                    target.triple, "--target-dir", folder], cwd=project.ROOT, check=True, env=variables)
     return folder / target.triple / "dist/hoptax"
 
 
