@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs all tests, then lists skips and retries.
+"""Runs all tests, then lists skips, retries, and the messages of failed tests.
 
 The tests are those of the crates, of the benchmarks, of the packages and of the Python package. The environment variables CARGO and PYTEST
 can name other programs for them.
@@ -28,6 +28,8 @@ MOST_RETRIES = 12
 # With two retries, a test has three attempts. Then a fault that occurs in half of the attempts makes one run in eight
 # fail, so the fault is noticed.
 MOST_RETRIES_OF_A_TEST = 2
+# Lines of a failed test's output that are printed again at the end. The rest is usually a list of stack frames.
+MOST_LINES = 12
 
 
 def read(text):
@@ -78,6 +80,30 @@ def summary(notes, patterns, ci):
     return lines, wrong
 
 
+def failures(lines):
+    """The beginnings of what failed tests printed, from the lines of `cargo test`."""
+    found, left = [], 0
+    for line in lines:
+        if line.startswith("---- ") and line.endswith(" stdout ----"):
+            left = MOST_LINES
+        elif line == "failures:":
+            left = 0
+        if left and line:
+            found.append(line)
+            left -= 1
+    return found
+
+
+def run(command, environment):
+    """Runs a command and prints its output. Returns its exit status, and what failed tests printed."""
+    lines = []
+    with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, errors="replace", text=True) as process:
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            lines.append(line.rstrip("\n"))
+    return process.returncode, failures(lines)
+
+
 def pytest_command():
     """The command of pytest, also as scripts/setup.sh installs it; empty if it is not installed."""
     if "PYTEST" in os.environ:
@@ -111,19 +137,21 @@ def main():
         commands.append([*pytest, "-q", "-p", "no:cacheprovider", *kept, "python/tests", "python/suite"])
     else:
         notes.write_text("skip python::all pytest is not installed\n")
-    wrong = []
+    wrong, printed = [], []
     try:
         for command in commands:
             # Without the program, the first command has failed, or a test replaces Cargo.
             if command is trial and not os.path.exists(trial[1]):
                 continue
-            if subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode != 0:
+            status, failed = run(command, environment)
+            printed += failed
+            if status != 0:
                 wrong.append(f"{shlex.join(command)} failed")
     finally:
         ci = os.environ.get("CI") == "true"
         lines, against = summary(read(notes.read_text()), allowed_patterns(ALLOWED.read_text()), ci)
         wrong += against
-        print("\n".join(["", *lines, *(f"FAILED: {what}" for what in wrong)]), flush=True)
+        print("\n".join(["", *lines, *printed, *(f"FAILED: {what}" for what in wrong)]), flush=True)
     return 1 if wrong else 0
 
 

@@ -2,7 +2,7 @@
 
 use super::folded::{Folded, Span};
 use super::script::{Address, Entry, Thread};
-use crate::maps;
+use crate::maps::Names;
 use hoptax_record::profile::{Callers, Frame, FrameKind, PassKind};
 use std::collections::BTreeMap;
 
@@ -32,10 +32,10 @@ pub(super) struct Fold<'a> {
     away: BTreeMap<u32, Away>,
     samples: u64,
     lost: u64,
-    /// Whether the map of a process is older than the process.
-    is_stale: fn(u32) -> bool,
-    /// The same by process id, for the maps that were used so far.
-    stale_maps: BTreeMap<u32, bool>,
+    /// Reads the names of a process's generated code.
+    read_names: fn(u32) -> Option<Names>,
+    /// The names that were read so far, by process id.
+    names: BTreeMap<u32, Option<Names>>,
 }
 
 /// A thread that has left its CPU.
@@ -63,8 +63,8 @@ impl<'a> Fold<'a> {
             away: BTreeMap::new(),
             samples: 0,
             lost: 0,
-            is_stale: maps::is_stale,
-            stale_maps: BTreeMap::new(),
+            read_names: Names::read,
+            names: BTreeMap::new(),
         }
     }
 
@@ -172,18 +172,26 @@ impl<'a> Fold<'a> {
     fn stack(&mut self, thread: &Thread, frames: &[Address]) -> u32 {
         let mut path = vec![self.thread_frame(thread)];
         for frame in frames.iter().rev() {
-            let frame = named(frame, self.has_stale_map(frame));
+            let frame = self.named(frame);
             path.push(number(&mut self.frames, frame));
         }
         number(&mut self.stacks, path)
     }
 
-    /// Whether the name of a frame is from a map that an earlier process with the same PID has written.
-    fn has_stale_map(&mut self, frame: &Address) -> bool {
-        let file = frame.module.rsplit('/').next().unwrap_or_default();
-        let pid = file.strip_prefix("perf-").and_then(|rest| rest.strip_suffix(".map"));
-        let Some(pid) = pid.and_then(|pid| pid.parse::<u32>().ok()) else { return false };
-        *self.stale_maps.entry(pid).or_insert_with(|| (self.is_stale)(pid))
+    fn named(&mut self, frame: &Address) -> Frame {
+        let (kind, module) = module(frame);
+        let symbol = match process_of_map(&frame.module) {
+            Some(pid) => {
+                let names = self.names.entry(pid).or_insert_with(|| (self.read_names)(pid));
+                names.as_ref().and_then(|names| names.at(frame.address))
+            }
+            None => frame.symbol.as_deref(),
+        };
+        let name = match symbol {
+            Some(symbol) => symbol.chars().take(LONGEST_NAME).collect(),
+            None => format!("[{module}]"),
+        };
+        Frame { name, module, kind, named: symbol.is_some() }
     }
 
     fn thread_frame(&mut self, thread: &Thread) -> u32 {
@@ -215,14 +223,10 @@ fn is_kernel(frame: &Address) -> bool {
     frame.address >> 63 == 1
 }
 
-fn named(frame: &Address, is_wrong: bool) -> Frame {
-    let (kind, module) = module(frame);
-    let symbol = frame.symbol.as_ref().filter(|_| !is_wrong);
-    let name = match symbol {
-        Some(symbol) => symbol.chars().take(LONGEST_NAME).collect(),
-        None => format!("[{module}]"),
-    };
-    Frame { name, module, kind, named: symbol.is_some() }
+/// The process id in the name of a map, `/tmp/perf-PID.map`. perf gives it as the file of generated code.
+fn process_of_map(module: &str) -> Option<u32> {
+    let file = module.rsplit('/').next()?;
+    file.strip_prefix("perf-")?.strip_suffix(".map")?.parse().ok()
 }
 
 /// Kind and short name of the module of a frame.
@@ -236,9 +240,8 @@ fn module(frame: &Address) -> (FrameKind, String) {
         return (FrameKind::Kernel, if is_core { "kernel".to_owned() } else { name.to_owned() });
     }
     // perf finds generated code in maps `/tmp/perf-PID.map`, or only knows that the memory belongs to no file.
-    let is_map = file.starts_with("perf-") && file.ends_with(".map");
     let is_memory = text.starts_with("//anon") || text.starts_with("[anon") || text.contains("memfd:");
-    if is_map || is_memory || matches!(text, "[unknown]" | "[heap]" | "[stack]") {
+    if process_of_map(text).is_some() || is_memory || matches!(text, "[unknown]" | "[heap]" | "[stack]") {
         return (FrameKind::Generated, "generated code".to_owned());
     }
     (FrameKind::Native, file.to_owned())
@@ -384,13 +387,13 @@ mod tests {
     }
 
     #[test]
-    fn names_from_a_stale_map_are_left_out() {
+    fn names_of_generated_code_come_from_the_map_and_not_from_perf() {
         let mut fold = Fold::new(PassKind::Cpu, Callers::FramePointers, &SPANS, 10);
-        fold.is_stale = |pid| pid == 77;
-        let frames = ["/tmp/perf-77.map", "/tmp/perf-78.map"].map(|map| address(Some("handle"), map));
+        fold.read_names = |pid| (pid == 78).then(|| Names::parse(b"4f00 100 old\n4ff0 100 new\n"));
+        let frames = ["/tmp/perf-77.map", "/tmp/perf-78.map"].map(|map| address(Some("old"), map));
         fold.add(sample(1, 150, &frames));
         let folded = fold.finish();
-        assert_eq!(shown(&folded, 0), [("worker-#;handle;[generated code]".to_owned(), 10)]);
+        assert_eq!(shown(&folded, 0), [("worker-#;new;[generated code]".to_owned(), 10)]);
         assert!(folded.frames.iter().any(|frame| frame.name == "[generated code]" && !frame.named));
     }
 

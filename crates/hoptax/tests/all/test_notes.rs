@@ -8,9 +8,13 @@ use std::process::Command;
 /// Runs the script with a fake Cargo, which writes `notes` and exits with `code`. Returns the exit code and the output
 /// of the script.
 fn run_tests(notes: &str, code: u8, ci: bool) -> (Option<i32>, String) {
+    run_script(&format!("cat > \"$HOPTAX_TEST_NOTES\" <<'end'\n{notes}end\nexit {code}\n"), ci)
+}
+
+/// The same with the whole text of the fake Cargo.
+fn run_script(script: &str, ci: bool) -> (Option<i32>, String) {
     let scratch = Scratch::new();
-    let script = format!("cat > \"$HOPTAX_TEST_NOTES\" <<'end'\n{notes}end\nexit {code}\n");
-    let cargo = scratch.file("cargo.sh", &script);
+    let cargo = scratch.file("cargo.sh", script);
     let output = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/run-tests.py"))
         .env("CARGO", format!("sh {}", cargo.display()))
         .env("PYTEST", "true")
@@ -66,6 +70,41 @@ fn a_failed_test_fails_the_run_and_notes_are_still_printed() {
         reported.contains("docker::a_test: no docker engine answers") && reported.contains("FAILED: sh "),
         "{reported}"
     );
+}
+
+/// The middle of a long log is often cut away, and with it the reason.
+#[test]
+fn what_failed_tests_printed_is_repeated_at_the_end() {
+    let script = "cat <<'end'
+test a::b ... FAILED
+
+failures:
+
+---- a::b stdout ----
+3 became 4
+frame
+frame
+frame
+frame
+frame
+frame
+frame
+frame
+frame
+frame
+the last frame
+
+failures:
+    a::b
+end
+exit 101
+";
+    let (code, reported) = run_script(script, false);
+    assert_eq!(code, Some(1), "{reported}");
+    let (whole, end) = reported.split_once("Retries: 0").expect("a summary");
+    assert!(whole.contains("the last frame"), "the log itself is complete: {whole}");
+    assert!(end.contains("---- a::b stdout ----\n3 became 4\nframe\n"), "{end}");
+    assert!(!end.contains("the last frame") && !end.contains("failures:"), "{end}");
 }
 
 #[test]
