@@ -100,6 +100,19 @@ need_chromium() {
     have chromium-browser || have google-chrome || have google-chrome-stable || need chromium chromium
 }
 
+# Only the program, because the package would start a server.
+need_prometheus() {
+    have prometheus && return
+    echo "set-up: installing prometheus into $tools"
+    local folder
+    folder=$(mktemp -d)
+    (cd "$folder" && { apt-get download prometheus || { apt update && apt-get download prometheus; }; } >>"$log" 2>&1 &&
+        dpkg-deb --fsys-tarfile prometheus_*.deb | tar -x ./usr/bin/prometheus &&
+        install -m 755 usr/bin/prometheus "$tools/bin/prometheus") 2>>"$log"
+    rm -rf "$folder"
+    have prometheus || missing+=("prometheus (install the package prometheus)")
+}
+
 # The package varnish-modules installs no command, so look for its module for rate limits instead.
 need_varnish() {
     need varnishd varnish
@@ -145,6 +158,7 @@ if [ "$for_what" = test ] || [ "$for_what" = bench ]; then
     need_varnish
     need traffic_server trafficserver
     need wrk wrk
+    need_prometheus
     need perf linux-perf
     need python3 python3
     need_pytest

@@ -14,6 +14,7 @@ pub fn holds(input: &[u8]) {
         name: name.to_owned(),
         features: features.iter().map(|feature| (*feature).to_owned()).collect(),
         reloads: name == "nginx",
+        has_metrics: name == "nginx",
         unsupported: Default::default(),
         always_tls: false,
         docker: name == "nginx",

@@ -92,3 +92,20 @@ def test_clients_notice_no_reload(changes, installed, name):
     if name not in installed:
         pytest.skip(f"{name} is not installed")
     assert changes[name].error_share < "1%"
+
+
+@pytest.fixture(scope="module")
+def scrapes(lab, upstream, installed):
+    """Monitoring reads each gateway's metrics once in 10 s, as in Kong's framework."""
+    routes = SCENARIOS["500x4-routes"]
+    gateways = [lab.gateway(name, label=f"{name}.scraped", features=routes) for name in installed]
+    events = [{"at": "5s", "do": "scrape"}]
+    load = hoptax.open_loop("1000/s", 100, duration="10s")
+    return lab.measure(*gateways, upstream=upstream(body="1KiB"), load=load, events=events, trials=5, warmup="1s")
+
+
+@EACH_GATEWAY
+def test_clients_notice_no_scrape(scrapes, installed, name):
+    if name not in installed:
+        pytest.skip(f"{name} is not installed")
+    assert scrapes[f"{name}.scraped"].error_share < "1%"

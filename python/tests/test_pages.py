@@ -112,10 +112,10 @@ def test_options_and_marks_of_the_guide_exist(pytester):
 
 def test_the_kong_suite_runs(run_tests, fake):
     text = (ROOT / "python/examples/test_kong_suite.py").read_text(encoding="utf-8")
-    run_tests(text).assert_outcomes(passed=45)
-    assert [call[0] for call in fake.calls()].count("run") == 2
+    run_tests(text).assert_outcomes(passed=48)
+    assert [call[0] for call in fake.calls()].count("run") == 3
     fake(not_installed=["envoy"])
-    run_tests(text).assert_outcomes(passed=30, skipped=15)
+    run_tests(text).assert_outcomes(passed=32, skipped=16)
 
 
 def test_the_kong_suite_is_the_one_of_the_plans():
@@ -131,6 +131,8 @@ def test_the_kong_suite_is_the_one_of_the_plans():
     assert len(re.findall(r"^  - ", plan, flags=re.M)) == 12 + 2
     changes = (ROOT / "plans/kong-suite-changes.yaml").read_text(encoding="utf-8")
     assert re.findall(r"at: (\d)s, do: reload", changes) == ["3", "6", "9"]
+    scrape = (ROOT / "plans/kong-suite-scrape.yaml").read_text(encoding="utf-8")
+    assert re.findall(r"at: 5s, do: scrape, gateway: (\w+)\.scraped", scrape) == names["GATEWAYS"]
 
 
 def test_the_package_has_the_version_of_the_binary():

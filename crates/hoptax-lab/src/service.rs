@@ -4,7 +4,7 @@ use super::features::Change;
 use hoptax_host::Watched;
 use hoptax_plan::{Action, Gateway};
 use hoptax_record::profile::Callers;
-use hoptax_record::{Counter, Failure, Setting};
+use hoptax_record::{Counter, Failure, RoleUsage, Setting};
 use hoptax_servers::ledger::Ledger;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -63,6 +63,16 @@ pub trait Service {
     /// The last lines of the service's logs, without secrets.
     fn log_tails(&self) -> String {
         String::new()
+    }
+
+    /// CPU time and memory of a service that runs elsewhere, between two moments of [`hoptax_load::clock::now`]. `None` if
+    /// nobody monitors it for hoptax.
+    ///
+    /// # Errors
+    /// If they are not known for this time. The error is the reason as text.
+    fn used(&self, from_ns: u64, to_ns: u64) -> Option<Result<RoleUsage, String>> {
+        let _ = (from_ns, to_ns);
+        None
     }
 
     /// The upstream's counts so far; absent for services without a ledger.

@@ -1,4 +1,4 @@
-//! Events: reloads, restarts and route changes during trials.
+//! Events: reloads, restarts, route changes and scrapes during trials.
 
 use super::RoutePosition;
 use super::units::show_duration;
@@ -39,6 +39,8 @@ pub enum Action {
     },
     /// The gateway is stopped and started again. The pack defines under `stop` how to stop it.
     RestartGateway,
+    /// hoptax reads the gateway's page of metrics once, as monitoring does.
+    Scrape,
 }
 
 impl Action {
@@ -49,6 +51,7 @@ impl Action {
             Self::ChangeRoute { .. } => "change-route",
             Self::RestartUpstream { .. } => "restart-upstream",
             Self::RestartGateway => "restart-gateway",
+            Self::Scrape => "scrape",
         }
     }
 
@@ -71,7 +74,7 @@ impl fmt::Display for Action {
             Self::RestartUpstream { instance, down } => {
                 write!(f, " (instance {instance}, away for {})", show_duration(*down))
             }
-            Self::Reload | Self::RestartGateway => Ok(()),
+            Self::Reload | Self::RestartGateway | Self::Scrape => Ok(()),
         }
     }
 }

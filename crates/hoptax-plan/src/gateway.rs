@@ -1,6 +1,6 @@
 //! The gateways of a plan, and the facts about packs that are needed to check a plan.
 
-use crate::{Access, Feature, HopDelay, HopKind, PackDriver};
+use crate::{Access, Feature, HopDelay, HopKind, PackDriver, Prometheus};
 use std::collections::BTreeMap;
 
 /// Facts about a pack that are needed to check a plan. The lab reads them from the pack.
@@ -22,6 +22,8 @@ pub struct PackInfo {
     pub image: Option<String>,
     /// Whether the gateway can reload its configuration.
     pub reloads: bool,
+    /// Whether the gateway has a page of metrics on its admin port.
+    pub has_metrics: bool,
     /// Whether the gateway is a sidecar that intercepts traffic in a network namespace.
     pub intercepts: bool,
 }
@@ -78,5 +80,7 @@ pub enum GatewayKind {
         pid: Option<u32>,
         /// TLS settings and credentials.
         access: Access,
+        /// Prometheus that knows the gateway's CPU time and memory. Only if `pid` is absent.
+        prometheus: Option<Prometheus>,
     },
 }

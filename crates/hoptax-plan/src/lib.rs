@@ -51,8 +51,8 @@ pub use upstream::{BuiltInUpstream, Delay, Upstream};
 // Types that are the same in a plan and on disk are defined only once, in `hoptax_record`.
 pub use hoptax_record::plan::{
     Access, AccessLog, AutoTrials, Body, CertificateFiles, CpuPlan, CpuProfile, CpuSets, GitBuild, HopKind,
-    Idle, LedgerSource, PackDriver, PathSplit, Profile, ProgramSource, ProgramVersion, Replacement, Running,
-    Start, Timeouts, TlsAccess, UntilSettled,
+    Idle, LedgerSource, PackDriver, PathSplit, Profile, ProgramSource, ProgramVersion, Prometheus,
+    Replacement, Running, Start, Timeouts, TlsAccess, UntilSettled,
 };
 
 #[cfg(test)]

@@ -66,6 +66,9 @@ pub struct Manifest {
     /// to n CPUs if other gateways have n workers.
     #[serde(default)]
     pub held_to_cpus: bool,
+    /// Path of the page on the admin port that monitoring reads. Events can read it during trials.
+    #[serde(default)]
+    pub metrics: Option<String>,
     /// The gateway's own counters, read before and after each trial.
     #[serde(default)]
     pub counters: Vec<CounterSpec>,

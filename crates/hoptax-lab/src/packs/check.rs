@@ -28,6 +28,7 @@ pub(super) fn check(pack: &Pack) -> Result<(), PackError> {
     check_start(pack)?;
     check_docker(pack)?;
     check_reload(pack)?;
+    check_metrics(pack)?;
     check_unsupported(pack)?;
     check_last_run(pack)?;
     check_refusals(pack)?;
@@ -292,6 +293,16 @@ fn check_reload(pack: &Pack) -> Result<(), PackError> {
     let variables = Variables { reloadable: true, ..Variables::sample(Profile::Equalised, None) };
     render::reload(pack, &variables)?;
     render::render(pack, &variables).map(drop)
+}
+
+fn check_metrics(pack: &Pack) -> Result<(), PackError> {
+    match &pack.manifest().metrics {
+        Some(path) if !path.starts_with('/') => {
+            let message = format!("`metrics: {path}` does not begin with `/`");
+            Err(pack.refuse("metrics:", message, Some("give a path on the admin port".to_owned())))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn check_counters(pack: &Pack) -> Result<(), PackError> {

@@ -108,6 +108,7 @@ impl PackSet {
             docker: pack.manifest.docker.is_some(),
             image: pack.manifest.docker.as_ref().map(|docker| docker.image.clone()),
             reloads: pack.manifest.reload.is_some(),
+            has_metrics: pack.manifest.metrics.is_some(),
         };
         self.iter().map(info).collect()
     }

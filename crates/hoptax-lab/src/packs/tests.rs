@@ -90,6 +90,11 @@ fn mistakes_are_reported_with_their_line_and_the_fix() {
         ),
         (
             "access_log: file\n",
+            "access_log: file\nmetrics: stats\n",
+            &["gateway.yaml:8: `metrics: stats` does not begin with `/`", "give a path on the admin port"],
+        ),
+        (
+            "access_log: file\n",
             "access_log: file\nreload: { command: [\"{{ binary }}\", \"{{ nobody }}\"] }\n",
             &["gateway.yaml:8: `nobody` is not defined"],
         ),

@@ -8,6 +8,7 @@ use hoptax_host::guarded::RestartHandle;
 use hoptax_host::ports::local;
 use hoptax_load::clock;
 use hoptax_plan::{Action, Feature, RoutePosition};
+use hoptax_servers::http_client::HttpClient;
 use hoptax_servers::readiness::{self, NotReady, Probe};
 use hoptax_servers::upstream;
 use std::net::SocketAddr;
@@ -19,6 +20,10 @@ use std::time::{Duration, Instant};
 
 /// Time limit for a command that reloads a gateway. Some gateways check thousands of routes before they reload.
 const COMMAND_BOUND: Duration = Duration::from_secs(30);
+
+/// Time limit for reading a page of metrics, and the part of it that is read. Prometheus also waits 10 s.
+const SCRAPE_BOUND: Duration = Duration::from_secs(10);
+const MOST_METRICS: usize = 64 << 20;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
@@ -103,6 +108,13 @@ impl GatewayController {
         Ok(began_ns)
     }
 
+    fn scrape(&self) -> Result<(), String> {
+        let path = self.tools.pack.manifest().metrics.as_deref().ok_or("its pack has no key `metrics`")?;
+        let address = local(self.tools.variables.admin_port);
+        let page = HttpClient::plain(address, SCRAPE_BOUND).get(path, MOST_METRICS);
+        page.map(drop).map_err(|error| format!("GET http://{address}{path}: {error:#}"))
+    }
+
     fn restart(&mut self) -> Result<(), String> {
         self.handle.restart().map_err(|error| format!("it could not be restarted: {error}"))?;
         let handle = &self.handle;
@@ -135,6 +147,7 @@ impl Controller for GatewayController {
                 Ok(Effect { new_route: Some(new_route), reload_began_ns: Some(began_ns) })
             }
             Action::RestartGateway => self.restart().map(|()| Effect::default()),
+            Action::Scrape => self.scrape().map(|()| Effect::default()),
             Action::RestartUpstream { .. } => Err("only the upstream can do that".into()),
         }
     }

@@ -17,6 +17,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 /// Who waits until a gateway is ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +47,8 @@ pub struct ProcessDriver {
     pub(super) events: Vec<Event>,
     /// Whether the run measures reloads of all gateways that can reload.
     pub(super) measures_reloads: bool,
+    /// Measured time of the plan's shortest trial.
+    pub(super) shortest_trial: Duration,
     /// Whether gateways are started for profilers.
     pub(super) profiles: bool,
     pub(super) seed: Option<u64>,
@@ -105,6 +108,7 @@ impl ProcessDriver {
                 .max()
                 .unwrap_or(1),
             events: plan.events.clone(),
+            shortest_trial: plan.load.iter().map(|point| point.duration).min().unwrap_or_default(),
             measures_reloads: plan.start.is_some_and(|start| start.reload),
             profiles: false,
             seed: plan.seed,

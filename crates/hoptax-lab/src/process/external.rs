@@ -1,15 +1,16 @@
 //! Services that already run. hoptax connects to them and watches their process if the plan names it. It never stops
 //! them.
 
+use super::prometheus::Metrics;
 use crate::external_ledger::ExternalLedger;
 use crate::features::Change;
 use crate::{Facts, Service};
 use hoptax_host::Watched;
 use hoptax_load::spec::{HttpVersion, TargetSpec};
 use hoptax_load::target;
-use hoptax_plan::LedgerSource;
 use hoptax_plan::units::origin;
-use hoptax_record::{Failure, Stage};
+use hoptax_plan::{LedgerSource, Prometheus};
+use hoptax_record::{Failure, RoleUsage, Stage};
 use hoptax_servers::http_client::HttpClient;
 use hoptax_servers::ledger::Ledger;
 use hoptax_servers::readiness;
@@ -29,7 +30,17 @@ struct Attached {
     addresses: Vec<SocketAddr>,
     facts: Facts,
     process: Option<Identity>,
+    metrics: Option<Metrics>,
     count: Option<ExternalLedger>,
+}
+
+/// Where CPU time and memory of a service come from.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Watch<'a> {
+    /// Id of the process, if it runs on this machine.
+    pub(super) pid: Option<u32>,
+    /// The Prometheus server that monitors the service, and the shortest trial.
+    pub(super) prometheus: Option<(&'a Prometheus, Duration)>,
 }
 
 /// A process id together with the start time of its process. The kernel reuses ids, so the id alone is ambiguous.
@@ -44,11 +55,11 @@ struct Identity {
 /// check that the service responds. If `ledger` is given, the service has a ledger.
 ///
 /// # Errors
-/// If the URL does not resolve, nothing responds at the URL, the process `pid` does not exist, or the ledger cannot be
-/// read.
+/// If the URL does not resolve, nothing responds at the URL, the process does not exist, Prometheus lacks the series, or the
+/// ledger cannot be read.
 pub(super) fn attach(
     url: &str,
-    pid: Option<u32>,
+    watch: Watch<'_>,
     path: &str,
     change: Change,
     ledger: Option<&LedgerSource>,
@@ -62,13 +73,20 @@ pub(super) fn attach(
     answers(address, path, &change).map_err(|error| {
         fail(format!("nothing answers at {url} ({address}): {error:#}. Start it before the run"))
     })?;
-    let process = match pid {
+    let process = match watch.pid {
         None => None,
         Some(pid) => Some(identify(pid).ok_or_else(|| {
             fail(format!(
                 "there is no process {pid} to watch for {url}. Give its current pid, or leave `pid` out"
             ))
         })?),
+    };
+    let metrics = match watch.prometheus {
+        None => None,
+        Some((from, shortest)) => {
+            let address = resolve(&from.url).map_err(|error| fail(format!("{}: {error}", from.url)))?;
+            Some(Metrics::open(from, address, shortest).map_err(fail)?)
+        }
     };
     let count = match ledger {
         None => None,
@@ -77,7 +95,7 @@ pub(super) fn attach(
         }
     };
     let facts = Facts { change, ..Facts::default() };
-    Ok(Box::new(Attached { url: url.to_owned(), addresses: vec![address], facts, process, count }))
+    Ok(Box::new(Attached { url: url.to_owned(), addresses: vec![address], facts, process, metrics, count }))
 }
 
 fn answers(address: SocketAddr, path: &str, change: &Change) -> anyhow::Result<()> {
@@ -132,6 +150,10 @@ impl Service for Attached {
         self.process.map(|process| Watched { pid: process.pid, include_root: true })
     }
 
+    fn used(&self, from_ns: u64, to_ns: u64) -> Option<Result<RoleUsage, String>> {
+        Some(self.metrics.as_ref()?.used(from_ns, to_ns))
+    }
+
     fn ledger(&self) -> Option<anyhow::Result<Ledger>> {
         self.count.as_ref().map(ExternalLedger::read)
     }
@@ -176,9 +198,14 @@ mod tests {
     fn attaches_with_any_status_and_watches_the_named_process() {
         let address = answering();
         let mut watched = Command::new("sleep").arg("60").stdin(Stdio::null()).spawn().expect("starts");
-        let mut service =
-            attach(&format!("http://{address}"), Some(watched.id()), "/", Change::default(), None)
-                .expect("it answers");
+        let mut service = attach(
+            &format!("http://{address}"),
+            Watch { pid: Some(watched.id()), ..Watch::default() },
+            "/",
+            Change::default(),
+            None,
+        )
+        .expect("it answers");
         assert_eq!(service.addresses(), [address]);
         assert_eq!(service.process(), Some(Watched { pid: watched.id(), include_root: true }));
         assert_eq!(service.check(), Ok(()));
@@ -188,17 +215,24 @@ mod tests {
         watched.wait().expect("ours");
         let failure = service.check().expect_err("it is gone");
         assert_eq!(failure.stage, Stage::Trial);
-        let gone = attach(&format!("http://{address}"), Some(watched.id()), "/", Change::default(), None)
-            .err()
-            .expect("no process");
+        let gone = attach(
+            &format!("http://{address}"),
+            Watch { pid: Some(watched.id()), ..Watch::default() },
+            "/",
+            Change::default(),
+            None,
+        )
+        .err()
+        .expect("no process");
         assert!(gone.message.contains("there is no process"), "{}", gone.message);
     }
 
     #[test]
     fn reports_what_is_wrong_with_the_address() {
         let nobody = hoptax_host::ports::Ports::take(1).expect("a port").numbers().expect("known")[0];
-        let refused =
-            |url: &str| attach(url, None, "/", Change::default(), None).err().expect("nothing there").message;
+        let refused = |url: &str| {
+            attach(url, Watch::default(), "/", Change::default(), None).err().expect("nothing there").message
+        };
         let message = refused(&format!("http://127.0.0.1:{nobody}"));
         assert!(message.starts_with(&format!("nothing answers at http://127.0.0.1:{nobody}")), "{message}");
         let message = refused("ftp://127.0.0.1:1");

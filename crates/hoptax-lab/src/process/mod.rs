@@ -11,6 +11,7 @@ mod controller;
 mod driver;
 mod external;
 mod gateway;
+mod prometheus;
 mod ready;
 mod service;
 
@@ -30,7 +31,7 @@ impl Driver for ProcessDriver {
                 let change = Change::for_login(&self.upstream_login, &self.credentials);
                 external::attach(
                     &running.url,
-                    running.pid,
+                    external::Watch { pid: running.pid, prometheus: None },
                     &self.target_path,
                     change,
                     running.ledger.as_ref(),
@@ -79,7 +80,7 @@ impl ProcessDriver {
             GatewayKind::DelayingHop(delay) => {
                 self.start_hop(&gateway.label, HopKind::L7, Some(delay), upstreams, wait)
             }
-            GatewayKind::External { url, pid, .. } => {
+            GatewayKind::External { url, pid, prometheus, .. } => {
                 let mut change = self
                     .gateway_logins
                     .get(&gateway.label)
@@ -87,7 +88,11 @@ impl ProcessDriver {
                 if let Some(change) = &mut change {
                     change.add_token(&self.upstream_login);
                 }
-                external::attach(url, *pid, &self.target_path, change.unwrap_or_default(), None)
+                let watched = external::Watch {
+                    pid: *pid,
+                    prometheus: prometheus.as_ref().map(|from| (from, self.shortest_trial)),
+                };
+                external::attach(url, watched, &self.target_path, change.unwrap_or_default(), None)
             }
         }
     }

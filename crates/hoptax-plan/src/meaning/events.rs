@@ -54,6 +54,7 @@ fn read_one(
     let action = match typed.action.value {
         RawAction::Reload => Action::Reload,
         RawAction::RestartGateway => Action::RestartGateway,
+        RawAction::Scrape => Action::Scrape,
         RawAction::ChangeRoute => Action::ChangeRoute {
             route: typed.route.as_ref().map_or(RoutePosition::Last, |route| position(reader, route)),
         },
@@ -164,6 +165,9 @@ fn check_supported(reader: &mut Reader<'_>, place: Place, action: Action, gatewa
             None => format!("the pack `{}` has no `reload`", pack.name),
         };
         reader.fault(place, message, ELSEWHERE);
+    }
+    if let Some(pack) = pack.filter(|pack| action == Action::Scrape && !pack.has_metrics) {
+        reader.fault(place, format!("the pack `{}` has no `metrics` to read", pack.name), ELSEWHERE);
     }
     let has_routes = gateway.features().iter().any(|feature| matches!(feature, Feature::Routes { .. }));
     if matches!(action, Action::ChangeRoute { .. }) && !has_routes {

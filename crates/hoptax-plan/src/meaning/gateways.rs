@@ -41,6 +41,7 @@ pub(super) fn read(
                 authority: None,
                 client_certificate: None,
                 pid: None,
+                watch: None,
                 instead_of: None,
                 not_comparable: None,
                 delay: None,
@@ -111,6 +112,7 @@ fn kind(reader: &mut Reader<'_>, typed: &RawGateway, upstream: &Upstream) -> Gat
         return external(reader, typed);
     }
     let key = typed.url.as_ref().map(|_| "url").or(typed.pid.as_ref().map(|_| "pid"));
+    let key = key.or(typed.watch.as_ref().map(|_| "watch"));
     if let Some(key) = key.or(access_keys(typed).first().map(|(_, key)| key)) {
         reader.fault(
             name.place,
@@ -181,6 +183,11 @@ fn external(reader: &mut Reader<'_>, typed: &RawGateway) -> GatewayKind {
         );
     }
     let pid = running::pid(reader, typed.pid.as_ref());
+    if let (Some(watch), Some(_)) = (&typed.watch, pid) {
+        reader.fault(watch.place, "`pid` and `watch` exclude each other", "remove one of the two");
+    }
+    let prometheus =
+        typed.watch.as_ref().map(|watch| running::prometheus(reader, &watch.value.prometheus.value));
     let (url, tls) = match &typed.url {
         Some(url) => running::access(reader, url, &access_keys(typed)),
         None => {
@@ -192,7 +199,7 @@ fn external(reader: &mut Reader<'_>, typed: &RawGateway) -> GatewayKind {
             (String::new(), None)
         }
     };
-    GatewayKind::External { url, pid, access: Access { tls, token_file: None } }
+    GatewayKind::External { url, pid, access: Access { tls, token_file: None }, prometheus }
 }
 
 fn access_keys(typed: &RawGateway) -> Typed<'_> {

@@ -3,10 +3,10 @@
 use super::body;
 use super::reader::Reader;
 use crate::error::Place;
-use crate::raw::{Placed, RawCertificate, RawLedger, RawUpstream};
+use crate::raw::{Placed, RawCertificate, RawLedger, RawPrometheus, RawUpstream};
 use crate::selector::Selector;
 use crate::units::{self, Origin};
-use crate::{Access, CertificateFiles, LedgerSource, Running, TlsAccess};
+use crate::{Access, CertificateFiles, LedgerSource, Prometheus, Running, TlsAccess};
 use hoptax_record::bounded;
 
 pub(super) struct Typed<'a> {
@@ -117,6 +117,26 @@ fn pem(reader: &mut Reader<'_>, file: &Placed<String>, holds: &str) -> std::path
         );
     }
     path
+}
+
+/// Checks where the server is, and that the selectors are no expressions. The server checks the selectors themselves.
+pub(super) fn prometheus(reader: &mut Reader<'_>, typed: &RawPrometheus) -> Prometheus {
+    let origin = reader.unit(&typed.url, units::origin);
+    if origin.as_ref().is_some_and(|origin| origin.tls) {
+        let help = "give a plain port, for example the one that `kubectl port-forward` opens";
+        reader.fault(typed.url.place, "hoptax asks Prometheus over http only", help);
+    }
+    for selector in [&typed.cpu, &typed.memory] {
+        let text = selector.value.trim();
+        if text.is_empty() || text.ends_with([']', ')']) {
+            let message = format!("`{text}` is not a selector of series");
+            let help = "write a metric with labels, such as process_cpu_seconds_total{job=\"edge\"}, without functions and \
+                        ranges: hoptax reads the single samples";
+            reader.fault(selector.place, message, help);
+        }
+    }
+    let [cpu, memory] = [&typed.cpu, &typed.memory].map(|selector| selector.value.trim().to_owned());
+    Prometheus { url: origin.map(|origin| origin.to_string()).unwrap_or_default(), cpu, memory }
 }
 
 pub(super) fn pid(reader: &mut Reader<'_>, typed: Option<&Placed<u32>>) -> Option<u32> {

@@ -11,7 +11,7 @@ use serde::Deserialize;
 pub(crate) struct RawEvent {
     /// Time of the event, counted from the start of the trial's measured time.
     pub(crate) at: Placed<Time>,
-    /// The event: reload, change-route, restart-upstream or restart-gateway.
+    /// The event: reload, change-route, restart-upstream, restart-gateway or scrape.
     #[serde(rename = "do")]
     pub(crate) action: Placed<RawAction>,
     /// For `change-route`: position of the new route among the routes. Default: last.
@@ -39,4 +39,6 @@ pub(crate) enum RawAction {
     RestartUpstream,
     /// hoptax stops the gateway and starts it again.
     RestartGateway,
+    /// hoptax reads the gateway's page of metrics once.
+    Scrape,
 }

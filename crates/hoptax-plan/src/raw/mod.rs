@@ -284,6 +284,8 @@ pub(crate) struct RawGateway {
     pub(crate) client_certificate: Option<Placed<RawCertificate>>,
     /// Process id of an `external` gateway. hoptax measures CPU and memory of this process and its descendants.
     pub(crate) pid: Option<Placed<u32>>,
+    /// Where CPU and memory of an `external` gateway on another machine come from. Excludes `pid`.
+    pub(crate) watch: Option<Placed<RawWatch>>,
     /// Label of a pack's gateway in this plan. This gateway is measured only if that one is not installed, and then
     /// replaces it. Needs `not_comparable`.
     #[schemars(with = "Option<Text>")]
@@ -304,6 +306,31 @@ pub(crate) struct RawGateway {
 pub(crate) enum RawDriver {
     Process,
     Docker,
+}
+
+/// Where CPU and memory of a gateway come from.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "watch")]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawWatch {
+    /// A Prometheus server that monitors the gateway.
+    pub(crate) prometheus: Placed<RawPrometheus>,
+}
+
+/// A Prometheus server that monitors a gateway.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "prometheus")]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawPrometheus {
+    /// URL of the server: http://host:port.
+    #[schemars(with = "Text")]
+    pub(crate) url: Placed<String>,
+    /// Selector of counters of CPU time, in seconds, without functions. Their sum is the gateway's.
+    #[schemars(with = "Text")]
+    pub(crate) cpu: Placed<String>,
+    /// Selector of gauges of memory, in bytes, without functions. Their sum is the gateway's.
+    #[schemars(with = "Text")]
+    pub(crate) memory: Placed<String>,
 }
 
 /// Builds of a program from commits.

@@ -34,7 +34,9 @@ impl From<&GatewayKind> for kept::GatewayKind {
                 let warming = warming.map(kept::HopWarming::from);
                 Self::DelayingHop(kept::HopDelay { inbound, outbound, share, how, warming })
             }
-            GatewayKind::External { url, pid, access } => Self::External { url, pid, access },
+            GatewayKind::External { url, pid, access, prometheus } => {
+                Self::External { url, pid, access, prometheus }
+            }
         }
     }
 }
@@ -58,7 +60,9 @@ impl TryFrom<kept::GatewayKind> for GatewayKind {
                 let warming = warming.map(HopWarming::from);
                 Self::DelayingHop(HopDelay { inbound, outbound, share, how, warming })
             }
-            kept::GatewayKind::External { url, pid, access } => Self::External { url, pid, access },
+            kept::GatewayKind::External { url, pid, access, prometheus } => {
+                Self::External { url, pid, access, prometheus }
+            }
         })
     }
 }

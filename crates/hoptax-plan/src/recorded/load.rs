@@ -122,6 +122,7 @@ impl From<Action> for kept::Action {
             },
             Action::RestartUpstream { instance, down } => Self::RestartUpstream { instance, down },
             Action::RestartGateway => Self::RestartGateway,
+            Action::Scrape => Self::Scrape,
         }
     }
 }
@@ -139,6 +140,7 @@ impl From<kept::Action> for Action {
             },
             kept::Action::RestartUpstream { instance, down } => Self::RestartUpstream { instance, down },
             kept::Action::RestartGateway => Self::RestartGateway,
+            kept::Action::Scrape => Self::Scrape,
         }
     }
 }

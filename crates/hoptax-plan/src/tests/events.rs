@@ -15,7 +15,8 @@ fn events_are_sorted_by_time() {
         "  - { at: 4s, do: restart-upstream, instance: 1, down: 1s }\n\
          \x20 - { at: 2500ms, do: change-route, route: first, gateway: nginx }\n\
          \x20 - { at: 1s, do: reload, gateway: nginx }\n\
-         \x20 - { at: 3s, do: restart-gateway, gateway: haproxy }\n",
+         \x20 - { at: 3s, do: restart-gateway, gateway: haproxy }\n\
+         \x20 - { at: 3500ms, do: scrape, gateway: nginx }\n",
     ));
     let shown: Vec<_> =
         plan.events.iter().map(|event| (event.at.as_millis(), event.action.to_string())).collect();
@@ -23,10 +24,11 @@ fn events_are_sorted_by_time() {
         (1000, "reload"),
         (2500, "change-route (first)"),
         (3000, "restart-gateway"),
+        (3500, "scrape"),
         (4000, "restart-upstream (instance 1, away for 1s)"),
     ];
     assert_eq!(shown, expected.map(|(at, shown)| (at, shown.to_owned())));
-    assert_eq!(plan.events[3].gateway, None);
+    assert_eq!(plan.events[4].gateway, None);
     assert_eq!(kept(&plan), plan);
 }
 
@@ -43,6 +45,8 @@ fn errors_have_places() {
         ("{ at: 1s, do: reload }", "the pack `haproxy` has no `reload`"),
         ("{ at: 1s, do: reload, gateway: hop-l7 }", "5:19: `hop-l7` does not support `reload`"),
         ("{ at: 1s, do: restart-gateway, gateway: hop-l7 }", "`hop-l7` does not support `restart-gateway`"),
+        ("{ at: 1s, do: scrape }", "5:19: the pack `haproxy` has no `metrics` to read"),
+        ("{ at: 1s, do: scrape, gateway: hop-l7 }", "`hop-l7` does not support `scrape`"),
         ("{ at: 1s, do: change-route, gateway: haproxy }", "`haproxy` has no routes to change"),
         (
             "{ at: 1s, do: change-route, route: top, gateway: nginx }",

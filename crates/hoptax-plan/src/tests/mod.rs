@@ -27,6 +27,7 @@ fn context() -> Context {
         docker: name == "nginx",
         image: (name == "nginx").then(|| "nginx:1.27".to_owned()),
         reloads: ["nginx", "routed"].contains(&name),
+        has_metrics: name != "haproxy",
     };
     Context {
         cpus: 2,
@@ -229,7 +230,8 @@ budget:
         GatewayKind::External {
             url: "http://localhost:9000".to_owned(),
             pid: Some(4711),
-            access: Access::default()
+            access: Access::default(),
+            prometheus: None
         }
     );
     assert_eq!(plan.gateways[1].kind, GatewayKind::Hop(HopKind::L4));

@@ -84,7 +84,38 @@ fn an_external_gateway_can_use_the_systems_authorities() {
     let tls = TlsAccess { server_name: "gate.test".into(), authority: None, client_certificate: None };
     let access = Access { tls: Some(tls), token_file: None };
     let url = "https://gate.test:443".to_owned();
-    assert_eq!(plan.gateways[0].kind, GatewayKind::External { url, pid: None, access });
+    assert_eq!(plan.gateways[0].kind, GatewayKind::External { url, pid: None, access, prometheus: None });
+}
+
+#[test]
+fn prometheus_can_know_the_cpu_time_of_an_external_gateway() {
+    let of = |keys: &str| {
+        let text = format!("gateways: [{{ name: external, url: \"http://a.b\", {keys} }}]\n{LOAD}");
+        read(&text, Path::new(".")).map_err(|error| error.to_string())
+    };
+    let watch = |url: &str, cpu: &str| {
+        format!("watch: {{ prometheus: {{ url: \"{url}\", cpu: '{cpu}', memory: m }} }}")
+    };
+    let plan = of(&watch("http://m:9090", "cpu{job=\"a\"}")).unwrap_or_else(|error| panic!("{error}"));
+    let expected =
+        Prometheus { url: "http://m:9090".into(), cpu: "cpu{job=\"a\"}".into(), memory: "m".into() };
+    let GatewayKind::External { prometheus, .. } = &plan.gateways[0].kind else { panic!("external") };
+    assert_eq!(*prometheus, Some(expected));
+    assert_eq!(kept(&plan), plan);
+    for (keys, part) in [
+        (watch("https://m:9090", "cpu"), "hoptax asks Prometheus over http only"),
+        (watch("http://m:9090", "rate(cpu[1m])"), "`rate(cpu[1m])` is not a selector of series"),
+        (watch("http://m:9090", "cpu[1m]"), "`cpu[1m]` is not a selector of series"),
+        (watch("http://m:9090", " "), "`` is not a selector of series"),
+        ("watch: { prometheus: { url: \"http://m:9090\", cpu: a } }".to_owned(), "missing key `memory`"),
+        (format!("pid: 7, {}", watch("http://m:9090", "cpu")), "`pid` and `watch` exclude each other"),
+    ] {
+        let shown = of(&keys).expect_err("refused");
+        assert!(shown.contains(part), "{keys}\n{shown}");
+    }
+    let packs = format!("gateways: [{{ name: nginx, {} }}]\n{LOAD}", watch("http://m:9090", "cpu"));
+    let shown = read(&packs, Path::new(".")).expect_err("refused").to_string();
+    assert!(shown.contains("`watch` is only for a gateway that already runs"), "{shown}");
 }
 
 #[test]

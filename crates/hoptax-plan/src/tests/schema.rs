@@ -217,6 +217,7 @@ fn described(folder: &std::path::Path) -> PackInfo {
         docker: member("docker").is_some(),
         image: None,
         reloads: member("reload").is_some(),
+        has_metrics: member("metrics").is_some(),
         intercepts: member("intercept").is_some(),
     }
 }

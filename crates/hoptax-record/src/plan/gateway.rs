@@ -48,7 +48,21 @@ pub enum GatewayKind {
         /// TLS and credentials for connections to the gateway.
         #[serde(default)]
         access: Access,
+        /// Prometheus that knows CPU time and memory; absent if there is none, and in older runs.
+        #[serde(default)]
+        prometheus: Option<Prometheus>,
     },
+}
+
+/// A Prometheus server that knows the CPU time and the memory of a gateway.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Prometheus {
+    /// `http://host:port`.
+    pub url: String,
+    /// Selector of counters of CPU time, in seconds. Their sum is the gateway's.
+    pub cpu: String,
+    /// Selector of gauges of memory, in bytes. Their sum is the gateway's.
+    pub memory: String,
 }
 
 /// A feature with its settings: `key-auth`, `routes=1000:last`.

@@ -126,6 +126,8 @@ pub enum Action {
     },
     /// The gateway is stopped and started again.
     RestartGateway,
+    /// The gateway's page of metrics is read once.
+    Scrape,
 }
 
 /// A position among routes.

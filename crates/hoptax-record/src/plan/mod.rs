@@ -11,7 +11,7 @@ mod upstream;
 
 pub use gateway::{
     Feature, Gateway, GatewayKind, GitBuild, HopDelay, HopDelayHow, HopKind, HopWarming, HopWarmingFall,
-    PackDriver, ProgramSource, ProgramVersion,
+    PackDriver, ProgramSource, ProgramVersion, Prometheus,
 };
 pub use load::{Action, Budget, Event, Figure, LoadPoint, LoadSelector, Objective, Route, Search, Term};
 pub use target::{Target, Timeouts};

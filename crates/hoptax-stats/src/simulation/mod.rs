@@ -6,6 +6,7 @@
 mod bisect;
 mod methods;
 mod pairs;
+mod published;
 mod series;
 mod stopping;
 mod world;

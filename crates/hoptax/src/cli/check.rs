@@ -294,6 +294,9 @@ impl ContenderPreview {
             }
             GatewayKind::Hop(_) => "built-in hop".to_owned(),
             GatewayKind::DelayingHop(delay) => format!("built-in hop with a delay: {delay}"),
+            GatewayKind::External { url, prometheus: Some(from), .. } => {
+                format!("already running at {url}, CPU and memory from Prometheus at {}", from.url)
+            }
             GatewayKind::External { url, pid: None, .. } => {
                 format!("already running at {url}, CPU not measured (no pid)")
             }

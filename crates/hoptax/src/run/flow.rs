@@ -372,6 +372,9 @@ impl Flow<'_> {
         let mut trial = self.load(number, slot, label, addresses, &change, watched, events);
         if let Some((index, mut service)) = service {
             trial::note_observed(&mut trial, &before, &service.observe());
+            if let Err(failure) = trial::note_used_elsewhere(&mut trial, &*service) {
+                self.progress.failed(label, &failure);
+            }
             if trial.events.iter().any(|event| matches!(event.event.action, Action::RestartGateway)) {
                 self.is_warm[index + 1] = false;
             }

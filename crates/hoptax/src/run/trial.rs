@@ -3,7 +3,7 @@
 use super::inputs::Run;
 use super::traffic::Loaded;
 use crate::schedule::{Contender, Slot};
-use hoptax_lab::{Observed, counters};
+use hoptax_lab::{Observed, Service, counters};
 use hoptax_load::Address;
 use hoptax_load::random::Random;
 use hoptax_load::record::LoadRecord;
@@ -144,6 +144,23 @@ pub(super) fn note_observed(trial: &mut TrialRecord, before: &Observed, after: &
         _ => None,
     };
     trial.gateway_counters = counters::growth(&before.counters, &after.counters);
+}
+
+/// Adds CPU time and memory of a gateway that runs elsewhere to the record, if somebody monitors it for hoptax.
+///
+/// # Errors
+/// If they are not known. The trial itself is good.
+pub(super) fn note_used_elsewhere(trial: &mut TrialRecord, service: &dyn Service) -> Result<(), Failure> {
+    let Some(record) = &trial.load_record else { return Ok(()) };
+    match service.used(record.started_ns, record.started_ns + record.measured_ns) {
+        Some(Ok(usage)) => trial.gateway = Some(usage),
+        Some(Err(reason)) => {
+            let message = format!("its CPU time and memory in this trial are not known: {reason}");
+            return Err(Failure { stage: Stage::Trial, message, detail: String::new() });
+        }
+        None => {}
+    }
+    Ok(())
 }
 
 /// The record of a trial that was not measured because its gateway had failed.

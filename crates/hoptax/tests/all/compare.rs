@@ -20,8 +20,12 @@ fn gate(arguments: &[&dyn AsRef<std::ffi::OsStr>]) -> Output {
 /// values grow slightly from round to round.
 fn nginx(us: u64, cpu_us: u64) -> Run {
     let mut run = Run::closed(32);
-    let kind =
-        GatewayKind::External { url: "http://127.0.0.1:1".into(), pid: None, access: Default::default() };
+    let kind = GatewayKind::External {
+        url: "http://127.0.0.1:1".into(),
+        pid: None,
+        access: Default::default(),
+        prometheus: None,
+    };
     run.record.plan.gateways = vec![Gateway { label: "nginx".into(), kind }];
     for round in 0..6 {
         run.direct(round, 100 + u64::from(round % 2), 100);

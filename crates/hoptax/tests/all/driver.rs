@@ -124,8 +124,12 @@ fn every_installed_gateway_passes_verification_in_front_of_the_built_in_upstream
 fn running_services_are_attached_to_and_not_stopped() {
     let theirs = http_upstream("theirs");
     let url = format!("http://{}", theirs.address);
-    let kind =
-        GatewayKind::External { url: url.clone(), pid: Some(std::process::id()), access: Default::default() };
+    let kind = GatewayKind::External {
+        url: url.clone(),
+        pid: Some(std::process::id()),
+        access: Default::default(),
+        prometheus: None,
+    };
     let mut plan = running_plan(vec![Gateway { label: "mine".into(), kind }]);
     plan.upstream = Upstream::Running(hoptax_plan::Running { url, ..Default::default() });
     let run = tempfile::tempdir().expect("a directory");

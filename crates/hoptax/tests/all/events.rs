@@ -81,7 +81,7 @@ fn pack_with_routes(packs: &Path, pack: &str, template: &str, changes: &[(&str, 
 
 const EVENTS: [&str; 4] = ["reload", "change-route", "restart-upstream", "restart-gateway"];
 
-fn name(event: &Json) -> String {
+fn name_of_event(event: &Json) -> String {
     let action = &event["event"]["action"];
     action
         .as_str()
@@ -136,7 +136,7 @@ events:
         let who = trial["contender"].as_str().expect("a label");
         assert!(trial["failed"].is_null(), "{who}: {}", trial["failed"]);
         let events = trial["events"].as_array().expect("events");
-        let names: Vec<String> = events.iter().map(name).collect();
+        let names: Vec<String> = events.iter().map(name_of_event).collect();
         if who == "direct" {
             assert_eq!(names, ["restart-upstream"]);
         } else {
@@ -183,6 +183,81 @@ events:
     }
     let page = std::fs::read_to_string(directory.join("report.html")).expect("a page");
     assert!(page.contains("Around the events") && page.contains("restart-gateway"));
+}
+
+/// A pack of nginx that logs each request for its page of metrics.
+fn pack_with_logged_metrics(packs: &Path, log: &Path) -> String {
+    let name = pack_with_routes(packs, "nginx", "nginx.conf.j2", &NGINX_ROUTES);
+    let change = |file: &str, old: &str, new: &str| {
+        let path = packs.join(&name).join(file);
+        let text = std::fs::read_to_string(&path).expect("text");
+        assert!(text.contains(old), "{file} lacks `{old}`");
+        std::fs::write(&path, text.replacen(old, new, 1)).expect("written");
+    };
+    let location = format!("location = /metrics {{ access_log {}; return 200 metrics; }}", log.display());
+    change("nginx.conf.j2", "location = /stub_status {", &format!("{location}\n location = /stub_status {{"));
+    change("gateway.yaml", "metrics: /stub_status\n", "metrics: /metrics\n");
+    name
+}
+
+#[test]
+fn metrics_are_read_once_per_event() {
+    if is_missing("nginx") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let (packs, log) = (scratch.path().join("packs"), scratch.path().join("scrapes.log"));
+    let name = pack_with_logged_metrics(&packs, &log);
+    let plan = format!(
+        "gateways: [{name}, {{ name: {name}, label: scraped }}]
+load: [{{ loop: open, rate: 100/s, connections: 2, duration: 1s }}]
+trials: 2
+warmup: 100ms
+events:
+  - {{ at: 200ms, do: scrape, gateway: scraped }}
+  - {{ at: 600ms, do: scrape, gateway: scraped }}
+"
+    );
+    run(&scratch, &plan, &["--accept-void", "--packs", packs.to_str().expect("text")]);
+    let trials = trials(&run_directory(&scratch));
+    // Trials without events have no such member.
+    let scraped: Vec<Json> =
+        trials.iter().filter_map(|trial| trial["events"].as_array()).flatten().cloned().collect();
+    assert_eq!(scraped.iter().map(name_of_event).collect::<Vec<_>>(), ["scrape"; 4]);
+    assert!(scraped.iter().all(|event| event["failed"].is_null()), "{scraped:?}");
+    let log = std::fs::read_to_string(&log).expect("a log");
+    assert_eq!(
+        log.lines().filter(|line| line.contains("\"GET /metrics HTTP/1.1\" 200 7")).count(),
+        4,
+        "{log}"
+    );
+}
+
+#[test]
+fn metrics_that_cannot_be_read_are_reported_with_their_event() {
+    if is_missing("nginx") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let packs = scratch.path().join("packs");
+    let name = pack_with_routes(&packs, "nginx", "nginx.conf.j2", &NGINX_ROUTES);
+    let manifest = packs.join(&name).join("gateway.yaml");
+    let text = std::fs::read_to_string(&manifest).expect("text");
+    let text = text.replacen("metrics: /stub_status", "metrics: /none", 1);
+    std::fs::write(&manifest, text).expect("written");
+    let plan = format!(
+        "gateways: [{name}]
+load: [{{ loop: open, rate: 100/s, connections: 2, duration: 1s }}]
+trials: 1
+warmup: 100ms
+events: [{{ at: 200ms, do: scrape }}]
+"
+    );
+    run(&scratch, &plan, &["--accept-void", "--packs", packs.to_str().expect("text")]);
+    let document = report(&run_directory(&scratch));
+    let findings = document["findings"].as_array().expect("findings");
+    let failed = findings.iter().find(|finding| finding["code"] == "event-failed").expect("a finding");
+    assert!(failed.to_string().contains("/none"), "{failed}");
 }
 
 #[test]

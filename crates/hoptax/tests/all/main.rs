@@ -44,6 +44,7 @@ mod planted;
 mod prices;
 mod probes;
 mod profiles;
+mod prometheus;
 mod proofs;
 mod readiness;
 mod report;

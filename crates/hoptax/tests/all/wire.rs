@@ -50,6 +50,10 @@ impl Server {
         address(&self.ready["control"])
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(crate) fn memory(&self) -> u64 {
         let statm = std::fs::read_to_string(format!("/proc/{}/statm", self.child.id())).expect("it runs");
         let pages: u64 = statm.split(' ').nth(1).expect("a second field").parse().expect("a number");

@@ -1,0 +1,219 @@
+//! CPU time and memory of an external gateway from a real Prometheus server, compared with `/proc`. The gateway is a hop;
+//! an exporter in this process reads `/proc` whenever Prometheus asks.
+
+use crate::run::{report, run, run_to_success, text, trials};
+use crate::support::{Json, PATIENCE, Scratch, hoptax, skip, wait_until};
+use crate::wire::Server;
+use hoptax_host::programs;
+use hoptax_load::clock;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Only this test uses this loopback address. So no other process takes a port that the test has released.
+const ADDRESS: &str = "127.86.75.34";
+
+/// Interval at which Prometheus reads the exporter.
+const INTERVAL: &str = "100ms";
+
+/// CPU time of a process, ns. Threads that have ended do not count; a hop's threads never end.
+fn cpu_ns(pid: u32) -> u64 {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it runs").flatten();
+    let of = |path: PathBuf| {
+        let text = std::fs::read_to_string(path.join("schedstat")).unwrap_or_default();
+        text.split(' ').next().and_then(|first| first.parse::<u64>().ok()).unwrap_or(0)
+    };
+    tasks.map(|task| of(task.path())).sum()
+}
+
+fn resident_bytes(pid: u32) -> u64 {
+    let statm = std::fs::read_to_string(format!("/proc/{pid}/statm")).expect("it runs");
+    statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).expect("pages") * 4096
+}
+
+/// A thread that runs until this value is dropped.
+struct Thread {
+    stop: Arc<AtomicBool>,
+    handle: Option<JoinHandle<()>>,
+}
+
+impl Thread {
+    /// Calls `turn` again and again.
+    fn start(mut turn: impl FnMut() + Send + 'static) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let handle = std::thread::spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                turn();
+            }
+        });
+        Self { stop, handle: Some(handle) }
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let _ = self.handle.take().expect("once").join();
+    }
+}
+
+/// Serves CPU time and memory of a process to Prometheus.
+fn exporter(pid: u32) -> (Thread, SocketAddr) {
+    let listener = TcpListener::bind((ADDRESS, 0)).expect("a port");
+    let address = listener.local_addr().expect("known");
+    listener.set_nonblocking(true).expect("set");
+    let thread = Thread::start(move || {
+        let Ok((mut stream, _)) = listener.accept() else {
+            std::thread::sleep(Duration::from_millis(2));
+            return;
+        };
+        stream.set_nonblocking(false).expect("set");
+        let _ = stream.read(&mut [0; 2048]);
+        let cpu = cpu_ns(pid) as f64 / 1e9;
+        let body = format!("edge_cpu_seconds_total {cpu}\nedge_memory_bytes {}\n", resident_bytes(pid));
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\nconnection: close\r\n";
+        let _ = write!(stream, "{head}content-length: {}\r\n\r\n{body}", body.len());
+    });
+    (thread, address)
+}
+
+struct Prometheus {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Prometheus {
+    /// Starts a server that reads `exporter`. Returns `None` and notes a skip if the program is not installed.
+    fn start(scratch: &Scratch, exporter: SocketAddr) -> Option<Self> {
+        let Some(program) = programs::find_in("prometheus", &programs::search_path()) else {
+            skip("prometheus is not installed");
+            return None;
+        };
+        let port = TcpListener::bind((ADDRESS, 0)).and_then(|one| one.local_addr()).expect("a port").port();
+        let address = SocketAddr::new(ADDRESS.parse().expect("an address"), port);
+        let configuration = scratch.file(
+            "prometheus.yml",
+            &format!(
+                "global: {{ scrape_interval: {INTERVAL}, scrape_timeout: {INTERVAL} }}
+scrape_configs:
+  - {{ job_name: edge, static_configs: [{{ targets: [\"{exporter}\"] }}] }}
+"
+            ),
+        );
+        let child = Command::new(program)
+            .arg(format!("--config.file={}", configuration.display()))
+            .arg(format!("--storage.tsdb.path={}", scratch.path().join("data").display()))
+            .arg(format!("--web.listen-address={address}"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("starts");
+        let started = Self { child, address };
+        wait_until("Prometheus listens", PATIENCE, || TcpStream::connect(address).is_ok());
+        Some(started)
+    }
+
+    fn plan(&self, gateway: SocketAddr, upstream: SocketAddr, cpu: &str, duration: &str) -> String {
+        let watch = format!(
+            "{{ prometheus: {{ url: \"http://{}\", cpu: '{cpu}', memory: edge_memory_bytes }} }}",
+            self.address
+        );
+        format!(
+            "upstream: {{ url: \"http://{upstream}\" }}
+gateways: [{{ name: external, label: edge, url: \"http://{gateway}\", watch: {watch} }}]
+load: [{{ loop: open, rate: 1000/s, connections: 4, duration: {duration} }}]
+trials: 2
+warmup: 100ms
+"
+        )
+    }
+}
+
+impl Drop for Prometheus {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The time series that the test itself has read: moments of [`clock::now`] and CPU time, both in ns.
+type Truth = Arc<Mutex<Vec<(u64, u64)>>>;
+
+/// CPU time between two moments.
+fn used(truth: &[(u64, u64)], from_ns: u64, to_ns: u64) -> u64 {
+    let at = |moment: u64| truth[truth.partition_point(|(at, _)| *at < moment).min(truth.len() - 1)].1;
+    at(to_ns) - at(from_ns)
+}
+
+#[test]
+fn prometheus_and_proc_agree_about_an_external_gateway() {
+    let scratch = Scratch::new();
+    let upstream = Server::start(&["upstream", "--body", "1KiB"]);
+    let (hop, gateway) = Server::hop("l7", upstream.instance(0), &[]);
+    let pid = hop.pid();
+    let (_exporter, exporter) = exporter(pid);
+    let Some(prometheus) = Prometheus::start(&scratch, exporter) else { return };
+    let plan = |cpu: &str, duration: &str| prometheus.plan(gateway, upstream.instance(0), cpu, duration);
+
+    let refused = |cpu: &str, duration: &str| text(&run(&scratch, &plan(cpu, duration), &[]).stderr);
+    let shown = refused("absent_metric", "2s");
+    assert!(shown.contains("no series matches `absent_metric`"), "{shown}");
+    let shown = refused("edge_cpu{", "2s");
+    assert!(shown.contains("says: ") && shown.contains("parse error"), "{shown}");
+    // Until there are several samples, the first message would be about a single one.
+    std::thread::sleep(Duration::from_secs(1));
+    let shown = refused("edge_cpu_seconds_total", "150ms");
+    assert!(shown.contains("too rare for trials of 150ms") && shown.contains("Write `duration: "), "{shown}");
+
+    let truth = Truth::default();
+    let readings = Arc::clone(&truth);
+    let reader = Thread::start(move || {
+        readings.lock().expect("not poisoned").push((clock::now(), cpu_ns(pid)));
+        std::thread::sleep(Duration::from_millis(5));
+    });
+    let directory =
+        run_to_success(&scratch, &plan("edge_cpu_seconds_total{job=\"edge\"}", "2s"), &["--accept-void"]);
+    drop(reader);
+    let truth = truth.lock().expect("not poisoned");
+    let through: Vec<Json> =
+        trials(&directory).into_iter().filter(|trial| trial["contender"] == "edge").collect();
+    assert_eq!(through.len(), 2);
+    for trial in &through {
+        let (usage, record) = (&trial["gateway"], &trial["load_record"]);
+        let number = |value: &Json| value.as_u64().unwrap_or_else(|| panic!("a number: {trial}"));
+        let (from, measured) = (number(&record["started_ns"]), number(&record["measured_ns"]));
+        let (known, really) = (number(&usage["cpu_ns"]) as f64, used(&truth, from, from + measured) as f64);
+        assert!((known / really - 1.0).abs() < 0.15, "Prometheus: {known} ns, /proc: {really} ns");
+        let memory = number(&usage["rss_bytes_max"]);
+        assert!(memory.abs_diff(resident_bytes(pid)) < 2 << 20, "{memory}");
+    }
+    let case = &report(&directory)["cases"];
+    let case = case.as_array().expect("cases").iter().find(|case| case["gateway"] == "edge").expect("a case");
+    assert!(case["tax"]["cpu_us_per_request"]["estimate"].as_f64().is_some_and(|us| us > 1.0), "{case:#}");
+}
+
+#[test]
+fn another_server_is_no_prometheus() {
+    let scratch = Scratch::new();
+    let upstream = Server::start(&["upstream", "--body", "1KiB"]);
+    let address = upstream.instance(0);
+    let plan = format!(
+        "upstream: {{ url: \"http://{address}\" }}
+gateways: [{{ name: external, url: \"http://{address}\", watch: {{ prometheus: {{ url: \"http://{address}\", cpu: a, memory: b }} }} }}]
+load: [{{ loop: closed, connections: 1 }}]
+"
+    );
+    let path = scratch.file("checked.yaml", &plan);
+    let checked = hoptax().arg("check").arg(path).output().expect("hoptax runs");
+    let shown = text(&checked.stdout);
+    assert!(shown.contains(&format!("CPU and memory from Prometheus at http://{address}")), "{shown}");
+    let shown = text(&run(&scratch, &plan, &[]).stderr);
+    assert!(shown.contains(&format!("http://{address} is no Prometheus server")), "{shown}");
+}
