@@ -24,6 +24,7 @@ binary: no-such-proxy
 version: { command: ["{{ binary }}", --version], pattern: '([0-9][0-9.]*)' }
 start: ["{{ binary }}", --listen, "127.0.0.1:{{ port }}", --upstream, "{{ upstreams[0].host }}:{{ upstreams[0].port }}"]
 ready: { path: / }
+unsupported: { access_log: the hop writes none }
 """
 BUILD = "cp proxy.sh proxy && chmod +x proxy"
 # A search that takes longer than this has failed, s.
@@ -173,6 +174,7 @@ def main():
                    len(state["measurements"]), f"{statistics.median(errors):.2f}" if errors else "-",
                    f"{seconds / 60:.1f}", "yes" if named == culprit else "no", added, steal]
             rows.append([str(value) for value in row])
+            progress(f"run {run}: named {rows[-1][2]}, {rows[-1][5]} measurements, {rows[-1][7]} min; yes or no: {rows[-1][8]}")
     results.say(table([["run", "commit", "named", "sure, %", "change, us", "measurements", "half-width, us", "minutes",
                         "yes or no", "added for it", "steal, %"], *rows]))
     results.say(f"named the commit in {right} of {arguments.runs} runs, in {in_time} within {arguments.minutes:g} "

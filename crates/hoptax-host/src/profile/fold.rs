@@ -9,6 +9,9 @@ use std::collections::BTreeMap;
 /// Longest name of a function, in characters. Templates of C++ can have thousands.
 const LONGEST_NAME: usize = 240;
 
+/// A number in the name of a file with at least this many digits is random. Versions and dates have fewer.
+const SHORTEST_RANDOM: usize = 10;
+
 /// Name of the frame of threads that were ready to run and had no CPU.
 const READY: &str = "waits for a CPU";
 
@@ -244,7 +247,22 @@ fn module(frame: &Address) -> (FrameKind, String) {
     if process_of_map(text).is_some() || is_memory || matches!(text, "[unknown]" | "[heap]" | "[stack]") {
         return (FrameKind::Generated, "generated code".to_owned());
     }
-    (FrameKind::Native, file.to_owned())
+    (FrameKind::Native, without_random_numbers(file))
+}
+
+/// Replaces long numbers in the name of a file. Netty unpacks its library under a new name at each start, so the same
+/// functions would be in another module in each process.
+fn without_random_numbers(file: &str) -> String {
+    let mut text = String::new();
+    let mut rest = file;
+    while let Some(at) = rest.find(|letter: char| letter.is_ascii_digit()) {
+        let digits = rest[at..].find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len() - at);
+        let (number, after) = rest[at..].split_at(digits);
+        text.push_str(&rest[..at]);
+        text.push_str(if digits < SHORTEST_RANDOM { number } else { "#" });
+        rest = after;
+    }
+    text + rest
 }
 
 /// Replaces numbers, so that the threads of a pool have the same name.
@@ -402,6 +420,8 @@ mod tests {
         let of = |address: u64, name: &str| module(&Address { address, symbol: None, module: name.into() });
         let (user, kernel) = (0x7000, u64::MAX);
         assert_eq!(of(user, "/usr/lib/libz.so.1"), (FrameKind::Native, "libz.so.1".into()));
+        assert_eq!(of(user, "/lib/libssl-20251126.so").1, "libssl-20251126.so");
+        assert_eq!(of(user, "/tmp/libnetty_x86_642256815487722663149.so").1, "libnetty_x86_#.so");
         assert_eq!(of(user, "[vdso]"), (FrameKind::Native, "[vdso]".into()));
         assert_eq!(of(kernel, "[kernel.kallsyms]"), (FrameKind::Kernel, "kernel".into()));
         assert_eq!(of(kernel, "[nf_conntrack]"), (FrameKind::Kernel, "nf_conntrack".into()));

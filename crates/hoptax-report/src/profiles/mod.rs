@@ -216,17 +216,38 @@ pub(super) fn html(model: &Model) -> Vec<Value> {
 
 /// `deflate (libz.so.1.2.13)`, at most this many characters.
 fn name(frame: &Frame, longest: usize) -> String {
-    let text = match frame.named && !frame.module.is_empty() {
-        true => format!("{} ({})", frame.name, frame.module),
-        false => frame.name.clone(),
+    let with_module = |name: &str| match frame.named && !frame.module.is_empty() {
+        true => format!("{name} ({})", frame.module),
+        false => name.to_owned(),
     };
-    let count = text.chars().count();
-    if count <= longest {
-        return text;
+    let fits = |text: &String| text.chars().count() <= longest;
+    let whole = with_module(&frame.name);
+    if fits(&whole) {
+        return whole;
     }
-    // Names of C++ differ at their end.
-    let end: String = text.chars().skip(count + 1 - longest).collect();
-    format!("…{end}")
+    let short = with_module(&shortened(&frame.name));
+    if fits(&short) {
+        return short;
+    }
+    // Names of C++ and of Java differ at their end.
+    let cut = short.chars().count() + 1 - longest;
+    format!("…{}", short.chars().skip(cut).collect::<String>())
+}
+
+/// The name of a function without the types of its arguments, in Java also without the type of its result, and in
+/// JavaScript without directories: `io.netty.buffer.Unpooled.copy` for
+/// `io.netty.buffer.ByteBuf io.netty.buffer.Unpooled.copy(byte[], int)`, `JS:*next index.js:177:16` for
+/// `JS:*next /srv/router/index.js:177:16`.
+fn shortened(name: &str) -> String {
+    if let Some((function, path)) = name.split_once(" /") {
+        return format!("{function} {}", path.rsplit('/').next().unwrap_or(path));
+    }
+    match name.split_once('(').map(|(before, _)| before.trim_end()) {
+        None | Some("") => name,
+        Some(before) if before.contains("::") => before,
+        Some(before) => before.rsplit(' ').next().unwrap_or(before),
+    }
+    .to_owned()
 }
 
 fn time(estimate: &Estimate) -> String {

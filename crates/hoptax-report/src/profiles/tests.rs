@@ -161,3 +161,22 @@ fn long_names_keep_their_end() {
     let short = name(&frame, 20);
     assert_eq!((short.chars().count(), short.ends_with("onData (envoy)")), (20, true), "{short}");
 }
+
+#[test]
+fn long_names_lose_types_and_directories_first() {
+    for (whole, shown) in [
+        (
+            "io.netty.buffer.ByteBuf io.netty.buffer.Unpooled.copy(byte[], int)",
+            "io.netty.buffer.Unpooled.copy",
+        ),
+        ("JS:*next /srv/node_modules/express/lib/router/index.js:177:16", "JS:*next index.js:177:16"),
+        ("std::vector<int, std::allocator<int> >::push_back(int const&)", "…:allocator<int> >::push_back"),
+        ("(anonymous namespace)::a_long_name_of_a_function(int)", "…ong_name_of_a_function(int)"),
+        ("deflate", "deflate"),
+    ] {
+        let frame =
+            Frame { name: whole.into(), module: String::new(), kind: FrameKind::Generated, named: true };
+        let most = if shown.starts_with('…') { shown.chars().count() } else { 29 };
+        assert_eq!(name(&frame, most), shown, "{whole}");
+    }
+}

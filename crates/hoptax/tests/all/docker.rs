@@ -191,7 +191,7 @@ fn a_missing_image_is_reported_before_anything_starts() {
     assert_eq!(failure.stage, Stage::Missing);
     assert_eq!(
         failure.message,
-        format!("the image {image} is not on this machine: docker pull {image}"),
+        format!("the image {image} is not on this machine. Get it with: docker pull {image}"),
         "and nothing is pulled unasked"
     );
 }
