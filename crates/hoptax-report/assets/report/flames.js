@@ -65,6 +65,13 @@ const flameWords = (node, graph) => {
   return words.filter(Boolean).join("<br>");
 };
 
+// What fits on a frame: of a function of Java the class and the method, without types.
+const flameLabel = (name) => {
+  const before = name.split("(")[0].trimEnd();
+  if (before === name || before.includes("::") || !before.includes(" ")) return name;
+  return before.split(" ").pop().split(".").slice(-2).join(".");
+};
+
 // The frames that contain the searched text.
 const matchesOf = (graph, search) => {
   const wanted = search.trim().toLowerCase();
@@ -116,7 +123,7 @@ const flameChart = (index) => (theme, width) => {
           ? undefined
           : {
               type: "text",
-              style: { ...textStyle(LIGHT.ink, 11), text: node.name, fill: LIGHT.ink, width: wide - 8, overflow: "truncate" },
+              style: { ...textStyle(LIGHT.ink, 11), text: flameLabel(node.name), fill: LIGHT.ink, width: wide - 8, overflow: "truncate" },
             },
     };
   };
