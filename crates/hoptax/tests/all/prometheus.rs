@@ -167,10 +167,11 @@ fn prometheus_and_proc_agree_about_an_external_gateway() {
     assert!(shown.contains("no series matches `absent_metric`"), "{shown}");
     let shown = refused("edge_cpu{", "2s");
     assert!(shown.contains("says: ") && shown.contains("parse error"), "{shown}");
-    // Until there are several samples, the first message would be about a single one.
-    std::thread::sleep(Duration::from_secs(1));
-    let shown = refused("edge_cpu_seconds_total", "150ms");
-    assert!(shown.contains("too rare for trials of 150ms") && shown.contains("Write `duration: "), "{shown}");
+    // Before there are two samples, another message comes.
+    wait_until("Prometheus has samples", PATIENCE, || {
+        let shown = refused("edge_cpu_seconds_total", "150ms");
+        shown.contains("too rare for trials of 150ms") && shown.contains("Write `duration: ")
+    });
 
     let truth = Truth::default();
     let readings = Arc::clone(&truth);
