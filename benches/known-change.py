@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Tests whether `hoptax compare` finds a change of 5 % between two builds, each measured in a run of its own.
+"""Tests whether `hoptax compare` finds a change of 5 % between two builds, in a run of their own each or in one run.
 
 The builds are the built-in hop with and without a planted delay, which takes CPU time too. One delay is a share of the hop's
 response time at the median, one the same share of its CPU time per request, one is zero: then `compare` must find nothing.
-Each comparison takes two runs, so with the default time it takes 3 minutes.
+Each comparison of two runs takes 3 minutes with the default time. With `--together`, one run of the same length measures all
+builds in the same rounds.
 """
 
 import json
@@ -17,15 +18,18 @@ from runs import hoptax, measure, options, progress, record, reported
 LABEL = "build"
 METRICS = {"p50": "p50", "cpu_us_per_request": "CPU per request"}
 SAME = "same build"
+# Time of the run that shows how long the delays must be for builds in one run.
+PILOT_S = 20
 # A run may take this many times as long as planned, and this many seconds for start and warm-up.
 PATIENCE, START_S = 1.5, 120
 
 
-def plan(arguments, delay_us, seed):
-    delay = f", delay: {{ in: {delay_us:.2f}us, how: spin }}" if delay_us else ""
-    return (f"name: build\ngateways: [{{ name: hop-l7, label: {LABEL}{delay} }}]\nload:\n  - {{ loop: open, rate: "
-            f"{arguments.rate}/s, connections: {arguments.connections} }}\ntime: {arguments.seconds:g}s\nprecision: 0.01%\n"
-            f"seed: {seed}\n")
+def plan(arguments, delays_us, seconds, seed):
+    """A plan that measures a build for each delay, by label."""
+    delay = lambda us: f", delay: {{ in: {us:.2f}us, how: spin }}" if us else ""
+    builds = "".join(f"  - {{ name: hop-l7, label: {label}{delay(us)} }}\n" for label, us in delays_us.items())
+    return (f"name: build\ngateways:\n{builds}load:\n  - {{ loop: open, rate: {arguments.rate}/s, connections: "
+            f"{arguments.connections} }}\ntime: {seconds:g}s\nprecision: 0.01%\nseed: {seed}\n")
 
 
 def level(report, metric):
@@ -34,16 +38,18 @@ def level(report, metric):
     return case["response_time"]["p50"]["estimate"] if metric == "p50" else case["tax"][metric]["estimate"]
 
 
-def compared(first, second):
-    """Rows of the comparison of two run directories, by metric."""
-    document = json.loads(hoptax("compare", first, second, "--format", "json"))
-    return {row["metric"]: row for row in document["rows"] if row["label_a"] == LABEL and row["metric"] in METRICS}
+def compared(*runs, label=LABEL):
+    """Rows of a comparison with the first build, by metric: of two run directories, or of another build of the same run."""
+    labels = () if label == LABEL else ("--labels", f"{LABEL},{label}")
+    document = json.loads(hoptax("compare", *runs, *labels, "--format", "json"))
+    return {row["metric"]: row for row in document["rows"] if row["label_b"] == label and row["metric"] in METRICS}
 
 
 def main():
     parser = options(__doc__, 5)
     parser.add_argument("--seconds", type=float, default=90, help="time of each run (default %(default)s)")
     parser.add_argument("--change", type=float, default=5, help="planted change, %% (default %(default)s)")
+    parser.add_argument("--together", action="store_true", help="measure all builds in one run of twice this time")
     parser.add_argument("--rate", type=int, default=1000, help="requests per second (default %(default)s)")
     parser.add_argument("--connections", type=int, default=32, help="(default %(default)s)")
     arguments = parser.parse_args()
@@ -53,16 +59,24 @@ def main():
         with tempfile.TemporaryDirectory(prefix="hoptax-known-change-") as below:
             disturbance = Disturbance()
 
-            def run(name, delay_us):
-                progress(f"run {number}: {name}, {delay_us:.2f} us")
-                text = plan(arguments, delay_us, results.order.randrange(2**32))
-                return measure(text, Path(below) / name.replace(" ", "-"), PATIENCE * arguments.seconds + START_S)
+            def run(name, delays_us, seconds):
+                progress(f"run {number}: {name}, {', '.join(f'{us:.2f}' for us in delays_us.values())} us")
+                text = plan(arguments, delays_us, seconds, results.order.randrange(2**32))
+                return measure(text, Path(below) / name.replace(" ", "-"), PATIENCE * seconds + START_S)
 
-            base = run("base", 0)
+            base = run("base", {LABEL: 0}, PILOT_S if arguments.together else arguments.seconds)
             levels = {metric: level(reported(base), metric) for metric in METRICS}
+            if arguments.together:
+                delays = {name: levels[metric] * arguments.change / 100 for metric, name in METRICS.items()} | {SAME: 0}
+                labels = {name: name.replace(" ", "-") for name in delays}
+                one = run("together", {LABEL: 0, **{labels[name]: us for name, us in delays.items()}}, 2 * arguments.seconds)
+                for name, delay in delays.items():
+                    found[name].append({"delay_us": delay, "rows": compared(one, label=labels[name]),
+                                        "steal": disturbance.shares(0)["steal"]})
+                continue
             for metric, name in results.shuffled([*METRICS.items(), (None, SAME)]):
                 delay = levels[metric] * arguments.change / 100 if metric else 0
-                rows = compared(base, run(name, delay))
+                rows = compared(base, run(name, {LABEL: delay}, arguments.seconds))
                 found[name].append({"delay_us": delay, "rows": rows, "steal": disturbance.shares(0)["steal"]})
     header = ["planted", "metric", "planted change, %", "found change, %", "half-width, %", "found"]
     lines = [header]

@@ -19,7 +19,7 @@ use super::{concerns, measuring_time, quiet_cases, starts, targets, versions, wa
 use hoptax_plan::recorded::RunRecord;
 use hoptax_record::report::FailedTrial;
 use hoptax_record::start::StartRecord;
-use hoptax_record::{Aside, DIRECT, Failure, Stage, TrialRecord};
+use hoptax_record::{Aside, DIRECT, Failure, Stage, TrialRecord, placements};
 
 /// Analyses the records of a run. With `starts`, the run measured starts of gateways instead of trials.
 pub fn analyse(run: &RunRecord, records: &[TrialRecord], starts: &[StartRecord]) -> Analysis {
@@ -45,6 +45,7 @@ pub fn analyse(run: &RunRecord, records: &[TrialRecord], starts: &[StartRecord])
                     .count() as u32
             };
             case.set_aside = aside(Aside::Disturbed);
+            case.moved = aside(Aside::Moved);
             case.warming = aside(Aside::Warming);
             case.last_round = of_case(records, &contender.label, load.index).map(|one| one.round).max();
             case.targets = targets::figures(&run.plan.targets, &trials, &direct, case.is_direct());
@@ -67,8 +68,10 @@ pub fn analyse(run: &RunRecord, records: &[TrialRecord], starts: &[StartRecord])
     let pairs = gateway_pairs::pairs(run, &prices, &examined);
     let versions = versions::versions(run, &examined);
     let of_starts = starts::starts(run, starts);
+    let placements = placements(records);
     let findings = checks::examine(&checks::Subject {
         run,
+        placements: &placements,
         cases: &examined,
         noise_floor: &noise_floor,
         starts,
@@ -95,6 +98,7 @@ pub fn analyse(run: &RunRecord, records: &[TrialRecord], starts: &[StartRecord])
         pairs,
         versions,
         warm_ups,
+        placements,
         starts,
         findings,
         budget,

@@ -9,6 +9,7 @@ use super::gateway_pairs::GatewayPair;
 use super::noise::NoiseFloor;
 use super::starts::Starts;
 use super::versions::Versions;
+use hoptax_record::Placement;
 use hoptax_record::report::WarmUpFigures;
 
 /// The analysis of a run.
@@ -31,6 +32,8 @@ pub struct Analysis {
     pub versions: Vec<Versions>,
     /// How long each process took to warm up, in the order of the contenders. Empty with a fixed warm-up.
     pub warm_ups: Vec<WarmUpFigures>,
+    /// How the CPUs of the roles were placed. Empty if roles are not pinned to different CPUs, and for older runs.
+    pub placements: Vec<Placement>,
     /// What starts and reloads cost: in the order of the contenders, starts before reloads. Such a run has no cases. Empty
     /// for runs that measure trials.
     pub starts: Vec<Starts>,

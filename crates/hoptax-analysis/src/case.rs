@@ -64,6 +64,8 @@ pub struct Case {
     pub failed_trials: Vec<FailedTrial>,
     /// Number of trials that were set aside because the hypervisor disturbed them.
     pub set_aside: u32,
+    /// Number of trials that were set aside because the hypervisor had moved a CPU.
+    pub moved: u32,
     /// Number of trials that were set aside because the process was still getting faster.
     pub warming: u32,
     /// The last round that has a trial of the case, from 0. The trial may have failed or have been set aside.
@@ -125,6 +127,7 @@ impl Case {
             failed: None,
             failed_trials: Vec::new(),
             set_aside: 0,
+            moved: 0,
             warming: 0,
             last_round: None,
             throughput: None,

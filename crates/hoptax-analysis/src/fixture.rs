@@ -186,6 +186,7 @@ pub fn via(contender: &str, round: u32) -> MadeTrial {
         gateway_log_bytes: None,
         gateway_counters: BTreeMap::new(),
         events: Vec::new(),
+        cpu_round_trips: Vec::new(),
         set_aside: None,
     })
     .all_at_us(200)

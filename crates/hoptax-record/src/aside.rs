@@ -1,5 +1,5 @@
-//! Sets trials aside that do not show what a gateway costs: trials that the hypervisor disturbed, and trials in which a
-//! process was still warming up.
+//! Sets trials aside that do not show what a gateway costs: trials that the hypervisor disturbed, trials for which it had
+//! moved a CPU, and trials in which a process was still warming up.
 //!
 //! A run with a time limit has many short trials, so it can do without some of them. On a rented machine, the response
 //! times of disturbed trials are often several times as long as those of the other trials, and a few of them make every
@@ -8,14 +8,16 @@
 //! The rules are fixed in advance, are the same for direct and for gateways, and never look at response times or at a
 //! tax. A rule that looked at them would choose its own result. Trials that are set aside stay in the record.
 
-use crate::{Aside, DIRECT, TrialRecord};
+use crate::{Aside, CpuRoundTrip, DIRECT, TrialRecord};
 use hoptax_load::record::LoadRecord;
+use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Marks the trials of a run that are set aside. `until_settled` says whether the run warmed processes up until they had
 /// settled. With a fixed warm-up, every trial after it counts, however slow the process still is.
 pub fn mark_aside(trials: &mut [TrialRecord], until_settled: bool) {
     mark_disturbed(trials);
+    mark_moved(trials);
     if until_settled {
         mark_warming(trials);
     }
@@ -40,6 +42,70 @@ fn mark_disturbed(trials: &mut [TrialRecord]) {
         let is_disturbed = |limit: &f64| trial.host.steal > *limit;
         let is_aside = is_eligible(trial) && limits.get(&trial.load).is_some_and(is_disturbed);
         trial.set_aside = is_aside.then_some(Aside::Disturbed);
+    }
+}
+
+/// Fewest trials with a distance of two CPUs from which their usual distance is computed.
+const LEAST_DISTANCES: usize = 8;
+/// Two distances are different from this factor on. Repeated measurements in one placement differ by up to a half.
+const APART: f64 = 2.0;
+
+/// How two CPUs were placed during a run.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Placement {
+    /// The two CPUs, the lower number first.
+    pub cpus: [u32; 2],
+    /// Median time that a cache line takes from one CPU to the other and back, ns.
+    pub usual_ns: f64,
+    /// The same in the trials with another placement. Absent if there were none.
+    pub other_ns: Option<f64>,
+    /// Number of trials with another placement at their start or at their end.
+    pub moved: u32,
+    /// Number of trials in which the distance was measured.
+    pub trials: u32,
+}
+
+/// True if two distances belong to different placements of CPUs.
+pub fn are_apart(one_ns: f64, other_ns: f64) -> bool {
+    one_ns > APART * other_ns || other_ns > APART * one_ns
+}
+
+/// How the CPUs of the roles were placed. Empty if they were measured in fewer than eight trials.
+pub fn placements(trials: &[TrialRecord]) -> Vec<Placement> {
+    let mut distances: BTreeMap<[u32; 2], Vec<&CpuRoundTrip>> = BTreeMap::new();
+    for one in trials.iter().filter(|trial| is_eligible(trial)).flat_map(|trial| &trial.cpu_round_trips) {
+        distances.entry(one.cpus).or_default().push(one);
+    }
+    distances.retain(|_, of_pair| of_pair.len() >= LEAST_DISTANCES);
+    let placement = |(cpus, of_pair): (_, Vec<&CpuRoundTrip>)| {
+        let both = |one: &CpuRoundTrip| [one.before_ns, one.after_ns];
+        let usual_ns = median(of_pair.iter().copied().flat_map(both).collect());
+        let is_other = |ns: &f64| are_apart(*ns, usual_ns);
+        let others: Vec<f64> = of_pair.iter().copied().flat_map(both).filter(is_other).collect();
+        Placement {
+            cpus,
+            usual_ns,
+            other_ns: (!others.is_empty()).then(|| median(others)),
+            moved: of_pair.iter().filter(|one| both(one).iter().any(is_other)).count() as u32,
+            trials: of_pair.len() as u32,
+        }
+    };
+    distances.into_iter().map(placement).collect()
+}
+
+/// Sets aside the trials before or after which two CPUs were closer together or farther apart than usual in this run. Where
+/// the hypervisor places the CPUs decides what each message between generator, gateway and upstream costs.
+fn mark_moved(trials: &mut [TrialRecord]) {
+    let usual: BTreeMap<[u32; 2], f64> =
+        placements(trials).into_iter().map(|one| (one.cpus, one.usual_ns)).collect();
+    let is_other = |one: &CpuRoundTrip| {
+        let differs = |usual: &f64| are_apart(one.before_ns, *usual) || are_apart(one.after_ns, *usual);
+        usual.get(&one.cpus).is_some_and(differs)
+    };
+    for trial in trials.iter_mut().filter(|trial| is_eligible(trial)) {
+        if trial.cpu_round_trips.iter().any(is_other) {
+            trial.set_aside.get_or_insert(Aside::Moved);
+        }
     }
 }
 
@@ -185,6 +251,45 @@ mod tests {
         assert_eq!(at_one_load(&[0.1, 0.3, 0.2, 0.1, 0.4, 0.1]), ".x..x.");
         assert_eq!(at_one_load(&[0.3; 5]), ".....");
         assert_eq!(at_one_load(&[0.5]), ".");
+    }
+
+    /// Marks each trial: `x` if it is set aside because a CPU was moved. Each trial is given as the round trip before and
+    /// after it, ns.
+    fn moved(trials: &[(f64, f64)]) -> String {
+        let made = |&(before_ns, after_ns): &(f64, f64)| {
+            let mut trial = trial(0);
+            trial.cpu_round_trips = vec![CpuRoundTrip { cpus: [0, 1], before_ns, after_ns }];
+            trial
+        };
+        let mut trials: Vec<TrialRecord> = trials.iter().map(made).collect();
+        mark_aside(&mut trials, false);
+        trials.iter().map(|trial| if trial.set_aside == Some(Aside::Moved) { 'x' } else { '.' }).collect()
+    }
+
+    #[test]
+    fn trials_with_an_unusual_placement_of_cpus_are_set_aside() {
+        let (near, far) = ((80.0, 85.0), (390.0, 370.0));
+        assert_eq!(moved(&[near, far, far, (380.0, 82.0), near, far, far, far, far]), "x..xx....");
+        assert_eq!(moved(&[near, near, near, near, near, near, (115.0, 100.0), far]), ".......x");
+        assert_eq!(moved(&[near, far, near, far]), "....", "there are too few");
+        assert_eq!(moved(&[]), "");
+    }
+
+    #[test]
+    fn a_placement_has_its_usual_and_its_other_distance() {
+        let mut trials = vec![trial(0); 9];
+        for (at, trial) in trials.iter_mut().enumerate() {
+            let ns = if at < 2 { 80.0 } else { 390.0 };
+            trial.cpu_round_trips = vec![CpuRoundTrip { cpus: [0, 1], before_ns: ns, after_ns: ns }];
+        }
+        let expected = Placement { cpus: [0, 1], usual_ns: 390.0, other_ns: Some(80.0), moved: 2, trials: 9 };
+        assert_eq!(placements(&trials), [expected]);
+        let expected = Placement { other_ns: None, moved: 0, ..expected };
+        trials.iter_mut().for_each(|trial| {
+            trial.cpu_round_trips[0] = CpuRoundTrip { cpus: [0, 1], before_ns: 390.0, after_ns: 390.0 }
+        });
+        assert_eq!(placements(&trials), [expected]);
+        assert_eq!(placements(&trials[..7]), [], "there are too few");
     }
 
     #[test]

@@ -370,6 +370,7 @@ pub(crate) mod tests {
             gateway_log_bytes: None,
             gateway_counters: std::collections::BTreeMap::new(),
             events: Vec::new(),
+            cpu_round_trips: Vec::new(),
             set_aside: None,
         }
     }

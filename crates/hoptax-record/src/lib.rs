@@ -18,7 +18,7 @@ pub mod report;
 pub mod start;
 mod warm_up;
 
-pub use aside::{has_failures, mark_aside};
+pub use aside::{Placement, are_apart, has_failures, mark_aside, placements};
 pub use metric::{Metric, Quantity};
 
 pub use death::{DEATHS_IN_CASE, Death, DeathDuring};
@@ -328,10 +328,26 @@ pub struct TrialRecord {
     /// Events of the plan during this trial, in the order of the plan. Empty in older runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<EventRecord>,
+    /// How far the CPUs of the roles were from each other. Empty if roles are not pinned to different CPUs, and in older
+    /// runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cpu_round_trips: Vec<CpuRoundTrip>,
     /// Why the trial does not count, although it did not fail. Decided when the run is analysed:
     /// [`mark_aside`].
     #[serde(skip)]
     pub set_aside: Option<Aside>,
+}
+
+/// Time that a cache line takes from one CPU to another and back. It changes if the hypervisor moves one of the CPUs to
+/// another core.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct CpuRoundTrip {
+    /// The two CPUs, the lower number first.
+    pub cpus: [u32; 2],
+    /// Just before the generator started, ns.
+    pub before_ns: f64,
+    /// Just after the generator ended, ns.
+    pub after_ns: f64,
 }
 
 /// Why a trial does not count.
@@ -339,6 +355,8 @@ pub struct TrialRecord {
 pub enum Aside {
     /// The hypervisor took too much CPU time.
     Disturbed,
+    /// The CPUs were closer together or farther apart than in most trials.
+    Moved,
     /// The process was still getting faster.
     Warming,
 }

@@ -52,6 +52,7 @@ impl Model {
             pairs: analysis.pairs,
             versions: analysis.versions,
             warm_ups: analysis.warm_ups,
+            placements: analysis.placements,
             starts: analysis.starts.into_iter().map(|one| one.figures).collect(),
             profiles: Profiles::default(),
             noise_floor: analysis.noise_floor,

@@ -124,7 +124,7 @@ pub fn html(model: &Model) -> Result<String, HtmlError> {
         }).collect::<Vec<_>>(),
         budget => model.budget.iter().map(of_budget).collect::<Vec<_>>(),
         searches => capacity::html(model),
-        idle => model.idle_in_words(),
+        idle => model.cpus_in_words(),
         memory => bytes(model.environment.memory_bytes as f64),
         doubts => super::host::doubts(&model.host),
         rendered => rendered(model),

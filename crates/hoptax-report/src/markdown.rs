@@ -274,7 +274,7 @@ fn again(model: &Model) -> String {
         hoptax_plan::Profile::Equalised => "equalised",
         hoptax_plan::Profile::Stock => "stock",
     };
-    let idle = model.idle_in_words();
+    let idle = model.cpus_in_words();
     line(
         &mut text,
         &format!(

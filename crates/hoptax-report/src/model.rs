@@ -11,7 +11,7 @@ use hoptax_plan::{Idle, Profile, Replacement};
 use hoptax_record::dir::RenderedFile;
 use hoptax_record::report::{HostLooks, StartFigures, Summary, WarmUpFigures};
 use hoptax_record::start::StartKind;
-use hoptax_record::{Contender, Environment, Failure, Stopped};
+use hoptax_record::{Contender, Environment, Failure, Placement, Stopped};
 
 /// Everything that a report shows.
 #[derive(Debug, Clone, PartialEq)]
@@ -64,6 +64,8 @@ pub struct Model {
     pub versions: Vec<Versions>,
     /// How long each process took to warm up.
     pub warm_ups: Vec<WarmUpFigures>,
+    /// How the CPUs of the roles were placed.
+    pub placements: Vec<Placement>,
     /// What starts and reloads of each gateway cost. Such a run has no cases.
     pub starts: Vec<StartFigures>,
     /// Profiles of the gateways. Empty without `cpu_profile` in the plan. The code that reads the run directory adds them.
@@ -106,14 +108,19 @@ pub enum Belief {
 }
 
 impl Model {
-    /// What idle CPUs did during the run, to be added to its settings: `, idle CPUs poll`. Empty if the run did not
-    /// record it.
-    pub fn idle_in_words(&self) -> &'static str {
-        match self.environment.idle {
+    /// What idle CPUs did during the run, and how far the CPUs of the roles were from each other, to be added to its
+    /// settings: `, idle CPUs poll, CPUs 0 and 1 are 103 ns apart`. Empty if the run did not record it.
+    pub fn cpus_in_words(&self) -> String {
+        let idle = match self.environment.idle {
             Some(Idle::Poll) => ", idle CPUs poll",
             Some(Idle::Sleep) => ", idle CPUs sleep",
             None => "",
-        }
+        };
+        let apart = |one: &Placement| {
+            let [cpu, other] = one.cpus;
+            format!(", CPUs {cpu} and {other} are {:.0} ns apart", one.usual_ns)
+        };
+        idle.to_owned() + &self.placements.iter().map(apart).collect::<String>()
     }
 
     /// The number of trials in words: `15 of 15 trials in 3 rounds and 1 search`, or `80 starts in 20 rounds`.

@@ -112,7 +112,7 @@ impl Page {
                 hoptax_plan::Profile::Equalised => "equalised",
                 hoptax_plan::Profile::Stock => "stock",
             },
-            model.idle_in_words(),
+            model.cpus_in_words(),
             model.trials_in_words(),
             model.seed
         );

@@ -18,7 +18,7 @@ pub(super) fn rule() -> Rule {
         ),
         seen: "A percentile that rests on few samples depends on chance. For example, the p99.9 of 500 requests is \
                the slowest request, and the next run shows a different value.",
-        advice: "Measure longer, at a higher rate, or in more trials.",
+        advice: "Measure more rounds (a longer `time`), or at a higher rate.",
     }
 }
 
@@ -51,7 +51,7 @@ fn shown((case, _): Measured<'_>) -> Option<Finding> {
             "{samples} samples are too few for {}: at least {ABOVE} samples must lie above a percentile.",
             names.join(", ")
         ),
-        advice: format!("Measure longer or in more trials, until there are {most} samples."),
+        advice: format!("Measure more rounds (a longer `time`), until there are {most} samples."),
     })
 }
 

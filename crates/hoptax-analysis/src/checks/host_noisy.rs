@@ -26,7 +26,7 @@ pub(super) fn rule() -> Rule {
         ),
         seen: "CPU time that the hypervisor takes makes response times longer. On a rented machine with two CPUs, \
                the hypervisor took between 0 and 60 % of the CPU time within twelve seconds.",
-        advice: "Measure when nothing else runs, or on a dedicated machine. More trials narrow the intervals.",
+        advice: "Measure when nothing else runs, or on a dedicated machine. More rounds (a longer `time`) narrow the intervals.",
     }
 }
 
@@ -70,7 +70,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
             most_of_it(host)
         ),
         advice: format!(
-            "Measure when nothing else runs, or on a dedicated machine. More trials narrow the intervals. Direct \
+            "Measure when nothing else runs, or on a dedicated machine. More rounds (a longer `time`) narrow the intervals. Direct \
              and gateways are measured in the same rounds, so the noise affects both. The noise floor shows how \
              large the noise is.{}",
             read_quiet(subject)

@@ -8,6 +8,7 @@ mod bandwidth_bound;
 mod clean;
 mod clock;
 mod connections_short;
+mod cpus_moved;
 mod different_work;
 mod errors;
 mod event_failed;

@@ -16,7 +16,7 @@ pub(super) fn rule() -> Rule {
                much as the tax. hoptax checks the taxes at p50 and p99. In a closed loop, hoptax also checks the \
                tax on throughput".into(),
         seen: "Rankings based on such a tax can reverse in the next run.",
-        advice: "Draw no conclusion from this tax. More or longer trials, or a quieter machine, may show a \
+        advice: "Draw no conclusion from this tax. More rounds (a longer `time`), or a quieter machine, may show a \
                  difference.",
     }
 }
@@ -69,7 +69,7 @@ fn of_case(subject: &Subject<'_>, case: &Case) -> Option<Finding> {
         ),
         evidence: evidence([("metrics", Value::Object(seen))]),
         advice:
-            "Draw no conclusion from this tax. More or longer trials, or a quieter machine, may show a difference."
+            "Draw no conclusion from this tax. More rounds (a longer `time`), or a quieter machine, may show a difference."
                 .into(),
     })
 }

@@ -6,6 +6,7 @@ use crate::starts::Starts;
 use crate::trial::Trial;
 use hoptax_plan::recorded::RunRecord;
 use hoptax_plan::{Gateway, Upstream};
+use hoptax_record::Placement;
 use hoptax_record::start::StartRecord;
 
 /// A run, and the results that the checks need.
@@ -17,6 +18,8 @@ pub struct Subject<'a> {
     pub cases: &'a [(Case, Vec<Trial<'a>>)],
     /// The noise floor of each load point.
     pub noise_floor: &'a [NoiseFloor],
+    /// How the CPUs of the roles were placed.
+    pub placements: &'a [Placement],
     /// The starts of a run that measured starts.
     pub starts: &'a [StartRecord],
     /// The figures of these starts.

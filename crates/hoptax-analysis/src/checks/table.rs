@@ -13,7 +13,7 @@ struct Registered {
     place: u32,
 }
 
-const ALL: [Registered; 41] = [
+const ALL: [Registered; 42] = [
     Registered { rule: errors::rule, check: errors::check, place: 1 },
     Registered { rule: gateway_died::rule, check: gateway_died::check, place: 39 },
     Registered { rule: event_failed::rule, check: event_failed::check, place: 2 },
@@ -33,6 +33,7 @@ const ALL: [Registered; 41] = [
     Registered { rule: host_noisy::rule, check: host_noisy::check, place: 8 },
     Registered { rule: host_unfit::rule, check: host_unfit::check, place: 9 },
     Registered { rule: host_changed::rule, check: host_changed::check, place: 10 },
+    Registered { rule: cpus_moved::rule, check: cpus_moved::check, place: 42 },
     Registered { rule: unsteady::rule, check: unsteady::check, place: 31 },
     Registered { rule: still_warming::rule, check: still_warming::check, place: 37 },
     Registered { rule: not_ready::rule, check: not_ready::check, place: 40 },

@@ -158,7 +158,8 @@ fn of_rounds(pair: &Pair<'_, '_>, metric: Metric) -> Option<Contrasts> {
 
 /// The smallest difference to report. It is the largest of three values: the noise floor of the first case, the noise
 /// floor of the second case, and the least change. For two runs, direct's relative change × the first figure is added
-/// to this value. A gateway does not affect direct, so direct's change comes from the machine.
+/// to this value, and what another placement of the CPUs can do. A gateway does not affect direct, so direct's change comes
+/// from the machine.
 fn floor(pair: &Pair<'_, '_>, metric: Metric, size: f64) -> f64 {
     let ((one, label_a, load_a), (two, label_b, load_b)) = (pair.a, pair.b);
     let noise = one.side.floor(metric, label_a, load_a).max(two.side.floor(metric, label_b, load_b));

@@ -3,7 +3,7 @@
 
 use super::{Obstacle, Subject};
 use crate::Side;
-use crate::side::counterpart;
+use crate::side::{counterpart, placed_differently};
 use crate::starts::of_process;
 use hoptax_plan::recorded::RunRecord;
 use hoptax_plan::units::show_duration;
@@ -95,6 +95,7 @@ pub(super) fn warnings(first: &Subject<'_>, second: &Subject<'_>) -> Vec<String>
             }
         }
     }
+    warnings.extend(moved(first, second));
     warnings.extend(unsettled(first, second));
     for subject in [first, second] {
         let ended = subject.side.run.ended.as_ref();
@@ -104,6 +105,17 @@ pub(super) fn warnings(first: &Subject<'_>, second: &Subject<'_>) -> Vec<String>
     }
     warnings.dedup();
     warnings
+}
+
+/// Says that CPUs were placed differently in two runs. `None` for two contenders of the same run.
+fn moved(first: &Subject<'_>, second: &Subject<'_>) -> Option<String> {
+    let (one, other) = placed_differently(first.side, second.side)?;
+    let [cpu, neighbor] = one.cpus;
+    Some(format!(
+        "CPUs {cpu} and {neighbor} were {:.0} ns apart in {} and {:.0} ns in {}: the hypervisor had placed them \
+         differently. Differences that this explains are not shown as better or worse.",
+        one.usual_ns, first.name, other.usual_ns, second.name
+    ))
 }
 
 /// Names the gateways whose settled time is not compared, because its median is not known.

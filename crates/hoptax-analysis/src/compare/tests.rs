@@ -4,6 +4,7 @@ use super::*;
 use crate::fixture::starts::{Cold, started};
 use crate::fixture::{Run, closed_point, open_point, searched_point, via};
 use hoptax_plan::{PathSplit, Profile, Start, Target, Upstream};
+use hoptax_record::CpuRoundTrip;
 use std::time::Duration;
 
 struct Compared<'a> {
@@ -110,6 +111,31 @@ fn a_slower_machine_is_not_a_worse_gateway() {
     }
     // For direct itself, the change is a result and is reported.
     assert_eq!(row(&comparison, "direct", Metric::P50).verdict, Verdict::Worse);
+}
+
+#[test]
+fn cpus_that_were_placed_differently_explain_a_difference() {
+    let placed = |ns: f64, cpu: f64| {
+        let mut run = noisy(cpu as u64, 1.0, &[("nginx", 1500.0, cpu)]);
+        for trial in &mut run.trials {
+            trial.cpu_round_trips = vec![CpuRoundTrip { cpus: [0, 1], before_ns: ns, after_ns: ns }];
+        }
+        run
+    };
+    let cpu = |comparison: &Comparison| row(comparison, "nginx", Metric::CpuUsPerRequest).verdict;
+    let apart = of_runs(&placed(90.0, 20.0), &placed(390.0, 24.0));
+    assert_eq!(cpu(&apart), Verdict::NotDistinguishable, "a fifth more");
+    let says = |comparison: &Comparison| {
+        comparison
+            .warnings
+            .iter()
+            .any(|warning| warning.starts_with("CPUs 0 and 1 were 90 ns apart in one and 390 ns in two"))
+    };
+    assert!(says(&apart), "{:?}", apart.warnings);
+    assert_eq!(cpu(&of_runs(&placed(90.0, 20.0), &placed(390.0, 40.0))), Verdict::Worse, "twice as much");
+    let alike = of_runs(&placed(90.0, 20.0), &placed(92.0, 24.0));
+    assert_eq!(cpu(&alike), Verdict::Worse, "the distance is the same");
+    assert!(!says(&alike), "{:?}", alike.warnings);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 pub mod bandwidth;
 mod cgroup;
+pub mod cpu_distance;
 mod environment;
 pub mod fitness;
 mod host;

@@ -22,8 +22,8 @@ pub struct Case {
     pub failed: Option<Failure>,
     /// Trials that failed.
     pub failed_trials: Vec<FailedTrial>,
-    /// Number of trials that were set aside because the hypervisor disturbed them. If there are none, the JSON has no
-    /// such member.
+    /// Number of trials that were set aside because the hypervisor disturbed them or had moved a CPU. If there are none, the
+    /// JSON has no such member.
     #[serde(skip_serializing_if = "is_zero")]
     pub set_aside: u32,
     /// Number of trials that were set aside because the process was still warming up. If there are none, the JSON has no

@@ -43,7 +43,7 @@ pub use taxes::{NoiseFloor, NoiseFloors, Tax};
 pub use warm_ups::{Fall, WarmUpFigures};
 
 use super::plan::Replacement;
-use super::{Contender, Environment, HostLook, Stopped};
+use super::{Contender, Environment, HostLook, Placement, Stopped};
 use serde::Serialize;
 
 /// The JSON report: the output of `hoptax report --format json`.
@@ -101,6 +101,9 @@ pub struct Report {
     pub versions: Vec<Versions>,
     /// How long each process took to warm up. Empty with a fixed warm-up, and for older runs.
     pub warm_ups: Vec<WarmUpFigures>,
+    /// How the CPUs of the roles were placed. Left out if they are not pinned to different CPUs, and for older runs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cpu_placements: Vec<Placement>,
     /// What starts and reloads of each gateway cost, in the order of the contenders. Empty for runs that measure trials.
     pub starts: Vec<StartFigures>,
     /// Profiles of the gateways, by load point. Left out if the plan has no `cpu_profile`.

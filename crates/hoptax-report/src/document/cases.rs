@@ -14,7 +14,7 @@ pub(super) fn case(one: &analysis::Case) -> Case {
         trials: one.trials,
         failed: one.failed.clone(),
         failed_trials: one.failed_trials.clone(),
-        set_aside: one.set_aside,
+        set_aside: one.set_aside + one.moved,
         warming: one.warming,
         throughput: one.throughput.as_ref().map(throughput),
         response_time: one.response_time.as_ref().map(latency),

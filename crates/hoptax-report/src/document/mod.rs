@@ -61,6 +61,7 @@ pub fn report(model: &Model) -> Report {
         pairs: model.pairs.iter().map(pairs::pair).collect(),
         versions: model.versions.iter().map(pairs::versions).collect(),
         warm_ups: model.warm_ups.clone(),
+        cpu_placements: model.placements.clone(),
         starts: model.starts.clone(),
         profiles: model.profiles.cases.iter().map(profiles::profile).collect(),
         profile_differences: differences(model),

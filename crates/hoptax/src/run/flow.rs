@@ -610,6 +610,7 @@ impl Flow<'_> {
         let mut spec = load_spec(self.run, slot, addresses);
         change.apply(&mut spec);
         let watched = WatchedRoles { upstream: self.upstream.process(), gateway };
+        let distances = self.cpu_distances();
         let before = self.upstream.ledger();
         let Self { traffic, progress, .. } = self;
         let interrupted = self.run.interrupted;
@@ -634,7 +635,22 @@ impl Flow<'_> {
         let events = events::records(results, loaded.record.as_ref());
         let upstream_clock = before.as_ref().and_then(|ledger| ledger.as_ref().ok()?.clock.clone());
         let delta = trial::ledger_delta(before, self.upstream.ledger());
-        TrialRecord { upstream_clock, events, ..trial::record(number, slot, label, loaded, delta) }
+        let cpu_round_trips = trial::round_trips(&distances, &self.cpu_distances());
+        TrialRecord {
+            upstream_clock,
+            events,
+            cpu_round_trips,
+            ..trial::record(number, slot, label, loaded, delta)
+        }
+    }
+
+    /// How far the roles' CPUs are from each other now: two CPUs, and the round trip between them in ns.
+    fn cpu_distances(&mut self) -> Vec<([u32; 2], f64)> {
+        let pairs = self.run.cpu_pairs();
+        let measured = pairs
+            .into_iter()
+            .filter_map(|[one, other]| Some(([one, other], self.traffic.cpu_round_trip_ns(one, other)?)));
+        measured.collect()
     }
 }
 

@@ -6,7 +6,7 @@ use super::traffic::{
 };
 use hoptax_host::probe::bandwidth::{self, Asked, LARGEST};
 use hoptax_host::probe::{
-    NetworkCounters, Processes, Sample, Sampler, Seen, Timeline, Tree, TreeSample, network,
+    NetworkCounters, Processes, Sample, Sampler, Seen, Timeline, Tree, TreeSample, cpu_distance, network,
 };
 use hoptax_host::profile::{ProfileError, Profiler, Recording, Span};
 use hoptax_host::{Watched, cpus};
@@ -107,6 +107,10 @@ impl Traffic for LocalTraffic {
         // not checked.
         let measured = bandwidth::measure_loopback(&asked).ok()?;
         Some(Link { message_bytes, bytes_per_second: measured.bytes_per_second })
+    }
+
+    fn cpu_round_trip_ns(&mut self, one: u32, other: u32) -> Option<f64> {
+        cpu_distance::round_trip_ns(one, other)
     }
 
     fn first_requests(

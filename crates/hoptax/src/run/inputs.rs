@@ -6,6 +6,7 @@ use hoptax_host::probe::fitness::Moment;
 use hoptax_load::clock;
 use hoptax_plan::{CpuSets, Plan};
 use hoptax_record::{Environment, HostLook};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -35,6 +36,16 @@ pub struct Run<'a> {
 impl Run<'_> {
     pub(super) fn is_interrupted(&self) -> bool {
         self.interrupted.load(Ordering::Relaxed)
+    }
+
+    /// Pairs of CPUs between which requests travel: the first CPU of each role with those of the other roles.
+    pub(super) fn cpu_pairs(&self) -> BTreeSet<[u32; 2]> {
+        let firsts: BTreeSet<u32> = [&self.cpus.generator, &self.cpus.gateway, &self.cpus.upstream]
+            .into_iter()
+            .filter_map(|cpus| cpus.first().copied())
+            .collect();
+        let above = |one: u32| firsts.range(one + 1..).map(move |other| [one, *other]);
+        firsts.iter().flat_map(|one| above(*one)).collect()
     }
 
     /// Pauses between two trials. A signal ends the pause early.

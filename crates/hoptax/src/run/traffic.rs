@@ -41,6 +41,12 @@ pub trait Traffic {
         None
     }
 
+    /// Measures the time that a cache line takes from one CPU to another and back, ns. `None` if it is not measured.
+    fn cpu_round_trip_ns(&mut self, one: u32, other: u32) -> Option<f64> {
+        let _ = (one, other);
+        None
+    }
+
     /// Sends the first requests after a start, until they are answered, the gateway has ended, or a signal arrives.
     /// `gateway` is absent for direct.
     fn first_requests(

@@ -9,7 +9,7 @@ use hoptax_load::random::Random;
 use hoptax_load::record::LoadRecord;
 use hoptax_load::spec::{EventLoopName, HttpVersion, LoadSpec, Rate, SPEC_SCHEMA, Shape, Timeouts};
 use hoptax_plan::{LoadPoint, PathSplit, Plan};
-use hoptax_record::{Failure, HostUsage, LedgerDelta, SCHEMA, Stage, StepPurpose, TrialRecord};
+use hoptax_record::{CpuRoundTrip, Failure, HostUsage, LedgerDelta, SCHEMA, Stage, StepPurpose, TrialRecord};
 use hoptax_servers::ledger::Ledger;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -137,6 +137,14 @@ pub(super) fn nothing_answered(record: &LoadRecord) -> Option<Failure> {
     })
 }
 
+/// The distances of CPUs before and after a trial, for the pairs of CPUs that have both.
+pub(super) fn round_trips(before: &[([u32; 2], f64)], after: &[([u32; 2], f64)]) -> Vec<CpuRoundTrip> {
+    let later = |cpus| after.iter().find(|(of, _)| *of == cpus).map(|(_, ns)| *ns);
+    let both =
+        |&(cpus, before_ns): &([u32; 2], f64)| Some(CpuRoundTrip { cpus, before_ns, after_ns: later(cpus)? });
+    before.iter().filter_map(both).collect()
+}
+
 /// Adds the growth of the gateway's own counters and log during the trial to the record.
 pub(super) fn note_observed(trial: &mut TrialRecord, before: &Observed, after: &Observed) {
     trial.gateway_log_bytes = match (before.log_bytes, after.log_bytes) {
@@ -192,6 +200,7 @@ fn blank(number: usize, slot: &Slot, label: &str) -> TrialRecord {
         gateway_log_bytes: None,
         gateway_counters: BTreeMap::new(),
         events: Vec::new(),
+        cpu_round_trips: Vec::new(),
         set_aside: None,
     }
 }

@@ -191,6 +191,48 @@ const STATED: &[(&str, &str, &str, &str)] = &[
     ),
     (
         "hoptax-record/src/aside.rs",
+        "LEAST_DISTANCES: usize = 8",
+        METHODOLOGY,
+        "From eight trials on, a plan with `time` sets trials aside",
+    ),
+    (
+        "hoptax-record/src/aside.rs",
+        "APART: f64 = 2.0",
+        METHODOLOGY,
+        "that was more than twice, or less than half, the median of the run",
+    ),
+    (
+        "hoptax-host/src/probe/cpu_distance.rs",
+        "ROUND_TRIPS: u32 = 400",
+        METHODOLOGY,
+        "the fastest of 4 times 400 round trips",
+    ),
+    (
+        "hoptax-host/src/probe/cpu_distance.rs",
+        "TRIES: u32 = 4",
+        METHODOLOGY,
+        "the fastest of 4 times 400 round trips",
+    ),
+    (
+        "hoptax-analysis/src/side.rs",
+        "OF_RUNS: f64 = 0.02",
+        METHODOLOGY,
+        "2 % more allow for what neither shows",
+    ),
+    (
+        "hoptax-analysis/src/side.rs",
+        "OF_PLACEMENT: f64 = 0.25",
+        METHODOLOGY,
+        "if they were placed differently, 25 % instead",
+    ),
+    (
+        "hoptax-analysis/src/side.rs",
+        "OF_PLACEMENT_ADDED: f64 = 0.5",
+        METHODOLOGY,
+        "25 % instead, 50 % for added times",
+    ),
+    (
+        "hoptax-record/src/aside.rs",
         "FALL: f64 = 0.05",
         METHODOLOGY,
         "by more than 5 % and five standard errors",

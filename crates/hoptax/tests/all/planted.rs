@@ -378,12 +378,13 @@ enum Where {
 use Where::{Generated, Real};
 
 /// Every finding, with the place of the test that must raise the finding.
-const PLANTS: [(&str, Where); 41] = [
+const PLANTS: [(&str, Where); 42] = [
     ("amplification", Real("findings.rs")),
     ("balance", Real("findings.rs")),
     ("bandwidth-bound", Generated("a saturated loopback needs the whole machine")),
     ("clock", Real("path.rs")),
     ("connections-short", Real("planted.rs")),
+    ("cpus-moved", Generated("only the hypervisor can move CPUs")),
     ("different-work", Real("findings.rs")),
     ("errors", Real("findings.rs")),
     ("event-failed", Real("events.rs")),
