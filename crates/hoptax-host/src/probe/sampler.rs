@@ -143,10 +143,10 @@ fn sample(
     }
 }
 
-/// Process ids of the watched trees, and of this process.
+/// Process ids of everything that belonged to the watched trees, and of this process.
 fn members(trees: &[Tree]) -> BTreeSet<i32> {
     let own = std::process::id() as i32;
-    trees.iter().flat_map(Tree::members).copied().chain([own]).collect()
+    trees.iter().flat_map(Tree::members).chain([own]).collect()
 }
 
 /// The threads of one tree, watched since the beginning of the measured time.

@@ -49,9 +49,10 @@ impl Tree {
         self.limits.extend(self.alive.iter().flat_map(|&pid| self.mounts.limits_of(pid)));
     }
 
-    /// The members that were alive in the last sample.
-    pub(super) fn members(&self) -> &BTreeSet<i32> {
-        &self.alive
+    /// Every process that was ever a member. A process can end while a sample is taken, and what it used is not another
+    /// program's work.
+    pub(super) fn members(&self) -> impl Iterator<Item = i32> {
+        self.cpu_ns.keys().chain(&self.alive).copied()
     }
 
     /// The process ids of the members that were alive in the last sample.
@@ -140,5 +141,7 @@ mod tests {
         assert!(sample.pss_bytes.is_none_or(|pss| pss > 0 && pss <= sample.rss_bytes), "{sample:?}");
         let after = tree.look();
         assert!(after.cpu_ns >= sample.cpu_ns, "what has gone keeps what it used");
+        assert_eq!(after.processes, 0);
+        assert!(tree.members().any(|pid| pid == child.id() as i32), "what has gone was a member");
     }
 }
