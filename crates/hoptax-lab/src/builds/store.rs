@@ -299,7 +299,12 @@ impl Builds {
         let began = Instant::now();
         let (log, tree) = (directory.join(LOG), directory.join(TREE));
         let run = |in_directory: &Path, words: &[&str]| {
-            self.run(in_directory, words, &log, interrupted).map_err(written)
+            let ended = self.run(in_directory, words, &log, interrupted);
+            // A command that a signal ended, such as the clone, may have removed what the next one needs.
+            if interrupted.load(Ordering::Relaxed) {
+                return Err(ended_early(git));
+            }
+            ended.map_err(written)
         };
         let path = tree.to_string_lossy();
         let clone = ["git", "clone", "--quiet", "--shared", "--no-checkout", ".", &path];
@@ -307,17 +312,11 @@ impl Builds {
         if failed.is_none() {
             failed = run(&tree, &["git", "checkout", "--quiet", "--detach", &built.commit])?;
         }
-        if interrupted.load(Ordering::Relaxed) {
-            return Err(ended_early(git));
-        }
         if let Some(code) = failed {
             let message = format!("cannot check out {git}: git exited with code {code}");
             return Err(trouble(failure(message, quoted(&log))));
         }
         let code = run(&tree, &["sh", "-c", &git.build])?;
-        if interrupted.load(Ordering::Relaxed) {
-            return Err(ended_early(git));
-        }
         if code == Some(KILLED) {
             let message =
                 format!("{git}: the kernel or a user killed `{}`; is there enough memory?", git.build);
