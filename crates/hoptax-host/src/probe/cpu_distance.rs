@@ -87,13 +87,12 @@ mod tests {
     #[test]
     fn a_round_trip_takes_longer_than_a_write_and_ends_in_time() {
         let cpus = cpus::allowed().expect("known");
-        let begun = Instant::now();
         if let [one, other, ..] = cpus[..] {
-            // The test runs beside others, so the CPUs can be too busy. Without a result, only its bound is tested.
-            if let Some(ns) = round_trip_ns(one, other) {
-                assert!((5.0..1e6).contains(&ns), "{ns} ns");
-            }
+            // Other tests can keep the CPUs busy for longer than one measurement waits.
+            let ns = (0..500).find_map(|_| round_trip_ns(one, other)).expect("a result within ten seconds");
+            assert!((5.0..1e6).contains(&ns), "{ns} ns");
         }
+        let begun = Instant::now();
         assert_eq!(round_trip_ns(u32::MAX, cpus[0]), None, "there is no such CPU");
         assert_eq!(round_trip_ns(cpus[0], u32::MAX), None, "there is no such CPU");
         assert!(begun.elapsed() < BOUND * 200, "{:?}", begun.elapsed());
