@@ -11,7 +11,7 @@ from statistics import fmean, median, stdev
 
 from common import table
 from runs import DIRECT, record, trials
-from variance import p50_us, run_directories
+from variance import p50_us, placements, run_directories
 
 # Trials around which the distance changed by more than this factor belong to no placement, as in hoptax.
 APART = 2
@@ -23,12 +23,6 @@ def distance_ns(trial):
         low, high = sorted((one["before_ns"], one["after_ns"]))
         return (low + high) / 2 if high <= APART * low else None
     return None
-
-
-def placements(distances):
-    """Splits distances into placements: a gap of more than half begins a new one. Returns their upper ends."""
-    ordered = sorted(distances)
-    return [one for one, after in zip(ordered, ordered[1:]) if after > 1.5 * one] + ordered[-1:]
 
 
 def cpu_us(trial):

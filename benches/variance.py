@@ -141,8 +141,9 @@ def run_directories(directory):
 
 
 def figures(directories):
-    """Values and reported taxes of runs, {(gateway, load, metric): [{"values", "within", "tax"}, one per run]}."""
-    found = {}
+    """Values and reported taxes of runs, {(gateway, load, metric): [{"values", "within", "tax"}, one per run]}. Runs in which
+    the CPUs were placed differently are different loads."""
+    found, where = {}, placed(directories)
     for directory in directories:
         measured = trials(directory)
         for case in report_of(directory)["cases"]:
@@ -153,11 +154,32 @@ def figures(directories):
                 tax = case["tax"][metric]
                 if rounds and tax and tax["high"] is not None:
                     inside = [one for _, one in rounds.values() if one is not None]
-                    found.setdefault((case["gateway"], case["load"]["label"], metric), []).append({
+                    load = case["load"]["label"] + where.get(directory, "")
+                    found.setdefault((case["gateway"], load, metric), []).append({
                         "values": [value for value, _ in rounds.values()],
                         "within": fmean(inside) if inside else None,
                         "tax": {name: tax[name] for name in ("estimate", "low", "high")}})
     return found
+
+
+def placements(distances):
+    """Splits distances into placements: a gap of more than half begins a new one. Returns their upper ends."""
+    ordered = sorted(distances)
+    return [one for one, after in zip(ordered, ordered[1:]) if after > 1.5 * one] + ordered[-1:]
+
+
+def placed(directories):
+    """Words for the placement of the CPUs in each run; empty if all runs have the same."""
+    distances = {}
+    for directory in directories:
+        known = report_of(directory).get("cpu_placements")
+        if known:
+            distances[directory] = known[0]["usual_ns"]
+    ends = placements(distances.values())
+    if len(ends) < 2:
+        return {}
+    return {directory: f", CPUs up to {next(end for end in ends if ns <= end):.0f} ns apart"
+            for directory, ns in distances.items()}
 
 
 def report_of(directory):

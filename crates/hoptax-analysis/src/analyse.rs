@@ -1,6 +1,7 @@
 //! Analyses a run: cases, noise floors, capacities, prices, findings and budgets.
 
 use super::analysis::Analysis;
+use super::another_run::Scatter;
 use super::budget::not_everywhere;
 use super::capacity;
 use super::case::Case;
@@ -25,6 +26,7 @@ use hoptax_record::{Aside, DIRECT, Failure, Stage, TrialRecord, placements};
 pub fn analyse(run: &RunRecord, records: &[TrialRecord], starts: &[StartRecord]) -> Analysis {
     let loads = Load::all(&run.load);
     let measured_s = measuring_time::seconds(records);
+    let warm_ups = warm_ups::figures(run, records);
     let mut examined = Vec::new();
     let mut noise_floor = Vec::new();
     for load in &loads {
@@ -51,9 +53,7 @@ pub fn analyse(run: &RunRecord, records: &[TrialRecord], starts: &[StartRecord])
             case.targets = targets::figures(&run.plan.targets, &trials, &direct, case.is_direct());
             case.path = Path::new(&trials, &direct, case.is_direct());
             if !case.is_direct() && !trials.is_empty() {
-                let tax = Tax::new(&trials, &direct, &floor);
-                case.tail = Tail::new(&tax, measured_s);
-                case.tax = Some(tax);
+                case.tax = Some(Tax::new(&trials, &direct, &floor));
             }
             if trials.is_empty() {
                 let in_trial = case.failed_trials.last().map(|trial| trial.failure.clone());
@@ -62,11 +62,15 @@ pub fn analyse(run: &RunRecord, records: &[TrialRecord], starts: &[StartRecord])
             examined.push((case, trials));
         }
         quiet_cases::fill_in(load, &mut examined[first..]);
+        for (case, _) in &mut examined[first..] {
+            Scatter::of(&case.gateway, &warm_ups).widen_case(case);
+            case.tail = case.tax.as_ref().and_then(|tax| Tail::new(tax, measured_s));
+        }
         noise_floor.push(floor);
     }
-    let prices = features::prices(run, records, &noise_floor);
-    let pairs = gateway_pairs::pairs(run, &prices, &examined);
-    let versions = versions::versions(run, &examined);
+    let prices = features::prices(run, records, &noise_floor, &warm_ups);
+    let pairs = gateway_pairs::pairs(run, &prices, &warm_ups, &examined);
+    let versions = versions::versions(run, &warm_ups, &examined);
     let of_starts = starts::starts(run, starts);
     let placements = placements(records);
     let findings = checks::examine(&checks::Subject {
@@ -87,7 +91,6 @@ pub fn analyse(run: &RunRecord, records: &[TrialRecord], starts: &[StartRecord])
         false => judge(&run.plan.budget, (&cases, &of_starts), &Side::read(run, records), None),
     };
     let capacity = capacity::capacities(run, &loads, records);
-    let warm_ups = warm_ups::figures(run, records);
     let starts = of_starts;
     let unchecked = not_everywhere(&run.plan.budget, run);
     let mut analysis = Analysis {

@@ -6,7 +6,7 @@
 use super::case::Case;
 use super::merged;
 use super::metric::percentile;
-use super::side::{Side, counterpart, drift, measured};
+use super::side::{Side, counterpart, drift, measured, percentile_in_run};
 use super::starts::Starts;
 use hoptax_plan::recorded::RunRecord;
 use hoptax_plan::{Budget, LoadPoint, LoadSelector, Metric, Plan};
@@ -207,8 +207,9 @@ impl Judge<'_> {
                 });
                 let reference = other.and_then(|other| measured(metric, other, baseline.side));
                 let changed = match percentile(metric) {
-                    Some(_) => reference
-                        .zip(measured(metric, case, self.side))
+                    Some(_) => other
+                        .and_then(|other| percentile_in_run(metric, other, baseline.side))
+                        .zip(percentile_in_run(metric, case, self.side))
                         .and_then(|(before, now)| change_of_figures(&before, &now)),
                     None => there.and_then(|there| {
                         let before = baseline.side.values(metric, &case.gateway, there);

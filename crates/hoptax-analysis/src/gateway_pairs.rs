@@ -10,6 +10,7 @@
 //! adjustment is all pairs of one metric at one load point. Gateways that compete for the answer are a family of their
 //! own, so that the built-in hops and the variants with features do not make the answer less certain.
 
+use super::another_run::{Scatter, widen_between};
 use super::case::Case;
 use super::difference::{ALPHA, LEAST_CHANGE};
 use super::features::Price;
@@ -20,6 +21,7 @@ use super::trial::Trial;
 use hoptax_plan::recorded::RunRecord;
 use hoptax_plan::{Feature, Gateway as Planned, Metric};
 use hoptax_record::DIRECT;
+use hoptax_record::report::WarmUpFigures;
 use hoptax_stats::{Contrast, Drawn, Draws, Estimate, Units, holm, share};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,8 +53,8 @@ pub struct GatewayPair {
     pub second: String,
     /// The metric.
     pub metric: Metric,
-    /// The second gateway's figure − the first gateway's figure. Its interval is that of this pair alone. `trials` is
-    /// the number of rounds that both gateways have.
+    /// The second gateway's figure − the first gateway's figure. Its interval is that of this pair alone, and holds for
+    /// another run of the same plan. `trials` is the number of rounds that both gateways have.
     pub difference: Estimate,
     /// p-value of the hypothesis "no difference", adjusted for the number of pairs (Holm). Absent with one round.
     pub p_value: Option<f64>,
@@ -95,13 +97,23 @@ pub fn competitors<'r>(run: &'r RunRecord, prices: &[Price]) -> Vec<&'r str> {
 
 /// All pairs of gateways, sorted by load point, then in the plan's order of the gateways, then by metric. `cases` must
 /// be sorted by load point.
-pub(super) fn pairs(run: &RunRecord, prices: &[Price], cases: &[(Case, Vec<Trial<'_>>)]) -> Vec<GatewayPair> {
+pub(super) fn pairs(
+    run: &RunRecord,
+    prices: &[Price],
+    warm_ups: &[WarmUpFigures],
+    cases: &[(Case, Vec<Trial<'_>>)],
+) -> Vec<GatewayPair> {
     let competitors = competitors(run, prices);
     let loads = cases.chunk_by(|one, other| one.0.load.index == other.0.load.index);
-    loads.flat_map(|cases| at_load(run, &competitors, cases)).collect()
+    loads.flat_map(|cases| at_load(run, &competitors, warm_ups, cases)).collect()
 }
 
-fn at_load(run: &RunRecord, competitors: &[&str], cases: &[(Case, Vec<Trial<'_>>)]) -> Vec<GatewayPair> {
+fn at_load(
+    run: &RunRecord,
+    competitors: &[&str],
+    warm_ups: &[WarmUpFigures],
+    cases: &[(Case, Vec<Trial<'_>>)],
+) -> Vec<GatewayPair> {
     let Some(((case, _), direct)) = cases.first().zip(cases.iter().find(|(case, _)| case.is_direct())) else {
         return Vec::new();
     };
@@ -115,6 +127,7 @@ fn at_load(run: &RunRecord, competitors: &[&str], cases: &[(Case, Vec<Trial<'_>>
             label: &case.gateway,
             competes: competitors.contains(&case.gateway.as_str()),
             features: features(&case.gateway),
+            scatter: Scatter::of(&case.gateway, warm_ups),
             trials,
         })
         .collect();
@@ -130,14 +143,19 @@ fn at_load(run: &RunRecord, competitors: &[&str], cases: &[(Case, Vec<Trial<'_>>
 
 /// Compares each of these gateways with the one before it, at the load point of `cases`. Gateways that were not measured
 /// are left out. The family of an adjustment is all these pairs in one metric.
-pub(super) fn successive(labels: &[&str], cases: &[(Case, Vec<Trial<'_>>)]) -> Vec<GatewayPair> {
+pub(super) fn successive(
+    labels: &[&str],
+    warm_ups: &[WarmUpFigures],
+    cases: &[(Case, Vec<Trial<'_>>)],
+) -> Vec<GatewayPair> {
     let Some(((case, _), direct)) = cases.first().zip(cases.iter().find(|(case, _)| case.is_direct())) else {
         return Vec::new();
     };
     let gateway = |label: &&str| {
         let (case, trials) =
             cases.iter().find(|(case, trials)| case.gateway == *label && !trials.is_empty())?;
-        Some(Gateway { label: &case.gateway, competes: true, features: &[], trials })
+        let scatter = Scatter::of(&case.gateway, warm_ups);
+        Some(Gateway { label: &case.gateway, competes: true, features: &[], scatter, trials })
     };
     let gateways: Vec<Gateway<'_, '_>> = labels.iter().filter_map(gateway).collect();
     let compared = compare_all(&gateways, &|first, second| first + 1 == second, &direct.1, &METRICS);
@@ -164,6 +182,7 @@ struct Gateway<'t, 'a> {
     label: &'t str,
     competes: bool,
     features: &'t [Feature],
+    scatter: Scatter,
     trials: &'t [Trial<'a>],
 }
 
@@ -245,7 +264,10 @@ fn in_rounds(
         compared.extend(pairs.iter().filter_map(|pair| {
             let (first, second) = (figures.get(&pair[0])?, figures.get(&pair[1])?);
             let least = LEAST_CHANGE * first.whole().min(second.whole());
-            Some(Compared { pair: *pair, metric, difference: second.minus(first), least })
+            let processes =
+                [(first.whole(), gateways[pair[0]].scatter), (second.whole(), gateways[pair[1]].scatter)];
+            let difference = widen_between(metric, second.minus(first), &processes);
+            Some(Compared { pair: *pair, metric, difference, least })
         }));
     }
     compared

@@ -182,7 +182,7 @@ pub fn precisions(points: &[LoadPoint], records: &[TrialRecord]) -> Vec<(usize, 
             let tax = Tax::new(&good_trials(records, gateway, load.index), &direct, &floor);
             let found = tax.get(metric).zip(figure);
             precisions.extend(found.map(|(tax, direct)| {
-                let (estimate, neutral) = (tax.estimate, metric.neutral());
+                let (estimate, neutral) = (tax.in_run, metric.neutral());
                 let is_time = metric == Metric::AddedP50;
                 (load.index, Precision { estimate, neutral, direct, is_time })
             }));

@@ -3,6 +3,7 @@
 
 mod analyse;
 mod analysis;
+mod another_run;
 mod budget;
 pub mod capacity;
 mod case;

@@ -11,6 +11,11 @@ pub(super) fn percentile(metric: Metric) -> Option<Statistic> {
     Statistic::ALL.into_iter().find(|statistic| statistic.quantile() == Some(quantile))
 }
 
+/// True for response times, added times and CPU times.
+pub(super) fn is_time(metric: Metric) -> bool {
+    metric == Metric::CpuUsPerRequest || metric.quantile().is_some()
+}
+
 /// The value of a metric in one trial. For a metric relative to direct, this is the trial's own figure, before the
 /// comparison with direct.
 pub(super) fn of_trial(metric: Metric, trial: &Trial<'_>) -> Option<f64> {

@@ -1,7 +1,7 @@
-//! How the interval of each gateway's added median shrank during the run.
+//! How the interval of each gateway's added median shrank during the run, as far as its rounds tell.
 //!
 //! The analysis is repeated on growing prefixes of the run: on its first 5 rounds, its first 10 rounds, and so on. The
-//! last prefix is the whole run, so its interval is the one in the report. The prefixes show whether more time still
+//! last prefix is the whole run, so it has the precision that the report states. The prefixes show whether more time still
 //! helps. If rounds are independent, four times the time halves an interval.
 
 use super::load::Load;
@@ -37,7 +37,7 @@ pub struct PrecisionPoint {
     pub rounds: u32,
     /// Time from the start of the first trial to the end of the last trial of these rounds, s.
     pub seconds: f64,
-    /// Half of the width of the 95 % interval of the added time at the median, µs.
+    /// Half of the width of the 95 % interval that these rounds give for the added time at the median, µs.
     pub half_width_us: f64,
 }
 
@@ -129,13 +129,13 @@ mod tests {
     }
 
     #[test]
-    fn the_last_prefix_has_the_interval_of_the_report() {
+    fn the_last_prefix_has_the_precision_of_the_report() {
         for rounds in [10, 29, 64] {
             let run = run(rounds);
             let last = *curve(&run).points.last().expect("points");
             let analysis = run.analyse();
             let tax = analysis.case("nginx", 0).expect("measured").tax.as_ref().expect("a tax");
-            let own = tax.added_p50.expect("measured").estimate.half_width().expect("an interval");
+            let own = tax.added_p50.expect("measured").in_run.half_width().expect("an interval");
             assert_eq!((last.rounds, last.seconds), (rounds, f64::from(3 * rounds)));
             assert!((last.half_width_us - own).abs() < 1e-9, "{last:?}, {own}");
         }

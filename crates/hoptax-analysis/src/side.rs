@@ -2,6 +2,7 @@
 
 use super::case::Case;
 use super::counts::failures;
+use super::latency::latency;
 use super::load::Load;
 use super::merged;
 use super::metric::{of_trial, percentile};
@@ -107,6 +108,17 @@ impl<'a> Side<'a> {
         };
         self.trials(DIRECT, load).iter().filter_map(used).collect()
     }
+}
+
+/// The percentile of `metric` for `case` with the interval that the rounds of its run give, for comparisons of two runs: what
+/// differs between runs is allowed for by [`drift`]. `None` if the metric is no percentile.
+pub(super) fn percentile_in_run(metric: Metric, case: &Case, side: &Side<'_>) -> Option<Estimate> {
+    let statistic = percentile(metric)?;
+    if metric.is_tax() {
+        return Some(case.tax.as_ref()?.get(metric)?.in_run);
+    }
+    let trials = side.trials(&case.gateway, case.load.index);
+    latency(trials, |trial| Some(&trial.response_time)).get(statistic).copied()
 }
 
 /// The figure of `metric` for `case`, with its interval, as in the report.

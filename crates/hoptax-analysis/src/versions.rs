@@ -10,6 +10,7 @@ use super::load::Load;
 use super::trial::Trial;
 use hoptax_plan::recorded::RunRecord;
 use hoptax_plan::{Gateway, GatewayKind, PackDriver};
+use hoptax_record::report::WarmUpFigures;
 
 /// The versions of one gateway at a load point.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,7 +39,11 @@ pub struct Version {
 
 /// The versions of every gateway that has several, sorted by load point, then in the plan's order. `cases` must be sorted
 /// by load point.
-pub(super) fn versions(run: &RunRecord, cases: &[(Case, Vec<Trial<'_>>)]) -> Vec<Versions> {
+pub(super) fn versions(
+    run: &RunRecord,
+    warm_ups: &[WarmUpFigures],
+    cases: &[(Case, Vec<Trial<'_>>)],
+) -> Vec<Versions> {
     let families = families(&run.plan.gateways);
     let mut found = Vec::new();
     for cases in cases.chunk_by(|one, other| one.0.load.index == other.0.load.index) {
@@ -48,7 +53,7 @@ pub(super) fn versions(run: &RunRecord, cases: &[(Case, Vec<Trial<'_>>)]) -> Vec
                 load: cases[0].0.load.clone(),
                 name: name.clone(),
                 versions: versions.clone(),
-                changes: gateway_pairs::successive(&labels, cases),
+                changes: gateway_pairs::successive(&labels, warm_ups, cases),
             });
         }
     }

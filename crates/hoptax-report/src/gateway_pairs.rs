@@ -2,10 +2,10 @@
 
 use super::layout::MARK;
 use super::model::Model;
-use super::table::{Cell, added, in_one_line, none};
+use super::table::{Cell, difference, in_one_line, none};
 use super::text::inline;
 use hoptax_analysis::headline::for_latency;
-use hoptax_analysis::{Difference, GatewayPair, Load};
+use hoptax_analysis::{GatewayPair, Load};
 use hoptax_plan::Metric;
 use std::fmt::Write as _;
 
@@ -94,10 +94,7 @@ impl<'m> PairTable<'m> {
 impl Row {
     pub(super) fn new(names: [&str; 2], p50: &GatewayPair, cpu: Option<&GatewayPair>) -> Self {
         let [gateway, other] = names;
-        let cell = |pair: &GatewayPair| {
-            let estimate = pair.difference_of(gateway);
-            added(Some(&Difference { estimate, distinguishable: pair.distinguishable }))
-        };
+        let cell = |pair: &GatewayPair| difference(&pair.difference_of(gateway), pair.distinguishable);
         Self {
             name: format!("{gateway} against {other}"),
             cells: [cell(p50), cpu.map_or_else(none, cell)],
@@ -198,7 +195,7 @@ mod tests {
                 title,
                 "g1 against g0",
                 "g2 against g1",
-                "+20.1 µs (19.88–20.31)",
+                "+20.1 µs (18.9–21.3)",
                 "slower, more CPU",
                 "all 3 pairs.",
             ] {

@@ -122,8 +122,7 @@ fn length(text: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::{HEADINGS, added, none, rate, time};
-    use hoptax_analysis::Difference;
+    use crate::table::{HEADINGS, difference, none, rate, time};
     use hoptax_stats::Estimate;
 
     fn estimate(estimate: f64, half: f64) -> Estimate {
@@ -132,9 +131,7 @@ mod tests {
 
     fn line(name: &str, us: f64, half: f64, per_second: f64) -> Line {
         let time_of = |share: f64| time(Some(&estimate(us * share, half)));
-        let tax = |share: f64| {
-            added(Some(&Difference { estimate: estimate(us * share, half), distinguishable: share > 1.0 }))
-        };
+        let tax = |share: f64| difference(&estimate(us * share, half), share > 1.0);
         let memory = Cell { value: "4.86 MiB".into(), ..none() };
         let throughput = rate(&estimate(per_second, per_second * 0.07));
         let row = [throughput, time_of(1.0), time_of(2.0), tax(1.0), tax(2.0), time_of(0.3), memory];

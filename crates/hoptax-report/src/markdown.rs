@@ -36,7 +36,7 @@ pub fn markdown(model: &Model) -> String {
     text.push_str(&starts::markdown(model));
     text.push_str(&capacity::markdown(model));
     if model.measured_anything() && !model.measured_starts() {
-        line(&mut text, "\nIn parentheses: 95 % intervals over trials.");
+        line(&mut text, "\nIn parentheses: 95 % intervals for another run.");
     }
     for remark in [precision::line(model), quiet::line(model)].into_iter().flatten() {
         line(&mut text, &format!("\n{}", inline(&remark)));
@@ -406,7 +406,7 @@ mod tests {
             run.direct(round, 100, 160);
             run.push(via("nginx", round).all_at_us(140));
         }
-        assert!(markdown(&run.model()).contains("+40 µs (40–40), not distinguishable"));
+        assert!(markdown(&run.model()).contains("+40 µs (37.6–42.4), not distinguishable"));
     }
 
     #[test]

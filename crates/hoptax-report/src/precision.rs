@@ -12,12 +12,12 @@ use std::collections::BTreeSet;
 /// The line names at most this many gateways. Of more gateways it states the range.
 const MOST_NAMED: usize = 6;
 
-/// A line about the precision at the load point of the latency headline: `Precision of the added median: nginx ±4.8 µs
-/// and haproxy ±4 µs after 60 rounds in 2 min 58 s.` `None` if the run was too short for a precision over time.
+/// A line about the precision at the load point of the latency headline: `Precision of the added median in this run:
+/// nginx ±4.8 µs, haproxy ±4 µs after 60 rounds in 2 min 58 s.` `None` if the run was too short for a precision over time.
 pub(super) fn line(model: &Model) -> Option<String> {
     let load = headline::for_latency(&mut model.loads())?;
     let at = if model.loads().count() > 1 { format!(" {}", place(load)) } else { String::new() };
-    Some(format!("Precision of the added median{at}: {}.", reached(model, load)?))
+    Some(format!("Precision of the added median{at} in this run: {}.", reached(model, load)?))
 }
 
 /// The precision that the whole run reached at a load point, in words.
@@ -104,10 +104,10 @@ mod tests {
         let half = |gateway: &str| {
             let case = model.cases.iter().find(|case| case.gateway == gateway).expect("measured");
             let tax = case.tax.as_ref().and_then(|tax| tax.added_p50).expect("a tax");
-            super::width(tax.estimate.half_width().expect("an interval"))
+            super::width(tax.in_run.half_width().expect("an interval"))
         };
         let expected = format!(
-            "Precision of the added median: g0 {}, g1 {} after 60 rounds in 3 min.",
+            "Precision of the added median in this run: g0 {}, g1 {} after 60 rounds in 3 min.",
             half("g0"),
             half("g1")
         );
@@ -116,7 +116,10 @@ mod tests {
         }
         assert!(terminal(&model, 60, false).lines().all(|line| line.chars().count() <= 60));
         let two_loads = one_line(&terminal(&run(10, 1, 2).model(), 80, false));
-        assert!(two_loads.contains("Precision of the added median at 1 connection: g0 ±"), "{two_loads}");
+        assert!(
+            two_loads.contains("Precision of the added median at 1 connection in this run: g0 ±"),
+            "{two_loads}"
+        );
     }
 
     #[test]
@@ -131,7 +134,7 @@ mod tests {
     #[test]
     fn of_many_gateways_the_range_is_stated() {
         let text = one_line(&terminal(&run(10, 7, 1).model(), 80, false));
-        assert!(text.contains("Precision of the added median: ±"), "{text}");
+        assert!(text.contains("Precision of the added median in this run: ±"), "{text}");
         assert!(text.contains(" (7 gateways) after 10 rounds in 30 s."), "{text}");
     }
 

@@ -85,10 +85,14 @@ pub(super) fn time(estimate: Option<&Estimate>) -> Cell {
 
 /// The cell of an added time with its sign, given in µs.
 pub(super) fn added(tax: Option<&Difference>) -> Cell {
-    let Some(tax) = tax else { return none() };
-    let cell = time(Some(&tax.estimate));
-    let sign = if tax.estimate.estimate > 0.0 { "+" } else { "" };
-    Cell { value: format!("{sign}{}", cell.value), distinguishable: tax.distinguishable, ..cell }
+    tax.map_or_else(none, |tax| difference(&tax.estimate, tax.distinguishable))
+}
+
+/// The cell of a difference of two times with its sign, given in µs.
+pub(super) fn difference(estimate: &Estimate, distinguishable: bool) -> Cell {
+    let cell = time(Some(estimate));
+    let sign = if estimate.estimate > 0.0 { "+" } else { "" };
+    Cell { value: format!("{sign}{}", cell.value), distinguishable, ..cell }
 }
 
 /// The cell of a ratio of throughputs.

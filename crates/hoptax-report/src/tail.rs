@@ -67,7 +67,7 @@ mod tests {
 
     fn said(low: Option<f64>, high: Option<f64>, distinguishable: bool, tail: Tail) -> Option<String> {
         let estimate = Estimate { low, high, ..Estimate::bare(240.0, 60) };
-        sentence(&tail, &Difference { estimate, distinguishable })
+        sentence(&tail, &Difference { estimate, in_run: estimate, distinguishable })
     }
 
     #[test]

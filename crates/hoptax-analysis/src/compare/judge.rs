@@ -4,14 +4,12 @@ use super::{Row, Subject, Verdict};
 use crate::budget::{estimate, pairs};
 use crate::merged;
 use crate::metric::percentile;
-use crate::side::{drift, measured};
+use crate::side::{drift, measured, percentile_in_run};
 use crate::starts::{Contrasted, of_process};
 use crate::{Case, Load};
 use hoptax_plan::{Metric, Quantity};
 use hoptax_record::DIRECT;
-use hoptax_stats::{
-    Contrast, Estimate, change, change_of_figures, independent, independent_figures, mean, paired,
-};
+use hoptax_stats::{Contrast, change, change_of_figures, independent, independent_figures, mean, paired};
 
 /// The metrics that are compared for gateways. Taxes come first, because they remain comparable even if the machine
 /// changed.
@@ -70,7 +68,7 @@ fn row(pair: &Pair<'_, '_>, a: &Case, b: &Case, metric: Metric) -> Option<Row> {
     let ((one, label_a, _), (two, label_b, _)) = (pair.a, pair.b);
     let (figure_a, figure_b) = (measured(metric, a, one.side), measured(metric, b, two.side));
     let Contrasts { size, difference, change } = match percentile(metric) {
-        Some(_) => of_percentile(pair, metric, figure_a.as_ref()?, figure_b.as_ref()?),
+        Some(_) => of_percentile(pair, metric, a, b),
         None => of_rounds(pair, metric),
     }?;
     let floor = floor(pair, metric, size);
@@ -128,15 +126,19 @@ struct Contrasts {
 }
 
 /// Compares a percentile, which comes from merged histograms.
-fn of_percentile(pair: &Pair<'_, '_>, metric: Metric, a: &Estimate, b: &Estimate) -> Option<Contrasts> {
+fn of_percentile(pair: &Pair<'_, '_>, metric: Metric, a: &Case, b: &Case) -> Option<Contrasts> {
     let ((one, label_a, load_a), (two, label_b, load_b)) = (pair.a, pair.b);
+    let a = percentile_in_run(metric, a, one.side)?;
     let (difference, change) = match pair.is_paired() {
         true => {
             let (first, second) = (one.side.trials(label_a, load_a), two.side.trials(label_b, load_b));
             let both = merged::Pair { first, second, direct: one.side.trials(DIRECT, load_a) };
             (both.difference(metric)?, both.change(metric))
         }
-        false => (independent_figures(a, b), change_of_figures(a, b)),
+        false => {
+            let b = percentile_in_run(metric, b, two.side)?;
+            (independent_figures(&a, &b), change_of_figures(&a, &b))
+        }
     };
     Some(Contrasts { size: a.estimate.abs(), difference, change })
 }

@@ -8,6 +8,7 @@
 mod family;
 mod figures;
 
+use super::another_run::{Scatter, widen_between};
 use super::difference::{Difference, LEAST_CHANGE};
 use super::load::Load;
 use super::noise::NoiseFloor;
@@ -17,6 +18,8 @@ use figures::{Figures, Side};
 use hoptax_plan::recorded::RunRecord;
 use hoptax_plan::{Feature, Metric};
 use hoptax_record::TrialRecord;
+use hoptax_record::report::WarmUpFigures;
+use hoptax_stats::Estimate;
 
 /// Scatter of a difference between two differences ÷ scatter of a single difference.
 const OF_TWO_DIFFERENCES: f64 = std::f64::consts::SQRT_2;
@@ -92,18 +95,25 @@ pub struct Beyond {
 
 /// The prices of all gateways that the run contains both with and without features. Sorted by load point, then in the
 /// plan's order. Searches are left out.
-pub(super) fn prices(run: &RunRecord, records: &[TrialRecord], floors: &[NoiseFloor]) -> Vec<Price> {
+pub(super) fn prices(
+    run: &RunRecord,
+    records: &[TrialRecord],
+    floors: &[NoiseFloor],
+    warm_ups: &[WarmUpFigures],
+) -> Vec<Price> {
     let families = family::families(&run.plan);
     if families.is_empty() {
         return Vec::new();
     }
+    let scatter = |label: &str| Scatter::of(label, warm_ups);
     let mut prices = Vec::new();
     for floor in floors.iter().filter(|floor| floor.load.search.is_none() && floor.load.left_out.is_none()) {
         let read = |label: &str| (label.to_owned(), good_trials(records, label, floor.load.index));
         let trials: Vec<(String, Vec<Trial<'_>>)> =
             run.plan.gateways.iter().map(|gateway| read(&gateway.label)).collect();
         let of = |label: &str| {
-            trials.iter().find(|(known, _)| known == label).map_or(&[][..], |(_, trials)| trials.as_slice())
+            let found = trials.iter().find(|(known, _)| known == label);
+            (found.map_or(&[][..], |(_, trials)| trials.as_slice()), scatter(label))
         };
         prices.extend(families.iter().filter_map(|family| price(family, floor, &of)));
     }
@@ -114,14 +124,16 @@ pub(super) fn prices(run: &RunRecord, records: &[TrialRecord], floors: &[NoiseFl
 fn price<'t, 'a: 't>(
     family: &Family<'_>,
     floor: &NoiseFloor,
-    of: &dyn Fn(&str) -> &'t [Trial<'a>],
+    of: &dyn Fn(&str) -> (&'t [Trial<'a>], Scatter),
 ) -> Option<Price> {
-    let figures = Figures::new(&[of(family.bare), of(family.gateway)])?;
+    let sides = [of(family.bare), of(family.gateway)];
+    let figures = Figures::new(&sides.map(|(trials, _)| trials))?;
     let prices = Prices::new(|metric| {
-        let estimate = figures.resampled(metric, |read| compared(metric, read(1)?, read(0)?))?;
+        let in_run = figures.resampled(metric, |read| compared(metric, read(1)?, read(0)?))?;
         let least = figures.of_all(metric, Side(0)).map_or(0.0, |bare| least(metric, bare));
         let floor = noise(metric, floor).map(|noise| noise.max(least));
-        Some(Difference::new(estimate, metric.neutral(), floor))
+        let found = Difference::new(in_run, metric.neutral(), floor);
+        Some(found.with_interval(widened(metric, in_run, &figures, &sides), metric.neutral()))
     });
     Some(Price {
         gateway: family.gateway.to_owned(),
@@ -137,19 +149,34 @@ fn beyond<'t, 'a: 't>(
     family: &Family<'_>,
     parts: [&str; 2],
     floor: &NoiseFloor,
-    of: &dyn Fn(&str) -> &'t [Trial<'a>],
+    of: &dyn Fn(&str) -> (&'t [Trial<'a>], Scatter),
 ) -> Option<Beyond> {
-    let figures = Figures::new(&[of(family.bare), of(family.gateway), of(parts[0]), of(parts[1])])?;
+    let sides = [of(family.bare), of(family.gateway), of(parts[0]), of(parts[1])];
+    let figures = Figures::new(&sides.map(|(trials, _)| trials))?;
     let prices = Prices::new(|metric| {
-        let estimate = figures.resampled(metric, |read| {
+        let in_run = figures.resampled(metric, |read| {
             let (bare, both, one, other) = (read(0)?, read(1)?, read(2)?, read(3)?);
             compared(metric, compared(metric, both, one)?, compared(metric, other, bare)?)
         })?;
         let least = figures.of_all(metric, Side(0)).map_or(0.0, |bare| least(metric, bare));
         let floor = noise(metric, floor).map(|noise| (noise * OF_TWO_DIFFERENCES).max(least));
-        Some(Difference::new(estimate, metric.neutral(), floor))
+        let found = Difference::new(in_run, metric.neutral(), floor);
+        Some(found.with_interval(widened(metric, in_run, &figures, &sides), metric.neutral()))
     });
     Some(Beyond { alone: parts.map(str::to_owned), prices })
+}
+
+/// The price with an interval for another run.
+fn widened(
+    metric: Metric,
+    in_run: Estimate,
+    figures: &Figures<'_, '_>,
+    sides: &[(&[Trial<'_>], Scatter)],
+) -> Estimate {
+    let of = |(at, (_, scatter)): (usize, &(&[Trial<'_>], Scatter))| {
+        Some((figures.of_all(metric, Side(at))?, *scatter))
+    };
+    widen_between(metric, in_run, &sides.iter().enumerate().filter_map(of).collect::<Vec<_>>())
 }
 
 /// The difference of two figures, or their ratio.

@@ -45,7 +45,7 @@ fn what_disturbs_a_whole_round_cancels() {
     assert!(nginx.half_width().expect("ten rounds") > 5.0, "{nginx:?}");
     let pair = p50(&run, "nginx", "haproxy");
     assert!(pair.distinguishable && (pair.difference.estimate - 5.0).abs() < 0.3, "{pair:?}");
-    assert!(pair.difference.half_width().expect("ten rounds") < 0.3, "{pair:?}");
+    assert!(pair.difference.half_width().expect("ten rounds") < 0.4, "6 % of 5 µs: {pair:?}");
     assert!((pair.difference.estimate - (haproxy.estimate - nginx.estimate)).abs() < 1e-9, "direct cancels");
     assert!(pair.is_larger("haproxy") && !pair.is_larger("nginx"));
 }
@@ -120,7 +120,7 @@ fn one_round_decides_nothing() {
 #[test]
 fn changes_below_one_per_cent_are_never_distinguishable() {
     let pair = |second| p50(&run(&[("nginx", &[1000; 5]), ("haproxy", &[second; 5])]), "nginx", "haproxy");
-    assert!(!pair(1005).distinguishable && pair(1005).p_value == Some(0.0), "{:?}", pair(1005));
+    assert!(!pair(1005).distinguishable && pair(1005).p_value.is_some_and(|p| p < 0.001), "{:?}", pair(1005));
     assert!(pair(1020).distinguishable, "{:?}", pair(1020));
 }
 
@@ -235,6 +235,6 @@ fn ten_gateways_in_a_second() {
         })
         .collect();
     let started = std::time::Instant::now();
-    let pairs = pairs(&run.record, &[], &cases);
+    let pairs = pairs(&run.record, &[], &[], &cases);
     println!("{} pairs in {:?}", pairs.len(), started.elapsed());
 }

@@ -34,9 +34,11 @@ pub struct Contrast {
 /// A tax or a price, and whether it is distinguishable from noise.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Difference {
-    /// The value, with an interval calculated from the rounds.
+    /// The value. Its interval holds for another run of the same plan on this machine.
     #[serde(flatten)]
     pub estimate: Estimate,
+    /// Half of the width of the interval that the rounds of this run give. Absent if there is only one round.
+    pub half_width_in_run: Option<f64>,
     /// Whether the interval excludes "no tax" and the estimate exceeds the noise floor.
     pub distinguishable: bool,
 }

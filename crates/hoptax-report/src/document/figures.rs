@@ -16,7 +16,11 @@ pub(super) fn contrast(one: stats::Contrast) -> Contrast {
 }
 
 pub(super) fn difference(one: analysis::Difference) -> Difference {
-    Difference { estimate: estimate(one.estimate), distinguishable: one.distinguishable }
+    Difference {
+        estimate: estimate(one.estimate),
+        half_width_in_run: one.in_run.half_width(),
+        distinguishable: one.distinguishable,
+    }
 }
 
 pub(crate) fn latency(one: &analysis::Latency) -> Latency {

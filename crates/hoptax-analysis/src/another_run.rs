@@ -1,0 +1,221 @@
+//! Intervals that also hold for another run of the same plan.
+//!
+//! The rounds of a run show how its trials scatter. They do not show what stays the same for the whole run:
+//!
+//! - The clock of a rented machine's cores wanders for minutes. It makes all times of a run longer or shorter by about the
+//!   same share, so it hardly changes a small difference between two gateways.
+//! - A process keeps its place in memory for its whole life, and a runtime that compiles while it runs keeps the code that it
+//!   happened to make. This differs from process to process, so it changes differences too.
+//!
+//! All of it is a share of the figure, known from separate runs. The parts are independent, so their squares add up.
+
+use super::case::Case;
+use super::difference::Difference;
+use super::latency::Latency;
+use super::metric::is_time;
+use super::tax::Tax;
+use hoptax_plan::Metric;
+use hoptax_record::report::WarmUpFigures;
+use hoptax_stats::Estimate;
+
+/// How far all times of separate runs scatter together beyond what their rounds show: half of a 95 % interval, as a share
+/// of the figure. With it, 152 of 160 intervals of nginx and Envoy hold the mean of 40 runs (`records/2026-11-27-vm-runs`).
+const OF_RUNS: f64 = 0.06;
+/// The same for each process of a runtime that compiles while it runs: 38 of 40 intervals of Spring Cloud Gateway.
+const OF_COMPILING: f64 = 0.1;
+/// The same for the CPU time of any process, of which `OF_RUNS` contains a part. It counts where two processes of a run are
+/// compared. Without it, one of two equal nginx takes more CPU time in 4 of 21 runs; with it in 1.
+const OF_PROCESS: f64 = 0.02;
+
+/// How the figures of one contender scatter from run to run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Scatter {
+    /// True if the process became faster while it was warmed up.
+    compiles: bool,
+}
+
+impl Scatter {
+    /// The scatter of a contender. Without a warm-up of it, nobody knows whether it compiles.
+    pub(super) fn of(label: &str, warm_ups: &[WarmUpFigures]) -> Self {
+        let compiles = warm_ups.iter().any(|one| one.contender == label && one.slow_s > 0.0);
+        Self { compiles }
+    }
+
+    fn of_processes(self) -> f64 {
+        if self.compiles { OF_COMPILING } else { 0.0 }
+    }
+
+    /// A time of this contender, or one that it adds, with an interval for another run.
+    pub(super) fn widen(self, in_run: Estimate) -> Estimate {
+        wider(in_run, OF_RUNS.hypot(self.of_processes()) * in_run.estimate)
+    }
+
+    fn widen_latency(self, latency: &mut Latency) {
+        let Latency { p50, p90, p95, p99, p999, max: _, mean, samples: _ } = latency;
+        for one in [p50, p90, p95, p99, p999, mean].into_iter().flatten() {
+            *one = self.widen(*one).at_least(0.0);
+        }
+    }
+
+    fn widen_difference(self, difference: &mut Difference) {
+        *difference = difference.with_interval(self.widen(difference.in_run), 0.0);
+    }
+
+    fn widen_tax(self, tax: &mut Tax) {
+        let Tax {
+            added_p50,
+            added_p90,
+            added_p95,
+            added_p99,
+            cpu_us_per_request,
+            throughput_ratio: _,
+            extra_upstream_requests: _,
+        } = tax;
+        for one in [added_p50, added_p90, added_p95, added_p99, cpu_us_per_request].into_iter().flatten() {
+            self.widen_difference(one);
+        }
+    }
+
+    /// Widens the intervals of all times of a case.
+    pub(super) fn widen_case(self, case: &mut Case) {
+        let Case {
+            response_time,
+            service_time,
+            send_lag,
+            first_byte,
+            connect,
+            tls,
+            tax,
+            targets,
+            quiet,
+            path,
+            ..
+        } = case;
+        let mut differences: Vec<&mut Option<Difference>> = Vec::new();
+        let plain = [response_time, service_time, send_lag, first_byte, connect].into_iter().flatten();
+        plain.for_each(|one| self.widen_latency(one));
+        tax.iter_mut().for_each(|tax| self.widen_tax(tax));
+        tls.iter_mut().for_each(|tls| self.widen_latency(&mut tls.handshake));
+        if let Some(quiet) = quiet {
+            quiet.response_time.iter_mut().for_each(|times| self.widen_latency(times));
+            quiet.tax.iter_mut().for_each(|tax| self.widen_tax(tax));
+        }
+        for target in targets {
+            self.widen_latency(&mut target.response_time);
+            self.widen_latency(&mut target.service_time);
+            differences.extend([&mut target.added_p50, &mut target.added_p99]);
+        }
+        if let Some(path) = path {
+            for one in [&mut path.request_us_p50, &mut path.response_us_p50].into_iter().flatten() {
+                *one = self.widen(*one).at_least(0.0);
+            }
+            differences.extend([&mut path.added_request_us_p50, &mut path.added_response_us_p50]);
+        }
+        differences.into_iter().flatten().for_each(|one| self.widen_difference(one));
+    }
+}
+
+/// The difference of figures of several processes, with an interval for another run. `processes` are their figures.
+/// Metrics that are no times stay as they are.
+pub(super) fn widen_between(metric: Metric, in_run: Estimate, processes: &[(f64, Scatter)]) -> Estimate {
+    if !is_time(metric) {
+        return in_run;
+    }
+    let of_place = if metric == Metric::CpuUsPerRequest { OF_PROCESS } else { 0.0 };
+    let each = |(figure, scatter): &(f64, Scatter)| figure * of_place.hypot(scatter.of_processes());
+    let of_processes = processes.iter().map(each).fold(0.0, f64::hypot);
+    wider(in_run, of_processes.hypot(OF_RUNS * in_run.estimate))
+}
+
+/// The estimate with a scatter added to its interval.
+fn wider(in_run: Estimate, scatter: f64) -> Estimate {
+    let Some(half) = in_run.half_width() else { return in_run };
+    let (half, estimate) = (half.hypot(scatter), in_run.estimate);
+    Estimate { low: Some(estimate - half), high: Some(estimate + half), ..in_run }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{Run, via};
+    use hoptax_record::{Burst, WarmUp, WarmUpLoad};
+
+    const NATIVE: Scatter = Scatter { compiles: false };
+    const COMPILES: Scatter = Scatter { compiles: true };
+
+    fn around(estimate: f64, half: f64) -> Estimate {
+        Estimate { low: Some(estimate - half), high: Some(estimate + half), ..Estimate::bare(estimate, 30) }
+    }
+
+    fn half(estimate: Estimate) -> f64 {
+        estimate.half_width().expect("an interval")
+    }
+
+    #[test]
+    fn scatters_add_up_as_squares() {
+        let wider = NATIVE.widen(around(100.0, 6.0));
+        assert_eq!((wider.estimate, wider.trials), (100.0, 30));
+        assert!((half(wider) - 72.0_f64.sqrt()).abs() < 1e-9);
+        assert!((half(NATIVE.widen(around(-100.0, 0.0))) - 6.0).abs() < 1e-9);
+        assert!((half(COMPILES.widen(around(100.0, 0.0))) - 136.0_f64.sqrt()).abs() < 1e-9);
+        assert_eq!(half(COMPILES.widen(around(0.0, 3.0))), 3.0, "what adds nothing adds nothing in any run");
+        assert_eq!(NATIVE.widen(Estimate::bare(100.0, 1)), Estimate::bare(100.0, 1));
+    }
+
+    #[test]
+    fn between_two_processes_their_own_scatter_counts() {
+        let between = |metric, scatter| {
+            half(widen_between(metric, around(0.0, 1.0), &[(30.0, NATIVE), (40.0, scatter)]))
+        };
+        assert_eq!(between(Metric::AddedP50, NATIVE), 1.0, "the clock of the cores makes no difference");
+        assert!((between(Metric::AddedP50, COMPILES) - 17.0_f64.sqrt()).abs() < 1e-9, "1 + 4²");
+        assert!((between(Metric::CpuUsPerRequest, NATIVE) - 2.0_f64.sqrt()).abs() < 1e-9, "1 + (2 % of 50)²");
+        assert_eq!(between(Metric::ThroughputRatio, COMPILES), 1.0);
+        let of_two = widen_between(Metric::AddedP50, around(100.0, 0.0), &[]);
+        assert!((half(of_two) - 6.0).abs() < 1e-9);
+    }
+
+    /// Five rounds in which nginx takes 150 µs and 20 to 22 µs of CPU time.
+    fn run() -> Run {
+        let mut run = Run::closed(1);
+        for round in 0..5 {
+            run.direct(round, 100, 100);
+            run.push(via("nginx", round).all_at_us(150).gateway_cpu_us(20_000 + 500 * u64::from(round)));
+        }
+        run
+    }
+
+    /// A warm-up in which the first three bursts take six times as long as the others.
+    fn slow_at_first() -> WarmUp {
+        let burst = |p50_ns: u64| Burst {
+            measured_ns: 150_000_000,
+            requests: 1000,
+            p50_ns,
+            cpu_ns_per_request: Some(p50_ns as f64 / 5.0),
+        };
+        let bursts = [900_000; 3].into_iter().chain([150_000; 6]).map(burst).collect();
+        WarmUp { before_trial: 0, load: WarmUpLoad::Highest, settled: true, bursts }
+    }
+
+    #[test]
+    fn every_time_of_a_case_is_widened_and_nothing_else() {
+        let mut run = run();
+        let halves = |run: &Run| {
+            let analysis = run.analyse();
+            let case = analysis.case("nginx", 0).expect("measured");
+            let tax = case.tax.as_ref().expect("a tax");
+            let p50 = case.response_time.as_ref().and_then(|times| times.p50).expect("samples");
+            let (added, ratio) = (tax.added_p50.expect("measured"), tax.throughput_ratio.expect("measured"));
+            assert_eq!(added.in_run.half_width(), Some(0.0));
+            [half(p50), half(added.estimate), half(ratio.estimate)]
+        };
+        let near = |found: [f64; 3], expected: [f64; 3]| {
+            found.iter().zip(expected).all(|(found, expected)| (found - expected).abs() < 0.1)
+        };
+        let native = halves(&run);
+        assert!(near(native, [9.0, 3.0, 0.0]), "{native:?}");
+        run.record.contenders[1].warm_ups = vec![slow_at_first()];
+        let compiled = halves(&run);
+        assert!(near(compiled, [150.0 * 0.1166, 50.0 * 0.1166, 0.0]), "{compiled:?}");
+    }
+}
