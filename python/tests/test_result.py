@@ -256,7 +256,7 @@ def test_other_documents_are_refused(tmp_path, report):
 
 def test_words_of_a_result(report):
     result = Result(report("loops"))
-    assert "nginx adds 221 µs (110–331) at the median" in str(result)
+    assert "nginx adds 221 µs (109–332) at the median" in str(result)
     assert "results of nginx: closed loop, 2 connections" in repr(result["nginx"])
 
 
