@@ -26,6 +26,8 @@ start: ["{{ binary }}", --listen, "127.0.0.1:{{ port }}", --upstream, "{{ upstre
 ready: { path: / }
 unsupported: { access_log: the hop writes none }
 """
+# Each trial has a process of its own. A native proxy needs no long warm-up.
+ISOLATED = "isolate: true\nwarmup: 100ms\n"
 BUILD = "cp proxy.sh proxy && chmod +x proxy"
 # A search that takes longer than this has failed, s.
 PATIENCE_S = 3600
@@ -55,7 +57,8 @@ def repository(below, commits, culprit, work_us):
 def plan(arguments, below, refs):
     return (f"name: bisect\ngateways:\n  - {{ name: proxy, git: {{ repository: {below / 'proxy'}, refs: "
             f"[{', '.join(refs)}], build: \"{BUILD}\", binary: proxy }} }}\nload:\n  - {{ loop: open, rate: "
-            f"{arguments.rate}/s, connections: {arguments.connections} }}\ntime: {arguments.seconds:g}s\nprecision: 0.1%\n")
+            f"{arguments.rate}/s, connections: {arguments.connections} }}\ntime: {arguments.seconds:g}s\nprecision: 0.1%\n"
+            f"{ISOLATED if arguments.isolate else ''}")
 
 
 def document(text):
@@ -143,6 +146,8 @@ def main():
     parser.add_argument("--seconds", type=float, default=12, help="rounds of each measurement (default %(default)s)")
     parser.add_argument("--rate", type=int, default=1000, help="requests per second (default %(default)s)")
     parser.add_argument("--connections", type=int, default=32, help="(default %(default)s)")
+    parser.add_argument("--isolate", action="store_true", help="start the proxy anew for each trial: shows how processes "
+                        "of one commit differ")
     parser.add_argument("--minutes", type=float, default=15, help="longest search that counts (default %(default)s)")
     arguments = parser.parse_args()
     results = record("Bisect: a commit that made a proxy slower", arguments, [])

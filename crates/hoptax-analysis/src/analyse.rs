@@ -1,7 +1,7 @@
 //! Analyses a run: cases, noise floors, capacities, prices, findings and budgets.
 
 use super::analysis::Analysis;
-use super::another_run::Scatter;
+use super::another_run::Scatters;
 use super::budget::not_everywhere;
 use super::capacity;
 use super::case::Case;
@@ -27,6 +27,7 @@ pub fn analyse(run: &RunRecord, records: &[TrialRecord], starts: &[StartRecord])
     let loads = Load::all(&run.load);
     let measured_s = measuring_time::seconds(records);
     let warm_ups = warm_ups::figures(run, records);
+    let scatters = Scatters { warm_ups: &warm_ups, isolate: run.plan.isolate };
     let mut examined = Vec::new();
     let mut noise_floor = Vec::new();
     for load in &loads {
@@ -63,14 +64,14 @@ pub fn analyse(run: &RunRecord, records: &[TrialRecord], starts: &[StartRecord])
         }
         quiet_cases::fill_in(load, &mut examined[first..]);
         for (case, _) in &mut examined[first..] {
-            Scatter::of(&case.gateway, &warm_ups).widen_case(case);
+            scatters.of(&case.gateway).widen_case(case);
             case.tail = case.tax.as_ref().and_then(|tax| Tail::new(tax, measured_s));
         }
         noise_floor.push(floor);
     }
-    let prices = features::prices(run, records, &noise_floor, &warm_ups);
-    let pairs = gateway_pairs::pairs(run, &prices, &warm_ups, &examined);
-    let versions = versions::versions(run, &warm_ups, &examined);
+    let prices = features::prices(run, records, &noise_floor, &scatters);
+    let pairs = gateway_pairs::pairs(run, &prices, &scatters, &examined);
+    let versions = versions::versions(run, &scatters, &examined);
     let of_starts = starts::starts(run, starts);
     let placements = placements(records);
     let findings = checks::examine(&checks::Subject {

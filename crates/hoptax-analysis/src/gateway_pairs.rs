@@ -10,7 +10,7 @@
 //! adjustment is all pairs of one metric at one load point. Gateways that compete for the answer are a family of their
 //! own, so that the built-in hops and the variants with features do not make the answer less certain.
 
-use super::another_run::{Scatter, widen_between};
+use super::another_run::{Scatter, Scatters, widen_between};
 use super::case::Case;
 use super::difference::{ALPHA, LEAST_CHANGE};
 use super::features::Price;
@@ -21,7 +21,6 @@ use super::trial::Trial;
 use hoptax_plan::recorded::RunRecord;
 use hoptax_plan::{Feature, Gateway as Planned, Metric};
 use hoptax_record::DIRECT;
-use hoptax_record::report::WarmUpFigures;
 use hoptax_stats::{Contrast, Drawn, Draws, Estimate, Units, holm, share};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -100,18 +99,18 @@ pub fn competitors<'r>(run: &'r RunRecord, prices: &[Price]) -> Vec<&'r str> {
 pub(super) fn pairs(
     run: &RunRecord,
     prices: &[Price],
-    warm_ups: &[WarmUpFigures],
+    scatters: &Scatters<'_>,
     cases: &[(Case, Vec<Trial<'_>>)],
 ) -> Vec<GatewayPair> {
     let competitors = competitors(run, prices);
     let loads = cases.chunk_by(|one, other| one.0.load.index == other.0.load.index);
-    loads.flat_map(|cases| at_load(run, &competitors, warm_ups, cases)).collect()
+    loads.flat_map(|cases| at_load(run, &competitors, scatters, cases)).collect()
 }
 
 fn at_load(
     run: &RunRecord,
     competitors: &[&str],
-    warm_ups: &[WarmUpFigures],
+    scatters: &Scatters<'_>,
     cases: &[(Case, Vec<Trial<'_>>)],
 ) -> Vec<GatewayPair> {
     let Some(((case, _), direct)) = cases.first().zip(cases.iter().find(|(case, _)| case.is_direct())) else {
@@ -127,7 +126,7 @@ fn at_load(
             label: &case.gateway,
             competes: competitors.contains(&case.gateway.as_str()),
             features: features(&case.gateway),
-            scatter: Scatter::of(&case.gateway, warm_ups),
+            scatter: scatters.of(&case.gateway),
             trials,
         })
         .collect();
@@ -145,7 +144,7 @@ fn at_load(
 /// are left out. The family of an adjustment is all these pairs in one metric.
 pub(super) fn successive(
     labels: &[&str],
-    warm_ups: &[WarmUpFigures],
+    scatters: &Scatters<'_>,
     cases: &[(Case, Vec<Trial<'_>>)],
 ) -> Vec<GatewayPair> {
     let Some(((case, _), direct)) = cases.first().zip(cases.iter().find(|(case, _)| case.is_direct())) else {
@@ -154,7 +153,7 @@ pub(super) fn successive(
     let gateway = |label: &&str| {
         let (case, trials) =
             cases.iter().find(|(case, trials)| case.gateway == *label && !trials.is_empty())?;
-        let scatter = Scatter::of(&case.gateway, warm_ups);
+        let scatter = scatters.of(&case.gateway);
         Some(Gateway { label: &case.gateway, competes: true, features: &[], scatter, trials })
     };
     let gateways: Vec<Gateway<'_, '_>> = labels.iter().filter_map(gateway).collect();

@@ -4,13 +4,13 @@
 //! two of them is a paired difference, as in [`gateway_pairs`]. With many versions, some changes appear by chance, so the
 //! p-values are adjusted with Holm's method over the changes of a gateway.
 
+use super::another_run::Scatters;
 use super::case::Case;
 use super::gateway_pairs::{self, GatewayPair};
 use super::load::Load;
 use super::trial::Trial;
 use hoptax_plan::recorded::RunRecord;
 use hoptax_plan::{Gateway, GatewayKind, PackDriver};
-use hoptax_record::report::WarmUpFigures;
 
 /// The versions of one gateway at a load point.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,7 +41,7 @@ pub struct Version {
 /// by load point.
 pub(super) fn versions(
     run: &RunRecord,
-    warm_ups: &[WarmUpFigures],
+    scatters: &Scatters<'_>,
     cases: &[(Case, Vec<Trial<'_>>)],
 ) -> Vec<Versions> {
     let families = families(&run.plan.gateways);
@@ -53,7 +53,7 @@ pub(super) fn versions(
                 load: cases[0].0.load.clone(),
                 name: name.clone(),
                 versions: versions.clone(),
-                changes: gateway_pairs::successive(&labels, warm_ups, cases),
+                changes: gateway_pairs::successive(&labels, scatters, cases),
             });
         }
     }

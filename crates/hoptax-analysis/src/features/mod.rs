@@ -8,7 +8,7 @@
 mod family;
 mod figures;
 
-use super::another_run::{Scatter, widen_between};
+use super::another_run::{Scatter, Scatters, widen_between};
 use super::difference::{Difference, LEAST_CHANGE};
 use super::load::Load;
 use super::noise::NoiseFloor;
@@ -18,7 +18,6 @@ use figures::{Figures, Side};
 use hoptax_plan::recorded::RunRecord;
 use hoptax_plan::{Feature, Metric};
 use hoptax_record::TrialRecord;
-use hoptax_record::report::WarmUpFigures;
 use hoptax_stats::Estimate;
 
 /// Scatter of a difference between two differences ÷ scatter of a single difference.
@@ -99,13 +98,12 @@ pub(super) fn prices(
     run: &RunRecord,
     records: &[TrialRecord],
     floors: &[NoiseFloor],
-    warm_ups: &[WarmUpFigures],
+    scatters: &Scatters<'_>,
 ) -> Vec<Price> {
     let families = family::families(&run.plan);
     if families.is_empty() {
         return Vec::new();
     }
-    let scatter = |label: &str| Scatter::of(label, warm_ups);
     let mut prices = Vec::new();
     for floor in floors.iter().filter(|floor| floor.load.search.is_none() && floor.load.left_out.is_none()) {
         let read = |label: &str| (label.to_owned(), good_trials(records, label, floor.load.index));
@@ -113,7 +111,7 @@ pub(super) fn prices(
             run.plan.gateways.iter().map(|gateway| read(&gateway.label)).collect();
         let of = |label: &str| {
             let found = trials.iter().find(|(known, _)| known == label);
-            (found.map_or(&[][..], |(_, trials)| trials.as_slice()), scatter(label))
+            (found.map_or(&[][..], |(_, trials)| trials.as_slice()), scatters.of(label))
         };
         prices.extend(families.iter().filter_map(|family| price(family, floor, &of)));
     }
