@@ -146,7 +146,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=12, help="rounds of each measurement (default %(default)s)")
     parser.add_argument("--rate", type=int, default=1000, help="requests per second (default %(default)s)")
     parser.add_argument("--connections", type=int, default=32, help="(default %(default)s)")
-    parser.add_argument("--isolate", action="store_true", help="start the proxy anew for each trial: shows how processes "
+    parser.add_argument("--isolate", action="store_true", help="start the proxy again for each trial: shows how processes "
                         "of one commit differ")
     parser.add_argument("--minutes", type=float, default=15, help="longest search that counts (default %(default)s)")
     arguments = parser.parse_args()

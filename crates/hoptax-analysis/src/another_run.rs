@@ -26,8 +26,8 @@ const OF_RUNS: f64 = 0.06;
 const OF_THROUGHPUT: f64 = 0.025;
 /// The same for each process of a runtime that compiles while it runs: 38 of 40 intervals of Spring Cloud Gateway.
 const OF_COMPILING: f64 = 0.1;
-/// The same for the CPU time of any process, of which `OF_RUNS` contains a part. It counts where two processes of a run are
-/// compared. Without it, one of two equal nginx takes more CPU time in 4 of 21 runs; with it in 1.
+/// The same for the CPU time of any process. `OF_RUNS` contains a part of it, so it counts only where two processes of a run
+/// are compared. Without it, one of two equal nginx takes more CPU time in 4 of 21 runs; with it in 1.
 const OF_PROCESS: f64 = 0.02;
 
 /// How the figures of the contenders of a run scatter from run to run.
