@@ -1,7 +1,9 @@
 //! Which processes to watch.
 
+use serde::{Deserialize, Serialize};
+
 /// The process tree of a service, to be watched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Watched {
     /// Root of the process tree.
     pub pid: u32,

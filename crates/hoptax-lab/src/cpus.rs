@@ -5,6 +5,59 @@ use hoptax_plan::{CpuPlan, CpuSets, GatewayKind, Idle, Plan};
 /// If there are fewer CPUs than this, the roles share CPUs.
 const LEAST_TO_SEPARATE: usize = 4;
 
+/// The roles of a machine. A run has three roles, which may be on different machines.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Roles {
+    /// It sends the load.
+    pub generator: bool,
+    /// It runs the gateways.
+    pub gateway: bool,
+    /// It runs the upstream.
+    pub upstream: bool,
+}
+
+impl Roles {
+    /// All roles, as on a machine that has the whole run.
+    pub const ALL: Self = Self { generator: true, gateway: true, upstream: true };
+}
+
+/// The CPU sets of `plan` on a machine that has only these `roles`. With all roles, this is [`resolve`].
+///
+/// With `auto`, a gateway or an upstream that is alone on its machine is not pinned. A generator that is alone gets all CPUs
+/// but the first one, if there are four or more: the first CPU usually handles interrupts. Two roles share the CPUs in the
+/// proportion of [`resolve`], under the same conditions.
+pub fn resolve_for(plan: &Plan, allowed: &[u32], idle: Idle, roles: Roles) -> CpuSets {
+    if roles == Roles::ALL || matches!(plan.cpus, CpuPlan::Pinned(_)) {
+        return resolve(plan, allowed, idle);
+    }
+    let several = plan.gateways.iter().any(has_several_workers);
+    let separates =
+        allowed.len() >= LEAST_TO_SEPARATE || allowed.len() >= 2 && idle == Idle::Poll && !several;
+    // The first CPUs go to the first role.
+    let split = |share: usize| {
+        let (first, second) = allowed.split_at(share.clamp(1, allowed.len() - 1));
+        (first.to_vec(), second.to_vec())
+    };
+    let mut sets = CpuSets::default();
+    match roles {
+        Roles { generator: true, gateway: false, upstream: false } => {
+            let spare = usize::from(allowed.len() >= LEAST_TO_SEPARATE);
+            sets.generator = allowed[spare..].to_vec();
+        }
+        Roles { generator: true, gateway: true, .. } if separates => {
+            (sets.generator, sets.gateway) = split(allowed.len() / 3);
+        }
+        Roles { generator: true, upstream: true, .. } if separates => {
+            (sets.generator, sets.upstream) = split(allowed.len() / 2);
+        }
+        Roles { gateway: true, upstream: true, .. } if separates => {
+            (sets.gateway, sets.upstream) = split(allowed.len() * 2 / 3);
+        }
+        _ => {}
+    }
+    sets
+}
+
 /// The CPU sets of `plan` on a machine where this process may use the CPUs `allowed`, and where idle CPUs do `idle`.
 ///
 /// With four CPUs or more, `auto` gives the generator a quarter of the CPUs, the gateway a half, and the upstream the
@@ -104,6 +157,30 @@ mod tests {
         for (workers, allowed, expected) in table {
             assert_eq!(resolve(&plan(workers), allowed, Idle::Poll), expected, "{workers}, {allowed:?}");
         }
+    }
+
+    #[test]
+    fn a_machine_with_some_of_the_roles_splits_its_cpus_between_them() {
+        let roles = |generator, gateway, upstream| Roles { generator, gateway, upstream };
+        let four: &[u32] = &[0, 1, 2, 3];
+        let table: [(Roles, &[u32], Idle, CpuSets); 11] = [
+            (Roles::ALL, four, Idle::Sleep, sets(&[0], &[1, 2], &[3])),
+            (roles(true, false, false), &[5], Idle::Sleep, sets(&[5], &[], &[])),
+            (roles(true, false, false), &[0, 1], Idle::Sleep, sets(&[0, 1], &[], &[])),
+            (roles(true, false, false), four, Idle::Sleep, sets(&[1, 2, 3], &[], &[])),
+            (roles(false, true, false), four, Idle::Poll, sets(&[], &[], &[])),
+            (roles(false, false, true), four, Idle::Poll, sets(&[], &[], &[])),
+            (roles(true, true, false), four, Idle::Sleep, sets(&[0], &[1, 2, 3], &[])),
+            (roles(true, false, true), four, Idle::Sleep, sets(&[0, 1], &[], &[2, 3])),
+            (roles(false, true, true), four, Idle::Sleep, sets(&[], &[0, 1], &[2, 3])),
+            (roles(true, true, false), &[0, 1], Idle::Sleep, sets(&[], &[], &[])),
+            (roles(true, true, false), &[0, 1], Idle::Poll, sets(&[0], &[1], &[])),
+        ];
+        for (roles, allowed, idle, expected) in table {
+            assert_eq!(resolve_for(&plan(1), allowed, idle, roles), expected, "{roles:?} {allowed:?}");
+        }
+        let one = resolve_for(&plan(1), &[7], Idle::Poll, roles(false, true, true));
+        assert_eq!(one, CpuSets::default(), "a single CPU cannot be split");
     }
 
     #[test]

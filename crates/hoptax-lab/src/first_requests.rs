@@ -7,6 +7,7 @@ use hoptax_load::clock;
 use hoptax_load::spec::{HttpVersion, TargetSpec};
 use hoptax_load::target;
 use hoptax_servers::http_client::{HttpClient, HttpConnection};
+use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ const LOOK_INTERVAL_NS: u64 = 100 * clock::MILLISECOND;
 const SEED: u64 = 1;
 
 /// The request to send, and how often.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct FirstRequests {
     address: SocketAddr,
     target: TargetSpec,
@@ -71,6 +72,11 @@ impl FirstRequests {
     /// The address to which the requests are sent.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// `text` without secrets.
+    pub fn redact(&self, text: &str) -> String {
+        self.change.redact(text)
     }
 
     /// Sends the requests. Calls `has_ended` now and then until the first right answer; if it returns true, nothing more
@@ -173,7 +179,7 @@ impl FirstRequests {
 }
 
 /// Answers to the first requests. Moments are values of the clock [`clock::now`], nanoseconds.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FirstAnswers {
     /// Moment of the first connect.
     pub began_ns: u64,

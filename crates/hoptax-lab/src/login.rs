@@ -4,6 +4,7 @@ use anyhow::Context as _;
 use hoptax_load::spec::{ClientCertificate, TlsSpec, TlsVersion, Verify};
 use hoptax_plan::{Access, TlsAccess};
 use hoptax_record::bounded;
+use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 /// Maximum length of a token in bytes. A longer file does not contain a token.
@@ -24,7 +25,7 @@ const CIPHER_SUITES: [&str; 9] = [
 ];
 
 /// Credentials for a service.
-#[derive(Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Login {
     /// TLS settings, with the client certificate; absent for plain connections.
     pub tls: Option<TlsSpec>,

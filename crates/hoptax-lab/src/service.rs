@@ -1,4 +1,6 @@
 //! Drivers and services: the traits that the flow of a run uses.
+//!
+//! The types can be sent to another host that has the same version of hoptax. They are not a format for files.
 
 use super::features::Change;
 use hoptax_host::Watched;
@@ -6,6 +8,7 @@ use hoptax_plan::{Action, Gateway};
 use hoptax_record::profile::Callers;
 use hoptax_record::{Counter, Failure, RoleUsage, Setting};
 use hoptax_servers::ledger::Ledger;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
@@ -121,7 +124,7 @@ pub trait Controller: Send {
 }
 
 /// Result of an action.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Effect {
     /// Path prefix of the route that was added.
     pub new_route: Option<String>,
@@ -131,7 +134,7 @@ pub struct Effect {
 }
 
 /// Facts about a service, recorded when it started.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
     /// Version that the service reports.
     pub version: Option<String>,
@@ -150,7 +153,7 @@ pub struct Facts {
 }
 
 /// How to record stacks of a service.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Profiling {
     /// How the profiler finds the callers of a function.
     pub callers: Callers,
@@ -164,7 +167,7 @@ pub struct Profiling {
 }
 
 /// Size of a service's logs and values of its counters at one moment.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Observed {
     /// Size of the service's logs in bytes; absent if the logs are not in the run directory.
     pub log_bytes: Option<u64>,

@@ -17,6 +17,7 @@ use hoptax_load::spec::{Check, HttpVersion, TargetSpec, TlsSpec};
 use hoptax_load::target;
 use hoptax_record::{Failure, IgnoredHeader, Stage, printable};
 use hoptax_servers::http_client::{HttpClient, show};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -52,7 +53,7 @@ const LIMIT_PAUSE: Duration = Duration::from_millis(50);
 const SEED: u64 = 1;
 
 /// The requests that verification sends to both sides.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Requests {
     /// The targets; each is requested once.
     pub targets: Vec<TargetSpec>,

@@ -1,9 +1,10 @@
 //! The CPU time of the host, by kind, from `/proc/stat`.
 
 use procfs::{CpuTime, CurrentSI, KernelStats};
+use serde::{Deserialize, Serialize};
 
 /// CPU time of all CPUs since boot, nanoseconds; the kernel counts it in ticks of 10 ms.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostTimes {
     /// Time in which the CPUs were busy. It includes interrupts, but not steal.
     pub busy: u64,

@@ -2,9 +2,10 @@
 
 use super::HostTimes;
 use hoptax_load::record::WINDOW_NS;
+use serde::{Deserialize, Serialize};
 
 /// One sample of a process tree.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TreeSample {
     /// CPU time of the tree so far, nanoseconds.
     pub cpu_ns: u64,
@@ -22,7 +23,7 @@ pub struct TreeSample {
 }
 
 /// One sample of the host and of all watched trees.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sample {
     /// Time of the sample, on the clock [`hoptax_load::clock::now`].
     pub at_ns: u64,

@@ -4,6 +4,7 @@ use super::samples::{Sample, Timeline, windows};
 use super::steal;
 use hoptax_load::clock::SECOND;
 use hoptax_record::{HostUsage, RoleUsage};
+use serde::{Deserialize, Serialize};
 
 /// Usage of CPU and memory over the last second.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,7 +16,7 @@ pub struct Recent {
 }
 
 /// Usage of one tree over the last second.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct RecentTree {
     /// CPU usage as a number of CPUs: 0.5 is half of one CPU.
     pub cpus: f64,

@@ -1,9 +1,10 @@
 //! Recorded stacks, and the slices of time that they belong to.
 
 use hoptax_record::profile::Frame;
+use serde::{Deserialize, Serialize};
 
 /// A part of the measured time, on the clock of [`hoptax_load::clock::now`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Span {
     /// Begin, ns.
     pub from_ns: u64,
@@ -12,7 +13,7 @@ pub struct Span {
 }
 
 /// Stacks, added up by slice.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Folded {
     /// The frames, by their index.
     pub frames: Vec<Frame>,

@@ -12,6 +12,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hoptax_load::spec::{Check, ClientCertificate, LoadSpec, TargetSpec, TlsSpec, TlsVersion, Verify};
 use hoptax_plan::{Feature, JwtAlgorithm};
 use hoptax_record::Failure;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,7 +21,9 @@ use std::sync::Arc;
 const CREDENTIALS_FILE: &str = "hoptax-credentials";
 
 /// The differences between requests to one gateway and requests to direct.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+///
+/// It can be sent to another host that has the same version of hoptax. This is not a format for files: it contains secrets.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
     /// Headers to add.
     pub headers: Vec<(String, String)>,
@@ -33,6 +36,7 @@ pub struct Change {
     /// Whether the gateway must answer some requests with 429.
     pub expects_429: bool,
     /// The features that require this change. Each feature is verified before any trial.
+    #[serde(with = "super::words")]
     pub features: Vec<Feature>,
     /// How the gateway refuses requests, by the name of the feature. Without an entry, it must answer 401.
     pub refusals: BTreeMap<String, Refusal>,
@@ -40,7 +44,9 @@ pub struct Change {
     pub ignored_headers: BTreeMap<String, String>,
     /// The gateway's access log, if it writes one.
     pub access_log: Option<PathBuf>,
-    /// Source of the headers' values; absent if no feature is enabled.
+    /// Source of the headers' values; absent if no feature is enabled. It does not travel with the change: the host that made
+    /// the credentials sends them separately, and only to hosts that need them.
+    #[serde(skip)]
     pub credentials: Option<Arc<Credentials>>,
 }
 

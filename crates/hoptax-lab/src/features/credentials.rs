@@ -13,6 +13,7 @@ use rcgen::{
 use ring::rand::{SecureRandom as _, SystemRandom};
 use rsa::pkcs8::{EncodePrivateKey as _, EncodePublicKey as _, LineEnding};
 use rsa::traits::PublicKeyParts as _;
+use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr};
 
 /// Bits of the RSA key that signs RS256 tokens.
@@ -25,7 +26,7 @@ const SHORTEST_SECRET: usize = 12;
 const TOKEN_EXPIRES: u64 = 4_102_444_800;
 
 /// A consumer that gateways accept.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Consumer {
     /// Name, such as `consumer-00001`.
     pub name: String,
@@ -40,7 +41,7 @@ pub struct Consumer {
 }
 
 /// A certificate chain and its private key, PEM.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     /// The certificate.
     pub certificate: String,
@@ -48,8 +49,8 @@ pub struct Identity {
     pub key: String,
 }
 
-/// All secrets of one run.
-#[derive(Clone, PartialEq, Eq)]
+/// All secrets of one run. They can be sent to another host, but must never be written to a file that is kept.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Credentials {
     /// The consumers; at least one.
     pub consumers: Vec<Consumer>,
@@ -71,7 +72,7 @@ pub struct Credentials {
 }
 
 /// An RSA key for tokens.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RsaKey {
     /// Private key, PEM, PKCS #8.
     pub private_pem: String,
@@ -146,6 +147,21 @@ impl Credentials {
         self.upstream.clone_from(&login.tls);
         self.given.extend(login.secrets().map(str::to_owned));
         self
+    }
+
+    /// The part that a client needs to prove that features are on: the consumers. It contains no private key.
+    #[must_use]
+    pub fn of_clients(&self) -> Self {
+        Self {
+            consumers: self.consumers.clone(),
+            jwt_secret: String::new(),
+            jwt_rsa: None,
+            authority: self.authority.clone(),
+            server: Identity::default(),
+            client: Identity::default(),
+            upstream: None,
+            given: Vec::new(),
+        }
     }
 
     /// Credentials for a number of consumers. All values are constant placeholders.
@@ -322,6 +338,17 @@ mod tests {
         for secret in one.secrets() {
             assert!(!other.secrets().contains(&secret));
         }
+    }
+
+    #[test]
+    fn clients_need_no_private_key() {
+        let made = Credentials::make(&[Feature::Jwt(JwtAlgorithm::Rs256)]).expect("made");
+        let client = made.of_clients();
+        assert!(client.consumers == made.consumers, "all of them");
+        let sent = serde_json::to_string(&client).expect("JSON");
+        assert!(!sent.contains("PRIVATE KEY") && !sent.contains(&made.jwt_secret), "{sent}");
+        let all = serde_json::to_string(&made).expect("JSON");
+        assert!(serde_json::from_str::<Credentials>(&all).expect("read") == made, "all of it can travel");
     }
 
     #[test]

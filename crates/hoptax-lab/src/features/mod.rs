@@ -9,6 +9,7 @@ mod credentials;
 pub mod names;
 pub mod passwords;
 mod variables;
+mod words;
 
 pub use change::Change;
 pub(crate) use change::credential;

@@ -5,7 +5,7 @@
 
 use hoptax_plan::selector::SelectorKind;
 use hoptax_record::profile::Callers;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The content of a `gateway.yaml`.
@@ -184,7 +184,7 @@ pub struct LastRun {
 }
 
 /// How a gateway answers requests that a feature refuses.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Refusal {
     /// Status for a request without a credential. The default is 401.

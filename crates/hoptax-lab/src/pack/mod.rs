@@ -99,6 +99,12 @@ impl Pack {
         })
     }
 
+    /// Texts of all files of the pack's folder, by their path in that folder.
+    pub fn texts(&self) -> BTreeMap<String, String> {
+        let manifest = (MANIFEST.to_owned(), self.text.clone());
+        self.files.clone().into_iter().chain([manifest]).collect()
+    }
+
     /// Writes the pack's folder below `directory` and returns its path.
     ///
     /// # Errors

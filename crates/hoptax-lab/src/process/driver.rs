@@ -1,5 +1,6 @@
 //! State of the driver `process`: the plan's settings, and the resources of this machine.
 
+use super::secrets::Secrets;
 use crate::cpus;
 use crate::features::Credentials;
 use crate::login::Login;
@@ -10,7 +11,7 @@ use hoptax_host::namespace::{Interception, Namespace};
 use hoptax_plan::{
     AccessLog, CpuSets, Event, Feature, Gateway, GatewayKind, Idle, PathSplit, Plan, Profile, Upstream,
 };
-use hoptax_record::{Failure, Stage, bounded};
+use hoptax_record::{Failure, Stage};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::net::SocketAddr;
@@ -77,17 +78,22 @@ impl ProcessDriver {
     /// If the kernel does not report the usable CPUs, the path of this program is unknown, or credentials cannot be
     /// created or read.
     pub fn new(plan: &Plan, packs: PackSet, run_directory: &Path) -> anyhow::Result<Self> {
+        Self::with_secrets(plan, packs, run_directory, Secrets::read(plan)?)
+    }
+
+    /// Like [`Self::new`], with secrets that were made before, perhaps on another host.
+    ///
+    /// # Errors
+    /// If the kernel does not report the usable CPUs, or the path of this program is unknown.
+    pub fn with_secrets(
+        plan: &Plan,
+        packs: PackSet,
+        run_directory: &Path,
+        secrets: Secrets,
+    ) -> anyhow::Result<Self> {
         let all: Vec<Feature> = plan.gateways.iter().flat_map(Gateway::features).copied().collect();
         let allowed = hoptax_host::cpus::allowed().context("finding out which CPUs may be used")?;
         let interceptions = interceptions(plan, &packs);
-        let login = match &plan.upstream {
-            Upstream::BuiltIn(_) => Login::default(),
-            Upstream::Running(running) => Login::read(&running.access).context("upstream")?,
-        };
-        let logins = logins(plan)?;
-        let mut credentials = Credentials::make(&all).context("making keys and certificates")?.with(&login);
-        credentials.given.extend(header_values(plan)?);
-        credentials.given.extend(logins.values().flat_map(Login::secrets).map(str::to_owned));
         let (private_directory, socket_directory) = temporary_directories();
         Ok(Self {
             exe: std::env::current_exe().context("finding the hoptax binary")?,
@@ -113,9 +119,9 @@ impl ProcessDriver {
             profiles: false,
             seed: plan.seed,
             interrupted: Arc::default(),
-            credentials,
-            upstream_login: login,
-            gateway_logins: logins,
+            credentials: secrets.credentials,
+            upstream_login: secrets.upstream_login,
+            gateway_logins: secrets.gateway_logins,
             private_directory,
             socket_directory,
             features: all,
@@ -139,6 +145,13 @@ impl ProcessDriver {
         self
     }
 
+    /// Sets the CPUs of the roles.
+    #[must_use]
+    pub fn with_cpus(mut self, cpus: CpuSets) -> Self {
+        self.cpus = cpus;
+        self
+    }
+
     /// Makes the driver stop waiting for a gateway once `interrupted` is set.
     #[must_use]
     pub fn with_interrupt(mut self, interrupted: Arc<AtomicBool>) -> Self {
@@ -149,8 +162,19 @@ impl ProcessDriver {
     /// Sets the upstream's addresses for gateways with the feature `upstream-tls`.
     #[must_use]
     pub fn with_tls_upstreams(mut self, addresses: Vec<SocketAddr>) -> Self {
-        self.tls_upstreams = addresses;
+        self.set_tls_upstreams(addresses);
         self
+    }
+
+    /// Like [`Self::with_tls_upstreams`], for an upstream that another driver started.
+    pub fn set_tls_upstreams(&mut self, addresses: Vec<SocketAddr>) {
+        self.tls_upstreams = addresses;
+    }
+
+    /// The addresses of the upstream's instances that use TLS. Empty before the upstream has started, and if no gateway needs
+    /// them.
+    pub fn tls_upstreams(&self) -> &[SocketAddr] {
+        &self.tls_upstreams
     }
 
     /// Keys, tokens and certificates of this run. If the upstream uses TLS, it uses one of these certificates.
@@ -196,30 +220,6 @@ impl Drop for ProcessDriver {
             let _ = std::fs::remove_dir_all(directory);
         }
     }
-}
-
-/// The secret values of headers, which the plan names files for.
-fn header_values(plan: &Plan) -> anyhow::Result<Vec<String>> {
-    let value = |path: &PathBuf| {
-        let text = bounded::read_text(path, bounded::TOKEN);
-        let text = text.with_context(|| format!("cannot read {}", path.display()))?;
-        Ok(text.trim_end().to_owned())
-    };
-    plan.secrets.iter().map(value).collect()
-}
-
-/// Credentials for the plan's gateways that already run, by label.
-fn logins(plan: &Plan) -> anyhow::Result<BTreeMap<String, Login>> {
-    let external = plan.gateways.iter().filter_map(|gateway| match &gateway.kind {
-        GatewayKind::External { access, .. } => Some((&gateway.label, access)),
-        _ => None,
-    });
-    external
-        .map(|(label, access)| {
-            let login = Login::read(access).with_context(|| format!("gateway {label}"))?;
-            Ok((label.clone(), login))
-        })
-        .collect()
 }
 
 /// The ports of each sidecar of the plan, by its label.

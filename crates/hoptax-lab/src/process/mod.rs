@@ -13,11 +13,13 @@ mod external;
 mod gateway;
 mod prometheus;
 mod ready;
+mod secrets;
 mod service;
 
 use driver::Wait;
 
 pub use driver::ProcessDriver;
+pub use secrets::Secrets;
 
 impl Driver for ProcessDriver {
     fn start_upstream(&mut self) -> Result<Box<dyn Service>, Failure> {

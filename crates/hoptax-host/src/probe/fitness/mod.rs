@@ -22,6 +22,7 @@ use crate::idle;
 use hoptax_load::clock as time;
 use hoptax_record::{Fitness, HostLook};
 use rustix::process::{Resource, getrlimit};
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -49,7 +50,7 @@ pub fn here(results: &Path) -> Host {
 }
 
 /// When a run checks the host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Moment {
     /// Before the first trial.
     Start,
