@@ -183,6 +183,7 @@ pub fn via(contender: &str, round: u32) -> MadeTrial {
         ledger: Some(ledger(REQUESTS)),
         upstream_clock: None,
         network: None,
+        hosts: BTreeMap::new(),
         gateway_log_bytes: None,
         gateway_counters: BTreeMap::new(),
         events: Vec::new(),
@@ -572,6 +573,7 @@ fn record(load: Vec<LoadPoint>) -> RunRecord {
         host_at_start: None,
         host_at_end: None,
         link: None,
+        hosts: BTreeMap::new(),
         started_unix_ns: 1_790_000_000 * SECOND,
         ended: Some(Ended { unix_ns: 1_790_000_060 * SECOND, interrupted: false, failed: None }),
     }

@@ -367,6 +367,7 @@ pub(crate) mod tests {
             ledger: None,
             upstream_clock: None,
             network: None,
+            hosts: std::collections::BTreeMap::new(),
             gateway_log_bytes: None,
             gateway_counters: std::collections::BTreeMap::new(),
             events: Vec::new(),

@@ -10,6 +10,7 @@ mod death;
 mod digest;
 pub mod dir;
 mod failure;
+mod hosts;
 mod metric;
 pub mod plan;
 mod printable;
@@ -24,6 +25,7 @@ pub use metric::{Metric, Quantity};
 pub use death::{DEATHS_IN_CASE, Death, DeathDuring};
 pub use digest::{Digest, digest};
 pub use failure::{Failure, Stage};
+pub use hosts::{RunHost, TrialHost};
 pub use printable::printable;
 pub use warm_up::{Burst, WarmUp, WarmUpLoad};
 
@@ -80,6 +82,10 @@ pub struct RunRecord<P = Plan, L = LoadPoint> {
     /// Throughput of the loopback device. It is measured only if bodies are large. Absent otherwise, and in older runs.
     #[serde(default)]
     pub link: Option<Link>,
+    /// The hosts of the run, by name. Empty if hoptax itself ran all roles on its own host, and in older runs.
+    /// `environment`, `host_at_start` and `host_at_end` are those of the generator's host.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub hosts: BTreeMap<String, RunHost>,
     /// Start of the run, in nanoseconds since the Unix epoch.
     pub started_unix_ns: u64,
     /// How the run ended; absent while the run is in progress, and if it was killed.
@@ -104,6 +110,7 @@ impl<P, L> RunRecord<P, L> {
             host_at_start: self.host_at_start,
             host_at_end: self.host_at_end,
             link: self.link,
+            hosts: self.hosts,
             started_unix_ns: self.started_unix_ns,
             ended: self.ended,
         }
@@ -305,8 +312,11 @@ pub struct TrialRecord {
     pub gateway: Option<RoleUsage>,
     /// CPU and memory of the upstream; absent if hoptax did not start the upstream and the plan contains no pid.
     pub upstream: Option<RoleUsage>,
-    /// The host during the measured time.
+    /// The generator's host during the measured time.
     pub host: HostUsage,
+    /// The other hosts of the run, by name. Empty if there is only one host, and in older runs.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub hosts: BTreeMap<String, TrialHost>,
     /// Growth of the upstream's ledger between the start and the end of the generator; absent if the upstream has no
     /// ledger.
     pub ledger: Option<LedgerDelta>,

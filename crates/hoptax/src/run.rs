@@ -11,6 +11,7 @@ mod generator;
 mod inputs;
 mod pass;
 mod progress;
+mod sampling;
 mod starts;
 mod traffic;
 mod trial;
@@ -21,6 +22,7 @@ pub use flow::Outcome;
 pub use generator::LocalTraffic;
 pub use inputs::Run;
 pub use progress::Progress;
+pub use sampling::{Sampled, Sampling};
 pub use traffic::{
     FirstLoaded, Loaded, Look, Recorded, StackRecording, Traffic, TrialUpdate, Usage, Used, WatchedRoles,
 };

@@ -130,6 +130,7 @@ impl Args {
             seed,
             cpus: driver.cpus().clone(),
             environment: probe::environment(if polling.is_some() { Idle::Poll } else { Idle::Sleep }),
+            hosts: BTreeMap::new(),
             look: &look,
             interrupted: &interrupted,
         };

@@ -15,7 +15,7 @@ use hoptax_lab::features::{self, Change};
 use hoptax_lab::verify::Requests;
 use hoptax_lab::{Driver, Facts, Service};
 use hoptax_load::clock;
-use hoptax_load::record::Phase;
+use hoptax_load::record::{Phase, PhaseLine};
 use hoptax_plan::recorded::{RunRecord, to_disk};
 use hoptax_plan::{Body, BuiltInUpstream, Gateway, GatewayKind, HopKind, Start, UntilSettled, Upstream};
 use hoptax_record::dir::{DirError, RunDir};
@@ -163,6 +163,7 @@ impl Run<'_> {
             host_at_start: (self.look)(Moment::Start),
             host_at_end: None,
             link: None,
+            hosts: self.hosts.clone(),
             started_unix_ns: clock::unix(),
             ended: None,
         }
@@ -622,7 +623,7 @@ impl Flow<'_> {
                 let (sender, begun) = std::sync::mpsc::channel();
                 let running = scope.spawn(move || runner.run(&begun));
                 let loaded = load(&mut |update| {
-                    if update == TrialUpdate::Phase(Phase::Measuring) {
+                    if matches!(update, TrialUpdate::Phase(PhaseLine { phase: Phase::Measuring, .. })) {
                         // Sending fails if all events have already been carried out.
                         let _ = sender.send(clock::now());
                     }

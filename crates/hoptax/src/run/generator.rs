@@ -1,13 +1,12 @@
 //! The real implementation of [`Traffic`]: one generator process per trial, and the probes that sample resource use
 //! during the trial.
 
+use super::sampling::Sampling;
 use super::traffic::{
-    FirstLoaded, Loaded, Look, Recorded, StackRecording, Traffic, TrialUpdate, Usage, Used, WatchedRoles,
+    FirstLoaded, Loaded, Look, Recorded, StackRecording, Traffic, TrialUpdate, WatchedRoles,
 };
 use hoptax_host::probe::bandwidth::{self, Asked, LARGEST};
-use hoptax_host::probe::{
-    NetworkCounters, Processes, Sample, Sampler, Seen, Timeline, Tree, TreeSample, cpu_distance, network,
-};
+use hoptax_host::probe::{Processes, Sample, Tree, TreeSample, cpu_distance};
 use hoptax_host::profile::{ProfileError, Profiler, Recording, Span};
 use hoptax_host::{Watched, cpus};
 use hoptax_lab::features::Change;
@@ -18,7 +17,7 @@ use hoptax_load::clock;
 use hoptax_load::record::{LoadRecord, Phase, PhaseLine, SecondLine};
 use hoptax_load::spec::{LoadSpec, Timeouts};
 use hoptax_record::profile::PassKind;
-use hoptax_record::{Failure, ForeignProcess, HostUsage, IgnoredHeader, Link, RoleUsage, Stage};
+use hoptax_record::{Failure, IgnoredHeader, Link, Stage};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 use std::cell::RefCell;
@@ -148,7 +147,7 @@ impl Traffic for LocalTraffic {
             tree.look()
         };
         let trees = both.map(&mut tree).to_vec();
-        Look { sample: Some(Sample { trees, ..Sample::now(&mut []) }) }
+        Look { sample: Some(Sample { trees, ..Sample::now(&mut []) }), gateway_elsewhere: None }
     }
 
     fn record_stacks(
@@ -177,18 +176,12 @@ impl Traffic for LocalTraffic {
             }
         };
         let generator = Watched { pid: child.id(), include_root: true };
-        let roles = [Some(generator), watched.upstream, watched.gateway];
-        let network = NetworkCounters::now();
-        let sampler = Sampler::start(&roles.into_iter().flatten().collect::<Vec<_>>(), self.is_watched);
-        let watching = Watching { sampler, roles: watched };
-        let outcome = drive(&mut child, spec, interrupted, &watching, report);
-        let (timeline, seen) = watching.sampler.finish();
-        let network = network.and_then(|before| {
-            Some(NetworkCounters::now()?.since(&before, seen.time_wait_max, network::local_ports()))
-        });
+        let sampling = Sampling::start(Some(generator), watched, self.is_watched);
+        let outcome = drive(&mut child, spec, interrupted, &sampling, report);
+        let sampled = sampling.finish();
         match outcome {
             Ok(record) => {
-                let usage = Usage { network, ..usage(&timeline, &seen, &record, watched) };
+                let usage = sampled.usage(record.started_ns, record.started_ns + record.measured_ns);
                 Loaded { record: Some(record), usage, failed: None }
             }
             Err(failure) => Loaded { failed: Some(failure), ..Loaded::default() },
@@ -218,63 +211,12 @@ fn not_profiled(error: ProfileError) -> Failure {
     Failure { stage: Stage::Trial, message: error.to_string(), detail: String::new() }
 }
 
-/// Indices of the upstream's process tree and of the gateway's process tree among the sampled trees. Tree 0 is the
-/// generator. If the upstream is sampled, it is the next tree. If the gateway is sampled, it is the last tree.
-fn trees(watched: &WatchedRoles) -> (Option<usize>, Option<usize>) {
-    let upstream = watched.upstream.map(|_| 1);
-    (upstream, watched.gateway.map(|_| 1 + usize::from(watched.upstream.is_some())))
-}
-
-/// The probes that sample during a trial.
-struct Watching<'a> {
-    sampler: Sampler,
-    roles: &'a WatchedRoles,
-}
-
-impl Watching<'_> {
-    /// CPU and memory that the roles used recently. `None` if there is no new sample since the last call.
-    fn used(&self) -> Option<Used> {
-        let recent = self.sampler.recent()?;
-        let (upstream, gateway) = trees(self.roles);
-        let of = |index: Option<usize>| recent.trees.get(index?).copied();
-        Some(Used {
-            generator: of(Some(0)),
-            gateway: of(gateway),
-            upstream: of(upstream),
-            steal: recent.steal,
-        })
-    }
-}
-
-/// The CPU and memory that the watched roles used during the measured time.
-fn usage(timeline: &Timeline, seen: &Seen, record: &LoadRecord, watched: &WatchedRoles) -> Usage {
-    let (from, to) = (record.started_ns, record.started_ns + record.measured_ns);
-    let (upstream, gateway) = trees(watched);
-    let of = |index: Option<usize>| {
-        let index = index?;
-        let usage = timeline.usage(index, from, to)?;
-        let threads = seen.threads.get(index);
-        Some(RoleUsage {
-            busy_threads: threads.map(|threads| threads.busy),
-            waiting_ns: threads.map(|threads| threads.waiting_ns),
-            cpus_allowed: threads.map(|threads| threads.cpus_allowed.clone()).unwrap_or_default(),
-            ..usage
-        })
-    };
-    let busiest = seen.others.as_ref().and_then(|others| others.busiest.clone());
-    let busiest_foreign = busiest.map(|(name, cpu_ns)| ForeignProcess { name, cpu_ns });
-    let others_ns = seen.others.as_ref().map(|others| others.cpu_ns);
-    let host =
-        HostUsage { load_average: seen.load_average, busiest_foreign, ..timeline.host(from, to, others_ns) };
-    Usage { generator: of(Some(0)), upstream: of(upstream), gateway: of(gateway), host, network: None }
-}
-
 /// Sends the spec to the generator, follows its phases, and waits for its record, but not longer than the time limit.
 fn drive(
     child: &mut Child,
     spec: &LoadSpec,
     interrupted: &AtomicBool,
-    watching: &Watching<'_>,
+    sampling: &Sampling,
     report: &mut dyn FnMut(TrialUpdate),
 ) -> Result<LoadRecord, Failure> {
     let stdout = child.stdout.take().expect("piped");
@@ -287,7 +229,7 @@ fn drive(
     // If the generator has already died, its standard error contains the reason.
     let _ = child.stdin.take().expect("piped").write_all(&text);
 
-    let complaints = follow(child, spec, interrupted, watching, &lines, report);
+    let complaints = follow(child, spec, interrupted, sampling, &lines, report);
     let status = child.wait();
     let answer = answer.join().expect("reading does not panic").unwrap_or_default();
     serde_json::from_slice(&answer).map_err(|_| {
@@ -310,7 +252,7 @@ fn follow(
     child: &Child,
     spec: &LoadSpec,
     interrupted: &AtomicBool,
-    watching: &Watching<'_>,
+    sampling: &Sampling,
     lines: &Receiver<String>,
     report: &mut dyn FnMut(TrialUpdate),
 ) -> Vec<String> {
@@ -325,11 +267,11 @@ fn follow(
             Ok(line) => match serde_json::from_str::<Line>(&line) {
                 Ok(Line::Phase(begun)) => {
                     match begun.phase {
-                        Phase::Measuring => watching.sampler.align(begun.at_ns),
-                        Phase::Draining => watching.sampler.look(),
+                        Phase::Measuring => sampling.align(begun.at_ns),
+                        Phase::Draining => sampling.look(),
                         Phase::Connecting | Phase::Warmup => {}
                     }
-                    report(TrialUpdate::Phase(begun.phase));
+                    report(TrialUpdate::Phase(begun));
                 }
                 Ok(Line::Second(second)) => report(TrialUpdate::Second(second)),
                 Err(_) => complaints.push(line),
@@ -337,7 +279,7 @@ fn follow(
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return complaints,
         }
-        if let Some(used) = watching.used() {
+        if let Some(used) = sampling.used() {
             report(TrialUpdate::Used(used));
         }
         // While Ctrl-Z suspends our process, the generator cannot deliver its record. Therefore the time limit does not

@@ -5,8 +5,8 @@ use super::progress::Progress;
 use hoptax_host::probe::fitness::Moment;
 use hoptax_load::clock;
 use hoptax_plan::{CpuSets, Plan};
-use hoptax_record::{Environment, HostLook};
-use std::collections::BTreeSet;
+use hoptax_record::{Environment, HostLook, RunHost};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -25,8 +25,10 @@ pub struct Run<'a> {
     /// CPUs of each role. The generator has one worker for each of its CPUs. If it has none, it has one worker, which is
     /// not pinned.
     pub cpus: CpuSets,
-    /// Description of the machine.
+    /// Description of the generator's machine.
     pub environment: Environment,
+    /// The hosts of the run, by name. Empty if this host has all roles.
+    pub hosts: BTreeMap<String, RunHost>,
     /// Checks whether the machine is fit for measurements, at the start and at the end of the run.
     pub look: &'a dyn Fn(Moment) -> Option<HostLook>,
     /// A signal sets this flag. The current trial then ends early, and no further trial begins.

@@ -1,18 +1,21 @@
 //! The trait [`Traffic`], which sends a trial's load and samples the use of resources. This module also contains the
-//! types of its results.
+//! types of its results. The types can be sent to another host that has the same version of hoptax. They are not a format for
+//! files.
 
 use hoptax_host::Watched;
-use hoptax_host::probe::{RecentTree, Sample, Timeline};
+use hoptax_host::probe::{RecentTree, Sample, Timeline, TreeSample};
 use hoptax_host::profile::{Folded, Span};
 use hoptax_lab::features::Change;
 use hoptax_lab::first_requests::{FirstAnswers, FirstRequests};
 use hoptax_lab::verify::Requests;
 use hoptax_lab::{Profiling, Service};
-use hoptax_load::record::{LoadRecord, Phase, SecondLine};
+use hoptax_load::record::{LoadRecord, PhaseLine, SecondLine};
 use hoptax_load::spec::LoadSpec;
 use hoptax_record::profile::PassKind;
 use hoptax_record::start::UsedAtReady;
-use hoptax_record::{Failure, HostUsage, IgnoredHeader, Link, NetworkUsage, RoleUsage, Stage};
+use hoptax_record::{Failure, HostUsage, IgnoredHeader, Link, NetworkUsage, RoleUsage, Stage, TrialHost};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -99,7 +102,7 @@ pub trait StackRecording {
 }
 
 /// Recorded stacks.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recorded {
     /// The stacks of each slice.
     pub stacks: Folded,
@@ -110,10 +113,10 @@ pub struct Recorded {
 }
 
 /// A report from a trial in progress.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum TrialUpdate {
     /// The generator entered a phase.
-    Phase(Phase),
+    Phase(PhaseLine),
     /// The figures of one second of the measured time.
     Second(SecondLine),
     /// Resources used over the last second.
@@ -121,7 +124,7 @@ pub enum TrialUpdate {
 }
 
 /// Resources used over the last second, by role.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Used {
     /// The generator.
     pub generator: Option<RecentTree>,
@@ -145,23 +148,27 @@ pub struct FirstLoaded {
 }
 
 /// What roles and host have used so far, at one moment. Empty if nothing was read.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Look {
-    /// Two trees: the upstream, and the gateway. A role without a process has used nothing.
+    /// The generator's machine, with two trees: the upstream, and the gateway. A role without a process on this machine has
+    /// used nothing.
     pub sample: Option<Sample>,
+    /// The gateway's tree, if it is on another machine.
+    pub gateway_elsewhere: Option<TreeSample>,
 }
 
 impl Look {
     /// What the gateway has used since `before`, and its memory now. `None` if nothing was read, or the gateway has no
     /// process.
     pub fn used_since(&self, before: &Self) -> Option<UsedAtReady> {
-        let tree = |look: &Self| look.sample.as_ref()?.trees.get(1).copied();
+        let here = |look: &Self| look.sample.as_ref()?.trees.get(1).copied();
+        let tree = |look: &Self| look.gateway_elsewhere.or_else(|| here(look));
         let now = tree(self).filter(|tree| tree.processes > 0)?;
         let earlier = tree(before).map_or(0, |tree| tree.cpu_ns);
         Some(UsedAtReady { cpu_ns: now.cpu_ns.saturating_sub(earlier), rss_bytes: now.rss_bytes })
     }
 
-    /// CPU use of the host since `before`.
+    /// CPU use of the generator's host since `before`.
     pub fn host_since(&self, before: &Self) -> HostUsage {
         let (Some(first), Some(last)) = (&before.sample, &self.sample) else { return HostUsage::default() };
         let timeline = Timeline { samples: vec![first.clone(), last.clone()] };
@@ -170,7 +177,7 @@ impl Look {
 }
 
 /// Result of one trial's load. If the trial failed, this contains the measurements up to the failure.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Loaded {
     /// The generator's record.
     pub record: Option<LoadRecord>,
@@ -181,7 +188,7 @@ pub struct Loaded {
 }
 
 /// Processes that are sampled during a trial, in addition to the generator.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchedRoles {
     /// The upstream. Absent if hoptax did not start it.
     pub upstream: Option<Watched>,
@@ -190,7 +197,7 @@ pub struct WatchedRoles {
 }
 
 /// Resource use over the measured time.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
     /// The gateway's processes.
     pub gateway: Option<RoleUsage>,
@@ -198,8 +205,10 @@ pub struct Usage {
     pub upstream: Option<RoleUsage>,
     /// The generator.
     pub generator: Option<RoleUsage>,
-    /// The host.
+    /// The generator's host.
     pub host: HostUsage,
-    /// Growth of the kernel's network counters from the start to the end of the generator process.
+    /// Growth of the network counters of the generator's kernel from the start to the end of the generator process.
     pub network: Option<NetworkUsage>,
+    /// The other hosts of the run, by name.
+    pub hosts: BTreeMap<String, TrialHost>,
 }

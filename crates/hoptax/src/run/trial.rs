@@ -118,6 +118,7 @@ pub(super) fn record(
         upstream: usage.upstream,
         host: usage.host,
         network: usage.network,
+        hosts: usage.hosts,
         ledger,
         ..blank(number, slot, label)
     }
@@ -197,6 +198,7 @@ fn blank(number: usize, slot: &Slot, label: &str) -> TrialRecord {
         ledger: None,
         upstream_clock: None,
         network: None,
+        hosts: BTreeMap::new(),
         gateway_log_bytes: None,
         gateway_counters: BTreeMap::new(),
         events: Vec::new(),

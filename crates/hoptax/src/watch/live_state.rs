@@ -7,7 +7,7 @@ use crate::schedule::Slot;
 use hoptax_analysis::{self as analysis, Load};
 use hoptax_history::live::{Failure, Finding, Role, SCHEMA, Second, Stage, State, Trial, TrialPhase};
 use hoptax_load::clock::SECOND;
-use hoptax_load::record::{Phase, SecondLine};
+use hoptax_load::record::{Phase, PhaseLine, SecondLine};
 use hoptax_load::spec::{Rate, Shape};
 use hoptax_plan::{LoadPoint, Plan, Trials};
 use hoptax_record::{Failure as Failed, SearchStep, StepPurpose, TrialRecord};
@@ -148,7 +148,7 @@ impl LiveState {
     /// The current trial reports a phase, the figures of a second, or resource use.
     pub fn update(&mut self, update: &TrialUpdate, now: u64) {
         match update {
-            TrialUpdate::Phase(phase) => {
+            TrialUpdate::Phase(PhaseLine { phase, .. }) => {
                 self.state.doing.clear();
                 if *phase == Phase::Measuring {
                     self.measuring = Some(now);

@@ -19,6 +19,10 @@ fn slot(round: u32, load: usize) -> Slot {
     Slot { round, load, contender: Contender::Direct(DirectTrial::First), step: None }
 }
 
+fn phase(phase: Phase) -> TrialUpdate {
+    TrialUpdate::Phase(PhaseLine { phase, at_ns: 0 })
+}
+
 fn line(second: u64, length_ns: u64) -> TrialUpdate {
     let (p50_ns, p99_ns) = (Some(200_000), Some(900_000));
     TrialUpdate::Second(SecondLine {
@@ -52,12 +56,12 @@ fn a_trial_is_shown_from_its_start_to_its_end() {
     assert_eq!(trial.load, "open loop, 500/s, constant, 4 connections");
 
     for (update, at, phase, elapsed, shown) in [
-        (TrialUpdate::Phase(Phase::Connecting), 8, TrialPhase::Connecting, 0.0, 0),
-        (TrialUpdate::Phase(Phase::Warmup), 9, TrialPhase::Warmup, 0.0, 0),
-        (TrialUpdate::Phase(Phase::Measuring), 10, TrialPhase::Measuring, 0.0, 0),
+        (phase(Phase::Connecting), 8, TrialPhase::Connecting, 0.0, 0),
+        (phase(Phase::Warmup), 9, TrialPhase::Warmup, 0.0, 0),
+        (phase(Phase::Measuring), 10, TrialPhase::Measuring, 0.0, 0),
         (line(0, S), 11, TrialPhase::Measuring, 1.0, 1),
         (line(1, S / 2), 12, TrialPhase::Measuring, 2.0, 2),
-        (TrialUpdate::Phase(Phase::Draining), 16, TrialPhase::Draining, 5.0, 2),
+        (phase(Phase::Draining), 16, TrialPhase::Draining, 5.0, 2),
         (TrialUpdate::Used(Used::default()), 20, TrialPhase::Draining, 5.0, 2),
     ] {
         live.update(&update, at * S);
@@ -172,7 +176,7 @@ fn the_rate_due_follows_the_stages() {
     let text = "gateways: []\nload: [{ loop: open, connections: 2, rate: [ramp to 100/s over 10s] }]\n";
     let mut live = LiveState::new("r", &plan(text));
     live.trial(0, &slot(0, 0), "direct", 0);
-    live.update(&TrialUpdate::Phase(Phase::Measuring), S);
+    live.update(&phase(Phase::Measuring), S);
     live.tick(6 * S);
     let due = live.state().trial.as_ref().and_then(|trial| trial.due);
     assert!(due.is_some_and(|due| (due - 50.0).abs() < 1e-9), "{due:?}");
@@ -213,7 +217,7 @@ fn failures_and_findings_are_reported_as_new_only_once() {
 #[test]
 fn updates_without_a_known_trial_are_ignored() {
     let mut live = LiveState::new("r", &plan(TWO_ROUNDS));
-    live.update(&TrialUpdate::Phase(Phase::Measuring), S);
+    live.update(&phase(Phase::Measuring), S);
     live.update(&line(0, 0), S);
     live.recorded(&via("nobody", 0).at_load(7).all_at_us(100).0, S);
     assert_eq!((live.state().trial.as_ref(), live.state().cases.len()), (None, 0));

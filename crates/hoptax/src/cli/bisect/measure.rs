@@ -16,7 +16,7 @@ use hoptax_plan::recorded::{self, Run as ReadRun};
 use hoptax_plan::{Gateway, Idle, Metric, Plan};
 use hoptax_record::dir::RunDir;
 use hoptax_record::{Failure, Stage};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -217,6 +217,7 @@ impl Measurer<'_> {
             seed,
             cpus: driver.cpus().clone(),
             environment: probe::environment(idle),
+            hosts: BTreeMap::new(),
             look: &look,
             interrupted: &self.interrupted,
         };
@@ -235,7 +236,6 @@ fn in_words(failure: &Failure) -> String {
 mod tests {
     use super::*;
     use hoptax_analysis::Concerns;
-    use std::collections::BTreeMap;
 
     #[test]
     fn a_failed_start_is_retried_once_and_a_program_that_is_gone_is_an_error() {
