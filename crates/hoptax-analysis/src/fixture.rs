@@ -546,6 +546,8 @@ fn record(load: Vec<LoadPoint>) -> RunRecord {
         seed: Some(7),
         events: Vec::new(),
         budget: Vec::new(),
+        hosts: Vec::new(),
+        roles: hoptax_plan::Roles::default(),
     };
     RunRecord {
         schema: SCHEMA,

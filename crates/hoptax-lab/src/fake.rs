@@ -252,6 +252,8 @@ pub fn plan(gateways: Vec<Gateway>, connections: u32) -> Plan {
         seed: Some(1),
         events: vec![],
         budget: vec![],
+        hosts: vec![],
+        roles: hoptax_plan::Roles::default(),
     }
 }
 

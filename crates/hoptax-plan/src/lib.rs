@@ -11,6 +11,7 @@ mod event;
 mod feature;
 mod gateway;
 mod hop_delay;
+mod host;
 mod image;
 mod load_point;
 mod meaning;
@@ -36,6 +37,7 @@ pub use hop_delay::{
     MOST_WARMING_REQUESTS, SHORTEST_WARMING,
 };
 pub use hoptax_record::{Metric, Quantity};
+pub use host::{Host, HostKind, is_plain_word};
 pub use image::check_image;
 pub use load_point::{LoadPoint, Search};
 pub use objective::{Figure, Objective, REACHED, Term};
@@ -51,8 +53,8 @@ pub use upstream::{BuiltInUpstream, Delay, Upstream};
 // Types that are the same in a plan and on disk are defined only once, in `hoptax_record`.
 pub use hoptax_record::plan::{
     Access, AccessLog, AutoTrials, Body, CertificateFiles, CpuPlan, CpuProfile, CpuSets, GitBuild, HopKind,
-    Idle, LedgerSource, PackDriver, PathSplit, Profile, ProgramSource, ProgramVersion, Prometheus,
-    Replacement, Running, Start, Timeouts, TlsAccess, UntilSettled,
+    Idle, LOCAL, LedgerSource, PackDriver, PathSplit, Pod, Profile, ProgramSource, ProgramVersion,
+    Prometheus, Replacement, Roles, Running, Start, Timeouts, TlsAccess, UntilSettled,
 };
 
 #[cfg(test)]

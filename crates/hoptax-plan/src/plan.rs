@@ -1,8 +1,8 @@
 //! The checked plan.
 
 use crate::{
-    AccessLog, AutoTrials, Budget, CpuPlan, CpuProfile, Event, Gateway, Idle, LoadPoint, PathSplit, Profile,
-    Replacement, Start, Target, Timeouts, UntilSettled, Upstream, units,
+    AccessLog, AutoTrials, Budget, CpuPlan, CpuProfile, Event, Gateway, Host, Idle, LoadPoint, PathSplit,
+    Profile, Replacement, Roles, Start, Target, Timeouts, UntilSettled, Upstream, units,
 };
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -64,9 +64,18 @@ pub struct Plan {
     pub events: Vec<Event>,
     /// The budgets. If a budget is exceeded, `hoptax run` exits with 3.
     pub budget: Vec<Budget>,
+    /// The hosts that have a role, with unique names. Empty if all roles are on the machine that runs hoptax.
+    pub hosts: Vec<Host>,
+    /// The name of each role's host.
+    pub roles: Roles,
 }
 
 impl Plan {
+    /// The host of this name. `None` if no role is on it, and if all roles are on the machine that runs hoptax.
+    pub fn host(&self, name: &str) -> Option<&Host> {
+        self.hosts.iter().find(|host| host.name == name)
+    }
+
     /// Decides for each replacement which of the two gateways is measured, and removes the other one from the plan. Returns
     /// a line for each decision.
     ///

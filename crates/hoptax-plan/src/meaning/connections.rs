@@ -1,10 +1,11 @@
 //! Timeouts and source addresses.
 
+use super::hosts::HostsRead;
 use super::reader::{Reader, UpstreamRead};
 use crate::error::Place;
 use crate::raw::{AddressText, Placed, RawTimeouts, Short, Time};
 use crate::units::{self, show_duration};
-use crate::{Gateway, GatewayKind, Timeouts, Upstream};
+use crate::{LOCAL, Timeouts, Upstream};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -86,14 +87,21 @@ fn check_delay(
     }
 }
 
+/// Checks and converts the source addresses. Only a generator on this machine can have some.
 pub(super) fn sources(
     reader: &mut Reader<'_>,
     typed: Vec<Placed<AddressText>>,
-    upstream: &Upstream,
-    gateways: &[Gateway],
+    hosts: &HostsRead,
 ) -> Vec<IpAddr> {
-    let ours = matches!(upstream, Upstream::BuiltIn(_))
-        || gateways.iter().any(|gateway| !matches!(gateway.kind, GatewayKind::External { .. }));
+    if let Some(first) = typed.first().filter(|_| hosts.roles.generator != LOCAL) {
+        let message = format!(
+            "`sources` are addresses of this machine, but the generator is on `{}`",
+            hosts.roles.generator
+        );
+        let help = "remove `sources`; several machines in `ssh` have several addresses";
+        reader.fault(first.place, message, help);
+        return Vec::new();
+    }
     let mut sources = Vec::new();
     for Placed { place, value } in typed {
         let Ok(address) = value.0.parse::<IpAddr>() else {
@@ -106,14 +114,29 @@ pub(super) fn sources(
             reader.fault(place, message, "write an address of this machine, such as 127.0.0.2");
         } else if sources.contains(&address) {
             reader.fault(place, format!("{address} appears twice"), "remove one of the two");
-        } else if ours && address.is_ipv6() {
+        } else if hosts.roles.is_local() && hosts.services.any() && address.is_ipv6() {
             reader.fault(
                 place,
                 format!("{address} cannot connect to 127.0.0.1, where hoptax starts upstream and gateways"),
                 "write an IPv4 address, such as 127.0.0.2",
             );
+        } else if let Some((host, at)) = unreachable(address, hosts) {
+            let message = format!("{address} cannot connect to `{host}` at {at}");
+            let version = if at.is_ipv4() { "IPv4" } else { "IPv6" };
+            let help =
+                format!("write an {version} address of this machine from which `{host}` can be reached");
+            reader.fault(place, message, help);
         }
         sources.push(address);
     }
     sources
+}
+
+/// The first host with a service that the source address cannot reach, and the host's address.
+fn unreachable(source: IpAddr, hosts: &HostsRead) -> Option<(&str, IpAddr)> {
+    let others = hosts.of_services().filter(|host| host.name != LOCAL);
+    let mut addresses = others.filter_map(|host| Some((host.name.as_str(), host.address?)));
+    addresses.find(|(_, address)| {
+        source.is_ipv4() != address.is_ipv4() || source.is_loopback() && !address.is_loopback()
+    })
 }

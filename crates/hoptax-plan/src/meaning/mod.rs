@@ -13,6 +13,8 @@ mod expect;
 mod features;
 mod gateways;
 mod hop_delay;
+mod host_kind;
+mod hosts;
 mod load;
 mod rates;
 mod reader;
@@ -27,6 +29,7 @@ mod trials;
 mod upstream;
 mod versions;
 mod warmup;
+mod words;
 
 use super::error::{Fault, Place, Sources};
 use super::raw::{Placed, RawBudget, RawIdle, RawLoad, RawPlan, RawTarget, Sweep};
@@ -63,10 +66,10 @@ pub(crate) fn understand(
     let (warmup, until_settled) = warmup::read(&mut reader, raw.warmup, timed);
     let pause = reader.time(raw.pause, Duration::ZERO);
     let timeout = connections::timeouts(&mut reader, raw.timeout, &upstream);
-    let sources =
-        connections::sources(&mut reader, raw.sources.unwrap_or_default(), &upstream.value, &gateways);
+    let hosts = hosts::read(&mut reader, raw.hosts, raw.roles, &upstream, &gateways);
+    let sources = connections::sources(&mut reader, raw.sources.unwrap_or_default(), &hosts);
     let cpu_profile = cpu_profile::read(&mut reader, raw.cpu_profile);
-    let cpus = reader.cpus(raw.cpus);
+    let cpus = reader.cpus(raw.cpus, &hosts.roles);
     let events = events::read(&mut reader, raw.events.unwrap_or_default(), &upstream.value, &gateways, &load);
     let setting =
         budget::Setting { gateways: &gateways, load: &load, baseline: false, starts: start.is_some() };
@@ -100,6 +103,8 @@ pub(crate) fn understand(
         seed: raw.seed,
         events,
         budget,
+        hosts: hosts.hosts,
+        roles: hosts.roles,
     })
 }
 

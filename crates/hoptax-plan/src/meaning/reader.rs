@@ -3,14 +3,16 @@
 use crate::error::{Fault, Place, Sources};
 use crate::raw::{Auto, Placed, RawCpus, Short};
 use crate::units::{self, UnitError};
-use crate::{Context, CpuPlan, CpuSets, Upstream};
+use crate::{Context, CpuPlan, CpuSets, LOCAL, Roles, Upstream};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The upstream, and the place of its delay in the plan. Errors about load and timeouts point to that place.
+/// The upstream, and the places of its delay and its URL in the plan. Errors about load, timeouts and hosts point to these
+/// places.
 pub(super) struct UpstreamRead {
     pub(super) value: Upstream,
+    pub(super) url_place: Option<Place>,
     pub(super) delay_place: Option<Place>,
 }
 
@@ -82,7 +84,8 @@ impl Reader<'_> {
         }
     }
 
-    pub(super) fn cpus(&mut self, typed: Option<Placed<Short<RawCpus, Auto>>>) -> CpuPlan {
+    /// Reads the CPUs of each role. The CPUs of other hosts than this machine are not known yet.
+    pub(super) fn cpus(&mut self, typed: Option<Placed<Short<RawCpus, Auto>>>, roles: &Roles) -> CpuPlan {
         match typed {
             None => CpuPlan::Auto,
             Some(Placed { value: Short::Word(word), .. }) if word.0 == "auto" => CpuPlan::Auto,
@@ -95,18 +98,18 @@ impl Reader<'_> {
                 CpuPlan::Auto
             }
             Some(Placed { value: Short::Full(sets), .. }) => CpuPlan::Pinned(CpuSets {
-                generator: self.cpu_set(sets.generator),
-                gateway: self.cpu_set(sets.gateway),
-                upstream: self.cpu_set(sets.upstream),
+                generator: self.cpu_set(sets.generator, roles.generator == LOCAL),
+                gateway: self.cpu_set(sets.gateway, roles.gateway == LOCAL),
+                upstream: self.cpu_set(sets.upstream, roles.upstream == LOCAL),
             }),
         }
     }
 
-    pub(super) fn cpu_set(&mut self, typed: Option<Placed<crate::raw::CpuList>>) -> Vec<u32> {
+    fn cpu_set(&mut self, typed: Option<Placed<crate::raw::CpuList>>, is_local: bool) -> Vec<u32> {
         let Some(typed) = typed else { return Vec::new() };
         let cpus = self.unit(&typed, units::cpu_list).unwrap_or_default();
         let count = self.context.cpus;
-        if let Some(absent) = cpus.iter().find(|cpu| **cpu >= count) {
+        if let Some(absent) = cpus.iter().find(|cpu| is_local && **cpu >= count) {
             let have = if count == 1 {
                 "use CPU 0, the only CPU".to_owned()
             } else {

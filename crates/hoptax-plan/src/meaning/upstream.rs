@@ -40,7 +40,7 @@ fn running(reader: &mut Reader<'_>, url: &Placed<String>, typed: &RawUpstream) -
         );
     }
     let value = Upstream::Running(running::upstream(reader, url, typed));
-    UpstreamRead { value, delay_place: None }
+    UpstreamRead { value, url_place: Some(url.place), delay_place: None }
 }
 
 /// Refuses keys that are allowed only for an upstream that already runs.
@@ -88,7 +88,7 @@ fn built_in(reader: &mut Reader<'_>, typed: RawUpstream) -> UpstreamRead {
     let port = typed.port.and_then(|port| first_port(reader, &port, instances));
     let value =
         Upstream::BuiltIn(BuiltInUpstream { instances, status, headers, body, delay, failures, port });
-    UpstreamRead { value, delay_place }
+    UpstreamRead { value, url_place: None, delay_place }
 }
 
 fn status(reader: &mut Reader<'_>, typed: Option<&Placed<u16>>) -> u16 {

@@ -6,18 +6,20 @@
 
 mod event;
 mod forms;
+mod host;
 mod request;
 mod texts;
 
 pub(crate) use event::{RawAction, RawEvent};
 pub(crate) use forms::{Ordered, Placed, Short, Sweep};
+pub(crate) use host::{RawHost, RawPod, RawRoles};
 pub(crate) use request::{
     RawBodyExpect, RawExpect, RawHeaderFile, RawLength, RawRequestBody, RawTarget, RawTimeouts, RawWarmUp,
 };
 pub(crate) use texts::{
     AddressText, ArrivalsText, AskText, Auto, Bytes, ConnectionCount, CpuList, DelayText, FeatureText,
-    FeaturesText, HttpText, JwtText, KeepAliveText, Limit, ObjectiveText, OnOffText, PrecisionText, Rate,
-    RequestCount, Share, StageText, StatusText, SteadyRate, Text, Time, TrialsText,
+    FeaturesText, HostAddress, HttpText, JwtText, KeepAliveText, Limit, ObjectiveText, OnOffText,
+    PrecisionText, Rate, RequestCount, Share, StageText, StatusText, SteadyRate, Text, Time, TrialsText,
 };
 
 use super::selector::SelectorKind;
@@ -96,6 +98,11 @@ pub(crate) struct RawPlan {
     pub(crate) events: Option<Vec<Placed<RawEvent>>>,
     /// Limits on metrics. `hoptax run` exits with 3 if a limit is exceeded. Default: none.
     pub(crate) budget: Option<Vec<Placed<RawBudget>>>,
+    /// Hosts that roles run on, by name: machines, containers, pods or network namespaces. Each needs a role in `roles`.
+    /// The name `local` is the machine that runs hoptax; declare it only to give its `address`. Default: only `local`.
+    pub(crate) hosts: Option<Ordered<RawHost>>,
+    /// The host of each role. Default: local.
+    pub(crate) roles: Option<RawRoles>,
 }
 
 /// How starts of gateways are measured.

@@ -107,6 +107,10 @@ texts! {
         "type": "string",
         "description": "An IP address of this machine, such as 127.0.0.2."
     }
+    HostAddress {
+        "type": "string",
+        "description": "An IP address of the host, such as 10.0.0.2."
+    }
     Text {
         "type": ["string", "number", "boolean"],
         "description": "Text."

@@ -4,13 +4,14 @@
 //! does not know.
 
 mod gateway;
+mod host;
 mod load;
 mod shared;
 mod upstream;
 
 pub use shared::UnknownWord;
 
-use super::{Budget, Event, Gateway, LoadPoint, Plan, Target, Trials};
+use super::{Budget, Event, Gateway, Host, LoadPoint, Plan, Target, Trials};
 use hoptax_record::dir::{self, DirError, RUN};
 use hoptax_record::{self as record, plan as kept};
 use shared::to_disk_all;
@@ -85,6 +86,8 @@ impl From<&Plan> for kept::Plan {
             seed: plan.seed,
             events: to_disk_all(&plan.events),
             budget: to_disk_all(&plan.budget),
+            hosts: to_disk_all(&plan.hosts),
+            roles: plan.roles.clone(),
         }
     }
 }
@@ -122,6 +125,8 @@ impl TryFrom<kept::Plan> for Plan {
             seed: plan.seed,
             events: plan.events.into_iter().map(Event::from).collect(),
             budget: plan.budget.into_iter().map(Budget::from).collect(),
+            hosts: plan.hosts.into_iter().map(Host::from).collect(),
+            roles: plan.roles,
         })
     }
 }

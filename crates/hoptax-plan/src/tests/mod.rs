@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 mod events;
+mod hosts;
 mod load;
 mod mistakes;
 mod replacements;
@@ -100,6 +101,8 @@ fn missing_keys_have_defaults() {
             seed: None,
             events: Vec::new(),
             budget: Vec::new(),
+            hosts: Vec::new(),
+            roles: Roles::default(),
         }
     );
 }

@@ -261,7 +261,7 @@ fn understood(text: &str, sets: &[String]) -> Result<Plan, PlanErrors> {
 
 /// Wrong values. The second element is true if the schema refuses the value too. The schema cannot check relations
 /// between keys, or limits of this machine.
-const MISTAKEN: [(&str, bool); 38] = [
+const MISTAKEN: [(&str, bool); 43] = [
     ("trials=many", true),
     ("trials=-1", true),
     ("trials=0", true),
@@ -300,6 +300,11 @@ const MISTAKEN: [(&str, bool); 38] = [
     ("cpu_profile=yes", true),
     ("cpu_profile={ for: 1ms }", false),
     ("cpus=all", true),
+    ("hosts={ a: { terraform: b } }", true),
+    ("hosts={ a: { kubernetes: { container: b } } }", true),
+    ("hosts={ a: { ssh: b } }", false),
+    ("roles={ gateway: a }", false),
+    ("roles={ client: local }", true),
 ];
 
 #[test]

@@ -5,6 +5,7 @@
 //! types to these types and back.
 
 mod gateway;
+mod host;
 mod load;
 mod target;
 mod upstream;
@@ -13,6 +14,7 @@ pub use gateway::{
     Feature, Gateway, GatewayKind, GitBuild, HopDelay, HopDelayHow, HopKind, HopWarming, HopWarmingFall,
     PackDriver, ProgramSource, ProgramVersion, Prometheus,
 };
+pub use host::{Host, HostKind, LOCAL, Pod, Roles};
 pub use load::{Action, Budget, Event, Figure, LoadPoint, LoadSelector, Objective, Route, Search, Term};
 pub use target::{Target, Timeouts};
 pub use upstream::{
@@ -88,6 +90,12 @@ pub struct Plan {
     pub events: Vec<Event>,
     /// Limits on metrics.
     pub budget: Vec<Budget>,
+    /// The hosts that have a role. Absent if all roles are on the machine that runs hoptax, and in older runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<Host>,
+    /// The name of each role's host. Absent if all roles are on the machine that runs hoptax, and in older runs.
+    #[serde(default, skip_serializing_if = "Roles::is_local")]
+    pub roles: Roles,
 }
 
 /// A gateway that is measured instead of another one, if that one is not installed.

@@ -1,0 +1,205 @@
+//! The hosts of a plan, and the commands that reach them.
+
+use hoptax_record::plan::{LOCAL, Pod};
+use std::net::IpAddr;
+
+/// A host of a plan: one machine, or several machines with the same role.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Host {
+    /// Unique name in this plan. [`LOCAL`] is the machine that runs hoptax.
+    pub name: String,
+    /// How hoptax reaches the host.
+    pub kind: HostKind,
+    /// IP address at which the other hosts reach it. If roles are on several hosts, each host on which hoptax starts a
+    /// gateway or an upstream has one.
+    pub address: Option<IpAddr>,
+    /// Path of the program hoptax on the host. It satisfies [`is_plain_word`]. `None` if hoptax copies itself there.
+    pub hoptax: Option<String>,
+}
+
+impl Host {
+    /// The machine that runs hoptax, without an address.
+    pub fn local() -> Self {
+        Self { name: LOCAL.to_owned(), kind: HostKind::Local, address: None, hoptax: None }
+    }
+
+    /// The command that reaches each machine of this host: see [`HostKind::command`].
+    pub fn command(&self) -> Vec<Vec<String>> {
+        self.kind.command()
+    }
+}
+
+/// How hoptax reaches a host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HostKind {
+    /// The machine that runs hoptax.
+    Local,
+    /// One or more machines, by the names that the user's `ssh` knows.
+    Ssh(Vec<String>),
+    /// Words of a command that runs the words after them on the host, such as `ip netns exec app`.
+    Command(Vec<String>),
+    /// Name or id of a running container.
+    Docker(String),
+    /// A container of a running pod.
+    Kubernetes(Pod),
+}
+
+/// Options of `ssh`. They replace what the user's configuration says about the same subject.
+///
+/// Standard input and output carry messages, so there is no terminal, and nothing asks for a password. A host that does
+/// not answer is an error after 10 s. A connection that breaks is an error within 12 s, even if nothing is sent. No
+/// process of `ssh` remains in the background, and no ports are forwarded.
+const SSH_OPTIONS: [&str; 13] = [
+    "-T",
+    "-o",
+    "BatchMode=yes",
+    "-o",
+    "ConnectTimeout=10",
+    "-o",
+    "ServerAliveInterval=3",
+    "-o",
+    "ServerAliveCountMax=3",
+    "-o",
+    "ControlMaster=no",
+    "-o",
+    "ClearAllForwardings=yes",
+];
+
+impl HostKind {
+    /// For each machine of the host, the words to put before the words of a command that runs there. For the local
+    /// machine there are none. Standard input and output of the whole command are those of the command on the host.
+    ///
+    /// `ssh` joins the words after its own with spaces, and a shell on the host splits them again. `docker`, `kubectl` and
+    /// most other commands pass the words on as they are. So all words of the command must satisfy [`is_plain_word`]:
+    /// such words mean the same to both.
+    pub fn command(&self) -> Vec<Vec<String>> {
+        let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<String>>();
+        match self {
+            Self::Local => vec![Vec::new()],
+            Self::Ssh(names) => {
+                let words = |name: &String| {
+                    let options = SSH_OPTIONS.map(str::to_owned);
+                    owned(&["ssh"])
+                        .into_iter()
+                        .chain(options)
+                        .chain([name.clone(), "--".to_owned()])
+                        .collect()
+                };
+                names.iter().map(words).collect()
+            }
+            Self::Command(words) => vec![words.clone()],
+            Self::Docker(container) => vec![owned(&["docker", "exec", "-i", container])],
+            Self::Kubernetes(Pod { pod, container, namespace, context }) => {
+                let option =
+                    |name: &str, value: &Option<String>| Some(format!("--{name}={}", value.as_ref()?));
+                let mut words = owned(&["kubectl"]);
+                words.extend(option("context", context));
+                words.extend(option("namespace", namespace));
+                // Without `--quiet`, kubectl prints a line about the container that it chooses.
+                words.extend(owned(&["exec", "--quiet", "-i", pod]));
+                words.extend(option("container", container));
+                words.push("--".to_owned());
+                vec![words]
+            }
+        }
+    }
+
+    /// Number of machines. Only a host of the kind `ssh` can have several.
+    pub fn machines(&self) -> usize {
+        match self {
+            Self::Ssh(names) => names.len(),
+            _ => 1,
+        }
+    }
+}
+
+/// True if `word` is one word for every shell, and no shell changes it. It is not an option either.
+pub fn is_plain_word(word: &str) -> bool {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "_./:@%+,-".contains(letter);
+    !word.is_empty() && !word.starts_with('-') && word.chars().all(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn each_kind_has_its_command() {
+        let ssh = "ssh -T -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=3 -o ServerAliveCountMax=3 \
+                   -o ControlMaster=no -o ClearAllForwardings=yes";
+        let pod = |container: Option<&str>, namespace: Option<&str>, context: Option<&str>| {
+            let owned = |text: Option<&str>| text.map(str::to_owned);
+            HostKind::Kubernetes(Pod {
+                pod: "edge-0".to_owned(),
+                container: owned(container),
+                namespace: owned(namespace),
+                context: owned(context),
+            })
+        };
+        for (kind, expected) in [
+            (HostKind::Local, vec![String::new()]),
+            (HostKind::Ssh(words("a root@b")), vec![format!("{ssh} a --"), format!("{ssh} root@b --")]),
+            (HostKind::Command(words("ip netns exec app")), vec!["ip netns exec app".to_owned()]),
+            (HostKind::Docker("edge".to_owned()), vec!["docker exec -i edge".to_owned()]),
+            (pod(None, None, None), vec!["kubectl exec --quiet -i edge-0 --".to_owned()]),
+            (
+                pod(Some("proxy"), Some("mesh"), Some("kind@home")),
+                vec![
+                    "kubectl --context=kind@home --namespace=mesh exec --quiet -i edge-0 --container=proxy --"
+                        .to_owned(),
+                ],
+            ),
+        ] {
+            let command = kind.command();
+            assert_eq!(command.len(), kind.machines());
+            assert_eq!(command, expected.iter().map(|text| words(text)).collect::<Vec<_>>());
+        }
+    }
+
+    /// `ssh` must understand its options, and must take no word of the command for one of its own.
+    #[test]
+    fn ssh_understands_its_words() {
+        let command = HostKind::Ssh(vec!["edge.invalid".to_owned()]).command().remove(0);
+        // With -G, ssh prints the configuration for the host instead of connecting.
+        let printed = Command::new(&command[0])
+            .args(["-F", "none", "-G"])
+            .args(&command[1..])
+            .args(["-p", "2222"])
+            .output();
+        let Ok(printed) = printed else {
+            println!("skipped: there is no ssh on this machine");
+            return;
+        };
+        let text = String::from_utf8_lossy(&printed.stdout).to_lowercase();
+        assert!(printed.status.success(), "{}", String::from_utf8_lossy(&printed.stderr));
+        for line in [
+            "hostname edge.invalid",
+            "port 22",
+            "batchmode yes",
+            "connecttimeout 10",
+            "serveraliveinterval 3",
+            "controlmaster false",
+            "clearallforwardings yes",
+            "requesttty false",
+        ] {
+            assert!(text.lines().any(|one| one == line), "no line `{line}`:\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_shell_does_not_change_plain_words() {
+        for word in ["hoptax", "/opt/hoptax-1.2/bin/hoptax", "C+_@%,:.a"] {
+            assert!(is_plain_word(word), "{word}");
+            let echo = Command::new("sh").args(["-c", &format!("printf '<%s>' {word}")]).output();
+            assert_eq!(String::from_utf8_lossy(&echo.expect("a shell").stdout), format!("<{word}>"));
+        }
+        for word in ["", "-x", "a b", "~/hoptax", "$HOME", "a;b", "a'b", "a*", "a=b", "é", "a\n"] {
+            assert!(!is_plain_word(word), "{word}");
+        }
+    }
+}

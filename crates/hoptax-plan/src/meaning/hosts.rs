@@ -1,0 +1,286 @@
+//! Reads the hosts and their roles.
+
+use super::host_kind;
+use super::reader::{Reader, UpstreamRead};
+use crate::de::one_of;
+use crate::error::Place;
+use crate::host::is_plain_word;
+use crate::raw::{HostAddress, Ordered, Placed, RawHost, RawRoles};
+use crate::units::{self, nearest};
+use crate::{Gateway, GatewayKind, Host, HostKind, LOCAL, Roles, Upstream};
+use std::net::IpAddr;
+
+/// The hosts of a plan, and their roles.
+pub(super) struct HostsRead {
+    /// The hosts that have a role. Empty if all roles are local.
+    pub(super) hosts: Vec<Host>,
+    /// The name of each role's host.
+    pub(super) roles: Roles,
+    /// The services that hoptax starts.
+    pub(super) services: Services,
+}
+
+impl HostsRead {
+    /// The host of each service that hoptax starts.
+    pub(super) fn of_services(&self) -> impl Iterator<Item = &Host> {
+        let names = self.services.each(&self.roles).into_iter().map(|(_, host)| host);
+        names.filter_map(|name| self.hosts.iter().find(|host| host.name == *name))
+    }
+}
+
+/// Which services hoptax starts. It does not start those that already run.
+#[derive(Clone, Copy)]
+pub(super) struct Services {
+    pub(super) gateway: bool,
+    pub(super) upstream: bool,
+}
+
+impl Services {
+    fn of(upstream: &Upstream, gateways: &[Gateway]) -> Self {
+        let starts = |gateway: &Gateway| !matches!(gateway.kind, GatewayKind::External { .. });
+        let upstream = matches!(upstream, Upstream::BuiltIn(_));
+        Self { gateway: gateways.iter().any(starts), upstream }
+    }
+
+    /// True if hoptax starts any.
+    pub(super) fn any(self) -> bool {
+        self.gateway || self.upstream
+    }
+
+    /// The roles of these services, each with the name of its host.
+    fn each(self, roles: &Roles) -> Vec<(&'static str, &String)> {
+        let gateway = self.gateway.then_some(("gateway", &roles.gateway));
+        let upstream = self.upstream.then_some(("upstream", &roles.upstream));
+        gateway.into_iter().chain(upstream).collect()
+    }
+}
+
+/// A host of the plan.
+struct Declared {
+    /// The place of its name.
+    place: Place,
+    host: Host,
+    /// Whether the plan gives an address, even a wrong one.
+    has_address: bool,
+}
+
+/// Checks and converts the hosts and the roles.
+pub(super) fn read(
+    reader: &mut Reader<'_>,
+    hosts: Option<Ordered<RawHost>>,
+    roles: Option<RawRoles>,
+    upstream: &UpstreamRead,
+    gateways: &[Gateway],
+) -> HostsRead {
+    let services = Services::of(&upstream.value, gateways);
+    let mut declared: Vec<Declared> = Vec::new();
+    for (name, typed) in hosts.map(|hosts| hosts.0).unwrap_or_default() {
+        let host = read_host(reader, &name, &typed);
+        check_machines(reader, &declared, &name, &host);
+        declared.push(Declared { place: name.place, host, has_address: typed.address.is_some() });
+    }
+    let RawRoles { generator, gateway, upstream: of_upstream } = roles.unwrap_or_default();
+    let typed = [("generator", generator), ("gateway", gateway), ("upstream", of_upstream)];
+    let typed: Vec<_> = typed.into_iter().filter_map(|(role, host)| Some((role, host?))).collect();
+    let mut all_known = true;
+    for (role, host) in &typed {
+        all_known &= check_role(reader, &declared, role, host, services);
+    }
+    let host_of = |role: &str| {
+        let host = typed.iter().find(|(one, _)| *one == role).map(|(_, host)| host.value.clone());
+        host.unwrap_or_else(|| LOCAL.to_owned())
+    };
+    let (generator, gateway) = (host_of("generator"), host_of("gateway"));
+    let of_upstream = if services.upstream { host_of("upstream") } else { LOCAL.to_owned() };
+    let roles = Roles { generator, gateway, upstream: of_upstream };
+    let elsewhere = typed.iter().map(|(_, host)| host).find(|host| host.value != LOCAL);
+    if all_known {
+        check_use(reader, &declared, &roles);
+        if let Some(elsewhere) = elsewhere {
+            check_addresses(reader, &declared, &roles, services, elsewhere.place);
+        }
+        check_upstream_url(reader, upstream, &roles, services);
+    }
+    HostsRead { hosts: used(declared, &roles, services), roles, services }
+}
+
+fn read_host(reader: &mut Reader<'_>, name: &Placed<String>, typed: &RawHost) -> Host {
+    reader.check_file_name(name, "name of the host");
+    let kind = host_kind::read(reader, name, typed).unwrap_or(HostKind::Local);
+    let machines = kind.machines();
+    let address = typed.address.as_ref().and_then(|address| {
+        if machines > 1 {
+            let message =
+                format!("`{}` is {machines} machines, which do not have the same address", name.value);
+            reader.fault(address.place, message, "remove `address`; generators do not need one");
+        }
+        read_address(reader, address)
+    });
+    let hoptax = typed.hoptax.as_ref().map(|path| {
+        check_path(reader, name, path);
+        path.value.clone()
+    });
+    Host { name: name.value.clone(), kind, address, hoptax }
+}
+
+fn read_address(reader: &mut Reader<'_>, typed: &Placed<HostAddress>) -> Option<IpAddr> {
+    const HELP: &str = "write the IP address at which the other hosts reach this host, such as 10.0.0.2";
+    let text = typed.value.0.trim();
+    let Ok(address) = text.parse::<IpAddr>() else {
+        let help = match text.chars().any(|letter| letter.is_ascii_alphabetic()) && !text.contains(':') {
+            true => format!("{HELP}; `getent ahosts NAME` prints the addresses of a name"),
+            false => HELP.to_owned(),
+        };
+        reader.fault(typed.place, format!("`{text}` is not an IP address"), help);
+        return None;
+    };
+    let why = match address {
+        _ if address.is_unspecified() => "means all addresses of a machine",
+        _ if address.is_multicast() => "is a multicast address",
+        IpAddr::V4(address) if address.is_broadcast() => "is the broadcast address",
+        IpAddr::V6(address) if address.is_unicast_link_local() => {
+            "is a link-local address without an interface"
+        }
+        _ => return Some(address),
+    };
+    reader.fault(typed.place, format!("{address} {why}, so no host can connect to it"), HELP);
+    None
+}
+
+fn check_path(reader: &mut Reader<'_>, name: &Placed<String>, path: &Placed<String>) {
+    if name.value == LOCAL {
+        let message = format!("`{LOCAL}` always runs this hoptax");
+        reader.fault(path.place, message, "remove `hoptax`");
+    } else if !is_plain_word(&path.value) {
+        let message = format!("a shell on the host could change `{}`", path.value.escape_debug());
+        let help = "write a path of letters, digits and `_./:@%+,-`, such as /usr/local/bin/hoptax; with ssh, a relative \
+                    path starts from the home directory";
+        reader.fault(path.place, message, help);
+    }
+}
+
+/// Refuses a machine that belongs to an earlier host too. Its CPU time would count twice.
+fn check_machines(reader: &mut Reader<'_>, earlier: &[Declared], name: &Placed<String>, host: &Host) {
+    let others = earlier.iter().filter(|other| other.host.kind != HostKind::Local);
+    let commands = host.command();
+    if let Some(other) = others.into_iter().find(|other| {
+        host.kind != HostKind::Local && other.host.command().iter().any(|one| commands.contains(one))
+    }) {
+        let other = &other.host.name;
+        let message = format!("`{}` and `{other}` have a machine in common", name.value);
+        let help =
+            "keep one of the two hosts, and give it both roles; or remove the machine from one of them";
+        reader.fault(name.place, message, help);
+    }
+}
+
+/// Checks the host of a role. Returns whether it is known.
+fn check_role(
+    reader: &mut Reader<'_>,
+    declared: &[Declared],
+    role: &str,
+    host: &Placed<String>,
+    services: Services,
+) -> bool {
+    let found = declared.iter().find(|one| one.host.name == host.value);
+    if found.is_none() && host.value != LOCAL {
+        let names = || declared.iter().map(|one| one.host.name.as_str()).filter(|name| *name != LOCAL);
+        let known: Vec<&str> = names().chain([LOCAL]).collect();
+        let help = match nearest(&host.value, known.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("use {}, or add `{}` to `hosts`", one_of(&known), host.value),
+        };
+        reader.fault(host.place, format!("unknown host `{}`", host.value), help);
+        return false;
+    }
+    if role == "upstream" && !services.upstream {
+        let help = "remove `upstream` from `roles`, or remove `upstream.url` to start the built-in upstream";
+        reader.fault(host.place, "the upstream already runs, and hoptax does not start it on a host", help);
+    }
+    let machines = found.map_or(1, |one| one.host.kind.machines());
+    if machines > 1 && role != "generator" {
+        let message = format!("`{}` is {machines} machines, but the {role} needs one", host.value);
+        reader.fault(host.place, message, "add a host with one name in `ssh`, and write its name here");
+    }
+    true
+}
+
+/// Refuses a host without a role. Without it, a plan that lacks `roles` would measure this machine.
+fn check_use(reader: &mut Reader<'_>, declared: &[Declared], roles: &Roles) {
+    for Declared { place, host, .. } in declared {
+        if roles.each().iter().all(|(_, name)| *name != host.name) {
+            let name = &host.name;
+            let help = format!("add it to `roles`, such as roles: {{ gateway: {name} }}, or remove it");
+            reader.fault(*place, format!("no role is on the host `{name}`"), help);
+        }
+    }
+}
+
+/// Checks that each host with a service has an address. `elsewhere` is the place of a role that is not on this machine.
+fn check_addresses(
+    reader: &mut Reader<'_>,
+    declared: &[Declared],
+    roles: &Roles,
+    services: Services,
+    elsewhere: Place,
+) {
+    let each = services.each(roles);
+    let mut names: Vec<&String> = each.iter().map(|(_, host)| *host).collect();
+    names.dedup();
+    for name in names {
+        let found = declared.iter().find(|one| one.host.name == *name);
+        // A host with several machines cannot have an address, which is another mistake.
+        if found.is_some_and(|one| one.has_address || one.host.kind.machines() > 1) {
+            continue;
+        }
+        let on_it = each.iter().filter(|(_, host)| *host == name);
+        let services: Vec<String> = on_it.map(|(role, _)| format!("the {role}")).collect();
+        let verb = if services.len() == 1 { "is" } else { "are" };
+        let message =
+            format!("the host `{name}` needs an `address`, because {} {verb} on it", services.join(" and "));
+        let help = match name == LOCAL {
+            true => {
+                "add local: { address: … } to `hosts`, with the IP address at which the other hosts reach this \
+                     machine"
+            }
+            false => "add the IP address at which the other hosts reach it, such as address: 10.0.0.2",
+        };
+        reader.fault(found.map_or(elsewhere, |one| one.place), message, help);
+    }
+}
+
+/// Refuses a loopback address of a running upstream if generator and gateways are on different hosts: each host would
+/// connect to itself.
+fn check_upstream_url(reader: &mut Reader<'_>, upstream: &UpstreamRead, roles: &Roles, services: Services) {
+    let (Upstream::Running(running), Some(place)) = (&upstream.value, upstream.url_place) else { return };
+    let Ok(origin) = units::origin(&running.url) else { return };
+    let is_loopback = origin.host.eq_ignore_ascii_case("localhost")
+        || origin.host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+    if is_loopback && services.gateway && roles.gateway != roles.generator {
+        let message = format!(
+            "{} is another machine for the generator on `{}` than for the gateway on `{}`",
+            origin.host, roles.generator, roles.gateway
+        );
+        reader.fault(place, message, "write the address at which both hosts reach the upstream");
+    }
+}
+
+/// The hosts that have a role, in the order of the plan. `local` comes last if it is not declared.
+fn used(declared: Vec<Declared>, roles: &Roles, services: Services) -> Vec<Host> {
+    if roles.is_local() {
+        return Vec::new();
+    }
+    // If the upstream already runs, its role is local in name only.
+    let names: Vec<&str> = roles
+        .each()
+        .into_iter()
+        .filter(|(role, _)| *role != "upstream" || services.upstream)
+        .map(|(_, host)| host)
+        .collect();
+    let mut hosts: Vec<Host> = declared.into_iter().map(|one| one.host).collect();
+    if hosts.iter().all(|host| host.name != LOCAL) {
+        hosts.push(Host::local());
+    }
+    hosts.retain(|host| names.contains(&host.name.as_str()));
+    hosts
+}

@@ -1,0 +1,64 @@
+//! Hosts and roles.
+
+use super::{HostAddress, Placed, Short, Sweep, Text};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// A host: a machine, a container, a pod or a network namespace on which hoptax runs a role. Give exactly one of `ssh`,
+/// `command`, `docker` and `kubernetes`. Only the host `local`, the machine that runs hoptax, has none of them.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "host")]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawHost {
+    /// Name of the machine, as the user's `ssh` knows it. With a list of machines, each runs a generator.
+    pub(crate) ssh: Option<Sweep<Text>>,
+    /// Command that runs the words after it on the host, such as `ip netns exec app`: a text with words and quotes as in a
+    /// shell, or a list of words.
+    pub(crate) command: Option<Placed<Short<Vec<Placed<Text>>, Text>>>,
+    /// Name or id of a running container. hoptax runs `docker exec`.
+    #[schemars(with = "Option<Text>")]
+    pub(crate) docker: Option<Placed<String>>,
+    /// A running pod. hoptax runs `kubectl exec`.
+    pub(crate) kubernetes: Option<Placed<RawPod>>,
+    /// IP address at which the other hosts reach this host. Required if a gateway or the built-in upstream runs on it and
+    /// another role runs on this machine or on another host.
+    pub(crate) address: Option<Placed<HostAddress>>,
+    /// Path of the program hoptax on the host. Default: hoptax copies itself there.
+    #[schemars(with = "Option<Text>")]
+    pub(crate) hoptax: Option<Placed<String>>,
+}
+
+/// A running pod.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "kubernetes")]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawPod {
+    /// Name of the pod.
+    #[schemars(with = "Text")]
+    pub(crate) pod: Placed<String>,
+    /// Container of the pod. Default: the one that `kubectl` chooses.
+    #[schemars(with = "Option<Text>")]
+    pub(crate) container: Option<Placed<String>>,
+    /// Namespace of the pod. Default: that of the context.
+    #[schemars(with = "Option<Text>")]
+    pub(crate) namespace: Option<Placed<String>>,
+    /// Context of the configuration of `kubectl`. Default: the current one.
+    #[schemars(with = "Option<Text>")]
+    pub(crate) context: Option<Placed<String>>,
+}
+
+/// The host of each role: a name from `hosts`, or `local`, the machine that runs hoptax.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "roles")]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawRoles {
+    /// Host of the generator. If the host has several machines, each of them runs a generator. Default: local.
+    #[schemars(with = "Option<Text>")]
+    pub(crate) generator: Option<Placed<String>>,
+    /// Host of the gateways. Default: local.
+    #[schemars(with = "Option<Text>")]
+    pub(crate) gateway: Option<Placed<String>>,
+    /// Host of the built-in upstream. Default: local.
+    #[schemars(with = "Option<Text>")]
+    pub(crate) upstream: Option<Placed<String>>,
+}

@@ -1,0 +1,32 @@
+//! Conversions of hosts.
+
+use super::kept;
+use crate::{Host, HostKind};
+
+impl From<&Host> for kept::Host {
+    fn from(host: &Host) -> Self {
+        let Host { name, kind, address, hoptax } = host.clone();
+        let kind = match kind {
+            HostKind::Local => kept::HostKind::Local,
+            HostKind::Ssh(names) => kept::HostKind::Ssh(names),
+            HostKind::Command(words) => kept::HostKind::Command(words),
+            HostKind::Docker(container) => kept::HostKind::Docker(container),
+            HostKind::Kubernetes(pod) => kept::HostKind::Kubernetes(pod),
+        };
+        Self { name, kind, address, hoptax }
+    }
+}
+
+impl From<kept::Host> for Host {
+    fn from(host: kept::Host) -> Self {
+        let kept::Host { name, kind, address, hoptax } = host;
+        let kind = match kind {
+            kept::HostKind::Local => HostKind::Local,
+            kept::HostKind::Ssh(names) => HostKind::Ssh(names),
+            kept::HostKind::Command(words) => HostKind::Command(words),
+            kept::HostKind::Docker(container) => HostKind::Docker(container),
+            kept::HostKind::Kubernetes(pod) => HostKind::Kubernetes(pod),
+        };
+        Self { name, kind, address, hoptax }
+    }
+}

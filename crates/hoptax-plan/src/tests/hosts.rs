@@ -1,0 +1,377 @@
+//! Tests of hosts and roles, and of wrong ones.
+
+use super::mistakes::mistake;
+use super::*;
+
+/// A plan with these lines about hosts, from line 3 on.
+fn with(lines: &str) -> String {
+    format!("{SMALLEST}{lines}\n")
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+fn host(name: &str, kind: HostKind, address: Option<&str>) -> Host {
+    let address = address.map(|address| address.parse().expect("an address"));
+    Host { name: name.to_owned(), kind, address, hoptax: None }
+}
+
+fn roles(generator: &str, gateway: &str, upstream: &str) -> Roles {
+    Roles { generator: generator.to_owned(), gateway: gateway.to_owned(), upstream: upstream.to_owned() }
+}
+
+#[test]
+fn roles_can_be_on_hosts_of_each_kind() {
+    let plan = good(&with(
+        r#"
+hosts:
+  clients: { ssh: [bench1, root@bench2] }
+  edge: { docker: edge, address: 10.0.0.2, hoptax: /opt/hoptax }
+  app: { command: "ip netns exec 'my app'", address: "fd00::3" }
+roles: { generator: clients, gateway: edge, upstream: app }"#,
+    ));
+    let ssh = HostKind::Ssh(words("bench1 root@bench2"));
+    let edge = host("edge", HostKind::Docker("edge".to_owned()), Some("10.0.0.2"));
+    let app = HostKind::Command(vec!["ip".into(), "netns".into(), "exec".into(), "my app".into()]);
+    assert_eq!(
+        plan.hosts,
+        [
+            host("clients", ssh, None),
+            Host { hoptax: Some("/opt/hoptax".to_owned()), ..edge },
+            host("app", app, Some("fd00::3"))
+        ]
+    );
+    assert_eq!(plan.roles, roles("clients", "edge", "app"));
+    assert!(!plan.roles.is_local());
+    assert_eq!(plan.host("clients").map(|host| host.kind.machines()), Some(2));
+    assert_eq!(plan.host("local"), None);
+    assert_eq!(kept(&plan), plan);
+}
+
+#[test]
+fn a_pod_has_a_container_a_namespace_and_a_context() {
+    let plan = good(&with(
+        "hosts: { edge: { kubernetes: { pod: edge-0, container: proxy, namespace: mesh, context: \"arn:aws:eks/x\" } } }\n\
+         roles: { generator: edge, gateway: edge }\nupstream: { url: \"http://10.0.0.9:80\" }\ngateways: []",
+    )
+    .replace("gateways: [nginx]\n", ""));
+    let pod = Pod {
+        pod: "edge-0".to_owned(),
+        container: Some("proxy".to_owned()),
+        namespace: Some("mesh".to_owned()),
+        context: Some("arn:aws:eks/x".to_owned()),
+    };
+    assert_eq!(plan.hosts, [host("edge", HostKind::Kubernetes(pod), None)]);
+    assert_eq!(kept(&plan), plan);
+}
+
+#[test]
+fn a_role_without_a_host_is_on_this_machine() {
+    let plan = good(&with(
+        "hosts: { local: { address: 10.0.0.1 }, clients: { ssh: bench1 } }\nroles: { generator: clients }",
+    ));
+    let clients = host("clients", HostKind::Ssh(words("bench1")), None);
+    assert_eq!(plan.hosts, [host("local", HostKind::Local, Some("10.0.0.1")), clients]);
+    assert_eq!(plan.roles, roles("clients", "local", "local"));
+    assert_eq!(kept(&plan), plan);
+    // The generator needs no address.
+    let plan = good(&with(
+        "hosts: { edge: { ssh: edge, address: 10.0.0.2 } }\nroles: { gateway: edge, upstream: edge }",
+    ));
+    let names: Vec<&str> = plan.hosts.iter().map(|host| host.name.as_str()).collect();
+    assert_eq!((names, plan.hosts[1].clone()), (vec!["edge", "local"], Host::local()));
+    assert_eq!(plan.roles, roles("local", "edge", "edge"));
+}
+
+/// Records of plans without hosts must stay as they are.
+#[test]
+fn a_local_plan_records_no_hosts() {
+    for lines in
+        ["", "roles: { generator: local, upstream: local }", "hosts: { local: { address: 10.0.0.1 } }"]
+    {
+        let plan = good(&with(lines));
+        assert_eq!((plan.hosts.len(), plan.roles.clone()), (0, Roles::default()), "{lines}");
+        let json = serde_json::to_value(hoptax_record::plan::Plan::from(&plan)).expect("JSON");
+        assert_eq!((json.get("hosts"), json.get("roles")), (None, None), "{lines}");
+        assert_eq!(kept(&plan), plan);
+    }
+}
+
+#[test]
+fn the_form_on_disk_is_fixed() {
+    let plan = good(&with(
+        "hosts: { clients: { ssh: [a, b], hoptax: bin/hoptax }, edge: { kubernetes: { pod: p }, address: \"fd00::2\" } }\n\
+         roles: { generator: clients, gateway: edge, upstream: edge }",
+    ));
+    let json = serde_json::to_value(hoptax_record::plan::Plan::from(&plan)).expect("JSON");
+    assert_eq!(
+        json["hosts"],
+        serde_json::json!([
+            { "name": "clients", "kind": { "ssh": ["a", "b"] }, "hoptax": "bin/hoptax" },
+            { "name": "edge", "kind": { "kubernetes": { "pod": "p" } }, "address": "fd00::2" },
+        ])
+    );
+    let expected = serde_json::json!({ "generator": "clients", "gateway": "edge", "upstream": "edge" });
+    assert_eq!(json["roles"], expected);
+}
+
+#[test]
+fn an_upstream_that_already_runs_has_no_host() {
+    let running = |url: &str, roles: &str| {
+        with(&format!(
+            "upstream: {{ url: \"http://{url}:80\" }}\nhosts: {{ edge: {{ ssh: edge, address: 10.0.0.2 }} }}\n\
+             roles: {{ {roles} }}"
+        ))
+    };
+    let plan = good(&running("10.0.0.9", "generator: edge, gateway: edge"));
+    assert_eq!(plan.hosts.len(), 1, "{:?}", plan.hosts);
+    assert_eq!(plan.roles, roles("edge", "edge", "local"));
+    assert_eq!(kept(&plan), plan);
+    // Generator and gateway are on the same host, where 127.0.0.1 is the same machine.
+    good(&running("127.0.0.1", "generator: edge, gateway: edge"));
+    assert_eq!(
+        mistake(&running("localhost", "gateway: edge")),
+        "3:18 localhost is another machine for the generator on `local` than for the gateway on `edge`; write the \
+         address at which both hosts reach the upstream"
+    );
+    assert_eq!(
+        mistake(&running("10.0.0.9", "gateway: edge, upstream: edge")),
+        "5:35 the upstream already runs, and hoptax does not start it on a host; remove `upstream` from `roles`, or \
+         remove `upstream.url` to start the built-in upstream"
+    );
+}
+
+#[test]
+fn gateways_that_already_run_need_no_address() {
+    let plan = good(
+        "gateways: [{ name: external, url: \"http://10.0.0.9:80\" }]\nload: [{ loop: closed, connections: 1 }]\n\
+         hosts: { a: { ssh: a }, b: { ssh: b, address: 10.0.0.2 } }\nroles: { generator: a, upstream: b }\n",
+    );
+    assert_eq!(plan.host("local"), Some(&Host::local()));
+}
+
+/// Lists of CPUs refer to the machine of the role. This machine, with 2 CPUs, does not limit the others.
+#[test]
+fn cpus_of_other_hosts_are_not_limited_by_this_machine() {
+    let hosts =
+        "hosts: { edge: { ssh: edge, address: 10.0.0.2 } }\nroles: { gateway: edge, upstream: edge }\n";
+    let plan = good(&with(&format!("{hosts}cpus: {{ generator: 1, gateway: 0-31, upstream: 63 }}")));
+    let CpuPlan::Pinned(sets) = &plan.cpus else { panic!("{:?}", plan.cpus) };
+    assert_eq!((sets.gateway.len(), sets.upstream.as_slice()), (32, [63].as_slice()));
+    assert_eq!(
+        mistake(&with(&format!("{hosts}cpus: {{ generator: 2, gateway: 0-31 }}"))),
+        "5:20 this machine has no CPU 2; use CPUs 0 to 1"
+    );
+}
+
+#[test]
+fn source_addresses_belong_to_a_local_generator() {
+    let hosts = |address: &str, roles: &str, sources: &str| {
+        with(&format!(
+            "hosts: {{ edge: {{ ssh: edge, address: \"{address}\" }} }}\nroles: {{ {roles} }}\nsources: {sources}"
+        ))
+    };
+    let services = "gateway: edge, upstream: edge";
+    let everything = "generator: edge, gateway: edge, upstream: edge";
+    assert_eq!(good(&hosts("10.0.0.2", services, "[10.0.0.1]")).sources.len(), 1);
+    assert_eq!(good(&hosts("fd00::2", services, "[\"fd00::1\"]")).sources.len(), 1);
+    assert_eq!(good(&hosts("127.0.0.1", services, "[127.0.0.2]")).sources.len(), 1);
+    for (text, expected) in [
+        (
+            hosts("10.0.0.2", everything, "[10.0.0.1]"),
+            "5:11 `sources` are addresses of this machine, but the generator is on `edge`; remove `sources`; several \
+             machines in `ssh` have several addresses",
+        ),
+        (
+            hosts("10.0.0.2", services, "[127.0.0.2]"),
+            "5:11 127.0.0.2 cannot connect to `edge` at 10.0.0.2; write an IPv4 address of this machine from which \
+             `edge` can be reached",
+        ),
+        (
+            hosts("fd00::2", services, "[10.0.0.1]"),
+            "5:11 10.0.0.1 cannot connect to `edge` at fd00::2; write an IPv6 address of this machine from which \
+             `edge` can be reached",
+        ),
+    ] {
+        assert_eq!(mistake(&text), expected, "{text}");
+    }
+}
+
+/// The mistake in this one host, which has all roles but the generator. The host begins at column 17.
+fn in_host(keys: &str) -> String {
+    mistake(&with(&format!("hosts: {{ edge: {{ {keys} }} }}\nroles: {{ gateway: edge, upstream: edge }}")))
+}
+
+#[test]
+fn mistakes_in_a_host() {
+    for (keys, expected) in [
+        (
+            "address: 10.0.0.2",
+            "3:10 nothing says how to reach the host `edge`; add ssh: NAME, command: WORDS, docker: CONTAINER or \
+             kubernetes: { pod: NAME }",
+        ),
+        (
+            "ssh: edge, docker: edge, address: 10.0.0.2",
+            "3:37 the host `edge` has ssh and docker; remove `docker`, because a host is reached in one way",
+        ),
+        (
+            "terraform: { dir: infra }",
+            "3:18 unknown key `terraform`; known keys here: ssh, command, docker, kubernetes, address, hoptax",
+        ),
+        ("shh: edge", "3:18 unknown key `shh`; did you mean `ssh`?"),
+        (
+            "ssh: []",
+            "3:23 expected at least one value, found an empty list; write a value, or remove the key",
+        ),
+        (
+            "ssh: edge -p 22, address: 10.0.0.2",
+            "3:23 `edge -p 22` is not a name for ssh; write one name for each machine, and put options into \
+             ~/.ssh/config; a list of machines is [bench1, bench2]",
+        ),
+        (
+            "ssh: -oProxyCommand=id, address: 10.0.0.2",
+            "3:23 `-oProxyCommand=id` is not a name for ssh; write one name for each machine, and put options into \
+             ~/.ssh/config; a list of machines is [bench1, bench2]",
+        ),
+        ("ssh: [a, a], address: 10.0.0.2", "3:27 `a` appears twice; remove one of the two"),
+        (
+            "command: \"\", address: 10.0.0.2",
+            "3:27 `command` is empty; write a command that runs the words after it: ip netns exec app",
+        ),
+        (
+            "command: [\"\", a], address: 10.0.0.2",
+            "3:27 the first word of the command is empty; write the name of a program first",
+        ),
+        (
+            "command: \"ip netns exec 'app\", address: 10.0.0.2",
+            "3:27 the command `ip netns exec 'app` has no closing '; close the quote, or write a list of words: [ip, \
+             netns, exec, app]",
+        ),
+        (
+            "command: \"cd /srv && ip\", address: 10.0.0.2",
+            "3:27 `&` means something only to a shell, and hoptax starts the command without one; put it between single \
+             quotes, or start a shell: [sh, -c, 'cd /srv && exec \"$@\"', sh]",
+        ),
+        (
+            "command: ssh edge hoptax agent, address: 10.0.0.2",
+            "3:27 hoptax adds the words `hoptax agent` to the command itself; remove the two words; the key `hoptax` \
+             sets the path of the program",
+        ),
+        (
+            "docker: --privileged, address: 10.0.0.2",
+            "3:26 `--privileged` is not the name of a container; write a name that `docker ps` prints",
+        ),
+        (
+            "kubernetes: { pod: deploy/edge }, address: 10.0.0.2",
+            "3:37 `deploy/edge` is not the name of a pod; use only lower-case letters, digits, `-` and `.`",
+        ),
+        ("kubernetes: { container: a }", "3:30 missing key `pod`; add `pod: …`"),
+        (
+            "ssh: edge, hoptax: ~/bin/hoptax, address: 10.0.0.2",
+            "3:37 a shell on the host could change `~/bin/hoptax`; write a path of letters, digits and `_./:@%+,-`, \
+             such as /usr/local/bin/hoptax; with ssh, a relative path starts from the home directory",
+        ),
+    ] {
+        assert_eq!(in_host(keys), expected, "{keys}");
+    }
+}
+
+#[test]
+fn mistakes_in_an_address() {
+    const HELP: &str = "write the IP address at which the other hosts reach this host, such as 10.0.0.2";
+    for (address, expected) in [
+        ("10.0.0", "`10.0.0` is not an IP address".to_owned()),
+        ("10.0.0.2/24", "`10.0.0.2/24` is not an IP address".to_owned()),
+        ("0.0.0.0", "0.0.0.0 means all addresses of a machine, so no host can connect to it".to_owned()),
+        ("\"::\"", ":: means all addresses of a machine, so no host can connect to it".to_owned()),
+        ("224.0.0.1", "224.0.0.1 is a multicast address, so no host can connect to it".to_owned()),
+        (
+            "255.255.255.255",
+            "255.255.255.255 is the broadcast address, so no host can connect to it".to_owned(),
+        ),
+        (
+            "\"fe80::1\"",
+            "fe80::1 is a link-local address without an interface, so no host can connect to it".to_owned(),
+        ),
+    ] {
+        let shown = in_host(&format!("ssh: edge, address: {address}"));
+        assert_eq!(shown, format!("3:38 {expected}; {HELP}"));
+    }
+    assert_eq!(
+        in_host("ssh: edge, address: edge.test"),
+        format!(
+            "3:38 `edge.test` is not an IP address; {HELP}; `getent ahosts NAME` prints the addresses of a name"
+        )
+    );
+}
+
+#[test]
+fn mistakes_in_roles() {
+    const EDGE: &str = "edge: { ssh: edge, address: 10.0.0.2 }";
+    const CLIENTS: &str = "clients: { ssh: [bench1, bench2] }";
+    for (hosts, roles, expected) in [
+        (EDGE, "gateway: edges", "4:19 unknown host `edges`; did you mean `edge`?"),
+        (
+            EDGE,
+            "gateway: somewhere",
+            "4:19 unknown host `somewhere`; use edge or local, or add `somewhere` to `hosts`",
+        ),
+        ("", "gateway: bench1", "4:19 unknown host `bench1`; use local, or add `bench1` to `hosts`"),
+        (EDGE, "client: edge", "4:10 unknown key `client`; known keys here: generator, gateway, upstream"),
+        (
+            EDGE,
+            "",
+            "3:10 no role is on the host `edge`; add it to `roles`, such as roles: { gateway: edge }, or remove it",
+        ),
+        (
+            "edge: { ssh: edge }",
+            "gateway: edge, upstream: edge",
+            "3:10 the host `edge` needs an `address`, because the gateway and the upstream are on it; add the IP address \
+             at which the other hosts reach it, such as address: 10.0.0.2",
+        ),
+        (
+            EDGE,
+            "gateway: edge",
+            "4:19 the host `local` needs an `address`, because the upstream is on it; add local: { address: … } to \
+             `hosts`, with the IP address at which the other hosts reach this machine",
+        ),
+        (
+            CLIENTS,
+            "generator: clients",
+            "4:21 the host `local` needs an `address`, because the gateway and the upstream are on it; add local: { \
+             address: … } to `hosts`, with the IP address at which the other hosts reach this machine",
+        ),
+        (
+            "edge: { ssh: [a, b], address: 10.0.0.2 }",
+            "generator: edge, gateway: edge, upstream: edge",
+            "3:40 `edge` is 2 machines, which do not have the same address; remove `address`; generators do not need \
+             one\n\
+             4:36 `edge` is 2 machines, but the gateway needs one; add a host with one name in `ssh`, and write its \
+             name here\n\
+             4:52 `edge` is 2 machines, but the upstream needs one; add a host with one name in `ssh`, and write its \
+             name here",
+        ),
+        (
+            "local: { ssh: a, hoptax: b, address: 10.0.0.1 }",
+            "",
+            "3:24 `local` is the machine that runs hoptax, and has no `ssh`; remove it, or give the host another name\n\
+             3:35 `local` always runs this hoptax; remove `hoptax`",
+        ),
+        (
+            "a: { ssh: [x, y] }, b: { ssh: y, address: 10.0.0.2 }",
+            "generator: a, gateway: b, upstream: b",
+            "3:30 `b` and `a` have a machine in common; keep one of the two hosts, and give it both roles; or remove the \
+             machine from one of them",
+        ),
+        (
+            "../x: { ssh: x, address: 10.0.0.2 }",
+            "gateway: ../x, upstream: ../x",
+            "3:10 the name of the host `../x` is not valid as a directory name; use up to 64 letters, digits, `.`, `_` \
+             and `-`, starting with a letter or a digit",
+        ),
+    ] {
+        let text = with(&format!("hosts: {{ {hosts} }}\nroles: {{ {roles} }}"));
+        assert_eq!(mistake(&text), expected, "{text}");
+    }
+}

@@ -1,0 +1,85 @@
+//! The hosts of a plan, and the roles that they have.
+
+use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
+
+/// Name of the host that runs hoptax. Plans need not declare it.
+pub const LOCAL: &str = "local";
+
+/// A host of a plan: one machine, or several machines with the same role.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Host {
+    /// Unique name in this plan.
+    pub name: String,
+    /// How hoptax reaches the host.
+    pub kind: HostKind,
+    /// IP address at which the other hosts reach it; absent if no other host connects to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<IpAddr>,
+    /// Path of the program hoptax on the host; absent if hoptax copies itself there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hoptax: Option<String>,
+}
+
+/// How hoptax reaches a host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HostKind {
+    /// The machine that runs hoptax.
+    Local,
+    /// One or more machines, by the names that the user's `ssh` knows.
+    Ssh(Vec<String>),
+    /// Words of a command that runs the words after them on the host.
+    Command(Vec<String>),
+    /// Name or id of a running container.
+    Docker(String),
+    /// A container of a running pod.
+    Kubernetes(Pod),
+}
+
+/// A running pod. What is absent is left to `kubectl`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pod {
+    /// Name of the pod.
+    pub pod: String,
+    /// Container of the pod.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<String>,
+    /// Namespace of the pod.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Context of the user's configuration of `kubectl`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<String>,
+}
+
+/// The name of each role's host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Roles {
+    /// Host of the generator. If the host has several machines, each of them runs a generator.
+    pub generator: String,
+    /// Host of the gateways.
+    pub gateway: String,
+    /// Host of the upstream. It is [`LOCAL`] if the upstream already runs.
+    pub upstream: String,
+}
+
+impl Default for Roles {
+    /// All roles are on the machine that runs hoptax.
+    fn default() -> Self {
+        let local = || LOCAL.to_owned();
+        Self { generator: local(), gateway: local(), upstream: local() }
+    }
+}
+
+impl Roles {
+    /// The roles, each with its name and the name of its host.
+    pub fn each(&self) -> [(&'static str, &str); 3] {
+        [("generator", &self.generator), ("gateway", &self.gateway), ("upstream", &self.upstream)]
+    }
+
+    /// True if all roles are on the machine that runs hoptax.
+    pub fn is_local(&self) -> bool {
+        self.each().iter().all(|(_, host)| *host == LOCAL)
+    }
+}
