@@ -140,12 +140,13 @@ public sealed class KeyHandler(IOptionsMonitor<AuthenticationSchemeOptions> opti
 
 public static class Measured
 {
-    // One listener for traffic and one for readiness, both on 127.0.0.1.
+    // One listener for traffic, on HOPTAX_ADDRESS, and one for readiness, on 127.0.0.1.
     public static void Listen(WebApplicationBuilder builder, Settings settings) => builder.WebHost.ConfigureKestrel(kestrel =>
     {
+        var address = IPAddress.Parse(Environment.GetEnvironmentVariable("HOPTAX_ADDRESS") ?? "127.0.0.1");
         kestrel.Limits.KeepAliveTimeout = TimeSpan.FromHours(1);
         kestrel.Listen(IPAddress.Loopback, settings.AdminPort);
-        kestrel.Listen(IPAddress.Loopback, settings.Port, listener =>
+        kestrel.Listen(address, settings.Port, listener =>
         {
             if (settings.Tls is not { } tls)
             {

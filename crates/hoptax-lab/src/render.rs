@@ -2,7 +2,7 @@
 //!
 //! The template engine is minijinja; an undefined variable is an error. Each file has a digest: FNV-1a, 64 bits, as 16
 //! hexadecimal digits. The digest is computed from a variant of the file in which *placeholders replace values that
-//! change with each run* (ports, directories). So equal digests mean equal configurations.
+//! change with each run* (addresses, ports, directories). So equal digests mean equal configurations.
 
 use super::features::{Credentials, FeatureVariables, passwords};
 use super::packs::manifest::Manifest;
@@ -10,12 +10,15 @@ use super::packs::{Pack, PackError};
 use hoptax_host::guard::StopSignal;
 use hoptax_host::logs::ACCESS_LOG;
 use hoptax_host::namespace::Interception;
+use hoptax_host::ports::LOOPBACK;
 use hoptax_plan::units::nearest;
 use hoptax_plan::{Feature, Profile};
 use hoptax_record::{Setting, digest};
 use minijinja::{Environment, UndefinedBehavior};
-use serde::Serialize;
+use serde::ser::SerializeStruct as _;
+use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Component, Path};
 
 /// Variables of templates.
@@ -23,9 +26,11 @@ use std::path::{Component, Path};
 pub struct Variables {
     /// Absolute path of the gateway's program.
     pub binary: String,
-    /// Port on 127.0.0.1 for traffic.
+    /// Address to listen on for traffic. A sidecar listens on all addresses of its namespace.
+    pub address: IpAddr,
+    /// Port at `address` for traffic.
     pub port: u16,
-    /// A second port, for readiness and statistics.
+    /// A second port, at 127.0.0.1, for readiness and statistics.
     pub admin_port: u16,
     /// Addresses of the upstream's instances. The gateway sends requests to them in turn.
     pub upstreams: Vec<UpstreamAddress>,
@@ -78,8 +83,8 @@ pub struct InterceptVariables {
 /// Sample address in a namespace.
 const NAMESPACE: &str = "198.18.0.2";
 
-/// Address of an upstream instance.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+/// Address of an upstream instance. Templates also have it as `host_port`.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpstreamAddress {
     /// IP address.
     pub host: String,
@@ -87,12 +92,26 @@ pub struct UpstreamAddress {
     pub port: u16,
 }
 
+impl Serialize for UpstreamAddress {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { host, port } = self;
+        // As in URLs, brackets around an IPv6 address keep it apart from the port.
+        let host_port =
+            if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+        let mut fields = serializer.serialize_struct("UpstreamAddress", 3)?;
+        fields.serialize_field("host", host)?;
+        fields.serialize_field("port", port)?;
+        fields.serialize_field("host_port", &host_port)?;
+        fields.end()
+    }
+}
+
 impl Variables {
     /// Names of all variables.
     pub fn names() -> Vec<String> {
         let value = minijinja::Value::from_serialize(Self::sample(Profile::Stock, None));
         let mut names: Vec<_> = value.try_iter().into_iter().flatten().map(|name| name.to_string()).collect();
-        names.push("needs".into());
+        names.extend(["listen".into(), "needs".into()]);
         names
     }
 
@@ -100,6 +119,7 @@ impl Variables {
     pub fn sample(profile: Profile, access_log: Option<String>) -> Self {
         Self {
             binary: "/usr/bin/gateway".into(),
+            address: LOOPBACK,
             port: 20001,
             admin_port: 20002,
             upstreams: vec![UpstreamAddress { host: "127.0.0.1".into(), port: 20003 }],
@@ -130,6 +150,7 @@ impl Variables {
         let first = Interception::new(0, ports.inbound_port, ports.admin_port);
         let address = NAMESPACE.to_owned();
         Self {
+            address: Ipv4Addr::UNSPECIFIED.into(),
             port: first.inbound,
             admin_port: first.admin,
             intercept: Some(InterceptVariables { address, application_port: first.application }),
@@ -170,6 +191,7 @@ impl Variables {
         Self {
             binary: sample.binary,
             intercept,
+            address: sample.address,
             port: sample.port,
             admin_port: sample.admin_port,
             upstreams,
@@ -192,8 +214,17 @@ impl Variables {
 struct Known<'a> {
     #[serde(flatten)]
     variables: &'a Variables,
+    /// Address and port to listen on for traffic, such as `10.0.0.2:8080` or `[::1]:8080`.
+    listen: String,
     /// Paths of the files that the pack requires.
     needs: BTreeMap<String, String>,
+}
+
+impl<'a> Known<'a> {
+    fn new(variables: &'a Variables, needs: BTreeMap<String, String>) -> Self {
+        let listen = SocketAddr::new(variables.address, variables.port).to_string();
+        Self { variables, listen, needs }
+    }
 }
 
 /// The files and the command that start a gateway.
@@ -282,8 +313,8 @@ pub fn render(pack: &Pack, variables: &Variables) -> Result<Rendered, PackError>
     let (profile, asked) = (variables.profile, variables.asked.as_slice());
     let canonical = variables.canonical();
     let thought_of = |(name, places): (&'_ String, &'_ Vec<String>)| (name.clone(), places[0].clone());
-    let canonical = Known { variables: &canonical, needs: manifest.needs.iter().map(thought_of).collect() };
-    let variables = &Known { variables, needs: pack.needed() };
+    let canonical = Known::new(&canonical, manifest.needs.iter().map(thought_of).collect());
+    let variables = &Known::new(variables, pack.needed());
     let mut files = Vec::new();
     for file in &manifest.files {
         let source = pack.template(&file.template)?;
@@ -329,7 +360,7 @@ pub fn profiling_environment(
     pack: &Pack,
     variables: &Variables,
 ) -> Result<BTreeMap<String, String>, PackError> {
-    let known = &Known { variables, needs: pack.needed() };
+    let known = &Known::new(variables, pack.needed());
     let all = pack.manifest().profiling.environment.iter();
     all.map(|(name, value)| Ok((name.clone(), render_inline(pack, value, known)?))).collect()
 }
@@ -353,6 +384,7 @@ pub enum Reload {
 /// If a template is wrong or uses an unknown variable. The error contains the position.
 pub fn reload(pack: &Pack, variables: &Variables) -> Result<Option<Reload>, PackError> {
     let Some(way) = &pack.manifest().reload else { return Ok(None) };
+    let variables = &Known::new(variables, pack.needed());
     Ok(Some(match (&way.signal, &way.command, &way.request) {
         (Some(signal), ..) => Reload::Signal(signal.parse().unwrap_or(StopSignal::TERM)),
         (_, Some(command), _) => Reload::Command(render_all(pack, command, variables)?),

@@ -42,6 +42,24 @@ fn files_arguments_environment_and_settings_are_rendered() {
 }
 
 #[test]
+fn an_ipv6_address_has_brackets_only_beside_its_port() {
+    let template = "{{ address }} {{ listen }} {{ upstreams[0].host }} {{ upstreams[0].host_port }}";
+    let more = "start: [a]\nreload: { request: { method: POST, path: \"/{{ listen }}\" } }\n";
+    let pack = pack(more, template).expect("nothing wrong");
+    for (address, upstream, expected, path) in [
+        ("10.0.0.2", "10.0.0.3", "10.0.0.2 10.0.0.2:20001 10.0.0.3 10.0.0.3:80", "/10.0.0.2:20001"),
+        ("fd00::2", "fd00::3", "fd00::2 [fd00::2]:20001 fd00::3 [fd00::3]:80", "/[fd00::2]:20001"),
+    ] {
+        let address = address.parse().expect("an address");
+        let upstreams = vec![UpstreamAddress { host: upstream.into(), port: 80 }];
+        let variables = Variables { address, upstreams, ..sample() };
+        assert_eq!(render(&pack, &variables).expect("nothing wrong").files[0].text, expected);
+        let asked = Reload::Request("POST".into(), path.into());
+        assert_eq!(reload(&pack, &variables).expect("nothing wrong"), Some(asked));
+    }
+}
+
+#[test]
 fn a_feature_adds_its_settings_in_both_profiles() {
     let more = "start: [a]\nfeatures: [key-auth, tls]\n\
                 settings:\n  equalised: [{ setting: workers, reason: alike }]\n  features:\n    \
@@ -76,9 +94,11 @@ fn a_needed_file_is_taken_from_its_actual_path() {
 
 #[test]
 fn digests_differ_with_the_configuration_and_not_with_the_run() {
-    let pack =
-        pack("start: [\"{{ binary }}\"]\n", "{{ port }} {{ dir }} {{ upstreams }} workers={{ workers }}")
-            .expect("nothing wrong");
+    let pack = pack(
+        "start: [\"{{ binary }}\"]\n",
+        "{{ listen }} {{ address }} {{ dir }} {{ upstreams }} workers={{ workers }}",
+    )
+    .expect("nothing wrong");
     let digest = |variables: &Variables| {
         render(&pack, variables).expect("nothing wrong").digests()["sub/a.conf"].clone()
     };
@@ -86,7 +106,8 @@ fn digests_differ_with_the_configuration_and_not_with_the_run() {
     let elsewhere = Variables {
         port: 4711,
         dir: "/elsewhere".into(),
-        upstreams: vec![UpstreamAddress { host: "127.0.0.1".into(), port: 4712 }],
+        address: "10.0.0.2".parse().expect("an address"),
+        upstreams: vec![UpstreamAddress { host: "10.0.0.3".into(), port: 4712 }],
         ..sample()
     };
     assert_eq!(digest(&one), digest(&elsewhere));
@@ -168,6 +189,61 @@ fn the_embedded_packs_keep_every_path_inside_the_run_directory_or_the_directory_
                         file.text
                     );
                 }
+            }
+        }
+    }
+}
+
+/// Renderings of a pack in both profiles, with and without TLS.
+fn renderings(pack: &Pack, address: IpAddr) -> Vec<Rendered> {
+    let offers_tls = pack.manifest().features.iter().any(|name| name == Feature::Tls.name());
+    let mut all = Vec::new();
+    for profile in [Profile::Stock, Profile::Equalised] {
+        for features in [vec![], vec![Feature::Tls]].into_iter().take(1 + usize::from(offers_tls)) {
+            let log = pack.manifest().access_log.map(|_| format!("/run-directory/logs/{ACCESS_LOG}"));
+            let upstreams = vec![UpstreamAddress { host: "10.9.9.9".into(), port: 20003 }];
+            let variables = Variables { address, upstreams, ..Variables::sample(profile, log) };
+            let variables = variables.of(pack.manifest()).with_sample_features(features);
+            all.push(render(pack, &variables).expect("nothing wrong"));
+        }
+    }
+    all
+}
+
+/// Lines of embedded packs in which 127.0.0.1 is no address to listen on.
+const NOT_LISTENERS: [(&str, &str); 2] = [
+    ("apache", "ServerName 127.0.0.1"),
+    ("trafficserver", "CONFIG proxy.config.dns.nameservers STRING 127.0.0.1"),
+];
+
+#[test]
+fn the_embedded_packs_listen_for_traffic_at_the_address_that_they_are_given() {
+    let packs = PackSet::load(None).expect("nothing wrong");
+    for pack in packs.iter() {
+        let name = pack.name();
+        let elsewhere = renderings(pack, "10.1.2.3".parse().expect("an address"));
+        if pack.manifest().intercept.is_some() {
+            assert_eq!(elsewhere, renderings(pack, LOOPBACK), "{name}: a sidecar has addresses of its own");
+            continue;
+        }
+        for rendered in elsewhere {
+            let texts = rendered.files.iter().map(|file| file.text.as_str());
+            let texts = texts.chain(rendered.start.iter().map(String::as_str));
+            let all: Vec<&str> =
+                texts.chain(rendered.environment.values().map(String::as_str)).flat_map(str::lines).collect();
+            assert!(
+                all.iter().any(|line| line.contains("10.1.2.3")),
+                "{name} does not listen there:\n{all:#?}"
+            );
+            for (index, line) in all.iter().enumerate() {
+                let is_exempt = NOT_LISTENERS.contains(&(name, line.trim()));
+                if !line.contains("127.0.0.1") || is_exempt {
+                    continue;
+                }
+                // In some files the port is on the next line.
+                let next = all.get(index + 1).copied().unwrap_or_default();
+                let is_for_admin = line.contains("20002") || next.contains("20002");
+                assert!(is_for_admin && !line.contains("127.0.0.1:20001"), "{name}: {line}");
             }
         }
     }

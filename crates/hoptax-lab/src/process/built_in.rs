@@ -7,7 +7,7 @@ use crate::{Facts, Service};
 use hoptax_host::guard::StopSignal;
 use hoptax_host::guarded::{Guarded, Launch};
 use hoptax_host::namespace::{DIRECT_PORT, Namespace};
-use hoptax_host::ports::{Ports, local};
+use hoptax_host::ports::Ports;
 use hoptax_plan::units::show_duration;
 use hoptax_plan::{Body, BuiltInUpstream, Feature, HopDelay, HopKind, PathSplit};
 use hoptax_record::{Failure, Setting};
@@ -18,7 +18,7 @@ use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::process::ChildStdout;
 use std::time::Duration;
 
@@ -32,8 +32,12 @@ impl ProcessDriver {
     pub(super) fn start_built_in(&mut self, upstream: &BuiltInUpstream) -> Result<Box<dyn Service>, Failure> {
         let mut arguments = upstream_arguments(upstream);
         let namespace = self.namespace();
-        if let Some(namespace) = namespace {
-            arguments.extend(self.in_namespace(namespace));
+        match namespace {
+            Some(namespace) => arguments.extend(self.in_namespace(namespace)),
+            None => {
+                self.check_address()?;
+                arguments.extend(["--address".into(), self.address.to_string().into()]);
+            }
         }
         if let Some(seed) = self.seed {
             arguments.extend(["--seed".into(), seed.to_string().into()]);
@@ -79,14 +83,15 @@ impl ProcessDriver {
         upstreams: &[SocketAddr],
         wait: Wait,
     ) -> Result<Box<dyn Service>, Failure> {
+        self.check_address()?;
         let kind = match kind {
             HopKind::L4 => "l4",
             HopKind::L7 => "l7",
         };
         // A caller that waits by itself must know the port before the hop reports it.
         let listen = match wait {
-            Wait::UntilReady => local(0),
-            Wait::Caller => free_address().map_err(|error| {
+            Wait::UntilReady => SocketAddr::new(self.address, 0),
+            Wait::Caller => free_address(self.address).map_err(|error| {
                 failed_to_start(
                     format!("cannot reserve a port for {label}: {error}"),
                     &self.log_directory(label),
@@ -226,9 +231,9 @@ impl ProcessDriver {
     }
 }
 
-/// A free port of 127.0.0.1, released for the hop.
-fn free_address() -> std::io::Result<SocketAddr> {
-    Ok(local(Ports::take(1)?.numbers()?[0]))
+/// A free port at `address`, released for the hop.
+fn free_address(address: IpAddr) -> std::io::Result<SocketAddr> {
+    Ok(SocketAddr::new(address, Ports::take_at(address, 1)?.numbers()?[0]))
 }
 
 /// The hop's configured delay and warm-up, as a setting. Reports show this setting with the hop.

@@ -8,13 +8,15 @@ use crate::packs::PackSet;
 use anyhow::Context as _;
 use hoptax_host::logs;
 use hoptax_host::namespace::{Interception, Namespace};
+use hoptax_host::ports::LOOPBACK;
 use hoptax_plan::{
     AccessLog, CpuSets, Event, Feature, Gateway, GatewayKind, Idle, PathSplit, Plan, Profile, Upstream,
 };
 use hoptax_record::{Failure, Stage};
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::net::SocketAddr;
+use std::io::ErrorKind;
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -53,6 +55,8 @@ pub struct ProcessDriver {
     /// Whether gateways are started for profilers.
     pub(super) profiles: bool,
     pub(super) seed: Option<u64>,
+    /// Address of this machine at which its services listen.
+    pub(super) address: IpAddr,
     pub(super) interrupted: Arc<AtomicBool>,
     pub(super) features: Vec<Feature>,
     pub(super) credentials: Credentials,
@@ -118,6 +122,7 @@ impl ProcessDriver {
             measures_reloads: plan.start.is_some_and(|start| start.reload),
             profiles: false,
             seed: plan.seed,
+            address: LOOPBACK,
             interrupted: Arc::default(),
             credentials: secrets.credentials,
             upstream_login: secrets.upstream_login,
@@ -149,6 +154,14 @@ impl ProcessDriver {
     #[must_use]
     pub fn with_cpus(mut self, cpus: CpuSets) -> Self {
         self.cpus = cpus;
+        self
+    }
+
+    /// Makes services listen at `address`, where other hosts reach this machine. The default is 127.0.0.1. Ports for
+    /// readiness and statistics, which only this machine asks, stay at 127.0.0.1.
+    #[must_use]
+    pub fn with_address(mut self, address: IpAddr) -> Self {
+        self.address = address;
         self
     }
 
@@ -196,6 +209,22 @@ impl ProcessDriver {
         }
         let interceptions: Vec<_> = self.interceptions.values().copied().collect();
         self.namespace = Some(Namespace::make(&self.exe, &interceptions, &self.log_directory("namespace")));
+    }
+
+    /// Refuses to start a service if this machine does not have the address of its services.
+    pub(super) fn check_address(&self) -> Result<(), Failure> {
+        let address = self.address;
+        let met = match TcpListener::bind((address, 0)) {
+            Ok(_) => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::AddrNotAvailable => {
+                format!("{address} is not an address of this host")
+            }
+            Err(error) => format!("services cannot listen on {address}: {error}"),
+        };
+        let message = format!(
+            "{met}. `ip addr` on the host lists its addresses; write one as its `address` in the plan"
+        );
+        Err(Failure { stage: Stage::Start, message, detail: String::new() })
     }
 
     pub(super) fn namespace(&self) -> Option<&Namespace> {

@@ -15,7 +15,7 @@ use hoptax_host::guard::{SECRETS, StopSignal};
 use hoptax_host::guarded::{Guarded, Launch};
 use hoptax_host::logs::{self, ACCESS_LOG};
 use hoptax_host::namespace::{Interception, Namespace};
-use hoptax_host::ports::{Ports, local};
+use hoptax_host::ports::{LOOPBACK, Ports, local};
 use hoptax_host::programs;
 use hoptax_plan::{
     AccessLog, Feature, Gateway, GatewayKind, PackDriver, Profile, ProgramVersion, Upstream, units,
@@ -23,7 +23,7 @@ use hoptax_plan::{
 use hoptax_record::{Counter, Failure, Setting, Stage, digest};
 use hoptax_servers::readiness::{self, NotReady, Probe};
 use std::cell::OnceCell;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,6 +33,9 @@ use std::time::Duration;
 /// Maximum number of retries with other ports. A retry is needed if another process takes a port between the moment
 /// when hoptax releases the port and the moment when the gateway opens it.
 const PORT_ATTEMPTS: u32 = 3;
+
+/// Time limit for a connection that finds out whether a gateway listens on 127.0.0.1.
+const LISTENS_BOUND: Duration = Duration::from_secs(1);
 
 /// Time that docker needs to remove a stopped container, in addition to the gateway's grace period.
 const CONTAINER_GRACE: Duration = Duration::from_secs(5);
@@ -103,6 +106,7 @@ impl ProcessDriver {
             detail: String::new(),
         })?;
         self.refuse_unsupported(pack, workers, features)?;
+        self.check_address()?;
         let program = match within {
             PackDriver::Process => Program::Here(binary::find(pack).ok_or_else(|| not_installed(pack))?),
             PackDriver::Docker { image } => Program::In(self.container(pack, features, image.as_deref())?),
@@ -371,7 +375,7 @@ impl Attempt<'_> {
             secrets: (self.directory != self.shown).then(|| self.driver.credentials.clone()),
             counters: Some(Counters::new(
                 &self.pack.manifest().counters,
-                self.at(admin_port),
+                self.at(LOOPBACK, admin_port),
                 &self.log_directory,
             )),
             tools: Some(tools),
@@ -386,22 +390,24 @@ impl Attempt<'_> {
         if let Some((interception, _)) = self.sidecar {
             return Ok((None, interception.inbound, interception.admin));
         }
-        let ports = Ports::take(2)?;
+        let ports = Ports::take_at(self.driver.address, 2)?;
         let numbers = ports.numbers()?;
         let [port, admin_port] = numbers[..] else { unreachable!("two were taken") };
         Ok((Some(ports), port, admin_port))
     }
 
-    fn at(&self, port: u16) -> SocketAddr {
+    /// `port` at `address`. A sidecar has only the address of its namespace.
+    fn at(&self, address: IpAddr, port: u16) -> SocketAddr {
         match self.sidecar {
             Some((_, Some(namespace))) => namespace.at(port),
-            _ => local(port),
+            _ => SocketAddr::new(address, port),
         }
     }
 
     /// Address for requests. For a sidecar this is the application's port, from which the sidecar receives all traffic.
     fn traffic_to(&self, port: u16) -> SocketAddr {
-        self.at(self.sidecar.map_or(port, |(interception, _)| interception.application))
+        let port = self.sidecar.map_or(port, |(interception, _)| interception.application);
+        self.at(self.driver.address, port)
     }
 
     /// Writes the configuration to the gateway's directory, and a copy without secrets to the run directory.
@@ -504,6 +510,7 @@ impl Attempt<'_> {
         let text = |path: &Path| path.to_string_lossy().into_owned();
         Variables {
             binary: self.program.path(),
+            address: self.sidecar.map_or(self.driver.address, |_| Ipv4Addr::UNSPECIFIED.into()),
             port,
             admin_port,
             upstreams: self.upstreams.iter().map(upstream).collect(),
@@ -599,12 +606,12 @@ impl Attempt<'_> {
 
     fn probe(&self, rendered: &Rendered, port: u16, admin_port: u16) -> anyhow::Result<Probe> {
         let ready = &self.pack.manifest().ready;
-        let asked = match ready.port {
-            ReadyPort::Main => port,
-            ReadyPort::Admin => admin_port,
+        let address = match ready.port {
+            ReadyPort::Main => self.at(self.driver.address, port),
+            ReadyPort::Admin => self.at(LOOPBACK, admin_port),
         };
         Ok(Probe {
-            address: self.at(asked),
+            address,
             path: rendered.ready_path.clone(),
             status: ready.status,
             accepting: self.traffic_to(port),
@@ -627,6 +634,7 @@ impl Attempt<'_> {
                 ("start", format!("{} {how} before it was ready", self.label))
             }
             Err(NotReady::TimedOut(met)) => {
+                let met = met + &self.listens_elsewhere(probe).unwrap_or_default();
                 // Stop the gateway first, because its last log lines may show the reason.
                 guarded.stop();
                 let bound = &self.pack.manifest().ready.timeout;
@@ -634,6 +642,19 @@ impl Attempt<'_> {
             }
         };
         Err(self.fail(format!("{met}. See `{key}` in {}", self.pack.place_of(key))))
+    }
+
+    /// Words for a gateway that listens on 127.0.0.1 instead of the address of this machine's services.
+    fn listens_elsewhere(&self, probe: &Probe) -> Option<String> {
+        let (asked, here) = (probe.accepting, local(probe.accepting.port()));
+        if self.sidecar.is_some() || asked == here {
+            return None;
+        }
+        TcpStream::connect_timeout(&here, LISTENS_BOUND).ok()?;
+        Some(format!(
+            "; it listens on {here} instead of {asked}. Write `{{{{ listen }}}}` or `{{{{ address }}}}` instead of 127.0.0.1 in \
+             the templates of its pack"
+        ))
     }
 
     /// A failure that contains the last log lines and the path of the rendered files.

@@ -21,10 +21,11 @@ pub use switch::Order;
 
 use super::net;
 use anyhow::Context as _;
+use hoptax_host::ports::LOOPBACK;
 use hoptax_host::threads::{Threads, check_cpus, sleep_precisely};
 use hoptax_plan::BuiltInUpstream;
 use serde::{Deserialize, Serialize};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::Arc;
 
 /// Output of `hoptax upstream` when it is ready: one line of JSON.
@@ -56,7 +57,7 @@ pub struct Placement {
     /// Seed of random delays and failures.
     pub seed: u64,
     /// Address to listen on; 127.0.0.1 if absent.
-    pub address: Option<Ipv4Addr>,
+    pub address: Option<IpAddr>,
     /// Additional ports of the first instance.
     pub also: Vec<u16>,
     /// Whether responses carry stamps ([`hoptax_load::stamp`]).
@@ -87,7 +88,7 @@ impl RunningUpstream {
         let room = room(net::descriptor_limit(), settings.instances * listeners);
         let tls = placement.identity.as_deref().map(secure::config).transpose()?;
         let answers = answer::Answers::new(settings, placement.stamps)?;
-        let host = placement.address.unwrap_or(Ipv4Addr::LOCALHOST);
+        let host = placement.address.unwrap_or(LOOPBACK);
         let listeners = (0..settings.instances)
             .map(|instance| {
                 let address = SocketAddr::from((host, port(settings.port, instance)?));

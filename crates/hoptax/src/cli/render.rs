@@ -38,7 +38,10 @@ impl Args {
             );
         };
         let packs = PackSet::load(self.source.packs.as_deref()).map_err(BadInput::from)?;
-        let driver = ProcessDriver::new(&plan, packs, Path::new("results/RUN"))?;
+        let mut driver = ProcessDriver::new(&plan, packs, Path::new("results/RUN"))?;
+        if let Some(address) = plan.host(&plan.roles.gateway).and_then(|host| host.address) {
+            driver = driver.with_address(address);
+        }
         let rendered = driver.preview(gateway).map_err(BadInput::from)?;
         print!("{}", text(&rendered));
         Ok(Exit::Success)

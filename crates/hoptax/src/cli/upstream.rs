@@ -44,7 +44,7 @@ pub(super) struct Args {
     port: Option<u16>,
     /// Address to listen on, for all ports
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
-    address: std::net::Ipv4Addr,
+    address: std::net::IpAddr,
     /// More ports for the first instance to listen on, such as 8080 or 8080,8081
     #[arg(long, value_name = "PORT,…", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..))]
     also: Vec<u16>,

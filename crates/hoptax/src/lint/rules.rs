@@ -298,7 +298,7 @@ fn listens(observations: &[Observation]) -> Item {
         "listens on loopback",
         fault,
         evidence,
-        "listen on 127.0.0.1 only, on `{{ port }}` and `{{ admin_port }}`",
+        "listen only on `{{ listen }}` for traffic, and on 127.0.0.1 for `{{ admin_port }}`",
     )
 }
 
