@@ -96,6 +96,18 @@ impl Credentials {
     /// # Errors
     /// If the system provides no random numbers, or a key cannot be created.
     pub fn make<'a>(features: impl IntoIterator<Item = &'a Feature>) -> anyhow::Result<Self> {
+        Self::make_for(features, &[])
+    }
+
+    /// Like [`Self::make`]. The certificates are also valid for `addresses`, because some gateways verify the address of
+    /// their upstream.
+    ///
+    /// # Errors
+    /// If the system provides no random numbers, or a key cannot be created.
+    pub fn make_for<'a>(
+        features: impl IntoIterator<Item = &'a Feature>,
+        addresses: &[IpAddr],
+    ) -> anyhow::Result<Self> {
         let (mut count, mut rsa) = (1, false);
         for feature in features {
             match feature {
@@ -122,7 +134,7 @@ impl Credentials {
                 })
             })
             .collect::<anyhow::Result<_>>()?;
-        let (authority, server, client) = certificates()?;
+        let (authority, server, client) = certificates(addresses)?;
         Ok(Self {
             consumers,
             jwt_secret,
@@ -302,8 +314,8 @@ fn sha1_base64(text: &str) -> String {
 }
 
 /// Creates an authority and two certificates that it signs: one for servers, one for the client. All keys are ECDSA
-/// P-256.
-fn certificates() -> anyhow::Result<(String, Identity, Identity)> {
+/// P-256. The two are valid for 127.0.0.1 and for `addresses`.
+fn certificates(addresses: &[IpAddr]) -> anyhow::Result<(String, Identity, Identity)> {
     let mut params = CertificateParams::new(Vec::new())?;
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.distinguished_name.push(DnType::CommonName, "hoptax test authority");
@@ -313,7 +325,8 @@ fn certificates() -> anyhow::Result<(String, Identity, Identity)> {
     let issuer = Issuer::new(params, key);
     let identity = |name: &str, purpose: ExtendedKeyUsagePurpose| -> anyhow::Result<Identity> {
         let mut params = CertificateParams::new(vec![name.to_owned(), "localhost".to_owned()])?;
-        params.subject_alt_names.push(SanType::IpAddress(IpAddr::V4(Ipv4Addr::LOCALHOST)));
+        let addresses = std::iter::once(IpAddr::V4(Ipv4Addr::LOCALHOST)).chain(addresses.iter().copied());
+        params.subject_alt_names.extend(addresses.map(SanType::IpAddress));
         params.distinguished_name.push(DnType::CommonName, name);
         params.extended_key_usages = vec![purpose];
         params.use_authority_key_identifier_extension = true;

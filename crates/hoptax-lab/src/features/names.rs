@@ -25,7 +25,8 @@ pub use hoptax_servers::upstream::{RESPONSE_REMOVED, TOKEN_REVIEW_PATH};
 /// Issuer of the tokens.
 pub const TOKEN_ISSUER: &str = "hoptax";
 
-/// Server name in hoptax's certificates for gateways and upstream. The certificates are also valid for 127.0.0.1.
+/// Server name in hoptax's certificates for gateways and upstream. The certificates are also valid for 127.0.0.1 and for
+/// the addresses of the plan's hosts.
 pub const SERVER_NAME: &str = "hoptax.test";
 
 /// The only cipher suite that clients offer, so that every gateway uses the same cipher suite.

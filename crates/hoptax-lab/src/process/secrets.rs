@@ -32,7 +32,9 @@ impl Secrets {
             Upstream::Running(running) => Login::read(&running.access).context("upstream")?,
         };
         let gateway_logins = logins(plan)?;
-        let credentials = Credentials::make(&features).context("making keys and certificates")?;
+        let addresses: Vec<_> = plan.hosts.iter().filter_map(|host| host.address).collect();
+        let credentials =
+            Credentials::make_for(&features, &addresses).context("making keys and certificates")?;
         let mut credentials = credentials.with(&upstream_login);
         credentials.given.extend(header_values(plan)?);
         credentials.given.extend(gateway_logins.values().flat_map(Login::secrets).map(str::to_owned));
