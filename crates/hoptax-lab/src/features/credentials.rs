@@ -344,6 +344,25 @@ mod tests {
     use ring::signature::{RSA_PKCS1_2048_8192_SHA256, UnparsedPublicKey};
 
     #[test]
+    fn certificates_are_valid_for_the_addresses_of_hosts() {
+        let der = |pem: &str| {
+            let text: String = pem.lines().filter(|line| !line.starts_with('-')).collect();
+            STANDARD.decode(text).expect("base64")
+        };
+        // RFC 5280, 4.2.1.6: an address is a name with tag 7, here of 4 bytes.
+        let names = |identity: &Identity, last: [u8; 4]| {
+            let name = [&[0x87, 4][..], &last].concat();
+            der(&identity.certificate).windows(name.len()).any(|bytes| bytes == name)
+        };
+        let hosts = Credentials::make_for([], &[IpAddr::from([10, 0, 0, 3])]).expect("made");
+        let here = Credentials::make([]).expect("made");
+        for identity in [&hosts.server, &hosts.client] {
+            assert!(names(identity, [127, 0, 0, 1]) && names(identity, [10, 0, 0, 3]));
+        }
+        assert!(names(&here.server, [127, 0, 0, 1]) && !names(&here.server, [10, 0, 0, 3]));
+    }
+
+    #[test]
     fn every_run_has_its_own_credentials() {
         let make = || Credentials::make(&[Feature::Consumers { count: 3 }]).expect("made");
         let (one, other) = (make(), make());
