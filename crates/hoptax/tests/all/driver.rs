@@ -10,6 +10,8 @@ use hoptax_plan::{Body, BuiltInUpstream, Gateway, GatewayKind, HopKind, Plan, Up
 use hoptax_record::Stage;
 use std::path::Path;
 
+mod addresses;
+
 fn driver(plan: &Plan, run: &Path) -> ProcessDriver {
     let packs = crate::world::packs();
     ProcessDriver::new(plan, packs, run).expect("a driver").with_exe(exe())
