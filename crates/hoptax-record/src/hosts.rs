@@ -1,7 +1,8 @@
-//! Hosts of a run whose roles are not all on one host.
+//! The hosts of a run: what they are, and how they were used during a trial.
 
-use crate::{Environment, HostUsage, NetworkUsage};
+use crate::plan::Idle;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 /// A host of a run.
@@ -23,11 +24,105 @@ pub struct RunHost {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TrialHost {
     /// How its CPUs were used during the measured time. Absent if it is the generator's machine under another name: then
-    /// [`TrialRecord::host`](crate::TrialRecord::host) says it.
+    /// the trial's `host` says it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<HostUsage>,
     /// The counters of its kernel for its network, for the time between the start and the end of the generator. Absent if they
     /// cannot be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<NetworkUsage>,
+}
+
+/// The machine of a run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    /// Host name.
+    pub host: String,
+    /// Kernel name and release.
+    pub kernel: String,
+    /// Model name of the processor.
+    pub cpu: String,
+    /// Number of CPUs that hoptax may use.
+    pub cpus: u32,
+    /// Memory, bytes.
+    pub memory_bytes: u64,
+    /// Maximum number of file descriptors that a process can open.
+    pub descriptors: u64,
+    /// Clock source of the kernel; absent if unknown.
+    pub clock_source: Option<String>,
+    /// CPU frequency governor; absent if there is none.
+    pub governor: Option<String>,
+    /// Kind of virtualisation; absent if none was detected.
+    pub hypervisor: Option<String>,
+    /// What idle CPUs did during the run; absent in runs of versions that did not record it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle: Option<Idle>,
+}
+
+/// How the CPUs of the host were used during the measured time. A share of 1 is the time of all CPUs together.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct HostUsage {
+    /// Share of the CPU time that the hypervisor took.
+    pub steal: f64,
+    /// Share of the CPU time that processes outside of the run used.
+    pub foreign: f64,
+    /// Share of the CPU time in which the CPUs were idle.
+    pub idle: f64,
+    /// Share of the CPU time that the hypervisor took, for each window.
+    pub steal_by_window: Vec<f64>,
+    /// Share of the CPU time that processes outside of the run used, for each window.
+    pub foreign_by_window: Vec<f64>,
+    /// Time that the hypervisor took from each CPU in each window; absent in older runs.
+    #[serde(default)]
+    pub stolen: Option<Stolen>,
+    /// One-minute load average at the end of the measured time; absent in older runs.
+    #[serde(default)]
+    pub load_average: Option<f64>,
+    /// The process outside of the run that used the most CPU time. Absent if no such process used 10 ms, and in older
+    /// runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busiest_foreign: Option<ForeignProcess>,
+}
+
+/// A process outside of the run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForeignProcess {
+    /// Name of the command, at most 15 bytes.
+    pub name: String,
+    /// CPU time in the measured time, ns, in steps of 10 ms.
+    pub cpu_ns: u64,
+}
+
+/// Time that the hypervisor took from each CPU in each window.
+///
+/// The kernel counts this time in ticks of 10 ms, and notices it only when the CPU runs again. So the time can appear
+/// in a later window. The lists therefore begin before the measured time and end after it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stolen {
+    /// Number of windows at the start of each list that lie before the measured time.
+    pub before: u32,
+    /// Number of windows at the end of each list that lie after the measured time.
+    pub after: u32,
+    /// Time that the hypervisor took in each window, ns. The key is the position of the CPU in the list of online CPUs
+    /// in `/proc/stat`, from 0. If the hypervisor took no time from a CPU, this CPU is left out.
+    pub ns_by_cpu: BTreeMap<u32, Vec<u64>>,
+}
+
+/// The kernel's counters for the network namespace that carries the traffic.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetworkUsage {
+    /// Number of connections dropped because a listen queue was full (`ListenOverflows`).
+    pub listen_overflows: u64,
+    /// Number of connections that listeners dropped for any reason (`ListenDrops`).
+    pub listen_drops: u64,
+    /// Number of SYNs and SYN-ACKs that were retransmitted (`TCPSynRetrans`).
+    pub syn_retransmits: u64,
+    /// Number of segments that were retransmitted (`RetransSegs`).
+    pub retransmits: u64,
+    /// Number of segments sent (`OutSegs`).
+    pub segments_sent: u64,
+    /// Maximum number of sockets that were in TIME_WAIT at the same time.
+    pub time_wait_max: u64,
+    /// Number of local ports that the kernel may choose from (`ip_local_port_range`).
+    pub local_ports: u64,
 }

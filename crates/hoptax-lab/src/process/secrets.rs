@@ -60,8 +60,7 @@ impl Secrets {
     /// Whether the host that starts the upstream of `plan`, or connects to it, needs these secrets.
     pub fn are_for_upstream(&self, plan: &Plan) -> bool {
         let uses = |feature: &Feature| matches!(feature, Feature::UpstreamTls | Feature::TokenReview { .. });
-        self.upstream_login != Login::default()
-            || plan.gateways.iter().flat_map(Gateway::features).any(uses)
+        self.upstream_login != Login::default() || plan.gateways.iter().flat_map(Gateway::features).any(uses)
     }
 }
 
