@@ -24,6 +24,7 @@ pub use inputs::Run;
 pub use progress::Progress;
 pub use sampling::{Sampled, Sampling};
 pub use traffic::{
-    FirstLoaded, Loaded, Look, Recorded, StackRecording, Traffic, TrialUpdate, Usage, Used, WatchedRoles,
+    FirstLoaded, Loaded, Look, Recorded, RouteAsker, StackRecording, Traffic, TrialUpdate, Usage, Used,
+    WatchedRoles,
 };
 pub use trial::load_spec;

@@ -3,8 +3,9 @@
 //! A separate thread waits for the measured time to begin, and then carries out the events in order. Therefore neither
 //! the generator nor the sampler has to wait for a gateway that reloads slowly.
 
+use super::traffic::RouteAsker;
 use hoptax_lab::features::Change;
-use hoptax_lab::verify::{self, Requests};
+use hoptax_lab::verify::Requests;
 use hoptax_lab::{Controller, Effect};
 use hoptax_load::clock;
 use hoptax_load::record::LoadRecord;
@@ -61,7 +62,7 @@ impl EventRunner {
     }
 
     fn one(&mut self, event: Event, trial: &Receiver<u64>) -> EventResult {
-        let check = self.route.as_ref().filter(|_| matches!(event.action, Action::ChangeRoute { .. }));
+        let check = self.route.as_mut().filter(|_| matches!(event.action, Action::ChangeRoute { .. }));
         let begun = clock::now();
         let controller = if event.action.is_upstream() { &mut self.upstream } else { &mut self.gateway };
         let done = match controller {
@@ -93,6 +94,7 @@ fn is_in_time(trial: &Receiver<u64>, due: u64) -> bool {
 
 /// Sends requests to a route that was just added to a gateway, until the route answers.
 pub(super) struct RouteCheck {
+    pub(super) asker: Box<dyn RouteAsker>,
     pub(super) address: SocketAddr,
     pub(super) requests: Requests,
     pub(super) change: Change,
@@ -102,19 +104,19 @@ pub(super) struct RouteCheck {
 
 impl RouteCheck {
     /// Waits until the new route answers with success, the trial ends, or [`ROUTE_LIMIT`] has passed.
-    fn wait(&self, prefix: &str, begun: u64, trial: &Receiver<u64>) -> Result<NewRoute, String> {
+    fn wait(&mut self, prefix: &str, begun: u64, trial: &Receiver<u64>) -> Result<NewRoute, String> {
         let change =
             Change { prefix: self.change.prefix.replace(&self.loaded_prefix, prefix), ..self.change.clone() };
         let deadline = Instant::now() + ROUTE_LIMIT;
         let mut questions = 0;
         loop {
             questions += 1;
-            let problem = match verify::ask_changed(self.address, &self.requests, &change, ROUTE_TIMEOUT) {
-                Ok(answer) if (200..400).contains(&answer.status) => {
+            let problem = match self.asker.ask(self.address, &self.requests, &change, ROUTE_TIMEOUT) {
+                Ok(status) if (200..400).contains(&status) => {
                     return Ok(NewRoute { after_ns: clock::now().saturating_sub(begun), questions });
                 }
-                Ok(answer) => format!("its status is {}", answer.status),
-                Err(error) => format!("{error:#}"),
+                Ok(status) => format!("its status is {status}"),
+                Err(error) => error,
             };
             if Instant::now() > deadline {
                 return Err(format!("the new route did not answer within {ROUTE_LIMIT:?}: {problem}"));

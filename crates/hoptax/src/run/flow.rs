@@ -575,6 +575,7 @@ impl Flow<'_> {
         }
         let loaded_prefix = described.and_then(|gateway| features::asked_route(gateway.features()));
         let route = gateway.zip(loaded_prefix).map(|((_, service), loaded_prefix)| RouteCheck {
+            asker: self.traffic.route_asker(),
             address: service.addresses()[0],
             requests: self.requests(),
             change: service.facts().change.clone(),

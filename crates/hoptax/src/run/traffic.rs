@@ -7,7 +7,7 @@ use hoptax_host::probe::{RecentTree, Sample, Timeline, TreeSample};
 use hoptax_host::profile::{Folded, Span};
 use hoptax_lab::features::Change;
 use hoptax_lab::first_requests::{FirstAnswers, FirstRequests};
-use hoptax_lab::verify::Requests;
+use hoptax_lab::verify::{self, Requests};
 use hoptax_lab::{Profiling, Service};
 use hoptax_load::record::{LoadRecord, PhaseLine, SecondLine};
 use hoptax_load::spec::LoadSpec;
@@ -37,6 +37,11 @@ pub trait Traffic {
         gateway: SocketAddr,
         change: &Change,
     ) -> Result<Vec<IgnoredHeader>, Failure>;
+
+    /// Asks routes of a gateway while a load is sent, from where the load comes from.
+    fn route_asker(&self) -> Box<dyn RouteAsker> {
+        Box::new(LocalAsker)
+    }
 
     /// Measures the bandwidth of the loopback with messages of this size. `None` if the bandwidth is not measured.
     fn link(&mut self, message_bytes: u64) -> Option<Link> {
@@ -90,6 +95,37 @@ pub trait Traffic {
         interrupted: &AtomicBool,
         report: &mut dyn FnMut(TrialUpdate),
     ) -> Loaded;
+}
+
+/// Sends requests to a route of a gateway. It works on a thread of its own during a trial.
+pub trait RouteAsker: Send {
+    /// Sends one request for the first target, with `change` applied. Returns the status of the answer.
+    ///
+    /// # Errors
+    /// If there is no complete answer within `timeout`. The error is the reason as text.
+    fn ask(
+        &mut self,
+        address: SocketAddr,
+        requests: &Requests,
+        change: &Change,
+        timeout: Duration,
+    ) -> Result<u16, String>;
+}
+
+/// Asks from this host.
+struct LocalAsker;
+
+impl RouteAsker for LocalAsker {
+    fn ask(
+        &mut self,
+        address: SocketAddr,
+        requests: &Requests,
+        change: &Change,
+        timeout: Duration,
+    ) -> Result<u16, String> {
+        let answer = verify::ask_changed(address, requests, change, timeout);
+        answer.map(|answer| answer.status).map_err(|error| format!("{error:#}"))
+    }
 }
 
 /// Stacks that are being recorded.
