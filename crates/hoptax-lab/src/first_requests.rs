@@ -21,7 +21,7 @@ const LOOK_INTERVAL_NS: u64 = 100 * clock::MILLISECOND;
 const SEED: u64 = 1;
 
 /// The request to send, and how often.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FirstRequests {
     address: SocketAddr,
     target: TargetSpec,

@@ -6,6 +6,8 @@ use std::io;
 use std::process::ExitCode;
 
 #[cfg(target_os = "linux")]
+mod agent;
+#[cfg(target_os = "linux")]
 mod bandwidth;
 #[cfg(target_os = "linux")]
 mod bisect;
@@ -107,6 +109,9 @@ enum Verb {
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
     Guard(guard::Args),
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    Agent(agent::Args),
     #[command(hide = true)]
     Reference(reference::Args),
 }
@@ -157,6 +162,8 @@ pub fn main() -> ExitCode {
         Verb::Man(args) => args.run(Cli::command()),
         #[cfg(target_os = "linux")]
         Verb::Guard(args) => args.run(),
+        #[cfg(target_os = "linux")]
+        Verb::Agent(args) => args.run(),
         Verb::Reference(args) => args.run(Cli::command()),
     };
     outcome.unwrap_or_else(|error| print_error(&error)).into()

@@ -1,5 +1,6 @@
 //! Integration tests of the `hoptax` binary. Many of them use real gateways.
 
+mod agent;
 mod browser;
 mod capacity;
 mod client_certificate;

@@ -1,0 +1,325 @@
+//! The hosts of a run, and what the run needs of them: a driver and traffic.
+
+use super::driver::HostsDriver;
+use super::host::Host;
+use super::layout::{Layout, Seat};
+use super::machine;
+use super::message::{Bytes, Prepare, Services};
+use super::traffic::HostsTraffic;
+use crate::run::LocalTraffic;
+use anyhow::{Context as _, anyhow, bail, ensure};
+use hoptax_host::idle::{self, Polling};
+use hoptax_host::{cpus, probe};
+use hoptax_lab::cpus::resolve_for;
+use hoptax_lab::packs::{Pack, PackSet};
+use hoptax_lab::process::{ProcessDriver, Secrets};
+use hoptax_plan::{Body, BuiltInUpstream, CpuSets, GatewayKind, Idle, Plan, Upstream};
+use hoptax_record::{Environment, Failure, RunHost, bounded, plan as kept};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// The host of each role.
+#[derive(Debug, Clone)]
+pub struct Hosts {
+    /// Sends the load.
+    pub generator: HostRef,
+    /// Runs the gateways.
+    pub gateway: HostRef,
+    /// Runs the upstream.
+    pub upstream: HostRef,
+}
+
+/// A host of a run.
+#[derive(Debug, Clone)]
+pub enum HostRef {
+    /// The host of this process.
+    Local {
+        /// Its name in the plan.
+        name: String,
+        /// The address at which the other hosts reach it.
+        address: Option<IpAddr>,
+    },
+    /// A host with an agent.
+    Remote(Arc<Host>),
+}
+
+/// What a run wants of its hosts.
+#[derive(Debug)]
+pub struct Setup<'a> {
+    /// The plan.
+    pub plan: &'a Plan,
+    /// The packs of the plan.
+    pub packs: &'a PackSet,
+    /// The `hoptax` binary of our own host, which acts as guard, upstream, hop and generator.
+    pub exe: &'a Path,
+    /// Directory of the run, on the runner's host.
+    pub run_directory: &'a Path,
+    /// Set by a signal.
+    pub interrupted: Arc<AtomicBool>,
+    /// Whether to report each second, for the live view.
+    pub live: bool,
+}
+
+/// Hosts that are ready for a run.
+#[derive(Debug)]
+pub struct Ready {
+    /// Starts services.
+    pub driver: HostsDriver,
+    /// Sends load.
+    pub traffic: HostsTraffic,
+    /// CPUs of each role, on the machine of that role.
+    pub cpus: CpuSets,
+    /// Description of the generator's machine.
+    pub environment: Environment,
+    /// For the record of the run.
+    pub hosts: BTreeMap<String, RunHost>,
+    /// Keeps idle CPUs of our own host polling.
+    pub polling: Option<Polling>,
+}
+
+/// What is known of a host before it is made ready.
+struct Known {
+    host: Option<Arc<Host>>,
+    address: Option<IpAddr>,
+    seat: Seat,
+    environment: Environment,
+    allowed: Vec<u32>,
+    can_poll: bool,
+    clock_uncertainty_ns: u64,
+}
+
+impl HostRef {
+    /// The host's name in the plan.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Local { name, .. } => name,
+            Self::Remote(host) => host.name(),
+        }
+    }
+
+    /// The agent's host; `None` for our own.
+    pub fn remote(&self) -> Option<&Arc<Host>> {
+        match self {
+            Self::Local { .. } => None,
+            Self::Remote(host) => Some(host),
+        }
+    }
+
+    fn known(&self) -> anyhow::Result<Known> {
+        match self {
+            Self::Local { name, address } => Ok(Known {
+                host: None,
+                address: *address,
+                seat: Seat { host: name.clone(), machine: machine::machine(), network: machine::network() },
+                environment: probe::environment(Idle::Sleep),
+                allowed: cpus::allowed().context("finding out which CPUs may be used")?,
+                can_poll: idle::possible().is_ok(),
+                clock_uncertainty_ns: 0,
+            }),
+            Self::Remote(host) => {
+                let welcome = host.welcome();
+                let link = host.link().map_err(|failure| anyhow!(failure.message))?;
+                Ok(Known {
+                    host: Some(Arc::clone(host)),
+                    address: host.address(),
+                    seat: Seat {
+                        host: host.name().to_owned(),
+                        machine: welcome.machine,
+                        network: welcome.network,
+                    },
+                    environment: welcome.environment,
+                    allowed: welcome.cpus,
+                    can_poll: welcome.can_poll,
+                    clock_uncertainty_ns: link.offset().uncertainty_ns,
+                })
+            }
+        }
+    }
+}
+
+impl Hosts {
+    /// Makes all hosts ready for a run.
+    ///
+    /// # Errors
+    /// If a host cannot do what the plan needs, has no address although others must reach it, or is lost.
+    pub fn prepare(&self, setup: Setup<'_>) -> anyhow::Result<Ready> {
+        let known = self.known()?;
+        let seat = |one: &HostRef| known[one.name()].seat.clone();
+        let layout = Layout {
+            generator: seat(&self.generator),
+            gateway: seat(&self.gateway),
+            upstream: seat(&self.upstream),
+        };
+        for name in layout.dialled() {
+            ensure!(
+                known[name].address.is_some(),
+                "host {name}: other hosts must reach it, so the plan must give its address: `address: 10.0.0.2`"
+            );
+        }
+        let secrets = Secrets::read(setup.plan)?;
+        let needs = Needs { setup: &setup, layout: &layout, secrets: &secrets };
+        let cpus = CpuSets {
+            generator: needs.cpus(&known[self.generator.name()])?.generator,
+            gateway: needs.cpus(&known[self.gateway.name()])?.gateway,
+            upstream: needs.cpus(&known[self.upstream.name()])?.upstream,
+        };
+        let (mut local, mut polling, mut hosts) = (None, None, BTreeMap::new());
+        for (name, one) in &known {
+            match &one.host {
+                Some(host) => needs.prepare(one, host)?,
+                None => (local, polling) = needs.prepare_here(one)?,
+            }
+            let environment = Environment { idle: Some(needs.idle(one)?), ..one.environment.clone() };
+            let run_host = RunHost {
+                roles: layout.roles_of(name),
+                address: one.address,
+                environment,
+                clock_uncertainty_ns: one.clock_uncertainty_ns,
+            };
+            hosts.insert(name.clone(), run_host);
+        }
+        let environment = hosts[self.generator.name()].environment.clone();
+        let traffic = LocalTraffic::of(setup.exe).watched(setup.live);
+        let remote = known.into_iter().filter_map(|(name, one)| Some((name, one.host?))).collect();
+        Ok(Ready {
+            driver: HostsDriver {
+                gateway: self.gateway.remote().cloned(),
+                upstream: self.upstream.remote().cloned(),
+                local,
+                interrupted: Arc::clone(&setup.interrupted),
+                credentials: Arc::new(secrets.credentials.clone()),
+                tls_upstreams: Vec::new(),
+            },
+            traffic: HostsTraffic::new(layout, remote, traffic, setup.live),
+            cpus,
+            environment,
+            hosts,
+            polling,
+        })
+    }
+
+    /// The hosts, by name.
+    fn known(&self) -> anyhow::Result<BTreeMap<String, Known>> {
+        let mut known = BTreeMap::new();
+        for one in [&self.generator, &self.gateway, &self.upstream] {
+            if !known.contains_key(one.name()) {
+                known.insert(one.name().to_owned(), one.known()?);
+            }
+        }
+        Ok(known)
+    }
+
+    /// Copies logs and rendered configurations of the other hosts to `hosts/<name>` below this directory. Must be called after
+    /// all services have been stopped. Returns why files are missing.
+    pub fn collect_files(&self, run_directory: &Path) -> Vec<Failure> {
+        let all = [&self.gateway, &self.upstream, &self.generator];
+        let hosts: BTreeMap<&str, &Arc<Host>> =
+            all.into_iter().filter_map(|one| Some((one.name(), one.remote()?))).collect();
+        let collect = |(name, host): (&str, &Arc<Host>)| {
+            host.collect_files(&run_directory.join("hosts").join(name)).err()
+        };
+        hosts.into_iter().filter_map(collect).collect()
+    }
+}
+
+/// What the hosts of a run need.
+struct Needs<'a> {
+    setup: &'a Setup<'a>,
+    layout: &'a Layout,
+    secrets: &'a Secrets,
+}
+
+impl Needs<'_> {
+    /// Makes a host with an agent ready.
+    fn prepare(&self, one: &Known, host: &Host) -> anyhow::Result<()> {
+        let services = if self.has_services(one) { Some(self.services(one)?) } else { None };
+        let prepared = host.prepare(Prepare { idle: self.idle(one)?, services });
+        prepared.map_err(|failure| anyhow!(failure.message))
+    }
+
+    /// Makes our own host ready.
+    fn prepare_here(&self, one: &Known) -> anyhow::Result<(Option<ProcessDriver>, Option<Polling>)> {
+        let polling = match self.idle(one)? {
+            Idle::Poll => Some(Polling::begin().context("idle CPUs cannot be made to poll")?),
+            Idle::Sleep => None,
+        };
+        if !self.has_services(one) {
+            return Ok((None, polling));
+        }
+        let Setup { plan, packs, exe, run_directory, interrupted, .. } = self.setup;
+        let secrets = self.secrets.clone();
+        let driver = ProcessDriver::with_secrets(plan, (*packs).clone(), run_directory, secrets)?
+            .with_exe(exe)
+            .with_interrupt(Arc::clone(interrupted))
+            .with_cpus(self.cpus(one)?)
+            .with_address(one.address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)));
+        Ok((Some(driver), polling))
+    }
+
+    fn is_gateway(&self, one: &Known) -> bool {
+        self.layout.gateway.host == one.seat.host
+    }
+
+    fn is_upstream(&self, one: &Known) -> bool {
+        self.layout.upstream.host == one.seat.host
+    }
+
+    fn has_services(&self, one: &Known) -> bool {
+        self.is_gateway(one) || self.is_upstream(one)
+    }
+
+    /// What another host needs to start its services.
+    fn services(&self, one: &Known) -> anyhow::Result<Services> {
+        let (plan, secrets) = (self.setup.plan, self.secrets);
+        let needs_secrets = self.is_gateway(one) && secrets.are_for_gateways(plan)
+            || self.is_upstream(one) && secrets.are_for_upstream(plan);
+        let upstream_body = match &plan.upstream {
+            Upstream::BuiltIn(BuiltInUpstream { body: Body::File(path), .. }) if self.is_upstream(one) => {
+                let body = bounded::read(path, bounded::BODY);
+                Some(Bytes(body.with_context(|| format!("cannot read {}", path.display()))?))
+            }
+            _ => None,
+        };
+        Ok(Services {
+            plan: kept::Plan::from(plan),
+            upstream_body,
+            packs: if self.is_gateway(one) { own_packs(plan, self.setup.packs)? } else { BTreeMap::new() },
+            cpus: self.cpus(one)?,
+            address: one.address,
+            secrets: needs_secrets.then(|| secrets.clone()),
+        })
+    }
+
+    /// CPUs of the roles on this machine.
+    fn cpus(&self, one: &Known) -> anyhow::Result<CpuSets> {
+        let roles = self.layout.roles_on(&one.seat.machine);
+        Ok(resolve_for(self.setup.plan, &one.allowed, self.idle(one)?, roles))
+    }
+
+    /// What idle CPUs of this host do during the run.
+    fn idle(&self, one: &Known) -> anyhow::Result<Idle> {
+        match self.setup.plan.idle {
+            Some(Idle::Sleep) => Ok(Idle::Sleep),
+            None if !one.can_poll => Ok(Idle::Sleep),
+            Some(Idle::Poll) if !one.can_poll => bail!(
+                "host {}: idle CPUs cannot be made to poll (`idle: poll`); log in as root, or write `idle: auto`",
+                one.seat.host
+            ),
+            _ => Ok(Idle::Poll),
+        }
+    }
+}
+
+/// Texts of the plan's packs that are not built in, or differ from those.
+fn own_packs(plan: &Plan, packs: &PackSet) -> anyhow::Result<BTreeMap<String, BTreeMap<String, String>>> {
+    let built_in = PackSet::load(None)?;
+    let names = plan.gateways.iter().filter_map(|gateway| match &gateway.kind {
+        GatewayKind::Pack { pack, .. } => packs.get(pack),
+        _ => None,
+    });
+    let own = names.filter(|pack| built_in.get(pack.name()).map(Pack::texts) != Some(pack.texts()));
+    Ok(own.map(|pack| (pack.name().to_owned(), pack.texts())).collect())
+}

@@ -1,0 +1,164 @@
+//! Where the roles of a run are. Hosts of a plan may be one machine under several names, for example in network namespaces:
+//! then one agent sees the processes of the others. All functions are pure.
+
+use hoptax_lab::cpus::Roles;
+
+/// Where a role is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Seat {
+    /// Name of the host.
+    pub(super) host: String,
+    /// The machine, as [`Welcome::machine`](super::message::Welcome::machine) names it.
+    pub(super) machine: String,
+    /// The network namespace.
+    pub(super) network: String,
+}
+
+/// Where all roles are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Layout {
+    pub(super) generator: Seat,
+    pub(super) gateway: Seat,
+    pub(super) upstream: Seat,
+}
+
+/// What a host other than the generator's samples during a load.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Sampling {
+    /// Name of the host.
+    pub(super) host: String,
+    pub(super) gateway: bool,
+    pub(super) upstream: bool,
+    /// Only the counters of its network, because another host samples its machine.
+    pub(super) only_network: bool,
+}
+
+impl Layout {
+    fn seats(&self) -> [&Seat; 3] {
+        [&self.generator, &self.gateway, &self.upstream]
+    }
+
+    /// Whether the generator's host sees the gateway's processes.
+    pub(super) fn gateway_is_near(&self) -> bool {
+        self.gateway.machine == self.generator.machine
+    }
+
+    /// Whether the generator's host sees the upstream's processes.
+    pub(super) fn upstream_is_near(&self) -> bool {
+        self.upstream.machine == self.generator.machine
+    }
+
+    /// Whether all roles are on one machine.
+    pub(super) fn is_one_machine(&self) -> bool {
+        self.gateway_is_near() && self.upstream_is_near()
+    }
+
+    /// What the hosts other than the generator's sample. Each machine and each network is looked at once.
+    pub(super) fn others(&self) -> Vec<Sampling> {
+        let mut seen = vec![&self.generator];
+        let mut others = Vec::new();
+        for seat in [&self.gateway, &self.upstream] {
+            let of_machine: Vec<&&Seat> = seen.iter().filter(|other| other.machine == seat.machine).collect();
+            if of_machine.iter().any(|other| other.network == seat.network) {
+                continue;
+            }
+            let only_network = !of_machine.is_empty();
+            seen.push(seat);
+            let has = |role: &Seat| !only_network && role.machine == seat.machine;
+            others.push(Sampling {
+                host: seat.host.clone(),
+                gateway: has(&self.gateway),
+                upstream: has(&self.upstream),
+                only_network,
+            });
+        }
+        others
+    }
+
+    /// The roles on a machine.
+    pub(super) fn roles_on(&self, machine: &str) -> Roles {
+        let [generator, gateway, upstream] = self.seats().map(|seat| seat.machine == machine);
+        Roles { generator, gateway, upstream }
+    }
+
+    /// The names of the roles of a host.
+    pub(super) fn roles_of(&self, host: &str) -> Vec<String> {
+        let named = self.seats().into_iter().zip(["generator", "gateway", "upstream"]);
+        named.filter(|(seat, _)| seat.host == host).map(|(_, role)| role.to_owned()).collect()
+    }
+
+    /// The hosts that others dial, although these see another loopback: they need an address.
+    pub(super) fn dialled(&self) -> Vec<&str> {
+        let shares_loopback =
+            |one: &Seat, other: &Seat| one.machine == other.machine && one.network == other.network;
+        let by = |seat, dialling: &[&Seat]| dialling.iter().any(|from| !shares_loopback(from, seat));
+        let mut hosts = Vec::new();
+        if by(&self.gateway, &[&self.generator]) {
+            hosts.push(self.gateway.host.as_str());
+        }
+        if by(&self.upstream, &[&self.generator, &self.gateway]) {
+            hosts.push(self.upstream.host.as_str());
+        }
+        hosts.dedup();
+        hosts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A seat from `host machine network`.
+    fn seat(text: &str) -> Seat {
+        let mut words = text.split(' ').map(str::to_owned);
+        let mut next = || words.next().expect("three words");
+        Seat { host: next(), machine: next(), network: next() }
+    }
+
+    fn layout(generator: &str, gateway: &str, upstream: &str) -> Layout {
+        Layout { generator: seat(generator), gateway: seat(gateway), upstream: seat(upstream) }
+    }
+
+    fn shown(layout: &Layout) -> String {
+        let one = |other: &Sampling| {
+            let role = |is: bool, name: &str| if is { format!(" {name}") } else { String::new() };
+            let roles = role(other.gateway, "gateway") + &role(other.upstream, "upstream");
+            format!("{}:{roles}{}", other.host, role(other.only_network, "network"))
+        };
+        layout.others().iter().map(one).collect::<Vec<_>>().join("; ")
+    }
+
+    #[test]
+    fn every_machine_and_network_is_looked_at_once() {
+        let table = [
+            (layout("a m n", "a m n", "a m n"), ""),
+            (layout("a m1 n", "b m2 n", "c m3 n"), "b: gateway; c: upstream"),
+            (layout("a m1 n", "b m2 n", "b m2 n"), "b: gateway upstream"),
+            (layout("a m1 n", "a m1 n", "b m2 n"), "b: upstream"),
+            (layout("a m1 n", "b m2 n", "a m1 n"), "b: gateway"),
+            (layout("a m n1", "b m n2", "c m n3"), "b: network; c: network"),
+            (layout("a m n1", "b m n1", "c m n2"), "c: network"),
+            (layout("a m1 n1", "b m2 n1", "c m2 n2"), "b: gateway upstream; c: network"),
+        ];
+        for (layout, expected) in table {
+            assert_eq!(shown(&layout), expected, "{layout:?}");
+        }
+    }
+
+    #[test]
+    fn an_address_is_needed_where_the_loopback_is_another_one() {
+        assert!(layout("a m n", "b m n", "c m n").dialled().is_empty(), "one network");
+        assert_eq!(layout("a m n1", "b m n2", "b m n2").dialled(), ["b"]);
+        assert_eq!(layout("a m1 n", "a m1 n", "c m2 n").dialled(), ["c"]);
+        assert_eq!(layout("a m1 n", "b m2 n", "a m1 n").dialled(), ["b", "a"], "the gateway dials it");
+    }
+
+    #[test]
+    fn roles_belong_to_machines_and_hosts() {
+        let two = layout("a m1 n", "b m2 n", "c m2 n2");
+        assert_eq!(two.roles_on("m2"), Roles { generator: false, gateway: true, upstream: true });
+        assert_eq!(two.roles_of("b"), ["gateway"]);
+        assert!(!two.gateway_is_near() && !two.is_one_machine());
+        assert_eq!(layout("a m n", "a m n", "a m n").roles_of("a"), ["generator", "gateway", "upstream"]);
+    }
+}

@@ -1,0 +1,39 @@
+//! Hosts: how one role of a run is on another machine.
+//!
+//! The flow of a run sees the world by the traits [`Driver`](hoptax_lab::Driver), [`Service`](hoptax_lab::Service) and
+//! [`Traffic`](crate::run::Traffic). Below these traits everything is local on the host of a role: its agent
+//! (`hoptax agent`) runs the ordinary driver and generator. A [`Link`] leads to an agent. [`Hosts::prepare`] makes a driver and
+//! traffic for a run.
+//!
+//! No clocks are compared for latency: a response time is a difference on the generator's own clock. Samples of other hosts
+//! are aligned by a measured [`Offset`]. Every moment that comes from an agent is converted to the runner's clock at once.
+
+mod advice;
+mod connection;
+mod driver;
+mod files;
+pub mod frame;
+mod generator;
+mod greeting;
+mod host;
+mod hosts;
+mod layout;
+mod link;
+mod machine;
+pub mod message;
+mod offset;
+mod sampling;
+mod serve;
+mod services;
+mod silence;
+mod traffic;
+
+pub use driver::HostsDriver;
+pub use greeting::Versions;
+pub use host::Host;
+pub use hosts::{HostRef, Hosts, Ready, Setup};
+pub use link::Link;
+pub use message::{RunId, Welcome};
+pub use offset::Offset;
+pub use serve::serve;
+pub use traffic::HostsTraffic;
