@@ -15,7 +15,6 @@ use hoptax_plan::units::nearest;
 use hoptax_plan::{Feature, Profile};
 use hoptax_record::{Setting, digest};
 use minijinja::{Environment, UndefinedBehavior};
-use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -94,15 +93,17 @@ pub struct UpstreamAddress {
 
 impl Serialize for UpstreamAddress {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Parts<'a> {
+            host: &'a str,
+            port: u16,
+            host_port: String,
+        }
         let Self { host, port } = self;
         // As in URLs, brackets around an IPv6 address keep it apart from the port.
         let host_port =
             if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
-        let mut fields = serializer.serialize_struct("UpstreamAddress", 3)?;
-        fields.serialize_field("host", host)?;
-        fields.serialize_field("port", port)?;
-        fields.serialize_field("host_port", &host_port)?;
-        fields.end()
+        Parts { host, port: *port, host_port }.serialize(serializer)
     }
 }
 
