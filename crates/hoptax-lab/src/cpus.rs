@@ -21,13 +21,22 @@ impl Roles {
     pub const ALL: Self = Self { generator: true, gateway: true, upstream: true };
 }
 
-/// The CPU sets of `plan` on a machine that has only these `roles`. With all roles, this is [`resolve`].
+/// The CPU sets of `plan` on a machine that has only these `roles`. Other roles have empty sets. With all roles, this is
+/// [`resolve`].
 ///
 /// With `auto`, a gateway or an upstream that is alone on its machine is not pinned. A generator that is alone gets all CPUs
 /// but the first one, if there are four or more: the first CPU usually handles interrupts. Two roles share the CPUs in the
 /// proportion of [`resolve`], under the same conditions.
 pub fn resolve_for(plan: &Plan, allowed: &[u32], idle: Idle, roles: Roles) -> CpuSets {
-    if roles == Roles::ALL || matches!(plan.cpus, CpuPlan::Pinned(_)) {
+    if let CpuPlan::Pinned(sets) = &plan.cpus {
+        let of = |is_here: bool, set: &[u32]| if is_here { set.to_vec() } else { Vec::new() };
+        return CpuSets {
+            generator: of(roles.generator, &sets.generator),
+            gateway: of(roles.gateway, &sets.gateway),
+            upstream: of(roles.upstream, &sets.upstream),
+        };
+    }
+    if roles == Roles::ALL {
         return resolve(plan, allowed, idle);
     }
     let several = plan.gateways.iter().any(has_several_workers);
@@ -189,5 +198,8 @@ mod tests {
         let pinned = sets(&[1], &[], &[0]);
         plan.cpus = CpuPlan::Pinned(pinned.clone());
         assert_eq!(resolve(&plan, &[0, 1, 2, 3], Idle::Poll), pinned);
+        assert_eq!(resolve_for(&plan, &[0, 1, 2, 3], Idle::Poll, Roles::ALL), pinned);
+        let generator = Roles { generator: true, ..Roles::default() };
+        assert_eq!(resolve_for(&plan, &[0, 1], Idle::Poll, generator), sets(&[1], &[], &[]));
     }
 }

@@ -18,6 +18,13 @@ pub struct RunHost {
     /// How exactly hoptax knew the difference between this host's clock and its own at the start of the run, ns: half of the
     /// shortest round trip. 0 if both have the same clock.
     pub clock_uncertainty_ns: u64,
+    /// Checks of the host before the first trial. Absent for the generator's host, whose checks are
+    /// those of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_start: Option<HostLook>,
+    /// Checks of the host after the last trial.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_end: Option<HostLook>,
 }
 
 /// A host other than the generator's, in one trial.
@@ -125,4 +132,42 @@ pub struct NetworkUsage {
     pub time_wait_max: u64,
     /// Number of local ports that the kernel may choose from (`ip_local_port_range`).
     pub local_ports: u64,
+}
+
+/// Results of the checks of a host at one moment, as `hoptax doctor` displays them.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct HostLook {
+    /// Time of the checks, in nanoseconds since the Unix epoch.
+    pub at_unix_ns: u64,
+    /// The results, in the order in which they are displayed.
+    pub items: Vec<Fitness>,
+}
+
+/// Result of one check of a host.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Fitness {
+    /// Name of the check: `cpus`, `governor`, `steal`, …
+    pub name: String,
+    /// Result of the check.
+    pub status: FitnessStatus,
+    /// What was found, in a few words: `2`, `performance`, `3.1 %`.
+    pub seen: String,
+    /// Why the result matters; empty if the result is good.
+    pub message: String,
+    /// What the user can do; absent if there is nothing to do.
+    pub advice: Option<String>,
+}
+
+/// Result of a check, worst first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FitnessStatus {
+    /// Figures from this host will be wrong, or a run will fail.
+    Bad,
+    /// Figures will be noisier than necessary, or a limit is near.
+    Warning,
+    /// Cannot be checked on this host.
+    Unknown,
+    /// Good.
+    Good,
 }

@@ -25,7 +25,10 @@ pub use metric::{Metric, Quantity};
 pub use death::{DEATHS_IN_CASE, Death, DeathDuring};
 pub use digest::{Digest, digest};
 pub use failure::{Failure, Stage};
-pub use hosts::{Environment, ForeignProcess, HostUsage, NetworkUsage, RunHost, Stolen, TrialHost};
+pub use hosts::{
+    Environment, Fitness, FitnessStatus, ForeignProcess, HostLook, HostUsage, NetworkUsage, RunHost, Stolen,
+    TrialHost,
+};
 pub use printable::printable;
 pub use warm_up::{Burst, WarmUp, WarmUpLoad};
 
@@ -217,44 +220,6 @@ pub struct Ended {
     /// Why the run ended before its last trial. Absent if all trials were measured, and if a signal ended the run.
     #[serde(default)]
     pub failed: Option<Failure>,
-}
-
-/// Results of the checks of a host at one moment, as `hoptax doctor` displays them.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct HostLook {
-    /// Time of the checks, in nanoseconds since the Unix epoch.
-    pub at_unix_ns: u64,
-    /// The results, in the order in which they are displayed.
-    pub items: Vec<Fitness>,
-}
-
-/// Result of one check of a host.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Fitness {
-    /// Name of the check: `cpus`, `governor`, `steal`, …
-    pub name: String,
-    /// Result of the check.
-    pub status: FitnessStatus,
-    /// What was found, in a few words: `2`, `performance`, `3.1 %`.
-    pub seen: String,
-    /// Why the result matters; empty if the result is good.
-    pub message: String,
-    /// What the user can do; absent if there is nothing to do.
-    pub advice: Option<String>,
-}
-
-/// Result of a check, worst first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum FitnessStatus {
-    /// Figures from this host will be wrong, or a run will fail.
-    Bad,
-    /// Figures will be noisier than necessary, or a limit is near.
-    Warning,
-    /// Cannot be checked on this host.
-    Unknown,
-    /// Good.
-    Good,
 }
 
 /// One line of `trials.jsonl`: the record of one trial, which is one case in one round.

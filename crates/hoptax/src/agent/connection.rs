@@ -15,10 +15,11 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -57,6 +58,8 @@ struct Shared {
     /// When anything was received last, on our clock.
     heard_ns: AtomicU64,
     complaints: Mutex<Vec<u8>>,
+    /// The agent's directory. The runner copies its files to `hosts/<host>` in the run directory.
+    directory: OnceLock<String>,
 }
 
 #[derive(Debug, Default)]
@@ -114,6 +117,7 @@ impl Connection {
             next: AtomicU64::new(1),
             heard_ns: AtomicU64::new(clock::now()),
             complaints: Mutex::default(),
+            directory: OnceLock::new(),
         });
         let (greeted, greeting) = mpsc::channel();
         let (receiving, collecting) = (Arc::clone(&shared), Arc::clone(&shared));
@@ -127,6 +131,16 @@ impl Connection {
 
     pub(super) fn host(&self) -> &str {
         &self.shared.host
+    }
+
+    /// Sets the agent's directory, which errors must not name: it is removed after the run.
+    pub(super) fn set_directory(&self, directory: &Path) {
+        let _ = self.shared.directory.set(directory.to_string_lossy().into_owned());
+    }
+
+    /// A text of the agent, with paths as they are in the run directory.
+    pub(super) fn shown(&self, text: &str) -> String {
+        self.shared.shown(text)
     }
 
     /// Whether the agent can still be asked.
@@ -223,8 +237,10 @@ impl Call {
             Ok(FromAgent::Done { value, .. }) => Ok(Event::Done(value)),
             Ok(FromAgent::Update { update, .. }) => Ok(Event::Update(update)),
             Ok(FromAgent::Failed { failure, .. }) => {
-                let message = format!("host {}: {}", self.shared.host, failure.message);
-                Err(Failure { message, ..failure })
+                let message = self.shared.shown(&failure.message);
+                let message = format!("host {}: {message}", self.shared.host);
+                let detail = self.shared.shown(&failure.detail);
+                Err(Failure { message, detail, ..failure })
             }
             Ok(FromAgent::Beat) => Ok(Event::Nothing),
             Err(error) => {
@@ -388,6 +404,13 @@ impl Shared {
     fn give_up(&self, why: &str) {
         lock(&self.calls).ended.get_or_insert_with(|| why.to_owned());
         let _ = lock(&self.child).kill();
+    }
+
+    fn shown(&self, text: &str) -> String {
+        match self.directory.get() {
+            Some(directory) => text.replace(directory, &format!("hosts/{}", self.host)),
+            None => text.to_owned(),
+        }
     }
 
     /// Closes the input, and waits until the command has exited.

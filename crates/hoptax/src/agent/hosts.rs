@@ -9,12 +9,13 @@ use super::traffic::HostsTraffic;
 use crate::run::LocalTraffic;
 use anyhow::{Context as _, anyhow, bail, ensure};
 use hoptax_host::idle::{self, Polling};
+use hoptax_host::probe::fitness::{self, Moment};
 use hoptax_host::{cpus, probe};
 use hoptax_lab::cpus::resolve_for;
 use hoptax_lab::packs::{Pack, PackSet};
 use hoptax_lab::process::{ProcessDriver, Secrets};
 use hoptax_plan::{Body, BuiltInUpstream, CpuSets, GatewayKind, Idle, Plan, Upstream};
-use hoptax_record::{Environment, Failure, RunHost, bounded, plan as kept};
+use hoptax_record::{Environment, Failure, HostLook, RunHost, bounded, plan as kept};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
@@ -70,7 +71,7 @@ pub struct Ready {
     pub driver: HostsDriver,
     /// Sends load.
     pub traffic: HostsTraffic,
-    /// CPUs of each role, on the machine of that role.
+    /// CPUs of the roles on the generator's machine. Roles on other machines have empty sets.
     pub cpus: CpuSets,
     /// Description of the generator's machine.
     pub environment: Environment,
@@ -146,6 +147,7 @@ impl Hosts {
     /// # Errors
     /// If a host cannot do what the plan needs, has no address although others must reach it, or is lost.
     pub fn prepare(&self, setup: Setup<'_>) -> anyhow::Result<Ready> {
+        self.check(setup.plan, setup.packs)?;
         let known = self.known()?;
         let seat = |one: &HostRef| known[one.name()].seat.clone();
         let layout = Layout {
@@ -161,11 +163,7 @@ impl Hosts {
         }
         let secrets = Secrets::read(setup.plan)?;
         let needs = Needs { setup: &setup, layout: &layout, secrets: &secrets };
-        let cpus = CpuSets {
-            generator: needs.cpus(&known[self.generator.name()])?.generator,
-            gateway: needs.cpus(&known[self.gateway.name()])?.gateway,
-            upstream: needs.cpus(&known[self.upstream.name()])?.upstream,
-        };
+        let cpus = needs.cpus(&known[self.generator.name()])?;
         let (mut local, mut polling, mut hosts) = (None, None, BTreeMap::new());
         for (name, one) in &known {
             match &one.host {
@@ -178,6 +176,7 @@ impl Hosts {
                 address: one.address,
                 environment,
                 clock_uncertainty_ns: one.clock_uncertainty_ns,
+                ..RunHost::default()
             };
             hosts.insert(name.clone(), run_host);
         }
@@ -201,6 +200,29 @@ impl Hosts {
         })
     }
 
+    /// Refuses what works only on one host.
+    fn check(&self, plan: &Plan, packs: &PackSet) -> anyhow::Result<()> {
+        let is_one =
+            self.generator.name() == self.gateway.name() && self.gateway.name() == self.upstream.name();
+        for gateway in &plan.gateways {
+            let GatewayKind::Pack { pack, driver, .. } = &gateway.kind else { continue };
+            let intercepts = packs.get(pack).is_some_and(|pack| pack.manifest().intercept.is_some());
+            ensure!(
+                is_one || !intercepts,
+                "gateway {}: a sidecar intercepts the traffic of one host, so all roles must be on the same host",
+                gateway.label
+            );
+            ensure!(
+                self.gateway.remote().is_none() || driver.git().is_none(),
+                "gateway {}: hoptax builds commits only on its own host, and host {} is another one. Copy the program there, \
+                 and name it with `binary`",
+                gateway.label,
+                self.gateway.name()
+            );
+        }
+        Ok(())
+    }
+
     /// The hosts, by name.
     fn known(&self) -> anyhow::Result<BTreeMap<String, Known>> {
         let mut known = BTreeMap::new();
@@ -210,6 +232,26 @@ impl Hosts {
             }
         }
         Ok(known)
+    }
+
+    /// Checks whether the generator's host is fit for measurements. `results` is the directory for results on our own host.
+    pub fn look(&self, moment: Moment, results: &Path) -> Option<HostLook> {
+        match self.generator.remote() {
+            Some(host) => host.fitness(moment),
+            None => Some(fitness::at(moment, results)),
+        }
+    }
+
+    /// Checks whether the hosts other than the generator's are fit for measurements. Hosts that are lost are missing.
+    pub fn look_at_others(&self, moment: Moment, results: &Path) -> BTreeMap<String, HostLook> {
+        let others = [&self.gateway, &self.upstream].into_iter();
+        let others = others.filter(|host| host.name() != self.generator.name());
+        let look = |host: &HostRef| match host.remote() {
+            Some(remote) => remote.fitness(moment),
+            None => Some(fitness::at(moment, results)),
+        };
+        let named: BTreeMap<&str, &HostRef> = others.map(|host| (host.name(), host)).collect();
+        named.into_iter().filter_map(|(name, host)| Some((name.to_owned(), look(host)?))).collect()
     }
 
     /// Copies logs and rendered configurations of the other hosts to `hosts/<name>` below this directory. Must be called after

@@ -34,7 +34,8 @@ impl Link {
     pub fn open(host: &str, command: &[String], run: &RunId) -> Result<Self, Failure> {
         let connection = Connection::open(host, command)?;
         let hello = Request::Hello(Hello { versions: Versions::own(), run: run.clone() });
-        let welcome = connection.ask(hello, PROMPT)?;
+        let welcome: Welcome = connection.ask(hello, PROMPT)?;
+        connection.set_directory(&welcome.directory);
         let link = Self { connection, welcome, offset: Mutex::default() };
         link.measure_clock()?;
         Ok(link)
@@ -48,6 +49,11 @@ impl Link {
     /// What the agent said about its host.
     pub fn welcome(&self) -> &Welcome {
         &self.welcome
+    }
+
+    /// A text of the agent, with paths as they are in the run directory.
+    pub(super) fn shown(&self, text: &str) -> String {
+        self.connection.shown(text)
     }
 
     /// Whether the agent can still be asked.

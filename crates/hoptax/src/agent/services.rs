@@ -80,7 +80,8 @@ impl Service for RemoteService {
     }
 
     fn log_tails(&self) -> String {
-        self.ask(ServiceRequest::LogTails, PROMPT).unwrap_or_else(|failure: Failure| failure.message)
+        let tails: Result<String, Failure> = self.ask(ServiceRequest::LogTails, PROMPT);
+        tails.map_or_else(|failure| failure.message, |tails| self.link.shown(&tails))
     }
 
     fn used(&self, from_ns: u64, to_ns: u64) -> Option<Result<RoleUsage, String>> {

@@ -132,6 +132,7 @@ impl Args {
             environment: probe::environment(if polling.is_some() { Idle::Poll } else { Idle::Sleep }),
             hosts: BTreeMap::new(),
             look: &look,
+            look_at_others: &|_| BTreeMap::new(),
             interrupted: &interrupted,
         };
         let traffic = LocalTraffic::new()

@@ -21,9 +21,10 @@ use hoptax_plan::{Body, BuiltInUpstream, Gateway, GatewayKind, HopKind, Start, U
 use hoptax_record::dir::{DirError, RunDir};
 use hoptax_record::plan::Action;
 use hoptax_record::{
-    Contender as ContenderRecord, DIRECT, DeathDuring, Ended, Failure, IgnoredHeader, SCHEMA, Stage,
+    Contender as ContenderRecord, DIRECT, DeathDuring, Ended, Failure, IgnoredHeader, RunHost, SCHEMA, Stage,
     TrialRecord, WarmUp,
 };
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -106,6 +107,9 @@ impl Run<'_> {
             record.trials_planned = director.planned() as u32;
         }
         record.host_at_end = (self.look)(Moment::End);
+        for (name, look) in (self.look_at_others)(Moment::End) {
+            record.hosts.entry(name).or_default().at_end = Some(look);
+        }
         record.stopped = director.stopped();
         match measured {
             Ok((measured, failed)) => end(dir, &mut record, measured, interrupted, failed),
@@ -121,6 +125,15 @@ impl Run<'_> {
                 Err(error)
             }
         }
+    }
+
+    /// The hosts, with the checks before the first trial.
+    fn hosts_at_start(&self) -> BTreeMap<String, RunHost> {
+        let mut hosts = self.hosts.clone();
+        for (name, look) in (self.look_at_others)(Moment::Start) {
+            hosts.entry(name).or_default().at_start = Some(look);
+        }
+        hosts
     }
 
     /// Size of the largest request or response body. `None` if this size is less than [`LARGE_BODY`].
@@ -163,7 +176,7 @@ impl Run<'_> {
             host_at_start: (self.look)(Moment::Start),
             host_at_end: None,
             link: None,
-            hosts: self.hosts.clone(),
+            hosts: self.hosts_at_start(),
             started_unix_ns: clock::unix(),
             ended: None,
         }
@@ -178,7 +191,7 @@ fn contender(label: &str, kind: String, workers: Option<u32>) -> ContenderRecord
         workers,
         settings: Vec::new(),
         counters: Vec::new(),
-        rendered: std::collections::BTreeMap::new(),
+        rendered: BTreeMap::new(),
         ignored_headers: Vec::new(),
         warm_ups: Vec::new(),
         deaths: Vec::new(),

@@ -29,8 +29,10 @@ pub struct Run<'a> {
     pub environment: Environment,
     /// The hosts of the run, by name. Empty if this host has all roles.
     pub hosts: BTreeMap<String, RunHost>,
-    /// Checks whether the machine is fit for measurements, at the start and at the end of the run.
+    /// Checks whether the generator's machine is fit for measurements, at the start and at the end of the run.
     pub look: &'a dyn Fn(Moment) -> Option<HostLook>,
+    /// Checks the other hosts of the run.
+    pub look_at_others: &'a dyn Fn(Moment) -> BTreeMap<String, HostLook>,
     /// A signal sets this flag. The current trial then ends early, and no further trial begins.
     pub interrupted: &'a AtomicBool,
 }

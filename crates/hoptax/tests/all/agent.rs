@@ -1,6 +1,7 @@
 //! Agents: roles of a run on hosts that are reached by a command.
 
 mod faults;
+mod gateways;
 mod raw;
 mod site;
 

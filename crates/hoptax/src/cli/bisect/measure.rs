@@ -219,6 +219,7 @@ impl Measurer<'_> {
             environment: probe::environment(idle),
             hosts: BTreeMap::new(),
             look: &look,
+            look_at_others: &|_| BTreeMap::new(),
             interrupted: &self.interrupted,
         };
         let mut traffic = LocalTraffic::new()

@@ -20,7 +20,6 @@ use hoptax_record::start::StartRecord;
 use hoptax_record::{Environment, Link};
 use hoptax_servers::ledger::{InstanceCounts, Ledger};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -239,6 +238,7 @@ impl Scene {
             environment: Environment::default(),
             hosts: BTreeMap::new(),
             look: &|_| None,
+            look_at_others: &|_| BTreeMap::new(),
             interrupted,
         }
     }

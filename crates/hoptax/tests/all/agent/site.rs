@@ -7,6 +7,7 @@ use hoptax::run::{Contents, Loaded, Run, Traffic, TrialUpdate, WatchedRoles, loa
 use hoptax::schedule::{Contender, Slot};
 use hoptax_lab::Service;
 use hoptax_lab::fake;
+use hoptax_lab::packs::PackSet;
 use hoptax_load::clock;
 use hoptax_load::spec::LoadSpec;
 use hoptax_plan::{CpuSets, Gateway, GatewayKind, HopKind, Idle, LoadPoint, Plan};
@@ -77,12 +78,20 @@ impl Site {
     }
 
     pub(super) fn try_prepare(&self, plan: &Plan, hosts: &Hosts) -> anyhow::Result<Ready> {
-        let packs = packs();
+        self.try_prepare_with(plan, hosts, &packs())
+    }
+
+    pub(super) fn try_prepare_with(
+        &self,
+        plan: &Plan,
+        hosts: &Hosts,
+        packs: &PackSet,
+    ) -> anyhow::Result<Ready> {
         let run_directory = self.scratch.path().join("results");
         std::fs::create_dir_all(&run_directory).expect("made");
         let setup = Setup {
             plan,
-            packs: &packs,
+            packs,
             exe: exe(),
             run_directory: &run_directory,
             interrupted: Arc::default(),
@@ -160,6 +169,7 @@ pub(super) fn run<'a>(plan: &'a Plan, interrupted: &'a AtomicBool) -> Run<'a> {
         environment: Environment::default(),
         hosts: BTreeMap::new(),
         look: &|_| None,
+        look_at_others: &|_| BTreeMap::new(),
         interrupted,
     }
 }
