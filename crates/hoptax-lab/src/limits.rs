@@ -6,9 +6,10 @@
 use super::descriptors;
 use super::packs::PackSet;
 use hoptax_plan::{LoadPoint, Plan};
+use serde::{Deserialize, Serialize};
 
 /// The limits of this machine on the number of connections.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// Largest number of descriptors that a process can open.
     pub descriptors: u64,

@@ -113,6 +113,19 @@ impl HostKind {
     }
 }
 
+/// A command as messages show it: without the options that hoptax adds for `ssh`. What this does not change in a terminal is
+/// whether the command works.
+pub fn shown_words(words: &[String]) -> Vec<String> {
+    let is_ours = words.first().is_some_and(|first| first == "ssh")
+        && words.len() > SSH_OPTIONS.len() + 1
+        && words[1..].iter().zip(SSH_OPTIONS).all(|(word, option)| word == option);
+    if !is_ours {
+        return words.to_vec();
+    }
+    let rest = words[SSH_OPTIONS.len() + 1..].iter().filter(|word| *word != "--");
+    words[..1].iter().chain(rest).cloned().collect()
+}
+
 /// True if `word` is one word for every shell, and no shell changes it. It is not an option either.
 pub fn is_plain_word(word: &str) -> bool {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "_./:@%+,-".contains(letter);
@@ -158,6 +171,16 @@ mod tests {
             let command = kind.command();
             assert_eq!(command.len(), kind.machines());
             assert_eq!(command, expected.iter().map(|text| words(text)).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn messages_show_commands_without_the_options() {
+        let edge = HostKind::Ssh(vec!["edge".to_owned()]).command().remove(0);
+        let agent = [edge, words("/opt/hoptax agent")].concat();
+        assert_eq!(shown_words(&agent), words("ssh edge /opt/hoptax agent"));
+        for other in ["ssh -p 22 edge hoptax agent", "ip netns exec app hoptax agent", "ssh"] {
+            assert_eq!(shown_words(&words(other)), words(other));
         }
     }
 

@@ -211,8 +211,11 @@ impl ProcessDriver {
         self.namespace = Some(Namespace::make(&self.exe, &interceptions, &self.log_directory("namespace")));
     }
 
-    /// Refuses to start a service if this machine does not have the address of its services.
-    pub(super) fn check_address(&self) -> Result<(), Failure> {
+    /// Checks that this machine has the address of its services. Each start of a service also checks that.
+    ///
+    /// # Errors
+    /// If it does not.
+    pub fn check_address(&self) -> Result<(), Failure> {
         let address = self.address;
         let met = match TcpListener::bind((address, 0)) {
             Ok(_) => return Ok(()),

@@ -10,6 +10,7 @@ use super::greeting::{self, MOST_BEFORE, Versions};
 use super::message::{FromAgent, Order, Request, ToAgent, Update};
 use super::silence::{BEAT, LIMIT_NS, Silence};
 use hoptax_load::clock;
+use hoptax_plan::shown_words;
 use hoptax_record::{Failure, Stage, printable};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use std::collections::BTreeMap;
@@ -49,6 +50,7 @@ pub(super) struct Connection {
 #[derive(Debug)]
 struct Shared {
     host: String,
+    /// The command as messages show it.
     command: Vec<String>,
     child: Mutex<Child>,
     /// Frames to send. Absent once the input is closed.
@@ -110,7 +112,7 @@ impl Connection {
         let (sender, frames) = mpsc::channel();
         let shared = Arc::new(Shared {
             host: host.to_owned(),
-            command: command.to_vec(),
+            command: shown_words(command),
             child: Mutex::new(child),
             outgoing: Mutex::new(Some(sender)),
             calls: Mutex::default(),

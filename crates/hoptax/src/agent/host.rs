@@ -8,7 +8,9 @@ use hoptax_load::clock;
 use hoptax_record::{Failure, HostLook, Stage};
 use std::net::IpAddr;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 /// Time limit for making a host ready. Files of the plan may be large, and links slow.
@@ -17,9 +19,12 @@ const PREPARE: Duration = Duration::from_secs(10 * 60);
 /// Time limit for collecting the files of a host. They are at most some tens of MiB.
 const COLLECT: Duration = Duration::from_secs(120);
 
-/// After a host could not be reached, it is not tried again for this long, ns. Otherwise each trial of a run whose host is down
-/// would wait for it.
-const RETRY_NS: u64 = 20 * clock::SECOND;
+/// A trial waits this long for a host that was lost, ns. A machine starts again within a minute.
+const PATIENCE_NS: u64 = 60 * clock::SECOND;
+/// A run waits this long in all, ns. After that, trials that need the host fail at once.
+const WAIT_AT_MOST_NS: u64 = 180 * clock::SECOND;
+/// Time between two attempts.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// A host with an agent. If its agent is lost, the next use starts another one; the services of the first one have ended by
 /// then.
@@ -36,8 +41,10 @@ pub struct Host {
 struct State {
     link: Arc<Link>,
     prepare: Option<Prepare>,
-    /// When the host could not be reached, and why.
-    failed: Option<(u64, Failure)>,
+    /// Set by a signal: nobody waits for the host any more.
+    interrupted: Arc<AtomicBool>,
+    /// How long trials have waited for the host in vain, ns.
+    waited_ns: u64,
 }
 
 impl Host {
@@ -60,13 +67,18 @@ impl Host {
             command: command.to_vec(),
             address,
             run: run.clone(),
-            state: Mutex::new(State { link, prepare: None, failed: None }),
+            state: Mutex::new(State { link, prepare: None, interrupted: Arc::default(), waited_ns: 0 }),
         }))
     }
 
     /// The host's name in the plan.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The command that leads to its agent.
+    pub fn command(&self) -> &[String] {
+        &self.command
     }
 
     /// The address at which the other hosts reach it.
@@ -79,7 +91,8 @@ impl Host {
         self.state().link.welcome().clone()
     }
 
-    /// The link to the host's agent. If the agent was lost, starts another one and makes it ready for the run.
+    /// The link to the host's agent. If the agent was lost, waits for the host, starts another agent, and makes it ready for the
+    /// run.
     ///
     /// # Errors
     /// If the host cannot be reached.
@@ -88,21 +101,23 @@ impl Host {
         if state.link.is_alive() {
             return Ok(Arc::clone(&state.link));
         }
-        if let Some((at, failure)) = &state.failed
-            && clock::now() < at + RETRY_NS
-        {
-            return Err(failure.clone());
-        }
-        match self.connect_again(state.prepare.as_ref()) {
-            Ok(link) => {
-                state.link = Arc::clone(&link);
-                state.failed = None;
-                Ok(link)
+        let begun = clock::now();
+        let left_ns = WAIT_AT_MOST_NS.saturating_sub(state.waited_ns).min(PATIENCE_NS);
+        loop {
+            let failure = match self.connect_again(state.prepare.as_ref()) {
+                Ok(link) => {
+                    state.link = Arc::clone(&link);
+                    state.waited_ns = 0;
+                    return Ok(link);
+                }
+                Err(failure) => failure,
+            };
+            let waited_ns = clock::now() - begun;
+            if waited_ns > left_ns || state.interrupted.load(Ordering::Relaxed) {
+                state.waited_ns += waited_ns;
+                return Err(failure);
             }
-            Err(failure) => {
-                state.failed = Some((clock::now(), failure.clone()));
-                Err(failure)
-            }
+            thread::sleep(AGAIN);
         }
     }
 
@@ -114,14 +129,15 @@ impl Host {
         Ok(Arc::new(link))
     }
 
-    /// Makes the host ready for a run.
+    /// Makes the host ready for a run, which `interrupted` ends.
     ///
     /// # Errors
     /// If the host cannot do what the plan needs, or it is lost.
-    pub(super) fn prepare(&self, prepare: Prepare) -> Result<(), Failure> {
+    pub(super) fn prepare(&self, prepare: Prepare, interrupted: &Arc<AtomicBool>) -> Result<(), Failure> {
         let link = self.link()?;
         link.ask::<()>(Request::Prepare(Box::new(prepare.clone())), PREPARE)?;
-        self.state().prepare = Some(prepare);
+        let mut state = self.state();
+        (state.prepare, state.interrupted) = (Some(prepare), Arc::clone(interrupted));
         Ok(())
     }
 

@@ -82,11 +82,11 @@ pub struct Ready {
 }
 
 /// What is known of a host before it is made ready.
-struct Known {
+pub(super) struct Known {
     host: Option<Arc<Host>>,
-    address: Option<IpAddr>,
+    pub(super) address: Option<IpAddr>,
     seat: Seat,
-    environment: Environment,
+    pub(super) environment: Environment,
     allowed: Vec<u32>,
     can_poll: bool,
     clock_uncertainty_ns: u64,
@@ -109,7 +109,7 @@ impl HostRef {
         }
     }
 
-    fn known(&self) -> anyhow::Result<Known> {
+    pub(super) fn known(&self) -> anyhow::Result<Known> {
         match self {
             Self::Local { name, address } => Ok(Known {
                 host: None,
@@ -278,7 +278,7 @@ impl Needs<'_> {
     /// Makes a host with an agent ready.
     fn prepare(&self, one: &Known, host: &Host) -> anyhow::Result<()> {
         let services = if self.has_services(one) { Some(self.services(one)?) } else { None };
-        let prepared = host.prepare(Prepare { idle: self.idle(one)?, services });
+        let prepared = host.prepare(Prepare { idle: self.idle(one)?, services }, &self.setup.interrupted);
         prepared.map_err(|failure| anyhow!(failure.message))
     }
 
@@ -298,6 +298,7 @@ impl Needs<'_> {
             .with_interrupt(Arc::clone(interrupted))
             .with_cpus(self.cpus(one)?)
             .with_address(one.address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)));
+        driver.check_address().map_err(|failure| anyhow!("host {}: {}", one.seat.host, failure.message))?;
         Ok((Some(driver), polling))
     }
 
@@ -356,7 +357,10 @@ impl Needs<'_> {
 }
 
 /// Texts of the plan's packs that are not built in, or differ from those.
-fn own_packs(plan: &Plan, packs: &PackSet) -> anyhow::Result<BTreeMap<String, BTreeMap<String, String>>> {
+pub(super) fn own_packs(
+    plan: &Plan,
+    packs: &PackSet,
+) -> anyhow::Result<BTreeMap<String, BTreeMap<String, String>>> {
     let built_in = PackSet::load(None)?;
     let names = plan.gateways.iter().filter_map(|gateway| match &gateway.kind {
         GatewayKind::Pack { pack, .. } => packs.get(pack),

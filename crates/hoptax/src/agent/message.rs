@@ -77,6 +77,8 @@ pub enum FromAgent<T> {
 pub enum Request {
     /// The first request → [`Welcome`].
     Hello(Hello),
+    /// → [`super::inspection::Inspection`].
+    Inspect(Box<Inspect>),
     /// Makes ready for a run → `()`. It comes before all requests below, except for the next two.
     Prepare(Box<Prepare>),
     /// → [`ClockReading`].
@@ -194,9 +196,11 @@ impl Request {
     /// The stage of a run that fails if this request has no answer.
     pub fn stage(&self) -> Stage {
         match self {
-            Self::Hello(_) | Self::Prepare(_) | Self::StartUpstream | Self::StartGateway { .. } => {
-                Stage::Start
-            }
+            Self::Hello(_)
+            | Self::Inspect(_)
+            | Self::Prepare(_)
+            | Self::StartUpstream
+            | Self::StartGateway { .. } => Stage::Start,
             Self::Verify(_) => Stage::Verify,
             _ => Stage::Trial,
         }
@@ -294,6 +298,17 @@ pub struct ClockReading {
     pub monotonic_ns: u64,
     /// Nanoseconds since the Unix epoch.
     pub unix_ns: u64,
+}
+
+/// Asks what a host has for a plan.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Inspect {
+    /// The plan.
+    pub plan: Plan,
+    /// Texts of the packs that are not built in: for each pack, its files by name.
+    pub packs: BTreeMap<String, BTreeMap<String, String>>,
+    /// Whether to ask the gateways' programs for their versions.
+    pub versions: bool,
 }
 
 /// Everything that an agent needs for a run.

@@ -9,7 +9,9 @@
 //! are aligned by a measured [`Offset`]. Every moment that comes from an agent is converted to the runner's clock at once.
 
 mod advice;
+mod connect;
 mod connection;
+mod describe;
 mod driver;
 mod files;
 pub mod frame;
@@ -17,21 +19,25 @@ mod generator;
 mod greeting;
 mod host;
 mod hosts;
+mod inspection;
 mod layout;
 mod link;
 mod machine;
 pub mod message;
 mod offset;
+mod reach;
 mod sampling;
 mod serve;
 mod services;
 mod silence;
 mod traffic;
 
+pub use describe::HostDescription;
 pub use driver::HostsDriver;
 pub use greeting::Versions;
 pub use host::Host;
 pub use hosts::{HostRef, Hosts, Ready, Setup};
+pub use inspection::{Inspection, Program};
 pub use link::Link;
 pub use message::{RunId, Welcome};
 pub use offset::Offset;

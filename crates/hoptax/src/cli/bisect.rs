@@ -73,6 +73,11 @@ impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
         let (mut plan, plan_text) = self.source.load()?;
         let packs = self.source.packs()?;
+        if !plan.roles.is_local() {
+            let message =
+                "a bisect builds and measures commits on this machine only; remove `roles` from the plan";
+            return Err(BadInput(message.into()).into());
+        }
         for warning in fits(&mut plan, &packs)? {
             eprintln!("warning: {warning}");
         }

@@ -10,7 +10,8 @@ use hoptax_lab::packs::binary;
 use hoptax_load::spec::{HttpVersion, Rate, Retry, Shape};
 use hoptax_plan::stages::show_pace;
 use hoptax_plan::{
-    Gateway, GatewayKind, LoadPoint, PackDriver, Plan, Search, Target, Trials, Upstream, units,
+    Gateway, GatewayKind, HostKind, LOCAL, LoadPoint, PackDriver, Plan, Search, Target, Trials, Upstream,
+    units,
 };
 use hoptax_record::DIRECT;
 use hoptax_record::start::FIRST_REQUESTS;
@@ -55,6 +56,8 @@ impl Args {
 struct Preview {
     name: String,
     upstream: String,
+    /// The host of each role. Empty if all roles are on this machine.
+    roles: Vec<RolePreview>,
     contenders: Vec<ContenderPreview>,
     targets: Vec<TargetPreview>,
     /// The targets as text, for output on the terminal.
@@ -98,6 +101,38 @@ struct Preview {
     /// The load points that a run leaves out, because the machine has too few descriptors or ports for them, and a gateway
     /// that cannot know the upstream's port. `hoptax run` prints the same lines.
     notes: Vec<String>,
+}
+
+/// Where a role is.
+#[derive(Debug, Serialize)]
+struct RolePreview {
+    role: &'static str,
+    /// Name of the host in the plan.
+    host: String,
+    /// How hoptax reaches it, in words.
+    how: String,
+}
+
+impl RolePreview {
+    fn of(plan: &Plan) -> Vec<Self> {
+        if plan.roles.is_local() {
+            return Vec::new();
+        }
+        let one = |(role, host): (&'static str, &str)| {
+            let declared = plan.host(host);
+            let how = match declared.map(|host| &host.kind) {
+                None | Some(HostKind::Local) => "this machine".to_owned(),
+                Some(HostKind::Ssh(machines)) => format!("ssh {}", machines.join(", ")),
+                Some(HostKind::Command(words)) => format!("`{}`", words.join(" ")),
+                Some(HostKind::Docker(container)) => format!("docker container {container}"),
+                Some(HostKind::Kubernetes(pod)) => format!("Kubernetes pod {}", pod.pod),
+            };
+            let address = declared.and_then(|host| host.address);
+            let address = address.map_or_else(String::new, |address| format!(", address {address}"));
+            Self { role, host: host.to_owned(), how: how + &address }
+        };
+        plan.roles.each().into_iter().map(one).collect()
+    }
 }
 
 /// How starts are measured.
@@ -148,6 +183,9 @@ struct NotInstalled {
 #[cfg(target_os = "linux")]
 fn not_installed(plan: &Plan, packs: &PackSet) -> Vec<NotInstalled> {
     let mut missing: Vec<NotInstalled> = Vec::new();
+    if plan.roles.gateway != LOCAL {
+        return missing;
+    }
     for gateway in &plan.gateways {
         let GatewayKind::Pack { pack, driver, .. } = &gateway.kind else { continue };
         let Some(found) = packs.get(pack) else { continue };
@@ -239,6 +277,7 @@ impl Preview {
         Self {
             name: plan.name.clone(),
             upstream: describe_upstream(&plan.upstream),
+            roles: RolePreview::of(plan),
             cases: contenders.len() * in_rounds,
             start: StartPreview::of(plan),
             in_rounds,
@@ -368,6 +407,10 @@ impl fmt::Display for Preview {
         let load_points = plural(self.in_rounds as u64, "load point");
         writeln!(f, "plan {}\n", self.name)?;
         writeln!(f, "upstream     {}", self.upstream)?;
+        for (number, RolePreview { role, host, how }) in self.roles.iter().enumerate() {
+            let begin = if number == 0 { "hosts" } else { "" };
+            writeln!(f, "{begin:<13}{role} on {host}: {how}")?;
+        }
         let width = self.contenders.iter().map(|contender| contender.label.len()).max().unwrap_or(0);
         for (index, ContenderPreview { label, what }) in self.contenders.iter().enumerate() {
             let head = if index == 0 { "contenders" } else { "" };

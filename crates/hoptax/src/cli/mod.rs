@@ -31,6 +31,8 @@ mod help;
 mod history;
 #[cfg(target_os = "linux")]
 mod hop;
+#[cfg(target_os = "linux")]
+mod hosts;
 mod init;
 #[cfg(target_os = "linux")]
 mod lint;
@@ -85,6 +87,8 @@ enum Verb {
     Check(check::Args),
     #[cfg(target_os = "linux")]
     Doctor(doctor::Args),
+    #[cfg(target_os = "linux")]
+    Hosts(hosts::Args),
     Init(init::Args),
     #[cfg(target_os = "linux")]
     Gateways(gateways::Args),
@@ -139,6 +143,8 @@ pub fn main() -> ExitCode {
         Verb::Check(args) => args.run(),
         #[cfg(target_os = "linux")]
         Verb::Doctor(args) => args.run(),
+        #[cfg(target_os = "linux")]
+        Verb::Hosts(args) => args.run(),
         Verb::Init(args) => args.run(),
         #[cfg(target_os = "linux")]
         Verb::Gateways(args) => args.run(),

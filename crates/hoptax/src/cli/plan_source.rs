@@ -7,7 +7,7 @@ use hoptax_lab::limits::{self, Limits};
 use hoptax_lab::packs::PackSet;
 #[cfg(target_os = "linux")]
 use hoptax_lab::packs::binary;
-use hoptax_plan::{self as plan, BuiltInUpstream, Gateway, GatewayKind, Plan, Upstream, units};
+use hoptax_plan::{self as plan, BuiltInUpstream, Gateway, GatewayKind, LOCAL, Plan, Upstream, units};
 use std::path::PathBuf;
 
 #[derive(Debug, Clone, clap::Args)]
@@ -90,6 +90,10 @@ impl Only {
 /// decision.
 #[cfg(target_os = "linux")]
 pub(crate) fn replace_missing(plan: &mut Plan, packs: &PackSet) -> Vec<String> {
+    if plan.roles.gateway != LOCAL {
+        // Without asking that host, its programs are unknown.
+        return plan.replace_missing(|_| false);
+    }
     plan.replace_missing(|gateway| match &gateway.kind {
         GatewayKind::Pack { pack, driver, .. } => {
             packs.get(pack).is_some_and(|pack| !binary::missing(pack, driver).is_empty())
@@ -111,7 +115,20 @@ pub(crate) fn replace_missing(plan: &mut Plan, _packs: &PackSet) -> Vec<String> 
 /// [`BadInput`] if no load point fits.
 #[cfg(target_os = "linux")]
 pub(crate) fn fits(plan: &mut Plan, packs: &PackSet) -> anyhow::Result<Vec<String>> {
-    Ok(limits::leave_out(plan, packs, Limits::now()).map_err(|error| BadInput(error.to_string()))?)
+    match plan.roles.is_local() {
+        true => fits_into(plan, packs, Limits::now()),
+        // `hoptax run` asks the hosts for their limits.
+        false => Ok(Vec::new()),
+    }
+}
+
+/// Leaves out the load points whose connections do not fit into these limits. Returns a line for each of them.
+///
+/// # Errors
+/// [`BadInput`] if no load point fits.
+#[cfg(target_os = "linux")]
+pub(crate) fn fits_into(plan: &mut Plan, packs: &PackSet, limits: Limits) -> anyhow::Result<Vec<String>> {
+    Ok(limits::leave_out(plan, packs, limits).map_err(|error| BadInput(error.to_string()))?)
 }
 
 /// The plan will run on another machine, whose limits are unknown here.

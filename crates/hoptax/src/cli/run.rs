@@ -1,37 +1,37 @@
 //! `hoptax run`: measures a plan and prints a report.
 
+pub(super) mod found;
 mod screen;
 mod serve;
 mod watch;
 mod words;
+pub(super) mod world;
 
 use super::exit::{BadInput, Exit};
 use super::help;
-use super::plan_source::{Only, PlanSource, fits, replace_missing, unknown_port};
+use super::plan_source::{Only, PlanSource, fits_into, unknown_port};
 use super::report::{for_terminal, is_coloured};
 use super::terminal;
-use crate::run::{Contents, LocalTraffic, Outcome, Run};
+use crate::run::{Contents, Outcome, Run};
 use anyhow::Context;
-use hoptax_host::idle::Polling;
-use hoptax_host::probe;
-use hoptax_host::profile::Profiler;
+use found::{Found, connect};
 use hoptax_lab::builds;
-use hoptax_lab::packs::{PackSet, binary};
-use hoptax_lab::process::ProcessDriver;
+use hoptax_lab::packs::PackSet;
 use hoptax_load::clock;
 use hoptax_load::random::Random;
 use hoptax_plan::recorded::{self, Run as ReadRun};
-use hoptax_plan::{GatewayKind, Idle, Plan};
+use hoptax_plan::{GatewayKind, Plan};
 use hoptax_record::dir::RunDir;
 use hoptax_record::start::StartRecord;
 use hoptax_record::{DIRECT, Failure, TrialRecord};
 use hoptax_report::{self as report, Model};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use world::{Needs, World};
 
 /// Measure the gateways of a plan and report what each one costs compared with direct
 #[derive(Debug, clap::Args)]
@@ -82,10 +82,12 @@ impl Args {
         // Draw a missing seed here, before the upstream is started. Then the recorded seed also determines the delays
         // and failures of the upstream.
         let seed = *plan.seed.get_or_insert_with(|| Random::new(clock::unix()).next_u64() >> 32);
-        for note in replace_missing(&mut plan, &packs) {
+        let hosts = connect(&plan)?;
+        let found = Found::look(hosts.as_ref(), &plan, &packs)?;
+        for note in plan.replace_missing(|gateway| found.gateways.is_missing(&gateway.label)) {
             eprintln!("note: {note}");
         }
-        for warning in fits(&mut plan, &packs)?.into_iter().chain(unknown_port(&plan)) {
+        for warning in fits_into(&mut plan, &packs, found.limits)?.into_iter().chain(unknown_port(&plan)) {
             eprintln!("warning: {warning}");
         }
         for pack in never_run(&plan, &packs) {
@@ -101,13 +103,10 @@ impl Args {
         }
         if !self.skip_missing {
             all_built(&unbuilt)?;
-            all_installed(&plan, &packs)?;
+            found.all_installed(&plan)?;
         }
-        if plan.cpu_profile.is_some() {
-            can_profile()?;
-        }
+        found.can_profile()?;
         let service = self.serve.read()?;
-        let polling = polling(&plan)?;
         let mut dir = RunDir::create(&self.out, &plan.name)?;
         let viewers =
             watch::Viewers { screen: !self.no_live && terminal::can_show(), served: service.is_some() };
@@ -118,30 +117,42 @@ impl Args {
         };
         // A signal since the builds.
         interrupted.fetch_or(building.load(Ordering::Relaxed), Ordering::Relaxed);
-        let mut driver = ProcessDriver::new(&plan, packs, dir.path())?
-            .with_interrupt(Arc::clone(&interrupted))
-            .with_idle(&plan, if polling.is_some() { Idle::Poll } else { Idle::Sleep });
-        let look = |moment| Some(probe::fitness::at(moment, &self.out));
+        let needs = Needs {
+            plan: &plan,
+            packs: &packs,
+            run_directory: dir.path(),
+            interrupted: &interrupted,
+            live: viewers.need_seconds(),
+        };
+        let world = match &hosts {
+            None => World::here(&needs),
+            Some(hosts) => World::on(hosts, &needs),
+        };
+        let mut world = match world {
+            Ok(world) => world,
+            Err(error) => {
+                dir.abandon();
+                return Err(error);
+            }
+        };
+        let look = |moment| world::look(hosts.as_ref(), moment, &self.out);
+        let look_at_others = |moment| world::look_at_others(hosts.as_ref(), moment, &self.out);
         let run = Run {
             plan: &plan,
             plan_text,
             command: std::env::args().collect(),
             contents: Contents::read(&plan)?,
             seed,
-            cpus: driver.cpus().clone(),
-            environment: probe::environment(if polling.is_some() { Idle::Poll } else { Idle::Sleep }),
-            hosts: BTreeMap::new(),
+            cpus: world.cpus.clone(),
+            environment: world.environment.clone(),
+            hosts: world.hosts.clone(),
             look: &look,
-            look_at_others: &|_| BTreeMap::new(),
+            look_at_others: &look_at_others,
             interrupted: &interrupted,
         };
-        let traffic = LocalTraffic::new()
-            .context("cannot find the running hoptax program; was its file moved or removed?")?;
-        let mut traffic = traffic.watched(viewers.need_seconds());
         let name = dir.path().file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        // The program's own threads stay off the generator's CPUs, unless only the gateway's CPUs would be left.
-        let own_cpus =
-            if run.cpus.generator == run.cpus.upstream { Vec::new() } else { run.cpus.generator.clone() };
+        // The program's own threads stay off the generator's CPUs.
+        let own_cpus = std::mem::take(&mut world.busy);
         let mut watch = watch::Watch::new(&name, &plan, viewers);
         // Keep the server in a variable, because it must live until the report is written.
         let serve = |service: serve::Service| service.start(&self.out, watch.board(), &own_cpus);
@@ -151,8 +162,11 @@ impl Args {
         }
         let _server = served?;
         watch.show(&own_cpus).context("cannot start the live view; leave it out with --no-live")?;
-        let outcome = run.run(&mut dir, &mut driver, &mut traffic, &mut watch);
+        let outcome = run.run(&mut dir, &mut *world.driver, &mut *world.traffic, &mut watch);
         watch.finish();
+        for failure in hosts.iter().flat_map(|hosts| hosts.collect_files(dir.path())) {
+            eprintln!("warning: {}", failure.message);
+        }
         let path = dir.path().display();
         let outcome = outcome.with_context(|| {
             format!("the run ended early; to see what was measured: hoptax report {path}")
@@ -195,30 +209,6 @@ impl Args {
             return Ok(Exit::Failed);
         }
         Ok(report::Verdict::of(&model, self.accept_void).into())
-    }
-}
-
-/// Checks before the run that stacks can be recorded after it.
-fn can_profile() -> anyhow::Result<()> {
-    let profiler = Profiler::find()?;
-    if !profiler.sees_kernel() {
-        eprintln!(
-            "note: profiles will lack the kernel's functions and the reasons for waiting, because \
-             kernel.perf_event_paranoid is above 1; run as root to see them"
-        );
-    }
-    Ok(())
-}
-
-/// Makes idle CPUs poll until the returned value is dropped, if the plan wants it and this user may do it. Without a
-/// wish in the plan, a failure is not an error: the run then measures with CPUs that sleep, and records so.
-pub(super) fn polling(plan: &Plan) -> anyhow::Result<Option<Polling>> {
-    match plan.idle {
-        Some(Idle::Sleep) => Ok(None),
-        None => Ok(Polling::begin().ok()),
-        Some(Idle::Poll) => Polling::begin()
-            .map(Some)
-            .context("idle CPUs cannot be made to poll (`idle: poll`); run as root, or write `idle: auto`"),
     }
 }
 
@@ -279,26 +269,6 @@ fn all_built(unbuilt: &[(String, Failure)]) -> anyhow::Result<()> {
         unbuilt.is_empty(),
         "these gateways do not build:\n{}\nhelp: correct `build` in the plan, or leave them out with --skip-missing",
         reasons.join("\n")
-    );
-    Ok(())
-}
-
-fn all_installed(plan: &Plan, packs: &PackSet) -> anyhow::Result<()> {
-    let mut missing: BTreeMap<String, String> = BTreeMap::new();
-    for gateway in &plan.gateways {
-        let GatewayKind::Pack { pack, driver, .. } = &gateway.kind else { continue };
-        let Some(pack) = packs.get(pack) else { continue };
-        let how = binary::missing(pack, driver);
-        if !how.is_empty() {
-            missing.insert(binary::name_of(pack, driver), how.join("\n    "));
-        }
-    }
-    let missing: Vec<String> = missing.iter().map(|(name, how)| format!("  {name}\n    {how}")).collect();
-    anyhow::ensure!(
-        missing.is_empty(),
-        "these gateways are not installed:\n{}\nhelp: install them, or leave them out with --skip-missing. If one is \
-         installed in another place, add its directory to PATH. If one runs already, name it as `external`",
-        missing.join("\n")
     );
     Ok(())
 }

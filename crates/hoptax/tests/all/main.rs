@@ -25,6 +25,7 @@ mod guides;
 mod history;
 mod hop;
 mod hop_delay;
+mod hosts;
 mod kept_runs;
 mod kubernetes_lab;
 mod lab;

@@ -7,8 +7,9 @@ use super::place::Place;
 use super::services::ServicesById;
 use crate::agent::files;
 use crate::agent::greeting::Versions;
+use crate::agent::inspection::Inspection;
 use crate::agent::machine;
-use crate::agent::message::{Hello, KeptFile, Prepare, Request, Services, Started, Verify, Welcome};
+use crate::agent::message::{Hello, Inspect, KeptFile, Prepare, Request, Services, Started, Verify, Welcome};
 use crate::run::{LocalTraffic, Recorded, StackRecording, Traffic as _};
 use anyhow::Context as _;
 use hoptax_host::idle::{self, Polling};
@@ -73,6 +74,7 @@ impl Session {
         match request {
             Request::Clock => {}
             Request::Hello(hello) => answers.answer(id, self.hello(&hello)),
+            Request::Inspect(inspect) => answers.answer(id, self.inspect(*inspect)),
             Request::Prepare(prepare) => answers.answer(id, self.prepare(*prepare)),
             Request::Fitness(moment) => {
                 let look = fitness::at(moment, self.directory());
@@ -147,6 +149,15 @@ impl Session {
         })
     }
 
+    fn inspect(&self, inspect: Inspect) -> Result<Inspection, Failure> {
+        let inspected = || {
+            let packs = packs(self.directory(), &inspect.packs)?;
+            let plan = Plan::try_from(inspect.plan).context("the plan cannot be read")?;
+            anyhow::Ok(Inspection::here(&plan, &packs, inspect.versions))
+        };
+        inspected().map_err(|error| failed(Stage::Start, &format!("{error:#}")))
+    }
+
     fn prepare(&mut self, prepare: Prepare) -> Result<(), Failure> {
         self.try_prepare(prepare).map_err(|error| failed(Stage::Start, &format!("{error:#}")))
     }
@@ -168,6 +179,7 @@ impl Session {
             .with_cpus(cpus)
             .with_address(address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)))
             .with_interrupt(Arc::clone(&self.starting));
+        driver.check_address().map_err(|failure| anyhow::anyhow!(failure.message))?;
         self.driver = Some(Starter { plan, driver });
         Ok(())
     }

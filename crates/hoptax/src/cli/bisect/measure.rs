@@ -1,6 +1,6 @@
 //! Measures one commit against the good commit, in a run of its own.
 
-use super::super::run::polling;
+use super::super::run::world::polling;
 use super::question::{Question, git_of};
 use super::state::Measurement;
 use crate::run::{Contents, LocalTraffic, Progress, Run};

@@ -23,6 +23,9 @@ const WINDOWS: f64 = 10.0;
 /// All checks, in the order of the output.
 pub(super) fn items(plan: &Plan, packs: &PackSet, host: &Host) -> Vec<Fitness> {
     let mut measured = plan.clone();
+    if !plan.roles.is_local() {
+        return vec![elsewhere(plan), takes(&measured), room(&measured, host.disk_free)];
+    }
     let limits = Limits { descriptors: descriptors::limit(), ports: host.local_ports() };
     let connections = connections(&mut measured, packs, limits);
     vec![
@@ -34,6 +37,15 @@ pub(super) fn items(plan: &Plan, packs: &PackSet, host: &Host) -> Vec<Fitness> {
         takes(&measured),
         room(&measured, host.disk_free),
     ]
+}
+
+/// Says which checks are missing, because this machine says nothing about the others.
+fn elsewhere(plan: &Plan) -> Fitness {
+    let roles: Vec<String> =
+        plan.roles.each().into_iter().map(|(role, host)| format!("{role} on {host}")).collect();
+    let message = "This machine says nothing about the limits, CPUs and gateways of other hosts.";
+    let advice = "`hoptax hosts PLAN` reaches every host of the plan and checks it.";
+    item("hosts", FitnessStatus::Unknown, roles.join(", "), message, advice)
 }
 
 fn item(name: &str, status: FitnessStatus, seen: String, message: &str, advice: &str) -> Fitness {

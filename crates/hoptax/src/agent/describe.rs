@@ -1,0 +1,70 @@
+//! Describes the hosts of a plan without a run: `hoptax hosts`.
+
+use super::hosts::{HostRef, Hosts};
+use super::offset::Offset;
+use anyhow::anyhow;
+use hoptax_host::probe::fitness::{self, Moment};
+use hoptax_plan::shown_words;
+use hoptax_record::{Environment, HostLook};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::Path;
+
+/// A host of a plan.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HostDescription {
+    /// Name in the plan.
+    pub name: String,
+    /// Its roles: `generator`, `gateway`, `upstream`.
+    pub roles: Vec<&'static str>,
+    /// Address at which the other hosts reach it.
+    pub address: Option<IpAddr>,
+    /// The command that leads to its agent. Absent for the machine that runs hoptax.
+    pub command: Option<String>,
+    /// The machine.
+    pub environment: Environment,
+    /// How much its clock is ahead of ours. Absent for the machine that runs hoptax.
+    pub clock: Option<Offset>,
+    /// Whether it is fit for measurements. Absent if it does not say.
+    pub look: Option<HostLook>,
+}
+
+impl Hosts {
+    /// Describes each host. `results` is the directory for results on our own host.
+    ///
+    /// # Errors
+    /// If a host is lost.
+    pub fn describe(&self, results: &Path) -> anyhow::Result<Vec<HostDescription>> {
+        let mut hosts: BTreeMap<&str, HostDescription> = BTreeMap::new();
+        let all = [("generator", &self.generator), ("gateway", &self.gateway), ("upstream", &self.upstream)];
+        for (role, host) in all {
+            match hosts.get_mut(host.name()) {
+                Some(known) => known.roles.push(role),
+                None => {
+                    hosts.insert(host.name(), describe(role, host, results)?);
+                }
+            }
+        }
+        Ok(hosts.into_values().collect())
+    }
+}
+
+fn describe(role: &'static str, host: &HostRef, results: &Path) -> anyhow::Result<HostDescription> {
+    let known = host.known()?;
+    let (command, clock, look) = match host.remote() {
+        None => (None, None, Some(fitness::at(Moment::Start, results))),
+        Some(host) => {
+            let link = host.link().map_err(|failure| anyhow!(failure.message))?;
+            (Some(shown_words(host.command()).join(" ")), Some(link.offset()), host.fitness(Moment::Start))
+        }
+    };
+    Ok(HostDescription {
+        name: host.name().to_owned(),
+        roles: vec![role],
+        address: known.address,
+        command,
+        environment: known.environment,
+        clock,
+        look,
+    })
+}

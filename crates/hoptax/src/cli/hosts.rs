@@ -1,0 +1,153 @@
+//! `hoptax hosts`.
+
+use super::exit::Exit;
+use super::help;
+use super::paint::{Ink, Paint};
+use super::plan_source::PlanSource;
+use super::run::found::connect;
+use crate::agent::{HostDescription, Inspection, Offset, Program};
+use hoptax_plan::units;
+use hoptax_record::{Fitness, FitnessStatus};
+use serde_json::{Value, json};
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+/// Reach every host of a plan, and say what is there: machine, clock, fitness, gateways
+///
+/// Copies hoptax to hosts that have no copy yet, as `hoptax run` does. Measures no gateway.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Exit status: 0 all hosts are reached and have the plan's gateways; 1 a host cannot be reached, lacks a \
+    gateway, or a check is bad; 2 the plan or the command line is wrong."
+)]
+pub(super) struct Args {
+    #[command(flatten)]
+    source: PlanSource,
+    #[arg(long, value_name = "DIR", default_value = "results", help = help::OUT)]
+    out: PathBuf,
+    #[arg(long, help = help::JSON)]
+    json: bool,
+}
+
+/// A host, and what it has for the plan.
+struct Found {
+    host: HostDescription,
+    /// The gateways, if it has that role.
+    gateways: Vec<Program>,
+    limits: Inspection,
+}
+
+impl Args {
+    pub(super) fn run(self) -> anyhow::Result<Exit> {
+        let (plan, _) = self.source.load()?;
+        let mut out = io::stdout();
+        let Some(hosts) = connect(&plan)? else {
+            let what = "all roles of the plan are on this machine: `hoptax doctor PLAN` checks it";
+            match self.json {
+                true => writeln!(out, "{}", json!({ "hosts": [] }))?,
+                false => writeln!(out, "{what}")?,
+            }
+            return Ok(Exit::Success);
+        };
+        let mut inspected = hosts.inspect(&plan, &self.source.packs()?, true)?;
+        let found: Vec<Found> = hosts
+            .describe(&self.out)?
+            .into_iter()
+            .map(|host| {
+                let limits = inspected.remove(&host.name).unwrap_or_default();
+                let is_gateway = host.roles.contains(&"gateway");
+                let gateways = limits.gateways.values().filter(|_| is_gateway).cloned().collect();
+                Found { host, gateways, limits }
+            })
+            .collect();
+        if self.json {
+            let all: Vec<Value> = found.iter().map(document).collect();
+            writeln!(out, "{}", serde_json::to_string_pretty(&json!({ "hosts": all }))?)?;
+        } else {
+            let paint = Paint::on(&out);
+            let all: Vec<String> = found.iter().map(|one| text(one, paint)).collect();
+            write!(out, "{}", all.join("\n"))?;
+        }
+        Ok(if found.iter().all(Found::is_good) { Exit::Success } else { Exit::Failed })
+    }
+}
+
+impl Found {
+    fn is_good(&self) -> bool {
+        let bad = |item: &&Fitness| item.status == FitnessStatus::Bad;
+        self.gateways.iter().all(|one| one.how_to_install.is_empty())
+            && self.host.look.iter().flat_map(|look| &look.items).find(bad).is_none()
+    }
+}
+
+/// The host in text: one line for each subject.
+fn text(found: &Found, paint: Paint) -> String {
+    let Found { host, gateways, limits } = found;
+    let at = host.address.map_or_else(String::new, |address| format!(", {address}"));
+    let mut lines = vec![paint.ink(Ink::Strong, format!("{}: {}{at}", host.name, host.roles.join(", ")))];
+    let mut line = |subject: &str, what: String| lines.push(format!("  {subject:<10} {what}"));
+    line("reached by", host.command.clone().unwrap_or_else(|| "this process".to_owned()));
+    let machine = &host.environment;
+    let memory = units::show_size(machine.memory_bytes);
+    line(
+        "machine",
+        format!("{}, {}, {} × {}, {memory}", machine.host, machine.kernel, machine.cpus, machine.cpu),
+    );
+    line("clock", host.clock.map_or_else(|| "the clock of this process".to_owned(), clock));
+    let ports = limits.limits.ports.map_or_else(|| "unknown".to_owned(), |ports| ports.to_string());
+    line("limits", format!("{} open files, {ports} local ports", limits.limits.descriptors));
+    for gateway in gateways {
+        line("gateway", program(gateway));
+    }
+    let items = host.look.iter().flat_map(|look| &look.items);
+    let remarks: Vec<&Fitness> =
+        items.filter(|item| matches!(item.status, FitnessStatus::Bad | FitnessStatus::Warning)).collect();
+    match (&host.look, remarks.is_empty()) {
+        (None, _) => line("fitness", "unknown: the host did not answer".to_owned()),
+        (_, true) => line("fitness", "good".to_owned()),
+        _ => {}
+    }
+    for Fitness { name, seen, message, advice, status } in remarks {
+        let word = if *status == FitnessStatus::Bad { "bad" } else { "warning" };
+        line(
+            "fitness",
+            format!("{word}: {name} {seen}: {message} {}", advice.as_deref().unwrap_or_default()),
+        );
+    }
+    lines.join("\n") + "\n"
+}
+
+fn clock(offset: Offset) -> String {
+    if offset == Offset::default() {
+        return "the same as here".to_owned();
+    }
+    let uncertainty = offset.uncertainty_ns as f64 / 1e6;
+    format!("known to ± {uncertainty:.3} ms")
+}
+
+fn program(gateway: &Program) -> String {
+    if !gateway.how_to_install.is_empty() {
+        return format!("{} is not installed: {}", gateway.name, gateway.how_to_install.join("; "));
+    }
+    let version = gateway.version.as_ref().map_or_else(String::new, |version| format!(" {version}"));
+    let path = gateway.path.as_ref().map_or_else(String::new, |path| format!(" ({})", path.display()));
+    format!("{}{version}{path}", gateway.name)
+}
+
+fn document(found: &Found) -> Value {
+    let Found { host, gateways, limits } = found;
+    json!({
+        "name": host.name,
+        "roles": host.roles,
+        "address": host.address,
+        "command": host.command,
+        "environment": host.environment,
+        "clock": host.clock.map(|offset| json!({
+            "offset_ns": offset.ns,
+            "uncertainty_ns": offset.uncertainty_ns,
+        })),
+        "limits": limits.limits,
+        "gateways": gateways,
+        "fitness": host.look,
+    })
+}

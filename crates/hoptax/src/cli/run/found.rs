@@ -1,0 +1,77 @@
+//! What the machines of a run have for the plan, before the run starts.
+
+use super::world::this_program;
+use crate::agent::{Hosts, Inspection, RunId};
+use hoptax_lab::limits::Limits;
+use hoptax_lab::packs::PackSet;
+use hoptax_plan::Plan;
+
+/// Connects to the hosts of a plan. `None` if all roles are on this machine.
+pub(in crate::cli) fn connect(plan: &Plan) -> anyhow::Result<Option<Hosts>> {
+    if plan.roles.is_local() {
+        return Ok(None);
+    }
+    let mut report = |what: &str| eprintln!("{what}");
+    Ok(Some(Hosts::connect(plan, &this_program()?, &RunId::new(&plan.name), &mut report)?))
+}
+
+/// What the machines have.
+pub(super) struct Found {
+    /// What the gateways' machine has.
+    pub(super) gateways: Inspection,
+    /// The limits of all machines on the number of connections.
+    pub(super) limits: Limits,
+    /// Where the gateways run, for messages: ` on host edge`. Empty for this machine.
+    place: String,
+}
+
+impl Found {
+    pub(super) fn look(hosts: Option<&Hosts>, plan: &Plan, packs: &PackSet) -> anyhow::Result<Self> {
+        let Some(hosts) = hosts else {
+            let gateways = Inspection::here(plan, packs, false);
+            return Ok(Self { limits: gateways.limits, gateways, place: String::new() });
+        };
+        let mut found = hosts.inspect(plan, packs, false)?;
+        let limits = hosts.limits(&found);
+        let gateways = found.remove(hosts.gateway.name()).expect("every host is inspected");
+        let place = match hosts.gateway.remote() {
+            Some(host) => format!(" on host {}", host.name()),
+            None => String::new(),
+        };
+        Ok(Self { gateways, limits, place })
+    }
+
+    /// # Errors
+    /// If a gateway of the plan is not installed.
+    pub(super) fn all_installed(&self, plan: &Plan) -> anyhow::Result<()> {
+        let mut gateways = self.gateways.clone();
+        gateways.gateways.retain(|label, _| plan.gateways.iter().any(|gateway| gateway.label == *label));
+        let one = |(name, ways): (&str, &[String])| format!("  {name}\n    {}", ways.join("\n    "));
+        let missing: Vec<String> = gateways.missing().into_iter().map(one).collect();
+        anyhow::ensure!(
+            missing.is_empty(),
+            "these gateways are not installed{}:\n{}\nhelp: install them, or leave them out with --skip-missing. If one is \
+             installed in another place, add its directory to PATH. If one runs already, name it as `external`",
+            self.place,
+            missing.join("\n")
+        );
+        Ok(())
+    }
+
+    /// Checks before the run that stacks can be recorded after it, if the plan wants that.
+    ///
+    /// # Errors
+    /// If they cannot.
+    pub(super) fn can_profile(&self) -> anyhow::Result<()> {
+        match &self.gateways.profiler {
+            Some(Err(error)) => anyhow::bail!("cannot record stacks{}: {error}", self.place),
+            Some(Ok(false)) => eprintln!(
+                "note: profiles will lack the kernel's functions and the reasons for waiting, because \
+                 kernel.perf_event_paranoid is above 1{}; run as root to see them",
+                self.place
+            ),
+            Some(Ok(true)) | None => {}
+        }
+        Ok(())
+    }
+}

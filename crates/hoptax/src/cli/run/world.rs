@@ -1,0 +1,124 @@
+//! Where a run takes place: on this machine, or on the hosts of the plan.
+
+use crate::agent::{Hosts, Setup};
+use crate::run::{LocalTraffic, Traffic};
+use anyhow::Context as _;
+use hoptax_host::idle::Polling;
+use hoptax_host::probe;
+use hoptax_host::probe::fitness::{self, Moment};
+use hoptax_lab::Driver;
+use hoptax_lab::packs::PackSet;
+use hoptax_lab::process::ProcessDriver;
+use hoptax_plan::{CpuSets, Idle, Plan};
+use hoptax_record::{Environment, HostLook, RunHost};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// What a run does its work with. Dropping it lets idle CPUs sleep again.
+pub(super) struct World {
+    pub(super) driver: Box<dyn Driver>,
+    pub(super) traffic: Box<dyn Traffic>,
+    /// CPUs of the roles on the generator's machine.
+    pub(super) cpus: CpuSets,
+    /// The generator's machine.
+    pub(super) environment: Environment,
+    /// The hosts, by name. Empty if all roles are on this machine.
+    pub(super) hosts: BTreeMap<String, RunHost>,
+    /// CPUs of a generator on this machine, which this program's own threads avoid.
+    pub(super) busy: Vec<u32>,
+    _polling: Option<Polling>,
+}
+
+/// What is needed to make a world.
+pub(super) struct Needs<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) packs: &'a PackSet,
+    pub(super) run_directory: &'a Path,
+    pub(super) interrupted: &'a Arc<AtomicBool>,
+    /// Whether to report each second.
+    pub(super) live: bool,
+}
+
+impl World {
+    /// All roles are on this machine.
+    pub(super) fn here(needs: &Needs<'_>) -> anyhow::Result<Self> {
+        let polling = polling(needs.plan)?;
+        let idle = if polling.is_some() { Idle::Poll } else { Idle::Sleep };
+        let driver = ProcessDriver::new(needs.plan, needs.packs.clone(), needs.run_directory)?
+            .with_interrupt(Arc::clone(needs.interrupted))
+            .with_idle(needs.plan, idle);
+        let traffic = LocalTraffic::new()
+            .context("cannot find the running hoptax program; was its file moved or removed?")?;
+        let cpus = driver.cpus().clone();
+        // If only the gateway's CPUs would be left, no CPUs are avoided.
+        let busy = if cpus.generator == cpus.upstream { Vec::new() } else { cpus.generator.clone() };
+        Ok(Self {
+            driver: Box::new(driver),
+            traffic: Box::new(traffic.watched(needs.live)),
+            cpus,
+            environment: probe::environment(idle),
+            hosts: BTreeMap::new(),
+            busy,
+            _polling: polling,
+        })
+    }
+
+    /// The roles are on these hosts.
+    pub(super) fn on(hosts: &Hosts, needs: &Needs<'_>) -> anyhow::Result<Self> {
+        let exe = this_program()?;
+        let ready = hosts.prepare(Setup {
+            plan: needs.plan,
+            packs: needs.packs,
+            exe: &exe,
+            run_directory: needs.run_directory,
+            interrupted: Arc::clone(needs.interrupted),
+            live: needs.live,
+        })?;
+        let is_here = hosts.generator.remote().is_none();
+        Ok(Self {
+            driver: Box::new(ready.driver),
+            traffic: Box::new(ready.traffic),
+            busy: if is_here { ready.cpus.generator.clone() } else { Vec::new() },
+            cpus: ready.cpus,
+            environment: ready.environment,
+            hosts: ready.hosts,
+            _polling: ready.polling,
+        })
+    }
+}
+
+/// Makes idle CPUs poll until the returned value is dropped, if the plan wants it and this user may do it. Without a
+/// wish in the plan, a failure is not an error: the run then measures with CPUs that sleep, and records so.
+pub(in crate::cli) fn polling(plan: &Plan) -> anyhow::Result<Option<Polling>> {
+    match plan.idle {
+        Some(Idle::Sleep) => Ok(None),
+        None => Ok(Polling::begin().ok()),
+        Some(Idle::Poll) => Polling::begin()
+            .map(Some)
+            .context("idle CPUs cannot be made to poll (`idle: poll`); run as root, or write `idle: auto`"),
+    }
+}
+
+/// Path of the running program.
+pub(in crate::cli) fn this_program() -> anyhow::Result<std::path::PathBuf> {
+    std::env::current_exe().context("cannot find the running hoptax program; was its file moved or removed?")
+}
+
+/// Checks whether the generator's machine is fit for measurements.
+pub(super) fn look(hosts: Option<&Hosts>, moment: Moment, results: &Path) -> Option<HostLook> {
+    match hosts {
+        None => Some(fitness::at(moment, results)),
+        Some(hosts) => hosts.look(moment, results),
+    }
+}
+
+/// Checks the other machines.
+pub(super) fn look_at_others(
+    hosts: Option<&Hosts>,
+    moment: Moment,
+    results: &Path,
+) -> BTreeMap<String, HostLook> {
+    hosts.map(|hosts| hosts.look_at_others(moment, results)).unwrap_or_default()
+}

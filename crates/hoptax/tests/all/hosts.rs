@@ -1,0 +1,239 @@
+//! Runs whose roles are on machines of their own, over a real `sshd`: from the plan to the report, and with every fault that such
+//! machines have.
+
+mod machines;
+
+use crate::run::{report, text, trials};
+use crate::support::{Json, PATIENCE, json, skip, wait_until};
+use hoptax_host::programs::{find_in, search_path};
+use machines::{Network, PROGRAM, kill, run_directories};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+/// Three machines, and the plan whose roles they have.
+const MACHINES: [&str; 3] = ["client", "edge", "app"];
+
+/// A plan for these machines. `program` is the value of `hoptax` of each host: absent to let hoptax copy itself.
+fn plan(network: &Network, program: Option<&str>, gateway: &str, rest: &str) -> String {
+    let hosts: Vec<String> = MACHINES
+        .iter()
+        .map(|name| {
+            let address = network.address(name);
+            let program = program.map_or_else(String::new, |path| format!(", hoptax: {path}"));
+            format!("  {name}: {{ ssh: {name}, address: {address}{program} }}\n")
+        })
+        .collect();
+    format!(
+        "name: machines\ngateways: [{gateway}]\nhosts:\n{}roles: {{ generator: client, gateway: edge, upstream: app }}\n{rest}",
+        hosts.concat()
+    )
+}
+
+const LOAD: &str = "load: [{ loop: open, rate: 300/s, connections: 4, duration: 300ms }]\n";
+
+fn is_installed(program: &str) -> bool {
+    let found = find_in(program, &search_path()).is_some();
+    if !found {
+        skip(format!("{program} is not installed"));
+    }
+    found
+}
+
+/// Messages of the failures of all trials.
+fn failures(trials: &[Json]) -> Vec<String> {
+    let failed = trials.iter().filter_map(|trial| trial["failed"]["message"].as_str());
+    failed.map(str::to_owned).collect()
+}
+
+#[test]
+fn three_machines_are_measured_over_ssh() {
+    let Some(network) = Network::make(&MACHINES) else { return };
+    if !is_installed("nginx") {
+        return;
+    }
+    let plan = plan(&network, None, "nginx", &format!("{LOAD}trials: 2\n"));
+    let output = network.run(&plan, &[]);
+    let (said, printed) = (text(&output.stderr), text(&output.stdout));
+    assert!(output.status.success(), "{said}\n{printed}");
+    for name in MACHINES {
+        assert!(said.contains(&format!("to host {name}")) && said.contains("copying hoptax"), "{said}");
+        assert_eq!(network.processes(name), [], "on {name}");
+        assert!(network.agent_directories(name).is_empty(), "on {name}");
+        assert!(network.files(name).join("home/.cache/hoptax/agent").is_dir(), "on {name}");
+    }
+    let directory = run_directories(network.scratch.path()).remove(0);
+    assert_eq!(failures(&trials(&directory)), [""; 0]);
+    let record = json(std::process::Command::new("cat").arg(directory.join("run.json")));
+    for (name, role) in [("client", "generator"), ("edge", "gateway"), ("app", "upstream")] {
+        let host = &record["hosts"][name];
+        assert_eq!(host["environment"]["host"], name, "{host}");
+        assert_eq!(host["roles"][0], role, "{host}");
+        assert_eq!(host["address"], network.address(name).to_string(), "{host}");
+    }
+    // Who listens where: the gateway's configuration, and the address of its log.
+    let rendered = std::fs::read_to_string(directory.join("hosts/edge/rendered/nginx/nginx.conf"));
+    let rendered = rendered.expect("copied from the machine");
+    assert!(rendered.contains(&format!("listen {}:", network.address("edge"))), "{rendered}");
+    assert!(rendered.contains(&format!("server {}:", network.address("app"))), "{rendered}");
+    let report = report(&directory);
+    let case = report["cases"].as_array().expect("cases").iter().find(|case| case["gateway"] == "nginx");
+    let cpu = &case.expect("measured")["cpu"];
+    assert!(cpu["gateway_us_per_request"].as_f64().is_some_and(|cpu| cpu > 0.0), "{cpu}");
+
+    // The second run finds the copies.
+    let again = network.run(&plan, &["--set", "trials=1"]);
+    assert!(again.status.success(), "{}", text(&again.stderr));
+    assert!(!text(&again.stderr).contains("copying"), "{}", text(&again.stderr));
+    let hosts = network.hoptax(&["hosts", "plan.yaml", "--json"]).output().expect("it runs");
+    let hosts: Json = serde_json::from_slice(&hosts.stdout).expect("JSON");
+    let names: Vec<&str> =
+        hosts["hosts"].as_array().expect("a list").iter().filter_map(|one| one["name"].as_str()).collect();
+    assert_eq!(names, ["app", "client", "edge"]);
+    assert_eq!(hosts["hosts"][2]["gateways"][0]["name"], "nginx", "{hosts}");
+    assert!(hosts["hosts"][2]["gateways"][0]["version"].is_string(), "{hosts}");
+}
+
+#[test]
+fn errors_before_a_run_name_the_host_and_what_to_try() {
+    let Some(network) = Network::make(&MACHINES) else { return };
+    let error = |edge: &str| {
+        let plan = plan(&network, Some(PROGRAM), "hop-l7", &format!("{LOAD}trials: 1\n"));
+        let address = network.address("edge");
+        let plan = plan.replace(&format!("{{ ssh: edge, address: {address}, hoptax: {PROGRAM} }}"), edge);
+        let output = network.run(&plan, &[]);
+        assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+        text(&output.stderr)
+    };
+    let address = network.address("edge");
+    let with = |rest: &str| error(&format!("{{ address: {address}, {rest} }}"));
+    let wrong_key = with(&format!("ssh: stranger, hoptax: {PROGRAM}"));
+    assert!(wrong_key.contains("host edge: `ssh") && wrong_key.contains("Permission denied"), "{wrong_key}");
+    assert!(wrong_key.contains("works without a password"), "{wrong_key}");
+    let off = with("ssh: nowhere");
+    assert!(off.contains("host edge: `ssh") && off.contains("No route to host"), "{off}");
+    let missing = with("ssh: edge, hoptax: /opt/hoptax");
+    assert!(
+        missing.contains("ended with status 127") && missing.contains("Install hoptax on this host"),
+        "{missing}"
+    );
+    let no_program = with("ssh: edge, hoptax: /tmp/passwd");
+    assert!(
+        no_program.contains("126") && no_program.contains("another architecture or C library"),
+        "{no_program}"
+    );
+    let other = with("ssh: edge, hoptax: /bin/echo");
+    assert!(other.contains("is no agent. It printed `agent`"), "{other}");
+    let elsewhere = error(&format!("{{ ssh: edge, address: 192.0.2.1, hoptax: {PROGRAM} }}"));
+    assert!(elsewhere.contains("host edge: 192.0.2.1 is not an address of this host"), "{elsewhere}");
+    // No space for the copy.
+    let home = network.files("edge").join("home");
+    let inside = format!("nsenter --mount=/proc/{}/ns/mnt", network.first_process("edge"));
+    let mounted = std::process::Command::new("sh")
+        .args(["-c", &format!("{inside} mount -t tmpfs -o size=1m tmpfs /tmp/home")])
+        .output();
+    assert!(mounted.expect("sh runs").status.success(), "{}", home.display());
+    let full = with("ssh: edge");
+    assert!(full.contains("dd of=") && full.contains("No space left on device"), "{full}");
+    assert!(full.contains("name its path with `hoptax`"), "{full}");
+    // Nothing of a run that did not start remains.
+    for name in MACHINES {
+        network.assert_nothing_runs(name, Instant::now());
+    }
+    assert!(run_directories(network.scratch.path()).is_empty());
+}
+
+/// Starts a run in which something happens during the first trial, and waits for the run's end. Returns its trials, and what it
+/// printed.
+fn disturbed(network: &Network, rest: &str, disturb: impl FnOnce(Instant)) -> (Vec<Json>, String) {
+    let plan = plan(network, Some(PROGRAM), "hop-l7", rest);
+    let started = network.command(&plan, &[]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let running = started.expect("it runs");
+    wait_until("the generator sends load", PATIENCE, || {
+        network.processes("client").iter().any(|(_, command)| command.contains("load"))
+    });
+    disturb(Instant::now());
+    let output = running.wait_with_output().expect("it ends");
+    let directory = run_directories(network.scratch.path()).remove(0);
+    (trials(&directory), text(&output.stderr) + &text(&output.stdout))
+}
+
+const LONG: &str =
+    "load: [{ loop: open, rate: 100/s, connections: 2, duration: 2s }]\nwarmup: 100ms\ntrials: 3\n";
+
+#[test]
+fn a_connection_that_breaks_costs_a_trial_and_not_the_run() {
+    let Some(network) = Network::make(&MACHINES) else { return };
+    let (trials, said) = disturbed(&network, LONG, |lost| {
+        network.plug("edge", false);
+        // What ran there ends by itself, although nobody can tell it to.
+        wait_until("the load ends", PATIENCE, || lost.elapsed() > Duration::from_secs(12));
+        network.assert_nothing_runs("edge", lost);
+        network.plug("edge", true);
+    });
+    let failed = failures(&trials);
+    assert!(failed.iter().any(|message| message.contains("host edge: ")), "{failed:?}\n{said}");
+    let last = trials.iter().rfind(|trial| trial["contender"] == "hop-l7").expect("three rounds");
+    assert_eq!(last["failed"], Json::Null, "the host came back: {said}");
+    for name in MACHINES {
+        network.assert_nothing_runs(name, Instant::now());
+    }
+}
+
+#[test]
+fn a_machine_that_is_rebooted_costs_a_trial_and_not_the_run() {
+    let Some(network) = Network::make(&MACHINES) else { return };
+    let (trials, said) = disturbed(&network, LONG, |_| {
+        network.stop("client");
+        network.start("client");
+    });
+    let failed = failures(&trials);
+    assert!(failed.iter().any(|message| message.contains("host client: ")), "{failed:?}\n{said}");
+    let last = trials.last().expect("three rounds");
+    assert_eq!(last["failed"], Json::Null, "the host came back: {said}");
+}
+
+#[test]
+fn a_killed_runner_leaves_nothing_on_any_machine() {
+    let Some(network) = Network::make(&MACHINES) else { return };
+    let plan = plan(&network, Some(PROGRAM), "hop-l7", &LONG.replace("2s", "60s"));
+    let mut running =
+        network.command(&plan, &[]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it runs");
+    wait_until("the generator sends load", PATIENCE, || {
+        network.processes("client").iter().any(|(_, command)| command.contains("load"))
+    });
+    kill(running.id());
+    let lost = Instant::now();
+    running.wait().expect("it was killed");
+    for name in MACHINES {
+        network.assert_nothing_runs(name, lost);
+        assert!(network.agent_directories(name).is_empty(), "on {name}");
+    }
+}
+
+#[test]
+fn a_second_run_on_the_same_machines_is_refused_with_the_name_of_the_first() {
+    let Some(network) = Network::make(&MACHINES) else { return };
+    let (trials, said) = disturbed(&network, LONG, |_| {
+        let plan = plan(&network, Some(PROGRAM), "hop-l7", LONG).replace("name: machines", "name: second");
+        let output = network.run(&plan, &[]);
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        assert!(error.contains("another run uses this host: `machines` of process"), "{error}");
+    });
+    assert_eq!(failures(&trials), [""; 0], "the first run is not disturbed: {said}");
+}
+
+#[test]
+fn a_slow_link_to_a_host_is_no_fault() {
+    let Some(network) = Network::make(&MACHINES) else { return };
+    if !is_installed("tc") {
+        return;
+    }
+    network.shape("edge", "root tbf rate 2mbit burst 16kb latency 400ms");
+    let slow = LOAD.replace("300/s", "50/s").replace("300ms", "1s");
+    let plan = plan(&network, Some(PROGRAM), "hop-l7", &format!("{slow}trials: 1\n"));
+    let output = network.run(&plan, &["--accept-void"]);
+    assert!(output.status.success(), "{}\n{}", text(&output.stderr), text(&output.stdout));
+    let directory = run_directories(network.scratch.path()).remove(0);
+    assert_eq!(failures(&trials(&directory)), [""; 0]);
+}
