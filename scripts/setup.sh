@@ -100,6 +100,21 @@ need_chromium() {
     have chromium-browser || have google-chrome || have google-chrome-stable || need chromium chromium
 }
 
+# Only the program, because the package would start a server. Its libraries are ordinary packages.
+need_sshd() {
+    have sshd && return
+    echo "set-up: installing sshd into $tools"
+    local folder
+    folder=$(mktemp -d)
+    install_packages openssh-client libwrap0
+    (cd "$folder" && { apt-get download openssh-server || { apt update && apt-get download openssh-server; }; } >>"$log" 2>&1 &&
+        dpkg-deb --fsys-tarfile openssh-server_*.deb | tar -x ./usr/sbin/sshd &&
+        install -m 755 usr/sbin/sshd "$tools/bin/sshd" &&
+        { ldd "$tools/bin/sshd" | grep -q 'not found' && rm "$tools/bin/sshd"; true; }) >>"$log" 2>&1
+    rm -rf "$folder"
+    have sshd || missing+=("sshd (install the package openssh-server)")
+}
+
 # Only the program, because the package would start a server.
 need_prometheus() {
     have prometheus && return
@@ -159,6 +174,8 @@ if [ "$for_what" = test ] || [ "$for_what" = bench ]; then
     need traffic_server trafficserver
     need wrk wrk
     need_prometheus
+    need_sshd
+    need ip iproute2
     need perf linux-perf
     need python3 python3
     need_pytest

@@ -17,7 +17,7 @@ use std::time::Duration;
 const INSPECT: Duration = Duration::from_secs(5 * 60);
 
 impl Hosts {
-    /// Connects to the hosts of a plan, and copies hoptax to those that need it. `exe` is the running program. `report` is told
+    /// Connects to the hosts of a plan, and copies hoptax to those that need it. `exe` is the running program. `report` receives
     /// what takes time.
     ///
     /// # Errors

@@ -250,7 +250,7 @@ pub struct Hello {
 pub struct RunId {
     /// Random characters.
     pub id: String,
-    /// Name of the run directory, or another name that tells users which run this is.
+    /// Name of the run directory, or another name by which users recognise the run.
     pub name: String,
     /// The runner: `process 4711 on laptop`.
     pub runner: String,

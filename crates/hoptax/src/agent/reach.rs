@@ -29,7 +29,7 @@ const IN_HOME: &str = ".cache/hoptax/agent";
 /// Directory for the copy in containers and pods.
 const IN_CONTAINER: &str = "/tmp/hoptax-agent-program";
 
-/// For each machine of a host, the command that leads to its agent. `exe` is the running program. `report` is told what takes
+/// For each machine of a host, the command that leads to its agent. `exe` is the running program. `report` receives what takes
 /// time.
 ///
 /// # Errors
@@ -202,7 +202,7 @@ impl Machine {
     }
 }
 
-/// Digest and length of a file. It only tells builds of hoptax apart.
+/// Digest and length of a file. Two builds of hoptax have different digests.
 fn digest_of(path: &Path) -> std::io::Result<(String, u64)> {
     let mut file = File::open(path)?;
     let (mut digest, mut length) = (Digest::default(), 0);

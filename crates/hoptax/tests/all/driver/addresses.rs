@@ -146,7 +146,7 @@ fn a_pack_with_a_fixed_address_works_on_this_machine_only() {
     }
     let address = start_literal(None).unwrap_or_else(|failure| panic!("{failure:#?}"));
     assert_eq!(address.ip(), LOOPBACK);
-    let failure = start_literal(Some(SECOND)).err().expect("it listens elsewhere");
+    let failure = start_literal(Some(SECOND)).expect_err("it listens elsewhere");
     assert_eq!(failure.stage, Stage::Start);
     for words in [
         "planted was not ready within 2s: ",
