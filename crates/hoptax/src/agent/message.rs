@@ -250,7 +250,7 @@ pub struct Hello {
 pub struct RunId {
     /// Random characters.
     pub id: String,
-    /// Name of the run directory, or another name by which users recognise the run.
+    /// Name of the run directory, or another name that users recognise.
     pub name: String,
     /// The runner: `process 4711 on laptop`.
     pub runner: String,
