@@ -18,6 +18,7 @@ mod greeting;
 mod host;
 mod hosts;
 mod layout;
+mod legs;
 mod link;
 mod machine;
 pub mod message;
