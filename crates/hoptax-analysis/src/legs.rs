@@ -121,6 +121,11 @@ pub struct Split {
     pub gateway_us: Estimate,
 }
 
+/// Figures of each leg of a run.
+pub(super) fn figures(run: &RunRecord) -> Vec<LegFigures> {
+    run.legs.iter().map(LegFigures::new).collect()
+}
+
 /// The legs of a run, and the splits of its taxes.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Network {
@@ -135,7 +140,7 @@ pub struct Network {
 impl Network {
     /// The network of a run. Empty if the run has only one host.
     pub(super) fn new(run: &RunRecord, cases: &[Case], scatters: &Scatters<'_>) -> Self {
-        let legs: Vec<LegFigures> = run.legs.iter().map(LegFigures::new).collect();
+        let legs = figures(run);
         if legs.is_empty() {
             return Self::default();
         }

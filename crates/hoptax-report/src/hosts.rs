@@ -239,7 +239,7 @@ mod tests {
                 "100 MB",
                 "+320 µs",
                 "+230 µs",
-                "less one within the gateway's own host",
+                "less one within the",
             ] {
                 assert!(text.contains(part), "`{part}` is missing:\n{text}");
             }
