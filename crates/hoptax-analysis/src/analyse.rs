@@ -8,6 +8,7 @@ use super::case::Case;
 use super::checks;
 use super::features;
 use super::gateway_pairs;
+use super::legs::Network;
 use super::load::Load;
 use super::noise::NoiseFloor;
 use super::path::Path;
@@ -93,6 +94,7 @@ pub fn analyse(run: &RunRecord, records: &[TrialRecord], starts: &[StartRecord])
     };
     let capacity = capacity::capacities(run, &loads, records);
     let starts = of_starts;
+    let network = Network::new(run, &cases, &scatters);
     let unchecked = not_everywhere(&run.plan.budget, run);
     let mut analysis = Analysis {
         cases,
@@ -104,6 +106,7 @@ pub fn analyse(run: &RunRecord, records: &[TrialRecord], starts: &[StartRecord])
         warm_ups,
         placements,
         starts,
+        network,
         findings,
         budget,
         unchecked,

@@ -6,6 +6,7 @@ use super::case::Case;
 use super::checks::Finding;
 use super::features::Price;
 use super::gateway_pairs::GatewayPair;
+use super::legs::Network;
 use super::noise::NoiseFloor;
 use super::starts::Starts;
 use super::versions::Versions;
@@ -37,6 +38,8 @@ pub struct Analysis {
     /// What starts and reloads cost: in the order of the contenders, starts before reloads. Such a run has no cases. Empty
     /// for runs that measure trials.
     pub starts: Vec<Starts>,
+    /// The network between the hosts, and how much of each tax it is. Empty if the run has only one host.
+    pub network: Network,
     /// Findings, the most severe first.
     pub findings: Vec<Finding>,
     /// Results of the plan's budgets, one for each budget and each case that the budget limits.

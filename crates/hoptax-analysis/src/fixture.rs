@@ -3,6 +3,7 @@
 #![allow(missing_docs, clippy::must_use_candidate, reason = "for tests alone")]
 
 pub mod features;
+pub mod hosts;
 mod planted;
 pub mod profiles;
 pub mod starts;
@@ -576,6 +577,7 @@ fn record(load: Vec<LoadPoint>) -> RunRecord {
         host_at_end: None,
         link: None,
         hosts: BTreeMap::new(),
+        legs: Vec::new(),
         started_unix_ns: 1_790_000_000 * SECOND,
         ended: Some(Ended { unix_ns: 1_790_000_060 * SECOND, interrupted: false, failed: None }),
     }

@@ -8,7 +8,7 @@
 //! The rules are fixed in advance, are the same for direct and for gateways, and never look at response times or at a
 //! tax. A rule that looked at them would choose its own result. Trials that are set aside stay in the record.
 
-use crate::{Aside, CpuRoundTrip, DIRECT, TrialRecord};
+use crate::{Aside, CpuRoundTrip, DIRECT, HostUsage, Role, TrialRecord};
 use hoptax_load::record::LoadRecord;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -28,19 +28,25 @@ pub fn mark_aside(trials: &mut [TrialRecord], until_settled: bool) {
 /// trial of 300 ms on two CPUs, three ticks are not more than the limit.
 const STEAL: f64 = 0.05;
 
-/// Sets aside the trials of each load point with more steal than [`STEAL`] and than the median trial of the load point.
-/// So at most half of a load point's trials are set aside, also on a machine that is always disturbed. Failed trials,
-/// trials of searches and trials in which any request failed always count: errors must not disappear from a report.
+/// Sets aside the trials of each load point with more steal than [`STEAL`] and than the median trial of the load point, on
+/// any machine that its requests pass. So on the word of one machine at most half of its trials at a load point are set
+/// aside, also if it is always disturbed. The median of a gateway's machine is one of trials via gateways alone. Failed
+/// trials, trials of searches and trials in which any request failed always count: errors must not disappear from a report.
 fn mark_disturbed(trials: &mut [TrialRecord]) {
-    let mut by_load: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    let mut by_machine: BTreeMap<(u32, Option<String>), Vec<f64>> = BTreeMap::new();
     for trial in trials.iter().filter(|trial| is_eligible(trial)) {
-        by_load.entry(trial.load).or_default().push(trial.host.steal);
+        for (machine, usage) in trial.machines() {
+            by_machine.entry((trial.load, machine.map(str::to_owned))).or_default().push(usage.steal);
+        }
     }
-    let limits: BTreeMap<u32, f64> =
-        by_load.into_iter().map(|(load, steal)| (load, median(steal).max(STEAL))).collect();
+    let limits: BTreeMap<_, f64> =
+        by_machine.into_iter().map(|(key, steal)| (key, median(steal).max(STEAL))).collect();
     for trial in trials {
-        let is_disturbed = |limit: &f64| trial.host.steal > *limit;
-        let is_aside = is_eligible(trial) && limits.get(&trial.load).is_some_and(is_disturbed);
+        let is_disturbed = |(machine, usage): (Option<&str>, &HostUsage)| {
+            let limit = limits.get(&(trial.load, machine.map(str::to_owned)));
+            limit.is_some_and(|limit| usage.steal > *limit)
+        };
+        let is_aside = is_eligible(trial) && trial.machines().any(is_disturbed);
         trial.set_aside = is_aside.then_some(Aside::Disturbed);
     }
 }
@@ -120,7 +126,8 @@ const FALL_IN_ERRORS: f64 = 5.0;
 /// compiled code. At most half of a gateway's trials are set aside.
 ///
 /// A neighbor of a virtual machine can make everything slower for some seconds. So the CPU time is seen in relation to the
-/// one that the upstream needs per request in the round's direct trials, which no gateway touches.
+/// one that the upstream needs per request in the round's direct trials, which no gateway touches. An upstream on another
+/// machine says nothing about the gateway's.
 fn mark_warming(trials: &mut [TrialRecord]) {
     let machine = machine_by_round(trials);
     let mut contenders: Vec<String> = trials.iter().map(|trial| trial.contender.clone()).collect();
@@ -130,7 +137,8 @@ fn mark_warming(trials: &mut [TrialRecord]) {
         let of = trials.iter().enumerate().filter(|(_, trial)| trial.contender == contender);
         let relative_to_machine = |trial: &TrialRecord| {
             let machine = machine.get(&(trial.load, trial.round)).copied().unwrap_or(0.0);
-            Some(cpu_per_request(trial)?.ln() - machine)
+            let is_shared = trial.machine_of(Role::Gateway) == trial.machine_of(Role::Upstream);
+            Some(cpu_per_request(trial)?.ln() - if is_shared { machine } else { 0.0 })
         };
         let series: Vec<(usize, u32, f64)> =
             of.filter_map(|(at, trial)| Some((at, trial.load, relative_to_machine(trial)?))).collect();
@@ -221,7 +229,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 mod tests {
     use super::*;
     use crate::dir::tests::trial;
-    use crate::{Failure, Stage};
+    use crate::{Failure, Stage, TrialHost};
     use std::path::Path;
 
     /// Marks each trial: `x` if it is set aside, `.` if not. Each trial is given as its load point and its steal.
@@ -295,6 +303,29 @@ mod tests {
     #[test]
     fn load_points_have_limits_of_their_own() {
         assert_eq!(marked(&[(0, 0.1), (1, 0.0), (0, 0.1), (1, 0.1), (0, 0.1), (1, 0.0)]), "...x..");
+    }
+
+    /// Marks trials by the steal on the gateway's machine, `d` for direct and `g` for gateways.
+    fn marked_elsewhere(trials: &[(char, f64)]) -> String {
+        let made = |&(who, steal): &(char, f64)| {
+            let mut trial = trial(0);
+            trial.contender = if who == 'd' { DIRECT } else { "nginx" }.into();
+            let usage = Some(HostUsage { steal, ..HostUsage::default() });
+            let edge = TrialHost { roles: vec![Role::Gateway], usage, ..TrialHost::default() };
+            trial.hosts.insert("edge".into(), edge);
+            trial
+        };
+        let mut trials: Vec<TrialRecord> = trials.iter().map(made).collect();
+        mark_disturbed(&mut trials);
+        trials.iter().map(|trial| if trial.set_aside.is_some() { 'x' } else { '.' }).collect()
+    }
+
+    #[test]
+    fn steal_counts_on_the_machines_that_requests_pass() {
+        let (direct, via) = (('d', 0.3), ('g', 0.3));
+        assert_eq!(marked_elsewhere(&[direct, ('g', 0.0), via, ('g', 0.0), direct]), "..x..");
+        // Direct trials, in which nothing runs on the gateway's machine, do not lower the limit of the others.
+        assert_eq!(marked_elsewhere(&[('d', 0.0), via, ('d', 0.0), ('d', 0.0), via, ('g', 0.4)]), ".....x");
     }
 
     #[test]

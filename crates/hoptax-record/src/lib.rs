@@ -26,8 +26,8 @@ pub use death::{DEATHS_IN_CASE, Death, DeathDuring};
 pub use digest::{Digest, digest};
 pub use failure::{Failure, Stage};
 pub use hosts::{
-    Environment, Fitness, FitnessStatus, ForeignProcess, HostLook, HostUsage, NetworkUsage, RunHost, Stolen,
-    TrialHost,
+    Environment, Fitness, FitnessStatus, ForeignProcess, HostLook, HostUsage, Leg, LegLook, NetworkUsage,
+    Role, RoundTrips, RunHost, Stolen, TrialHost,
 };
 pub use printable::printable;
 pub use warm_up::{Burst, WarmUp, WarmUpLoad};
@@ -89,6 +89,9 @@ pub struct RunRecord<P = Plan, L = LoadPoint> {
     /// `environment`, `host_at_start` and `host_at_end` are those of the generator's host.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub hosts: BTreeMap<String, RunHost>,
+    /// The network between the hosts. Empty if there is only one host, and in older runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub legs: Vec<Leg>,
     /// Start of the run, in nanoseconds since the Unix epoch.
     pub started_unix_ns: u64,
     /// How the run ended; absent while the run is in progress, and if it was killed.
@@ -114,6 +117,7 @@ impl<P, L> RunRecord<P, L> {
             host_at_end: self.host_at_end,
             link: self.link,
             hosts: self.hosts,
+            legs: self.legs,
             started_unix_ns: self.started_unix_ns,
             ended: self.ended,
         }
@@ -192,7 +196,8 @@ pub struct Counter {
     pub advice: Option<String>,
 }
 
-/// Throughput of the loopback device between two processes of this machine.
+/// Throughput of one connection between two processes: of one machine over its loopback device, or of two hosts over the
+/// network.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Link {
     /// Length of a message, bytes.

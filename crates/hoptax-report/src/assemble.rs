@@ -11,7 +11,8 @@ use hoptax_plan::recorded::{Run, RunRecord};
 use hoptax_plan::units::show_duration;
 use hoptax_plan::{Replacement, Running, Target, Trials, Upstream};
 use hoptax_record::report::{HostLooks, WarmUpFigures};
-use hoptax_record::{DIRECT, IgnoredHeader, Stopped};
+use hoptax_record::{DIRECT, IgnoredHeader, Role, RunHost, Stopped};
+use std::collections::BTreeMap;
 use std::time::{Duration, UNIX_EPOCH};
 
 impl Model {
@@ -45,6 +46,8 @@ impl Model {
             trials_recorded,
             environment: run.environment.clone(),
             host: HostLooks { at_start: run.host_at_start.clone(), at_end: run.host_at_end.clone() },
+            hosts: hosts(run),
+            network: analysis.network,
             contenders: run.contenders.clone(),
             answer,
             summary,
@@ -76,6 +79,17 @@ impl Model {
         let profiles = profiles(&run.record, &run.profiles);
         Self { rendered: run.rendered(), precision, profiles, ..model }
     }
+}
+
+/// The hosts, each with its checks. Those of the generator's host are the run's.
+fn hosts(run: &RunRecord) -> BTreeMap<String, RunHost> {
+    let mut hosts = run.hosts.clone();
+    for host in hosts.values_mut().filter(|host| host.roles.iter().any(|role| role == Role::Generator.name()))
+    {
+        host.at_start = host.at_start.take().or_else(|| run.host_at_start.clone());
+        host.at_end = host.at_end.take().or_else(|| run.host_at_end.clone());
+    }
+    hosts
 }
 
 /// Number of planned rounds. For starts, and with `trials: auto`, this is the number of rounds that were started.

@@ -127,6 +127,7 @@ pub fn html(model: &Model) -> Result<String, HtmlError> {
         idle => model.cpus_in_words(),
         memory => bytes(model.environment.memory_bytes as f64),
         doubts => super::host::doubts(&model.host),
+        hosts => super::hosts::html(model),
         rendered => rendered(model),
         command => command_line(&model.command),
         events => super::events::html(model),

@@ -22,6 +22,7 @@ pub mod formats;
 pub mod gate;
 mod gateway_pairs;
 mod host;
+mod hosts;
 mod html;
 mod json;
 mod junit;

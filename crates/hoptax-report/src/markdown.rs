@@ -96,6 +96,7 @@ fn parts(model: &Model, headline: Option<usize>) -> Vec<Part> {
     add(super::versions::TITLE.into(), super::versions::markdown(model), SECTION);
     add(super::prices::TITLE.into(), super::prices::markdown(&model.prices), SECTION);
     add(super::events::HEADING.into(), super::events::markdown(model), SECTION);
+    add(super::hosts::HEADING.into(), super::hosts::markdown(model), SECTION);
     add(super::path::HEADING.into(), super::path::markdown(model), SECTION);
     for (title, table) in super::profiles::markdown(model) {
         add(title, table, LOAD);
@@ -289,7 +290,9 @@ fn again(model: &Model) -> String {
             line(&mut text, &format!("  - {}: {}", inline(&one.setting), inline(&one.reason)));
         }
     }
-    text += &super::host::markdown(&model.host, inline);
+    if model.hosts.is_empty() {
+        text += &super::host::markdown(&model.host, inline);
+    }
     // The code fence has more backticks than any sequence in the plan's text, so that the plan cannot close it.
     let fence = "`".repeat(longest_run_of_ticks(&model.plan_text).max(2) + 1);
     let plan = model.plan_text.trim_end();

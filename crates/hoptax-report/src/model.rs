@@ -4,14 +4,15 @@ use super::failures::{FailureGroup, same_cause, same_message};
 use super::prices::PriceList;
 use hoptax_analysis::profiles::Profiles;
 use hoptax_analysis::{
-    BudgetResult, Capacity, Case, Finding, GatewayPair, Load, NoiseFloor, Outcome, PrecisionOverTime,
-    Severity, Versions,
+    BudgetResult, Capacity, Case, Finding, GatewayPair, Load, Network, NoiseFloor, Outcome,
+    PrecisionOverTime, Severity, Versions,
 };
 use hoptax_plan::{Idle, Profile, Replacement};
 use hoptax_record::dir::RenderedFile;
 use hoptax_record::report::{HostLooks, StartFigures, Summary, WarmUpFigures};
 use hoptax_record::start::StartKind;
-use hoptax_record::{Contender, Environment, Failure, Placement, Stopped};
+use hoptax_record::{Contender, Environment, Failure, Placement, RunHost, Stopped};
+use std::collections::BTreeMap;
 
 /// Everything that a report shows.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,6 +50,10 @@ pub struct Model {
     pub environment: Environment,
     /// How suitable the machine was for measurements.
     pub host: HostLooks,
+    /// The hosts of the run, by name, each with its checks. Empty if the run has only one host.
+    pub hosts: BTreeMap<String, RunHost>,
+    /// The network between the hosts, and how much of each tax it is.
+    pub network: Network,
     /// Direct and the gateways, with versions, settings and failures.
     pub contenders: Vec<Contender>,
     /// A sentence that names the gateway that adds least, or says that there is no clear winner. Absent if fewer than

@@ -59,6 +59,7 @@ pub fn terminal(model: &Model, width: u16, colour: bool) -> String {
         super::events::terminal(model).iter().map(|line| page.wrap(line, "", "  ")).collect();
     for section in [
         page.sentences(model),
+        page.hosts(model),
         events,
         ways,
         page.budget(model),
@@ -234,7 +235,28 @@ impl Page {
         )
     }
 
+    fn hosts(&self, model: &Model) -> String {
+        let sentences = super::hosts::sentences(model);
+        if sentences.is_empty() {
+            return String::new();
+        }
+        let mut text = self.title(super::hosts::HEADING);
+        text.extend(sentences.iter().map(|line| self.wrap(line, "", "  ")));
+        for table in super::hosts::tables(model) {
+            text.push_str(&format!("\n{}", self.title(&table.title)));
+            for line in layout::table(table.first, table.headings, &table.rows, usize::from(self.width)) {
+                text.push_str(&format!("{line}\n"));
+            }
+            text.push_str(&self.wrap(&table.note, "", ""));
+        }
+        text
+    }
+
+    /// What makes the only host less fit. With several hosts, the section about them says it.
     fn host(&self, model: &Model) -> String {
+        if !model.hosts.is_empty() {
+            return String::new();
+        }
         let sentence = host::sentence(&model.host);
         if sentence.is_empty() { sentence } else { self.wrap(&sentence, "", "  ") }
     }

@@ -1,10 +1,17 @@
 //! `bandwidth-bound`: a case's traffic came close to the capacity of the link.
 
-use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent};
+use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use crate::legs::{self, LegFigures};
+use crate::{Case, Trial};
+use hoptax_load::record::Bytes;
+use hoptax_record::Role;
 
 const CODE: &str = "bandwidth-bound";
 /// Limit for the traffic ÷ the measured capacity of the link. Above this share, long queues form in front of the link.
 const NEAR: f64 = 0.8;
+/// Limit for the traffic ÷ the capacity of a leg between hosts, which one connection has shown. If many connections carried
+/// more than this, one connection was not able to fill the link, and nothing is known about its capacity.
+const MOST: f64 = 1.2;
 
 pub(super) fn rule() -> Rule {
     Rule {
@@ -12,8 +19,10 @@ pub(super) fn rule() -> Rule {
         severity: "warning".into(),
         when: format!(
             "a case used more than {} of the link's capacity in one direction. hoptax measures this capacity in the \
-             same way as the command `hoptax bandwidth`",
-            percent(NEAR)
+             same way as the command `hoptax bandwidth`. With roles on several hosts, it measures each leg between them with \
+             one connection, and a case that used more than {} of a leg proves that the leg can carry more",
+            percent(NEAR),
+            percent(MOST)
         ),
         seen: "The link then limits all gateways equally. One published test ran over a link of 347 Mbit/s, so no \
                gateway could exceed 347 Mbit/s.",
@@ -23,6 +32,9 @@ pub(super) fn rule() -> Rule {
 }
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    if !subject.run.legs.is_empty() {
+        return between_hosts(subject);
+    }
     let Some(link) = subject.run.link.filter(|link| link.bytes_per_second > 0.0) else { return Vec::new() };
     let mut findings = Vec::new();
     for (case, trials) in subject.measured() {
@@ -65,10 +77,98 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     findings
 }
 
+/// Checks the legs between the hosts of a run. Each case is reported with its busiest leg.
+fn between_hosts(subject: &Subject<'_>) -> Vec<Finding> {
+    let legs = legs::figures(subject.run);
+    let of_case = |(case, trials): Measured<'_>| {
+        let passed = legs.iter().filter(|leg| leg.is_between_hosts() && passes(subject, case, leg));
+        let used = passed.flat_map(|leg| uses(subject, trials, leg));
+        let busiest =
+            used.filter(|one| one.share() <= MOST).max_by(|a, b| a.share().total_cmp(&b.share()))?;
+        (busiest.share() > NEAR).then(|| on_leg(case, &busiest))
+    };
+    subject.measured().filter_map(of_case).collect()
+}
+
+/// True if requests of this case pass the leg.
+fn passes(subject: &Subject<'_>, case: &Case, leg: &LegFigures) -> bool {
+    let has = |host: &str, role: Role| {
+        let host = subject.run.hosts.get(host);
+        host.is_some_and(|host| host.roles.iter().any(|one| one == role.name()))
+    };
+    let ways = match case.is_direct() {
+        true => &[(Role::Generator, Role::Upstream)][..],
+        false => &[(Role::Generator, Role::Gateway), (Role::Gateway, Role::Upstream)],
+    };
+    ways.iter().any(|(from, to)| has(&leg.leg.from, *from) && has(&leg.leg.to, *to))
+}
+
+/// What a case used of a leg in one direction.
+struct Use {
+    from: String,
+    to: String,
+    bytes_per_second: f64,
+    capacity: f64,
+}
+
+impl Use {
+    fn share(&self) -> f64 {
+        self.bytes_per_second / self.capacity
+    }
+}
+
+/// What a case used of a leg in both directions, in its busiest trial. Several generators share the bytes.
+fn uses(subject: &Subject<'_>, trials: &[Trial<'_>], leg: &LegFigures) -> Vec<Use> {
+    let is_generator = |roles: &[String]| roles.iter().any(|role| role == Role::Generator.name());
+    let hosts = &subject.run.hosts;
+    let from_generator = hosts.get(&leg.leg.from).is_some_and(|host| is_generator(&host.roles));
+    let generators = hosts.values().filter(|host| is_generator(&host.roles)).count().max(1);
+    let parts = if from_generator { generators as f64 } else { 1.0 };
+    let most = |bytes: fn(&Bytes) -> u64| {
+        let rate = |trial: &Trial<'_>| bytes(&trial.load.bytes) as f64 / trial.seconds() / parts;
+        trials.iter().map(rate).fold(0.0, f64::max)
+    };
+    let (from, to) = (&leg.leg.from, &leg.leg.to);
+    let of = |from: &String, to: &String, bytes_per_second, capacity: Option<f64>| {
+        Some(Use { from: from.clone(), to: to.clone(), bytes_per_second, capacity: capacity? })
+    };
+    let there = of(from, to, most(|bytes| bytes.sent), leg.there);
+    let back = of(to, from, most(|bytes| bytes.received), leg.back);
+    there.into_iter().chain(back).collect()
+}
+
+fn on_leg(case: &Case, used: &Use) -> Finding {
+    let Use { from, to, bytes_per_second, capacity } = used;
+    Finding {
+        code: CODE,
+        severity: Severity::Warning,
+        concerns: Concerns::ALL,
+        case: Some(case.case.clone()),
+        evidence: evidence([
+            ("from", from.clone().into()),
+            ("to", to.clone().into()),
+            ("bytes_per_second", (*bytes_per_second).into()),
+            ("link_bytes_per_second", (*capacity).into()),
+            ("share", used.share().into()),
+            ("limit", NEAR.into()),
+        ]),
+        message: format!(
+            "The case transferred {:.0} MB/s from host {from} to host {to}. This is {} of the {:.0} MB/s that one \
+             connection carried there. The figures show how fast the network is, not how fast the gateway is.",
+            bytes_per_second / 1e6,
+            percent(used.share()),
+            capacity / 1e6
+        ),
+        advice: "Use smaller bodies, a lower rate or a faster link. CPU per request can still be compared."
+            .into(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::tests::raised;
     use super::*;
+    use crate::fixture::hosts::on_hosts;
     use crate::fixture::{Run, via};
     use hoptax_record::Link;
 
@@ -84,6 +184,28 @@ mod tests {
         let found = raised(&run(Some(1_200_000.0)), CODE);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].evidence["bytes_per_second"], 1_100_000.0);
+    }
+
+    #[test]
+    fn raised_for_the_leg_that_is_full() {
+        // Each leg carries 100 MB/s. Via the gateway, 90 MB/s of responses pass two legs.
+        let mut run = on_hosts(&[("nginx", 850)]);
+        for trial in run.trials.iter_mut().filter(|trial| trial.contender == "nginx") {
+            trial.load_record.as_mut().expect("measured").bytes.received = 90_000_000;
+        }
+        run.record.legs[2].at_start.as_mut().expect("measured").back =
+            Some(Link { message_bytes: 65_536, bytes_per_second: 2e9 });
+        let found = raised(&run, CODE);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(
+            found[0].message.contains("90 MB/s from host edge to host client. This is 90 %"),
+            "{found:?}"
+        );
+        // More than one connection can carry: nothing is known about the link.
+        for trial in &mut run.trials {
+            trial.load_record.as_mut().expect("measured").bytes.received = 130_000_000;
+        }
+        assert_eq!(raised(&run, CODE), []);
     }
 
     #[test]

@@ -6,7 +6,8 @@ use super::{Concerns, Figures, Finding, Rule, Severity, Subject, evidence, perce
 use crate::Case;
 use crate::path::{self, Refusal};
 use crate::trial::Trial;
-use hoptax_plan::{Delay, Upstream};
+use hoptax_plan::{Delay, PathSplit, Upstream};
+use hoptax_record::Role;
 use hoptax_stats::merge;
 
 const CODE: &str = "clock";
@@ -38,7 +39,32 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
             [path::refusal(trials).map(|refusal| refused(case, &refusal)), quantised]
         })
         .flatten()
+        .chain(switched_off(subject))
         .collect()
+}
+
+/// The finding about a plan with `path_split` whose hosts have different clocks. hoptax then takes no timestamps.
+fn switched_off(subject: &Subject<'_>) -> Option<Finding> {
+    let upstream = |trial: &Trial<'_>| trial.record.machine_of(Role::Upstream).map(str::to_owned);
+    let first = subject.measured().find_map(|(_, trials)| trials.first())?;
+    let is_off = subject.run.plan.path_split == PathSplit::On && first.load.stamps.is_none();
+    let machine = upstream(first).filter(|_| is_off)?;
+    let hosts = [None, Some(&*machine)].map(|one| subject.host_in_words(one).unwrap_or_default());
+    Some(Finding {
+        code: CODE,
+        severity: Severity::Note,
+        concerns: Concerns::only(Figures::PathSplit),
+        case: None,
+        evidence: evidence([("hosts", hosts.to_vec().into())]),
+        message: format!(
+            "There are no timestamps, because {} have different clocks. Request path and response path cannot be \
+             separated.",
+            hosts.join(" and ")
+        ),
+        advice: "Give the generator and the upstream the same host, or leave `path_split` off. The report shows the round \
+                 trips between the hosts."
+            .into(),
+    })
 }
 
 fn refused(case: &Case, refusal: &Refusal) -> Finding {
@@ -124,6 +150,7 @@ fn quantised(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
 mod tests {
     use super::super::tests::raised;
     use super::*;
+    use crate::fixture::hosts::on_hosts;
     use crate::fixture::{Run, clock_id, via};
     use hoptax_load::random::Random;
     use std::time::Duration;
@@ -160,6 +187,21 @@ mod tests {
             assert_eq!(findings[0].severity, severity);
             assert!(findings[0].message.contains(words), "{}", findings[0].message);
         }
+    }
+
+    #[test]
+    fn a_note_if_hosts_have_different_clocks() {
+        let mut run = on_hosts(&[("nginx", 850)]);
+        assert_eq!(raised(&run, CODE), [], "the plan has no path split");
+        run.record.plan.path_split = PathSplit::On;
+        let found = raised(&run, CODE);
+        assert_eq!((found.len(), found[0].severity), (1, Severity::Note), "{found:?}");
+        let words = "host client (generator) and host app (upstream) have different clocks";
+        assert!(found[0].message.contains(words), "{found:?}");
+        for trial in &mut run.trials {
+            trial.hosts.remove("app");
+        }
+        assert_eq!(raised(&run, CODE), [], "one machine");
     }
 
     #[test]

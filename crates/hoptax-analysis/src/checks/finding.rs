@@ -7,6 +7,16 @@ pub(super) fn evidence<const N: usize>(members: [(&'static str, Value); N]) -> B
     members.into_iter().collect()
 }
 
+/// Evidence that names a host, if there is one to name.
+pub(super) fn with_host(
+    mut evidence: BTreeMap<&'static str, Value>,
+    name: &'static str,
+    host: Option<String>,
+) -> BTreeMap<&'static str, Value> {
+    evidence.extend(host.map(|host| (name, Value::from(host))));
+    evidence
+}
+
 /// Limit for the share of a case's trials. If fewer trials are disturbed, the interval of a figure shows what the
 /// disturbance does to it, and the finding is a note or concerns only the tails. In five rounds, one disturbed trial is
 /// above this limit.

@@ -1,6 +1,7 @@
 //! `host-changed`: a lasting property of the host changed during the run.
 
-use super::{Concerns, Finding, Rule, Severity, Subject, evidence};
+use super::subject::Looks;
+use super::{Concerns, Finding, Rule, Severity, Subject, evidence, with_host};
 use hoptax_record::{FitnessStatus, HostLook};
 
 const CODE: &str = "host-changed";
@@ -15,7 +16,7 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "one of these properties of the host changed between the first trial and the last trial: {}",
+            "one of these properties of a host of the run changed between the first trial and the last trial: {}",
             LASTING.join(", ")
         ),
         seen: "In effect, trials before and after the change ran on two different machines, for example with \
@@ -25,33 +26,36 @@ pub(super) fn rule() -> Rule {
 }
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
-    let (Some(start), Some(end)) = (&subject.run.host_at_start, &subject.run.host_at_end) else {
-        return Vec::new();
-    };
+    subject.looks().iter().filter_map(of_host).collect()
+}
+
+fn of_host(looks: &Looks<'_>) -> Option<Finding> {
+    let (start, end) = (looks.start?, looks.end?);
     let changed: Vec<Change> = LASTING.into_iter().filter_map(|name| change(name, start, end)).collect();
     if changed.is_empty() {
-        return Vec::new();
+        return None;
     }
     let words = |(name, before, after): &Change| {
         format!("{name} was {before} before the first trial and {after} after the last trial")
     };
     let changes: Vec<String> = changed.iter().map(words).collect();
     let each = |of: fn(&Change) -> String| changed.iter().map(of).collect::<Vec<_>>();
-    vec![Finding {
+    let evidence = evidence([
+        ("items", each(|(name, ..)| (*name).to_owned()).into()),
+        ("at_start", each(|(_, before, _)| before.clone()).into()),
+        ("at_end", each(|(_, _, after)| after.clone()).into()),
+    ]);
+    Some(Finding {
         code: CODE,
         severity: Severity::Warning,
         concerns: Concerns::ALL,
         case: None,
-        evidence: evidence([
-            ("items", each(|(name, ..)| (*name).to_owned()).into()),
-            ("at_start", each(|(_, before, _)| before.clone()).into()),
-            ("at_end", each(|(_, _, after)| after.clone()).into()),
-        ]),
-        message: format!("The host changed during the run: {}.", changes.join("; ")),
+        evidence: with_host(evidence, "host", looks.host.clone()),
+        message: format!("{} changed during the run: {}.", looks.named(), changes.join("; ")),
         advice:
             "Switch off the cause, such as power management or another user's program, and measure again."
                 .into(),
-    }]
+    })
 }
 
 /// The name of a property, its value before the first trial, and its value after the last trial.
@@ -70,6 +74,7 @@ mod tests {
     use super::super::tests::raised;
     use super::*;
     use crate::fixture::Run;
+    use crate::fixture::hosts::on_hosts;
     use FitnessStatus::{Good, Unknown, Warning};
 
     fn run(start: Option<HostLook>, end: Option<HostLook>) -> Run {
@@ -90,6 +95,18 @@ mod tests {
         assert_eq!(findings[0].evidence["at_start"], serde_json::json!(["performance", "tsc"]));
         assert_eq!(findings[0].evidence["at_end"], serde_json::json!(["powersave", "hpet"]));
         assert!(findings[0].message.contains("clock-source was tsc before the first trial and hpet after"));
+    }
+
+    #[test]
+    fn raised_for_the_host_that_changed() {
+        let mut run = on_hosts(&[("nginx", 850)]);
+        let edge = run.record.hosts.get_mut("edge").expect("there");
+        edge.at_start = look(&[("governor", Good, "performance")]);
+        edge.at_end = look(&[("governor", Warning, "powersave")]);
+        let findings = raised(&run, CODE);
+        assert_eq!(findings.len(), 1, "{findings:?}");
+        assert_eq!(findings[0].evidence["host"], "host edge (gateway)");
+        assert!(findings[0].message.starts_with("Host edge (gateway) changed during the run: governor was"));
     }
 
     #[test]

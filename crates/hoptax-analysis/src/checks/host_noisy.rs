@@ -1,6 +1,6 @@
 //! `host-noisy`: the hypervisor or processes outside of the run took CPU time during trials.
 
-use super::{Concerns, Finding, MANY, Rule, Severity, Subject, evidence, percent};
+use super::{Concerns, Finding, MANY, Rule, Severity, Subject, evidence, percent, with_host};
 use crate::Trial;
 use hoptax_record::HostUsage;
 use hoptax_record::start::StartRecord;
@@ -20,7 +20,8 @@ pub(super) fn rule() -> Rule {
         ),
         when: format!(
             "any of these holds in a trial or a start. (1) The hypervisor took more than {} of all CPU time. (2) Processes \
-             outside of the run used more than {} of all CPU time",
+             outside of the run used more than {} of all CPU time. With roles on several hosts, this holds for each host \
+             that the trial's requests pass: for direct the generator's and the upstream's, otherwise the gateway's too",
             percent(STEAL),
             percent(FOREIGN)
         ),
@@ -36,36 +37,40 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     }
     let hosts = || {
         subject.measured().flat_map(|(case, trials)| {
-            trials.iter().map(move |trial| (case, trial.round(), &trial.record.host))
+            trials.iter().flat_map(move |trial| {
+                trial.record.machines().map(move |(machine, host)| (case, trial.round(), machine, host))
+            })
         })
     };
     let noisy = subject
         .measured()
         .map(|(_, trials)| trials.iter().filter(|trial| is_noisy(trial)).count())
         .sum::<usize>();
-    let worst =
-        hosts().max_by(|(_, _, a), (_, _, b)| (a.steal + a.foreign).total_cmp(&(b.steal + b.foreign)));
-    let Some((case, round, host)) = worst.filter(|_| noisy > 0) else { return Vec::new() };
-    let trials = hosts().count();
+    let used = |host: &HostUsage| host.steal + host.foreign;
+    let worst = hosts().max_by(|(_, _, _, a), (_, _, _, b)| used(a).total_cmp(&used(b)));
+    let Some((case, round, machine, host)) = worst.filter(|_| noisy > 0) else { return Vec::new() };
+    let trials: usize = subject.measured().map(|(_, trials)| trials.len()).sum();
+    let evidence = evidence([
+        ("trials", trials.into()),
+        ("noisy_trials", noisy.into()),
+        ("worst_case", case.case.clone().into()),
+        ("worst_round", (round + 1).into()),
+        ("worst_steal", host.steal.into()),
+        ("worst_foreign", host.foreign.into()),
+    ]);
     vec![Finding {
         code: CODE,
         severity: if is_often_noisy(subject) { Severity::Warning } else { Severity::Note },
         concerns: Concerns::ALL,
         case: None,
-        evidence: evidence([
-            ("trials", trials.into()),
-            ("noisy_trials", noisy.into()),
-            ("worst_case", case.case.clone().into()),
-            ("worst_round", (round + 1).into()),
-            ("worst_steal", host.steal.into()),
-            ("worst_foreign", host.foreign.into()),
-        ]),
+        evidence: with_host(evidence, "worst_host", subject.host_in_words(machine)),
         message: format!(
             "The hypervisor or other processes took CPU time in {noisy} of {trials} trials. In the worst trial \
-             (round {}, {}), the hypervisor took {} of all CPU time, and processes outside of the run used {}{}.",
+             (round {}, {}), the hypervisor took {} of all CPU time{}, and processes outside of the run used {}{}.",
             round + 1,
             case.case,
             percent(host.steal),
+            subject.on_host(machine),
             percent(host.foreign),
             most_of_it(host)
         ),
@@ -120,7 +125,7 @@ fn most_of_it(host: &HostUsage) -> String {
 }
 
 fn is_noisy(trial: &Trial<'_>) -> bool {
-    is_disturbed(&trial.record.host)
+    trial.record.machines().any(|(_, host)| is_disturbed(host))
 }
 
 fn is_disturbed(host: &HostUsage) -> bool {
@@ -146,6 +151,7 @@ fn read_quiet(subject: &Subject<'_>) -> &'static str {
 mod tests {
     use super::super::tests::raised;
     use super::*;
+    use crate::fixture::hosts::on_hosts;
     use crate::fixture::{Run, via};
     use hoptax_record::ForeignProcess;
 
@@ -206,6 +212,24 @@ mod tests {
             assert_eq!(found.first().map(|one| one.severity), expected, "{noisy} of 40");
             assert!(found.iter().all(|one| one.evidence["noisy_starts"] == noisy), "{found:?}");
         }
+    }
+
+    #[test]
+    fn names_the_host_that_was_disturbed() {
+        let mut run = on_hosts(&[("nginx", 850)]);
+        for trial in &mut run.trials {
+            // Direct requests do not pass the gateway's host.
+            trial.hosts.get_mut("edge").expect("there").usage.as_mut().expect("its own").steal = 0.3;
+        }
+        let found = raised(&run, CODE);
+        assert_eq!((found.len(), &found[0].evidence["noisy_trials"]), (1, &4.into()), "{found:?}");
+        assert_eq!(found[0].evidence["worst_host"], "host edge (gateway)");
+        assert!(
+            found[0].message.contains("took 30 % of all CPU time on host edge (gateway), and"),
+            "{found:?}"
+        );
+        run.trials.retain(|trial| trial.contender == "direct");
+        assert_eq!(raised(&run, CODE), []);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `host-unfit`: `hoptax doctor` rated an item of the host as bad, before the first trial or after the last trial.
 
-use super::{Concerns, Finding, Rule, Severity, Subject, evidence};
+use super::subject::Looks;
+use super::{Concerns, Finding, Rule, Severity, Subject, evidence, with_host};
 use hoptax_record::{Fitness, FitnessStatus, HostLook};
 use std::collections::BTreeSet;
 
@@ -10,7 +11,7 @@ pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "warning".into(),
-        when: "a check of the host had the result `bad`, before the first trial or after the last trial. `hoptax \
+        when: "a check of a host of the run had the result `bad`, before the first trial or after the last trial. `hoptax \
                doctor` shows the same checks".into(),
         seen: "Such a host makes figures wrong, and the figures do not show that they are wrong.",
         advice: "Follow the advice of `hoptax doctor`, and measure again.",
@@ -18,29 +19,35 @@ pub(super) fn rule() -> Rule {
 }
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
-    let looks = [&subject.run.host_at_start, &subject.run.host_at_end];
+    subject.looks().iter().filter_map(of_host).collect()
+}
+
+fn of_host(looks: &Looks<'_>) -> Option<Finding> {
+    let both = [looks.start, looks.end].into_iter().flatten();
     let mut named = BTreeSet::new();
-    let bad = looks.into_iter().flatten().flat_map(bad_items).filter(|item| named.insert(item.name.clone()));
-    let bad: Vec<&Fitness> = bad.collect();
+    let bad: Vec<&Fitness> =
+        both.flat_map(bad_items).filter(|item| named.insert(item.name.clone())).collect();
     if bad.is_empty() {
-        return Vec::new();
+        return None;
     }
     let each = |of: fn(&Fitness) -> String| bad.iter().map(|item| of(item)).collect::<Vec<_>>();
     let seen = each(|item| format!("{} ({})", item.name, item.seen)).join(", ");
     let why = each(|item| item.message.clone()).join(" ");
     let advice = each(|item| item.advice.clone().unwrap_or_default()).join(" ");
-    vec![Finding {
+    let evidence = evidence([
+        ("items", each(|item| item.name.clone()).into()),
+        ("seen", each(|item| item.seen.clone()).into()),
+    ]);
+    let there = if looks.host.is_some() { " there" } else { "" };
+    Some(Finding {
         code: CODE,
         severity: Severity::Warning,
         concerns: Concerns::ALL,
         case: None,
-        evidence: evidence([
-            ("items", each(|item| item.name.clone()).into()),
-            ("seen", each(|item| item.seen.clone()).into()),
-        ]),
-        message: format!("The host is not fit for measurements: {seen}. {why}"),
-        advice: format!("{advice} Then check with `hoptax doctor`.").trim_start().to_owned(),
-    }]
+        evidence: with_host(evidence, "host", looks.host.clone()),
+        message: format!("{} is not fit for measurements: {seen}. {why}", looks.named()),
+        advice: format!("{advice} Then check with `hoptax doctor`{there}.").trim_start().to_owned(),
+    })
 }
 
 fn bad_items(look: &HostLook) -> impl Iterator<Item = &Fitness> {
@@ -52,6 +59,7 @@ pub(super) mod tests {
     use super::super::tests::raised;
     use super::*;
     use crate::fixture::Run;
+    use crate::fixture::hosts::on_hosts;
 
     pub(in crate::checks) fn look(items: &[(&str, FitnessStatus, &str)]) -> Option<HostLook> {
         let item = |&(name, status, seen): &(&str, FitnessStatus, &str)| Fitness {
@@ -79,6 +87,29 @@ pub(super) mod tests {
         let expected = "clock-source (acpi_pm), memory (12 MiB of 2 GiB). It matters. It matters.";
         assert!(findings[0].message.contains(expected), "{findings:?}");
         assert!(findings[0].advice.starts_with("Fix it. Fix it. "), "{findings:?}");
+    }
+
+    #[test]
+    fn raised_for_each_host() {
+        let mut run = on_hosts(&[("nginx", 850)]);
+        run.record.host_at_end = look(&[("memory", FitnessStatus::Bad, "12 MiB")]);
+        for (name, status) in [("edge", FitnessStatus::Bad), ("app", FitnessStatus::Warning)] {
+            let host = run.record.hosts.get_mut(name).expect("there");
+            host.at_start = look(&[("clock-source", status, "acpi_pm")]);
+        }
+        let findings = raised(&run, CODE);
+        let messages: Vec<&str> = findings.iter().map(|one| &*one.message).collect();
+        let [client, edge] = messages[..] else { panic!("{messages:?}") };
+        assert!(
+            client.starts_with("Host client (generator) is not fit for measurements: memory (12"),
+            "{client}"
+        );
+        assert!(
+            edge.starts_with("Host edge (gateway) is not fit for measurements: clock-source ("),
+            "{edge}"
+        );
+        assert!(findings[1].advice.ends_with("check with `hoptax doctor` there."), "{findings:?}");
+        assert_eq!(findings[1].evidence["host"], "host edge (gateway)");
     }
 
     #[test]

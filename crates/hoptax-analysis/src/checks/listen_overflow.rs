@@ -1,6 +1,7 @@
 //! `listen-overflow`: the kernel dropped new connections or retransmitted SYNs during a trial.
 
-use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent};
+use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent, with_host};
+use crate::Trial;
 use hoptax_record::NetworkUsage;
 
 const CODE: &str = "listen-overflow";
@@ -34,31 +35,36 @@ pub(super) fn rule() -> Rule {
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (case, trials) in subject.measured() {
-        let networks = trials.iter().filter_map(|trial| {
-            let network = trial.record.network.as_ref()?;
-            Some((network, trial.load.lifetime.opened))
-                .filter(|(network, opened)| overflowed(network, *opened))
-        });
-        let hit: Vec<&NetworkUsage> = networks.map(|(network, _)| network).collect();
+        let hit: Vec<Vec<Seen<'_>>> =
+            trials.iter().map(of_trial).filter(|networks| !networks.is_empty()).collect();
         if hit.is_empty() {
             continue;
         }
-        let total = |of: fn(&NetworkUsage) -> u64| hit.iter().map(|network| of(network)).sum::<u64>();
+        let all = || hit.iter().flatten();
+        let total = |of: fn(&NetworkUsage) -> u64| all().map(|(_, network)| of(network)).sum::<u64>();
+        let mut hosts: Vec<String> = all().filter_map(|(name, _)| subject.host_in_words(*name)).collect();
+        hosts.sort();
+        hosts.dedup();
+        let there = if hosts.is_empty() { String::new() } else { format!(" on {}", hosts.join(" and ")) };
         let (drops, syns) = (total(|network| network.listen_drops), total(|network| network.syn_retransmits));
         findings.push(Finding {
             code: CODE,
             severity: Severity::Warning,
             concerns: Concerns::ALL,
             case: Some(case.case.clone()),
-            evidence: evidence([
-                ("trials", trials.len().into()),
-                ("trials_hit", hit.len().into()),
-                ("listen_drops", drops.into()),
-                ("listen_overflows", total(|network| network.listen_overflows).into()),
-                ("syn_retransmits", syns.into()),
-            ]),
+            evidence: with_host(
+                evidence([
+                    ("trials", trials.len().into()),
+                    ("trials_hit", hit.len().into()),
+                    ("listen_drops", drops.into()),
+                    ("listen_overflows", total(|network| network.listen_overflows).into()),
+                    ("syn_retransmits", syns.into()),
+                ]),
+                "hosts",
+                (!hosts.is_empty()).then(|| hosts.join(", ")),
+            ),
             message: format!(
-                "In {} of {} trials the kernel dropped {drops} connections at listeners and retransmitted {syns} \
+                "In {} of {} trials the kernel{there} dropped {drops} connections at listeners and retransmitted {syns} \
                  SYNs. The kernel retries a dropped connection after one second, and the requests of that \
                  connection wait until then.",
                 hit.len(),
@@ -72,6 +78,16 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     findings
 }
 
+/// The name of a host, and its network. The generator's host has no name.
+type Seen<'t> = (Option<&'t str>, &'t NetworkUsage);
+
+/// The networks that the requests of a trial pass and in which the kernel dropped connections.
+fn of_trial<'t>(trial: &Trial<'t>) -> Vec<Seen<'t>> {
+    let opened = trial.load.lifetime.opened;
+    let networks = trial.record.networks().map(|(name, network, _)| (name, network));
+    networks.filter(|(_, network)| overflowed(network, opened)).collect()
+}
+
 fn overflowed(network: &NetworkUsage, opened: u64) -> bool {
     let many = network.syn_retransmits >= LEAST_SYNS;
     network.listen_drops >= DROPS || (many && network.syn_retransmits as f64 > opened as f64 * SYN_SHARE)
@@ -81,6 +97,7 @@ fn overflowed(network: &NetworkUsage, opened: u64) -> bool {
 mod tests {
     use super::super::tests::raised;
     use super::*;
+    use crate::fixture::hosts::on_hosts;
     use crate::fixture::{Run, via};
 
     fn with(network: NetworkUsage) -> Run {
@@ -101,6 +118,22 @@ mod tests {
         );
         let found = raised(&with(NetworkUsage { syn_retransmits: 3, ..NetworkUsage::default() }), CODE);
         assert_eq!(found.len(), 1, "3 of 32 connections");
+    }
+
+    #[test]
+    fn the_listener_may_be_on_another_host() {
+        let mut run = on_hosts(&[("nginx", 850)]);
+        for trial in &mut run.trials {
+            trial.hosts.get_mut("edge").expect("there").network =
+                Some(NetworkUsage { listen_drops: 2, ..NetworkUsage::default() });
+        }
+        let found = raised(&run, CODE);
+        assert_eq!(found.len(), 1, "direct requests do not pass that host: {found:?}");
+        assert_eq!(
+            (&found[0].evidence["listen_drops"], &found[0].evidence["trials_hit"]),
+            (&8.into(), &4.into())
+        );
+        assert!(found[0].message.contains("the kernel on host edge (gateway) dropped 8"), "{found:?}");
     }
 
     #[test]

@@ -51,7 +51,7 @@ mod upstream_not_reused;
 mod upstream_saturated;
 mod workers_unequal;
 
-use finding::{MANY, evidence, percent};
+use finding::{MANY, evidence, percent, with_host};
 pub use hoptax_record::report::{Concerns, Figures, Finding, Rule, Severity};
 pub use page::page;
 use subject::Measured;

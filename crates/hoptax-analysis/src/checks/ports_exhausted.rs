@@ -1,9 +1,10 @@
 //! `ports-exhausted`: connections failed because all local ports were in use, or almost all local ports were in use.
 
-use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent};
+use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent, with_host};
 use crate::{Case, Trial};
 use hoptax_load::clock::SECOND;
 use hoptax_load::record::Cause;
+use hoptax_record::NetworkUsage;
 
 const CODE: &str = "ports-exhausted";
 /// Limit for the share of the port range that is in TIME_WAIT. Above this share, the port range is reported as nearly
@@ -39,7 +40,7 @@ pub(super) fn rule() -> Rule {
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     subject
         .measured()
-        .filter_map(|(case, trials)| failed(case, trials).or_else(|| near(case, trials)))
+        .filter_map(|(case, trials)| failed(case, trials).or_else(|| near(subject, case, trials)))
         .collect()
 }
 
@@ -60,45 +61,77 @@ fn failed(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
     })
 }
 
-fn near(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
-    let used = |trial: &Trial<'_>| {
-        let network = trial.record.network.as_ref().filter(|network| network.local_ports > 0)?;
-        Some((
-            network.time_wait_max.min(ours(case, trial, trials)),
-            network.time_wait_max,
-            network.local_ports,
-        ))
+/// The ports of one host at the end of a trial.
+#[derive(Clone, Copy)]
+struct Ports<'t> {
+    /// Absent for the generator's host.
+    host: Option<&'t str>,
+    /// Connections of the case in TIME_WAIT, at most.
+    waiting: u64,
+    /// All of the kernel's.
+    all: u64,
+    /// Number of ports.
+    ports: u64,
+}
+
+impl Ports<'_> {
+    fn share(&self) -> f64 {
+        self.waiting as f64 / self.ports as f64
+    }
+}
+
+/// The hosts from which the case opens connections: the generator's, and the gateway's if it has a network of its own.
+fn opened_from<'t>(case: &Case, trial: &Trial<'t>, trials: &[Trial<'_>]) -> Vec<Ports<'t>> {
+    let (client, upstream) = ours(case, trial, trials);
+    let of_host = |(host, network, has_gateway): (Option<&'t str>, &NetworkUsage, bool)| {
+        let opened = match (host, has_gateway || case.is_direct()) {
+            (None, true) => client.max(upstream),
+            (None, false) => client,
+            (Some(_), true) if has_gateway => upstream,
+            (Some(_), _) => return None,
+        };
+        let (all, ports) = (network.time_wait_max, network.local_ports);
+        (ports > 0).then_some(Ports { host, waiting: all.min(opened), all, ports })
     };
-    let share = |(waiting, _, ports): (u64, u64, u64)| waiting as f64 / ports as f64;
-    let worst = trials.iter().filter_map(used).max_by(|a, b| share(*a).total_cmp(&share(*b)))?;
-    let (waiting, all, ports) = worst;
-    (share(worst) > NEAR).then(|| Finding {
+    trial.record.networks().filter_map(of_host).collect()
+}
+
+fn near(subject: &Subject<'_>, case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
+    let used = trials.iter().flat_map(|trial| opened_from(case, trial, trials));
+    let worst = used.max_by(|a, b| a.share().total_cmp(&b.share()))?;
+    let Ports { host, waiting, all, ports } = worst;
+    let there = subject.on_host(host);
+    (worst.share() > NEAR).then(|| Finding {
         code: CODE,
         severity: Severity::Warning,
         concerns: Concerns::ALL,
         case: Some(case.case.clone()),
-        evidence: evidence([
-            ("waiting", waiting.into()),
-            ("time_wait_max", all.into()),
-            ("local_ports", ports.into()),
-            ("share", share(worst).into()),
-            ("limit", NEAR.into()),
-        ]),
+        evidence: with_host(
+            evidence([
+                ("waiting", waiting.into()),
+                ("time_wait_max", all.into()),
+                ("local_ports", ports.into()),
+                ("share", worst.share().into()),
+                ("limit", NEAR.into()),
+            ]),
+            "host",
+            subject.host_in_words(host),
+        ),
         message: format!(
-            "{waiting} connections of this case were in TIME_WAIT, which is {} of the {ports} local ports. New \
+            "{waiting} connections of this case were in TIME_WAIT{there}, which is {} of the {ports} local ports. New \
              connections between the same two addresses will soon fail, or already need a long time to find a free \
              port.",
-            percent(share(worst))
+            percent(worst.share())
         ),
         advice: ADVICE.into(),
     })
 }
 
-/// The largest possible number of this case's connections that are in TIME_WAIT at the end of `trial`, between one pair
-/// of addresses. It counts all connections that the case's trials opened in the minute before the end of `trial`, except
+/// The largest possible numbers of this case's connections that are in TIME_WAIT at the end of `trial`, between one pair
+/// of addresses: those of clients, and those to the upstream. They count all connections that the case's trials opened in the minute before the end of `trial`, except
 /// those that were open at the end of their trial: the generator resets them. The kernel's own count alone proves nothing,
 /// because it includes other programs and destinations.
-fn ours(case: &Case, trial: &Trial<'_>, trials: &[Trial<'_>]) -> u64 {
+fn ours(case: &Case, trial: &Trial<'_>, trials: &[Trial<'_>]) -> (u64, u64) {
     let reset = u64::from(case.load.connections);
     let end = |trial: &Trial<'_>| trial.load.started_unix_ns + trial.load.measured_ns;
     let lingers = |other: &&Trial<'_>| end(other) <= end(trial) && end(trial) - end(other) < TIME_WAIT_NS;
@@ -109,16 +142,15 @@ fn ours(case: &Case, trial: &Trial<'_>, trials: &[Trial<'_>]) -> u64 {
         (trial.load.lifetime.opened.saturating_sub(reset), upstream)
     };
     let made = trials.iter().filter(lingers).map(sides);
-    let (client, upstream) = made.fold((0, 0), |sum, each| (sum.0 + each.0, sum.1 + each.1));
-    client.max(upstream)
+    made.fold((0, 0), |sum, each| (sum.0 + each.0, sum.1 + each.1))
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::tests::raised;
     use super::*;
+    use crate::fixture::hosts::on_hosts;
     use crate::fixture::{Run, via};
-    use hoptax_record::NetworkUsage;
 
     /// Two trials. Each trial opened `opened` connections, and the second trial came `apart_s` seconds after the first.
     fn waiting(time_wait_max: u64, local_ports: u64, opened: u64, apart_s: u64) -> Run {
@@ -157,6 +189,28 @@ mod tests {
         );
         assert_eq!(raised(&waiting(20_000, 28_232, 20_000, 10), CODE), [], "the kernel counts fewer");
         assert_eq!(raised(&waiting(25_000, 0, 25_000, 10), CODE), [], "the range is unknown");
+    }
+
+    #[test]
+    fn a_gateway_has_ports_on_its_own_host() {
+        let mut run = waiting(0, 28_232, 12_501, 10);
+        for trial in &mut run.trials {
+            trial.hosts = on_hosts(&[("nginx", 850)]).trials[1].hosts.clone();
+            trial.ledger.as_mut().expect("there is one").connections = 12_501;
+            let network =
+                NetworkUsage { time_wait_max: 25_000, local_ports: 28_232, ..NetworkUsage::default() };
+            trial.hosts.get_mut("edge").expect("there").network = Some(network);
+        }
+        run.record.hosts = on_hosts(&[]).record.hosts;
+        let found = raised(&run, CODE);
+        assert_eq!(found[0].evidence["host"], "host edge (gateway)", "{found:?}");
+        assert!(found[0].message.contains("in TIME_WAIT on host edge (gateway), which"), "{found:?}");
+        // The upstream's host opens none.
+        for trial in &mut run.trials {
+            let edge = trial.hosts.get_mut("edge").expect("there").network.take();
+            trial.hosts.get_mut("app").expect("there").network = edge;
+        }
+        assert_eq!(raised(&run, CODE), []);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent};
 use crate::{Case, Trial};
-use hoptax_record::RoleUsage;
+use hoptax_record::{Role, RoleUsage};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -12,7 +12,9 @@ const CODE: &str = "shared-cpus";
 /// up finds both of them busy in seven of ten cases (0.85²).
 const BUSY: f64 = 0.85;
 
-struct Shared {
+struct Shared<'t> {
+    /// The machine with these roles; absent for the generator's.
+    machine: Option<&'t str>,
     roles: Vec<&'static str>,
     cpus: usize,
     threads: Option<u32>,
@@ -24,7 +26,7 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "roles (generator, gateway, upstream) share CPUs, and these roles together used more than {} of the \
+            "roles (generator, gateway, upstream) share CPUs of a machine, and these roles together used more than {} of the \
              time of the shared CPUs in a trial",
             percent(BUSY)
         ),
@@ -37,15 +39,16 @@ pub(super) fn rule() -> Rule {
 }
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
-    subject.measured().filter_map(|(case, trials)| of_case(case, trials)).collect()
+    subject.measured().filter_map(|(case, trials)| of_case(subject, case, trials)).collect()
 }
 
-fn of_case(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
-    let contended: Vec<(u32, Shared)> = trials
+fn of_case(subject: &Subject<'_>, case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
+    let contended: Vec<(u32, Shared<'_>)> = trials
         .iter()
         .filter_map(|trial| Some((trial.round(), shared(trial).filter(Shared::contended)?)))
         .collect();
     let (round, worst) = contended.iter().max_by(|(_, a), (_, b)| a.used.total_cmp(&b.used))?;
+    let there = subject.on_host(worst.machine);
     Some(Finding {
         code: CODE,
         severity: Severity::Warning,
@@ -61,7 +64,7 @@ fn of_case(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
             ("limit", BUSY.into()),
         ]),
         message: format!(
-            "In {} of {} trials, {} competed for the same CPUs. In the worst trial (round {}), these roles together \
+            "In {} of {} trials, {} competed for the same CPUs{there}. In the worst trial (round {}), these roles together \
              used {} of {} CPU{}. The tax of a gateway then includes the time that the gateway took from generator \
              and upstream.",
             contended.len(),
@@ -79,7 +82,7 @@ fn of_case(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
     })
 }
 
-impl Shared {
+impl Shared<'_> {
     /// True if more threads were busy than there are CPUs and the CPUs were saturated, so that threads had to wait for
     /// a CPU.
     fn contended(&self) -> bool {
@@ -88,27 +91,33 @@ impl Shared {
 }
 
 /// The roles that have a CPU in common with another role. `None` if no roles share CPUs, or if the CPUs are unknown.
-fn shared(trial: &Trial<'_>) -> Option<Shared> {
+fn shared<'t>(trial: &Trial<'t>) -> Option<Shared<'t>> {
     let record = trial.record;
-    let roles =
-        [("generator", &record.generator), ("gateway", &record.gateway), ("upstream", &record.upstream)];
-    let known: Vec<(&'static str, &RoleUsage)> = roles
+    let roles = [
+        (Role::Generator, &record.generator),
+        (Role::Gateway, &record.gateway),
+        (Role::Upstream, &record.upstream),
+    ];
+    let known: Vec<(Role, &RoleUsage)> = roles
         .into_iter()
-        .filter_map(|(name, usage)| {
-            Some((name, usage.as_ref().filter(|usage| !usage.cpus_allowed.is_empty())?))
+        .filter_map(|(role, usage)| {
+            Some((role, usage.as_ref().filter(|usage| !usage.cpus_allowed.is_empty())?))
         })
         .collect();
-    let overlap =
-        |a: &RoleUsage, b: &RoleUsage| a.cpus_allowed.iter().any(|cpu| b.cpus_allowed.contains(cpu));
-    let meets_another = |name: &str, usage: &RoleUsage| {
-        known.iter().any(|(other, others)| *other != name && overlap(usage, others))
+    // CPU 0 of one machine is not CPU 0 of another one. At most one machine has two of the three roles.
+    let overlap = |(one, a): (Role, &RoleUsage), (other, b): (Role, &RoleUsage)| {
+        record.machine_of(one) == record.machine_of(other)
+            && a.cpus_allowed.iter().any(|cpu| b.cpus_allowed.contains(cpu))
     };
-    let sharing: Vec<_> = known.iter().filter(|(name, usage)| meets_another(name, usage)).collect();
+    let meets_another =
+        |one: (Role, &RoleUsage)| known.iter().any(|other| other.0 != one.0 && overlap(one, *other));
+    let sharing: Vec<_> = known.iter().filter(|one| meets_another(**one)).collect();
     let cpus: BTreeSet<u32> =
         sharing.iter().flat_map(|(_, usage)| usage.cpus_allowed.iter().copied()).collect();
     let used: u64 = sharing.iter().map(|(_, usage)| usage.cpu_ns).sum();
     (!sharing.is_empty()).then(|| Shared {
-        roles: sharing.iter().map(|(name, _)| *name).collect(),
+        machine: record.machine_of(sharing[0].0),
+        roles: sharing.iter().map(|(role, _)| role.name()).collect(),
         cpus: cpus.len(),
         threads: sharing.iter().map(|(_, usage)| usage.busy_threads).sum(),
         used: used as f64 / (trial.load.measured_ns as f64 * cpus.len() as f64),
@@ -144,6 +153,22 @@ mod tests {
         trial
     }
 
+    /// The gateway is on a host of its own.
+    fn elsewhere(trial: MadeTrial) -> MadeTrial {
+        trial.elsewhere("edge", Role::Gateway, &[])
+    }
+
+    #[test]
+    fn roles_that_share_another_machine_are_seen() {
+        let there = trial(role(990, &[0], 1), role(500, &[0], 1), role(450, &[0], 1));
+        let mut there = elsewhere(there);
+        there.0.hosts.get_mut("edge").expect("there").roles = vec![Role::Gateway, Role::Upstream];
+        let found = found(there);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].message.contains("gateway, upstream competed"), "{}", found[0].message);
+        assert_eq!(found[0].evidence["worst_use"], 0.95);
+    }
+
     fn found(trial: MadeTrial) -> Vec<Finding> {
         let mut run = Run::closed(32);
         run.push(trial);
@@ -173,6 +198,7 @@ mod tests {
             ("below", trial(role(100, both, 1), role(200, both, 1), role(100, both, 1))),
             ("apart", trial(role(990, &[0], 1), role(990, &[1], 1), role(990, &[2], 1))),
             ("one each", trial(role(950, both, 1), None, role(950, both, 1))),
+            ("elsewhere", elsewhere(trial(role(990, &[0], 1), role(990, &[0], 1), role(990, &[1], 1)))),
             ("unknown", trial(role(950, &[], 1), role(950, &[], 1), role(950, &[], 1))),
         ] {
             assert_eq!(found(trial), [], "{quiet}");

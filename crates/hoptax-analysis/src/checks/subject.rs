@@ -6,8 +6,8 @@ use crate::starts::Starts;
 use crate::trial::Trial;
 use hoptax_plan::recorded::RunRecord;
 use hoptax_plan::{Gateway, Upstream};
-use hoptax_record::Placement;
 use hoptax_record::start::StartRecord;
+use hoptax_record::{HostLook, Placement, Role, RunHost};
 
 /// A run, and the results that the checks need.
 #[derive(Debug)]
@@ -24,6 +24,23 @@ pub struct Subject<'a> {
     pub starts: &'a [StartRecord],
     /// The figures of these starts.
     pub of_starts: &'a [Starts],
+}
+
+/// The checks of a host.
+pub(super) struct Looks<'a> {
+    /// The host in words. Absent in a run on one host.
+    pub(super) host: Option<String>,
+    /// Before the first trial.
+    pub(super) start: Option<&'a HostLook>,
+    /// After the last trial.
+    pub(super) end: Option<&'a HostLook>,
+}
+
+impl Looks<'_> {
+    /// The host at the beginning of a sentence: `The host`, or `Host edge (gateway)`.
+    pub(super) fn named(&self) -> String {
+        self.host.as_ref().map_or_else(|| "The host".into(), |host| host.replacen('h', "H", 1))
+    }
 }
 
 impl<'a> Subject<'a> {
@@ -46,6 +63,39 @@ impl<'a> Subject<'a> {
         let sent = matches!(&plan.upstream, Upstream::BuiltIn(upstream) if upstream.status == status);
         let expected = sent || plan.targets.iter().any(|target| target.expects_status(status));
         !(200..400).contains(&status) && !expected
+    }
+
+    /// A machine in words, by name and roles: `host edge (gateway)`. The generator's machine has no name here. `None` in
+    /// a run on one host.
+    pub(super) fn host_in_words(&self, machine: Option<&str>) -> Option<String> {
+        let is_generators = |host: &RunHost| host.roles.iter().any(|role| role == Role::Generator.name());
+        let hosts = &self.run.hosts;
+        let (name, host) = match machine {
+            Some(name) => hosts.get_key_value(name)?,
+            None => hosts.iter().find(|(_, host)| is_generators(host))?,
+        };
+        Some(format!("host {name} ({})", host.roles.join(", ")))
+    }
+
+    /// Words for a place in a sentence: ` on host edge (gateway)`. Empty in a run on one host.
+    pub(super) fn on_host(&self, machine: Option<&str>) -> String {
+        self.host_in_words(machine).map_or(String::new(), |host| format!(" on {host}"))
+    }
+
+    /// The checks of each host. In a run on one host, its name is absent.
+    pub(super) fn looks(&self) -> Vec<Looks<'a>> {
+        let run = self.run;
+        let generators = Looks {
+            host: self.host_in_words(None),
+            start: run.host_at_start.as_ref(),
+            end: run.host_at_end.as_ref(),
+        };
+        let others = run.hosts.iter().map(|(name, host)| Looks {
+            host: self.host_in_words(Some(name)),
+            start: host.at_start.as_ref(),
+            end: host.at_end.as_ref(),
+        });
+        std::iter::once(generators).chain(others).collect()
     }
 
     pub(super) fn measured(&self) -> impl Iterator<Item = (&'a Case, &'a [Trial<'a>])> {

@@ -1,20 +1,20 @@
 //! `throttled`: a cgroup's CPU limit stopped a role for part of a trial.
 
-use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent};
+use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent, with_host};
 use crate::Trial;
-use hoptax_record::{RoleUsage, TrialRecord};
+use hoptax_record::{Role, RoleUsage, TrialRecord};
 
 const CODE: &str = "throttled";
 /// Limit for throttled time ÷ measured time. CPU limits work in periods of 100 ms. If a role reaches its CPU limit once
 /// in ten seconds, the p99.9 already changes. Above this share, medians change too.
 const SHARE: f64 = 0.01;
 
-type Role = (&'static str, fn(&TrialRecord) -> Option<&RoleUsage>);
+type Used = (Role, fn(&TrialRecord) -> Option<&RoleUsage>);
 
-const ROLES: [Role; 3] = [
-    ("generator", |record| record.generator.as_ref()),
-    ("gateway", |record| record.gateway.as_ref()),
-    ("upstream", |record| record.upstream.as_ref()),
+const ROLES: [Used; 3] = [
+    (Role::Generator, |record| record.generator.as_ref()),
+    (Role::Gateway, |record| record.gateway.as_ref()),
+    (Role::Upstream, |record| record.upstream.as_ref()),
 ];
 
 pub(super) fn rule() -> Rule {
@@ -41,20 +41,27 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
             let Some(worst) = shares.iter().copied().max_by(f64::total_cmp).filter(|_| hit > 0) else {
                 continue;
             };
+            let machine = trials.iter().find_map(|trial| trial.record.machine_of(role));
+            let there = subject.on_host(machine);
+            let role = role.name();
             findings.push(Finding {
                 code: CODE,
                 severity: Severity::Warning,
                 concerns: Concerns::ALL,
                 case: Some(case.case.clone()),
-                evidence: evidence([
-                    ("role", role.into()),
-                    ("trials", trials.len().into()),
-                    ("trials_hit", hit.into()),
-                    ("worst_share", worst.into()),
-                    ("limit", SHARE.into()),
-                ]),
+                evidence: with_host(
+                    evidence([
+                        ("role", role.into()),
+                        ("trials", trials.len().into()),
+                        ("trials_hit", hit.into()),
+                        ("worst_share", worst.into()),
+                        ("limit", SHARE.into()),
+                    ]),
+                    "host",
+                    subject.host_in_words(machine),
+                ),
                 message: format!(
-                    "A CPU limit stopped the {role} in {hit} of {} trials, for up to {} of the time (added up over \
+                    "A CPU limit stopped the {role}{there} in {hit} of {} trials, for up to {} of the time (added up over \
                      all CPUs): {}.",
                     trials.len(),
                     percent(worst),
@@ -86,6 +93,7 @@ fn consequence(role: &str) -> &'static str {
 mod tests {
     use super::super::tests::raised;
     use super::*;
+    use crate::fixture::hosts::on_hosts;
     use crate::fixture::{Run, via};
 
     fn throttled_run(gateway_ns: Option<u64>) -> Run {
@@ -103,6 +111,21 @@ mod tests {
         let evidence = &found[0].evidence;
         assert_eq!((&evidence["role"], &evidence["worst_share"]), (&"gateway".into(), &0.4.into()));
         assert_eq!(evidence["trials_hit"], 1);
+    }
+
+    #[test]
+    fn names_the_host_of_the_role() {
+        let mut run = on_hosts(&[("nginx", 850)]);
+        for trial in &mut run.trials {
+            trial.upstream.as_mut().expect("watched").throttled_ns = Some(400_000_000);
+        }
+        let found = raised(&run, CODE);
+        assert_eq!(
+            (found.len(), &found[0].evidence["host"]),
+            (2, &"host app (upstream)".into()),
+            "{found:?}"
+        );
+        assert!(found[0].message.starts_with("A CPU limit stopped the upstream on host app (upstream) in"));
     }
 
     #[test]

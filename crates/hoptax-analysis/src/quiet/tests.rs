@@ -1,9 +1,10 @@
 //! Tests the rule window by window, and compares figures with results computed by hand.
 
 use super::{Quiet, needs_repeating};
+use crate::fixture::hosts::via_edge;
 use crate::fixture::{MadeTrial, Run, via};
 use hoptax_load::clock::MILLISECOND;
-use hoptax_record::Stolen;
+use hoptax_record::{Role, Stolen};
 use std::collections::BTreeMap;
 
 /// Shows the windows of a trial as text: `.` is a quiet window, and `x` is left out. `taken` contains one list for each
@@ -117,6 +118,29 @@ fn trial(who: &str, round: u32, usual_us: u64, stolen: bool) -> MadeTrial {
     let mut taken = [0; 10];
     taken[4] = if stolen { 90 } else { 0 };
     trial.stolen_ms(&taken)
+}
+
+#[test]
+fn steal_counts_on_the_machines_that_requests_pass() {
+    let quiet = [0; 10];
+    let robbed = [0, 0, 0, 0, 10, 0, 0, 0, 0, 0];
+    let drawn = |trial: MadeTrial| drawn(&Quiet::of(&trial.0).expect("steal is recorded"));
+    let (alone, both) = (|who| via_edge(who, 0, &quiet), |who| via_edge(who, 0, &robbed));
+    assert_eq!(drawn(alone("nginx")), "..........");
+    assert_eq!(drawn(both("nginx")), "...xxx....", "the gateway's machine was robbed");
+    assert_eq!(drawn(both("direct")), "..........", "which direct requests do not pass");
+    for who in ["direct", "nginx"] {
+        let upstream = alone(who).elsewhere("app", Role::Upstream, &robbed);
+        assert_eq!(drawn(upstream), "...xxx....", "{who}");
+        assert_eq!(drawn(alone(who).stolen_ms(&robbed)), "...xxx....", "{who}");
+    }
+    let all = both("nginx").stolen_ms(&[10, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(drawn(all), "xx.xxx....", "each machine has its own");
+    let mut unknown = alone("nginx");
+    unknown.0.hosts.get_mut("edge").expect("there").usage.as_mut().expect("its own").stolen = None;
+    assert_eq!(Quiet::of(&unknown.0), None);
+    assert!(needs_repeating(&via_edge("nginx", 0, &[10; 10]).0));
+    assert!(!needs_repeating(&via_edge("direct", 0, &[10; 10]).0));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use hoptax_load::clock::MILLISECOND;
 use hoptax_load::record::WINDOW_NS;
-use hoptax_record::TrialRecord;
+use hoptax_record::{HostUsage, TrialRecord};
 
 /// A trial counts in quiet figures only if at least this share of its windows is quiet. If more than half of the time
 /// is disturbed, the other windows lie between bursts and are probably disturbed too. The quiet figures of such a trial
@@ -46,7 +46,8 @@ pub struct Quiet {
 }
 
 impl Quiet {
-    /// Applies the rule to a trial. `None` if the trial has no windows, or if its record is too old to contain steal.
+    /// Applies the rule to a trial, on every machine that its requests pass: a window is left out if it is to be left out on
+    /// any of them. `None` if the trial has no windows, or if a machine's steal is unknown.
     pub fn of(trial: &TrialRecord) -> Option<Self> {
         Self::by(&RULE, trial)
     }
@@ -56,15 +57,12 @@ impl Quiet {
         if windows == 0 {
             return None;
         }
-        let Some(stolen) = &trial.host.stolen else {
-            return older(rule, windows, &trial.host.steal_by_window);
-        };
-        let begin = stolen.before as usize;
-        let mut left_out = vec![false; begin + windows + stolen.after as usize];
-        for taken in stolen.ns_by_cpu.values() {
-            leave_out(rule, taken, &mut left_out);
+        let mut left_out = vec![false; windows];
+        for (_, usage) in trial.machines() {
+            let of_machine = on_machine(rule, windows, usage)?;
+            left_out.iter_mut().zip(of_machine).for_each(|(all, one)| *all |= one);
         }
-        Some(Self { left_out: left_out[begin..begin + windows].to_vec() })
+        Some(Self { left_out })
     }
 
     /// Number of windows.
@@ -94,6 +92,17 @@ pub fn needs_repeating(trial: &TrialRecord) -> bool {
     trial.failed.is_none() && Quiet::of(trial).is_some_and(|quiet| !quiet.is_enough())
 }
 
+/// The windows that are left out because of one machine. `None` if its steal was not recorded.
+fn on_machine(rule: &Rule, windows: usize, usage: &HostUsage) -> Option<Vec<bool>> {
+    let Some(stolen) = &usage.stolen else { return older(rule, windows, &usage.steal_by_window) };
+    let begin = stolen.before as usize;
+    let mut left_out = vec![false; begin + windows + stolen.after as usize];
+    for taken in stolen.ns_by_cpu.values() {
+        leave_out(rule, taken, &mut left_out);
+    }
+    Some(left_out[begin..begin + windows].to_vec())
+}
+
 /// Marks the windows that bursts on one CPU disturbed. `taken` is the time taken in each window, ns.
 fn leave_out(rule: &Rule, taken: &[u64], left_out: &mut [bool]) {
     let windows_of = |ns: u64| ns.div_ceil(WINDOW_NS) as usize;
@@ -118,7 +127,7 @@ fn leave_out(rule: &Rule, taken: &[u64], left_out: &mut [bool]) {
 
 /// Applies the rule to older records. They contain steal as a share of all CPUs, but not the number of CPUs. For these
 /// records, any steal counts.
-fn older(rule: &Rule, windows: usize, shares: &[f64]) -> Option<Quiet> {
+fn older(rule: &Rule, windows: usize, shares: &[f64]) -> Option<Vec<bool>> {
     if shares.is_empty() {
         return None;
     }
@@ -128,5 +137,5 @@ fn older(rule: &Rule, windows: usize, shares: &[f64]) -> Option<Quiet> {
     let mut left_out = vec![false; windows.max(taken.len())];
     leave_out(rule, &taken, &mut left_out);
     left_out.truncate(windows);
-    Some(Quiet { left_out })
+    Some(left_out)
 }

@@ -9,6 +9,7 @@ pub mod cpu_distance;
 mod environment;
 pub mod fitness;
 mod host;
+pub mod leg;
 pub mod network;
 mod processes;
 mod sampler;

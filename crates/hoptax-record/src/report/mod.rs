@@ -11,6 +11,7 @@ mod cases;
 mod comparison;
 mod figures;
 mod findings;
+mod hosts;
 mod load;
 mod pairs;
 mod prices;
@@ -29,6 +30,7 @@ pub use cases::{
 pub use comparison::{Comparison, Obstacle, Row, Verdict};
 pub use figures::{Contrast, Difference, Estimate, Latency, Throughput};
 pub use findings::{Concerns, Figures, Finding, Rule, Severity};
+pub use hosts::{HostFigures, Hosts, LegFigures, Split};
 pub use load::{Load, LoadSearch, LoadStage};
 pub use pairs::{GatewayPair, PairDifference, PairVerdict, Version, Versions};
 pub use prices::{Beyond, Price, PriceList, Prices};
@@ -84,6 +86,10 @@ pub struct Report {
     pub environment: Environment,
     /// Results of the checks of the machine.
     pub host: HostLooks,
+    /// The hosts of the run, and the network between them. Left out if the run has only one host. `environment` and `host`
+    /// are those of the generator's host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hosts: Option<Hosts>,
     /// Direct and the gateways, with versions, settings and failures.
     pub contenders: Vec<Contender>,
     /// A sentence that names the gateway with the smallest tax, or says that there is no clear winner. Absent if there

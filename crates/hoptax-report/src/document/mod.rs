@@ -5,6 +5,7 @@ mod capacity;
 mod cases;
 mod comparison;
 mod figures;
+mod hosts;
 mod load;
 mod pairs;
 mod prices;
@@ -54,6 +55,7 @@ pub fn report(model: &Model) -> Report {
         trials_recorded: model.trials_recorded,
         environment: model.environment.clone(),
         host: model.host.clone(),
+        hosts: hosts::hosts(model),
         contenders: model.contenders.clone(),
         answer: model.answer.clone(),
         summary: model.summary.clone(),

@@ -3,6 +3,7 @@
 use super::driver::HostsDriver;
 use super::host::Host;
 use super::layout::{Layout, Seat};
+use super::legs::Legs;
 use super::machine;
 use super::message::{Bytes, Prepare, Services};
 use super::traffic::HostsTraffic;
@@ -10,12 +11,14 @@ use crate::run::LocalTraffic;
 use anyhow::{Context as _, anyhow, bail, ensure};
 use hoptax_host::idle::{self, Polling};
 use hoptax_host::probe::fitness::{self, Moment};
+use hoptax_host::probe::leg::Messages;
 use hoptax_host::{cpus, probe};
 use hoptax_lab::cpus::resolve_for;
 use hoptax_lab::packs::{Pack, PackSet};
 use hoptax_lab::process::{ProcessDriver, Secrets};
-use hoptax_plan::{Body, BuiltInUpstream, CpuSets, GatewayKind, Idle, Plan, Upstream};
-use hoptax_record::{Environment, Failure, HostLook, RunHost, bounded, plan as kept};
+use hoptax_load::stamp::ClockId;
+use hoptax_plan::{Body, BuiltInUpstream, CpuSets, GatewayKind, Idle, PathSplit, Plan, Upstream};
+use hoptax_record::{Environment, Failure, HostLook, Leg, RunHost, bounded, plan as kept};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
@@ -89,6 +92,7 @@ pub(super) struct Known {
     pub(super) environment: Environment,
     allowed: Vec<u32>,
     can_poll: bool,
+    clock: Option<ClockId>,
     clock_uncertainty_ns: u64,
 }
 
@@ -118,6 +122,7 @@ impl HostRef {
                 environment: probe::environment(Idle::Sleep),
                 allowed: cpus::allowed().context("finding out which CPUs may be used")?,
                 can_poll: idle::possible().is_ok(),
+                clock: ClockId::here(),
                 clock_uncertainty_ns: 0,
             }),
             Self::Remote(host) => {
@@ -134,6 +139,7 @@ impl HostRef {
                     environment: welcome.environment,
                     allowed: welcome.cpus,
                     can_poll: welcome.can_poll,
+                    clock: welcome.clock,
                     clock_uncertainty_ns: link.offset().uncertainty_ns,
                 })
             }
@@ -149,6 +155,15 @@ impl Hosts {
     pub fn prepare(&self, setup: Setup<'_>) -> anyhow::Result<Ready> {
         self.check(setup.plan, setup.packs)?;
         let known = self.known()?;
+        let clock = |one: &HostRef| known[one.name()].clock.clone();
+        let clocks_differ =
+            clock(&self.generator).zip(clock(&self.upstream)).is_some_and(|(one, other)| one != other);
+        let plan = Plan {
+            // The path split compares moments of the upstream with moments of the generator.
+            path_split: if clocks_differ { PathSplit::Off } else { setup.plan.path_split },
+            ..setup.plan.clone()
+        };
+        let setup = Setup { plan: &plan, ..setup };
         let seat = |one: &HostRef| known[one.name()].seat.clone();
         let layout = Layout {
             generator: seat(&self.generator),
@@ -192,7 +207,9 @@ impl Hosts {
                 credentials: Arc::new(secrets.credentials.clone()),
                 tls_upstreams: Vec::new(),
             },
-            traffic: HostsTraffic::new(layout, remote, traffic, setup.live),
+            traffic: HostsTraffic::new(layout, remote, traffic, setup.live)
+                .with_legs(Legs::of(self, setup.plan))
+                .with_path_split(plan.path_split),
             cpus,
             environment,
             hosts,
@@ -252,6 +269,12 @@ impl Hosts {
         };
         let named: BTreeMap<&str, &HostRef> = others.map(|host| (host.name(), host)).collect();
         named.into_iter().filter_map(|(name, host)| Some((name.to_owned(), look(host)?))).collect()
+    }
+
+    /// Measures the network between the hosts, in about two seconds for each leg. The hosts need not be ready for a run. The
+    /// result is in `at_start` of each leg. `messages` are those of the plan's requests and responses.
+    pub fn legs(&self, plan: &Plan, messages: Messages) -> Vec<Leg> {
+        Legs::of(self, plan).measure(messages)
     }
 
     /// Copies logs and rendered configurations of the other hosts to `hosts/<name>` below this directory. Must be called after

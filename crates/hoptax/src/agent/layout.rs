@@ -2,6 +2,7 @@
 //! then one agent sees the processes of the others. All functions are pure.
 
 use hoptax_lab::cpus::Roles;
+use hoptax_record::Role;
 
 /// Where a role is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +32,16 @@ pub(super) struct Sampling {
     pub(super) upstream: bool,
     /// Only the counters of its network, because another host samples its machine.
     pub(super) only_network: bool,
+    /// The roles in its network.
+    pub(super) network_roles: Vec<Role>,
+}
+
+impl Sampling {
+    /// The roles whose processes it samples.
+    pub(super) fn roles(&self) -> Vec<Role> {
+        let each = [(self.gateway, Role::Gateway), (self.upstream, Role::Upstream)];
+        each.into_iter().filter(|(has, _)| *has).map(|(_, role)| role).collect()
+    }
 }
 
 impl Layout {
@@ -65,11 +76,18 @@ impl Layout {
             let only_network = !of_machine.is_empty();
             seen.push(seat);
             let has = |role: &Seat| !only_network && role.machine == seat.machine;
+            let in_network = |role: &Seat| (&role.machine, &role.network) == (&seat.machine, &seat.network);
+            let served = [(&self.gateway, Role::Gateway), (&self.upstream, Role::Upstream)];
             others.push(Sampling {
                 host: seat.host.clone(),
                 gateway: has(&self.gateway),
                 upstream: has(&self.upstream),
                 only_network,
+                network_roles: served
+                    .into_iter()
+                    .filter(|(of, _)| in_network(of))
+                    .map(|(_, role)| role)
+                    .collect(),
             });
         }
         others
@@ -143,6 +161,18 @@ mod tests {
         for (layout, expected) in table {
             assert_eq!(shown(&layout), expected, "{layout:?}");
         }
+    }
+
+    #[test]
+    fn machines_and_networks_have_roles() {
+        let others = layout("a m1 n1", "b m2 n1", "c m2 n2").others();
+        let roles: Vec<_> = others.iter().map(|one| (one.roles(), one.network_roles.clone())).collect();
+        assert_eq!(
+            roles,
+            [(vec![Role::Gateway, Role::Upstream], vec![Role::Gateway]), (vec![], vec![Role::Upstream])]
+        );
+        let one = layout("a m1 n", "b m2 n", "c m2 n").others().remove(0);
+        assert_eq!(one.network_roles, one.roles());
     }
 
     #[test]

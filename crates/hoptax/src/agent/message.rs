@@ -4,6 +4,7 @@ use super::greeting::Versions;
 use crate::run::{TrialUpdate, WatchedRoles};
 use hoptax_host::Watched;
 use hoptax_host::probe::fitness::Moment;
+use hoptax_host::probe::leg::{Messages, ReceiverAddress};
 use hoptax_host::profile::Span;
 use hoptax_lab::features::{Change, Credentials};
 use hoptax_lab::first_requests::FirstRequests;
@@ -155,6 +156,20 @@ pub enum Request {
     Bandwidth {
         /// Length of a message.
         message_bytes: u64,
+    },
+    /// Opens a receiver, to which another host measures a leg → [`ReceiverAddress`].
+    OpenReceiver {
+        /// Address of this host.
+        address: IpAddr,
+        /// Time after which the receiver closes.
+        limit: Duration,
+    },
+    /// Measures the leg to a receiver → [`hoptax_record::LegLook`].
+    MeasureLeg {
+        /// The receiver.
+        to: ReceiverAddress,
+        /// Lengths of the messages.
+        messages: Messages,
     },
     /// Round trip between two CPUs, ns → `Option<f64>`.
     CpuRoundTrip([u32; 2]),

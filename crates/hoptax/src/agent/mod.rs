@@ -21,6 +21,7 @@ mod host;
 mod hosts;
 mod inspection;
 mod layout;
+mod legs;
 mod link;
 mod machine;
 pub mod message;

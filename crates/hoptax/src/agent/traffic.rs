@@ -4,6 +4,7 @@
 use super::generator;
 use super::host::Host;
 use super::layout::Layout;
+use super::legs::Legs;
 use super::link::{Link as AgentLink, PROMPT};
 use super::message::{AskRoute, Request, RouteAnswer};
 use super::sampling::OtherSampling;
@@ -11,6 +12,7 @@ use crate::run::{
     FirstLoaded, Loaded, LocalTraffic, Look, Recorded, RouteAsker, StackRecording, Traffic, TrialUpdate,
     Used, WatchedRoles,
 };
+use hoptax_host::probe::leg::Messages;
 use hoptax_host::profile::Span;
 use hoptax_host::{Watched, cpus};
 use hoptax_lab::features::Change;
@@ -20,9 +22,9 @@ use hoptax_lab::{Profiling, Service};
 use hoptax_load::clock;
 use hoptax_load::record::{Phase, PhaseLine};
 use hoptax_load::spec::LoadSpec;
-use hoptax_plan::Feature;
+use hoptax_plan::{Feature, PathSplit};
 use hoptax_record::profile::PassKind;
-use hoptax_record::{Failure, IgnoredHeader, Link, Stage, TrialHost};
+use hoptax_record::{Failure, IgnoredHeader, Leg, Link, Stage, TrialHost};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -57,6 +59,9 @@ pub struct HostsTraffic {
     live: bool,
     /// When the offsets of the clocks were measured last.
     offsets_ns: u64,
+    legs: Option<Legs>,
+    /// Off if generator and upstream have different clocks.
+    path_split: PathSplit,
 }
 
 impl HostsTraffic {
@@ -66,7 +71,18 @@ impl HostsTraffic {
         local: LocalTraffic,
         live: bool,
     ) -> Self {
-        Self { layout, hosts, local, live, offsets_ns: clock::now() }
+        let path_split = PathSplit::On;
+        Self { layout, hosts, local, live, offsets_ns: clock::now(), legs: None, path_split }
+    }
+
+    /// Also measures these legs.
+    pub(super) fn with_legs(self, legs: Legs) -> Self {
+        Self { legs: Some(legs), ..self }
+    }
+
+    /// With `Off`, loads expect no timestamps, whatever the plan says.
+    pub(super) fn with_path_split(self, path_split: PathSplit) -> Self {
+        Self { path_split, ..self }
     }
 
     /// The generator's host; `None` if it is our own.
@@ -187,6 +203,10 @@ impl Traffic for HostsTraffic {
         }
     }
 
+    fn legs(&mut self, messages: Messages) -> Vec<Leg> {
+        self.legs.as_ref().map(|legs| legs.measure(messages)).unwrap_or_default()
+    }
+
     /// CPUs of different machines have no common cache line.
     fn cpu_round_trip_ns(&mut self, one: u32, other: u32) -> Option<f64> {
         if !self.layout.is_one_machine() {
@@ -279,6 +299,8 @@ impl Traffic for HostsTraffic {
             Err(failure) => return Loaded { failed: Some(failure), ..Loaded::default() },
         };
         let near = self.near(watched);
+        let stamps = spec.stamps && self.path_split == PathSplit::On;
+        let spec = &LoadSpec { stamps, ..spec.clone() };
         let (host, live) = (self.generator(), self.live);
         let mut report = |update| report(with_others(update, &lock(&others)));
         // A load to a host that is lost would only time out, so it is ended early.
@@ -358,8 +380,12 @@ fn add(loaded: &mut Loaded, other: OtherSampling) {
             let usage = &mut loaded.usage;
             usage.gateway = usage.gateway.take().or(found.gateway);
             usage.upstream = usage.upstream.take().or(found.upstream);
-            let host =
-                TrialHost { usage: (!what.only_network).then_some(found.host), network: found.network };
+            let host = TrialHost {
+                roles: what.roles(),
+                network_roles: what.network_roles.clone(),
+                usage: (!what.only_network).then_some(found.host),
+                network: found.network,
+            };
             usage.hosts.insert(what.host, host);
         }
         Ok(_) => {}

@@ -2,8 +2,9 @@
 //! the generator with each load spec.
 
 use anyhow::Context as _;
+use hoptax_host::probe::leg::Messages;
 use hoptax_load::spec::TargetSpec;
-use hoptax_plan::{Plan, Target};
+use hoptax_plan::{Body, BuiltInUpstream, Plan, Target, Upstream};
 use hoptax_record::bounded;
 use hoptax_servers::upstream::bytes;
 use std::collections::BTreeMap;
@@ -47,11 +48,45 @@ impl Contents {
         })
     }
 
+    /// Size of the largest body of a request, bytes. Absent if there are no targets.
+    pub(super) fn largest(&self) -> Option<u64> {
+        self.bodies.iter().map(|body| body.len() as u64).max()
+    }
+
+    /// Lengths of the longest request and of a response, about: what targets and gateways add to heads is not counted.
+    pub fn messages(&self, plan: &Plan) -> Messages {
+        let head = |target: &Target| {
+            let headers = target.headers.iter().map(|(name, value)| name.len() + value.len() + 4);
+            (target.method.len() + target.path.len() + 12 + headers.sum::<usize>() + 2) as u64
+        };
+        let bodies = self.bodies.iter().map(|body| body.len() as u64).chain(std::iter::repeat(0));
+        let request = plan.targets.iter().zip(bodies).map(|(target, body)| head(target) + body);
+        Messages {
+            request_bytes: request.max().unwrap_or(0),
+            response_bytes: RESPONSE_HEAD + response_body(plan).unwrap_or(0),
+        }
+    }
+
     /// Builds the target specs for the generator. `targets` must have the same order as when their bodies were read.
     /// The header `host` is set to `host`, unless a target sets this header.
     pub fn targets(&self, targets: &[Target], host: &str) -> Vec<TargetSpec> {
         let bodies = self.bodies.iter().cloned().chain(std::iter::repeat(Vec::new()));
         targets.iter().zip(bodies).map(|(target, body)| request(target, body, host)).collect()
+    }
+}
+
+/// Length of the head of a response of the built-in upstream without headers of the plan, about, bytes.
+const RESPONSE_HEAD: u64 = 100;
+
+/// Size of a response's body, bytes. Absent if the upstream is not the built-in one.
+pub(super) fn response_body(plan: &Plan) -> Option<u64> {
+    match &plan.upstream {
+        Upstream::BuiltIn(BuiltInUpstream { body: Body::Size(bytes), .. }) => Some(*bytes),
+        Upstream::BuiltIn(BuiltInUpstream { body: Body::Text(text), .. }) => Some(text.len() as u64),
+        Upstream::BuiltIn(BuiltInUpstream { body: Body::File(path), .. }) => {
+            std::fs::metadata(path).ok().map(|metadata| metadata.len())
+        }
+        Upstream::Running(_) => None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! The flow of a run: start services, verify each gateway, measure trials, stop services.
 
+use super::contents;
 use super::deaths::Deaths;
 use super::events::{self, EventRunner, RouteCheck};
 use super::inputs::Run;
@@ -17,12 +18,12 @@ use hoptax_lab::{Driver, Facts, Service};
 use hoptax_load::clock;
 use hoptax_load::record::{Phase, PhaseLine};
 use hoptax_plan::recorded::{RunRecord, to_disk};
-use hoptax_plan::{Body, BuiltInUpstream, Gateway, GatewayKind, HopKind, Start, UntilSettled, Upstream};
+use hoptax_plan::{Gateway, GatewayKind, HopKind, Start, UntilSettled};
 use hoptax_record::dir::{DirError, RunDir};
 use hoptax_record::plan::Action;
 use hoptax_record::{
-    Contender as ContenderRecord, DIRECT, DeathDuring, Ended, Failure, IgnoredHeader, RunHost, SCHEMA, Stage,
-    TrialRecord, WarmUp,
+    Contender as ContenderRecord, DIRECT, DeathDuring, Ended, Failure, IgnoredHeader, Leg, RunHost, SCHEMA,
+    Stage, TrialRecord, WarmUp,
 };
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -82,6 +83,7 @@ impl Run<'_> {
         };
         record.contenders[0].version = flow.upstream.facts().version.clone();
         record.link = self.largest_body().and_then(|bytes| flow.traffic.link(bytes));
+        record.legs = flow.legs();
         flow.start_gateways(&mut record);
         dir.write_run(&to_disk(&record))?;
         flow.progress.prepared(&record);
@@ -102,6 +104,11 @@ impl Run<'_> {
             stopped => stopped,
         };
         let interrupted = self.is_interrupted();
+        if !interrupted {
+            for (leg, again) in record.legs.iter_mut().zip(flow.legs()) {
+                leg.at_end = again.at_start;
+            }
+        }
         drop(flow);
         if self.plan.start.is_none() {
             record.trials_planned = director.planned() as u32;
@@ -138,15 +145,7 @@ impl Run<'_> {
 
     /// Size of the largest request or response body. `None` if this size is less than [`LARGE_BODY`].
     fn largest_body(&self) -> Option<u64> {
-        let sent = self.contents.bodies.iter().map(|body| body.len() as u64).max();
-        let answered = match &self.plan.upstream {
-            Upstream::BuiltIn(BuiltInUpstream { body: Body::Size(bytes), .. }) => Some(*bytes),
-            Upstream::BuiltIn(BuiltInUpstream { body: Body::Text(text), .. }) => Some(text.len() as u64),
-            Upstream::BuiltIn(BuiltInUpstream { body: Body::File(path), .. }) => {
-                std::fs::metadata(path).ok().map(|metadata| metadata.len())
-            }
-            Upstream::Running(_) => None,
-        };
+        let (sent, answered) = (self.contents.largest(), contents::response_body(self.plan));
         sent.max(answered).filter(|&bytes| bytes >= LARGE_BODY)
     }
 
@@ -177,6 +176,7 @@ impl Run<'_> {
             host_at_end: None,
             link: None,
             hosts: self.hosts_at_start(),
+            legs: Vec::new(),
             started_unix_ns: clock::unix(),
             ended: None,
         }
@@ -242,6 +242,15 @@ enum GatewayState {
 }
 
 impl Flow<'_> {
+    /// Measures the network between the hosts of the run.
+    fn legs(&mut self) -> Vec<Leg> {
+        if self.run.hosts.len() < 2 {
+            return Vec::new();
+        }
+        self.progress.preparing("measuring the network between the hosts");
+        self.traffic.legs(self.run.contents.messages(self.run.plan))
+    }
+
     fn start_gateways(&mut self, record: &mut RunRecord) {
         for (index, gateway) in self.run.plan.gateways.iter().enumerate() {
             if self.run.is_interrupted() {

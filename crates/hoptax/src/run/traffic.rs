@@ -3,6 +3,7 @@
 //! files.
 
 use hoptax_host::Watched;
+use hoptax_host::probe::leg::Messages;
 use hoptax_host::probe::{RecentTree, Sample, Timeline, TreeSample};
 use hoptax_host::profile::{Folded, Span};
 use hoptax_lab::features::Change;
@@ -13,7 +14,9 @@ use hoptax_load::record::{LoadRecord, PhaseLine, SecondLine};
 use hoptax_load::spec::LoadSpec;
 use hoptax_record::profile::PassKind;
 use hoptax_record::start::UsedAtReady;
-use hoptax_record::{Failure, HostUsage, IgnoredHeader, Link, NetworkUsage, RoleUsage, Stage, TrialHost};
+use hoptax_record::{
+    Failure, HostUsage, IgnoredHeader, Leg, Link, NetworkUsage, RoleUsage, Stage, TrialHost,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -47,6 +50,13 @@ pub trait Traffic {
     fn link(&mut self, message_bytes: u64) -> Option<Link> {
         let _ = message_bytes;
         None
+    }
+
+    /// Measures the network between the hosts of the run. The result is in `at_start` of each leg. Empty if there is only
+    /// one host.
+    fn legs(&mut self, messages: Messages) -> Vec<Leg> {
+        let _ = messages;
+        Vec::new()
     }
 
     /// Measures the time that a cache line takes from one CPU to another and back, ns. `None` if it is not measured.

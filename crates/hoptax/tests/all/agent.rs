@@ -2,6 +2,7 @@
 
 mod faults;
 mod gateways;
+mod legs;
 mod raw;
 mod site;
 

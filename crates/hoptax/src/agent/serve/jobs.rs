@@ -2,9 +2,11 @@
 
 use super::answers::Answers;
 use super::input::Job;
+use crate::agent::legs;
 use crate::agent::message::{AskRoute, Order, RouteAnswer, Update};
 use crate::run::{LocalTraffic, Sampling, Traffic as _, TrialUpdate, Usage, WatchedRoles};
 use hoptax_host::cpus;
+use hoptax_host::probe::leg::{self, Messages, ReceiverAddress};
 use hoptax_host::probe::{NetworkCounters, network};
 use hoptax_lab::first_requests::FirstRequests;
 use hoptax_lab::verify;
@@ -12,6 +14,7 @@ use hoptax_lab::{Controller, Effect};
 use hoptax_load::spec::LoadSpec;
 use hoptax_plan::Action;
 use hoptax_record::{Failure, Stage};
+use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;
@@ -38,11 +41,8 @@ impl Handle {
     pub(super) fn load(self, spec: LoadSpec, roles: WatchedRoles, live: bool) {
         thread::spawn(move || {
             let Self { job, answers } = self;
-            let traffic = LocalTraffic::new().map_err(|error| Failure {
-                stage: Stage::Trial,
-                message: format!("cannot find the running hoptax program: {error}"),
-                detail: String::new(),
-            });
+            let traffic = LocalTraffic::new()
+                .map_err(|error| failed(format!("cannot find the running hoptax program: {error}")));
             let loaded = traffic.map(|traffic| {
                 let mut report = |update: TrialUpdate| answers.update(job.id, Update::Trial(update));
                 traffic.watched(live).load(&spec, &roles, &job.interrupted, &mut report)
@@ -123,6 +123,28 @@ impl Handle {
         });
     }
 
+    /// Opens a receiver. It closes after the time limit, or after its last sender.
+    pub(super) fn open_receiver(self, address: IpAddr, limit: Duration) {
+        let Self { job, answers } = self;
+        match legs::open(address) {
+            Ok(receiver) => {
+                let at = receiver.at();
+                thread::spawn(move || receiver.serve(limit));
+                answers.answer(job.id, Ok(at));
+            }
+            Err(message) => answers.answer::<()>(job.id, Err(failed(message))),
+        }
+    }
+
+    /// Measures the leg to a receiver of another host.
+    pub(super) fn measure_leg(self, to: ReceiverAddress, messages: Messages) {
+        thread::spawn(move || {
+            let Self { job, answers } = self;
+            let measured = leg::measure(to, messages);
+            answers.answer(job.id, measured.map_err(|error| failed(legs::unreachable(to.address, &error))));
+        });
+    }
+
     /// Performs an event.
     pub(super) fn act(self, controller: Option<Box<dyn Controller>>, action: Action) {
         thread::spawn(move || {
@@ -134,6 +156,10 @@ impl Handle {
             answers.answer(job.id, Ok(result));
         });
     }
+}
+
+fn failed(message: String) -> Failure {
+    Failure { stage: Stage::Trial, message, detail: String::new() }
 }
 
 fn await_continue(orders: &Receiver<Order>) {

@@ -115,6 +115,10 @@ impl Session {
             Request::Bandwidth { message_bytes } => {
                 answers.answer(id, self.traffic().map(|traffic| traffic.link(message_bytes)));
             }
+            Request::OpenReceiver { address, limit } => {
+                Handle::new(job, &answers).open_receiver(address, limit);
+            }
+            Request::MeasureLeg { to, messages } => Handle::new(job, &answers).measure_leg(to, messages),
             Request::CpuRoundTrip([one, other]) => {
                 answers.answer(id, self.traffic().map(|traffic| traffic.cpu_round_trip_ns(one, other)));
             }

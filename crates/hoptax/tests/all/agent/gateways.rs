@@ -251,7 +251,7 @@ impl Drop for Network {
     }
 }
 
-fn ip(arguments: &str) -> bool {
+pub(super) fn ip(arguments: &str) -> bool {
     let output = Command::new("ip").args(arguments.split(' ')).output();
     output.is_ok_and(|output| output.status.success())
 }

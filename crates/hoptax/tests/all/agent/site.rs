@@ -35,6 +35,11 @@ impl Site {
         Self { scratch: Scratch::new(), run: RunId::new("this test") }
     }
 
+    /// The run of its hosts.
+    pub(super) fn run(&self) -> &RunId {
+        &self.run
+    }
+
     /// A command that leads to an agent, in the way that `prefix` says.
     pub(super) fn command(&self, prefix: &[&str]) -> Vec<String> {
         let temporary = format!("TMPDIR={}", self.scratch.path().display());

@@ -1,0 +1,79 @@
+//! The hosts of a run, and the network between them.
+
+use super::super::{Environment, HostLook};
+use super::Estimate;
+use serde::Serialize;
+use std::net::IpAddr;
+
+/// The hosts of a run, and how much of each tax the network between them is.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Hosts {
+    /// The hosts, by name.
+    pub hosts: Vec<HostFigures>,
+    /// The network from one host to another.
+    pub legs: Vec<LegFigures>,
+    /// Whether requests via gateways pass the network between the same hosts as direct requests. Then a tax contains no time of
+    /// the network, and there are no splits.
+    pub same_way: bool,
+    /// Where the added response time at the median comes from, for each gateway and load point. Empty if a leg was not
+    /// measured.
+    pub splits: Vec<Split>,
+}
+
+/// A host.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct HostFigures {
+    /// Its name in the plan.
+    pub name: String,
+    /// Its roles: `generator`, `gateway`, `upstream`.
+    pub roles: Vec<String>,
+    /// Address at which the other hosts reach it; absent if the plan gives none.
+    pub address: Option<IpAddr>,
+    /// The machine.
+    pub environment: Environment,
+    /// How exactly hoptax knew the difference between this host's clock and its own, µs; 0 if both have the same clock.
+    pub clock_uncertainty_us: f64,
+    /// Checks of the host before the first trial; absent if it was lost.
+    pub at_start: Option<HostLook>,
+    /// Checks of the host after the last trial.
+    pub at_end: Option<HostLook>,
+}
+
+/// The network from one host to another, or within one host.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LegFigures {
+    /// Name of the host that connects.
+    pub from: String,
+    /// Name of the host that answers. If it is the same host, the leg is the way through its own network stack.
+    pub to: String,
+    /// Address at which `from` reaches `to`.
+    pub address: Option<IpAddr>,
+    /// Median of a round trip, µs: a message of the length of a request, and an answer of the length of a response, each at
+    /// most one packet. Absent if it was not measured.
+    pub round_trip_us: Option<Estimate>,
+    /// The shortest round trip, µs.
+    pub least_us: Option<f64>,
+    /// Bytes per second of one connection in the direction of requests.
+    pub bytes_per_second: Option<f64>,
+    /// Bytes per second of one connection in the direction of responses.
+    pub bytes_per_second_back: Option<f64>,
+    /// Why something was not measured; absent if all of it was.
+    pub failed: Option<String>,
+}
+
+/// Where the added response time at the median comes from.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Split {
+    /// Name of the case.
+    pub case: String,
+    /// The gateway's label.
+    pub gateway: String,
+    /// Index of the load point.
+    pub load: usize,
+    /// Added response time at the median, µs, as in the tax.
+    pub added_p50_us: Estimate,
+    /// What the extra way over the network costs, µs.
+    pub wire_us: Estimate,
+    /// What the gateway adds, µs.
+    pub gateway_us: Estimate,
+}

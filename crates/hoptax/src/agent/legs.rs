@@ -1,0 +1,169 @@
+//! Measures the legs of a run: the network from one host to another.
+
+use super::host::Host;
+use super::hosts::{HostRef, Hosts};
+use super::link::PROMPT;
+use super::message::Request;
+use hoptax_analysis::extra_way;
+use hoptax_host::probe::leg::{self, Messages, Receiver, ReceiverAddress};
+use hoptax_plan::{GatewayKind, Plan, Upstream};
+use hoptax_record::{Failure, Leg, LegLook};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+/// Time after which a receiver closes. A leg is measured in about two seconds, and in at most half a minute if its network is
+/// slow.
+const RECEIVER: Duration = Duration::from_secs(60);
+
+/// The legs of a run, and the hosts at their ends.
+#[derive(Debug)]
+pub(super) struct Legs {
+    ends: BTreeMap<String, End>,
+    /// Each with the names of the host that connects and of the host that answers.
+    legs: Vec<[String; 2]>,
+}
+
+/// A host at the end of a leg.
+#[derive(Debug)]
+struct End {
+    address: Option<IpAddr>,
+    /// Absent for our own host.
+    host: Option<Arc<Host>>,
+}
+
+impl Legs {
+    /// The legs that the requests of this plan pass.
+    pub(super) fn of(hosts: &Hosts, plan: &Plan) -> Self {
+        let all = [&hosts.generator, &hosts.gateway, &hosts.upstream];
+        let end = |host: &&HostRef| {
+            let address = match host {
+                HostRef::Local { address, .. } => *address,
+                HostRef::Remote(remote) => remote.address(),
+            };
+            (host.name().to_owned(), End { address, host: host.remote().cloned() })
+        };
+        let starts_gateway =
+            plan.gateways.iter().any(|gateway| !matches!(gateway.kind, GatewayKind::External { .. }));
+        let gateway = starts_gateway.then(|| hosts.gateway.name());
+        let upstream = matches!(plan.upstream, Upstream::BuiltIn(_)).then(|| hosts.upstream.name());
+        let legs = legs(hosts.generator.name(), gateway, upstream);
+        Self { ends: all.iter().map(end).collect(), legs }
+    }
+
+    /// Measures every leg, one after the other, in about two seconds each. The result is in `at_start` of each leg.
+    pub(super) fn measure(&self, messages: Messages) -> Vec<Leg> {
+        let measured = |[from, to]: &[String; 2]| {
+            let address = self.ends[to].address;
+            let look = self.look(from, to, messages);
+            let look = look.unwrap_or_else(|why| LegLook { failed: Some(why), ..LegLook::default() });
+            Leg { from: from.clone(), to: to.clone(), address, at_start: Some(look), at_end: None }
+        };
+        self.legs.iter().map(measured).collect()
+    }
+
+    fn look(&self, from: &str, to: &str, messages: Messages) -> Result<LegLook, String> {
+        // Hosts without an address share a loopback, or a run could not use them.
+        let address = self.ends[to].address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        let receiver: ReceiverAddress = match &self.ends[to].host {
+            Some(host) => {
+                let request = Request::OpenReceiver { address, limit: RECEIVER };
+                host.link().and_then(|link| link.ask(request, PROMPT)).map_err(message)?
+            }
+            None => {
+                let receiver = open(address).map_err(|error| format!("host {to}: {error}"))?;
+                let at = receiver.at();
+                thread::spawn(move || receiver.serve(RECEIVER));
+                at
+            }
+        };
+        match &self.ends[from].host {
+            Some(host) => {
+                let request = Request::MeasureLeg { to: receiver, messages };
+                host.link().and_then(|link| link.ask(request, RECEIVER)).map_err(message)
+            }
+            None => leg::measure(receiver, messages)
+                .map_err(|error| format!("host {from}: {}", unreachable(receiver.address, &error))),
+        }
+    }
+}
+
+fn message(failure: Failure) -> String {
+    failure.message
+}
+
+/// The legs between different hosts, and the ways within a host that their split needs.
+fn legs(generator: &str, gateway: Option<&str>, upstream: Option<&str>) -> Vec<[String; 2]> {
+    let passed = [(Some(generator), upstream), (Some(generator), gateway), (gateway, upstream)];
+    let between = passed.into_iter().filter_map(|(from, to)| Some([from?.to_owned(), to?.to_owned()]));
+    let mut legs: Vec<[String; 2]> = Vec::new();
+    for leg in between.filter(|[from, to]| from != to) {
+        if !legs.contains(&leg) {
+            legs.push(leg);
+        }
+    }
+    if let (Some(gateway), Some(upstream)) = (gateway, upstream) {
+        let needed: BTreeSet<[String; 2]> = extra_way(generator, gateway, upstream).into_keys().collect();
+        legs.extend(needed.into_iter().filter(|[from, to]| from == to));
+    }
+    legs
+}
+
+/// Opens a receiver.
+///
+/// # Errors
+/// If this host has no such address. The error says what to do.
+pub(super) fn open(address: IpAddr) -> Result<Receiver, String> {
+    Receiver::open(address).map_err(|error| {
+        format!(
+            "cannot listen on {address} to measure the network: {error}. Check that this `address` in the plan is one of \
+             this host (`ip address` lists them)"
+        )
+    })
+}
+
+/// Why a leg was not measured.
+pub(super) fn unreachable(to: SocketAddr, error: &io::Error) -> String {
+    format!(
+        "cannot measure the network to {to}: {error}. Check that no firewall stops connections from this host to {}, on any \
+         port: the upstream and gateways listen on free ports",
+        to.ip()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(generator: &str, gateway: Option<&str>, upstream: Option<&str>) -> String {
+        legs(generator, gateway, upstream).iter().map(|leg| leg.join("-")).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn each_leg_is_measured_once() {
+        assert_eq!(shown("g", Some("w"), Some("u")), "g-u g-w w-u w-w");
+        assert_eq!(shown("g", Some("s"), Some("s")), "g-s");
+        assert_eq!(shown("g", Some("g"), Some("u")), "g-u");
+        assert_eq!(shown("g", Some("w"), Some("g")), "g-w w-g g-g w-w");
+        assert_eq!(shown("g", Some("g"), Some("g")), "");
+    }
+
+    #[test]
+    fn what_runs_elsewhere_has_no_leg() {
+        assert_eq!(shown("g", None, Some("u")), "g-u");
+        assert_eq!(shown("g", Some("w"), None), "g-w");
+    }
+
+    #[test]
+    fn errors_name_the_address_and_what_to_try() {
+        let error = open(IpAddr::from([192, 0, 2, 1])).expect_err("nobody has this address");
+        assert!(error.contains("cannot listen on 192.0.2.1") && error.contains("`ip address`"), "{error}");
+        let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
+        let error = unreachable(SocketAddr::from(([10, 0, 0, 2], 4711)), &refused);
+        assert!(error.contains("to 10.0.0.2:4711: connection refused"), "{error}");
+        assert!(error.contains("firewall"), "{error}");
+    }
+}
