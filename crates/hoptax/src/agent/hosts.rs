@@ -5,6 +5,7 @@ use super::host::Host;
 use super::layout::{Layout, Seat};
 use super::machine;
 use super::message::{Bytes, Prepare, Services};
+use super::split::{self, GeneratorCpus};
 use super::traffic::HostsTraffic;
 use crate::run::LocalTraffic;
 use anyhow::{Context as _, anyhow, bail, ensure};
@@ -16,7 +17,7 @@ use hoptax_lab::packs::{Pack, PackSet};
 use hoptax_lab::process::{ProcessDriver, Secrets};
 use hoptax_plan::{Body, BuiltInUpstream, CpuSets, GatewayKind, Idle, Plan, Upstream};
 use hoptax_record::{Environment, Failure, HostLook, RunHost, bounded, plan as kept};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::sync::Arc;
@@ -25,8 +26,11 @@ use std::sync::atomic::AtomicBool;
 /// The host of each role.
 #[derive(Debug, Clone)]
 pub struct Hosts {
-    /// Sends the load.
+    /// Sends the load. With several generators, this is the first one: it also sends everything that is no load, and the
+    /// record of the run describes its machine.
     pub generator: HostRef,
+    /// The other generators, if there are several.
+    pub more_generators: Vec<HostRef>,
     /// Runs the gateways.
     pub gateway: HostRef,
     /// Runs the upstream.
@@ -142,6 +146,15 @@ impl HostRef {
 }
 
 impl Hosts {
+    fn generators(&self) -> impl Iterator<Item = &HostRef> {
+        std::iter::once(&self.generator).chain(&self.more_generators)
+    }
+
+    /// The host of every role. A host with several roles is repeated.
+    fn all(&self) -> impl Iterator<Item = &HostRef> {
+        self.generators().chain([&self.gateway, &self.upstream])
+    }
+
     /// Makes all hosts ready for a run.
     ///
     /// # Errors
@@ -152,6 +165,7 @@ impl Hosts {
         let seat = |one: &HostRef| known[one.name()].seat.clone();
         let layout = Layout {
             generator: seat(&self.generator),
+            more_generators: self.more_generators.iter().map(seat).collect(),
             gateway: seat(&self.gateway),
             upstream: seat(&self.upstream),
         };
@@ -164,6 +178,7 @@ impl Hosts {
         let secrets = Secrets::read(setup.plan)?;
         let needs = Needs { setup: &setup, layout: &layout, secrets: &secrets };
         let cpus = needs.cpus(&known[self.generator.name()])?;
+        let cpus_of_generators = needs.cpus_of_generators(&known)?;
         let (mut local, mut polling, mut hosts) = (None, None, BTreeMap::new());
         for (name, one) in &known {
             match &one.host {
@@ -192,7 +207,7 @@ impl Hosts {
                 credentials: Arc::new(secrets.credentials.clone()),
                 tls_upstreams: Vec::new(),
             },
-            traffic: HostsTraffic::new(layout, remote, traffic, setup.live),
+            traffic: HostsTraffic::new(layout, cpus_of_generators, remote, traffic, setup.live),
             cpus,
             environment,
             hosts,
@@ -202,8 +217,14 @@ impl Hosts {
 
     /// Refuses what works only on one host.
     fn check(&self, plan: &Plan, packs: &PackSet) -> anyhow::Result<()> {
-        let is_one =
-            self.generator.name() == self.gateway.name() && self.gateway.name() == self.upstream.name();
+        let is_one = self.all().all(|host| host.name() == self.generator.name());
+        split::check_plan(plan, self.generators().count()).map_err(|text| anyhow!(text))?;
+        let names: BTreeSet<&str> = self.generators().map(HostRef::name).collect();
+        ensure!(
+            names.len() == self.generators().count(),
+            "two generators have the same name: {}",
+            self.generators().map(HostRef::name).collect::<Vec<_>>().join(", ")
+        );
         for gateway in &plan.gateways {
             let GatewayKind::Pack { pack, driver, .. } = &gateway.kind else { continue };
             let intercepts = packs.get(pack).is_some_and(|pack| pack.manifest().intercept.is_some());
@@ -226,7 +247,7 @@ impl Hosts {
     /// The hosts, by name.
     fn known(&self) -> anyhow::Result<BTreeMap<String, Known>> {
         let mut known = BTreeMap::new();
-        for one in [&self.generator, &self.gateway, &self.upstream] {
+        for one in self.all() {
             if !known.contains_key(one.name()) {
                 known.insert(one.name().to_owned(), one.known()?);
             }
@@ -234,7 +255,7 @@ impl Hosts {
         Ok(known)
     }
 
-    /// Checks whether the generator's host is fit for measurements. `results` is the directory for results on our own host.
+    /// Checks whether the host of the first generator is fit for measurements. `results` is the directory for results on our own host.
     pub fn look(&self, moment: Moment, results: &Path) -> Option<HostLook> {
         match self.generator.remote() {
             Some(host) => host.fitness(moment),
@@ -242,10 +263,9 @@ impl Hosts {
         }
     }
 
-    /// Checks whether the hosts other than the generator's are fit for measurements. Hosts that are lost are missing.
+    /// Checks whether the other hosts are fit for measurements. Hosts that are lost are missing.
     pub fn look_at_others(&self, moment: Moment, results: &Path) -> BTreeMap<String, HostLook> {
-        let others = [&self.gateway, &self.upstream].into_iter();
-        let others = others.filter(|host| host.name() != self.generator.name());
+        let others = self.all().filter(|host| host.name() != self.generator.name());
         let look = |host: &HostRef| match host.remote() {
             Some(remote) => remote.fitness(moment),
             None => Some(fitness::at(moment, results)),
@@ -257,9 +277,8 @@ impl Hosts {
     /// Copies logs and rendered configurations of the other hosts to `hosts/<name>` below this directory. Must be called after
     /// all services have been stopped. Returns why files are missing.
     pub fn collect_files(&self, run_directory: &Path) -> Vec<Failure> {
-        let all = [&self.gateway, &self.upstream, &self.generator];
         let hosts: BTreeMap<&str, &Arc<Host>> =
-            all.into_iter().filter_map(|one| Some((one.name(), one.remote()?))).collect();
+            self.all().filter_map(|one| Some((one.name(), one.remote()?))).collect();
         let collect = |(name, host): (&str, &Arc<Host>)| {
             host.collect_files(&run_directory.join("hosts").join(name)).err()
         };
@@ -339,6 +358,20 @@ impl Needs<'_> {
     fn cpus(&self, one: &Known) -> anyhow::Result<CpuSets> {
         let roles = self.layout.roles_on(&one.seat.machine);
         Ok(resolve_for(self.setup.plan, &one.allowed, self.idle(one)?, roles))
+    }
+
+    /// The CPUs of each generator. Generators on one machine divide its CPUs.
+    fn cpus_of_generators(&self, known: &BTreeMap<String, Known>) -> anyhow::Result<Vec<GeneratorCpus>> {
+        let seats: Vec<&Seat> = self.layout.generators().collect();
+        let of = |index: usize| {
+            let own = seats[index];
+            let on_machine =
+                |seats: &[&Seat]| seats.iter().filter(|seat| seat.machine == own.machine).count();
+            let sets = self.cpus(&known[&own.host])?;
+            let (before, all) = (on_machine(&seats[..index]), on_machine(&seats));
+            Ok(split::on_one_machine(&sets, all).swap_remove(before))
+        };
+        (0..seats.len()).map(of).collect()
     }
 
     /// What idle CPUs of this host do during the run.

@@ -14,6 +14,7 @@ mod driver;
 mod files;
 pub mod frame;
 mod generator;
+mod generators;
 mod greeting;
 mod host;
 mod hosts;
@@ -26,6 +27,8 @@ mod sampling;
 mod serve;
 mod services;
 mod silence;
+mod split;
+mod together;
 mod traffic;
 
 pub use driver::HostsDriver;

@@ -13,7 +13,9 @@ use hoptax_load::record::{LoadRecord, PhaseLine, SecondLine};
 use hoptax_load::spec::LoadSpec;
 use hoptax_record::profile::PassKind;
 use hoptax_record::start::UsedAtReady;
-use hoptax_record::{Failure, HostUsage, IgnoredHeader, Link, NetworkUsage, RoleUsage, Stage, TrialHost};
+use hoptax_record::{
+    Failure, GeneratorTrial, HostUsage, IgnoredHeader, Link, NetworkUsage, RoleUsage, Stage, TrialHost,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -219,6 +221,8 @@ pub struct Loaded {
     pub record: Option<LoadRecord>,
     /// Resource use that the probes sampled.
     pub usage: Usage,
+    /// Each generator, if there are several. `record` is their sum.
+    pub generators: Vec<GeneratorTrial>,
     /// Why the trial failed. Absent if the trial succeeded.
     pub failed: Option<Failure>,
 }
