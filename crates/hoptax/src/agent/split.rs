@@ -70,20 +70,24 @@ pub(super) fn check_plan(plan: &Plan, generators: usize) -> Result<(), String> {
 
 fn check(connections: u32, requests: Option<u64>, generators: u32) -> Result<(), String> {
     if connections < generators {
-        let count =
-            if connections == 1 { "1 connection".into() } else { format!("{connections} connections") };
+        let count = counted(u64::from(connections), "connection");
         return Err(format!(
             "{count} cannot be divided between {generators} generators, because each needs at least one. Write at least \
              {generators} `connections`, or use fewer generators"
         ));
     }
     if let Some(requests) = requests.filter(|requests| *requests < u64::from(generators)) {
+        let count = counted(requests, "request");
         return Err(format!(
-            "{requests} requests cannot be divided between {generators} generators, because each needs at least one. Write \
+            "{count} cannot be divided between {generators} generators, because each needs at least one. Write \
              at least {generators} `requests`, or use fewer generators"
         ));
     }
     Ok(())
+}
+
+fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]
@@ -161,7 +165,7 @@ mod tests {
              `connections`, or use fewer generators"
         );
         let refused = split(&spec(2, Some(1)), &two).expect_err("one request");
-        assert!(refused.starts_with("1 requests cannot be divided between 2 generators"), "{refused}");
+        assert!(refused.starts_with("1 request cannot be divided between 2 generators"), "{refused}");
 
         let point = |connections| LoadPoint::closed(connections, Duration::from_secs(1));
         let mut plan = Plan { load: vec![point(8), point(2)], ..fake::plan(Vec::new(), 1) };
