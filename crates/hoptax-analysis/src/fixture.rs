@@ -178,6 +178,7 @@ pub fn via(contender: &str, round: u32) -> MadeTrial {
         failed: None,
         load_record: Some(load_record()),
         generator: None,
+        generators: Vec::new(),
         gateway,
         upstream: Some(RoleUsage { cpu_ns: 5_000_000, ..RoleUsage::default() }),
         host: HostUsage { idle: 0.4, ..HostUsage::default() },

@@ -109,7 +109,7 @@ pub enum TrialPhase {
 impl From<Phase> for TrialPhase {
     fn from(phase: Phase) -> Self {
         match phase {
-            Phase::Connecting => Self::Connecting,
+            Phase::Connecting | Phase::Connected => Self::Connecting,
             Phase::Warmup => Self::Warmup,
             Phase::Measuring => Self::Measuring,
             Phase::Draining => Self::Draining,

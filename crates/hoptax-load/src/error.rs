@@ -42,6 +42,19 @@ pub enum LoadError {
     /// A thread could not be started.
     #[error("cannot start a worker thread: {0}")]
     Thread(io::Error),
+    /// A part of a load learned too late when all parts begin.
+    #[error(
+        "the order to begin arrived {} ms after all generators should have begun; check that this machine is not \
+         overloaded, and that the link to it is fast",
+        late_ns.div_ceil(1_000_000)
+    )]
+    Late {
+        /// Time between the moment and the arrival of the order, nanoseconds.
+        late_ns: u64,
+    },
+    /// Nobody said when the parts of the load begin.
+    #[error("standard input ended before it said when this part of the load begins")]
+    Alone,
     /// The event loop could not be created, or failed.
     #[error("the event loop failed: {0}")]
     EventLoop(io::Error),

@@ -12,7 +12,7 @@ use crate::record::{
     Window,
 };
 use crate::recorder::{Handshakes, Recorder, Tally};
-use crate::spec::{Arrivals, LoadSpec, SPEC_SCHEMA, Shape};
+use crate::spec::{Arrivals, LoadSpec, Part, SPEC_SCHEMA, Shape};
 use crate::stamp::ClockId;
 use crate::target::{Mix, Protocol};
 use crate::tls;
@@ -60,6 +60,31 @@ pub fn run(
     spec: &LoadSpec,
     interrupt: &AtomicBool,
     watch: Watch,
+    observe: impl FnMut(Progress),
+) -> Result<LoadRecord, LoadError> {
+    run_from(spec, interrupt, watch, None, observe)
+}
+
+/// Like [`run`], for a part of a load. When all connections are open, reports [`Phase::Connected`], and waits for the
+/// moment at which all parts begin to send: a time of [`clock::now`], which arrives in `start`.
+///
+/// # Errors
+/// Those of [`run`]. Also if the moment has passed when it arrives, or if `start` is closed before.
+pub fn run_part(
+    spec: &LoadSpec,
+    interrupt: &AtomicBool,
+    watch: Watch,
+    start: &Receiver<u64>,
+    observe: impl FnMut(Progress),
+) -> Result<LoadRecord, LoadError> {
+    run_from(spec, interrupt, watch, Some(start), observe)
+}
+
+fn run_from(
+    spec: &LoadSpec,
+    interrupt: &AtomicBool,
+    watch: Watch,
+    start: Option<&Receiver<u64>>,
     mut observe: impl FnMut(Progress),
 ) -> Result<LoadRecord, LoadError> {
     check(spec)?;
@@ -67,9 +92,9 @@ pub fn run(
     let mix = Mix::new(&spec.targets, &spec.files, spec.seed, protocol)
         .map_err(|error| LoadError::Spec(error.to_string()))?;
     let tls = spec.tls.as_ref().map(tls::Client::new).transpose()?;
-    let spare = limits::make_room_for(spec.connections)?;
-    let workers = spec.workers.min(spec.connections);
-    let shared = Shared { spec, workers, times: OnceLock::new(), interrupt };
+    let spare = limits::make_room_for(spec.own_connections())?;
+    let workers = spec.own_workers();
+    let shared = Shared { spec, workers: spec.all_workers(), times: OnceLock::new(), interrupt };
     let setup = Setup {
         addresses: &spec.addresses,
         sources: &spec.sources,
@@ -99,7 +124,7 @@ pub fn run(
             }
         }
         let conducted =
-            Conductor { shared: &shared, messages, windows, handles: &handles }.conduct(&mut observe);
+            Conductor { shared: &shared, start, messages, windows, handles: &handles }.conduct(&mut observe);
         // Release the workers that are still waiting for the times.
         let _ = shared.times.set(None);
         let mut outcomes = Vec::new();
@@ -113,6 +138,7 @@ pub fn run(
 fn work(index: u32, setup: &Setup<'_>, shared: &Shared<'_>, reports: &Reports) -> Result<Outcome, LoadError> {
     let outcome = prepare(index, shared.spec).and_then(|()| {
         let mut io = Epoll::new().map_err(LoadError::EventLoop)?;
+        let index = shared.spec.place(index);
         let slots = shared.share(u64::from(shared.spec.connections), index) as u32;
         let windows = shared.spec.windows || reports.windows.is_some();
         let recorder = Recorder::new(windows, setup.mix.len()).with_stamps(setup.stamps);
@@ -144,6 +170,8 @@ fn prepare(index: u32, spec: &LoadSpec) -> Result<(), LoadError> {
 /// What the starting thread does while the workers run.
 struct Conductor<'a, 'scope> {
     shared: &'a Shared<'a>,
+    /// For a part of a load: where the moment arrives at which all parts begin.
+    start: Option<&'a Receiver<u64>>,
     messages: Receiver<Message>,
     windows: Option<Receiver<(u64, Window)>>,
     handles: &'a [ScopedJoinHandle<'scope, Result<Outcome, LoadError>>],
@@ -171,13 +199,20 @@ impl Conductor<'_, '_> {
         }
         if established == 0 && !self.shared.is_interrupted() {
             return Err(LoadError::NoConnection {
-                asked: spec.connections,
+                asked: spec.own_connections(),
                 addresses: spec.addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
                 cause: cause.unwrap_or_else(|| "the server closed each connection at once".to_owned()),
             });
         }
+        let together = match self.start {
+            Some(start) => {
+                observe(phase(Phase::Connected, clock::now()));
+                self.await_start(start)?
+            }
+            None => None,
+        };
         let (now, unix) = (clock::now(), clock::unix());
-        let traffic = now + LEAD;
+        let traffic = together.unwrap_or(now + LEAD);
         let start = traffic.saturating_add(spec.warmup_ns);
         let times = TrialTimes { traffic, start, end: start.saturating_add(spec.duration_ns) };
         let started_unix = unix.saturating_add(start - now);
@@ -208,6 +243,24 @@ impl Conductor<'_, '_> {
         self.report_windows(&mut *observe);
         observe(phase(Phase::Draining, over.into_iter().max().unwrap_or(start)));
         Ok(Conducted { times, started_unix, cpu })
+    }
+
+    /// Waits for the moment at which all parts of the load begin. Returns `None` if there is nothing to wait for any more,
+    /// because a signal arrived or a worker failed.
+    fn await_start(&self, start: &Receiver<u64>) -> Result<Option<u64>, LoadError> {
+        loop {
+            match start.recv_timeout(Duration::from_nanos(LOOK)) {
+                Ok(at) => match clock::now().saturating_sub(at) {
+                    0 => return Ok(Some(at)),
+                    late_ns => return Err(LoadError::Late { late_ns }),
+                },
+                Err(RecvTimeoutError::Disconnected) => return Err(LoadError::Alone),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if self.shared.is_interrupted() || self.handles.iter().any(ScopedJoinHandle::is_finished) {
+                return Ok(None);
+            }
+        }
     }
 
     /// Waits for the next message, and reports windows while waiting. Returns `None` at the time `until`, or as soon
@@ -287,6 +340,20 @@ pub fn check(spec: &LoadSpec) -> Result<(), LoadError> {
             return wrong(format!("{name} is 0; give at least 1"));
         }
     }
+    if let Some(Part { index, of }) = spec.part {
+        if index >= of {
+            return wrong(format!(
+                "part.index is {index}, but part.of is {of}; give at most {}",
+                of.saturating_sub(1)
+            ));
+        }
+        if spec.all_workers() > spec.connections {
+            return wrong(format!(
+                "connections is {}, but {of} parts have {} workers each; give at least one connection for each worker",
+                spec.connections, spec.workers
+            ));
+        }
+    }
     if spec.window_length() < SHORTEST_WINDOW {
         return wrong(format!("window_ns is below {SHORTEST_WINDOW}; give at least 1 ms"));
     }
@@ -317,7 +384,7 @@ fn merge(spec: &LoadSpec, mix: &Mix<'_>, conducted: Conducted, outcomes: Vec<Out
     for outcome in outcomes {
         tally.add(outcome.tally);
     }
-    tally.connections.asked = u64::from(spec.connections);
+    tally.connections.asked = u64::from(spec.own_connections());
     tally.counts.failed_checks = tally.failed_checks.in_words(|target| &mix.target(target).checks);
     let tls = spec.tls.is_some().then(|| tally.tls.take().unwrap_or_else(|| Box::new(Handshakes::new())));
     let latencies = &tally.histograms;

@@ -24,6 +24,7 @@ mod generator;
 pub mod histogram;
 #[cfg(target_os = "linux")]
 mod limits;
+pub mod merge;
 mod pace;
 pub mod pacer;
 pub mod random;
@@ -46,4 +47,4 @@ mod worker;
 pub use address::Address;
 pub use error::LoadError;
 #[cfg(target_os = "linux")]
-pub use generator::{Watch, check, run};
+pub use generator::{Watch, check, run, run_part};

@@ -390,7 +390,7 @@ pub struct PhaseLine {
 
 /// A line that the generator writes to standard error for each second of the measured time, with the sums of all
 /// workers. It is written only on request, and is meant for display: the record contains the exact figures.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SecondLine {
     /// Number of the second, from 0.
     pub second: u64,
@@ -408,6 +408,9 @@ pub struct SecondLine {
     pub p50_ns: Option<u64>,
     /// 99th percentile of the response time, nanoseconds. Absent if there were no responses and no timeouts.
     pub p99_ns: Option<u64>,
+    /// Response times. Only parts of a load report them, because percentiles of parts cannot be added up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_time: Option<Encoded>,
 }
 
 /// Phases of a generator's life, in order.
@@ -416,6 +419,9 @@ pub struct SecondLine {
 pub enum Phase {
     /// The generator opens its connections, at a limited pace.
     Connecting,
+    /// All connections are open. The generator waits for the other generators of the load. Only parts of a load
+    /// ([`crate::spec::Part`]) have this phase.
+    Connected,
     /// Requests are sent, but their results are discarded.
     Warmup,
     /// The measured time.

@@ -6,6 +6,7 @@
 //! completed within it, because they are work done in that time.
 
 mod paths;
+pub(crate) mod sums;
 mod tally;
 mod targets;
 mod times;
@@ -20,7 +21,7 @@ use crate::stamp::Stamped;
 use crate::tls::Agreed;
 use hdrhistogram::Histogram;
 use paths::Paths;
-use tally::{add_error, count};
+use sums::{add_error, count};
 use targets::Targets;
 use windows::Windows;
 

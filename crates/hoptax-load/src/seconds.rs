@@ -19,6 +19,8 @@ pub struct Seconds {
     /// Number of the first second that has not been returned yet.
     next: u64,
     pending: VecDeque<Second>,
+    /// True to return response times too.
+    with_times: bool,
 }
 
 #[derive(Debug)]
@@ -35,7 +37,14 @@ impl Seconds {
     /// Creates an empty collection for a load with `workers` workers.
     pub fn new(workers: u32) -> Self {
         let windows = SECOND / WINDOW_NS;
-        Self { workers: u64::from(workers.max(1)), windows, next: 0, pending: VecDeque::new() }
+        let workers = u64::from(workers.max(1));
+        Self { workers, windows, next: 0, pending: VecDeque::new(), with_times: false }
+    }
+
+    /// Sets whether seconds contain their response times, so that they can be added to those of other generators.
+    #[must_use]
+    pub fn with_times(self, with_times: bool) -> Self {
+        Self { with_times, ..self }
     }
 
     /// Sets the length of the windows, nanoseconds, instead of [`WINDOW_NS`].
@@ -84,8 +93,31 @@ impl Seconds {
             failed: second.failed,
             p50_ns: at(0.5),
             p99_ns: at(0.99),
+            response_time: (self.with_times && !times.is_empty()).then(|| Encoded::new(times)),
         })
     }
+}
+
+/// Adds up the same second of several generators. Their percentiles come from their response times, so a line without
+/// these adds only its counts. `None` without lines.
+pub fn together(lines: &[SecondLine]) -> Option<SecondLine> {
+    let mut times = empty(WINDOW_DIGITS);
+    for part in lines.iter().filter_map(|line| line.response_time.as_ref()?.decode().ok()) {
+        let _ = times.add(&part);
+    }
+    let at = |quantile| (!times.is_empty()).then(|| times.value_at_quantile(quantile));
+    let sum = |of: fn(&SecondLine) -> u64| lines.iter().map(of).sum();
+    Some(SecondLine {
+        second: lines.first()?.second,
+        length_ns: lines.iter().map(|line| line.length_ns).max()?,
+        sent: sum(|line| line.sent),
+        completed: sum(|line| line.completed),
+        ok: sum(|line| line.ok),
+        failed: sum(|line| line.failed),
+        p50_ns: at(0.5),
+        p99_ns: at(0.99),
+        response_time: None,
+    })
 }
 
 impl Second {
@@ -149,6 +181,24 @@ mod tests {
         let rest: Vec<u64> = seconds.end(4 * SECOND + SECOND / 2).iter().map(|line| line.length_ns).collect();
         assert_eq!(rest, [SECOND, SECOND / 2]);
         assert_eq!(seconds.end(5 * SECOND), []);
+    }
+
+    #[test]
+    fn percentiles_of_several_generators_come_from_all_response_times() {
+        let second = |times: &[u64]| {
+            let mut seconds = Seconds::new(1).with_times(true);
+            let each = |(index, time): (usize, &u64)| seconds.add(index as u64, &window(*time));
+            assert!(times.iter().enumerate().filter_map(each).next().is_none());
+            seconds.end(SECOND).remove(0)
+        };
+        let lines = [second(&[100; 9]), second(&[900; 3])];
+        let line = together(&lines).expect("two lines");
+        assert_eq!((line.second, line.length_ns), (0, SECOND));
+        assert_eq!((line.sent, line.completed, line.ok, line.failed), (24, 12, 12, 12));
+        let near = |found: Option<u64>, time: u64| found.is_some_and(|ns| ns.abs_diff(time) < time / 50);
+        assert!(near(line.p50_ns, 100_000) && near(line.p99_ns, 900_000), "{line:?}");
+        assert_eq!(line.response_time, None);
+        assert_eq!(together(&[]), None);
     }
 
     #[test]

@@ -76,6 +76,24 @@ pub struct LoadSpec {
     /// is still accepted.
     #[serde(default)]
     pub event_loop: EventLoopName,
+    /// The part of the load that this generator sends. Absent if it sends the whole load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<Part>,
+}
+
+/// A part of a load that several generators send together.
+///
+/// `shape`, `connections` and `requests` of the spec are those of the whole load. `workers` and `cpus` are those of this
+/// part; all parts must have the same number of workers. Worker `i` of this part is worker `i · of + index` of the whole
+/// load. So all parts together open the same connections and schedule the same requests as one generator with
+/// `workers · of` workers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Part {
+    /// Number of this part, from 0.
+    pub index: u32,
+    /// Number of parts.
+    pub of: u32,
 }
 
 impl LoadSpec {
@@ -83,6 +101,37 @@ impl LoadSpec {
     pub fn window_length(&self) -> u64 {
         self.window_ns.unwrap_or(crate::record::WINDOW_NS)
     }
+
+    /// Number of workers that this generator starts: at most one for each connection.
+    pub fn own_workers(&self) -> u32 {
+        match self.part {
+            Some(_) => self.workers,
+            None => self.workers.min(self.connections),
+        }
+    }
+
+    /// Number of workers that all parts together start.
+    pub(crate) fn all_workers(&self) -> u32 {
+        self.own_workers().saturating_mul(self.part.map_or(1, |part| part.of))
+    }
+
+    /// Number of a worker of this generator among the workers of all parts.
+    pub(crate) fn place(&self, worker: u32) -> u32 {
+        self.part.map_or(worker, |part| worker * part.of + part.index)
+    }
+
+    /// Number of connections that this generator opens.
+    pub fn own_connections(&self) -> u32 {
+        let (total, all) = (u64::from(self.connections), self.all_workers());
+        let own = (0..self.own_workers()).map(|worker| share(total, self.place(worker), all));
+        own.sum::<u64>() as u32
+    }
+}
+
+/// The share of worker `place` of `total` things that `workers` workers divide.
+pub(crate) fn share(total: u64, place: u32, workers: u32) -> u64 {
+    let workers = u64::from(workers);
+    total / workers + u64::from(u64::from(place) < total % workers)
 }
 
 /// Name of the event loop in a spec.

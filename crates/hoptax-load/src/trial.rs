@@ -5,7 +5,7 @@ use crate::event_loop::EventLoop;
 use crate::pacer::{Pacer, Share};
 use crate::record::Window;
 use crate::recorder::Tally;
-use crate::spec::{LoadSpec, Rate, Retry, Shape};
+use crate::spec::{self, LoadSpec, Rate, Retry, Shape};
 use crate::worker::{Source, Worker};
 use std::io;
 use std::sync::OnceLock;
@@ -23,7 +23,7 @@ const LEAST_OPENING: u64 = 10 * SECOND;
 #[derive(Debug)]
 pub(crate) struct Shared<'a> {
     pub(crate) spec: &'a LoadSpec,
-    /// Number of workers. It can be lower than the spec requests.
+    /// Number of workers, of all parts of the load. It can be lower than the spec requests.
     pub(crate) workers: u32,
     /// The times of the trial. Empty until they are set. If they are set to `None`, there will be no traffic.
     pub(crate) times: OnceLock<Option<TrialTimes>>,
@@ -92,9 +92,9 @@ impl Shared<'_> {
         self.interrupt.load(Ordering::Relaxed)
     }
 
+    /// The share of worker `index`, which is numbered among the workers of all parts.
     pub(crate) fn share(&self, total: u64, index: u32) -> u64 {
-        let workers = u64::from(self.workers);
-        total / workers + u64::from(u64::from(index) < total % workers)
+        spec::share(total, index, self.workers)
     }
 
     fn source(&self, times: TrialTimes, index: u32) -> Source {
@@ -122,7 +122,7 @@ impl Shared<'_> {
     }
 }
 
-/// Runs all phases of a trial in one worker.
+/// Runs all phases of a trial in one worker. `index` is its number among the workers of all parts of the load.
 ///
 /// # Errors
 /// If the event loop fails.

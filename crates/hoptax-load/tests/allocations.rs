@@ -274,6 +274,7 @@ fn carry_out(case: &Case, address: SocketAddr, requests: u64) -> (u64, LoadRecor
         window_ns: None,
         stamps: case.stamps,
         event_loop: EventLoopName::Epoll,
+        part: None,
     };
     let interrupt = AtomicBool::new(false);
     let mut before = 0;

@@ -27,6 +27,15 @@ impl Host {
     pub fn command(&self) -> Vec<Vec<String>> {
         self.kind.command()
     }
+
+    /// The name of each machine of this host. A single machine has the name of the host. Several are numbered from 1:
+    /// `clients-1`, `clients-2`.
+    pub fn machine_names(&self) -> Vec<String> {
+        match self.kind.machines() {
+            1 => vec![self.name.clone()],
+            several => (1..=several).map(|number| format!("{}-{number}", self.name)).collect(),
+        }
+    }
 }
 
 /// How hoptax reaches a host.
@@ -38,6 +47,8 @@ pub enum HostKind {
     Ssh(Vec<String>),
     /// Words of a command that runs the words after them on the host, such as `ip netns exec app`.
     Command(Vec<String>),
+    /// One or more machines: the words of such a command for each.
+    Commands(Vec<Vec<String>>),
     /// Name or id of a running container.
     Docker(String),
     /// A container of a running pod.
@@ -88,6 +99,7 @@ impl HostKind {
                 names.iter().map(words).collect()
             }
             Self::Command(words) => vec![words.clone()],
+            Self::Commands(commands) => commands.clone(),
             Self::Docker(container) => vec![owned(&["docker", "exec", "-i", container])],
             Self::Kubernetes(Pod { pod, container, namespace, context }) => {
                 let option =
@@ -104,10 +116,11 @@ impl HostKind {
         }
     }
 
-    /// Number of machines. Only a host of the kind `ssh` can have several.
+    /// Number of machines. Only hosts of the kinds `ssh` and `commands` can have several.
     pub fn machines(&self) -> usize {
         match self {
             Self::Ssh(names) => names.len(),
+            Self::Commands(commands) => commands.len(),
             _ => 1,
         }
     }
@@ -158,6 +171,10 @@ mod tests {
             (HostKind::Local, vec![String::new()]),
             (HostKind::Ssh(words("a root@b")), vec![format!("{ssh} a --"), format!("{ssh} root@b --")]),
             (HostKind::Command(words("ip netns exec app")), vec!["ip netns exec app".to_owned()]),
+            (
+                HostKind::Commands(vec![words("ip netns exec a"), words("env")]),
+                vec!["ip netns exec a".to_owned(), "env".to_owned()],
+            ),
             (HostKind::Docker("edge".to_owned()), vec!["docker exec -i edge".to_owned()]),
             (pod(None, None, None), vec!["kubectl exec --quiet -i edge-0 --".to_owned()]),
             (
@@ -182,6 +199,15 @@ mod tests {
         for other in ["ssh -p 22 edge hoptax agent", "ip netns exec app hoptax agent", "ssh"] {
             assert_eq!(shown_words(&words(other)), words(other));
         }
+    }
+
+    #[test]
+    fn several_machines_are_numbered() {
+        let of = |kind| Host { kind, ..Host { name: "clients".into(), ..Host::local() } }.machine_names();
+        assert_eq!(of(HostKind::Ssh(words("a"))), ["clients"]);
+        assert_eq!(of(HostKind::Ssh(words("a b"))), ["clients-1", "clients-2"]);
+        assert_eq!(of(HostKind::Commands(vec![words("a"), words("b")])), ["clients-1", "clients-2"]);
+        assert_eq!(Host::local().machine_names(), ["local"]);
     }
 
     /// `ssh` must understand its options, and must take no word of the command for one of its own.

@@ -6,7 +6,7 @@
 #[cfg(target_os = "linux")]
 use rustix::fs::{Mode, OFlags};
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, BufRead as _, ErrorKind, Read};
 #[cfg(target_os = "linux")]
 use std::os::fd::{AsFd, OwnedFd};
 #[cfg(target_os = "linux")]
@@ -73,6 +73,11 @@ pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
 /// # Errors
 /// If standard input is a device other than a terminal, is too long, or cannot be read.
 pub fn read_stdin(most: u64) -> io::Result<Vec<u8>> {
+    bounded(stdin()?.lock(), 0, most)
+}
+
+/// Standard input, unless it may never end.
+fn stdin() -> io::Result<io::Stdin> {
     let stdin = io::stdin();
     #[cfg(target_os = "linux")]
     if is_endless(&File::from(stdin.as_fd().try_clone_to_owned()?).metadata()?)
@@ -82,7 +87,7 @@ pub fn read_stdin(most: u64) -> io::Result<Vec<u8>> {
             "it is a device, and reading from a device may never end; pass a file or a pipe",
         ));
     }
-    bounded(stdin.lock(), 0, most)
+    Ok(stdin)
 }
 
 /// Like [`read_stdin`], for text.
@@ -91,6 +96,22 @@ pub fn read_stdin(most: u64) -> io::Result<Vec<u8>> {
 /// The errors of [`read_stdin`], and an error if the input is not UTF-8.
 pub fn read_stdin_text(most: u64) -> io::Result<String> {
     text(read_stdin(most)?)
+}
+
+/// Like [`read_stdin_text`], but a zero byte ends the text too. Also returns whether one did: then standard input goes on.
+///
+/// # Errors
+/// The errors of [`read_stdin_text`].
+pub fn read_stdin_up_to_zero(most: u64) -> io::Result<(String, bool)> {
+    let mut bytes = Vec::new();
+    stdin()?.lock().take(most + 1).read_until(0, &mut bytes)?;
+    let goes_on = bytes.last() == Some(&0);
+    if goes_on {
+        bytes.pop();
+    } else if bytes.len() as u64 > most {
+        return Err(too_large(most));
+    }
+    Ok((text(bytes)?, goes_on))
 }
 
 /// Returns the first `most` bytes of the file at `path`, and the length of the whole file.
@@ -117,8 +138,12 @@ fn bounded(from: impl Read, length: u64, most: u64) -> io::Result<Vec<u8>> {
             return Ok(bytes);
         }
     }
+    Err(too_large(most))
+}
+
+fn too_large(most: u64) -> io::Error {
     let message = format!("it is larger than {}; is it the right file?", shown(most));
-    Err(io::Error::new(ErrorKind::FileTooLarge, message))
+    io::Error::new(ErrorKind::FileTooLarge, message)
 }
 
 /// Opens an anonymous pipe. Rejects a named pipe, because a read from a named pipe without a writer could block

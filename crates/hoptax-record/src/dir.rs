@@ -361,6 +361,7 @@ pub(crate) mod tests {
             failed: None,
             load_record: None,
             generator: None,
+            generators: Vec::new(),
             gateway: None,
             upstream: None,
             host: HostUsage::default(),

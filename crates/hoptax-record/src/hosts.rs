@@ -105,7 +105,7 @@ pub struct RoundTrips {
 /// A host other than the generator's, in one trial.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TrialHost {
-    /// The roles on its machine: `gateway`, `upstream`. `usage` concerns them.
+    /// The roles on its machine: `gateway`, `upstream`, and `generator` if it is not the first one. `usage` concerns them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub roles: Vec<Role>,
     /// The roles in its network. `network` concerns them.
@@ -132,8 +132,11 @@ impl TrialRecord {
         std::iter::once((None, &self.host)).chain(others)
     }
 
-    /// Name of the machine of a role; absent if it is the generator's machine.
+    /// Name of the machine of a role; absent if it is the generator's machine. Of several generators, it is the first one's.
     pub fn machine_of(&self, role: Role) -> Option<&str> {
+        if role == Role::Generator {
+            return None;
+        }
         self.hosts.iter().find(|(_, host)| host.roles.contains(&role)).map(|(name, _)| name.as_str())
     }
 

@@ -10,6 +10,7 @@ mod death;
 mod digest;
 pub mod dir;
 mod failure;
+mod generator;
 mod hosts;
 mod metric;
 pub mod plan;
@@ -25,6 +26,7 @@ pub use metric::{Metric, Quantity};
 pub use death::{DEATHS_IN_CASE, Death, DeathDuring};
 pub use digest::{Digest, digest};
 pub use failure::{Failure, Stage};
+pub use generator::GeneratorTrial;
 pub use hosts::{
     Environment, Fitness, FitnessStatus, ForeignProcess, HostLook, HostUsage, Leg, LegLook, NetworkUsage,
     Role, RoundTrips, RunHost, Stolen, TrialHost,
@@ -249,14 +251,17 @@ pub struct TrialRecord {
     pub failed: Option<Failure>,
     /// What the generator recorded; absent if the generator could not report its results.
     pub load_record: Option<LoadRecord>,
-    /// CPU and memory of the generator; absent in older runs.
+    /// CPU and memory of the generator, or of all generators together; absent in older runs.
     #[serde(default)]
     pub generator: Option<RoleUsage>,
+    /// Each generator, in the order of the plan, if there are several. Empty otherwise, and in older runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub generators: Vec<GeneratorTrial>,
     /// CPU and memory of the gateway's processes; absent for direct, and for an external gateway without a pid.
     pub gateway: Option<RoleUsage>,
     /// CPU and memory of the upstream; absent if hoptax did not start the upstream and the plan contains no pid.
     pub upstream: Option<RoleUsage>,
-    /// The generator's host during the measured time.
+    /// The generator's host during the measured time. With several generators, it is the host of the first one.
     pub host: HostUsage,
     /// The other hosts of the run, by name. Empty if there is only one host, and in older runs.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

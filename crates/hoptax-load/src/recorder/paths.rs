@@ -1,6 +1,7 @@
 //! Results from the upstream's timestamps: the time from sending a request until the upstream has received it, and the
 //! time from the upstream's reply until the response is complete.
 
+use super::sums;
 use super::times::Times;
 use crate::histogram::{self, TRIAL_DIGITS};
 use crate::record::StampTally;
@@ -44,10 +45,7 @@ impl Paths {
     }
 
     pub(super) fn add(&mut self, other: &Self) {
-        let (mine, theirs) = (&mut self.tally, &other.tally);
-        mine.used += theirs.used;
-        mine.missing += theirs.missing;
-        mine.impossible += theirs.impossible;
+        sums::add_stamps(&mut self.tally, &other.tally);
         for (mine, theirs) in [(&mut self.request, &other.request), (&mut self.response, &other.response)] {
             mine.add(theirs).expect("all have the same bounds");
         }

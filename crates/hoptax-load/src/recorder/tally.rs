@@ -1,16 +1,12 @@
 //! Results of a worker, and how the results of all workers are added up.
 
 use super::paths::Paths;
+use super::sums;
 use super::targets::Targets;
 use crate::checks::FailedChecks;
 use crate::histogram::{self, Encoded, TRIAL_DIGITS, WINDOW_DIGITS};
 use crate::record::{Bytes, Connections, Counts, Lifetime, TlsTally, Window};
 use hdrhistogram::Histogram;
-use std::collections::BTreeMap;
-
-/// Maximum number of distinct error texts. Further texts are counted as [`OTHER_ERRORS`].
-pub(super) const ERROR_TEXTS: usize = 16;
-pub(super) const OTHER_ERRORS: &str = "other errors";
 
 #[derive(Debug)]
 pub(crate) struct Tally {
@@ -57,21 +53,6 @@ pub(crate) fn outcomes(counts: &Counts) -> u64 {
         + counts.in_flight
 }
 
-pub(super) fn add_error(errors: &mut BTreeMap<String, u64>, text: &str, times: u64) {
-    let text = if errors.len() < ERROR_TEXTS || errors.contains_key(text) { text } else { OTHER_ERRORS };
-    count(errors, text, times);
-}
-
-/// Adds `times` to the count of `name`. Allocates only if `name` is new.
-pub(super) fn count(counts: &mut BTreeMap<String, u64>, name: &str, times: u64) {
-    match counts.get_mut(name) {
-        Some(count) => *count += times,
-        None => {
-            counts.insert(name.to_owned(), times);
-        }
-    }
-}
-
 impl Handshakes {
     pub(crate) fn new() -> Self {
         Self { tally: TlsTally::default(), took: histogram::empty(TRIAL_DIGITS) }
@@ -79,18 +60,7 @@ impl Handshakes {
 
     fn add(&mut self, other: &Self) {
         self.took.add(&other.took).expect("all have the same bounds");
-        let (mine, theirs) = (&mut self.tally, &other.tally);
-        mine.handshakes += theirs.handshakes;
-        mine.resumed += theirs.resumed;
-        for (mine, theirs) in [
-            (&mut mine.versions, &theirs.versions),
-            (&mut mine.cipher_suites, &theirs.cipher_suites),
-            (&mut mine.alpn, &theirs.alpn),
-        ] {
-            for (name, times) in theirs {
-                count(mine, name, *times);
-            }
-        }
+        sums::add_tls(&mut self.tally, &other.tally);
     }
 }
 
@@ -120,23 +90,11 @@ impl Tally {
     }
 
     pub(crate) fn add(&mut self, other: Tally) {
-        add_counts(&mut self.counts, other.counts);
+        sums::add_counts(&mut self.counts, other.counts);
         self.completed_in_time += other.completed_in_time;
-        self.lifetime.sent += other.lifetime.sent;
-        self.lifetime.completed += other.lifetime.completed;
-        self.lifetime.opened += other.lifetime.opened;
-        let (mine, theirs) = (&mut self.connections, other.connections);
-        mine.asked += theirs.asked;
-        mine.established += theirs.established;
-        mine.opened += theirs.opened;
-        mine.reused += theirs.reused;
-        mine.closed_by_peer += theirs.closed_by_peer;
-        mine.closed_after_first += theirs.closed_after_first;
-        mine.closed_on_reuse += theirs.closed_on_reuse;
-        mine.unasked += theirs.unasked;
-        self.bytes.sent += other.bytes.sent;
-        self.bytes.received += other.bytes.received;
-        self.bytes.body += other.bytes.body;
+        sums::add_lifetime(&mut self.lifetime, other.lifetime);
+        sums::add_connections(&mut self.connections, other.connections);
+        sums::add_bytes(&mut self.bytes, other.bytes);
         self.histograms.add(&other.histograms);
         self.failed_checks.add_all(&other.failed_checks);
         self.targets.add(other.targets);
@@ -170,43 +128,11 @@ impl Latencies {
     }
 }
 
-fn add_counts(mine: &mut Counts, theirs: Counts) {
-    mine.scheduled += theirs.scheduled;
-    mine.sent += theirs.sent;
-    mine.retried += theirs.retried;
-    mine.completed += theirs.completed;
-    mine.ok += theirs.ok;
-    mine.timeouts += theirs.timeouts;
-    mine.connect_errors += theirs.connect_errors;
-    mine.resets += theirs.resets;
-    mine.bad_responses += theirs.bad_responses;
-    mine.unsent += theirs.unsent;
-    mine.in_flight += theirs.in_flight;
-    for (status, count) in theirs.status {
-        *mine.status.entry(status).or_default() += count;
-    }
-    for (cause, count) in theirs.causes {
-        *mine.causes.entry(cause).or_default() += count;
-    }
-    for (check, count) in theirs.failed_checks {
-        *mine.failed_checks.entry(check).or_default() += count;
-    }
-    for (text, count) in theirs.errors {
-        add_error(&mut mine.errors, &text, count);
-    }
-}
-
 fn add_window(mine: &mut Window, theirs: Window) {
-    mine.sent += theirs.sent;
-    mine.completed += theirs.completed;
-    mine.ok += theirs.ok;
-    mine.timeouts += theirs.timeouts;
-    mine.errors += theirs.errors;
-    mine.opened += theirs.opened;
-    for (cause, count) in theirs.causes {
-        *mine.causes.entry(cause).or_default() += count;
-    }
-    mine.response_time = match (mine.response_time.take(), theirs.response_time) {
+    let mut theirs = theirs;
+    let response_time = theirs.response_time.take();
+    sums::add_window_counts(mine, theirs);
+    mine.response_time = match (mine.response_time.take(), response_time) {
         (Some(mine), Some(theirs)) => {
             let mut sum = histogram::empty(WINDOW_DIGITS);
             for part in [mine, theirs] {

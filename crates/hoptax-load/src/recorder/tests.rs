@@ -1,6 +1,6 @@
 //! Tests the recorder with made-up events.
 
-use super::tally::{ERROR_TEXTS, OTHER_ERRORS};
+use super::sums::{ERROR_TEXTS, OTHER_ERRORS};
 use super::*;
 use crate::clock::MILLISECOND;
 use crate::record::Bytes;

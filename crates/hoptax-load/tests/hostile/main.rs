@@ -118,6 +118,7 @@ impl Case {
             window_ns: None,
             stamps: false,
             event_loop: EventLoopName::Epoll,
+            part: None,
         }
     }
 

@@ -98,7 +98,7 @@ pub(super) fn sources(
             "`sources` are addresses of this machine, but the generator is on `{}`",
             hosts.roles.generator
         );
-        let help = "remove `sources`; several machines in `ssh` have several addresses";
+        let help = "remove `sources`; several machines have several addresses";
         reader.fault(first.place, message, help);
         return Vec::new();
     }

@@ -3,7 +3,7 @@
 use super::reader::Reader;
 use super::words;
 use crate::error::Place;
-use crate::raw::{Placed, RawHost, RawPod, Short, Sweep, Text};
+use crate::raw::{Placed, RawCommand, RawHost, RawPod, Short, Sweep, Text};
 use crate::{HostKind, LOCAL, Pod};
 
 /// The keys of a host that say how hoptax reaches it.
@@ -27,7 +27,8 @@ pub(super) fn read(reader: &mut Reader<'_>, name: &Placed<String>, typed: &RawHo
     }
     match typed {
         RawHost { ssh: Some(names), .. } => ssh(reader, names),
-        RawHost { command: Some(typed), .. } => command(reader, typed),
+        RawHost { command: Some(typed), .. } => command(reader, typed).map(HostKind::Command),
+        RawHost { commands: Some(typed), .. } => commands(reader, typed),
         RawHost { docker: Some(container), .. } => docker(reader, container),
         RawHost { kubernetes: Some(pod), .. } => kubernetes(reader, &pod.value),
         _ => {
@@ -44,6 +45,7 @@ fn keys(typed: &RawHost) -> Vec<(&'static str, Place)> {
     let keys = [
         ("ssh", ssh),
         ("command", typed.command.as_ref().map(|typed| typed.place)),
+        ("commands", typed.commands.as_ref().map(|typed| typed.place)),
         ("docker", typed.docker.as_ref().map(|typed| typed.place)),
         ("kubernetes", typed.kubernetes.as_ref().map(|typed| typed.place)),
     ];
@@ -74,7 +76,26 @@ fn is_ssh_name(name: &str) -> bool {
     !name.is_empty() && !name.starts_with('-') && name.chars().all(allowed)
 }
 
-fn command(reader: &mut Reader<'_>, typed: &Placed<Short<Vec<Placed<Text>>, Text>>) -> Option<HostKind> {
+fn commands(reader: &mut Reader<'_>, typed: &Placed<Vec<Placed<RawCommand>>>) -> Option<HostKind> {
+    let mut commands: Vec<Vec<String>> = Vec::new();
+    for one in &typed.value {
+        let words = command(reader, one)?;
+        if commands.contains(&words) {
+            reader.fault(one.place, format!("`{}` appears twice", words.join(" ")), "remove one of the two");
+            return None;
+        }
+        commands.push(words);
+    }
+    if commands.is_empty() {
+        let help = "write a list with a command for each machine: [ip netns exec c1, ip netns exec c2]";
+        reader.fault(typed.place, "`commands` is empty", help);
+        return None;
+    }
+    Some(HostKind::Commands(commands))
+}
+
+/// The words of a command.
+fn command(reader: &mut Reader<'_>, typed: &Placed<RawCommand>) -> Option<Vec<String>> {
     let words = match &typed.value {
         Short::Word(text) => {
             reader.unit(&Placed { place: typed.place, value: text.clone() }, words::split)?
@@ -99,7 +120,7 @@ fn command(reader: &mut Reader<'_>, typed: &Placed<Short<Vec<Placed<Text>>, Text
         reader.fault(typed.place, message, help);
         return None;
     }
-    Some(HostKind::Command(words))
+    Some(words)
 }
 
 fn docker(reader: &mut Reader<'_>, container: &Placed<String>) -> Option<HostKind> {

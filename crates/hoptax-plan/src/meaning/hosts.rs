@@ -21,6 +21,12 @@ pub(super) struct HostsRead {
 }
 
 impl HostsRead {
+    /// Number of generators.
+    pub(super) fn generators(&self) -> usize {
+        let host = self.hosts.iter().find(|host| host.name == self.roles.generator);
+        host.map_or(1, |host| host.kind.machines())
+    }
+
     /// The host of each service that hoptax starts.
     pub(super) fn of_services(&self) -> impl Iterator<Item = &Host> {
         let names = self.services.each(&self.roles).into_iter().map(|(_, host)| host);
@@ -77,6 +83,7 @@ pub(super) fn read(
     for (name, typed) in hosts.map(|hosts| hosts.0).unwrap_or_default() {
         let host = read_host(reader, &name, &typed);
         check_machines(reader, &declared, &name, &host);
+        check_machine_names(reader, &declared, &name, &host);
         declared.push(Declared { place: name.place, host, has_address: typed.address.is_some() });
     }
     let RawRoles { generator, gateway, upstream: of_upstream } = roles.unwrap_or_default();
@@ -174,6 +181,21 @@ fn check_machines(reader: &mut Reader<'_>, earlier: &[Declared], name: &Placed<S
     }
 }
 
+/// Refuses a host whose machines would have names of other hosts. These are names of directories.
+fn check_machine_names(reader: &mut Reader<'_>, earlier: &[Declared], name: &Placed<String>, host: &Host) {
+    let names = host.machine_names();
+    let taken = earlier.iter().find_map(|other| {
+        let taken = other.host.machine_names().into_iter().find(|one| names.contains(one))?;
+        Some((&other.host.name, taken))
+    });
+    // A repeated name is another mistake.
+    if let Some((other, taken)) = taken.filter(|(other, _)| **other != name.value) {
+        let message = format!("`{}` and `{other}` both have a machine with the name `{taken}`", name.value);
+        let help = "several machines of a host are numbered from 1; give one of the two hosts another name";
+        reader.fault(name.place, message, help);
+    }
+}
+
 /// Checks the host of a role. Returns whether it is known.
 fn check_role(
     reader: &mut Reader<'_>,
@@ -200,7 +222,7 @@ fn check_role(
     let machines = found.map_or(1, |one| one.host.kind.machines());
     if machines > 1 && role != "generator" {
         let message = format!("`{}` is {machines} machines, but the {role} needs one", host.value);
-        reader.fault(host.place, message, "add a host with one name in `ssh`, and write its name here");
+        reader.fault(host.place, message, "add a host with one machine, and write its name here");
     }
     true
 }

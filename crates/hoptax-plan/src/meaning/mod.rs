@@ -12,6 +12,7 @@ mod events;
 mod expect;
 mod features;
 mod gateways;
+mod generators;
 mod hop_delay;
 mod host_kind;
 mod hosts;
@@ -60,6 +61,7 @@ pub(crate) fn understand(
     // event happens at a fixed time within a trial, and a short trial could end before it.
     let typed = trials::Typed::latest(raw.trials, raw.time, raw.precision);
     let timed = typed.trials.is_none() && raw.events.as_ref().is_none_or(Vec::is_empty);
+    let divided = generators::Divided::of(raw.load.as_ref(), raw.start.as_ref());
     let load = read_load(&mut reader, raw.load, start, &upstream, &targets, timed);
     let trials = trials::read(&mut reader, typed, timed);
     let trials = start.map_or(trials, |start| Trials::Fixed(start.times));
@@ -67,6 +69,7 @@ pub(crate) fn understand(
     let pause = reader.time(raw.pause, Duration::ZERO);
     let timeout = connections::timeouts(&mut reader, raw.timeout, &upstream);
     let hosts = hosts::read(&mut reader, raw.hosts, raw.roles, &upstream, &gateways);
+    divided.check(&mut reader, &hosts);
     let sources = connections::sources(&mut reader, raw.sources.unwrap_or_default(), &hosts);
     let cpu_profile = cpu_profile::read(&mut reader, raw.cpu_profile);
     let cpus = reader.cpus(raw.cpus, &hosts.roles);

@@ -4,8 +4,11 @@ use super::{HostAddress, Placed, Short, Sweep, Text};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+/// A command: a text, or a list of words.
+pub(crate) type RawCommand = Short<Vec<Placed<Text>>, Text>;
+
 /// A host: a machine, a container, a pod or a network namespace on which hoptax runs a role. Give exactly one of `ssh`,
-/// `command`, `docker` and `kubernetes`. Only the host `local`, the machine that runs hoptax, has none of them.
+/// `command`, `commands`, `docker` and `kubernetes`. Only the host `local`, the machine that runs hoptax, has none of them.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(rename = "host")]
 #[serde(deny_unknown_fields)]
@@ -14,7 +17,10 @@ pub(crate) struct RawHost {
     pub(crate) ssh: Option<Sweep<Text>>,
     /// Command that runs the words after it on the host, such as `ip netns exec app`: a text with words and quotes as in a
     /// shell, or a list of words.
-    pub(crate) command: Option<Placed<Short<Vec<Placed<Text>>, Text>>>,
+    pub(crate) command: Option<Placed<RawCommand>>,
+    /// A list of commands, one for each machine of the host. Each machine runs a generator.
+    #[schemars(with = "Option<Vec<RawCommand>>")]
+    pub(crate) commands: Option<Placed<Vec<Placed<RawCommand>>>>,
     /// Name or id of a running container. hoptax runs `docker exec`.
     #[schemars(with = "Option<Text>")]
     pub(crate) docker: Option<Placed<String>>,

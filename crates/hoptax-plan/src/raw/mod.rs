@@ -12,7 +12,7 @@ mod texts;
 
 pub(crate) use event::{RawAction, RawEvent};
 pub(crate) use forms::{Ordered, Placed, Short, Sweep};
-pub(crate) use host::{RawHost, RawPod, RawRoles};
+pub(crate) use host::{RawCommand, RawHost, RawPod, RawRoles};
 pub(crate) use request::{
     RawBodyExpect, RawExpect, RawHeaderFile, RawLength, RawRequestBody, RawTarget, RawTimeouts, RawWarmUp,
 };

@@ -10,6 +10,7 @@ impl From<&Host> for kept::Host {
             HostKind::Local => kept::HostKind::Local,
             HostKind::Ssh(names) => kept::HostKind::Ssh(names),
             HostKind::Command(words) => kept::HostKind::Command(words),
+            HostKind::Commands(commands) => kept::HostKind::Commands(commands),
             HostKind::Docker(container) => kept::HostKind::Docker(container),
             HostKind::Kubernetes(pod) => kept::HostKind::Kubernetes(pod),
         };
@@ -24,6 +25,7 @@ impl From<kept::Host> for Host {
             kept::HostKind::Local => HostKind::Local,
             kept::HostKind::Ssh(names) => HostKind::Ssh(names),
             kept::HostKind::Command(words) => HostKind::Command(words),
+            kept::HostKind::Commands(commands) => HostKind::Commands(commands),
             kept::HostKind::Docker(container) => HostKind::Docker(container),
             kept::HostKind::Kubernetes(pod) => HostKind::Kubernetes(pod),
         };

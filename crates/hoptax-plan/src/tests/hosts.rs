@@ -5,7 +5,7 @@ use super::*;
 
 /// A plan with these lines about hosts, from line 3 on.
 fn with(lines: &str) -> String {
-    format!("{SMALLEST}{lines}\n")
+    format!("{SMALLEST}{lines}\n").replace("connections: 1 ", "connections: 8 ")
 }
 
 fn words(text: &str) -> Vec<String> {
@@ -47,6 +47,49 @@ roles: { generator: clients, gateway: edge, upstream: app }"#,
     assert_eq!(plan.host("clients").map(|host| host.kind.machines()), Some(2));
     assert_eq!(plan.host("local"), None);
     assert_eq!(kept(&plan), plan);
+}
+
+#[test]
+fn commands_reach_several_machines() {
+    let plan = good(&with(
+        "hosts: { clients: { commands: [ip netns exec c1, [ip, netns, exec, my c2]] }, local: { address: 10.0.0.1 } }\n\
+         roles: { generator: clients }",
+    ));
+    let second = ["ip", "netns", "exec", "my c2"].map(str::to_owned).to_vec();
+    let clients = plan.host("clients").expect("it has a role");
+    assert_eq!(clients.kind, HostKind::Commands(vec![words("ip netns exec c1"), second]));
+    assert_eq!(clients.machine_names(), ["clients-1", "clients-2"]);
+    assert_eq!(kept(&plan), plan);
+    let json = serde_json::to_value(hoptax_record::plan::Plan::from(&plan)).expect("JSON");
+    let words = serde_json::json!([["ip", "netns", "exec", "c1"], ["ip", "netns", "exec", "my c2"]]);
+    assert_eq!(json["hosts"][0]["kind"]["commands"], words);
+}
+
+#[test]
+fn a_load_must_be_large_enough_for_all_generators() {
+    let plan = |load: &str| {
+        format!(
+            "gateways: [nginx]\n{load}\nhosts: {{ clients: {{ ssh: [a, b, c] }}, local: {{ address: 10.0.0.1 }} }}\n\
+             roles: {{ generator: clients }}\n"
+        )
+    };
+    good(&plan("load: [{ loop: closed, connections: [3, 8], requests: 3, duration: 1s }]"));
+    assert_eq!(
+        mistake(&plan("load: [{ loop: closed, connections: [8, 2] }, { loop: closed, connections: 1 }]")),
+        "2:41 2 connections cannot be divided between the 3 generators on `clients`; write 3 or more, or use fewer \
+         machines\n\
+         2:76 1 connection cannot be divided between the 3 generators on `clients`; write 3 or more, or use fewer \
+         machines"
+    );
+    assert_eq!(
+        mistake(&plan("load: [{ loop: closed, connections: 8, requests: 2, duration: 1s }]")),
+        "2:50 2 requests cannot be divided between the 3 generators on `clients`; write 3 or more, or use fewer machines"
+    );
+    assert_eq!(
+        mistake(&plan("start: {}")),
+        "2:8 a start is measured by one generator, and `clients` is 3 machines; give the role `generator` a host with one \
+         machine"
+    );
 }
 
 #[test]
@@ -181,7 +224,7 @@ fn source_addresses_belong_to_a_local_generator() {
         (
             hosts("10.0.0.2", everything, "[10.0.0.1]"),
             "5:11 `sources` are addresses of this machine, but the generator is on `edge`; remove `sources`; several \
-             machines in `ssh` have several addresses",
+             machines have several addresses",
         ),
         (
             hosts("10.0.0.2", services, "[127.0.0.2]"),
@@ -217,7 +260,7 @@ fn mistakes_in_a_host() {
         ),
         (
             "terraform: { dir: infra }",
-            "3:18 unknown key `terraform`; known keys here: ssh, command, docker, kubernetes, address, hoptax",
+            "3:18 unknown key `terraform`; known keys here: ssh, command, commands, docker, kubernetes, address, hoptax",
         ),
         ("shh: edge", "3:18 unknown key `shh`; did you mean `ssh`?"),
         (
@@ -256,6 +299,19 @@ fn mistakes_in_a_host() {
         (
             "command: ssh edge hoptax agent, address: 10.0.0.2",
             "3:27 hoptax adds the words `hoptax agent` to the command itself; remove the two words; the key `hoptax` \
+             sets the path of the program",
+        ),
+        (
+            "commands: [], address: 10.0.0.2",
+            "3:28 `commands` is empty; write a list with a command for each machine: [ip netns exec c1, ip netns exec c2]",
+        ),
+        (
+            "commands: [env A, [env, A]], address: 10.0.0.2",
+            "3:36 `env A` appears twice; remove one of the two",
+        ),
+        (
+            "commands: [env hoptax agent], address: 10.0.0.2",
+            "3:29 hoptax adds the words `hoptax agent` to the command itself; remove the two words; the key `hoptax` \
              sets the path of the program",
         ),
         (
@@ -347,9 +403,9 @@ fn mistakes_in_roles() {
             "generator: edge, gateway: edge, upstream: edge",
             "3:40 `edge` is 2 machines, which do not have the same address; remove `address`; generators do not need \
              one\n\
-             4:36 `edge` is 2 machines, but the gateway needs one; add a host with one name in `ssh`, and write its \
+             4:36 `edge` is 2 machines, but the gateway needs one; add a host with one machine, and write its \
              name here\n\
-             4:52 `edge` is 2 machines, but the upstream needs one; add a host with one name in `ssh`, and write its \
+             4:52 `edge` is 2 machines, but the upstream needs one; add a host with one machine, and write its \
              name here",
         ),
         (
@@ -363,6 +419,12 @@ fn mistakes_in_roles() {
             "generator: a, gateway: b, upstream: b",
             "3:30 `b` and `a` have a machine in common; keep one of the two hosts, and give it both roles; or remove the \
              machine from one of them",
+        ),
+        (
+            "a: { ssh: [x, y] }, a-2: { ssh: z, address: 10.0.0.2 }",
+            "generator: a, gateway: a-2, upstream: a-2",
+            "3:30 `a-2` and `a` both have a machine with the name `a-2`; several machines of a host are numbered from 1; \
+             give one of the two hosts another name",
         ),
         (
             "../x: { ssh: x, address: 10.0.0.2 }",

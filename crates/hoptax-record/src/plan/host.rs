@@ -31,6 +31,8 @@ pub enum HostKind {
     Ssh(Vec<String>),
     /// Words of a command that runs the words after them on the host.
     Command(Vec<String>),
+    /// One or more machines: the words of such a command for each.
+    Commands(Vec<Vec<String>>),
     /// Name or id of a running container.
     Docker(String),
     /// A container of a running pod.

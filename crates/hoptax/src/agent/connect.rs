@@ -5,7 +5,7 @@ use super::hosts::{HostRef, Hosts, own_packs};
 use super::inspection::Inspection;
 use super::message::{Inspect, Request, RunId};
 use super::reach;
-use anyhow::{anyhow, ensure};
+use anyhow::anyhow;
 use hoptax_lab::limits::Limits;
 use hoptax_lab::packs::PackSet;
 use hoptax_plan::{LOCAL, Plan};
@@ -28,16 +28,18 @@ impl Hosts {
         run: &RunId,
         report: &mut dyn FnMut(&str),
     ) -> anyhow::Result<Self> {
-        let mut connected = BTreeMap::new();
+        let mut connected: BTreeMap<&str, Vec<HostRef>> = BTreeMap::new();
         for (_, name) in plan.roles.each() {
             if !connected.contains_key(name) {
                 connected.insert(name, connect(plan, name, exe, run, report)?);
             }
         }
-        let of = |name: &String| connected[name.as_str()].clone();
+        // Only a host with generators can be several machines.
+        let of = |name: &String| connected[name.as_str()][0].clone();
         let roles = &plan.roles;
         Ok(Self {
             generator: of(&roles.generator),
+            more_generators: connected[roles.generator.as_str()][1..].to_vec(),
             gateway: of(&roles.gateway),
             upstream: of(&roles.upstream),
         })
@@ -54,7 +56,7 @@ impl Hosts {
         versions: bool,
     ) -> anyhow::Result<BTreeMap<String, Inspection>> {
         let mut found = BTreeMap::new();
-        for one in [&self.generator, &self.gateway, &self.upstream] {
+        for one in self.all() {
             if found.contains_key(one.name()) {
                 continue;
             }
@@ -81,20 +83,23 @@ impl Hosts {
     }
 }
 
+/// Connects to every machine of a host.
 fn connect(
     plan: &Plan,
     name: &str,
     exe: &Path,
     run: &RunId,
     report: &mut dyn FnMut(&str),
-) -> anyhow::Result<HostRef> {
+) -> anyhow::Result<Vec<HostRef>> {
     let declared = plan.host(name);
     let Some(host) = declared.filter(|host| host.name != LOCAL) else {
         let address = declared.and_then(|host| host.address);
-        return Ok(HostRef::Local { name: name.to_owned(), address });
+        return Ok(vec![HostRef::Local { name: name.to_owned(), address }]);
     };
-    let commands = reach::agents(host, exe, report)?;
-    ensure!(commands.len() == 1, "host {name}: several generators are not supported yet");
-    let connected = Host::connect(&reach::name_of(host, 0), &commands[0], host.address, run);
-    Ok(HostRef::Remote(connected.map_err(|failure| anyhow!(failure.message))?))
+    let mut machines = Vec::new();
+    for (command, name) in reach::agents(host, exe, report)?.iter().zip(host.machine_names()) {
+        let connected = Host::connect(&name, command, host.address, run);
+        machines.push(HostRef::Remote(connected.map_err(|failure| anyhow!(failure.message))?));
+    }
+    Ok(machines)
 }

@@ -82,6 +82,13 @@ pub(super) struct Call {
     silence: Silence,
 }
 
+/// Sends orders that belong to a request, from any thread.
+#[derive(Debug, Clone)]
+pub(super) struct Orders {
+    shared: Arc<Shared>,
+    id: u64,
+}
+
 /// A message that belongs to a request.
 pub(super) enum Event<T> {
     Done(T),
@@ -255,8 +262,12 @@ impl Call {
 
     /// Sends an order that belongs to this request. If the connection has ended, the next [`Self::wait`] says so.
     pub(super) fn order(&self, order: Order) {
-        let message = ToAgent::Order { of: self.id, order };
-        self.shared.put(frame::encode(&message).expect("orders are short"));
+        self.orders().send(order);
+    }
+
+    /// What sends orders that belong to this request.
+    pub(super) fn orders(&self) -> Orders {
+        Orders { shared: Arc::clone(&self.shared), id: self.id }
     }
 
     /// Gives up waiting for the answer, and ends the connection.
@@ -264,6 +275,14 @@ impl Call {
         let why = format!("did not answer within {}", humantime::format_duration(limit));
         self.shared.give_up(&why);
         self.shared.failure(self.stage, &why)
+    }
+}
+
+impl Orders {
+    /// Sends an order. If the connection has ended, the next [`Call::wait`] says so.
+    pub(super) fn send(&self, order: Order) {
+        let message = ToAgent::Order { of: self.id, order };
+        self.shared.put(frame::encode(&message).expect("orders are short"));
     }
 }
 

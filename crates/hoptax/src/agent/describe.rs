@@ -3,7 +3,7 @@
 use super::hosts::{HostRef, Hosts};
 use super::offset::Offset;
 use anyhow::anyhow;
-use hoptax_host::probe::fitness::{self, Moment};
+use hoptax_host::probe::fitness::Moment;
 use hoptax_plan::shown_words;
 use hoptax_record::{Environment, HostLook};
 use std::collections::BTreeMap;
@@ -36,12 +36,13 @@ impl Hosts {
     /// If a host is lost.
     pub fn describe(&self, results: &Path) -> anyhow::Result<Vec<HostDescription>> {
         let mut hosts: BTreeMap<&str, HostDescription> = BTreeMap::new();
-        let all = [("generator", &self.generator), ("gateway", &self.gateway), ("upstream", &self.upstream)];
-        for (role, host) in all {
+        let generators = self.generators().map(|host| ("generator", host));
+        for (role, host) in generators.chain([("gateway", &self.gateway), ("upstream", &self.upstream)]) {
             match hosts.get_mut(host.name()) {
                 Some(known) => known.roles.push(role),
                 None => {
-                    hosts.insert(host.name(), describe(role, host, results)?);
+                    let look = self.look_at(host, Moment::Start, results);
+                    hosts.insert(host.name(), describe(role, host, look)?);
                 }
             }
         }
@@ -49,13 +50,13 @@ impl Hosts {
     }
 }
 
-fn describe(role: &'static str, host: &HostRef, results: &Path) -> anyhow::Result<HostDescription> {
+fn describe(role: &'static str, host: &HostRef, look: Option<HostLook>) -> anyhow::Result<HostDescription> {
     let known = host.known()?;
-    let (command, clock, look) = match host.remote() {
-        None => (None, None, Some(fitness::at(Moment::Start, results))),
+    let (command, clock) = match host.remote() {
+        None => (None, None),
         Some(host) => {
             let link = host.link().map_err(|failure| anyhow!(failure.message))?;
-            (Some(shown_words(host.command()).join(" ")), Some(link.offset()), host.fitness(Moment::Start))
+            (Some(shown_words(host.command()).join(" ")), Some(link.offset()))
         }
     };
     Ok(HostDescription {

@@ -50,6 +50,9 @@ pub(super) fn verify(
     asked.map_err(|failure| change.shown(failure))
 }
 
+/// Makes a generator begin to send its part of a load at a moment of our clock.
+pub(super) type Begin = Box<dyn FnOnce(u64) + Send>;
+
 /// Sends a load from the generator's host. The moments of the result are on our clock.
 pub(super) fn load(
     host: &Host,
@@ -59,7 +62,21 @@ pub(super) fn load(
     interrupted: &AtomicBool,
     report: &mut dyn FnMut(TrialUpdate),
 ) -> Loaded {
-    let loaded = try_load(host, spec, roles, live, interrupted, report);
+    load_part(host, spec, roles, live, interrupted, &mut |_| {}, report)
+}
+
+/// Like [`load`], for a part of a load. Calls `accepted` when the host has the spec; what it receives must be called once the
+/// part is in the phase [`hoptax_load::record::Phase::Connected`].
+pub(super) fn load_part(
+    host: &Host,
+    spec: &LoadSpec,
+    roles: WatchedRoles,
+    live: bool,
+    interrupted: &AtomicBool,
+    accepted: &mut dyn FnMut(Begin),
+    report: &mut dyn FnMut(TrialUpdate),
+) -> Loaded {
+    let loaded = try_load(host, spec, roles, live, interrupted, accepted, report);
     loaded.unwrap_or_else(|failure| Loaded { failed: Some(failure), ..Loaded::default() })
 }
 
@@ -69,10 +86,13 @@ fn try_load(
     roles: WatchedRoles,
     live: bool,
     interrupted: &AtomicBool,
+    accepted: &mut dyn FnMut(Begin),
     report: &mut dyn FnMut(TrialUpdate),
 ) -> Result<Loaded, Failure> {
     let link = host.link()?;
     let mut call = link.begin(Request::Load { spec: Box::new(spec.clone()), roles, live })?;
+    let (orders, offset) = (call.orders(), link.offset());
+    accepted(Box::new(move |at_ns| orders.send(Order::Begin(offset.there(at_ns)))));
     let connecting = spec.timeouts.connect_ns.saturating_mul(2).max(10 * clock::SECOND);
     let limit = connecting + spec.warmup_ns + spec.duration_ns + spec.timeouts.total_ns + SLACK_NS;
     let deadline = clock::now() + limit;

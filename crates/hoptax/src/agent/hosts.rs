@@ -6,11 +6,12 @@ use super::layout::{Layout, Seat};
 use super::legs::Legs;
 use super::machine;
 use super::message::{Bytes, Prepare, Services};
+use super::split::{self, GeneratorCpus};
 use super::traffic::HostsTraffic;
 use crate::run::LocalTraffic;
 use anyhow::{Context as _, anyhow, bail, ensure};
 use hoptax_host::idle::{self, Polling};
-use hoptax_host::probe::fitness::{self, Moment};
+use hoptax_host::probe::fitness::{self, CPUS, Moment};
 use hoptax_host::probe::leg::Messages;
 use hoptax_host::{cpus, probe};
 use hoptax_lab::cpus::resolve_for;
@@ -19,7 +20,7 @@ use hoptax_lab::process::{ProcessDriver, Secrets};
 use hoptax_load::stamp::ClockId;
 use hoptax_plan::{Body, BuiltInUpstream, CpuSets, GatewayKind, Idle, PathSplit, Plan, Upstream};
 use hoptax_record::{Environment, Failure, HostLook, Leg, RunHost, bounded, plan as kept};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::sync::Arc;
@@ -28,8 +29,11 @@ use std::sync::atomic::AtomicBool;
 /// The host of each role.
 #[derive(Debug, Clone)]
 pub struct Hosts {
-    /// Sends the load.
+    /// Sends the load. With several generators, this is the first one: it also sends everything that is no load, and the
+    /// record of the run describes its machine.
     pub generator: HostRef,
+    /// The other generators, if there are several.
+    pub more_generators: Vec<HostRef>,
     /// Runs the gateways.
     pub gateway: HostRef,
     /// Runs the upstream.
@@ -113,6 +117,11 @@ impl HostRef {
         }
     }
 
+    /// Names the machine, as [`Welcome`](super::message::Welcome) does.
+    fn machine(&self) -> String {
+        self.remote().map_or_else(machine::machine, |host| host.welcome().machine)
+    }
+
     pub(super) fn known(&self) -> anyhow::Result<Known> {
         match self {
             Self::Local { name, address } => Ok(Known {
@@ -148,6 +157,16 @@ impl HostRef {
 }
 
 impl Hosts {
+    /// The hosts of all generators, the first one first.
+    pub(super) fn generators(&self) -> impl Iterator<Item = &HostRef> {
+        std::iter::once(&self.generator).chain(&self.more_generators)
+    }
+
+    /// The host of every role. A host with several roles is repeated.
+    pub(super) fn all(&self) -> impl Iterator<Item = &HostRef> {
+        self.generators().chain([&self.gateway, &self.upstream])
+    }
+
     /// Makes all hosts ready for a run.
     ///
     /// # Errors
@@ -167,6 +186,7 @@ impl Hosts {
         let seat = |one: &HostRef| known[one.name()].seat.clone();
         let layout = Layout {
             generator: seat(&self.generator),
+            more_generators: self.more_generators.iter().map(seat).collect(),
             gateway: seat(&self.gateway),
             upstream: seat(&self.upstream),
         };
@@ -179,6 +199,7 @@ impl Hosts {
         let secrets = Secrets::read(setup.plan)?;
         let needs = Needs { setup: &setup, layout: &layout, secrets: &secrets };
         let cpus = needs.cpus(&known[self.generator.name()])?;
+        let cpus_of_generators = needs.cpus_of_generators(&known)?;
         let (mut local, mut polling, mut hosts) = (None, None, BTreeMap::new());
         for (name, one) in &known {
             match &one.host {
@@ -207,7 +228,7 @@ impl Hosts {
                 credentials: Arc::new(secrets.credentials.clone()),
                 tls_upstreams: Vec::new(),
             },
-            traffic: HostsTraffic::new(layout, remote, traffic, setup.live)
+            traffic: HostsTraffic::new(layout, cpus_of_generators, remote, traffic, setup.live)
                 .with_legs(Legs::of(self, setup.plan))
                 .with_path_split(plan.path_split),
             cpus,
@@ -219,8 +240,14 @@ impl Hosts {
 
     /// Refuses what works only on one host.
     fn check(&self, plan: &Plan, packs: &PackSet) -> anyhow::Result<()> {
-        let is_one =
-            self.generator.name() == self.gateway.name() && self.gateway.name() == self.upstream.name();
+        let is_one = self.all().all(|host| host.name() == self.generator.name());
+        split::check_plan(plan, self.generators().count()).map_err(|text| anyhow!(text))?;
+        let names: BTreeSet<&str> = self.generators().map(HostRef::name).collect();
+        ensure!(
+            names.len() == self.generators().count(),
+            "two generators have the same name: {}",
+            self.generators().map(HostRef::name).collect::<Vec<_>>().join(", ")
+        );
         for gateway in &plan.gateways {
             let GatewayKind::Pack { pack, driver, .. } = &gateway.kind else { continue };
             let intercepts = packs.get(pack).is_some_and(|pack| pack.manifest().intercept.is_some());
@@ -243,7 +270,7 @@ impl Hosts {
     /// The hosts, by name.
     fn known(&self) -> anyhow::Result<BTreeMap<String, Known>> {
         let mut known = BTreeMap::new();
-        for one in [&self.generator, &self.gateway, &self.upstream] {
+        for one in self.all() {
             if !known.contains_key(one.name()) {
                 known.insert(one.name().to_owned(), one.known()?);
             }
@@ -251,24 +278,32 @@ impl Hosts {
         Ok(known)
     }
 
-    /// Checks whether the generator's host is fit for measurements. `results` is the directory for results on our own host.
+    /// Checks whether the host of the first generator is fit for measurements. `results` is the directory for results on our own host.
     pub fn look(&self, moment: Moment, results: &Path) -> Option<HostLook> {
-        match self.generator.remote() {
-            Some(host) => host.fitness(moment),
-            None => Some(fitness::at(moment, results)),
-        }
+        self.look_at(&self.generator, moment, results)
     }
 
-    /// Checks whether the hosts other than the generator's are fit for measurements. Hosts that are lost are missing.
+    /// Checks whether the other hosts are fit for measurements. Hosts that are lost are missing.
     pub fn look_at_others(&self, moment: Moment, results: &Path) -> BTreeMap<String, HostLook> {
-        let others = [&self.gateway, &self.upstream].into_iter();
-        let others = others.filter(|host| host.name() != self.generator.name());
-        let look = |host: &HostRef| match host.remote() {
+        let others = self.all().filter(|host| host.name() != self.generator.name());
+        let named: BTreeMap<&str, &HostRef> = others.map(|host| (host.name(), host)).collect();
+        let look =
+            |(name, host): (&str, &HostRef)| Some((name.to_owned(), self.look_at(host, moment, results)?));
+        named.into_iter().filter_map(look).collect()
+    }
+
+    /// Checks a host.
+    pub(super) fn look_at(&self, host: &HostRef, moment: Moment, results: &Path) -> Option<HostLook> {
+        let mut look = match host.remote() {
             Some(remote) => remote.fitness(moment),
             None => Some(fitness::at(moment, results)),
-        };
-        let named: BTreeMap<&str, &HostRef> = others.map(|host| (host.name(), host)).collect();
-        named.into_iter().filter_map(|(name, host)| Some((name.to_owned(), look(host)?))).collect()
+        }?;
+        let machine = host.machine();
+        if self.all().any(|other| other.machine() != machine) {
+            // This item expects all roles on one machine.
+            look.items.retain(|item| item.name != CPUS);
+        }
+        Some(look)
     }
 
     /// Measures the network between the hosts, in about two seconds for each leg. The hosts need not be ready for a run. The
@@ -280,9 +315,8 @@ impl Hosts {
     /// Copies logs and rendered configurations of the other hosts to `hosts/<name>` below this directory. Must be called after
     /// all services have been stopped. Returns why files are missing.
     pub fn collect_files(&self, run_directory: &Path) -> Vec<Failure> {
-        let all = [&self.gateway, &self.upstream, &self.generator];
         let hosts: BTreeMap<&str, &Arc<Host>> =
-            all.into_iter().filter_map(|one| Some((one.name(), one.remote()?))).collect();
+            self.all().filter_map(|one| Some((one.name(), one.remote()?))).collect();
         let collect = |(name, host): (&str, &Arc<Host>)| {
             host.collect_files(&run_directory.join("hosts").join(name)).err()
         };
@@ -363,6 +397,20 @@ impl Needs<'_> {
     fn cpus(&self, one: &Known) -> anyhow::Result<CpuSets> {
         let roles = self.layout.roles_on(&one.seat.machine);
         Ok(resolve_for(self.setup.plan, &one.allowed, self.idle(one)?, roles))
+    }
+
+    /// The CPUs of each generator. Generators on one machine divide its CPUs.
+    fn cpus_of_generators(&self, known: &BTreeMap<String, Known>) -> anyhow::Result<Vec<GeneratorCpus>> {
+        let seats: Vec<&Seat> = self.layout.generators().collect();
+        let of = |index: usize| {
+            let own = seats[index];
+            let on_machine =
+                |seats: &[&Seat]| seats.iter().filter(|seat| seat.machine == own.machine).count();
+            let sets = self.cpus(&known[&own.host])?;
+            let (before, all) = (on_machine(&seats[..index]), on_machine(&seats));
+            Ok(split::on_one_machine(&sets, all).swap_remove(before))
+        };
+        (0..seats.len()).map(of).collect()
     }
 
     /// What idle CPUs of this host do during the run.

@@ -18,12 +18,15 @@ pub(super) struct Seat {
 /// Where all roles are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Layout {
+    /// The first generator. It also sends everything that is no load.
     pub(super) generator: Seat,
+    /// The other generators.
+    pub(super) more_generators: Vec<Seat>,
     pub(super) gateway: Seat,
     pub(super) upstream: Seat,
 }
 
-/// What a host other than the generator's samples during a load.
+/// What a host without a generator samples during a load.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Sampling {
     /// Name of the host.
@@ -45,28 +48,40 @@ impl Sampling {
 }
 
 impl Layout {
-    fn seats(&self) -> [&Seat; 3] {
-        [&self.generator, &self.gateway, &self.upstream]
+    /// All generators, in the order of the plan.
+    pub(super) fn generators(&self) -> impl Iterator<Item = &Seat> {
+        std::iter::once(&self.generator).chain(&self.more_generators)
     }
 
-    /// Whether the generator's host sees the gateway's processes.
+    /// All roles, with the seat of each.
+    fn roles(&self) -> impl Iterator<Item = (&'static str, &Seat)> {
+        let generators = self.generators().map(|seat| ("generator", seat));
+        generators.chain([("gateway", &self.gateway), ("upstream", &self.upstream)])
+    }
+
+    /// Whether this machine is sampled by the generator with this number: the first one on it.
+    pub(super) fn is_sampled_by(&self, machine: &str, generator: usize) -> bool {
+        self.generators().position(|seat| seat.machine == machine) == Some(generator)
+    }
+
+    /// Whether the first generator's host sees the gateway's processes.
     pub(super) fn gateway_is_near(&self) -> bool {
         self.gateway.machine == self.generator.machine
     }
 
-    /// Whether the generator's host sees the upstream's processes.
+    /// Whether the first generator's host sees the upstream's processes.
     pub(super) fn upstream_is_near(&self) -> bool {
         self.upstream.machine == self.generator.machine
     }
 
     /// Whether all roles are on one machine.
     pub(super) fn is_one_machine(&self) -> bool {
-        self.gateway_is_near() && self.upstream_is_near()
+        self.roles().all(|(_, seat)| seat.machine == self.generator.machine)
     }
 
-    /// What the hosts other than the generator's sample. Each machine and each network is looked at once.
+    /// What the hosts without a generator sample. Each machine and each network is looked at once.
     pub(super) fn others(&self) -> Vec<Sampling> {
-        let mut seen = vec![&self.generator];
+        let mut seen: Vec<&Seat> = self.generators().collect();
         let mut others = Vec::new();
         for seat in [&self.gateway, &self.upstream] {
             let of_machine: Vec<&&Seat> = seen.iter().filter(|other| other.machine == seat.machine).collect();
@@ -95,26 +110,25 @@ impl Layout {
 
     /// The roles on a machine.
     pub(super) fn roles_on(&self, machine: &str) -> Roles {
-        let [generator, gateway, upstream] = self.seats().map(|seat| seat.machine == machine);
-        Roles { generator, gateway, upstream }
+        let has = |role: &str| self.roles().any(|(one, seat)| one == role && seat.machine == machine);
+        Roles { generator: has("generator"), gateway: has("gateway"), upstream: has("upstream") }
     }
 
     /// The names of the roles of a host.
     pub(super) fn roles_of(&self, host: &str) -> Vec<String> {
-        let named = self.seats().into_iter().zip(["generator", "gateway", "upstream"]);
-        named.filter(|(seat, _)| seat.host == host).map(|(_, role)| role.to_owned()).collect()
+        self.roles().filter(|(_, seat)| seat.host == host).map(|(role, _)| role.to_owned()).collect()
     }
 
     /// The hosts that others dial, although these see another loopback: they need an address.
     pub(super) fn dialled(&self) -> Vec<&str> {
         let shares_loopback =
             |one: &Seat, other: &Seat| one.machine == other.machine && one.network == other.network;
-        let by = |seat, dialling: &[&Seat]| dialling.iter().any(|from| !shares_loopback(from, seat));
+        let generators = |seat| self.generators().any(|from| !shares_loopback(from, seat));
         let mut hosts = Vec::new();
-        if by(&self.gateway, &[&self.generator]) {
+        if generators(&self.gateway) {
             hosts.push(self.gateway.host.as_str());
         }
-        if by(&self.upstream, &[&self.generator, &self.gateway]) {
+        if generators(&self.upstream) || !shares_loopback(&self.gateway, &self.upstream) {
             hosts.push(self.upstream.host.as_str());
         }
         hosts.dedup();
@@ -134,7 +148,18 @@ mod tests {
     }
 
     fn layout(generator: &str, gateway: &str, upstream: &str) -> Layout {
-        Layout { generator: seat(generator), gateway: seat(gateway), upstream: seat(upstream) }
+        let more_generators = Vec::new();
+        Layout {
+            generator: seat(generator),
+            more_generators,
+            gateway: seat(gateway),
+            upstream: seat(upstream),
+        }
+    }
+
+    /// `one` with these generators in addition.
+    fn with(more: &[&str], one: Layout) -> Layout {
+        Layout { more_generators: more.iter().map(|text| seat(text)).collect(), ..one }
     }
 
     fn shown(layout: &Layout) -> String {
@@ -157,6 +182,8 @@ mod tests {
             (layout("a m n1", "b m n2", "c m n3"), "b: network; c: network"),
             (layout("a m n1", "b m n1", "c m n2"), "c: network"),
             (layout("a m1 n1", "b m2 n1", "c m2 n2"), "b: gateway upstream; c: network"),
+            (with(&["d m4 n", "e m3 n"], layout("a m1 n", "b m2 n", "c m3 n")), "b: gateway"),
+            (with(&["d m2 n9"], layout("a m1 n", "b m2 n", "c m3 n")), "b: network; c: upstream"),
         ];
         for (layout, expected) in table {
             assert_eq!(shown(&layout), expected, "{layout:?}");
@@ -181,6 +208,7 @@ mod tests {
         assert_eq!(layout("a m n1", "b m n2", "b m n2").dialled(), ["b"]);
         assert_eq!(layout("a m1 n", "a m1 n", "c m2 n").dialled(), ["c"]);
         assert_eq!(layout("a m1 n", "b m2 n", "a m1 n").dialled(), ["b", "a"], "the gateway dials it");
+        assert_eq!(with(&["d m2 n"], layout("a m1 n", "a m1 n", "a m1 n")).dialled(), ["a"]);
     }
 
     #[test]
@@ -190,5 +218,12 @@ mod tests {
         assert_eq!(two.roles_of("b"), ["gateway"]);
         assert!(!two.gateway_is_near() && !two.is_one_machine());
         assert_eq!(layout("a m n", "a m n", "a m n").roles_of("a"), ["generator", "gateway", "upstream"]);
+        let more = with(&["d m3 n", "e m3 n4"], two);
+        assert_eq!(more.roles_on("m3"), Roles { generator: true, gateway: false, upstream: false });
+        assert_eq!((more.roles_of("e"), more.is_one_machine()), (vec!["generator".to_owned()], false));
+        let samples = |machine| [0, 1, 2].map(|generator| more.is_sampled_by(machine, generator));
+        assert_eq!(samples("m1"), [true, false, false]);
+        assert_eq!(samples("m3"), [false, true, false], "the first of two on this machine");
+        assert_eq!(samples("m2"), [false; 3]);
     }
 }

@@ -116,9 +116,9 @@ pub enum Request {
     FirstRequests(Box<FirstRequests>),
     /// → [`crate::run::Look`].
     Look(WatchedRoles),
-    /// Sends a load → [`crate::run::Loaded`]. Updates are [`Update::Trial`].
+    /// Sends a load → [`crate::run::Loaded`]. Updates are [`Update::Trial`]. A part of a load begins with [`Order::Begin`].
     Load {
-        /// The load.
+        /// The load, or a part of it.
         spec: Box<LoadSpec>,
         /// The roles on this host.
         roles: WatchedRoles,
@@ -227,6 +227,8 @@ impl Request {
 pub enum Order {
     /// A signal arrived: answer soon.
     Interrupt,
+    /// All parts of a load begin to send at this moment of the agent's clock.
+    Begin(u64),
     /// The measured time begins at this moment of the agent's clock.
     Align(u64),
     /// The measured time has ended.

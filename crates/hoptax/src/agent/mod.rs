@@ -16,6 +16,7 @@ mod driver;
 mod files;
 pub mod frame;
 mod generator;
+mod generators;
 mod greeting;
 mod host;
 mod hosts;
@@ -31,6 +32,8 @@ mod sampling;
 mod serve;
 mod services;
 mod silence;
+mod split;
+mod together;
 mod traffic;
 
 pub use describe::HostDescription;

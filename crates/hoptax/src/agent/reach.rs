@@ -40,27 +40,21 @@ pub(super) fn agents(
     exe: &Path,
     report: &mut dyn FnMut(&str),
 ) -> anyhow::Result<Vec<Vec<String>>> {
-    let agent = |(number, prefix): (usize, Vec<String>)| {
-        let machine = Machine { name: name_of(host, number), prefix };
+    let agent = |(prefix, name): (Vec<String>, String)| {
+        let machine = Machine { name, prefix };
         let program = match (&host.hoptax, &host.kind) {
             (Some(path), _) => path.clone(),
             (None, HostKind::Ssh(_)) => machine.with_copy(IN_HOME, exe, report)?,
             (None, HostKind::Docker(_) | HostKind::Kubernetes(_)) => {
                 machine.with_copy(IN_CONTAINER, exe, report)?
             }
-            (None, HostKind::Local | HostKind::Command(_)) => own_path(&machine, exe)?,
+            (None, HostKind::Local | HostKind::Command(_) | HostKind::Commands(_)) => {
+                own_path(&machine, exe)?
+            }
         };
         Ok([machine.prefix, vec![program, "agent".to_owned()]].concat())
     };
-    host.command().into_iter().enumerate().map(agent).collect()
-}
-
-/// Name of a machine of a host in messages and in records: the host's name, or for one of several machines also the machine's.
-pub(super) fn name_of(host: &Host, number: usize) -> String {
-    match &host.kind {
-        HostKind::Ssh(machines) if machines.len() > 1 => format!("{} ({})", host.name, machines[number]),
-        _ => host.name.clone(),
-    }
+    host.command().into_iter().zip(host.machine_names()).map(agent).collect()
 }
 
 /// Our own path. A command such as `ip netns exec` runs on the machine of the runner, and sees the same files.

@@ -2,12 +2,14 @@
 //! theirs. Every moment that leaves this file is on our own clock.
 
 use super::generator;
+use super::generators::{self, Generator};
 use super::host::Host;
-use super::layout::Layout;
+use super::layout::{Layout, Seat};
 use super::legs::Legs;
 use super::link::{Link as AgentLink, PROMPT};
 use super::message::{AskRoute, Request, RouteAnswer};
 use super::sampling::OtherSampling;
+use super::split::{GeneratorCpus, split};
 use crate::run::{
     FirstLoaded, Loaded, LocalTraffic, Look, Recorded, RouteAsker, StackRecording, Traffic, TrialUpdate,
     Used, WatchedRoles,
@@ -53,6 +55,8 @@ const LOG_POLL: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub struct HostsTraffic {
     layout: Layout,
+    /// The CPUs of each generator.
+    cpus: Vec<GeneratorCpus>,
     /// The hosts with agents, by name. Our own host is not among them.
     hosts: BTreeMap<String, Arc<Host>>,
     local: LocalTraffic,
@@ -67,12 +71,13 @@ pub struct HostsTraffic {
 impl HostsTraffic {
     pub(super) fn new(
         layout: Layout,
+        cpus: Vec<GeneratorCpus>,
         hosts: BTreeMap<String, Arc<Host>>,
         local: LocalTraffic,
         live: bool,
     ) -> Self {
         let path_split = PathSplit::On;
-        Self { layout, hosts, local, live, offsets_ns: clock::now(), legs: None, path_split }
+        Self { layout, cpus, hosts, local, live, offsets_ns: clock::now(), legs: None, path_split }
     }
 
     /// Also measures these legs.
@@ -85,7 +90,7 @@ impl HostsTraffic {
         Self { path_split, ..self }
     }
 
-    /// The generator's host; `None` if it is our own.
+    /// The host of the first generator; `None` if it is our own. It sends everything that is no load.
     fn generator(&self) -> Option<Arc<Host>> {
         self.hosts.get(&self.layout.generator.host).cloned()
     }
@@ -94,7 +99,35 @@ impl HostsTraffic {
         self.hosts.get(&self.layout.gateway.host).cloned()
     }
 
-    /// The roles whose processes the generator's host sees.
+    /// The generators, with their parts of a load. Empty if there is only one.
+    fn generators(&self, spec: &LoadSpec, watched: &WatchedRoles) -> Result<Vec<Generator>, Failure> {
+        if self.layout.more_generators.is_empty() {
+            return Ok(Vec::new());
+        }
+        let parts = split(spec, &self.cpus).map_err(|message| Failure {
+            stage: Stage::Trial,
+            message,
+            detail: String::new(),
+        })?;
+        let layout = &self.layout;
+        let generator = |(index, (seat, spec)): (usize, (&Seat, LoadSpec))| {
+            let samples =
+                |role: &Seat| role.machine == seat.machine && layout.is_sampled_by(&seat.machine, index);
+            Generator {
+                name: seat.host.clone(),
+                host: self.hosts.get(&seat.host).cloned(),
+                spec,
+                roles: WatchedRoles {
+                    upstream: watched.upstream.filter(|_| samples(&layout.upstream)),
+                    gateway: watched.gateway.filter(|_| samples(&layout.gateway)),
+                },
+                is_first_on_machine: layout.is_sampled_by(&seat.machine, index),
+            }
+        };
+        Ok(layout.generators().zip(parts).enumerate().map(generator).collect())
+    }
+
+    /// The roles whose processes the first generator's host sees.
     fn near(&self, roles: &WatchedRoles) -> WatchedRoles {
         WatchedRoles {
             upstream: roles.upstream.filter(|_| self.layout.upstream_is_near()),
@@ -136,13 +169,14 @@ impl HostsTraffic {
         Ok(())
     }
 
-    /// Starts sampling on the hosts other than the generator's. Also returns the links to these hosts.
+    /// Starts sampling on the hosts without a generator. Also returns the links to these hosts.
     fn begin_others(
         &mut self,
         watched: &WatchedRoles,
     ) -> Result<(Vec<OtherSampling>, Vec<Arc<AgentLink>>), Failure> {
         self.refresh_offsets()?;
-        let others = self.hosts.iter().filter(|(name, _)| **name != self.layout.generator.host);
+        let has_generator = |name: &str| self.layout.generators().any(|seat| seat.host == name);
+        let others = self.hosts.iter().filter(|(name, _)| !has_generator(name));
         let links = others.map(|(_, host)| host.link()).collect::<Result<_, _>>()?;
         let begin = |what: super::layout::Sampling| {
             let host = self.hosts.get(&what.host).map(AsRef::as_ref);
@@ -298,15 +332,22 @@ impl Traffic for HostsTraffic {
             Ok((others, links)) => (Mutex::new(others), links),
             Err(failure) => return Loaded { failed: Some(failure), ..Loaded::default() },
         };
-        let near = self.near(watched);
         let stamps = spec.stamps && self.path_split == PathSplit::On;
         let spec = &LoadSpec { stamps, ..spec.clone() };
+        let generators = match self.generators(spec, watched) {
+            Ok(generators) => generators,
+            Err(failure) => return Loaded { failed: Some(failure), ..Loaded::default() },
+        };
+        let near = self.near(watched);
         let (host, live) = (self.generator(), self.live);
         let mut report = |update| report(with_others(update, &lock(&others)));
         // A load to a host that is lost would only time out, so it is ended early.
         let stop = AtomicBool::new(false);
         let watch = Watch { interrupted, others: &others, links: &links, stop: &stop };
         let mut loaded = watch.during(|| match host {
+            _ if !generators.is_empty() => {
+                generators::load(generators, &self.local, live, &stop, &mut report)
+            }
             Some(host) => generator::load(&host, spec, near, live, &stop, &mut report),
             None => self.local.load(spec, &near, &stop, &mut report),
         });

@@ -124,6 +124,10 @@ impl RolePreview {
                 None | Some(HostKind::Local) => "this machine".to_owned(),
                 Some(HostKind::Ssh(machines)) => format!("ssh {}", machines.join(", ")),
                 Some(HostKind::Command(words)) => format!("`{}`", words.join(" ")),
+                Some(HostKind::Commands(all)) => {
+                    let all: Vec<String> = all.iter().map(|words| format!("`{}`", words.join(" "))).collect();
+                    all.join(", ")
+                }
                 Some(HostKind::Docker(container)) => format!("docker container {container}"),
                 Some(HostKind::Kubernetes(pod)) => format!("Kubernetes pod {}", pod.pod),
             };

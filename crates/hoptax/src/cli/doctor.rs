@@ -1,7 +1,7 @@
 //! `hoptax doctor`.
 
 mod diagnosis;
-mod draw;
+pub(super) mod draw;
 mod plan_fit;
 
 use super::exit::{BadInput, Exit};

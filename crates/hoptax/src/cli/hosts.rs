@@ -1,20 +1,22 @@
 //! `hoptax hosts`.
 
+use super::doctor::draw;
 use super::exit::Exit;
 use super::help;
 use super::paint::{Ink, Paint};
 use super::plan_source::PlanSource;
 use super::run::found::connect;
 use crate::agent::{HostDescription, Inspection, Offset, Program};
-use hoptax_plan::units;
-use hoptax_record::{Fitness, FitnessStatus};
+use crate::run::Contents;
+use hoptax_record::{Fitness, FitnessStatus, Leg, LegLook, Link};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-/// Reach every host of a plan, and say what is there: machine, clock, fitness, gateways
+/// Reach every host of a plan, and say what is there: machine, clock, fitness, gateways, network
 ///
-/// Copies hoptax to hosts that have no copy yet, as `hoptax run` does. Measures no gateway.
+/// Copies hoptax to hosts that have no copy yet, as `hoptax run` does. Measures the network between the hosts, two seconds for
+/// each leg, and no gateway.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit status: 0 all hosts are reached and have the plan's gateways; 1 a host cannot be reached, lacks a \
@@ -60,15 +62,19 @@ impl Args {
                 Found { host, gateways, limits }
             })
             .collect();
+        let legs = hosts.legs(&plan, Contents::read(&plan)?.messages(&plan));
         if self.json {
             let all: Vec<Value> = found.iter().map(document).collect();
-            writeln!(out, "{}", serde_json::to_string_pretty(&json!({ "hosts": all }))?)?;
+            let whole = json!({ "hosts": all, "legs": legs });
+            writeln!(out, "{}", serde_json::to_string_pretty(&whole)?)?;
         } else {
             let paint = Paint::on(&out);
-            let all: Vec<String> = found.iter().map(|one| text(one, paint)).collect();
-            write!(out, "{}", all.join("\n"))?;
+            let all = found.iter().map(|one| text(one, paint)).chain([network(&legs, paint)]);
+            write!(out, "{}", all.collect::<Vec<_>>().join("\n"))?;
         }
-        Ok(if found.iter().all(Found::is_good) { Exit::Success } else { Exit::Failed })
+        let is_reached = |leg: &Leg| leg.at_start.as_ref().is_some_and(|look| look.failed.is_none());
+        let is_good = found.iter().all(Found::is_good) && legs.iter().all(is_reached);
+        Ok(if is_good { Exit::Success } else { Exit::Failed })
     }
 }
 
@@ -88,7 +94,7 @@ fn text(found: &Found, paint: Paint) -> String {
     let mut line = |subject: &str, what: String| lines.push(format!("  {subject:<10} {what}"));
     line("reached by", host.command.clone().unwrap_or_else(|| "this process".to_owned()));
     let machine = &host.environment;
-    let memory = units::show_size(machine.memory_bytes);
+    let memory = format!("{:.1} GiB", machine.memory_bytes as f64 / f64::from(1 << 30));
     line(
         "machine",
         format!("{}, {}, {} × {}, {memory}", machine.host, machine.kernel, machine.cpus, machine.cpu),
@@ -107,14 +113,39 @@ fn text(found: &Found, paint: Paint) -> String {
         (_, true) => line("fitness", "good".to_owned()),
         _ => {}
     }
-    for Fitness { name, seen, message, advice, status } in remarks {
-        let word = if *status == FitnessStatus::Bad { "bad" } else { "warning" };
-        line(
-            "fitness",
-            format!("{word}: {name} {seen}: {message} {}", advice.as_deref().unwrap_or_default()),
-        );
+    let names = remarks.iter().map(|item| item.name.len()).max().unwrap_or(0);
+    let remarks: String = remarks.into_iter().map(|item| draw::one(item, names, paint)).collect();
+    lines.join("\n") + "\n" + &remarks
+}
+
+/// The network between the hosts: one line for each leg.
+fn network(legs: &[Leg], paint: Paint) -> String {
+    let mut lines = vec![paint.ink(Ink::Strong, "network")];
+    for Leg { from, to, at_start, .. } in legs {
+        let Some(LegLook { round_trips, there, back, failed }) = at_start else { continue };
+        let what = match (failed, median(&round_trips.p50_ns_by_batch)) {
+            (None, Some(ns)) => {
+                let us = |ns: u64| format!("{:.1} µs", ns as f64 / 1e3);
+                let rate = |link: &Option<Link>| match link {
+                    Some(link) => format!("{:.0} MB/s", link.bytes_per_second / 1e6),
+                    None => "unknown".to_owned(),
+                };
+                let least = us(round_trips.least_ns);
+                let (there, back) = (rate(there), rate(back));
+                format!("round trip {} (shortest {least}), {there} there, {back} back", us(ns))
+            }
+            (failed, _) => failed.clone().unwrap_or_else(|| "not measured".to_owned()),
+        };
+        let leg = if from == to { format!("within {from}") } else { format!("{from} → {to}") };
+        lines.push(format!("  {leg:<20} {what}"));
     }
     lines.join("\n") + "\n"
+}
+
+fn median(values: &[u64]) -> Option<u64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable();
+    sorted.get(sorted.len() / 2).copied()
 }
 
 fn clock(offset: Offset) -> String {

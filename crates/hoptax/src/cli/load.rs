@@ -4,11 +4,12 @@
 use super::exit::{BadInput, Exit};
 use super::terminal;
 use anyhow::Context as _;
-use hoptax_load::record::LoadRecord;
+use hoptax_load::record::{LoadRecord, Progress};
 use hoptax_load::spec::{LoadSpec, Rate, Shape};
 use hoptax_load::{LoadError, Watch};
 use std::io::Write as _;
 use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::Receiver;
 
 mod args;
 mod causes;
@@ -23,6 +24,7 @@ mod output;
 mod progress;
 mod report_progress;
 pub(super) mod spectrum;
+mod start_order;
 mod summary;
 mod to_spec;
 mod url;
@@ -33,9 +35,10 @@ pub(super) use args::Args;
 impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
         if let Some(file) = self.spec.as_ref().or(self.watched_spec.as_ref()) {
-            let spec = to_spec::read_spec(file)?;
+            let (spec, goes_on) = to_spec::read_spec(file)?;
+            let start = (goes_on && spec.part.is_some()).then(start_order::listen);
             let interrupt = interrupts::watch()?;
-            return generate(&spec, &interrupt, self.watched_spec.is_some());
+            return generate(&spec, &interrupt, start.as_ref(), self.watched_spec.is_some());
         }
         let mut spec = to_spec::spec(&self)?;
         let files = output::Files::open(&self.output)?;
@@ -85,8 +88,13 @@ fn as_error(error: LoadError) -> anyhow::Error {
 }
 
 /// Runs as the generator of `hoptax run` (`--spec` and `--watched-spec`). If the parent process dies, the kernel kills
-/// this process.
-fn generate(spec: &LoadSpec, interrupt: &AtomicBool, is_watched: bool) -> anyhow::Result<Exit> {
+/// this process. For a part of a load, `start` receives the moment at which all parts begin.
+fn generate(
+    spec: &LoadSpec,
+    interrupt: &AtomicBool,
+    start: Option<&Receiver<u64>>,
+    is_watched: bool,
+) -> anyhow::Result<Exit> {
     let parent = rustix::process::getppid();
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
         .context("cannot ask the kernel to stop this process when its parent dies")?;
@@ -94,13 +102,26 @@ fn generate(spec: &LoadSpec, interrupt: &AtomicBool, is_watched: bool) -> anyhow
     let record = if is_watched {
         let seconds = report_progress::SecondReporter::start(spec)
             .context("cannot start the thread that reports the figures of each second")?;
-        hoptax_load::run(spec, interrupt, Watch::Windows, seconds.observer())
+        load(spec, interrupt, Watch::Windows, start, seconds.observer())
     } else {
-        hoptax_load::run(spec, interrupt, Watch::Phases, |progress| report_progress::phase(&progress))
+        load(spec, interrupt, Watch::Phases, start, |progress| report_progress::phase(&progress))
     };
     let record = record.map_err(as_error)?;
     let mut out = std::io::stdout().lock();
     serde_json::to_writer(&mut out, &record).context("cannot write the load record")?;
     writeln!(out).context("cannot write the load record")?;
     Ok(Exit::Success)
+}
+
+fn load(
+    spec: &LoadSpec,
+    interrupt: &AtomicBool,
+    watch: Watch,
+    start: Option<&Receiver<u64>>,
+    observe: impl FnMut(Progress),
+) -> Result<LoadRecord, LoadError> {
+    match start {
+        Some(start) => hoptax_load::run_part(spec, interrupt, watch, start, observe),
+        None => hoptax_load::run(spec, interrupt, watch, observe),
+    }
 }

@@ -268,6 +268,7 @@ impl<'a> RunningGateway<'a> {
             window_ns: None,
             stamps: false,
             event_loop: EventLoopName::Epoll,
+            part: None,
         };
         self.gateway.0.facts().change.apply(&mut spec);
         let watched = WatchedRoles { upstream: self.upstream.0.process(), gateway: self.gateway.0.process() };

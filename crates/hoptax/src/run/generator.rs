@@ -72,6 +72,46 @@ impl LocalTraffic {
         Self { is_watched, ..self }
     }
 
+    /// Sends a part of a load ([`hoptax_load::spec::Part`]). `start` receives the moment at which all parts begin to send, on
+    /// this machine's clock. If `start` is closed before, the load fails.
+    pub fn load_part(
+        &self,
+        spec: &LoadSpec,
+        watched: &WatchedRoles,
+        interrupted: &AtomicBool,
+        start: Receiver<u64>,
+        report: &mut dyn FnMut(TrialUpdate),
+    ) -> Loaded {
+        self.send(spec, watched, interrupted, Some(start), report)
+    }
+
+    fn send(
+        &self,
+        spec: &LoadSpec,
+        watched: &WatchedRoles,
+        interrupted: &AtomicBool,
+        start: Option<Receiver<u64>>,
+        report: &mut dyn FnMut(TrialUpdate),
+    ) -> Loaded {
+        let mut child = match self.spawn() {
+            Ok(child) => child,
+            Err(error) => {
+                return failed(format!("cannot start the generator: {error}"), String::new());
+            }
+        };
+        let generator = Watched { pid: child.id(), include_root: true };
+        let sampling = Sampling::start(Some(generator), watched, self.is_watched);
+        let outcome = drive(&mut child, spec, (start, interrupted), &sampling, report);
+        let sampled = sampling.finish();
+        match outcome {
+            Ok(record) => {
+                let usage = sampled.usage(record.started_ns, record.started_ns + record.measured_ns);
+                Loaded { record: Some(record), usage, ..Loaded::default() }
+            }
+            Err(failure) => Loaded { failed: Some(failure), ..Loaded::default() },
+        }
+    }
+
     /// Starts the generator in a process group of its own. Ctrl-C on the terminal then reaches only our process, and
     /// our process can ask the generator for the data of the unfinished trial.
     fn spawn(&self) -> io::Result<Child> {
@@ -169,23 +209,7 @@ impl Traffic for LocalTraffic {
         interrupted: &AtomicBool,
         report: &mut dyn FnMut(TrialUpdate),
     ) -> Loaded {
-        let mut child = match self.spawn() {
-            Ok(child) => child,
-            Err(error) => {
-                return failed(format!("cannot start the generator: {error}"), String::new());
-            }
-        };
-        let generator = Watched { pid: child.id(), include_root: true };
-        let sampling = Sampling::start(Some(generator), watched, self.is_watched);
-        let outcome = drive(&mut child, spec, interrupted, &sampling, report);
-        let sampled = sampling.finish();
-        match outcome {
-            Ok(record) => {
-                let usage = sampled.usage(record.started_ns, record.started_ns + record.measured_ns);
-                Loaded { record: Some(record), usage, failed: None }
-            }
-            Err(failure) => Loaded { failed: Some(failure), ..Loaded::default() },
-        }
+        self.send(spec, watched, interrupted, None, report)
     }
 }
 
@@ -211,11 +235,12 @@ fn not_profiled(error: ProfileError) -> Failure {
     Failure { stage: Stage::Trial, message: error.to_string(), detail: String::new() }
 }
 
-/// Sends the spec to the generator, follows its phases, and waits for its record, but not longer than the time limit.
+/// Sends the spec to the generator, follows its phases, and waits for its record, but not longer than the time limit. Passes
+/// on the moment from `start` to a part of a load.
 fn drive(
     child: &mut Child,
     spec: &LoadSpec,
-    interrupted: &AtomicBool,
+    (start, interrupted): (Option<Receiver<u64>>, &AtomicBool),
     sampling: &Sampling,
     report: &mut dyn FnMut(TrialUpdate),
 ) -> Result<LoadRecord, Failure> {
@@ -227,7 +252,15 @@ fn drive(
     let lines = lines(child.stderr.take().expect("piped"));
     let text = serde_json::to_vec(spec).expect("a spec has only string keys");
     // If the generator has already died, its standard error contains the reason.
-    let _ = child.stdin.take().expect("piped").write_all(&text);
+    let mut stdin = child.stdin.take().expect("piped");
+    let _ = stdin.write_all(&text);
+    match start {
+        Some(start) => {
+            let _ = stdin.write_all(&[0]);
+            thread::spawn(move || start.recv().map(|at_ns| writeln!(stdin, "{at_ns}")));
+        }
+        None => drop(stdin),
+    }
 
     let complaints = follow(child, spec, interrupted, sampling, &lines, report);
     let status = child.wait();
@@ -269,7 +302,7 @@ fn follow(
                     match begun.phase {
                         Phase::Measuring => sampling.align(begun.at_ns),
                         Phase::Draining => sampling.look(),
-                        Phase::Connecting | Phase::Warmup => {}
+                        Phase::Connecting | Phase::Connected | Phase::Warmup => {}
                     }
                     report(TrialUpdate::Phase(begun));
                 }

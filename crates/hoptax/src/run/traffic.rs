@@ -15,7 +15,7 @@ use hoptax_load::spec::LoadSpec;
 use hoptax_record::profile::PassKind;
 use hoptax_record::start::UsedAtReady;
 use hoptax_record::{
-    Failure, HostUsage, IgnoredHeader, Leg, Link, NetworkUsage, RoleUsage, Stage, TrialHost,
+    Failure, GeneratorTrial, HostUsage, IgnoredHeader, Leg, Link, NetworkUsage, RoleUsage, Stage, TrialHost,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -229,6 +229,8 @@ pub struct Loaded {
     pub record: Option<LoadRecord>,
     /// Resource use that the probes sampled.
     pub usage: Usage,
+    /// Each generator, if there are several. `record` is their sum.
+    pub generators: Vec<GeneratorTrial>,
     /// Why the trial failed. Absent if the trial succeeded.
     pub failed: Option<Failure>,
 }

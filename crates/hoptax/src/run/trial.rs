@@ -70,6 +70,7 @@ pub fn load_spec(run: &Run<'_>, slot: &Slot, addresses: Vec<SocketAddr>) -> Load
         window_ns: None,
         stamps: plan.path_split == PathSplit::On,
         event_loop: EventLoopName::Epoll,
+        part: None,
     }
 }
 
@@ -102,7 +103,7 @@ pub(super) fn record(
     loaded: Loaded,
     ledger: Result<Option<LedgerDelta>, Failure>,
 ) -> TrialRecord {
-    let Loaded { record, usage, failed } = loaded;
+    let Loaded { record, usage, generators, failed } = loaded;
     // In a search, a trial without any answers is a valid result for its rate.
     let must_answer = record.as_ref().filter(|_| slot.step.is_none());
     let nothing_completed = must_answer.and_then(nothing_answered);
@@ -114,6 +115,7 @@ pub(super) fn record(
         failed: failed.or(ledger_failed).or(nothing_completed),
         load_record: record,
         generator: usage.generator,
+        generators,
         gateway: usage.gateway,
         upstream: usage.upstream,
         host: usage.host,
@@ -192,6 +194,7 @@ fn blank(number: usize, slot: &Slot, label: &str) -> TrialRecord {
         failed: None,
         load_record: None,
         generator: None,
+        generators: Vec::new(),
         gateway: None,
         upstream: None,
         host: HostUsage::default(),

@@ -34,6 +34,7 @@ fn line(second: u64, length_ns: u64) -> TrialUpdate {
         failed: 3,
         p50_ns,
         p99_ns,
+        response_time: None,
     })
 }
 

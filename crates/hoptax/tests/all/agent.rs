@@ -2,6 +2,7 @@
 
 mod faults;
 mod gateways;
+mod generators;
 mod legs;
 mod raw;
 mod site;
@@ -230,7 +231,12 @@ fn a_host_that_others_dial_needs_an_address() {
     let Some(lab) = site.elsewhere("lab") else { return };
     let plan = plan(closed(Duration::from_secs(1)));
     let generator = HostRef::Local { name: "here".into(), address: None };
-    let hosts = |gateway: HostRef, upstream| Hosts { generator: generator.clone(), gateway, upstream };
+    let hosts = |gateway: HostRef, upstream| Hosts {
+        generator: generator.clone(),
+        more_generators: Vec::new(),
+        gateway,
+        upstream,
+    };
     let error =
         site.try_prepare(&plan, &hosts(HostRef::Remote(lab), generator.clone())).expect_err("no address");
     assert_eq!(

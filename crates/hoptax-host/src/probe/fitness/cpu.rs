@@ -6,6 +6,8 @@ use crate::cpus;
 use hoptax_record::{Fitness, FitnessStatus};
 use std::collections::BTreeSet;
 
+/// Name of the check of their number. It expects all roles on one machine.
+pub const CPUS: &str = "cpus";
 /// Minimum number of CPUs for `cpus: auto` to pin the roles. With fewer CPUs the roles cannot be separated.
 const APART: usize = 4;
 /// Minimum number of CPUs for generator and gateway to run at the same moment.
@@ -27,16 +29,16 @@ pub(super) fn cpus(host: &Host) -> Fitness {
         _ => count.to_string(),
     };
     let (status, what) = match count {
-        0 => return unknown("cpus", "The kernel does not report which CPUs this process may use."),
+        0 => return unknown(CPUS, "The kernel does not report which CPUs this process may use."),
         _ if count < BOTH => (FitnessStatus::Bad, "Generator, gateway and upstream share one CPU."),
         _ if count < APART => (
             FitnessStatus::Warning,
             "There are too few CPUs to give generator, gateway and upstream their own CPUs.",
         ),
-        _ => return good("cpus", seen),
+        _ => return good(CPUS, seen),
     };
     let message = format!("{what} They take CPU time from each other, so the measured tax is too high.");
-    doubt("cpus", status, seen, message, "Use a machine with 4 CPUs or more, or stay well below saturation.")
+    doubt(CPUS, status, seen, message, "Use a machine with 4 CPUs or more, or stay well below saturation.")
 }
 
 pub(super) fn pinning(host: &Host) -> Fitness {

@@ -15,6 +15,7 @@ mod noise;
 #[cfg(test)]
 mod tests;
 
+pub use cpu::CPUS;
 pub use host::Host;
 pub use noise::Snapshot;
 

@@ -16,7 +16,7 @@ use hoptax_plan::Action;
 use hoptax_record::{Failure, Stage};
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
@@ -25,6 +25,21 @@ const POLL: Duration = Duration::from_millis(100);
 
 /// Maximum time to wait for [`Order::Continue`]. The runner answers at once, unless it is gone.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The moments of [`Order::Begin`]. They end when there are no more orders.
+fn starts(orders: Receiver<Order>) -> Receiver<u64> {
+    let (sender, start) = mpsc::channel();
+    thread::spawn(move || {
+        for order in orders {
+            if let Order::Begin(at_ns) = order
+                && sender.send(at_ns).is_err()
+            {
+                return;
+            }
+        }
+    });
+    start
+}
 
 /// What identifies a request, and connects it with its runner.
 pub(super) struct Handle {
@@ -45,7 +60,14 @@ impl Handle {
                 .map_err(|error| failed(format!("cannot find the running hoptax program: {error}")));
             let loaded = traffic.map(|traffic| {
                 let mut report = |update: TrialUpdate| answers.update(job.id, Update::Trial(update));
-                traffic.watched(live).load(&spec, &roles, &job.interrupted, &mut report)
+                let mut traffic = traffic.watched(live);
+                match spec.part {
+                    Some(_) => {
+                        let start = starts(job.orders);
+                        traffic.load_part(&spec, &roles, &job.interrupted, start, &mut report)
+                    }
+                    None => traffic.load(&spec, &roles, &job.interrupted, &mut report),
+                }
             });
             answers.answer(job.id, loaded);
         });
@@ -65,7 +87,7 @@ impl Handle {
                         return answers.answer(job.id, Ok(sampling.finish().usage(from_ns, to_ns)));
                     }
                     Ok(Order::Interrupt) => return answers.answer(job.id, Ok(Usage::default())),
-                    Ok(Order::Continue) | Err(RecvTimeoutError::Timeout) => {}
+                    Ok(Order::Begin(_) | Order::Continue) | Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) => return,
                 }
                 if let Some(used) = sampling.used() {

@@ -30,7 +30,8 @@ pub(super) fn text(diagnosis: &Diagnosis, paint: Paint) -> String {
     text
 }
 
-fn one(item: &Fitness, names: usize, paint: Paint) -> String {
+/// One check.
+pub(in crate::cli) fn one(item: &Fitness, names: usize, paint: Paint) -> String {
     let (word, ink) = match item.status {
         FitnessStatus::Good => ("ok", None),
         FitnessStatus::Unknown => ("?", Some(Ink::Faint)),

@@ -19,7 +19,7 @@ pub(super) fn line(spec: &LoadSpec) -> impl FnMut(Progress) {
             return;
         }
         let text = match line.phase {
-            Phase::Connecting => "connecting",
+            Phase::Connecting | Phase::Connected => "connecting",
             Phase::Warmup => "warming up",
             Phase::Measuring => &measuring,
             Phase::Draining => "",

@@ -39,7 +39,7 @@ impl SecondReporter {
     /// If the thread cannot be started.
     pub(super) fn start(spec: &LoadSpec) -> std::io::Result<Self> {
         let (progress, received) = mpsc::channel();
-        let seconds = Seconds::new(spec.workers.min(spec.connections));
+        let seconds = Seconds::new(spec.own_workers()).with_times(spec.part.is_some());
         let seconds = seconds.with_window_length(spec.window_length());
         let workers = spec.cpus.clone();
         let thread = thread::Builder::new().name("seconds".to_owned()).spawn(move || {

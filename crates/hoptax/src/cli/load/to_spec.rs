@@ -66,6 +66,7 @@ pub(super) fn spec(args: &Args) -> anyhow::Result<LoadSpec> {
         window_ns: None,
         stamps: false,
         event_loop: EventLoopName::Epoll,
+        part: None,
     })
 }
 
@@ -117,24 +118,26 @@ fn timeouts(args: &LoadArgs) -> Result<Timeouts, BadInput> {
     })
 }
 
-/// Reads the spec in `file`, or on standard input if `file` is `-`.
+/// Reads the spec in `file`, or on standard input if `file` is `-`. Also returns whether standard input goes on after the spec.
 ///
 /// # Errors
 /// [`BadInput`] if the content is not a load spec. Another error if the content cannot be read.
-pub(super) fn read_spec(file: &Path) -> anyhow::Result<LoadSpec> {
-    let text = if file == Path::new("-") {
-        bounded::read_stdin_text(bounded::SPEC).context("cannot read the load spec from standard input")?
+pub(super) fn read_spec(file: &Path) -> anyhow::Result<(LoadSpec, bool)> {
+    let (text, goes_on) = if file == Path::new("-") {
+        bounded::read_stdin_up_to_zero(bounded::SPEC)
+            .context("cannot read the load spec from standard input")?
     } else {
-        bounded::read_text(file, bounded::SPEC)
-            .with_context(|| format!("cannot read the load spec {}", file.display()))?
+        let text = bounded::read_text(file, bounded::SPEC)
+            .with_context(|| format!("cannot read the load spec {}", file.display()))?;
+        (text, false)
     };
-    serde_json::from_str(&text).map_err(|error| {
+    let spec = serde_json::from_str(&text).map_err(|error| {
         BadInput(format!(
             "{} is not a valid load spec: {error}; docs/reference/load.md describes the format",
             file.display()
         ))
-        .into()
-    })
+    })?;
+    Ok((spec, goes_on))
 }
 
 /// Reads the file that the option `flag` names.

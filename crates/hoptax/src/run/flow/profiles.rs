@@ -103,7 +103,8 @@ impl Flow<'_> {
         pass::fit(&mut spec, asked);
         facts.change.apply(&mut spec);
         let roles = WatchedRoles { upstream: self.upstream.process(), gateway: Some(watched) };
-        let Loaded { record, usage, failed } = self.traffic.load(&spec, &roles, run.interrupted, &mut |_| {});
+        let Loaded { record, usage, failed, .. } =
+            self.traffic.load(&spec, &roles, run.interrupted, &mut |_| {});
         let failed = failed.or_else(|| record.as_ref().and_then(nothing_answered));
         let load = match (failed, record) {
             (Some(failure), _) => return Err(failure),

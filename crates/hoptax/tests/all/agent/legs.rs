@@ -91,7 +91,12 @@ fn a_slow_network_is_a_part_of_the_tax_and_not_of_the_gateway() {
     let here = HostRef::Local { name: "here".into(), address: Some(wire.ours) };
     let plan = plan(LoadPoint::closed(1, Duration::from_millis(700)));
     let plan = hoptax_plan::Plan { trials: hoptax_plan::Trials::Fixed(3), ..plan };
-    let hosts = Hosts { generator: here.clone(), gateway: HostRef::Remote(edge), upstream: here };
+    let hosts = Hosts {
+        generator: here.clone(),
+        more_generators: Vec::new(),
+        gateway: HostRef::Remote(edge),
+        upstream: here,
+    };
     let mut ready = site.try_prepare(&plan, &hosts).unwrap_or_else(|error| panic!("{error:#}"));
     let interrupted = AtomicBool::new(false);
     let mut run = run(&plan, &interrupted);
@@ -125,8 +130,12 @@ fn legs_are_measured_without_a_run_and_failures_say_what_to_try() {
     let lost = Host::connect("lost", &site.command(&[]), Some(IpAddr::from([192, 0, 2, 7])), site.run());
     let lost = lost.unwrap_or_else(|failure| panic!("{failure:#?}"));
     let plan = plan(LoadPoint::closed(1, Duration::from_secs(1)));
-    let hosts =
-        Hosts { generator: site.here(), gateway: HostRef::Remote(near), upstream: HostRef::Remote(lost) };
+    let hosts = Hosts {
+        generator: site.here(),
+        more_generators: Vec::new(),
+        gateway: HostRef::Remote(near),
+        upstream: HostRef::Remote(lost),
+    };
     let begun = clock::now();
     let legs = hosts.legs(&plan, Messages { request_bytes: 90, response_bytes: 1124 });
     assert!(clock::now() < begun + 30 * clock::SECOND, "about two seconds for each of two");

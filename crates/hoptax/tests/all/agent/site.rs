@@ -78,7 +78,8 @@ impl Site {
     }
 
     pub(super) fn prepare(&self, plan: &Plan, generator: HostRef, services: HostRef) -> Ready {
-        let hosts = Hosts { generator, gateway: services.clone(), upstream: services };
+        let more_generators = Vec::new();
+        let hosts = Hosts { generator, more_generators, gateway: services.clone(), upstream: services };
         self.try_prepare(plan, &hosts).unwrap_or_else(|error| panic!("{error:#}"))
     }
 
@@ -92,6 +93,15 @@ impl Site {
         hosts: &Hosts,
         packs: &PackSet,
     ) -> anyhow::Result<Ready> {
+        self.prepare_all(plan, hosts, packs, false)
+    }
+
+    /// Like [`Self::try_prepare`], with the reports for a live view.
+    pub(super) fn try_prepare_live(&self, plan: &Plan, hosts: &Hosts) -> anyhow::Result<Ready> {
+        self.prepare_all(plan, hosts, &packs(), true)
+    }
+
+    fn prepare_all(&self, plan: &Plan, hosts: &Hosts, packs: &PackSet, live: bool) -> anyhow::Result<Ready> {
         let run_directory = self.scratch.path().join("results");
         std::fs::create_dir_all(&run_directory).expect("made");
         let setup = Setup {
@@ -100,7 +110,7 @@ impl Site {
             exe: exe(),
             run_directory: &run_directory,
             interrupted: Arc::default(),
-            live: false,
+            live,
         };
         hosts.prepare(setup)
     }

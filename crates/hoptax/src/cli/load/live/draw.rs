@@ -99,7 +99,7 @@ fn progress(sheet: &mut Sheet<'_>, model: &Model, now: u64) {
     let progress = model.progress(now);
     let phase = match progress.phase {
         None => "starting",
-        Some(Phase::Connecting) => "connecting",
+        Some(Phase::Connecting | Phase::Connected) => "connecting",
         Some(Phase::Warmup) => "warming up",
         Some(Phase::Measuring) => "measuring",
         Some(Phase::Draining) => "draining",

@@ -39,6 +39,7 @@ pub(in super::super::super) fn spec(
         window_ns: None,
         stamps: false,
         event_loop: EventLoopName::Epoll,
+        part: None,
     }
 }
 

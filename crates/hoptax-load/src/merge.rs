@@ -1,0 +1,130 @@
+//! Adds up the records of generators that sent the parts of one load ([`crate::spec::Part`]).
+//!
+//! Counts and histograms are added, never percentiles. All parts begin at the same moment, so windows with the same number
+//! cover the same time.
+
+use crate::histogram::{DecodeError, Encoded, TRIAL_DIGITS, WINDOW_DIGITS, empty};
+use crate::record::{
+    GeneratorCpu, Histograms, LoadRecord, RECORD_SCHEMA, StampTally, TargetRecord, TlsTally, Window,
+};
+use crate::recorder::sums;
+
+/// The record of the whole load. `None` without parts.
+///
+/// The measured time begins with the first part and ends with the last one. The clock of the timestamps is absent if the
+/// generators have different clocks.
+///
+/// # Errors
+/// If a histogram cannot be read.
+pub fn merge(parts: &[LoadRecord]) -> Result<Option<LoadRecord>, DecodeError> {
+    let Some(first) = parts.first() else { return Ok(None) };
+    let of = |part: &LoadRecord| part.started_ns + part.measured_ns;
+    let started_ns = parts.iter().map(|part| part.started_ns).min().unwrap_or_default();
+    let ended_ns = parts.iter().map(of).max().unwrap_or_default();
+    let histograms = |of: fn(&Histograms) -> Option<&Encoded>| {
+        add_up(parts.iter().filter_map(|part| of(&part.histograms)), TRIAL_DIGITS)
+    };
+    let all = |of: fn(&Histograms) -> Option<&Encoded>| {
+        histograms(of).map(|sum| sum.unwrap_or_else(|| Encoded::new(&empty(TRIAL_DIGITS))))
+    };
+    let mut sum = LoadRecord {
+        schema: RECORD_SCHEMA,
+        event_loop: first.event_loop.clone(),
+        workers: parts.iter().map(|part| part.workers).sum(),
+        started_unix_ns: parts.iter().map(|part| part.started_unix_ns).min().unwrap_or_default(),
+        started_ns,
+        measured_ns: ended_ns - started_ns,
+        interrupted: parts.iter().any(|part| part.interrupted),
+        histograms: Histograms {
+            response_time: all(|one| Some(&one.response_time))?,
+            service_time: all(|one| Some(&one.service_time))?,
+            send_lag: all(|one| Some(&one.send_lag))?,
+            first_byte: all(|one| Some(&one.first_byte))?,
+            connect: all(|one| Some(&one.connect))?,
+            tls_handshake: histograms(|one| one.tls_handshake.as_ref())?,
+            request_path: histograms(|one| one.request_path.as_ref())?,
+            response_path: histograms(|one| one.response_path.as_ref())?,
+        },
+        counts: Default::default(),
+        completed_in_time: parts.iter().map(|part| part.completed_in_time).sum(),
+        lifetime: Default::default(),
+        connections: Default::default(),
+        bytes: Default::default(),
+        targets: targets(parts)?,
+        tls: None,
+        stamps: None,
+        cpu: GeneratorCpu {
+            used_ns: parts.iter().map(|part| part.cpu.used_ns).sum(),
+            busiest_worker_ns: parts.iter().map(|part| part.cpu.busiest_worker_ns).max().unwrap_or_default(),
+        },
+        rss_bytes_max: parts.iter().map(|part| part.rss_bytes_max).sum(),
+        windows: windows(parts)?,
+    };
+    for part in parts {
+        sums::add_counts(&mut sum.counts, part.counts.clone());
+        sums::add_lifetime(&mut sum.lifetime, part.lifetime);
+        sums::add_connections(&mut sum.connections, part.connections);
+        sums::add_bytes(&mut sum.bytes, part.bytes);
+        if let Some(tls) = &part.tls {
+            sums::add_tls(sum.tls.get_or_insert_with(TlsTally::default), tls);
+        }
+        if let Some(stamps) = &part.stamps {
+            let fresh = || StampTally { clock: stamps.clock.clone(), ..StampTally::default() };
+            let mine = sum.stamps.get_or_insert_with(fresh);
+            sums::add_stamps(mine, stamps);
+            mine.clock = mine.clock.take().filter(|clock| stamps.clock.as_ref() == Some(clock));
+        }
+    }
+    Ok(Some(sum))
+}
+
+/// The sum of histograms. `None` if there are none.
+fn add_up<'a>(parts: impl Iterator<Item = &'a Encoded>, digits: u8) -> Result<Option<Encoded>, DecodeError> {
+    let mut sum = None;
+    for part in parts {
+        let sum = sum.get_or_insert_with(|| empty(digits));
+        let other_range = |_| DecodeError::Head("its range of values is not that of hoptax");
+        sum.add(&part.decode()?).map_err(other_range)?;
+    }
+    Ok(sum.as_ref().map(Encoded::new))
+}
+
+/// The targets. All parts have the same ones, in the same order.
+fn targets(parts: &[LoadRecord]) -> Result<Vec<TargetRecord>, DecodeError> {
+    let count = parts.iter().map(|part| part.targets.len()).min().unwrap_or_default();
+    let target = |index: usize| {
+        let each = || parts.iter().map(move |part| &part.targets[index]);
+        let times = |of: fn(&TargetRecord) -> &Encoded| {
+            let sum = add_up(each().map(of), TRIAL_DIGITS)?;
+            Ok::<_, DecodeError>(sum.unwrap_or_else(|| Encoded::new(&empty(TRIAL_DIGITS))))
+        };
+        Ok(TargetRecord {
+            name: parts[0].targets[index].name.clone(),
+            scheduled: each().map(|one| one.scheduled).sum(),
+            completed: each().map(|one| one.completed).sum(),
+            ok: each().map(|one| one.ok).sum(),
+            failed: each().map(|one| one.failed).sum(),
+            response_time: times(|one| &one.response_time)?,
+            service_time: times(|one| &one.service_time)?,
+        })
+    };
+    (0..count).map(target).collect()
+}
+
+fn windows(parts: &[LoadRecord]) -> Result<Vec<Window>, DecodeError> {
+    let count = parts.iter().map(|part| part.windows.len()).max().unwrap_or_default();
+    let window = |index: usize| {
+        let each = || parts.iter().filter_map(move |part| part.windows.get(index));
+        let mut sum = Window::default();
+        for window in each() {
+            sums::add_window_counts(&mut sum, Window { response_time: None, ..window.clone() });
+        }
+        let times = each().filter_map(|window| window.response_time.as_ref());
+        sum.response_time = add_up(times, WINDOW_DIGITS)?;
+        Ok(sum)
+    };
+    (0..count).map(window).collect()
+}
+
+#[cfg(test)]
+mod tests;

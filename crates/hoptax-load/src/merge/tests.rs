@@ -1,0 +1,152 @@
+use super::*;
+use crate::random::Random;
+use crate::record::{Bytes, Cause, Connections, Counts, Lifetime};
+use crate::stamp::ClockId;
+use std::collections::BTreeMap;
+
+const WINDOWS: usize = 4;
+
+/// The response times of each window, and all of them as a histogram with three digits.
+fn record(times: &[Vec<u64>; WINDOWS], started_ns: u64) -> LoadRecord {
+    let encoded = |times: &[u64], digits| {
+        let mut histogram = empty(digits);
+        times.iter().for_each(|time| histogram.saturating_record(*time));
+        Encoded::new(&histogram)
+    };
+    let all = times.concat();
+    let count = all.len() as u64;
+    let window = |times: &Vec<u64>| Window {
+        sent: times.len() as u64 + 1,
+        completed: times.len() as u64,
+        ok: times.len() as u64,
+        errors: 1,
+        causes: BTreeMap::from([(Cause::ConnectRefused, 1)]),
+        response_time: (!times.is_empty()).then(|| encoded(times, WINDOW_DIGITS)),
+        ..Window::default()
+    };
+    let times_of_all = encoded(&all, TRIAL_DIGITS);
+    LoadRecord {
+        schema: RECORD_SCHEMA,
+        event_loop: "epoll".into(),
+        workers: 2,
+        started_unix_ns: started_ns + 7,
+        started_ns,
+        measured_ns: 400,
+        interrupted: false,
+        counts: Counts {
+            scheduled: count + 4,
+            sent: count + 4,
+            completed: count,
+            ok: count,
+            status: BTreeMap::from([(200, count)]),
+            connect_errors: 4,
+            causes: BTreeMap::from([(Cause::ConnectRefused, 4)]),
+            errors: BTreeMap::from([("refused".into(), 4)]),
+            ..Counts::default()
+        },
+        completed_in_time: count,
+        lifetime: Lifetime { sent: count, completed: count, opened: 3 },
+        connections: Connections { asked: 3, established: 3, ..Connections::default() },
+        bytes: Bytes { sent: 10 * count, received: 20 * count, body: 5 * count },
+        histograms: Histograms {
+            response_time: times_of_all.clone(),
+            service_time: times_of_all.clone(),
+            send_lag: times_of_all.clone(),
+            first_byte: times_of_all.clone(),
+            connect: times_of_all.clone(),
+            tls_handshake: None,
+            request_path: None,
+            response_path: None,
+        },
+        targets: vec![TargetRecord {
+            name: "one".into(),
+            scheduled: count,
+            completed: count,
+            ok: count,
+            failed: 0,
+            response_time: times_of_all.clone(),
+            service_time: times_of_all,
+        }],
+        tls: None,
+        stamps: None,
+        cpu: GeneratorCpu { used_ns: count, busiest_worker_ns: count },
+        rss_bytes_max: 100,
+        windows: times.iter().map(window).collect(),
+    }
+}
+
+fn merged(parts: &[LoadRecord]) -> LoadRecord {
+    merge(parts).expect("readable").expect("there are parts")
+}
+
+/// Splits random response times between three generators. Their sum must equal the record of all times.
+#[test]
+fn counts_and_histograms_add_up_exactly() {
+    let mut random = Random::new(3);
+    let mut all: [Vec<u64>; WINDOWS] = Default::default();
+    let mut split: [[Vec<u64>; WINDOWS]; 3] = Default::default();
+    for _ in 0..5000 {
+        let (window, part) = (random.below(WINDOWS as u64) as usize, random.below(3) as usize);
+        let time = (20_000.0 + 50_000.0 * random.exponential()) as u64;
+        all[window].push(time);
+        split[part][window].push(time);
+    }
+    let parts = split.map(|times| record(&times, 1_000));
+    let (sum, whole) = (merged(&parts), record(&all, 1_000));
+    assert_eq!(sum.histograms, whole.histograms);
+    assert_eq!((sum.completed_in_time, sum.bytes), (5000, whole.bytes));
+    assert_eq!((sum.counts.scheduled, sum.counts.completed, sum.counts.connect_errors), (5012, 5000, 12));
+    assert_eq!(sum.counts.errors, BTreeMap::from([("refused".into(), 12)]));
+    assert_eq!(sum.counts.causes, BTreeMap::from([(Cause::ConnectRefused, 12)]));
+    assert_eq!((sum.workers, sum.connections.asked, sum.lifetime.opened), (6, 9, 9));
+    assert_eq!((sum.cpu.used_ns, sum.rss_bytes_max), (5000, 300));
+    assert!(parts.iter().any(|part| part.cpu.busiest_worker_ns == sum.cpu.busiest_worker_ns));
+    assert_eq!(
+        (sum.targets[0].completed, &sum.targets[0].response_time),
+        (5000, &whole.targets[0].response_time)
+    );
+    assert_eq!(sum.windows.len(), WINDOWS);
+    for (index, (sum, whole)) in sum.windows.iter().zip(&whole.windows).enumerate() {
+        assert_eq!(sum.response_time, whole.response_time, "window {index}");
+        assert_eq!((sum.completed, sum.sent, sum.errors), (whole.completed, whole.completed + 3, 3));
+        assert_eq!(sum.causes, BTreeMap::from([(Cause::ConnectRefused, 3)]));
+    }
+}
+
+#[test]
+fn the_measured_time_covers_all_parts() {
+    let times = [vec![5_000], vec![], vec![], vec![7_000]];
+    let (first, mut last) = (record(&times, 1_000), record(&times, 1_010));
+    (last.measured_ns, last.interrupted) = (600, true);
+    last.windows.truncate(1);
+    let sum = merged(&[first, last]);
+    assert_eq!((sum.started_ns, sum.measured_ns, sum.started_unix_ns), (1_000, 610, 1_007));
+    assert!(sum.interrupted);
+    let completed: Vec<u64> = sum.windows.iter().map(|window| window.completed).collect();
+    assert_eq!(completed, [2, 0, 0, 1], "the last part ended early");
+}
+
+#[test]
+fn a_clock_is_kept_only_if_all_parts_have_it() {
+    let stamped = |boot: &str| {
+        let clock = Some(ClockId { boot_id: boot.into(), offset_ns: 0 });
+        let stamps = Some(StampTally { used: 3, missing: 1, impossible: 2, clock });
+        LoadRecord { stamps, ..record(&Default::default(), 0) }
+    };
+    let of = |boots: [&str; 3]| merged(&boots.map(stamped)).stamps.expect("stamped");
+    let same = of(["a", "a", "a"]);
+    assert_eq!((same.used, same.missing, same.impossible), (9, 3, 6));
+    assert!(same.clock.is_some_and(|clock| clock.boot_id == "a"));
+    for boots in [["a", "a", "b"], ["a", "b", "a"], ["a", "b", "b"]] {
+        assert_eq!(of(boots).clock, None, "{boots:?}");
+    }
+}
+
+#[test]
+fn an_unreadable_histogram_is_an_error() {
+    assert_eq!(merge(&[]).expect("nothing to read"), None);
+    let good = record(&Default::default(), 0);
+    let mut bad = good.clone();
+    bad.histograms.connect = Encoded("no".into());
+    assert!(merge(&[good, bad]).is_err());
+}

@@ -1,0 +1,60 @@
+//! What each of several generators did in a trial.
+
+use super::{NetworkUsage, RoleUsage, TrialRecord};
+use hoptax_load::histogram::Encoded;
+use hoptax_load::record::{Connections, Counts, GeneratorCpu, Lifetime, LoadRecord};
+use serde::{Deserialize, Serialize};
+
+/// One of several generators, in one trial. The trial's `load_record` is the sum of all of them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GeneratorTrial {
+    /// Name of its host.
+    pub host: String,
+    /// Length of its measured time, ns.
+    pub measured_ns: u64,
+    /// Number of requests that completed in its measured time.
+    pub completed_in_time: u64,
+    /// Outcomes of its requests.
+    pub counts: Counts,
+    /// Totals over its whole life.
+    pub lifetime: Lifetime,
+    /// Its connections.
+    pub connections: Connections,
+    /// CPU time that it counted itself, in the measured time.
+    pub cpu: GeneratorCpu,
+    /// CPU and memory of its process.
+    #[serde(default)]
+    pub usage: Option<RoleUsage>,
+    /// Response times (completed − scheduled), ns.
+    pub response_time: Encoded,
+    /// Send lags (sent − scheduled), ns.
+    pub send_lag: Encoded,
+}
+
+impl GeneratorTrial {
+    /// The generator on `host`, from its record.
+    pub fn new(host: &str, record: &LoadRecord, usage: Option<RoleUsage>) -> Self {
+        Self {
+            host: host.to_owned(),
+            measured_ns: record.measured_ns,
+            completed_in_time: record.completed_in_time,
+            counts: record.counts.clone(),
+            lifetime: record.lifetime,
+            connections: record.connections,
+            cpu: record.cpu,
+            usage,
+            response_time: record.histograms.response_time.clone(),
+            send_lag: record.histograms.send_lag.clone(),
+        }
+    }
+}
+
+impl TrialRecord {
+    /// The counters of the network of one of several generators. Those of the first one are the trial's own.
+    pub fn network_of_generator(&self, index: usize) -> Option<&NetworkUsage> {
+        match index {
+            0 => self.network.as_ref(),
+            _ => self.hosts.get(&self.generators.get(index)?.host)?.network.as_ref(),
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! Several generators: they begin together, their results add up, and a lost one costs only its trial.
+
+use super::Silent;
+use super::faults::assert_nothing_runs;
+use super::site::{Services, Site, closed, plan, run, signal};
+use hoptax::agent::{HostRef, Hosts, Ready};
+use hoptax::run::{Loaded, TrialUpdate};
+use hoptax_load::clock;
+use hoptax_load::record::{LoadRecord, Phase, PhaseLine, WINDOW_NS};
+use hoptax_load::spec::{Arrivals, Rate, Shape};
+use hoptax_plan::{LoadPoint, Plan, recorded};
+use hoptax_record::dir::RunDir;
+use hoptax_record::{GeneratorTrial, TrialHost};
+use rustix::process::Signal;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+/// Generators on hosts with these names, and the services on this machine.
+fn hosts(generators: Vec<HostRef>, services: HostRef) -> Hosts {
+    let mut generators = generators.into_iter();
+    let generator = generators.next().expect("at least one");
+    Hosts { generator, more_generators: generators.collect(), gateway: services.clone(), upstream: services }
+}
+
+/// Sites with an agent each: `clients-1`, `clients-2`, …
+fn clients(sites: &[Site]) -> Vec<HostRef> {
+    let client =
+        |(index, site): (usize, &Site)| HostRef::Remote(site.near(&format!("clients-{}", index + 1)));
+    sites.iter().enumerate().map(client).collect()
+}
+
+fn open(rate: f64, connections: u32, duration: Duration) -> LoadPoint {
+    let shape = Shape::Open { rate: Rate::Fixed(rate), arrivals: Arrivals::Jitter(0.1) };
+    LoadPoint { shape, ..LoadPoint::closed(connections, duration) }
+}
+
+fn prepare(site: &Site, plan: &Plan, hosts: &Hosts) -> Ready {
+    site.try_prepare(plan, hosts).unwrap_or_else(|error| panic!("{error:#}"))
+}
+
+/// Fails unless the record is the sum of the generators.
+#[track_caller]
+fn assert_is_sum(record: &LoadRecord, generators: &[GeneratorTrial]) {
+    let sum = |of: fn(&GeneratorTrial) -> u64| generators.iter().map(of).sum::<u64>();
+    assert_eq!(record.counts.scheduled, sum(|one| one.counts.scheduled));
+    assert_eq!(record.counts.completed, sum(|one| one.counts.completed));
+    assert_eq!(record.completed_in_time, sum(|one| one.completed_in_time));
+    assert_eq!(record.lifetime.sent, sum(|one| one.lifetime.sent));
+    assert_eq!(record.connections.asked, sum(|one| one.connections.asked));
+    assert_eq!(record.cpu.used_ns, sum(|one| one.cpu.used_ns));
+    let mut times = record.histograms.response_time.decode().expect("readable");
+    for one in generators {
+        times.subtract(one.response_time.decode().expect("readable")).expect("a part of the sum");
+    }
+    assert!(times.is_empty(), "{} response times are of nobody", times.len());
+    let in_windows: u64 = record.windows.iter().map(|window| window.completed).sum();
+    assert_eq!(in_windows, record.completed_in_time);
+    assert_eq!(record.windows.len() as u64, record.measured_ns.div_ceil(WINDOW_NS));
+}
+
+#[test]
+fn two_and_three_generators_send_one_load() {
+    for count in [2, 3] {
+        let sites: Vec<Site> = (0..=count).map(|_| Site::new()).collect();
+        let (lab, clients) = (sites[count].near("lab"), clients(&sites[..count]));
+        let duration = Duration::from_millis(500);
+        let plan = plan(open(600.0, 10, duration));
+        let mut ready = prepare(&sites[0], &plan, &hosts(clients, HostRef::Remote(lab)));
+        let roles = |name: &str| ready.hosts[name].roles.join(" ");
+        assert_eq!((roles("clients-1"), roles("clients-2")), ("generator".into(), "generator".into()));
+        assert_eq!(roles("lab"), "gateway upstream");
+
+        let services = Services::start(&plan, &mut ready);
+        let ledger = || services.upstream.ledger().expect("it has one").expect("readable");
+        let before = ledger();
+        let (mut phases, begun) = (Vec::new(), clock::now());
+        let Loaded { record, usage, generators, failed } =
+            services.load(&plan, &mut ready.traffic, &mut |update| match update {
+                TrialUpdate::Phase(PhaseLine { phase, .. }) => phases.push(phase),
+                other => panic!("only phases: {other:?}"),
+            });
+        assert_eq!(failed, None);
+        let record = record.expect("measured");
+        assert_eq!(phases.first(), Some(&Phase::Connecting));
+        assert!(phases.ends_with(&[Phase::Measuring, Phase::Draining]) && phases.len() <= 4, "{phases:?}");
+        let names: Vec<&str> = generators.iter().map(|one| one.host.as_str()).collect();
+        assert_eq!(names, ["clients-1", "clients-2", "clients-3"][..count]);
+        assert_is_sum(&record, &generators);
+        // 600/s for 0.5 s, whoever sends it.
+        assert_eq!((record.counts.scheduled, record.measured_ns), (300, duration.as_nanos() as u64));
+        assert_eq!(record.counts.ok, 300, "{:?}", record.counts);
+        for one in &generators {
+            assert_eq!(one.counts.scheduled, 300 / count as u64, "equal shares");
+            assert!(one.connections.asked.abs_diff(10 / count as u64) <= 1, "{:?}", one.connections);
+            assert!(one.usage.as_ref().is_some_and(|usage| usage.cpu_ns > 0 && usage.processes == 1));
+        }
+        assert_eq!(ledger().since(&before).requests, record.lifetime.sent, "the upstream's own count");
+        assert!((begun..clock::now()).contains(&record.started_ns));
+        // All agents are on this machine: the first generator samples it.
+        let all = usage.generator.expect("sampled");
+        assert_eq!(all.processes, count as u32);
+        assert_eq!(
+            all.cpu_ns,
+            generators.iter().filter_map(|one| Some(one.usage.as_ref()?.cpu_ns)).sum::<u64>()
+        );
+        assert!(usage.gateway.is_some_and(|usage| usage.processes == 1 && usage.cpu_ns > 0));
+        assert!(usage.upstream.is_some() && usage.network.is_some());
+        let others: Vec<(&str, bool, bool)> = usage
+            .hosts
+            .iter()
+            .map(|(name, TrialHost { usage, network, .. })| {
+                (name.as_str(), usage.is_some(), network.is_some())
+            })
+            .collect();
+        assert_eq!(others, [("clients-2", false, true), ("clients-3", false, true)][..count - 1]);
+    }
+}
+
+#[test]
+fn generators_with_different_clocks_begin_together() {
+    let sites = [Site::new(), Site::new()];
+    let Some(far) = sites[0].elsewhere("far") else { return };
+    let plan = plan(closed(Duration::from_millis(400)));
+    let services = sites[1].here();
+    let mut ready = prepare(&sites[1], &plan, &hosts(vec![services.clone(), HostRef::Remote(far)], services));
+    let services = Services::start(&plan, &mut ready);
+    let begun = clock::now();
+    let loaded = services.load(&plan, &mut ready.traffic, &mut |_| {});
+    assert_eq!(loaded.failed, None);
+    let record = loaded.record.expect("measured");
+    assert_is_sum(&record, &loaded.generators);
+    assert!((begun..clock::now()).contains(&record.started_ns), "on our clock: {}", record.started_ns);
+    let late_ns =
+        record.measured_ns - loaded.generators.iter().map(|one| one.measured_ns).max().expect("two");
+    assert!(late_ns < 20 * clock::MILLISECOND, "the clocks are known to within {late_ns} ns");
+    let names: Vec<&str> = loaded.generators.iter().map(|one| one.host.as_str()).collect();
+    assert_eq!(names, ["here", "far"]);
+    let far = &loaded.usage.hosts["far"];
+    assert!(far.usage.as_ref().is_some_and(|usage| usage.idle < 1.0), "a machine of its own: {far:?}");
+}
+
+#[test]
+fn seconds_of_a_live_view_are_those_of_all_generators() {
+    let sites = [Site::new(), Site::new()];
+    let plan = plan(open(400.0, 4, Duration::from_millis(1200)));
+    let hosts = hosts(clients(&sites), sites[0].here());
+    let mut ready = sites[0].try_prepare_live(&plan, &hosts).unwrap_or_else(|error| panic!("{error:#}"));
+    let services = Services::start(&plan, &mut ready);
+    let mut lines = Vec::new();
+    let loaded = services.load(&plan, &mut ready.traffic, &mut |update| {
+        if let TrialUpdate::Second(line) = update {
+            lines.push(line);
+        }
+    });
+    let record = loaded.record.unwrap_or_else(|| panic!("{:?}", loaded.failed));
+    assert_eq!(lines.iter().map(|line| line.second).collect::<Vec<_>>(), [0, 1], "{lines:?}");
+    assert_eq!(lines.iter().map(|line| line.completed).sum::<u64>(), record.completed_in_time);
+    assert!(lines.iter().all(|line| line.p50_ns <= line.p99_ns && line.p50_ns.is_some()), "{lines:?}");
+}
+
+#[test]
+fn a_killed_generator_is_named_and_costs_only_its_trial() {
+    let sites = [Site::new(), Site::new(), Site::new()];
+    let plan = plan(closed(Duration::from_secs(60)));
+    let lab = sites[2].near("lab");
+    let hosts = hosts(clients(&sites[..2]), HostRef::Remote(lab));
+    let mut ready = prepare(&sites[0], &plan, &hosts);
+    let mut services = Services::start(&plan, &mut ready);
+    let agent = sites[1].agent();
+    let (mut killed, begun) = (None, Instant::now());
+    let loaded = services.load(&plan, &mut ready.traffic, &mut |update| {
+        if matches!(update, TrialUpdate::Phase(PhaseLine { phase: Phase::Measuring, .. })) {
+            signal(agent, Signal::KILL);
+            killed = Some(Instant::now());
+        }
+    });
+    assert!(begun.elapsed() < Duration::from_secs(40), "the load ended early");
+    assert_nothing_runs(&sites[1], killed.expect("the load began"));
+    let failure = loaded.failed.expect("a generator is lost");
+    assert!(failure.message.starts_with("host clients-2: `env TMPDIR="), "{failure:?}");
+    assert!(failure.message.contains("was killed by signal 9"), "{failure:?}");
+    let kept = loaded.record.expect("what the other one measured is kept");
+    assert!(kept.interrupted && kept.counts.completed > 0);
+    assert_eq!(services.hop.check(), Ok(()), "the services work on");
+
+    // The next load finds another agent there.
+    let mut short = plan.clone();
+    short.load = vec![closed(Duration::from_millis(200))];
+    let again = services.load(&short, &mut ready.traffic, &mut |_| {});
+    assert_eq!(again.failed, None);
+    assert_eq!(again.generators.len(), 2);
+    assert_is_sum(&again.record.expect("measured"), &again.generators);
+}
+
+#[test]
+fn a_generator_that_cannot_connect_stops_the_others() {
+    let sites = [Site::new(), Site::new()];
+    let plan = plan(closed(Duration::from_secs(60)));
+    let mut ready = prepare(&sites[0], &plan, &hosts(clients(&sites), sites[0].here()));
+    let mut services = Services::start(&plan, &mut ready);
+    services.hop.stop();
+    let begun = Instant::now();
+    let loaded = services.load(&plan, &mut ready.traffic, &mut |_| {});
+    assert!(begun.elapsed() < Duration::from_secs(40), "the load ended early");
+    let failure = loaded.failed.expect("nothing listens");
+    assert!(failure.message.starts_with("host clients-"), "{failure:?}");
+    assert!(failure.detail.contains("cannot open any of 2 connections"), "{failure:?}");
+}
+
+#[test]
+fn a_run_with_several_generators_records_each() {
+    let sites = [Site::new(), Site::new()];
+    let plan = plan(closed(Duration::from_millis(200)));
+    let mut ready = prepare(&sites[0], &plan, &hosts(clients(&sites), sites[0].here()));
+    let interrupted = AtomicBool::new(false);
+    let mut run = run(&plan, &interrupted);
+    (run.hosts, run.cpus) = (ready.hosts.clone(), ready.cpus.clone());
+    let mut dir = RunDir::create(&sites[0].scratch.path().join("results"), "generators").expect("made");
+    let outcome = run.run(&mut dir, &mut ready.driver, &mut ready.traffic, &mut Silent).expect("written");
+    assert_eq!(outcome.measured, 3, "{:?}", outcome.ended);
+    let read = recorded::read(dir.path()).expect("readable");
+    for trial in &read.trials {
+        assert_eq!((&trial.failed, trial.generators.len()), (&None, 2));
+        assert_is_sum(trial.load_record.as_ref().expect("measured"), &trial.generators);
+        assert!(trial.network_of_generator(0).is_some() && trial.network_of_generator(1).is_some());
+    }
+}
+
+#[test]
+fn a_load_that_cannot_be_divided_is_refused_before_anything_starts() {
+    let sites = [Site::new(), Site::new()];
+    let plan = plan(LoadPoint::closed(1, Duration::from_secs(1)));
+    let error =
+        sites[0].try_prepare(&plan, &hosts(clients(&sites), sites[0].here())).expect_err("1 connection");
+    assert_eq!(
+        error.to_string(),
+        "1 connection cannot be divided between 2 generators, because each needs at least one. Write at least 2 \
+         `connections`, or use fewer generators"
+    );
+}
