@@ -4,6 +4,7 @@ use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent};
 use crate::{Case, Trial};
 use hoptax_load::clock::SECOND;
 use hoptax_load::record::Cause;
+use hoptax_record::{GeneratorTrial, NetworkUsage};
 
 const CODE: &str = "ports-exhausted";
 /// Limit for the share of the port range that is in TIME_WAIT. Above this share, the port range is reported as nearly
@@ -60,35 +61,66 @@ fn failed(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
     })
 }
 
-fn near(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
-    let used = |trial: &Trial<'_>| {
-        let network = trial.record.network.as_ref().filter(|network| network.local_ports > 0)?;
-        Some((
-            network.time_wait_max.min(ours(case, trial, trials)),
-            network.time_wait_max,
-            network.local_ports,
-        ))
+/// Ports in use at the end of a trial, on the host of one generator.
+#[derive(Debug, Clone, Copy)]
+struct Used<'a> {
+    /// The host, if there are several generators.
+    generator: Option<&'a str>,
+    /// Connections of the case in TIME_WAIT.
+    waiting: u64,
+    /// All sockets in TIME_WAIT.
+    all: u64,
+    /// Number of ports.
+    ports: u64,
+}
+
+impl Used<'_> {
+    fn share(self) -> f64 {
+        self.waiting as f64 / self.ports as f64
+    }
+}
+
+/// The ports in use on the host of each generator.
+fn used<'a>(case: &Case, trial: &Trial<'a>, trials: &[Trial<'_>]) -> Vec<Used<'a>> {
+    let of = |generator, network: Option<&NetworkUsage>, ours: u64| {
+        let network = network.filter(|network| network.local_ports > 0)?;
+        let (all, ports) = (network.time_wait_max, network.local_ports);
+        Some(Used { generator, waiting: all.min(ours), all, ports })
     };
-    let share = |(waiting, _, ports): (u64, u64, u64)| waiting as f64 / ports as f64;
-    let worst = trials.iter().filter_map(used).max_by(|a, b| share(*a).total_cmp(&share(*b)))?;
-    let (waiting, all, ports) = worst;
-    (share(worst) > NEAR).then(|| Finding {
+    if trial.record.generators.is_empty() {
+        return of(None, trial.record.network.as_ref(), ours(case, trial, trials)).into_iter().collect();
+    }
+    let one = |(index, one): (usize, &'a GeneratorTrial)| {
+        let network = trial.record.network_of_generator(index);
+        of(Some(one.host.as_str()), network, ours_of_generator(index, trial, trials))
+    };
+    trial.record.generators.iter().enumerate().filter_map(one).collect()
+}
+
+fn near(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
+    let all = trials.iter().flat_map(|trial| used(case, trial, trials));
+    let worst = all.max_by(|a, b| a.share().total_cmp(&b.share())).filter(|worst| worst.share() > NEAR)?;
+    let Used { generator, waiting, all, ports } = worst;
+    let mut evidence = evidence([
+        ("waiting", waiting.into()),
+        ("time_wait_max", all.into()),
+        ("local_ports", ports.into()),
+        ("share", worst.share().into()),
+        ("limit", NEAR.into()),
+    ]);
+    evidence.extend(generator.map(|host| ("generator", host.into())));
+    let on = generator.map_or_else(String::new, |host| format!(" on {host}"));
+    Some(Finding {
         code: CODE,
         severity: Severity::Warning,
         concerns: Concerns::ALL,
         case: Some(case.case.clone()),
-        evidence: evidence([
-            ("waiting", waiting.into()),
-            ("time_wait_max", all.into()),
-            ("local_ports", ports.into()),
-            ("share", share(worst).into()),
-            ("limit", NEAR.into()),
-        ]),
+        evidence,
         message: format!(
-            "{waiting} connections of this case were in TIME_WAIT, which is {} of the {ports} local ports. New \
+            "{waiting} connections of this case{on} were in TIME_WAIT, which is {} of the {ports} local ports. New \
              connections between the same two addresses will soon fail, or already need a long time to find a free \
              port.",
-            percent(share(worst))
+            percent(worst.share())
         ),
         advice: ADVICE.into(),
     })
@@ -100,17 +132,30 @@ fn near(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
 /// because it includes other programs and destinations.
 fn ours(case: &Case, trial: &Trial<'_>, trials: &[Trial<'_>]) -> u64 {
     let reset = u64::from(case.load.connections);
-    let end = |trial: &Trial<'_>| trial.load.started_unix_ns + trial.load.measured_ns;
-    let lingers = |other: &&Trial<'_>| end(other) <= end(trial) && end(trial) - end(other) < TIME_WAIT_NS;
     let sides = |trial: &Trial<'_>| {
         let upstream = trial.record.ledger.as_ref().map_or(0, |ledger| ledger.connections);
         // Direct's connections are those of the generator. A gateway closes its own connections as it likes.
         let upstream = if case.is_direct() { upstream.saturating_sub(reset) } else { upstream };
         (trial.load.lifetime.opened.saturating_sub(reset), upstream)
     };
-    let made = trials.iter().filter(lingers).map(sides);
+    let made = trials.iter().filter(|other| lingers(other, trial)).map(sides);
     let (client, upstream) = made.fold((0, 0), |sum, each| (sum.0 + each.0, sum.1 + each.1));
     client.max(upstream)
+}
+
+/// Like [`ours`], for the connections of one of several generators. Those of a gateway use the ports of another host.
+fn ours_of_generator(index: usize, trial: &Trial<'_>, trials: &[Trial<'_>]) -> u64 {
+    let opened = |other: &Trial<'_>| {
+        let one = other.record.generators.get(index)?;
+        Some(one.lifetime.opened.saturating_sub(one.connections.asked))
+    };
+    trials.iter().filter(|other| lingers(other, trial)).filter_map(opened).sum()
+}
+
+/// Whether connections of the trial `other` can be in TIME_WAIT at the end of `trial`.
+fn lingers(other: &Trial<'_>, trial: &Trial<'_>) -> bool {
+    let end = |trial: &Trial<'_>| trial.load.started_unix_ns + trial.load.measured_ns;
+    end(other) <= end(trial) && end(trial) - end(other) < TIME_WAIT_NS
 }
 
 #[cfg(test)]
@@ -118,7 +163,7 @@ mod tests {
     use super::super::tests::raised;
     use super::*;
     use crate::fixture::{Run, via};
-    use hoptax_record::NetworkUsage;
+    use hoptax_record::TrialHost;
 
     /// Two trials. Each trial opened `opened` connections, and the second trial came `apart_s` seconds after the first.
     fn waiting(time_wait_max: u64, local_ports: u64, opened: u64, apart_s: u64) -> Run {
@@ -164,6 +209,31 @@ mod tests {
         let mut run = waiting(25_000, 28_232, 12_500, 10);
         run.record.load[0].connections = 12_500;
         assert_eq!(raised(&run, CODE), []);
+    }
+
+    #[test]
+    fn the_ports_of_each_generator_are_its_own() {
+        let network =
+            |time_wait_max| NetworkUsage { time_wait_max, local_ports: 28_232, ..NetworkUsage::default() };
+        let of = |of_second: u64, opened: u64| {
+            let mut trial = via("nginx", 0).generators_us(&[("a", 100), ("b", 100)]);
+            trial = trial.of_generator(1, |one| one.lifetime.opened = opened);
+            trial.0.network = Some(network(50));
+            let host = TrialHost { usage: None, network: Some(network(of_second)) };
+            trial.0.hosts.insert("b".into(), host);
+            let mut run = Run::closed(8);
+            run.push(trial);
+            raised(&run, CODE)
+        };
+        let found = of(25_000, 25_004);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(
+            (&found[0].evidence["generator"], &found[0].evidence["waiting"]),
+            (&"b".into(), &25_000.into())
+        );
+        assert!(found[0].message.contains("connections of this case on b were in TIME_WAIT"), "{found:?}");
+        assert_eq!(of(25_000, 4), [], "other programs on its host");
+        assert_eq!(of(20_000, 25_004), []);
     }
 
     #[test]

@@ -393,6 +393,7 @@ const PLANTS: [(&str, Where); 42] = [
     ("few-samples", Real("planted.rs")),
     ("gateway-died", Real("run.rs")),
     ("generator-saturated", Generated("the bottleneck depends on the machine")),
+    ("generators-disagree", Generated("generators on one machine have the same path to the gateway")),
     ("herd", Generated("the waiting time of simultaneous requests depends on the machine")),
     ("hidden-limit", Real("probes.rs")),
     ("host-changed", Generated("a test cannot change its host")),

@@ -222,6 +222,13 @@ fn a_run_with_several_generators_records_each() {
         assert_is_sum(trial.load_record.as_ref().expect("measured"), &trial.generators);
         assert!(trial.network_of_generator(0).is_some() && trial.network_of_generator(1).is_some());
     }
+    let report = hoptax_report::Model::of(&read);
+    let case = report.cases.iter().find(|case| case.gateway == "hop").expect("measured");
+    let names: Vec<&str> = case.generators.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(names, ["clients-1", "clients-2"]);
+    let samples: u64 = case.generators.iter().map(|one| one.response_time.samples).sum();
+    assert_eq!(Some(samples), case.response_time.as_ref().map(|times| times.samples));
+    assert!(case.generators.iter().all(|one| one.added_p50.is_some()), "{:?}", case.generators);
 }
 
 #[test]
