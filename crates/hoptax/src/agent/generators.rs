@@ -96,9 +96,9 @@ fn lead_ns(generators: &[Generator]) -> u64 {
 
 impl Generator {
     /// Sends this part of the load.
-    fn send(&self, local: &LocalTraffic, live: bool, stop: &AtomicBool, tell: &dyn Fn(News)) {
-        let mut accepted = |begin| tell(News::Accepted(begin));
-        let mut report = |update| tell(News::Update(update));
+    fn send(&self, local: &LocalTraffic, live: bool, stop: &AtomicBool, notify: &dyn Fn(News)) {
+        let mut accepted = |begin| notify(News::Accepted(begin));
+        let mut report = |update| notify(News::Update(update));
         let loaded = match &self.host {
             Some(host) => {
                 generator::load_part(host, &self.spec, self.roles, live, stop, &mut accepted, &mut report)
@@ -112,7 +112,7 @@ impl Generator {
                 local.load_part(&self.spec, &self.roles, stop, start, &mut report)
             }
         };
-        tell(News::Ended(Box::new(loaded)));
+        notify(News::Ended(Box::new(loaded)));
     }
 }
 

@@ -4,7 +4,7 @@ use super::Silent;
 use super::faults::assert_nothing_runs;
 use super::site::{Services, Site, closed, plan, run, signal};
 use hoptax::agent::{HostRef, Hosts, Ready};
-use hoptax::run::{Loaded, TrialUpdate};
+use hoptax::run::{Loaded, Progress, TrialUpdate};
 use hoptax_load::clock;
 use hoptax_load::record::{LoadRecord, Phase, PhaseLine, WINDOW_NS};
 use hoptax_load::spec::{Arrivals, Rate, Shape};
@@ -86,7 +86,7 @@ fn two_and_three_generators_send_one_load() {
         let names: Vec<&str> = generators.iter().map(|one| one.host.as_str()).collect();
         assert_eq!(names, ["clients-1", "clients-2", "clients-3"][..count]);
         assert_is_sum(&record, &generators);
-        // 600/s for 0.5 s, whoever sends it.
+        // 600/s for 0.5 s, for any number of generators.
         assert_eq!((record.counts.scheduled, record.measured_ns), (300, duration.as_nanos() as u64));
         assert_eq!(record.counts.ok, 300, "{:?}", record.counts);
         for one in &generators {
@@ -229,6 +229,41 @@ fn a_run_with_several_generators_records_each() {
     let samples: u64 = case.generators.iter().map(|one| one.response_time.samples).sum();
     assert_eq!(Some(samples), case.response_time.as_ref().map(|times| times.samples));
     assert!(case.generators.iter().all(|one| one.added_p50.is_some()), "{:?}", case.generators);
+}
+
+/// Kills an agent when the first trial is measured.
+struct Killing {
+    agent: Option<u32>,
+}
+
+impl Progress for Killing {
+    fn update(&mut self, update: &TrialUpdate) {
+        if matches!(update, TrialUpdate::Phase(PhaseLine { phase: Phase::Measuring, .. }))
+            && let Some(agent) = self.agent.take()
+        {
+            signal(agent, Signal::KILL);
+        }
+    }
+}
+
+#[test]
+fn a_lost_generator_does_not_end_the_run() {
+    let sites = [Site::new(), Site::new()];
+    let plan = plan(closed(Duration::from_millis(800)));
+    let mut ready = prepare(&sites[0], &plan, &hosts(clients(&sites), sites[0].here()));
+    let interrupted = AtomicBool::new(false);
+    let mut run = run(&plan, &interrupted);
+    (run.hosts, run.cpus) = (ready.hosts.clone(), ready.cpus.clone());
+    let mut dir = RunDir::create(&sites[0].scratch.path().join("results"), "lost").expect("made");
+    let mut killing = Killing { agent: Some(sites[1].agent()) };
+    let outcome = run.run(&mut dir, &mut ready.driver, &mut ready.traffic, &mut killing).expect("written");
+    assert_eq!((outcome.measured, &outcome.ended.failed), (2, &None));
+    let read = recorded::read(dir.path()).expect("readable");
+    let lost = read.trials[0].failed.as_ref().expect("a generator was killed");
+    assert!(lost.message.starts_with("host clients-2: "), "{lost:?}");
+    for trial in &read.trials[1..] {
+        assert_eq!((&trial.failed, trial.generators.len()), (&None, 2));
+    }
 }
 
 #[test]
