@@ -2,15 +2,16 @@
 
 use super::Silent;
 use super::faults::assert_nothing_runs;
+use super::gateways::Network;
 use super::site::{Services, Site, closed, plan, run, signal};
-use hoptax::agent::{HostRef, Hosts, Ready};
+use hoptax::agent::{Host, HostRef, Hosts, Ready, RunId};
 use hoptax::run::{Loaded, Progress, TrialUpdate};
 use hoptax_load::clock;
 use hoptax_load::record::{LoadRecord, Phase, PhaseLine, WINDOW_NS};
 use hoptax_load::spec::{Arrivals, Rate, Shape};
 use hoptax_plan::{LoadPoint, Plan, recorded};
 use hoptax_record::dir::RunDir;
-use hoptax_record::{GeneratorTrial, TrialHost};
+use hoptax_record::{GeneratorTrial, NetworkUsage, TrialHost};
 use rustix::process::Signal;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -135,6 +136,41 @@ fn generators_with_different_clocks_begin_together() {
     assert_eq!(names, ["here", "far"]);
     let far = &loaded.usage.hosts["far"];
     assert!(far.usage.as_ref().is_some_and(|usage| usage.idle < 1.0), "a machine of its own: {far:?}");
+}
+
+/// Number of connections that three generators open from networks of their own.
+const FROM_NETWORKS: u32 = 600;
+
+#[test]
+fn generators_in_networks_of_their_own_have_ports_of_their_own() {
+    let networks: Vec<Network> = (11..14).map_while(Network::make).collect();
+    let [first, _, _] = &networks[..] else { return };
+    let sites = [Site::new(), Site::new(), Site::new()];
+    let run = RunId::new("networks");
+    let client = |(index, (network, site)): (usize, (&Network, &Site))| {
+        let command = site.command(&["ip", "netns", "exec", &network.name]);
+        let host = Host::connect(&format!("clients-{}", index + 1), &command, Some(network.theirs), &run);
+        HostRef::Remote(host.unwrap_or_else(|failure| panic!("{failure:#?}")))
+    };
+    let clients = networks.iter().zip(&sites).enumerate().map(client).collect();
+    let here = HostRef::Local { name: "here".into(), address: Some(first.ours) };
+    let plan = plan(open(600.0, FROM_NETWORKS, Duration::from_secs(1)));
+    let mut ready = prepare(&sites[0], &plan, &hosts(clients, here));
+    let services = Services::start(&plan, &mut ready);
+    let loaded = services.load(&plan, &mut ready.traffic, &mut |_| {});
+    assert_eq!(loaded.failed, None);
+    let record = loaded.record.expect("measured");
+    assert_is_sum(&record, &loaded.generators);
+    assert_eq!((record.counts.scheduled, record.counts.ok), (600, 600), "{:?}", record.counts);
+    assert_eq!(record.connections.established, u64::from(FROM_NETWORKS));
+    let sent = |network: &Option<NetworkUsage>| network.as_ref().map_or(0, |one| one.segments_sent);
+    let first = sent(&loaded.usage.network);
+    let others = ["clients-2", "clients-3"].map(|name| sent(&loaded.usage.hosts[name].network));
+    // A connection takes two segments or more, and a request at least one.
+    for segments in [first, others[0], others[1]] {
+        assert!(segments >= 200 * 3, "{first} {others:?}");
+        assert!(segments < first + others[0] + others[1], "{first} {others:?}");
+    }
 }
 
 #[test]
