@@ -160,10 +160,6 @@ fn sum(generators: &[Generator], loads: Vec<Loaded>) -> Loaded {
 /// The use of two processes together. Their CPUs may be those of different machines, so only those of the first one are kept.
 fn add(one: RoleUsage, other: RoleUsage) -> RoleUsage {
     let both = |one: Option<u64>, other: Option<u64>| one.zip(other).map(|(one, other)| one + other);
-    let any = |one: Option<u64>, other: Option<u64>| match (one, other) {
-        (None, None) => None,
-        (one, other) => Some(one.unwrap_or(0) + other.unwrap_or(0)),
-    };
     RoleUsage {
         cpu_ns: one.cpu_ns + other.cpu_ns,
         processes: one.processes + other.processes,
@@ -172,7 +168,8 @@ fn add(one: RoleUsage, other: RoleUsage) -> RoleUsage {
         pss_bytes_max: both(one.pss_bytes_max, other.pss_bytes_max),
         cpu_ns_by_window: by_window(one.cpu_ns_by_window, &other.cpu_ns_by_window),
         rss_bytes_by_window: by_window(one.rss_bytes_by_window, &other.rss_bytes_by_window),
-        throttled_ns: any(one.throttled_ns, other.throttled_ns),
+        // The limit that throttled longest counts.
+        throttled_ns: one.throttled_ns.max(other.throttled_ns),
         cpus_allowed: one.cpus_allowed,
         busy_threads: one.busy_threads.zip(other.busy_threads).map(|(one, other)| one + other),
         waiting_ns: both(one.waiting_ns, other.waiting_ns),
