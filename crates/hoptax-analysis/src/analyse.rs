@@ -17,7 +17,7 @@ use super::start_budget::judge;
 use super::tail::Tail;
 use super::tax::Tax;
 use super::trial::{Trial, good_trials, of_case};
-use super::{concerns, measuring_time, quiet_cases, starts, targets, versions, warm_ups};
+use super::{concerns, generators, measuring_time, quiet_cases, starts, targets, versions, warm_ups};
 use hoptax_plan::recorded::RunRecord;
 use hoptax_record::report::FailedTrial;
 use hoptax_record::start::StartRecord;
@@ -53,6 +53,7 @@ pub fn analyse(run: &RunRecord, records: &[TrialRecord], starts: &[StartRecord])
             case.warming = aside(Aside::Warming);
             case.last_round = of_case(records, &contender.label, load.index).map(|one| one.round).max();
             case.targets = targets::figures(&run.plan.targets, &trials, &direct, case.is_direct());
+            case.generators = generators::figures(load, &trials, &direct, case.is_direct());
             case.path = Path::new(&trials, &direct, case.is_direct());
             if !case.is_direct() && !trials.is_empty() {
                 case.tax = Some(Tax::new(&trials, &direct, &floor));

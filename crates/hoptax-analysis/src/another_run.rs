@@ -109,6 +109,7 @@ impl Scatter {
             tls,
             tax,
             targets,
+            generators,
             quiet,
             path,
             ..
@@ -128,6 +129,13 @@ impl Scatter {
             self.widen_latency(&mut target.service_time);
             differences.extend([&mut target.added_p50, &mut target.added_p99]);
         }
+        let mut of_generators = Vec::new();
+        for one in generators {
+            self.widen_latency(&mut one.response_time);
+            self.widen_latency(&mut one.send_lag);
+            differences.push(&mut one.added_p50);
+            of_generators.extend(&mut one.throughput);
+        }
         if let Some(path) = path {
             for one in [&mut path.request_us_p50, &mut path.response_us_p50].into_iter().flatten() {
                 *one = self.widen(*one).at_least(0.0);
@@ -135,7 +143,7 @@ impl Scatter {
             differences.extend([&mut path.added_request_us_p50, &mut path.added_response_us_p50]);
         }
         let quiet = quiet.iter_mut().filter_map(|quiet| quiet.throughput.as_mut());
-        for one in throughput.iter_mut().chain(quiet).filter(|_| is_closed) {
+        for one in throughput.iter_mut().chain(quiet).chain(of_generators).filter(|_| is_closed) {
             one.estimate = wider_throughput(one.estimate).at_least(0.0);
         }
         differences.into_iter().flatten().for_each(|one| self.widen_difference(one));

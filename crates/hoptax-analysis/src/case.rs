@@ -2,6 +2,7 @@
 
 use super::counts::{failures, sum_counts};
 use super::events::{self, EventFigures};
+use super::generators::GeneratorFigures;
 use super::latency::{Latency, latency};
 use super::load::Load;
 use super::path::Path;
@@ -86,6 +87,8 @@ pub struct Case {
     pub tls: Option<Tls>,
     /// Figures of each target of a mix, in the plan's order. Empty if the plan has only one target.
     pub targets: Vec<TargetFigures>,
+    /// Figures of each generator, in the plan's order. Empty if there is only one.
+    pub generators: Vec<GeneratorFigures>,
     /// Numbers of requests by outcome, summed over all trials.
     pub counts: Option<Counts>,
     /// Connections.
@@ -138,6 +141,7 @@ impl Case {
             connect: None,
             tls: None,
             targets: Vec::new(),
+            generators: Vec::new(),
             counts: None,
             connections: None,
             bytes: None,

@@ -24,8 +24,8 @@ use hoptax_plan::{
 };
 use hoptax_record::start::StartRecord;
 use hoptax_record::{
-    Contender, DIRECT, DirectTrial, Ended, Environment, Failure, HostUsage, LedgerDelta, RoleUsage, SCHEMA,
-    Stage, Stolen, TrialRecord,
+    Contender, DIRECT, DirectTrial, Ended, Environment, Failure, GeneratorTrial, HostUsage, LedgerDelta,
+    RoleUsage, SCHEMA, Stage, Stolen, TrialRecord,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -245,6 +245,32 @@ impl MadeTrial {
             response_time: times.clone(),
             service_time: times,
         });
+        self
+    }
+
+    /// Divides the requests between these generators. All requests of a generator have the same response time.
+    pub fn generators_us(mut self, generators: &[(&str, u64)]) -> Self {
+        let each = REQUESTS / generators.len() as u64;
+        let all = generators.iter().flat_map(|(_, time)| std::iter::repeat_n(*time, each as usize));
+        let connections = 8 / generators.len() as u64;
+        let whole = self.load().clone();
+        let one = |(host, time): &(&str, u64)| {
+            let mut part = whole.clone();
+            part.completed_in_time = each;
+            part.counts =
+                Counts { scheduled: each, sent: each, completed: each, ok: each, ..Counts::default() };
+            part.connections.asked = connections;
+            part.lifetime.opened = connections;
+            part.histograms.response_time = encode(std::iter::repeat_n(*time, each as usize));
+            GeneratorTrial::new(host, &part, None)
+        };
+        self.0.generators = generators.iter().map(one).collect();
+        self.response_times_us(all)
+    }
+
+    /// Changes a generator of the trial.
+    pub fn of_generator(mut self, index: usize, change: impl FnOnce(&mut GeneratorTrial)) -> Self {
+        change(&mut self.0.generators[index]);
         self
     }
 

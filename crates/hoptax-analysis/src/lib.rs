@@ -18,6 +18,7 @@ mod features;
 #[cfg(any(test, feature = "fixture"))]
 pub mod fixture;
 mod gateway_pairs;
+mod generators;
 pub mod headline;
 mod latency;
 mod legs;
@@ -55,6 +56,7 @@ pub use difference::Difference;
 pub use events::{EventFigures, Stretch};
 pub use features::{Beyond, Price, Prices};
 pub use gateway_pairs::{GatewayPair, competitors};
+pub use generators::GeneratorFigures;
 pub use hoptax_record::report::{Concerns, Figures, Finding, Limit, Outcome, Severity, Step};
 pub use latency::Latency;
 pub use legs::{LegFigures, Network, Split, extra_way};

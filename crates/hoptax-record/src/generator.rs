@@ -1,6 +1,6 @@
 //! What each of several generators did in a trial.
 
-use super::{NetworkUsage, RoleUsage, TrialRecord};
+use crate::role_usage::RoleUsage;
 use hoptax_load::histogram::Encoded;
 use hoptax_load::record::{Connections, Counts, GeneratorCpu, Lifetime, LoadRecord};
 use serde::{Deserialize, Serialize};
@@ -45,16 +45,6 @@ impl GeneratorTrial {
             usage,
             response_time: record.histograms.response_time.clone(),
             send_lag: record.histograms.send_lag.clone(),
-        }
-    }
-}
-
-impl TrialRecord {
-    /// The counters of the network of one of several generators. Those of the first one are the trial's own.
-    pub fn network_of_generator(&self, index: usize) -> Option<&NetworkUsage> {
-        match index {
-            0 => self.network.as_ref(),
-            _ => self.hosts.get(&self.generators.get(index)?.host)?.network.as_ref(),
         }
     }
 }

@@ -17,6 +17,7 @@ pub mod plan;
 mod printable;
 pub mod profile;
 pub mod report;
+mod role_usage;
 pub mod start;
 mod warm_up;
 
@@ -32,6 +33,7 @@ pub use hosts::{
     Role, RoundTrips, RunHost, Stolen, TrialHost,
 };
 pub use printable::printable;
+pub use role_usage::RoleUsage;
 pub use warm_up::{Burst, WarmUp, WarmUpLoad};
 
 use hoptax_load::record::LoadRecord;
@@ -297,6 +299,16 @@ pub struct TrialRecord {
     pub set_aside: Option<Aside>,
 }
 
+impl TrialRecord {
+    /// The counters of the network of one of several generators. Those of the first one are the trial's own.
+    pub fn network_of_generator(&self, index: usize) -> Option<&NetworkUsage> {
+        match index {
+            0 => self.network.as_ref(),
+            _ => self.hosts.get(&self.generators.get(index)?.host)?.network.as_ref(),
+        }
+    }
+}
+
 /// Time that a cache line takes from one CPU to another and back. It changes if the hypervisor moves one of the CPUs to
 /// another core.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -377,43 +389,6 @@ pub enum DirectTrial {
     First,
     /// After the gateways.
     Last,
-}
-
-/// CPU time and memory of a role: of its process and all descendants, during the measured time only.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RoleUsage {
-    /// CPU time, ns.
-    pub cpu_ns: u64,
-    /// Number of processes at the end of the measured time.
-    pub processes: u32,
-    /// Number of threads at the end of the measured time.
-    pub threads: u32,
-    /// Largest sum of the resident sets (RSS) of all processes, bytes. A page that several processes share is counted
-    /// for each of them.
-    pub rss_bytes_max: u64,
-    /// Largest sum of the proportional sets (PSS) of all processes, bytes. The size of a shared page is divided between
-    /// the processes that share it. Absent if the kernel does not report the PSS.
-    pub pss_bytes_max: Option<u64>,
-    /// CPU time in each window, ns; one entry per window of the generator.
-    pub cpu_ns_by_window: Vec<u64>,
-    /// Sum of the resident sets of all processes at the end of each window, bytes; empty in older runs.
-    #[serde(default)]
-    pub rss_bytes_by_window: Vec<u64>,
-    /// Time for which the CPU limit of the cgroup throttled the role, ns. Absent if there is no limit, and if the time
-    /// is unknown.
-    #[serde(default)]
-    pub throttled_ns: Option<u64>,
-    /// CPUs on which the role's threads are allowed to run. Threads that hardly run are ignored. Empty if unknown.
-    #[serde(default)]
-    pub cpus_allowed: Vec<u32>,
-    /// Number of busy threads in all processes. A thread is busy if it was on a CPU for at least 2 % of the time, and
-    /// for at least a quarter as long as the busiest thread. Absent if unknown, and in older runs.
-    #[serde(default)]
-    pub busy_threads: Option<u32>,
-    /// Time for which threads were ready to run but had to wait for a CPU, ns, summed over all threads. Absent if
-    /// unknown, and in older runs.
-    #[serde(default)]
-    pub waiting_ns: Option<u64>,
 }
 
 /// Growth of the upstream's ledger between two readings.

@@ -132,6 +132,7 @@ pub fn html(model: &Model) -> Result<String, HtmlError> {
         command => command_line(&model.command),
         events => super::events::html(model),
         path => super::path::html(model),
+        generators => super::generators::html(model),
     })?;
     Ok(page)
 }

@@ -21,6 +21,7 @@ mod format;
 pub mod formats;
 pub mod gate;
 mod gateway_pairs;
+mod generators;
 mod host;
 mod hosts;
 mod html;

@@ -94,6 +94,7 @@ fn parts(model: &Model, headline: Option<usize>) -> Vec<Part> {
     let (title, pairs) = gateway_pairs::markdown(model);
     add(title, pairs, SECTION);
     add(super::versions::TITLE.into(), super::versions::markdown(model), SECTION);
+    add(super::generators::HEADING.into(), super::generators::markdown(model), SECTION);
     add(super::prices::TITLE.into(), super::prices::markdown(&model.prices), SECTION);
     add(super::events::HEADING.into(), super::events::markdown(model), SECTION);
     add(super::hosts::HEADING.into(), super::hosts::markdown(model), SECTION);

@@ -4,6 +4,7 @@ use super::belief;
 use super::capacity;
 use super::failures::FailureGroup;
 use super::gateway_pairs;
+use super::generators;
 use super::host;
 use super::layout::{self, MARK};
 use super::model::Model;
@@ -27,6 +28,7 @@ pub fn terminal(model: &Model, width: u16, colour: bool) -> String {
     }
     text.push_str(&page.starts(model));
     text.push_str(&page.versions(model));
+    text.push_str(&page.generators(model));
     let pairs = page.pairs(model);
     if !pairs.is_empty() {
         text.push('\n');
@@ -219,6 +221,13 @@ impl Page {
             text.push_str(&self.wrap(&versions::note(), "", ""));
         }
         text
+    }
+
+    fn generators(&self, model: &Model) -> String {
+        let table = |lines: &[layout::Line]| {
+            layout::table("generator", &generators::HEADINGS, lines, usize::from(self.width))
+        };
+        generators::terminal(model, |text| self.title(text), table, |text| self.wrap(text, "", ""))
     }
 
     fn prices(&self, model: &Model) -> String {

@@ -1,7 +1,7 @@
 //! `generator-saturated`: the load generator may have been the limit.
 
 use super::{Concerns, Figures, Finding, Rule, Severity, Subject, evidence, percent};
-use crate::Case;
+use crate::{Case, GeneratorFigures, Latency};
 
 const CODE: &str = "generator-saturated";
 /// Limit for the share of the time that a worker spends on a CPU. Above this share, the worker cannot send requests on
@@ -22,8 +22,8 @@ pub(super) fn rule() -> Rule {
             "warning; a note for direct in a closed loop, because a closed loop always reaches some limit"
                 .into(),
         when: format!(
-            "any of these holds. (1) The generator's busiest worker was on a CPU for more than {} of a trial. (2) In \
-             an open loop, the p99 of the send lag is above {} of the p50 of the response time",
+            "any of these holds for a generator. (1) Its busiest worker was on a CPU for more than {} of a trial. (2) In \
+             an open loop, the p99 of its send lag is above {} of the p50 of its response time",
             percent(BUSY),
             percent(LATE)
         ),
@@ -38,8 +38,59 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     subject.measured().filter_map(|(case, _)| busy(case).or_else(|| late(subject, case))).collect()
 }
 
+/// The part of a load that one generator sends, or the whole load if there is only one.
+struct Sent<'c> {
+    /// Name of the generator's host; absent if there is only one.
+    generator: Option<&'c str>,
+    /// Largest share of a trial that a worker spent on a CPU.
+    utilisation: Option<f64>,
+    send_lag: Option<&'c Latency>,
+    response_time: Option<&'c Latency>,
+}
+
+impl<'c> Sent<'c> {
+    fn all(case: &'c Case) -> Vec<Self> {
+        if case.generators.is_empty() {
+            return vec![Self {
+                generator: None,
+                utilisation: case.cpu.as_ref().and_then(|cpu| cpu.generator_utilisation),
+                send_lag: case.send_lag.as_ref(),
+                response_time: case.response_time.as_ref(),
+            }];
+        }
+        let one = |one: &'c GeneratorFigures| Self {
+            generator: Some(&one.name),
+            utilisation: Some(one.utilisation),
+            send_lag: Some(&one.send_lag),
+            response_time: Some(&one.response_time),
+        };
+        case.generators.iter().map(one).collect()
+    }
+
+    /// p99 of the send lag and p50 of the response time, µs.
+    fn lag_and_median(&self) -> Option<(f64, f64)> {
+        Some((self.send_lag?.p99?.estimate, self.response_time?.p50?.estimate))
+    }
+
+    /// Names the busiest worker.
+    fn busiest_worker(&self) -> String {
+        match self.generator {
+            Some(host) => format!("The busiest worker of the generator on {host}"),
+            None => "The generator's busiest worker".to_owned(),
+        }
+    }
+}
+
+/// Adds the generator to the evidence, if there are several.
+fn with_generator(mut finding: Finding, sent: &Sent<'_>) -> Finding {
+    finding.evidence.extend(sent.generator.map(|host| ("generator", host.into())));
+    finding
+}
+
 fn busy(case: &Case) -> Option<Finding> {
-    let utilisation = case.cpu.as_ref()?.generator_utilisation.filter(|share| *share > BUSY)?;
+    let all = Sent::all(case).into_iter().filter_map(|sent| Some((sent.utilisation?, sent)));
+    let (utilisation, sent) =
+        all.max_by(|(one, _), (other, _)| one.total_cmp(other)).filter(|(share, _)| *share > BUSY)?;
     let (severity, consequence) = match (case.is_direct(), case.load.is_open()) {
         // A closed loop always reaches some limit.
         (true, false) => (Severity::Note, LIMIT_OF_DIRECT),
@@ -48,22 +99,24 @@ fn busy(case: &Case) -> Option<Finding> {
         }
         (false, _) => (Severity::Warning, "The gateway may be able to handle more load"),
     };
-    Some(Finding {
+    let finding = Finding {
         code: CODE,
         severity,
         concerns: Concerns::ALL,
         case: Some(case.case.clone()),
         evidence: evidence([("generator_utilisation", utilisation.into()), ("limit", BUSY.into())]),
         message: format!(
-            "The generator's busiest worker was on a CPU for {} of a trial, so the generator may have been the limit. \
+            "{} was on a CPU for {} of a trial, so the generator may have been the limit. \
              {consequence}.",
+            sent.busiest_worker(),
             percent(utilisation)
         ),
         advice:
             "Give the generator its own CPUs (`cpus:` in the plan) or its own machine. For response times, use an open \
              loop at a rate well below the generator's limit."
                 .into(),
-    })
+    };
+    Some(with_generator(finding, &sent))
 }
 
 /// True if the median send lag of a gateway is like direct's, so that it cancels in the tax at the median. After an idle
@@ -82,11 +135,9 @@ fn late(subject: &Subject<'_>, case: &Case) -> Option<Finding> {
     if !case.load.is_open() {
         return None;
     }
-    let lag = case.send_lag.as_ref()?.p99?.estimate;
-    let median = case.response_time.as_ref()?.p50?.estimate;
-    if lag <= LATE * median {
-        return None;
-    }
+    let all = Sent::all(case).into_iter().filter_map(|sent| Some((sent.lag_and_median()?, sent)));
+    let late = all.filter(|((lag, median), _)| *lag > LATE * median);
+    let ((lag, median), sent) = late.max_by(|((one, _), _), ((other, _), _)| one.total_cmp(other))?;
     let cancels = cancels(subject, case).unwrap_or(false);
     let figures = if cancels { Figures::Tails } else { Figures::All };
     let cause = match cancels {
@@ -95,7 +146,8 @@ fn late(subject: &Subject<'_>, case: &Case) -> Option<Finding> {
         }
         false => "The median delay of direct is different, so the tax at the median contains the difference",
     };
-    Some(Finding {
+    let one = sent.generator.map_or_else(|| "One".to_owned(), |host| format!("On {host}, one"));
+    let finding = Finding {
         code: CODE,
         severity: Severity::Warning,
         concerns: Concerns::only(figures),
@@ -106,14 +158,15 @@ fn late(subject: &Subject<'_>, case: &Case) -> Option<Finding> {
             ("limit", LATE.into()),
         ]),
         message: format!(
-            "One request in a hundred was sent at least {lag:.0} µs late, and the median response time is \
+            "{one} request in a hundred was sent at least {lag:.0} µs late, and the median response time is \
              {median:.0} µs. Response times include this delay. The generator causes the delay, or requests wait \
              for a free connection. {cause}."
         ),
         advice: "Give the generator its own CPUs (`cpus:` in the plan), more connections, or a lower rate. Service \
                  times do not include the delay."
             .into(),
-    })
+    };
+    Some(with_generator(finding, &sent))
 }
 
 #[cfg(test)]
@@ -121,6 +174,7 @@ mod tests {
     use super::super::tests::raised;
     use super::*;
     use crate::fixture::{Run, open_point, via};
+    use hoptax_record::GeneratorTrial;
 
     #[test]
     fn raised_by_a_busy_worker() {
@@ -151,6 +205,35 @@ mod tests {
             let figures: Vec<Figures> = findings.iter().map(|finding| finding.concerns.figures).collect();
             assert_eq!(figures, [Figures::Tails, expected], "the tax is 50 µs");
         }
+    }
+
+    #[test]
+    fn one_of_several_generators_is_named() {
+        let mut run = Run::with_load(vec![open_point(1000.0, 8, 1)]);
+        let trial = || via("nginx", 0).generators_us(&[("a", 200), ("b", 200)]);
+        let busy = |one: &mut GeneratorTrial| one.cpu.busiest_worker_ns = one.measured_ns / 100 * 91;
+        run.push(trial().of_generator(1, busy));
+        let found = raised(&run, CODE);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(
+            (&found[0].evidence["generator"], &found[0].evidence["generator_utilisation"]),
+            (&"b".into(), &0.91.into())
+        );
+        assert!(
+            found[0].message.starts_with("The busiest worker of the generator on b was on a CPU"),
+            "{found:?}"
+        );
+
+        // Its lag is no hundredth of all requests, but of its own.
+        let mut run = Run::with_load(vec![open_point(1000.0, 8, 1)]);
+        let lag = via("nginx", 0).send_lag_us(90).0.load_record.expect("made with one").histograms.send_lag;
+        run.push(trial().of_generator(0, |one| one.send_lag = lag));
+        let found = raised(&run, CODE);
+        assert_eq!(found[0].evidence["generator"], "a", "{found:?}");
+        assert!(
+            found[0].message.starts_with("On a, one request in a hundred was sent at least 90 µs late"),
+            "{found:?}"
+        );
     }
 
     #[test]

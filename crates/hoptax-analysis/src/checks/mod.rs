@@ -18,6 +18,7 @@ mod few_samples;
 mod finding;
 mod gateway_died;
 mod generator_saturated;
+mod generators_disagree;
 mod herd;
 mod hidden_limit;
 mod host_changed;

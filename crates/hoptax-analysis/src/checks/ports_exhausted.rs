@@ -4,7 +4,7 @@ use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent, with_
 use crate::{Case, Trial};
 use hoptax_load::clock::SECOND;
 use hoptax_load::record::Cause;
-use hoptax_record::NetworkUsage;
+use hoptax_record::{GeneratorTrial, NetworkUsage};
 
 const CODE: &str = "ports-exhausted";
 /// Limit for the share of the port range that is in TIME_WAIT. Above this share, the port range is reported as nearly
@@ -93,7 +93,23 @@ fn opened_from<'t>(case: &Case, trial: &Trial<'t>, trials: &[Trial<'_>]) -> Vec<
         let (all, ports) = (network.time_wait_max, network.local_ports);
         (ports > 0).then_some(Ports { host, waiting: all.min(opened), all, ports })
     };
-    trial.record.networks().filter_map(of_host).collect()
+    if trial.record.generators.is_empty() {
+        return trial.record.networks().filter_map(of_host).collect();
+    }
+    let of_gateway = trial.record.networks().filter(|(host, _, _)| host.is_some()).filter_map(of_host);
+    of_generators(trial, trials).chain(of_gateway).collect()
+}
+
+/// The host of each of several generators.
+fn of_generators<'t>(trial: &Trial<'t>, trials: &[Trial<'_>]) -> impl Iterator<Item = Ports<'t>> {
+    let record = trial.record;
+    let one = move |(index, one): (usize, &'t GeneratorTrial)| {
+        let network = record.network_of_generator(index).filter(|network| network.local_ports > 0)?;
+        let opened = ours_of_generator(index, trial, trials);
+        let (all, ports) = (network.time_wait_max, network.local_ports);
+        Some(Ports { host: (index > 0).then_some(one.host.as_str()), waiting: all.min(opened), all, ports })
+    };
+    record.generators.iter().enumerate().filter_map(one)
 }
 
 fn near(subject: &Subject<'_>, case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
@@ -133,16 +149,29 @@ fn near(subject: &Subject<'_>, case: &Case, trials: &[Trial<'_>]) -> Option<Find
 /// because it includes other programs and destinations.
 fn ours(case: &Case, trial: &Trial<'_>, trials: &[Trial<'_>]) -> (u64, u64) {
     let reset = u64::from(case.load.connections);
-    let end = |trial: &Trial<'_>| trial.load.started_unix_ns + trial.load.measured_ns;
-    let lingers = |other: &&Trial<'_>| end(other) <= end(trial) && end(trial) - end(other) < TIME_WAIT_NS;
     let sides = |trial: &Trial<'_>| {
         let upstream = trial.record.ledger.as_ref().map_or(0, |ledger| ledger.connections);
         // Direct's connections are those of the generator. A gateway closes its own connections as it likes.
         let upstream = if case.is_direct() { upstream.saturating_sub(reset) } else { upstream };
         (trial.load.lifetime.opened.saturating_sub(reset), upstream)
     };
-    let made = trials.iter().filter(lingers).map(sides);
+    let made = trials.iter().filter(|other| lingers(other, trial)).map(sides);
     made.fold((0, 0), |sum, each| (sum.0 + each.0, sum.1 + each.1))
+}
+
+/// Like [`ours`], for the connections of one of several generators. Those of a gateway use the ports of another host.
+fn ours_of_generator(index: usize, trial: &Trial<'_>, trials: &[Trial<'_>]) -> u64 {
+    let opened = |other: &Trial<'_>| {
+        let one = other.record.generators.get(index)?;
+        Some(one.lifetime.opened.saturating_sub(one.connections.asked))
+    };
+    trials.iter().filter(|other| lingers(other, trial)).filter_map(opened).sum()
+}
+
+/// Whether connections of the trial `other` can be in TIME_WAIT at the end of `trial`.
+fn lingers(other: &Trial<'_>, trial: &Trial<'_>) -> bool {
+    let end = |trial: &Trial<'_>| trial.load.started_unix_ns + trial.load.measured_ns;
+    end(other) <= end(trial) && end(trial) - end(other) < TIME_WAIT_NS
 }
 
 #[cfg(test)]
@@ -151,6 +180,7 @@ mod tests {
     use super::*;
     use crate::fixture::hosts::on_hosts;
     use crate::fixture::{Run, via};
+    use hoptax_record::TrialHost;
 
     /// Two trials. Each trial opened `opened` connections, and the second trial came `apart_s` seconds after the first.
     fn waiting(time_wait_max: u64, local_ports: u64, opened: u64, apart_s: u64) -> Run {
@@ -218,6 +248,31 @@ mod tests {
         let mut run = waiting(25_000, 28_232, 12_500, 10);
         run.record.load[0].connections = 12_500;
         assert_eq!(raised(&run, CODE), []);
+    }
+
+    #[test]
+    fn the_ports_of_each_generator_are_its_own() {
+        let network =
+            |time_wait_max| NetworkUsage { time_wait_max, local_ports: 28_232, ..NetworkUsage::default() };
+        let of = |of_second: u64, opened: u64| {
+            let mut trial = via("nginx", 0).generators_us(&[("a", 100), ("b", 100)]);
+            trial = trial.of_generator(1, |one| one.lifetime.opened = opened);
+            trial.0.network = Some(network(50));
+            let host = TrialHost { network: Some(network(of_second)), ..TrialHost::default() };
+            trial.0.hosts.insert("b".into(), host);
+            let mut run = Run::closed(8);
+            run.push(trial);
+            raised(&run, CODE)
+        };
+        let found = of(25_000, 25_004);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(
+            (&found[0].evidence["host"], &found[0].evidence["waiting"]),
+            (&"host b".into(), &25_000.into())
+        );
+        assert!(found[0].message.contains("were in TIME_WAIT on host b, which"), "{found:?}");
+        assert_eq!(of(25_000, 4), [], "other programs on its host");
+        assert_eq!(of(20_000, 25_004), []);
     }
 
     #[test]

@@ -93,8 +93,10 @@ impl Shared<'_> {
 /// The roles that have a CPU in common with another role. `None` if no roles share CPUs, or if the CPUs are unknown.
 fn shared<'t>(trial: &Trial<'t>) -> Option<Shared<'t>> {
     let record = trial.record;
+    // The sum of several generators used the CPUs of several machines.
+    let generator = record.generators.first().map_or(&record.generator, |first| &first.usage);
     let roles = [
-        (Role::Generator, &record.generator),
+        (Role::Generator, generator),
         (Role::Gateway, &record.gateway),
         (Role::Upstream, &record.upstream),
     ];
@@ -189,6 +191,16 @@ mod tests {
         let found = found(trial(role(500, &[0], 1), role(450, &[0], 1), role(100, &[1], 1)));
         assert_eq!(found.len(), 1);
         assert!(found[0].message.contains("generator, gateway competed"), "{}", found[0].message);
+    }
+
+    #[test]
+    fn the_sum_of_several_generators_does_not_count() {
+        for (of_first, expected) in [(500, 1), (300, 0)] {
+            let trial = trial(role(1500, &[0], 3), role(400, &[0], 1), role(100, &[1], 1));
+            let trial = trial.generators_us(&[("a", 200), ("b", 200)]);
+            let trial = trial.of_generator(0, |one| one.usage = role(of_first, &[0], 1));
+            assert_eq!(found(trial).len(), expected, "{of_first}");
+        }
     }
 
     #[test]

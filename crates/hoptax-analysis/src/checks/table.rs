@@ -13,7 +13,7 @@ struct Registered {
     place: u32,
 }
 
-const ALL: [Registered; 42] = [
+const ALL: [Registered; 43] = [
     Registered { rule: errors::rule, check: errors::check, place: 1 },
     Registered { rule: gateway_died::rule, check: gateway_died::check, place: 39 },
     Registered { rule: event_failed::rule, check: event_failed::check, place: 2 },
@@ -29,6 +29,7 @@ const ALL: [Registered; 42] = [
     Registered { rule: balance::rule, check: balance::check, place: 30 },
     Registered { rule: rate_missed::rule, check: rate_missed::check, place: 6 },
     Registered { rule: generator_saturated::rule, check: generator_saturated::check, place: 7 },
+    Registered { rule: generators_disagree::rule, check: generators_disagree::check, place: 43 },
     Registered { rule: upstream_saturated::rule, check: upstream_saturated::check, place: 27 },
     Registered { rule: host_noisy::rule, check: host_noisy::check, place: 8 },
     Registered { rule: host_unfit::rule, check: host_unfit::check, place: 9 },

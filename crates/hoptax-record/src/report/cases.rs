@@ -46,6 +46,9 @@ pub struct Case {
     pub tls: Option<Tls>,
     /// The targets of a mix, in the order of the plan; empty if the plan has a single target.
     pub targets: Vec<Target>,
+    /// Each generator, in the order of the plan. If there is only one, the JSON has no such member.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub generators: Vec<Generator>,
     /// Outcomes of requests, summed over trials.
     pub counts: Option<Counts>,
     /// Connections.
@@ -192,6 +195,25 @@ pub struct Target {
     pub added_p50: Option<Difference>,
     /// 99th percentile of the response time minus the percentile of direct for the same target, µs; absent for direct.
     pub added_p99: Option<Difference>,
+}
+
+/// One of several generators, over all trials of a case that did not fail.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Generator {
+    /// Name of its host.
+    pub name: String,
+    /// Number of connections that it was asked to open.
+    pub connections: u64,
+    /// Throughput of its requests.
+    pub throughput: Option<Throughput>,
+    /// Response time of its requests: completed − scheduled.
+    pub response_time: Latency,
+    /// Send lag of its requests: sent − scheduled.
+    pub send_lag: Latency,
+    /// Share of a trial for which its busiest worker was on a CPU. If the trials differ, this is the largest share.
+    pub utilisation: f64,
+    /// Median of its response times minus the median of its response times of direct, µs; absent for direct.
+    pub added_p50: Option<Difference>,
 }
 
 /// Time on the request path and on the response path, µs. The time that the upstream itself needs is not included.

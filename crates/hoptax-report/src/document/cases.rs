@@ -4,7 +4,7 @@ use super::figures::{difference, estimate, latency, throughput};
 use super::load::load;
 use super::taxes::{tail, tax};
 use hoptax_analysis as analysis;
-use hoptax_record::report::{Case, Event, Path, Quiet, Stretch, Target, Tls};
+use hoptax_record::report::{Case, Event, Generator, Path, Quiet, Stretch, Target, Tls};
 
 pub(super) fn case(one: &analysis::Case) -> Case {
     Case {
@@ -24,6 +24,7 @@ pub(super) fn case(one: &analysis::Case) -> Case {
         connect: one.connect.as_ref().map(latency),
         tls: one.tls.as_ref().map(tls),
         targets: one.targets.iter().map(target).collect(),
+        generators: one.generators.iter().map(generator).collect(),
         counts: one.counts.clone(),
         connections: one.connections.clone(),
         bytes: one.bytes.clone(),
@@ -55,6 +56,18 @@ fn target(one: &analysis::TargetFigures) -> Target {
         service_time: latency(&one.service_time),
         added_p50: one.added_p50.map(difference),
         added_p99: one.added_p99.map(difference),
+    }
+}
+
+fn generator(one: &analysis::GeneratorFigures) -> Generator {
+    Generator {
+        name: one.name.clone(),
+        connections: one.connections,
+        throughput: one.throughput.as_ref().map(throughput),
+        response_time: latency(&one.response_time),
+        send_lag: latency(&one.send_lag),
+        utilisation: one.utilisation,
+        added_p50: one.added_p50.map(difference),
     }
 }
 

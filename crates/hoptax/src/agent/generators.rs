@@ -96,9 +96,9 @@ fn lead_ns(generators: &[Generator]) -> u64 {
 
 impl Generator {
     /// Sends this part of the load.
-    fn send(&self, local: &LocalTraffic, live: bool, stop: &AtomicBool, tell: &dyn Fn(News)) {
-        let mut accepted = |begin| tell(News::Accepted(begin));
-        let mut report = |update| tell(News::Update(update));
+    fn send(&self, local: &LocalTraffic, live: bool, stop: &AtomicBool, notify: &dyn Fn(News)) {
+        let mut accepted = |begin| notify(News::Accepted(begin));
+        let mut report = |update| notify(News::Update(update));
         let loaded = match &self.host {
             Some(host) => {
                 generator::load_part(host, &self.spec, self.roles, live, stop, &mut accepted, &mut report)
@@ -112,7 +112,7 @@ impl Generator {
                 local.load_part(&self.spec, &self.roles, stop, start, &mut report)
             }
         };
-        tell(News::Ended(Box::new(loaded)));
+        notify(News::Ended(Box::new(loaded)));
     }
 }
 
@@ -168,10 +168,6 @@ fn sum(generators: &[Generator], loads: Vec<Loaded>) -> Loaded {
 /// The use of two processes together. Their CPUs may be those of different machines, so only those of the first one are kept.
 fn add(one: RoleUsage, other: RoleUsage) -> RoleUsage {
     let both = |one: Option<u64>, other: Option<u64>| one.zip(other).map(|(one, other)| one + other);
-    let any = |one: Option<u64>, other: Option<u64>| match (one, other) {
-        (None, None) => None,
-        (one, other) => Some(one.unwrap_or(0) + other.unwrap_or(0)),
-    };
     RoleUsage {
         cpu_ns: one.cpu_ns + other.cpu_ns,
         processes: one.processes + other.processes,
@@ -180,7 +176,8 @@ fn add(one: RoleUsage, other: RoleUsage) -> RoleUsage {
         pss_bytes_max: both(one.pss_bytes_max, other.pss_bytes_max),
         cpu_ns_by_window: by_window(one.cpu_ns_by_window, &other.cpu_ns_by_window),
         rss_bytes_by_window: by_window(one.rss_bytes_by_window, &other.rss_bytes_by_window),
-        throttled_ns: any(one.throttled_ns, other.throttled_ns),
+        // The limit that throttled longest counts.
+        throttled_ns: one.throttled_ns.max(other.throttled_ns),
         cpus_allowed: one.cpus_allowed,
         busy_threads: one.busy_threads.zip(other.busy_threads).map(|(one, other)| one + other),
         waiting_ns: both(one.waiting_ns, other.waiting_ns),

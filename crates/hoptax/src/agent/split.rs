@@ -64,8 +64,8 @@ pub(super) fn check_plan(plan: &Plan, generators: usize) -> Result<(), String> {
         ));
     }
     let of = u32::try_from(generators).unwrap_or(u32::MAX);
-    let points = plan.load.iter().filter(|point| point.left_out.is_none());
-    points.map(|point| check(point.connections, point.requests, of)).collect()
+    let mut points = plan.load.iter().filter(|point| point.left_out.is_none());
+    points.try_for_each(|point| check(point.connections, point.requests, of))
 }
 
 fn check(connections: u32, requests: Option<u64>, generators: u32) -> Result<(), String> {

@@ -485,6 +485,12 @@ const STATED: &[(&str, &str, &str, &str)] = &[
         "saturated above 85 % of a CPU",
     ),
     (
+        "hoptax-analysis/src/checks/generators_disagree.rs",
+        "OF_TAX: f64 = 0.25",
+        METHODOLOGY,
+        "they differ by more than a quarter of the case's added p50",
+    ),
+    (
         "hoptax-analysis/src/checks/shared_cpus.rs",
         "BUSY: f64 = 0.85",
         METHODOLOGY,

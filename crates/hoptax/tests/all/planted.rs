@@ -378,7 +378,7 @@ enum Where {
 use Where::{Generated, Real};
 
 /// Every finding, with the place of the test that must raise the finding.
-const PLANTS: [(&str, Where); 42] = [
+const PLANTS: [(&str, Where); 43] = [
     ("amplification", Real("findings.rs")),
     ("balance", Real("findings.rs")),
     ("bandwidth-bound", Generated("a saturated loopback needs the whole machine")),
@@ -393,6 +393,7 @@ const PLANTS: [(&str, Where); 42] = [
     ("few-samples", Real("planted.rs")),
     ("gateway-died", Real("run.rs")),
     ("generator-saturated", Generated("the bottleneck depends on the machine")),
+    ("generators-disagree", Generated("generators on one machine have the same path to the gateway")),
     ("herd", Generated("the waiting time of simultaneous requests depends on the machine")),
     ("hidden-limit", Real("probes.rs")),
     ("host-changed", Generated("a test cannot change its host")),

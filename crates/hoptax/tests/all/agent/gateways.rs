@@ -218,16 +218,16 @@ fn stacks_are_recorded_on_the_gateways_host() {
 }
 
 /// A network namespace with an address of its own, connected with ours. It is removed when it is dropped.
-struct Network {
-    name: String,
-    ours: IpAddr,
-    theirs: IpAddr,
+pub(super) struct Network {
+    pub(super) name: String,
+    pub(super) ours: IpAddr,
+    pub(super) theirs: IpAddr,
 }
 
 impl Network {
     /// `None` if this user cannot make one. `number` must differ from those of tests that run at the same time.
     #[track_caller]
-    fn make(number: u8) -> Option<Self> {
+    pub(super) fn make(number: u8) -> Option<Self> {
         let name = format!("hoptax-{}-{number}", std::process::id());
         let address = |last: u8| IpAddr::from([10, 213, number, last]);
         let (ours, theirs) = (address(1), address(2));
@@ -238,7 +238,8 @@ impl Network {
             && ip(&format!("link set {near} up"))
             && ip(&format!("-n {name} addr add {theirs}/24 dev {far}"))
             && ip(&format!("-n {name} link set {far} up"))
-            && ip(&format!("-n {name} link set lo up"));
+            && ip(&format!("-n {name} link set lo up"))
+            && ip(&format!("-n {name} route add default via {ours}"));
         let network = Self { name, ours, theirs };
         if !made {
             skip("network namespaces need root");

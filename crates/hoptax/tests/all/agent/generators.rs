@@ -2,15 +2,16 @@
 
 use super::Silent;
 use super::faults::assert_nothing_runs;
+use super::gateways::Network;
 use super::site::{Services, Site, closed, plan, run, signal};
-use hoptax::agent::{HostRef, Hosts, Ready};
-use hoptax::run::{Loaded, TrialUpdate};
+use hoptax::agent::{Host, HostRef, Hosts, Ready, RunId};
+use hoptax::run::{Loaded, Progress, TrialUpdate};
 use hoptax_load::clock;
 use hoptax_load::record::{LoadRecord, Phase, PhaseLine, WINDOW_NS};
 use hoptax_load::spec::{Arrivals, Rate, Shape};
 use hoptax_plan::{LoadPoint, Plan, recorded};
 use hoptax_record::dir::RunDir;
-use hoptax_record::{GeneratorTrial, TrialHost};
+use hoptax_record::{GeneratorTrial, NetworkUsage, TrialHost};
 use rustix::process::Signal;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -86,7 +87,7 @@ fn two_and_three_generators_send_one_load() {
         let names: Vec<&str> = generators.iter().map(|one| one.host.as_str()).collect();
         assert_eq!(names, ["clients-1", "clients-2", "clients-3"][..count]);
         assert_is_sum(&record, &generators);
-        // 600/s for 0.5 s, whoever sends it.
+        // 600/s for 0.5 s, for any number of generators.
         assert_eq!((record.counts.scheduled, record.measured_ns), (300, duration.as_nanos() as u64));
         assert_eq!(record.counts.ok, 300, "{:?}", record.counts);
         for one in &generators {
@@ -137,6 +138,41 @@ fn generators_with_different_clocks_begin_together() {
     assert_eq!(names, ["here", "far"]);
     let far = &loaded.usage.hosts["far"];
     assert!(far.usage.as_ref().is_some_and(|usage| usage.idle < 1.0), "a machine of its own: {far:?}");
+}
+
+/// Number of connections that three generators open from networks of their own.
+const FROM_NETWORKS: u32 = 600;
+
+#[test]
+fn generators_in_networks_of_their_own_have_ports_of_their_own() {
+    let networks: Vec<Network> = (11..14).map_while(Network::make).collect();
+    let [first, _, _] = &networks[..] else { return };
+    let sites = [Site::new(), Site::new(), Site::new()];
+    let run = RunId::new("networks");
+    let client = |(index, (network, site)): (usize, (&Network, &Site))| {
+        let command = site.command(&["ip", "netns", "exec", &network.name]);
+        let host = Host::connect(&format!("clients-{}", index + 1), &command, Some(network.theirs), &run);
+        HostRef::Remote(host.unwrap_or_else(|failure| panic!("{failure:#?}")))
+    };
+    let clients = networks.iter().zip(&sites).enumerate().map(client).collect();
+    let here = HostRef::Local { name: "here".into(), address: Some(first.ours) };
+    let plan = plan(open(600.0, FROM_NETWORKS, Duration::from_secs(1)));
+    let mut ready = prepare(&sites[0], &plan, &hosts(clients, here));
+    let services = Services::start(&plan, &mut ready);
+    let loaded = services.load(&plan, &mut ready.traffic, &mut |_| {});
+    assert_eq!(loaded.failed, None);
+    let record = loaded.record.expect("measured");
+    assert_is_sum(&record, &loaded.generators);
+    assert_eq!((record.counts.scheduled, record.counts.ok), (600, 600), "{:?}", record.counts);
+    assert_eq!(record.connections.established, u64::from(FROM_NETWORKS));
+    let sent = |network: &Option<NetworkUsage>| network.as_ref().map_or(0, |one| one.segments_sent);
+    let first = sent(&loaded.usage.network);
+    let others = ["clients-2", "clients-3"].map(|name| sent(&loaded.usage.hosts[name].network));
+    // A connection takes two segments or more, and a request at least one.
+    for segments in [first, others[0], others[1]] {
+        assert!(segments >= 200 * 3, "{first} {others:?}");
+        assert!(segments < first + others[0] + others[1], "{first} {others:?}");
+    }
 }
 
 #[test]
@@ -223,6 +259,48 @@ fn a_run_with_several_generators_records_each() {
         assert_eq!((&trial.failed, trial.generators.len()), (&None, 2));
         assert_is_sum(trial.load_record.as_ref().expect("measured"), &trial.generators);
         assert!(trial.network_of_generator(0).is_some() && trial.network_of_generator(1).is_some());
+    }
+    let report = hoptax_report::Model::of(&read);
+    let case = report.cases.iter().find(|case| case.gateway == "hop").expect("measured");
+    let names: Vec<&str> = case.generators.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(names, ["clients-1", "clients-2"]);
+    let samples: u64 = case.generators.iter().map(|one| one.response_time.samples).sum();
+    assert_eq!(Some(samples), case.response_time.as_ref().map(|times| times.samples));
+    assert!(case.generators.iter().all(|one| one.added_p50.is_some()), "{:?}", case.generators);
+}
+
+/// Kills an agent when the first trial is measured.
+struct Killing {
+    agent: Option<u32>,
+}
+
+impl Progress for Killing {
+    fn update(&mut self, update: &TrialUpdate) {
+        if matches!(update, TrialUpdate::Phase(PhaseLine { phase: Phase::Measuring, .. }))
+            && let Some(agent) = self.agent.take()
+        {
+            signal(agent, Signal::KILL);
+        }
+    }
+}
+
+#[test]
+fn a_lost_generator_does_not_end_the_run() {
+    let sites = [Site::new(), Site::new()];
+    let plan = plan(closed(Duration::from_millis(800)));
+    let mut ready = prepare(&sites[0], &plan, &hosts(clients(&sites), sites[0].here()));
+    let interrupted = AtomicBool::new(false);
+    let mut run = run(&plan, &interrupted);
+    (run.hosts, run.cpus) = (ready.hosts.clone(), ready.cpus.clone());
+    let mut dir = RunDir::create(&sites[0].scratch.path().join("results"), "lost").expect("made");
+    let mut killing = Killing { agent: Some(sites[1].agent()) };
+    let outcome = run.run(&mut dir, &mut ready.driver, &mut ready.traffic, &mut killing).expect("written");
+    assert_eq!((outcome.measured, &outcome.ended.failed), (2, &None));
+    let read = recorded::read(dir.path()).expect("readable");
+    let lost = read.trials[0].failed.as_ref().expect("a generator was killed");
+    assert!(lost.message.starts_with("host clients-2: "), "{lost:?}");
+    for trial in &read.trials[1..] {
+        assert_eq!((&trial.failed, trial.generators.len()), (&None, 2));
     }
 }
 
