@@ -11,6 +11,7 @@ mod digest;
 pub mod dir;
 mod failure;
 mod hosts;
+mod machines;
 mod metric;
 pub mod plan;
 mod printable;
@@ -26,8 +27,8 @@ pub use death::{DEATHS_IN_CASE, Death, DeathDuring};
 pub use digest::{Digest, digest};
 pub use failure::{Failure, Stage};
 pub use hosts::{
-    Environment, Fitness, FitnessStatus, ForeignProcess, HostLook, HostUsage, Leg, LegLook, NetworkUsage,
-    Role, RoundTrips, RunHost, Stolen, TrialHost,
+    Environment, Fitness, FitnessStatus, ForeignProcess, HostLook, HostUsage, Leg, LegLook, Link,
+    NetworkUsage, Role, RoundTrips, RunHost, Stolen, TrialHost,
 };
 pub use printable::printable;
 pub use warm_up::{Burst, WarmUp, WarmUpLoad};
@@ -194,16 +195,6 @@ pub struct Counter {
     pub overflow: bool,
     /// The setting that raises the limit, or other advice; absent if the pack contains no advice.
     pub advice: Option<String>,
-}
-
-/// Throughput of one connection between two processes: of one machine over its loopback device, or of two hosts over the
-/// network.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Link {
-    /// Length of a message, bytes.
-    pub message_bytes: u64,
-    /// Bytes per second in one direction of one connection.
-    pub bytes_per_second: f64,
 }
 
 /// A setting that differs from the gateway's shipped default.
