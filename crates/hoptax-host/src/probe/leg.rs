@@ -278,7 +278,7 @@ fn answer(mut stream: TcpStream, token: u64) -> io::Result<Part> {
         Part::There => {
             let (bytes, ns) = count(&mut stream, sent)?;
             stream.write_all(&[bytes.to_be_bytes(), ns.to_be_bytes()].concat())?;
-            // Whoever closes a connection with unread data resets it, and the figures could be lost. So what is still on
+            // A side that closes a connection with unread data resets it, and the figures could be lost. So what is still on
             // its way is read until the sender closes.
             drain(&mut stream);
         }
