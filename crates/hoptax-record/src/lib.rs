@@ -12,6 +12,7 @@ pub mod dir;
 mod failure;
 mod generator;
 mod hosts;
+mod machines;
 mod metric;
 pub mod plan;
 mod printable;
@@ -29,8 +30,8 @@ pub use digest::{Digest, digest};
 pub use failure::{Failure, Stage};
 pub use generator::GeneratorTrial;
 pub use hosts::{
-    Environment, Fitness, FitnessStatus, ForeignProcess, HostLook, HostUsage, Leg, LegLook, NetworkUsage,
-    Role, RoundTrips, RunHost, Stolen, TrialHost,
+    Environment, Fitness, FitnessStatus, ForeignProcess, HostLook, HostUsage, Leg, LegLook, Link,
+    NetworkUsage, Role, RoundTrips, RunHost, Stolen, TrialHost,
 };
 pub use printable::printable;
 pub use role_usage::RoleUsage;
@@ -198,16 +199,6 @@ pub struct Counter {
     pub overflow: bool,
     /// The setting that raises the limit, or other advice; absent if the pack contains no advice.
     pub advice: Option<String>,
-}
-
-/// Throughput of one connection between two processes: of one machine over its loopback device, or of two hosts over the
-/// network.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Link {
-    /// Length of a message, bytes.
-    pub message_bytes: u64,
-    /// Bytes per second in one direction of one connection.
-    pub bytes_per_second: f64,
 }
 
 /// A setting that differs from the gateway's shipped default.

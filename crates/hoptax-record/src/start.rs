@@ -4,6 +4,7 @@
 use super::{Failure, HostUsage, RoleUsage};
 use hoptax_load::clock::MILLISECOND;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Length of a [`StartWindow`], ns. At 1,000 requests per second it holds ten responses.
 pub const START_WINDOW_NS: u64 = 10 * MILLISECOND;
@@ -49,9 +50,21 @@ pub struct StartRecord {
     /// CPU use of the host from `began_ns` to the end of the traffic.
     #[serde(default)]
     pub host: HostUsage,
+    /// The same for other machines that the requests pass, by name: the gateway's, and the upstream's if there was a load.
+    /// Empty if all roles are on one machine, and in older runs.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub hosts: BTreeMap<String, HostUsage>,
     /// Why the start could not be measured. Absent if it was.
     #[serde(default)]
     pub failed: Option<Failure>,
+}
+
+impl StartRecord {
+    /// The machines that the requests of this start pass. Each with its name, which is absent for the generator's machine.
+    pub fn machines(&self) -> impl Iterator<Item = (Option<&str>, &HostUsage)> {
+        let others = self.hosts.iter().map(|(name, usage)| (Some(name.as_str()), usage));
+        std::iter::once((None, &self.host)).chain(others)
+    }
 }
 
 /// What was done to a gateway before its traffic.

@@ -113,11 +113,13 @@ fn described(one: &RunHost) -> String {
 fn clock(one: &RunHost) -> String {
     match one.clock_uncertainty_ns {
         0 => "the clock of hoptax's own host".to_owned(),
-        ns => {
-            let us = ns as f64 / 1e3;
-            format!("its clock is known to ±{}", Scale::of_us(us).value(us))
-        }
+        _ => format!("its clock is known to {}", uncertainty(one)),
     }
+}
+
+fn uncertainty(one: &RunHost) -> String {
+    let us = one.clock_uncertainty_ns as f64 / 1e3;
+    format!("±{}", Scale::of_us(us).value(us))
 }
 
 /// What makes the host less fit: `governor (powersave), memory (1 MiB)`.
@@ -168,7 +170,7 @@ pub(super) fn html(model: &Model) -> Option<minijinja::Value> {
             cpus => machine.cpus,
             cpu => &machine.cpu,
             kernel => &machine.kernel,
-            clock => clock(one),
+            clock => uncertainty(one),
             remarks => remarks(one),
         }
     };

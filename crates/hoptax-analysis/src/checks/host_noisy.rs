@@ -85,30 +85,34 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
 
 /// The finding about a run of starts.
 fn of_starts(subject: &Subject<'_>) -> Option<Finding> {
-    let used = |start: &&StartRecord| start.host.steal + start.host.foreign;
-    let noisy = || subject.starts.iter().filter(|start| is_disturbed(&start.host));
-    let worst = noisy().max_by(|a, b| used(a).total_cmp(&used(b)))?;
+    let is_noisy = |start: &&StartRecord| start.machines().any(|(_, host)| is_disturbed(host));
+    let noisy = || subject.starts.iter().filter(is_noisy);
+    let machines = noisy().flat_map(|start| start.machines().map(move |(name, host)| (start, name, host)));
+    let used = |host: &HostUsage| host.steal + host.foreign;
+    let (worst, machine, host) = machines.max_by(|(_, _, a), (_, _, b)| used(a).total_cmp(&used(b)))?;
     let (count, starts) = (noisy().count(), subject.starts.len());
+    let evidence = evidence([
+        ("starts", starts.into()),
+        ("noisy_starts", count.into()),
+        ("worst_round", (worst.round + 1).into()),
+        ("worst_steal", host.steal.into()),
+        ("worst_foreign", host.foreign.into()),
+    ]);
     Some(Finding {
         code: CODE,
         severity: if count as f64 > MANY * starts as f64 { Severity::Warning } else { Severity::Note },
         concerns: Concerns::ALL,
         case: None,
-        evidence: evidence([
-            ("starts", starts.into()),
-            ("noisy_starts", count.into()),
-            ("worst_round", (worst.round + 1).into()),
-            ("worst_steal", worst.host.steal.into()),
-            ("worst_foreign", worst.host.foreign.into()),
-        ]),
+        evidence: with_host(evidence, "worst_host", subject.host_in_words(machine)),
         message: format!(
             "The hypervisor or other processes took CPU time in {count} of {starts} starts. In the worst start (round {}, \
-             {}), the hypervisor took {} of all CPU time, and processes outside of the run used {}{}.",
+             {}), the hypervisor took {} of all CPU time{}, and processes outside of the run used {}{}.",
             worst.round + 1,
             worst.contender,
-            percent(worst.host.steal),
-            percent(worst.host.foreign),
-            most_of_it(&worst.host)
+            percent(host.steal),
+            subject.on_host(machine),
+            percent(host.foreign),
+            most_of_it(host)
         ),
         advice: "Measure when nothing else runs, or on a dedicated machine. More starts narrow the intervals. Medians \
                  ignore a disturbance of fewer than half of the starts."
@@ -212,6 +216,18 @@ mod tests {
             assert_eq!(found.first().map(|one| one.severity), expected, "{noisy} of 40");
             assert!(found.iter().all(|one| one.evidence["noisy_starts"] == noisy), "{found:?}");
         }
+    }
+
+    #[test]
+    fn starts_are_disturbed_on_the_gateways_host_too() {
+        let mut run = crate::fixture::starts::started(20, &[]);
+        run.record.hosts = on_hosts(&[]).record.hosts;
+        for start in run.starts.iter_mut().take(9) {
+            start.hosts.insert("edge".into(), HostUsage { steal: 0.2, ..HostUsage::default() });
+        }
+        let found = raised(&run, CODE);
+        assert_eq!((found.len(), &found[0].evidence["noisy_starts"]), (1, &9.into()), "{found:?}");
+        assert!(found[0].message.contains("20 % of all CPU time on host edge (gateway), and"), "{found:?}");
     }
 
     #[test]

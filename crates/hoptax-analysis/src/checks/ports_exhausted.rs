@@ -180,7 +180,7 @@ mod tests {
     use super::*;
     use crate::fixture::hosts::on_hosts;
     use crate::fixture::{Run, via};
-    use hoptax_record::TrialHost;
+    use hoptax_record::{RunHost, TrialHost};
 
     /// Two trials. Each trial opened `opened` connections, and the second trial came `apart_s` seconds after the first.
     fn waiting(time_wait_max: u64, local_ports: u64, opened: u64, apart_s: u64) -> Run {
@@ -262,15 +262,17 @@ mod tests {
             trial.0.hosts.insert("b".into(), host);
             let mut run = Run::closed(8);
             run.push(trial);
+            let generator = RunHost { roles: vec!["generator".into()], ..RunHost::default() };
+            run.record.hosts = ["a", "b"].map(|name| (name.into(), generator.clone())).into();
             raised(&run, CODE)
         };
         let found = of(25_000, 25_004);
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(
             (&found[0].evidence["host"], &found[0].evidence["waiting"]),
-            (&"host b".into(), &25_000.into())
+            (&"host b (generator)".into(), &25_000.into())
         );
-        assert!(found[0].message.contains("were in TIME_WAIT on host b, which"), "{found:?}");
+        assert!(found[0].message.contains("were in TIME_WAIT on host b (generator), which"), "{found:?}");
         assert_eq!(of(25_000, 4), [], "other programs on its host");
         assert_eq!(of(20_000, 25_004), []);
     }

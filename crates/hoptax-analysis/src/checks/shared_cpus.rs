@@ -95,11 +95,8 @@ fn shared<'t>(trial: &Trial<'t>) -> Option<Shared<'t>> {
     let record = trial.record;
     // The sum of several generators used the CPUs of several machines.
     let generator = record.generators.first().map_or(&record.generator, |first| &first.usage);
-    let roles = [
-        (Role::Generator, generator),
-        (Role::Gateway, &record.gateway),
-        (Role::Upstream, &record.upstream),
-    ];
+    let roles =
+        [(Role::Generator, generator), (Role::Gateway, &record.gateway), (Role::Upstream, &record.upstream)];
     let known: Vec<(Role, &RoleUsage)> = roles
         .into_iter()
         .filter_map(|(role, usage)| {

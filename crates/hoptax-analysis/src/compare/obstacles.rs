@@ -8,8 +8,8 @@ use crate::starts::of_process;
 use hoptax_plan::recorded::RunRecord;
 use hoptax_plan::units::show_duration;
 use hoptax_plan::{GatewayKind, Idle, LoadPoint, PackDriver, Plan, Target, Upstream};
-use hoptax_record::Contender;
 use hoptax_record::plan as kept;
+use hoptax_record::{Contender, Environment, Role, RunHost};
 use serde::Serialize;
 
 /// Maximum number of characters that a message quotes from a setting.
@@ -136,7 +136,24 @@ fn unsettled(first: &Subject<'_>, second: &Subject<'_>) -> Vec<String> {
 }
 
 fn of_machines(a: &RunRecord, b: &RunRecord, warnings: &mut Vec<String>) {
-    let (one, other) = (&a.environment, &b.environment);
+    if a.hosts.is_empty() && b.hosts.is_empty() {
+        of_environments("", &a.environment, &b.environment, warnings);
+    } else {
+        for role in [Role::Generator, Role::Gateway, Role::Upstream] {
+            let of = format!("{}: ", role.name());
+            of_environments(&of, environment(a, role), environment(b, role), warnings);
+        }
+    }
+    differs("Version of hoptax", &a.hoptax, &b.hoptax, warnings);
+}
+
+/// The machine of a role.
+fn environment(run: &RunRecord, role: Role) -> &Environment {
+    let has = |host: &&RunHost| host.roles.iter().any(|one| one == role.name());
+    run.hosts.values().find(has).map_or(&run.environment, |host| &host.environment)
+}
+
+fn of_environments(of: &str, one: &Environment, other: &Environment, warnings: &mut Vec<String>) {
     let gib = |bytes: u64| format!("{} GiB", bytes >> 30);
     for (what, one, other) in [
         ("Host", one.host.clone(), other.host.clone()),
@@ -148,9 +165,8 @@ fn of_machines(a: &RunRecord, b: &RunRecord, warnings: &mut Vec<String>) {
         ("Governor", or_none(one.governor.as_ref()), or_none(other.governor.as_ref())),
         ("Virtualisation", or_none(one.hypervisor.as_ref()), or_none(other.hypervisor.as_ref())),
         ("Idle CPUs", idle(one.idle), idle(other.idle)),
-        ("Version of hoptax", a.hoptax.clone(), b.hoptax.clone()),
     ] {
-        differs(what, &one, &other, warnings);
+        differs(&format!("{of}{what}"), &one, &other, warnings);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Tests comparisons of generated runs.
 
 use super::*;
+use crate::fixture::hosts::on_hosts;
 use crate::fixture::starts::{Cold, started};
 use crate::fixture::{Run, closed_point, open_point, searched_point, via};
 use hoptax_plan::{PathSplit, Profile, Start, Target, Upstream};
@@ -225,6 +226,20 @@ fn another_machine_or_version_is_a_warning() {
         assert!(warnings.iter().any(|one| one.contains(expected)), "{expected}: {warnings:?}");
     }
     assert_eq!(of_runs(&a, &Run::steady(2, 100, &[("nginx", 200)])).warnings, Vec::<String>::new());
+}
+
+#[test]
+fn machines_are_compared_by_role() {
+    let a = on_hosts(&[("nginx", 850)]);
+    let mut b = on_hosts(&[("nginx", 850)]);
+    b.record.hosts.get_mut("edge").expect("there").environment.kernel = "Linux 7".into();
+    assert_eq!(of_runs(&a, &b).warnings, ["gateway: Kernel differs: Linux 6.1 and Linux 7."]);
+    let one_host = Run::steady(4, 300, &[("nginx", 850)]);
+    let warnings = of_runs(&a, &one_host).warnings;
+    for role in ["generator", "gateway", "upstream"] {
+        let starts = format!("{role}: Host differs: ");
+        assert!(warnings.iter().any(|one| one.starts_with(&starts)), "{warnings:?}");
+    }
 }
 
 #[test]

@@ -18,7 +18,7 @@ use std::io::{self, Read, Write as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
@@ -60,6 +60,8 @@ struct Shared {
     /// When anything was received last, on our clock.
     heard_ns: AtomicU64,
     complaints: Mutex<Vec<u8>>,
+    /// Whether the command has closed its standard error, so that `complaints` is complete.
+    has_complained: AtomicBool,
     /// The agent's directory. The runner copies its files to `hosts/<host>` in the run directory.
     directory: OnceLock<String>,
 }
@@ -126,6 +128,7 @@ impl Connection {
             next: AtomicU64::new(1),
             heard_ns: AtomicU64::new(clock::now()),
             complaints: Mutex::default(),
+            has_complained: AtomicBool::new(false),
             directory: OnceLock::new(),
         });
         let (greeted, greeting) = mpsc::channel();
@@ -412,6 +415,7 @@ impl Shared {
             let surplus = complaints.len().saturating_sub(COMPLAINTS);
             complaints.drain(..surplus);
         }
+        self.has_complained.store(true, Ordering::Relaxed);
     }
 
     fn put(&self, frame: Vec<u8>) {
@@ -455,9 +459,21 @@ impl Shared {
         }
     }
 
+    /// Waits until the standard error of a command that has exited is complete. A process that the command left behind may keep
+    /// it open.
+    fn await_complaints(&self) {
+        let deadline = clock::now() + EXIT.as_nanos() as u64;
+        while !self.has_complained.load(Ordering::Relaxed) && clock::now() < deadline {
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// The failure after the output of the command has ended, or after we gave up.
     fn lost(&self, stage: Stage, why: &str) -> Failure {
         let status = self.exited_within(EXIT);
+        if status.is_some() {
+            self.await_complaints();
+        }
         let how = match status {
             Some(status) if why == ENDED => how(status),
             Some(status) if why.ends_with("and") => format!("{why} {}", how(status)),

@@ -3,7 +3,7 @@
 use super::driver::HostsDriver;
 use super::host::Host;
 use super::layout::{Layout, Seat};
-use super::legs::Legs;
+use super::legs::{End, Legs};
 use super::machine;
 use super::message::{Bytes, Prepare, Services};
 use super::split::{self, GeneratorCpus};
@@ -229,7 +229,7 @@ impl Hosts {
                 tls_upstreams: Vec::new(),
             },
             traffic: HostsTraffic::new(layout, cpus_of_generators, remote, traffic, setup.live)
-                .with_legs(Legs::of(self, setup.plan))
+                .with_legs(self.network(setup.plan))
                 .with_path_split(plan.path_split),
             cpus,
             environment,
@@ -306,10 +306,27 @@ impl Hosts {
         Some(look)
     }
 
+    /// The legs that the requests of this plan pass.
+    fn network(&self, plan: &Plan) -> Legs {
+        let end = |host: &HostRef| {
+            let address = match host {
+                HostRef::Local { address, .. } => *address,
+                HostRef::Remote(remote) => remote.address(),
+            };
+            (host.name().to_owned(), End { address, host: host.remote().cloned() })
+        };
+        let ends = [&self.generator, &self.gateway, &self.upstream].map(end);
+        let starts_gateway =
+            plan.gateways.iter().any(|gateway| !matches!(gateway.kind, GatewayKind::External { .. }));
+        let gateway = starts_gateway.then(|| self.gateway.name());
+        let upstream = matches!(plan.upstream, Upstream::BuiltIn(_)).then(|| self.upstream.name());
+        Legs::new(ends.into_iter().collect(), self.generator.name(), gateway, upstream)
+    }
+
     /// Measures the network between the hosts, in about two seconds for each leg. The hosts need not be ready for a run. The
     /// result is in `at_start` of each leg. `messages` are those of the plan's requests and responses.
     pub fn legs(&self, plan: &Plan, messages: Messages) -> Vec<Leg> {
-        Legs::of(self, plan).measure(messages)
+        self.network(plan).measure(messages)
     }
 
     /// Copies logs and rendered configurations of the other hosts to `hosts/<name>` below this directory. Must be called after

@@ -1,12 +1,10 @@
 //! Measures the legs of a run: the network from one host to another.
 
 use super::host::Host;
-use super::hosts::{HostRef, Hosts};
 use super::link::PROMPT;
 use super::message::Request;
 use hoptax_analysis::extra_way;
 use hoptax_host::probe::leg::{self, Messages, Receiver, ReceiverAddress};
-use hoptax_plan::{GatewayKind, Plan, Upstream};
 use hoptax_record::{Failure, Leg, LegLook};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -29,29 +27,22 @@ pub(super) struct Legs {
 
 /// A host at the end of a leg.
 #[derive(Debug)]
-struct End {
-    address: Option<IpAddr>,
+pub(super) struct End {
+    /// The address at which the other hosts reach it.
+    pub(super) address: Option<IpAddr>,
     /// Absent for our own host.
-    host: Option<Arc<Host>>,
+    pub(super) host: Option<Arc<Host>>,
 }
 
 impl Legs {
-    /// The legs that the requests of this plan pass.
-    pub(super) fn of(hosts: &Hosts, plan: &Plan) -> Self {
-        let all = [&hosts.generator, &hosts.gateway, &hosts.upstream];
-        let end = |host: &&HostRef| {
-            let address = match host {
-                HostRef::Local { address, .. } => *address,
-                HostRef::Remote(remote) => remote.address(),
-            };
-            (host.name().to_owned(), End { address, host: host.remote().cloned() })
-        };
-        let starts_gateway =
-            plan.gateways.iter().any(|gateway| !matches!(gateway.kind, GatewayKind::External { .. }));
-        let gateway = starts_gateway.then(|| hosts.gateway.name());
-        let upstream = matches!(plan.upstream, Upstream::BuiltIn(_)).then(|| hosts.upstream.name());
-        let legs = legs(hosts.generator.name(), gateway, upstream);
-        Self { ends: all.iter().map(end).collect(), legs }
+    /// The legs between the hosts of these roles. A role that hoptax does not start anywhere has no host.
+    pub(super) fn new(
+        ends: BTreeMap<String, End>,
+        generator: &str,
+        gateway: Option<&str>,
+        upstream: Option<&str>,
+    ) -> Self {
+        Self { ends, legs: legs(generator, gateway, upstream) }
     }
 
     /// Measures every leg, one after the other, in about two seconds each. The result is in `at_start` of each leg.
@@ -80,12 +71,14 @@ impl Legs {
                 at
             }
         };
+        // The way within a host has no bandwidth of interest.
+        let with_bandwidth = from != to;
         match &self.ends[from].host {
             Some(host) => {
-                let request = Request::MeasureLeg { to: receiver, messages };
+                let request = Request::MeasureLeg { to: receiver, messages, with_bandwidth };
                 host.link().and_then(|link| link.ask(request, RECEIVER)).map_err(message)
             }
-            None => leg::measure(receiver, messages)
+            None => leg::measure(receiver, messages, with_bandwidth)
                 .map_err(|error| format!("host {from}: {}", unreachable(receiver.address, &error))),
         }
     }

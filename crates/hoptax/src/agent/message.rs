@@ -170,6 +170,8 @@ pub enum Request {
         to: ReceiverAddress,
         /// Lengths of the messages.
         messages: Messages,
+        /// Whether to measure the bandwidth too.
+        with_bandwidth: bool,
     },
     /// Round trip between two CPUs, ns → `Option<f64>`.
     CpuRoundTrip([u32; 2]),

@@ -295,15 +295,20 @@ impl Traffic for HostsTraffic {
             Some(host) => generator::look(&host, near),
             None => self.local.look(&near),
         };
-        let gateway = roles.gateway.filter(|_| !self.layout.gateway_is_near());
-        let Some(gateway) = gateway else { return own };
-        let only = WatchedRoles { upstream: None, gateway: Some(gateway) };
+        if self.layout.gateway_is_near() {
+            return own;
+        }
+        let only = WatchedRoles { upstream: None, gateway: roles.gateway };
         let there = match self.gateway() {
             Some(host) => generator::look(&host, only),
             None => self.local.look(&only),
         };
-        let tree = there.sample.and_then(|sample| sample.trees.get(1).copied());
-        Look { gateway_elsewhere: tree, ..own }
+        let tree = there.sample.as_ref().and_then(|sample| sample.trees.get(1).copied());
+        Look {
+            gateway_elsewhere: tree.filter(|_| roles.gateway.is_some()),
+            machine_elsewhere: there.sample.map(|sample| (self.layout.gateway.host.clone(), sample)),
+            ..own
+        }
     }
 
     fn record_stacks(

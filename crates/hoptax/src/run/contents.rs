@@ -3,7 +3,8 @@
 
 use anyhow::Context as _;
 use hoptax_host::probe::leg::Messages;
-use hoptax_load::spec::TargetSpec;
+use hoptax_load::spec::{HttpVersion, TargetSpec};
+use hoptax_load::target::first_request;
 use hoptax_plan::{Body, BuiltInUpstream, Plan, Target, Upstream};
 use hoptax_record::bounded;
 use hoptax_servers::upstream::bytes;
@@ -53,16 +54,13 @@ impl Contents {
         self.bodies.iter().map(|body| body.len() as u64).max()
     }
 
-    /// Lengths of the longest request and of a response, about: what targets and gateways add to heads is not counted.
+    /// Lengths of the longest first request of a target, and of a response. What gateways and their credentials add is not
+    /// counted.
     pub fn messages(&self, plan: &Plan) -> Messages {
-        let head = |target: &Target| {
-            let headers = target.headers.iter().map(|(name, value)| name.len() + value.len() + 4);
-            (target.method.len() + target.path.len() + 12 + headers.sum::<usize>() + 2) as u64
-        };
-        let bodies = self.bodies.iter().map(|body| body.len() as u64).chain(std::iter::repeat(0));
-        let request = plan.targets.iter().zip(bodies).map(|(target, body)| head(target) + body);
+        let request = |spec: TargetSpec| first_request(&spec, &self.files, SEED, HttpVersion::Http11).ok();
+        let requests = self.targets(&plan.targets, ANY_HOST).into_iter().filter_map(request);
         Messages {
-            request_bytes: request.max().unwrap_or(0),
+            request_bytes: requests.map(|bytes| bytes.len() as u64).max().unwrap_or(0),
             response_bytes: RESPONSE_HEAD + response_body(plan).unwrap_or(0),
         }
     }
@@ -74,6 +72,11 @@ impl Contents {
         targets.iter().zip(bodies).map(|(target, body)| request(target, body, host)).collect()
     }
 }
+
+/// Seed for the templates of the requests whose lengths are counted.
+const SEED: u64 = 1;
+/// An address that is as long as most.
+const ANY_HOST: &str = "192.168.100.10:10080";
 
 /// Length of the head of a response of the built-in upstream without headers of the plan, about, bytes.
 const RESPONSE_HEAD: u64 = 100;
@@ -104,5 +107,26 @@ fn request(target: &Target, body: Vec<u8>, host: &str) -> TargetSpec {
         body,
         body_is_template: target.body_is_template,
         checks: target.checks.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hoptax_lab::fake;
+
+    #[test]
+    fn messages_are_as_long_as_the_plans() {
+        let mut plan = fake::plan(vec![], 1);
+        let Upstream::BuiltIn(upstream) = &mut plan.upstream else { panic!("it is ours") };
+        upstream.body = Body::Size(5000);
+        plan.targets = vec![Target::get("/")];
+        let head = "GET / HTTP/1.1\r\nhost: 192.168.100.10:10080\r\n\r\n".len() as u64;
+        let contents = Contents::read(&plan).expect("no files");
+        let expected = Messages { request_bytes: head, response_bytes: 5100 };
+        assert_eq!(contents.messages(&plan), expected);
+        let bodies = vec![vec![0; 300]];
+        let longer = Contents { bodies, ..contents }.messages(&plan).request_bytes;
+        assert!(longer >= head + 300 && longer < head + 340, "{longer}: with a content-length");
     }
 }

@@ -187,7 +187,7 @@ impl Traffic for LocalTraffic {
             tree.look()
         };
         let trees = both.map(&mut tree).to_vec();
-        Look { sample: Some(Sample { trees, ..Sample::now(&mut []) }), gateway_elsewhere: None }
+        Look { sample: Some(Sample { trees, ..Sample::now(&mut []) }), ..Look::default() }
     }
 
     fn record_stacks(

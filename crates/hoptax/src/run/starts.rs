@@ -215,6 +215,7 @@ impl Starts<'_> {
         let label = &self.run.plan.gateways[in_turn.index].label;
         let mut record = record::of_first(in_turn.turn, label, StartKind::Start, began_ns, &first);
         record.host = first.at_end.host_since(before);
+        record.hosts = first.at_end.hosts_since(before);
         record.at_ready = first.at_ready.used_since(&Look::default());
         self.finish(in_turn, &mut record);
         record
@@ -243,6 +244,7 @@ impl Starts<'_> {
         let label = &self.run.plan.gateways[in_turn.index].label;
         let mut record = record::of_first(in_turn.turn, label, StartKind::Reload, began_ns, &first);
         record.host = first.at_end.host_since(&before);
+        record.hosts = first.at_end.hosts_since(&before);
         record.at_ready = first.at_ready.used_since(&before);
         // The gateway listened all the time.
         record.listening_ns = None;

@@ -201,6 +201,8 @@ pub struct Look {
     pub sample: Option<Sample>,
     /// The gateway's tree, if it is on another machine.
     pub gateway_elsewhere: Option<TreeSample>,
+    /// The gateway's machine, if it is another one, with its name.
+    pub machine_elsewhere: Option<(String, Sample)>,
 }
 
 impl Look {
@@ -217,9 +219,21 @@ impl Look {
     /// CPU use of the generator's host since `before`.
     pub fn host_since(&self, before: &Self) -> HostUsage {
         let (Some(first), Some(last)) = (&before.sample, &self.sample) else { return HostUsage::default() };
-        let timeline = Timeline { samples: vec![first.clone(), last.clone()] };
-        timeline.host(first.at_ns, last.at_ns, None)
+        usage_between(first, last)
     }
+
+    /// CPU use of the gateway's machine since `before`, by name. Empty if it is the generator's machine.
+    pub fn hosts_since(&self, before: &Self) -> BTreeMap<String, HostUsage> {
+        let both = before.machine_elsewhere.as_ref().zip(self.machine_elsewhere.as_ref());
+        both.map(|((_, first), (name, last))| (name.clone(), usage_between(first, last)))
+            .into_iter()
+            .collect()
+    }
+}
+
+fn usage_between(first: &Sample, last: &Sample) -> HostUsage {
+    let timeline = Timeline { samples: vec![first.clone(), last.clone()] };
+    timeline.host(first.at_ns, last.at_ns, None)
 }
 
 /// Result of one trial's load. If the trial failed, this contains the measurements up to the failure.

@@ -11,17 +11,21 @@ use crate::world::exe;
 use hoptax::agent::{Host, HostRef, Hosts, RunId};
 use hoptax::run::{FirstLoaded, Progress, Traffic as _, TrialUpdate};
 use hoptax_lab::first_requests::FirstRequests;
-use hoptax_lab::verify::Requests;
+use hoptax_lab::verify::{self, Requests};
 use hoptax_load::clock;
 use hoptax_load::record::{Phase, PhaseLine};
 use hoptax_load::spec::TargetSpec;
-use hoptax_plan::recorded;
+use hoptax_load::stamp;
+use hoptax_plan::{PathSplit, Plan, recorded};
+use hoptax_record::Role;
 use hoptax_record::dir::RunDir;
 use site::{AHEAD_NS, Services, Site, closed, plan, run};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 fn requests(address: &str) -> Requests {
     let headers = vec![("host".to_owned(), address.to_owned())];
@@ -102,6 +106,7 @@ fn a_host_with_another_clock_samples_its_own_roles() {
         assert!(loaded + 1 >= windows, "{role} worked in nearly every window: {:?}", usage.cpu_ns_by_window);
     }
     let host = &loaded.usage.hosts["lab"];
+    assert_eq!(host.roles, [Role::Gateway, Role::Upstream]);
     let usage = host.usage.as_ref().expect("a machine of its own");
     assert!(usage.idle < 1.0 && usage.steal_by_window.len() == windows, "{usage:?}");
     assert!(host.network.as_ref().is_some_and(|network| network.segments_sent > 0), "{host:?}");
@@ -134,6 +139,29 @@ fn a_generator_on_a_host_with_another_clock_reports_on_our_clock() {
 }
 
 #[test]
+fn there_are_no_timestamps_between_different_clocks() {
+    let site = Site::new();
+    let Some(lab) = site.elsewhere("lab") else { return };
+    let near = Site::new();
+    let stamped = Plan { path_split: PathSplit::On, ..plan(closed(Duration::from_millis(300))) };
+    for (site, services, has_stamps) in
+        [(&site, HostRef::Remote(lab), false), (&near, HostRef::Remote(near.near("lab")), true)]
+    {
+        let mut ready = site.prepare(&stamped, site.here(), services);
+        let services = Services::start(&stamped, &mut ready);
+        let loaded = services.load(&stamped, &mut ready.traffic, &mut |_| {});
+        let record = loaded.record.unwrap_or_else(|| panic!("{:?}", loaded.failed));
+        let used = record.stamps.map(|stamps| stamps.used);
+        assert_eq!(used.is_some_and(|used| used > 0), has_stamps, "{used:?}");
+        assert_eq!(used.is_none(), !has_stamps, "the generator expects none");
+        let address = services.upstream.addresses()[0];
+        let answer = verify::ask_changed(address, &requests("a"), &services.hop.facts().change, TIMEOUT);
+        let headers = answer.expect("it answers").headers;
+        assert_eq!(headers.contains_key(stamp::HEADER), has_stamps, "the upstream sends none: {headers:?}");
+    }
+}
+
+#[test]
 fn first_requests_are_timed_between_hosts() {
     let site = Site::new();
     let Some(lab) = site.elsewhere("lab") else { return };
@@ -157,6 +185,8 @@ fn first_requests_are_timed_between_hosts() {
         let at = answers.ready_ns.expect("it answered");
         assert!((begun..clock::now() + clock::SECOND).contains(&at), "{name}: on our clock: {at}");
         let used = at_ready.used_since(&hoptax::run::Look::default()).expect("the hop has a process");
+        let there = at_end.hosts_since(&at_ready);
+        assert!(there["lab"].idle < 1.0, "{name}: the gateway's machine worked too: {there:?}");
         assert!(used.rss_bytes > 100_000 && used.cpu_ns > 0, "{name}: {used:?}");
         assert!(at_end.used_since(&at_ready).is_some_and(|used| used.rss_bytes > 100_000), "{name}");
 

@@ -590,6 +590,38 @@ const STATED: &[(&str, &str, &str, &str)] = &[
         METHODOLOGY,
         "at most 150 ms for short sleeps",
     ),
+    // Several hosts.
+    (
+        "hoptax-host/src/probe/leg.rs",
+        "ROUND_TRIPS_NS: u64 = 800 * MILLISECOND",
+        METHODOLOGY,
+        "on one idle connection without Nagle's delay, for 0.8 s",
+    ),
+    ("hoptax-host/src/probe/leg.rs", "BATCHES: u64 = 10", METHODOLOGY, "Each of ten batches has a median"),
+    (
+        "hoptax-host/src/probe/leg.rs",
+        "ONE_PACKET: u64 = 1400",
+        METHODOLOGY,
+        "but at most 1,400 bytes, one packet",
+    ),
+    (
+        "hoptax-host/src/probe/leg.rs",
+        "BANDWIDTH_NS: u64 = 400 * MILLISECOND",
+        METHODOLOGY,
+        "in the second half of 0.4 s",
+    ),
+    (
+        "hoptax-host/src/probe/leg.rs",
+        "LEAST_MESSAGE: u64 = 16 << 10",
+        METHODOLOGY,
+        "between 16 KiB and 1 MiB",
+    ),
+    (
+        "hoptax-host/src/probe/leg.rs",
+        "LONGEST_MESSAGE: u64 = 1 << 20",
+        METHODOLOGY,
+        "between 16 KiB and 1 MiB",
+    ),
     // Profiles.
     (
         "hoptax/src/run/pass.rs",

@@ -159,10 +159,10 @@ impl Handle {
     }
 
     /// Measures the leg to a receiver of another host.
-    pub(super) fn measure_leg(self, to: ReceiverAddress, messages: Messages) {
+    pub(super) fn measure_leg(self, to: ReceiverAddress, messages: Messages, with_bandwidth: bool) {
         thread::spawn(move || {
             let Self { job, answers } = self;
-            let measured = leg::measure(to, messages);
+            let measured = leg::measure(to, messages, with_bandwidth);
             answers.answer(job.id, measured.map_err(|error| failed(legs::unreachable(to.address, &error))));
         });
     }

@@ -118,7 +118,9 @@ impl Session {
             Request::OpenReceiver { address, limit } => {
                 Handle::new(job, &answers).open_receiver(address, limit);
             }
-            Request::MeasureLeg { to, messages } => Handle::new(job, &answers).measure_leg(to, messages),
+            Request::MeasureLeg { to, messages, with_bandwidth } => {
+                Handle::new(job, &answers).measure_leg(to, messages, with_bandwidth);
+            }
             Request::CpuRoundTrip([one, other]) => {
                 answers.answer(id, self.traffic().map(|traffic| traffic.cpu_round_trip_ns(one, other)));
             }

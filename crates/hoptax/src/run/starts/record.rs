@@ -6,7 +6,8 @@ use super::order::Turn;
 use hoptax_load::clock;
 use hoptax_load::record::{LoadRecord, Window};
 use hoptax_record::start::{StartKind, StartLoad, StartRecord, StartTraffic, StartWindow};
-use hoptax_record::{Failure, HostUsage, RoleUsage, Stage};
+use hoptax_record::{Failure, HostUsage, Role, RoleUsage, Stage};
+use std::collections::BTreeMap;
 
 fn blank(turn: Turn, label: &str, kind: StartKind, began_ns: u64) -> StartRecord {
     StartRecord {
@@ -23,6 +24,7 @@ fn blank(turn: Turn, label: &str, kind: StartKind, began_ns: u64) -> StartRecord
         response_times_ns: Vec::new(),
         load: None,
         host: HostUsage::default(),
+        hosts: BTreeMap::new(),
         failed: None,
     }
 }
@@ -62,6 +64,9 @@ pub(super) fn of_first(
 /// Adds the results of the load to the record of a start.
 pub(super) fn add_load(start: &mut StartRecord, loaded: Loaded) {
     start.host = loaded.usage.host;
+    let passes = |role: &Role| *role != Role::Gateway || start.kind != StartKind::Direct;
+    let others = loaded.usage.hosts.into_iter().filter(|(_, host)| host.roles.iter().any(passes));
+    start.hosts = others.filter_map(|(name, host)| Some((name, host.usage?))).collect();
     let Some(record) = loaded.record else {
         start.failed = loaded.failed;
         return;
