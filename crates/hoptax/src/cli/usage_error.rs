@@ -99,7 +99,7 @@ fn missing(error: &Error, verb: &Command, name: &str) -> Option<String> {
 const RUN: &str = "results/20260101T000000Z-quickstart";
 
 /// Example arguments for each verb that requires arguments.
-const COMMANDS: [(&str, &str); 18] = [
+const COMMANDS: [(&str, &str); 19] = [
     ("run", "plan.yaml"),
     ("load", "http://127.0.0.1:8080/"),
     ("profile", "plan.yaml"),
@@ -114,6 +114,7 @@ const COMMANDS: [(&str, &str); 18] = [
     ("bisect", "plan.yaml --good v1.4 --bad main"),
     ("builds rm", "3f2c1d0a"),
     ("check", "plan.yaml"),
+    ("hosts", "plan.yaml"),
     ("lint", "nginx"),
     ("render", "plan.yaml --gateway nginx"),
     ("hop", "l7 --upstream 127.0.0.1:8080"),
