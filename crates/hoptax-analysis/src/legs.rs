@@ -27,7 +27,8 @@ pub struct LegFigures {
 }
 
 impl LegFigures {
-    fn new(leg: &Leg) -> Self {
+    /// The figures of what was measured on a leg.
+    pub fn new(leg: &Leg) -> Self {
         let looks = || [&leg.at_start, &leg.at_end].into_iter().flatten();
         let least =
             looks().filter(|look| look.round_trips.count > 0).map(|look| look.round_trips.least_ns).min();
@@ -168,8 +169,7 @@ impl Way {
     /// `None` if a role is on no host.
     fn of(run: &RunRecord) -> Option<Self> {
         let on = |role: Role| {
-            let has = move |roles: &[String]| roles.iter().any(|one| one == role.name());
-            run.hosts.iter().filter(move |(_, host)| has(&host.roles)).map(|(name, _)| name.as_str())
+            run.hosts.iter().filter(move |(_, host)| host.has(role)).map(|(name, _)| name.as_str())
         };
         let (gateway, upstream) = (on(Role::Gateway).next()?, on(Role::Upstream).next()?);
         let generators: Vec<&str> = on(Role::Generator).collect();
@@ -269,7 +269,7 @@ mod tests {
 
         let mut run = on_hosts(&[("nginx", 850)]);
         run.record.hosts.remove("edge");
-        run.record.hosts.get_mut("app").expect("there").roles = vec!["gateway".into(), "upstream".into()];
+        run.record.hosts.get_mut("app").expect("there").roles = vec![Role::Gateway, Role::Upstream];
         let network = run.analyse().network;
         assert_eq!((network.splits, network.same_way), (vec![], true));
     }

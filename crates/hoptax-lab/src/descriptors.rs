@@ -20,6 +20,26 @@ pub fn limit() -> u64 {
     getrlimit(Resource::Nofile).maximum.unwrap_or(UNLIMITED)
 }
 
+/// How many descriptors a process of each role can open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Descriptors {
+    /// Each generator. Of several generators, the one that can open the fewest.
+    pub generator: u64,
+    /// Number of generators, which divide the connections.
+    pub generators: u64,
+    /// Each gateway.
+    pub gateway: u64,
+    /// The upstream.
+    pub upstream: u64,
+}
+
+impl Descriptors {
+    /// One generator, and the same limit for all roles.
+    pub fn on_one_machine(limit: u64) -> Self {
+        Self { generator: limit, generators: 1, gateway: limit, upstream: limit }
+    }
+}
+
 /// A load point has more connections than a process can open.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -39,13 +59,14 @@ pub struct TooMany {
     pub fits: u64,
 }
 
-/// Checks that the generator, the built-in upstream and every gateway of the plan can open this many connections.
+/// Checks that the generators, the built-in upstream and every gateway of the plan can open this many connections.
 ///
 /// # Errors
 /// If a process would run out of descriptors. The error names the process that can open the fewest connections.
-pub fn check(connections: u32, plan: &Plan, packs: &PackSet, limit: u64) -> Result<(), TooMany> {
+pub fn check(connections: u32, plan: &Plan, packs: &PackSet, limits: Descriptors) -> Result<(), TooMany> {
     let ours =
         |process: &str| Need { process: process.to_owned(), per_connection: 1, overhead: OVERHEAD, share: 1 };
+    let generator = Need { share: limits.generators, ..ours("the generator") };
     let upstream = match &plan.upstream {
         Upstream::BuiltIn(upstream) => {
             let overhead = OVERHEAD + 4 * u64::from(upstream.instances);
@@ -53,9 +74,11 @@ pub fn check(connections: u32, plan: &Plan, packs: &PackSet, limit: u64) -> Resu
         }
         Upstream::Running(_) => None,
     };
-    let gateways = plan.gateways.iter().filter_map(|gateway| need_of(gateway, packs));
-    let needs = std::iter::once(ours("the generator")).chain(upstream).chain(gateways);
-    let misfits = needs.filter_map(|need| need.check(connections, limit).err());
+    let upstream = upstream.map(|need| (need, limits.upstream));
+    let gateways =
+        plan.gateways.iter().filter_map(|gateway| Some((need_of(gateway, packs)?, limits.gateway)));
+    let needs = std::iter::once((generator, limits.generator)).chain(upstream).chain(gateways);
+    let misfits = needs.filter_map(|(need, limit)| need.check(connections, limit).err());
     misfits.min_by_key(|error| error.fits).map_or(Ok(()), Err)
 }
 
@@ -82,6 +105,7 @@ struct Need {
     process: String,
     per_connection: u64,
     overhead: u64,
+    /// Number of processes that divide the connections.
     share: u64,
 }
 
@@ -100,6 +124,9 @@ impl Need {
 mod tests {
     use super::*;
     use crate::fake;
+
+    const LIMITS: Descriptors =
+        Descriptors { generator: 20_000, generators: 1, gateway: 20_000, upstream: 20_000 };
 
     fn plan() -> Plan {
         let pack = |label: &str, pack: &str, workers| Gateway {
@@ -124,9 +151,9 @@ mod tests {
     fn reports_how_many_fit_before_anything_starts() {
         let packs = PackSet::load(None).expect("the packs are right");
         let direct = fake::plan(vec![], 1);
-        assert_eq!(check(19_000, &direct, &packs, 20_000), Ok(()));
+        assert_eq!(check(19_000, &direct, &packs, LIMITS), Ok(()));
         let refused =
-            check(25_000, &direct, &packs, 20_000).expect_err("too many for generator and upstream");
+            check(25_000, &direct, &packs, LIMITS).expect_err("too many for generator and upstream");
         assert_eq!(
             (refused.process.as_str(), refused.fits, refused.needed),
             ("the upstream", 19_932, 25_068)
@@ -136,10 +163,25 @@ mod tests {
     }
 
     #[test]
+    fn generators_divide_the_connections_and_each_role_has_its_own_limit() {
+        let packs = PackSet::load(None).expect("the packs are right");
+        let direct = fake::plan(vec![], 1);
+        let three = Descriptors { generators: 3, upstream: 1 << 20, ..LIMITS };
+        assert_eq!(check(45_000, &direct, &packs, three), Ok(()));
+        let refused = check(60_000, &direct, &packs, three).expect_err("too many for each generator");
+        assert_eq!(
+            (refused.process.as_str(), refused.fits, refused.needed),
+            ("the generator", 59_808, 20_064)
+        );
+        let one = Descriptors { generators: 1, ..three };
+        assert!(check(45_000, &direct, &packs, one).is_err());
+    }
+
+    #[test]
     fn the_gateway_that_can_hold_the_fewest_is_named() {
         let packs = PackSet::load(None).expect("the packs are right");
-        assert_eq!(check(100, &plan(), &packs, 20_000), Ok(()));
-        let message = check(15_000, &plan(), &packs, 20_000).expect_err("too many").to_string();
+        assert_eq!(check(100, &plan(), &packs, LIMITS), Ok(()));
+        let message = check(15_000, &plan(), &packs, LIMITS).expect_err("too many").to_string();
         assert!(message.contains("haproxy would need 30200 descriptors"), "{message}");
         assert!(message.contains("At most 9900 connections fit"), "{message}");
     }

@@ -3,12 +3,12 @@
 //! A case that does not fit shows no cost of a gateway: connections are refused or wait, and some gateways die. So hoptax
 //! decides before a run which load points fit, from the limits alone, and measures only those.
 
-use super::descriptors;
+use super::descriptors::{self, Descriptors};
 use super::packs::PackSet;
 use hoptax_plan::{LoadPoint, Plan};
 use serde::{Deserialize, Serialize};
 
-/// The limits of this machine on the number of connections.
+/// The limits of a machine on the number of connections.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// Largest number of descriptors that a process can open.
@@ -25,9 +25,25 @@ impl Limits {
     }
 }
 
+/// The limits of the roles on the number of connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RoleLimits {
+    /// Descriptors of each role's processes.
+    pub descriptors: Descriptors,
+    /// Number of local ports of each generator's machine. Absent if it is unknown.
+    pub ports: Option<u64>,
+}
+
+impl RoleLimits {
+    /// All roles are on one machine.
+    pub fn on_one_machine(limits: Limits) -> Self {
+        Self { descriptors: Descriptors::on_one_machine(limits.descriptors), ports: limits.ports }
+    }
+}
+
 /// No load point of the plan fits into the limits.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no load point of the plan fits into this machine's limits. {0}")]
+#[error("no load point of the plan fits into the limits of the machines. {0}")]
 pub struct NothingFits(String);
 
 /// Marks the load points of the plan whose connections do not fit, for the generator, for a gateway or for the built-in
@@ -36,7 +52,7 @@ pub struct NothingFits(String);
 ///
 /// # Errors
 /// If no load point fits.
-pub fn leave_out(plan: &mut Plan, packs: &PackSet, limits: Limits) -> Result<Vec<String>, NothingFits> {
+pub fn leave_out(plan: &mut Plan, packs: &PackSet, limits: RoleLimits) -> Result<Vec<String>, NothingFits> {
     let reasons: Vec<Option<String>> =
         plan.load.iter().map(|point| misfit(point, plan, packs, limits)).collect();
     if let Some(reason) = reasons.iter().flatten().next()
@@ -53,14 +69,16 @@ pub fn leave_out(plan: &mut Plan, packs: &PackSet, limits: Limits) -> Result<Vec
 }
 
 /// Why the connections of a load point do not fit. `None` if they fit.
-fn misfit(point: &LoadPoint, plan: &Plan, packs: &PackSet, limits: Limits) -> Option<String> {
+fn misfit(point: &LoadPoint, plan: &Plan, packs: &PackSet, limits: RoleLimits) -> Option<String> {
     if let Err(error) = descriptors::check(point.connections, plan, packs, limits.descriptors) {
         return Some(error.to_string());
     }
-    let fits = limits.ports? * plan.sources.len().max(1) as u64;
+    let generators = limits.descriptors.generators;
+    let fits = limits.ports? * plan.sources.len().max(1) as u64 * generators;
+    let who = if generators == 1 { "the generator has" } else { "the generators have" };
     (u64::from(point.connections) > fits).then(|| {
         format!(
-            "{} connections do not fit: the generator has {fits} local ports. Give it more addresses (`sources: \
+            "{} connections do not fit: {who} {fits} local ports. Give it more addresses (`sources: \
              [127.0.0.2, 127.0.0.3]`), or widen net.ipv4.ip_local_port_range",
             point.connections
         )
@@ -86,12 +104,14 @@ mod tests {
         PackSet::load(None).expect("the packs are right")
     }
 
-    const LIMITS: Limits = Limits { descriptors: 20_000, ports: Some(28_232) };
+    fn limits(descriptors: u64, ports: Option<u64>) -> RoleLimits {
+        RoleLimits::on_one_machine(Limits { descriptors, ports })
+    }
 
     #[test]
     fn load_points_that_fit_are_kept() {
         let mut plan = plan(&[5_000, 15_000]);
-        let lines = leave_out(&mut plan, &packs(), LIMITS).expect("one fits");
+        let lines = leave_out(&mut plan, &packs(), limits(20_000, Some(28_232))).expect("one fits");
         assert_eq!(lines.len(), 1);
         assert!(
             lines[0].starts_with("left out: closed, 15000 connections. 15000 connections do not fit: hop-l4"),
@@ -104,18 +124,24 @@ mod tests {
     #[test]
     fn a_plan_without_a_load_point_that_fits_is_an_error() {
         let mut plan = plan(&[15_000, 16_000]);
-        let error = leave_out(&mut plan, &packs(), LIMITS).expect_err("nothing fits").to_string();
+        let error = leave_out(&mut plan, &packs(), limits(20_000, Some(28_232)))
+            .expect_err("nothing fits")
+            .to_string();
         assert!(error.contains("At most 9968 connections fit"), "{error}");
     }
 
     #[test]
     fn connections_need_ports_of_the_source_addresses() {
-        let limits = Limits { descriptors: 1 << 20, ports: Some(40) };
+        let limits = limits(1 << 20, Some(40));
         let mut plan = plan(&[40, 41]);
         let lines = leave_out(&mut plan, &packs(), limits).expect("one fits");
         assert!(lines.len() == 1 && lines[0].contains("has 40 local ports"), "{lines:?}");
         plan.sources = vec![[127, 0, 0, 2].into(), [127, 0, 0, 3].into()];
         assert_eq!(leave_out(&mut plan, &packs(), limits), Ok(vec![]), "an earlier mark is removed");
-        assert!(leave_out(&mut plan, &packs(), Limits { ports: None, ..limits }).is_ok());
+        plan.sources.clear();
+        let mut two = limits;
+        two.descriptors.generators = 2;
+        assert_eq!(leave_out(&mut plan, &packs(), two), Ok(vec![]), "two generators have twice as many");
+        assert!(leave_out(&mut plan, &packs(), RoleLimits { ports: None, ..limits }).is_ok());
     }
 }

@@ -210,36 +210,6 @@ mod tests {
         assert_eq!(Host::local().machine_names(), ["local"]);
     }
 
-    /// `ssh` must understand its options, and must take no word of the command for one of its own.
-    #[test]
-    fn ssh_understands_its_words() {
-        let command = HostKind::Ssh(vec!["edge.invalid".to_owned()]).command().remove(0);
-        // With -G, ssh prints the configuration for the host instead of connecting.
-        let printed = Command::new(&command[0])
-            .args(["-F", "none", "-G"])
-            .args(&command[1..])
-            .args(["-p", "2222"])
-            .output();
-        let Ok(printed) = printed else {
-            println!("skipped: there is no ssh on this machine");
-            return;
-        };
-        let text = String::from_utf8_lossy(&printed.stdout).to_lowercase();
-        assert!(printed.status.success(), "{}", String::from_utf8_lossy(&printed.stderr));
-        for line in [
-            "hostname edge.invalid",
-            "port 22",
-            "batchmode yes",
-            "connecttimeout 10",
-            "serveraliveinterval 3",
-            "controlmaster false",
-            "clearallforwardings yes",
-            "requesttty false",
-        ] {
-            assert!(text.lines().any(|one| one == line), "no line `{line}`:\n{text}");
-        }
-    }
-
     #[test]
     fn a_shell_does_not_change_plain_words() {
         for word in ["hoptax", "/opt/hoptax-1.2/bin/hoptax", "C+_@%,:.a"] {

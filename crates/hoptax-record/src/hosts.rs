@@ -26,13 +26,18 @@ impl Role {
             Self::Upstream => "upstream",
         }
     }
+
+    /// The names of several roles, with this text between them.
+    pub fn names(roles: &[Self], between: &str) -> String {
+        roles.iter().map(|role| role.name()).collect::<Vec<_>>().join(between)
+    }
 }
 
 /// A host of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunHost {
-    /// The roles of this host: `generator`, `gateway`, `upstream`.
-    pub roles: Vec<String>,
+    /// The roles of this host.
+    pub roles: Vec<Role>,
     /// Address at which the other hosts reach it; absent if the plan gives none.
     #[serde(default)]
     pub address: Option<IpAddr>,
@@ -48,6 +53,13 @@ pub struct RunHost {
     /// Checks of the host after the last trial.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_end: Option<HostLook>,
+}
+
+impl RunHost {
+    /// Whether the host has a role.
+    pub fn has(&self, role: Role) -> bool {
+        self.roles.contains(&role)
+    }
 }
 
 /// The network from one host of a run to another: the leg of a request that one host sends and the other answers. It is

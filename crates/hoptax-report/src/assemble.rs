@@ -84,8 +84,7 @@ impl Model {
 /// The hosts, each with its checks. Those of the generator's host are the run's.
 fn hosts(run: &RunRecord) -> BTreeMap<String, RunHost> {
     let mut hosts = run.hosts.clone();
-    for host in hosts.values_mut().filter(|host| host.roles.iter().any(|role| role == Role::Generator.name()))
-    {
+    for host in hosts.values_mut().filter(|host| host.has(Role::Generator)) {
         host.at_start = host.at_start.take().or_else(|| run.host_at_start.clone());
         host.at_end = host.at_end.take().or_else(|| run.host_at_end.clone());
     }

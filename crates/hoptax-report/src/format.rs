@@ -71,6 +71,18 @@ impl Scale {
         format!("{low}{between}{high}")
     }
 
+    /// Formats an estimate in this unit. If three digits would put it outside of its own interval, it gets the interval's
+    /// decimals.
+    pub(super) fn estimate(self, estimate: &Estimate) -> String {
+        let value = estimate.estimate / self.divisor;
+        let rounded = (value / step(value)).round() * step(value);
+        let text = match estimate.interval().map(|(low, high)| (low / self.divisor, high / self.divisor)) {
+            Some((low, high)) if !(low..=high).contains(&rounded) => ends(value, value + high - low).0,
+            _ => number(value),
+        };
+        if self.unit.is_empty() { text } else { format!("{text} {}", self.unit) }
+    }
+
     /// Formats the interval of an estimate. Returns `one trial` or `no interval` if there is none.
     pub(super) fn interval_of(self, estimate: &Estimate) -> String {
         match estimate.interval() {
@@ -109,11 +121,9 @@ fn ends(low: f64, high: f64) -> (String, String) {
 /// Formats a number with three significant digits, thousands separators and a real minus sign.
 pub(super) fn number(value: f64) -> String {
     let size = value.abs();
-    let digits = match size {
-        _ if size >= 99.95 => return grouped(value),
-        _ if size >= 9.995 => 1,
-        _ if size == 0.0 => 0,
-        _ => 2,
+    let digits = match decimals(size) {
+        0 if size > 0.0 => return grouped(value),
+        digits => digits,
     };
     let text = format!("{size:.digits$}");
     let text = match text.contains('.') {
@@ -121,6 +131,21 @@ pub(super) fn number(value: f64) -> String {
         false => text,
     };
     if value < 0.0 && text != "0" { format!("−{text}") } else { text }
+}
+
+/// Number of decimals of [`number`].
+fn decimals(size: f64) -> usize {
+    match size {
+        _ if size >= 99.95 => 0,
+        _ if size >= 9.995 => 1,
+        _ if size == 0.0 => 0,
+        _ => 2,
+    }
+}
+
+/// The step to which [`number`] rounds.
+fn step(value: f64) -> f64 {
+    10_f64.powi(-(decimals(value.abs()) as i32))
 }
 
 /// Formats a whole number with thousands separators.
@@ -168,6 +193,22 @@ mod tests {
         ] {
             assert_eq!(number(value), text, "{value}");
         }
+    }
+
+    #[test]
+    fn an_estimate_is_within_its_own_interval() {
+        let of = |estimate, low, high| {
+            Scale::of_us(estimate).estimate(&Estimate {
+                estimate,
+                low: Some(low),
+                high: Some(high),
+                trials: 9,
+            })
+        };
+        assert_eq!(of(13.35, 13.313, 13.386), "13.350 µs", "13.3 is below the interval");
+        assert_eq!(of(13.35, 13.2, 13.5), "13.3 µs");
+        assert_eq!(of(-812.46, -812.5, -812.42), "−812.460 µs");
+        assert_eq!(Scale::plain().estimate(&Estimate::bare(1000.4, 1)), "1,000");
     }
 
     #[test]

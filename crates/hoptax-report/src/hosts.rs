@@ -7,8 +7,8 @@ use super::model::Model;
 use super::table::{self, Cell, difference, in_one_line, none};
 use super::text::{capital, inline, stop};
 use hoptax_analysis::{LegFigures, Load, Split};
-use hoptax_record::RunHost;
 use hoptax_record::report::HostLooks;
+use hoptax_record::{Role, RunHost};
 use hoptax_stats::Estimate;
 use minijinja::context;
 use std::fmt::Write as _;
@@ -102,7 +102,7 @@ fn described(one: &RunHost) -> String {
     let doubts = if doubts.is_empty() { doubts } else { format!(" Not ideal: {doubts}.") };
     format!(
         "{}{at}; {}: {} {cpus}{cpu}, {}; {}.{doubts}",
-        one.roles.join(" and "),
+        Role::names(&one.roles, " and "),
         machine.host,
         machine.cpus,
         machine.kernel,
@@ -164,7 +164,7 @@ pub(super) fn html(model: &Model) -> Option<minijinja::Value> {
         let machine = &one.environment;
         context! {
             name,
-            roles => one.roles.join(", "),
+            roles => Role::names(&one.roles, ", "),
             address => one.address.map(|address| address.to_string()),
             machine => &machine.host,
             cpus => machine.cpus,

@@ -66,11 +66,7 @@ pub(super) fn none() -> Cell {
 
 /// The cell of a figure, in the given unit.
 pub(super) fn figure(estimate: &Estimate, scale: Scale) -> Cell {
-    Cell {
-        value: scale.value(estimate.estimate),
-        interval: scale.interval_of(estimate),
-        distinguishable: true,
-    }
+    Cell { value: scale.estimate(estimate), interval: scale.interval_of(estimate), distinguishable: true }
 }
 
 /// The cell of a throughput, given in requests/s.

@@ -25,6 +25,6 @@ pub use progress::Progress;
 pub use sampling::{Sampled, Sampling};
 pub use traffic::{
     FirstLoaded, Loaded, Look, Recorded, RouteAsker, StackRecording, Traffic, TrialUpdate, Usage, Used,
-    WatchedRoles,
+    WatchedRoles, first_loaded,
 };
 pub use trial::load_spec;

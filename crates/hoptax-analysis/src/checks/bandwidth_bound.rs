@@ -94,7 +94,7 @@ fn between_hosts(subject: &Subject<'_>) -> Vec<Finding> {
 fn passes(subject: &Subject<'_>, case: &Case, leg: &LegFigures) -> bool {
     let has = |host: &str, role: Role| {
         let host = subject.run.hosts.get(host);
-        host.is_some_and(|host| host.roles.iter().any(|one| one == role.name()))
+        host.is_some_and(|host| host.has(role))
     };
     let ways = match case.is_direct() {
         true => &[(Role::Generator, Role::Upstream)][..],
@@ -119,10 +119,9 @@ impl Use {
 
 /// What a case used of a leg in both directions, in its busiest trial. Several generators share the bytes.
 fn uses(subject: &Subject<'_>, trials: &[Trial<'_>], leg: &LegFigures) -> Vec<Use> {
-    let is_generator = |roles: &[String]| roles.iter().any(|role| role == Role::Generator.name());
     let hosts = &subject.run.hosts;
-    let from_generator = hosts.get(&leg.leg.from).is_some_and(|host| is_generator(&host.roles));
-    let generators = hosts.values().filter(|host| is_generator(&host.roles)).count().max(1);
+    let from_generator = hosts.get(&leg.leg.from).is_some_and(|host| host.has(Role::Generator));
+    let generators = hosts.values().filter(|host| host.has(Role::Generator)).count().max(1);
     let parts = if from_generator { generators as f64 } else { 1.0 };
     let most = |bytes: fn(&Bytes) -> u64| {
         let rate = |trial: &Trial<'_>| bytes(&trial.load.bytes) as f64 / trial.seconds() / parts;

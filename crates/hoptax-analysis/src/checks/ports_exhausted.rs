@@ -4,7 +4,7 @@ use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent, with_
 use crate::{Case, Trial};
 use hoptax_load::clock::SECOND;
 use hoptax_load::record::Cause;
-use hoptax_record::{GeneratorTrial, NetworkUsage};
+use hoptax_record::NetworkUsage;
 
 const CODE: &str = "ports-exhausted";
 /// Limit for the share of the port range that is in TIME_WAIT. Above this share, the port range is reported as nearly
@@ -80,36 +80,26 @@ impl Ports<'_> {
     }
 }
 
-/// The hosts from which the case opens connections: the generator's, and the gateway's if it has a network of its own.
+/// The hosts from which the case opens connections: the generators', and the gateway's.
 fn opened_from<'t>(case: &Case, trial: &Trial<'t>, trials: &[Trial<'_>]) -> Vec<Ports<'t>> {
     let (client, upstream) = ours(case, trial, trials);
+    let generators = &trial.record.generators;
     let of_host = |(host, network, has_gateway): (Option<&'t str>, &NetworkUsage, bool)| {
-        let opened = match (host, has_gateway || case.is_direct()) {
-            (None, true) => client.max(upstream),
-            (None, false) => client,
-            (Some(_), true) if has_gateway => upstream,
-            (Some(_), _) => return None,
+        let index = match host {
+            None => Some(0),
+            Some(name) => generators.iter().position(|one| one.host == name),
         };
+        let from_clients = index.map(|index| match generators.len() {
+            // Direct's connections to the upstream are those of the generator.
+            0 if case.is_direct() => client.max(upstream),
+            0 => client,
+            _ => ours_of_generator(index, trial, trials),
+        });
+        let opened = from_clients.max(has_gateway.then_some(upstream))?;
         let (all, ports) = (network.time_wait_max, network.local_ports);
         (ports > 0).then_some(Ports { host, waiting: all.min(opened), all, ports })
     };
-    if trial.record.generators.is_empty() {
-        return trial.record.networks().filter_map(of_host).collect();
-    }
-    let of_gateway = trial.record.networks().filter(|(host, _, _)| host.is_some()).filter_map(of_host);
-    of_generators(trial, trials).chain(of_gateway).collect()
-}
-
-/// The host of each of several generators.
-fn of_generators<'t>(trial: &Trial<'t>, trials: &[Trial<'_>]) -> impl Iterator<Item = Ports<'t>> {
-    let record = trial.record;
-    let one = move |(index, one): (usize, &'t GeneratorTrial)| {
-        let network = record.network_of_generator(index).filter(|network| network.local_ports > 0)?;
-        let opened = ours_of_generator(index, trial, trials);
-        let (all, ports) = (network.time_wait_max, network.local_ports);
-        Some(Ports { host: (index > 0).then_some(one.host.as_str()), waiting: all.min(opened), all, ports })
-    };
-    record.generators.iter().enumerate().filter_map(one)
+    trial.record.networks().filter_map(of_host).collect()
 }
 
 fn near(subject: &Subject<'_>, case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
@@ -180,7 +170,7 @@ mod tests {
     use super::*;
     use crate::fixture::hosts::on_hosts;
     use crate::fixture::{Run, via};
-    use hoptax_record::{RunHost, TrialHost};
+    use hoptax_record::{Role, RunHost, TrialHost};
 
     /// Two trials. Each trial opened `opened` connections, and the second trial came `apart_s` seconds after the first.
     fn waiting(time_wait_max: u64, local_ports: u64, opened: u64, apart_s: u64) -> Run {
@@ -258,11 +248,13 @@ mod tests {
             let mut trial = via("nginx", 0).generators_us(&[("a", 100), ("b", 100)]);
             trial = trial.of_generator(1, |one| one.lifetime.opened = opened);
             trial.0.network = Some(network(50));
-            let host = TrialHost { network: Some(network(of_second)), ..TrialHost::default() };
+            let roles = vec![Role::Generator];
+            let host =
+                TrialHost { network: Some(network(of_second)), network_roles: roles, ..TrialHost::default() };
             trial.0.hosts.insert("b".into(), host);
             let mut run = Run::closed(8);
             run.push(trial);
-            let generator = RunHost { roles: vec!["generator".into()], ..RunHost::default() };
+            let generator = RunHost { roles: vec![Role::Generator], ..RunHost::default() };
             run.record.hosts = ["a", "b"].map(|name| (name.into(), generator.clone())).into();
             raised(&run, CODE)
         };

@@ -7,7 +7,7 @@ use crate::trial::Trial;
 use hoptax_plan::recorded::RunRecord;
 use hoptax_plan::{Gateway, Upstream};
 use hoptax_record::start::StartRecord;
-use hoptax_record::{HostLook, Placement, Role, RunHost};
+use hoptax_record::{HostLook, Placement, Role};
 
 /// A run, and the results that the checks need.
 #[derive(Debug)]
@@ -68,13 +68,12 @@ impl<'a> Subject<'a> {
     /// A machine in words, by name and roles: `host edge (gateway)`. The generator's machine has no name here. `None` in
     /// a run on one host.
     pub(super) fn host_in_words(&self, machine: Option<&str>) -> Option<String> {
-        let is_generators = |host: &RunHost| host.roles.iter().any(|role| role == Role::Generator.name());
         let hosts = &self.run.hosts;
         let (name, host) = match machine {
             Some(name) => hosts.get_key_value(name)?,
-            None => hosts.iter().find(|(_, host)| is_generators(host))?,
+            None => hosts.iter().find(|(_, host)| host.has(Role::Generator))?,
         };
-        Some(format!("host {name} ({})", host.roles.join(", ")))
+        Some(format!("host {name} ({})", Role::names(&host.roles, ", ")))
     }
 
     /// Words for a place in a sentence: ` on host edge (gateway)`. Empty in a run on one host.

@@ -149,7 +149,7 @@ fn of_machines(a: &RunRecord, b: &RunRecord, warnings: &mut Vec<String>) {
 
 /// The machine of a role.
 fn environment(run: &RunRecord, role: Role) -> &Environment {
-    let has = |host: &&RunHost| host.roles.iter().any(|one| one == role.name());
+    let has = |host: &&RunHost| host.has(role);
     run.hosts.values().find(has).map_or(&run.environment, |host| &host.environment)
 }
 

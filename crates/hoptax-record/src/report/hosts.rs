@@ -1,6 +1,6 @@
 //! The hosts of a run, and the network between them.
 
-use super::super::{Environment, HostLook};
+use super::super::{Environment, HostLook, Role};
 use super::Estimate;
 use serde::Serialize;
 use std::net::IpAddr;
@@ -25,8 +25,8 @@ pub struct Hosts {
 pub struct HostFigures {
     /// Its name in the plan.
     pub name: String,
-    /// Its roles: `generator`, `gateway`, `upstream`.
-    pub roles: Vec<String>,
+    /// Its roles.
+    pub roles: Vec<Role>,
     /// Address at which the other hosts reach it; absent if the plan gives none.
     pub address: Option<IpAddr>,
     /// The machine.

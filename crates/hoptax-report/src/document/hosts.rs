@@ -29,7 +29,8 @@ fn host(name: &str, one: &RunHost) -> HostFigures {
     }
 }
 
-fn leg(one: &analysis::LegFigures) -> LegFigures {
+/// A leg.
+pub fn leg(one: &analysis::LegFigures) -> LegFigures {
     LegFigures {
         from: one.leg.from.clone(),
         to: one.leg.to.clone(),

@@ -17,6 +17,7 @@ pub(super) use cases::path;
 pub use comparison::comparison;
 pub use figures::estimate;
 pub(super) use figures::{latency, throughput};
+pub use hosts::leg;
 pub(super) use load::load;
 pub(super) use prices::figures as prices;
 pub(super) use taxes::tax;

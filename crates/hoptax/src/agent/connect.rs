@@ -6,7 +6,8 @@ use super::inspection::Inspection;
 use super::message::{Inspect, Request, RunId};
 use super::reach;
 use anyhow::anyhow;
-use hoptax_lab::limits::Limits;
+use hoptax_lab::descriptors::Descriptors;
+use hoptax_lab::limits::{Limits, RoleLimits};
 use hoptax_lab::packs::PackSet;
 use hoptax_plan::{LOCAL, Plan};
 use std::collections::BTreeMap;
@@ -75,11 +76,17 @@ impl Hosts {
         Ok(found)
     }
 
-    /// The limits on connections, from what [`Self::inspect`] has found: the ports of the generator's host, and the
-    /// descriptors of the host that has the fewest.
-    pub fn limits(&self, found: &BTreeMap<String, Inspection>) -> Limits {
-        let descriptors = found.values().map(|one| one.limits.descriptors).min().unwrap_or(0);
-        Limits { descriptors, ports: found[self.generator.name()].limits.ports }
+    /// The limits of the roles on connections, from what [`Self::inspect`] has found.
+    pub fn limits(&self, found: &BTreeMap<String, Inspection>) -> RoleLimits {
+        let of = |host: &HostRef| found[host.name()].limits;
+        let generators: Vec<Limits> = self.generators().map(of).collect();
+        let descriptors = Descriptors {
+            generator: generators.iter().map(|one| one.descriptors).min().unwrap_or(0),
+            generators: generators.len() as u64,
+            gateway: of(&self.gateway).descriptors,
+            upstream: of(&self.upstream).descriptors,
+        };
+        RoleLimits { descriptors, ports: generators.iter().filter_map(|one| one.ports).min() }
     }
 }
 

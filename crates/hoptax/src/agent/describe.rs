@@ -5,7 +5,7 @@ use super::offset::Offset;
 use anyhow::anyhow;
 use hoptax_host::probe::fitness::Moment;
 use hoptax_plan::shown_words;
-use hoptax_record::{Environment, HostLook};
+use hoptax_record::{Environment, HostLook, Role};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::Path;
@@ -15,8 +15,8 @@ use std::path::Path;
 pub struct HostDescription {
     /// Name in the plan.
     pub name: String,
-    /// Its roles: `generator`, `gateway`, `upstream`.
-    pub roles: Vec<&'static str>,
+    /// Its roles.
+    pub roles: Vec<Role>,
     /// Address at which the other hosts reach it.
     pub address: Option<IpAddr>,
     /// The command that leads to its agent. Absent for the machine that runs hoptax.
@@ -36,8 +36,10 @@ impl Hosts {
     /// If a host is lost.
     pub fn describe(&self, results: &Path) -> anyhow::Result<Vec<HostDescription>> {
         let mut hosts: BTreeMap<&str, HostDescription> = BTreeMap::new();
-        let generators = self.generators().map(|host| ("generator", host));
-        for (role, host) in generators.chain([("gateway", &self.gateway), ("upstream", &self.upstream)]) {
+        let generators = self.generators().map(|host| (Role::Generator, host));
+        for (role, host) in
+            generators.chain([(Role::Gateway, &self.gateway), (Role::Upstream, &self.upstream)])
+        {
             match hosts.get_mut(host.name()) {
                 Some(known) => known.roles.push(role),
                 None => {
@@ -50,7 +52,7 @@ impl Hosts {
     }
 }
 
-fn describe(role: &'static str, host: &HostRef, look: Option<HostLook>) -> anyhow::Result<HostDescription> {
+fn describe(role: Role, host: &HostRef, look: Option<HostLook>) -> anyhow::Result<HostDescription> {
     let known = host.known()?;
     let (command, clock) = match host.remote() {
         None => (None, None),

@@ -17,6 +17,7 @@ use hoptax_host::{cpus, probe};
 use hoptax_lab::cpus::resolve_for;
 use hoptax_lab::packs::{Pack, PackSet};
 use hoptax_lab::process::{ProcessDriver, Secrets};
+use hoptax_load::clock;
 use hoptax_load::stamp::ClockId;
 use hoptax_plan::{Body, BuiltInUpstream, CpuSets, GatewayKind, Idle, PathSplit, Plan, Upstream};
 use hoptax_record::{Environment, Failure, HostLook, Leg, RunHost, bounded, plan as kept};
@@ -174,9 +175,11 @@ impl Hosts {
     pub fn prepare(&self, setup: Setup<'_>) -> anyhow::Result<Ready> {
         self.check(setup.plan, setup.packs)?;
         let known = self.known()?;
-        let clock = |one: &HostRef| known[one.name()].clock.clone();
-        let clocks_differ =
-            clock(&self.generator).zip(clock(&self.upstream)).is_some_and(|(one, other)| one != other);
+        let clock = |one: &HostRef| known[one.name()].clock.as_ref();
+        let has_upstreams_clock = |one: &HostRef| {
+            one.name() == self.upstream.name() || clock(one).is_some() && clock(one) == clock(&self.upstream)
+        };
+        let clocks_differ = !self.generators().all(has_upstreams_clock);
         let plan = Plan {
             // The path split compares moments of the upstream with moments of the generator.
             path_split: if clocks_differ { PathSplit::Off } else { setup.plan.path_split },
@@ -228,9 +231,16 @@ impl Hosts {
                 credentials: Arc::new(secrets.credentials.clone()),
                 tls_upstreams: Vec::new(),
             },
-            traffic: HostsTraffic::new(layout, cpus_of_generators, remote, traffic, setup.live)
-                .with_legs(self.network(setup.plan))
-                .with_path_split(plan.path_split),
+            traffic: HostsTraffic {
+                layout,
+                cpus: cpus_of_generators,
+                hosts: remote,
+                local: traffic,
+                live: setup.live,
+                offsets_ns: clock::now(),
+                legs: self.network(setup.plan),
+                path_split: plan.path_split,
+            },
             cpus,
             environment,
             hosts,
@@ -315,12 +325,12 @@ impl Hosts {
             };
             (host.name().to_owned(), End { address, host: host.remote().cloned() })
         };
-        let ends = [&self.generator, &self.gateway, &self.upstream].map(end);
         let starts_gateway =
             plan.gateways.iter().any(|gateway| !matches!(gateway.kind, GatewayKind::External { .. }));
         let gateway = starts_gateway.then(|| self.gateway.name());
         let upstream = matches!(plan.upstream, Upstream::BuiltIn(_)).then(|| self.upstream.name());
-        Legs::new(ends.into_iter().collect(), self.generator.name(), gateway, upstream)
+        let generators: Vec<&str> = self.generators().map(HostRef::name).collect();
+        Legs::new(self.all().map(end).collect(), &generators, gateway, upstream)
     }
 
     /// Measures the network between the hosts, in about two seconds for each leg. The hosts need not be ready for a run. The

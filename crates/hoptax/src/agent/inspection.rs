@@ -52,9 +52,10 @@ impl Inspection {
         self.gateways.get(label).is_some_and(|program| !program.how_to_install.is_empty())
     }
 
-    /// The gateways that are missing, each with the ways to install it.
-    pub fn missing(&self) -> BTreeMap<&str, &[String]> {
-        let missing = self.gateways.values().filter(|program| !program.how_to_install.is_empty());
+    /// The gateways of a plan that are missing, each with the ways to install it.
+    pub fn missing(&self, plan: &Plan) -> BTreeMap<&str, &[String]> {
+        let programs = plan.gateways.iter().filter_map(|gateway| self.gateways.get(&gateway.label));
+        let missing = programs.filter(|program| !program.how_to_install.is_empty());
         missing.map(|program| (program.name.as_str(), program.how_to_install.as_slice())).collect()
     }
 }

@@ -54,9 +54,9 @@ impl Layout {
     }
 
     /// All roles, with the seat of each.
-    fn roles(&self) -> impl Iterator<Item = (&'static str, &Seat)> {
-        let generators = self.generators().map(|seat| ("generator", seat));
-        generators.chain([("gateway", &self.gateway), ("upstream", &self.upstream)])
+    fn roles(&self) -> impl Iterator<Item = (Role, &Seat)> {
+        let generators = self.generators().map(|seat| (Role::Generator, seat));
+        generators.chain([(Role::Gateway, &self.gateway), (Role::Upstream, &self.upstream)])
     }
 
     /// Whether this machine is sampled by the generator with this number: the first one on it.
@@ -110,13 +110,13 @@ impl Layout {
 
     /// The roles on a machine.
     pub(super) fn roles_on(&self, machine: &str) -> Roles {
-        let has = |role: &str| self.roles().any(|(one, seat)| one == role && seat.machine == machine);
-        Roles { generator: has("generator"), gateway: has("gateway"), upstream: has("upstream") }
+        let has = |role: Role| self.roles().any(|(one, seat)| one == role && seat.machine == machine);
+        Roles { generator: has(Role::Generator), gateway: has(Role::Gateway), upstream: has(Role::Upstream) }
     }
 
-    /// The names of the roles of a host.
-    pub(super) fn roles_of(&self, host: &str) -> Vec<String> {
-        self.roles().filter(|(_, seat)| seat.host == host).map(|(role, _)| role.to_owned()).collect()
+    /// The roles of a host.
+    pub(super) fn roles_of(&self, host: &str) -> Vec<Role> {
+        self.roles().filter(|(_, seat)| seat.host == host).map(|(role, _)| role).collect()
     }
 
     /// The hosts that others dial, although these see another loopback: they need an address.
@@ -215,12 +215,15 @@ mod tests {
     fn roles_belong_to_machines_and_hosts() {
         let two = layout("a m1 n", "b m2 n", "c m2 n2");
         assert_eq!(two.roles_on("m2"), Roles { generator: false, gateway: true, upstream: true });
-        assert_eq!(two.roles_of("b"), ["gateway"]);
+        assert_eq!(two.roles_of("b"), [Role::Gateway]);
         assert!(!two.gateway_is_near() && !two.is_one_machine());
-        assert_eq!(layout("a m n", "a m n", "a m n").roles_of("a"), ["generator", "gateway", "upstream"]);
+        assert_eq!(
+            layout("a m n", "a m n", "a m n").roles_of("a"),
+            [Role::Generator, Role::Gateway, Role::Upstream]
+        );
         let more = with(&["d m3 n", "e m3 n4"], two);
         assert_eq!(more.roles_on("m3"), Roles { generator: true, gateway: false, upstream: false });
-        assert_eq!((more.roles_of("e"), more.is_one_machine()), (vec!["generator".to_owned()], false));
+        assert_eq!((more.roles_of("e"), more.is_one_machine()), (vec![Role::Generator], false));
         let samples = |machine| [0, 1, 2].map(|generator| more.is_sampled_by(machine, generator));
         assert_eq!(samples("m1"), [true, false, false]);
         assert_eq!(samples("m3"), [false, true, false], "the first of two on this machine");

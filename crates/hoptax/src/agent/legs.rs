@@ -6,7 +6,7 @@ use super::message::Request;
 use hoptax_analysis::extra_way;
 use hoptax_host::probe::leg::{self, Messages, Receiver, ReceiverAddress};
 use hoptax_record::{Failure, Leg, LegLook};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -38,11 +38,11 @@ impl Legs {
     /// The legs between the hosts of these roles. A role that hoptax does not start anywhere has no host.
     pub(super) fn new(
         ends: BTreeMap<String, End>,
-        generator: &str,
+        generators: &[&str],
         gateway: Option<&str>,
         upstream: Option<&str>,
     ) -> Self {
-        Self { ends, legs: legs(generator, gateway, upstream) }
+        Self { ends, legs: legs(generators, gateway, upstream) }
     }
 
     /// Measures every leg, one after the other, in about two seconds each. The result is in `at_start` of each leg.
@@ -89,18 +89,21 @@ fn message(failure: Failure) -> String {
 }
 
 /// The legs between different hosts, and the ways within a host that their split needs.
-fn legs(generator: &str, gateway: Option<&str>, upstream: Option<&str>) -> Vec<[String; 2]> {
-    let passed = [(Some(generator), upstream), (Some(generator), gateway), (gateway, upstream)];
-    let between = passed.into_iter().filter_map(|(from, to)| Some([from?.to_owned(), to?.to_owned()]));
+fn legs(generators: &[&str], gateway: Option<&str>, upstream: Option<&str>) -> Vec<[String; 2]> {
     let mut legs: Vec<[String; 2]> = Vec::new();
-    for leg in between.filter(|[from, to]| from != to) {
+    let mut add = |leg: [String; 2]| {
         if !legs.contains(&leg) {
             legs.push(leg);
         }
+    };
+    for generator in generators {
+        let passed = [(Some(*generator), upstream), (Some(*generator), gateway), (gateway, upstream)];
+        let between = passed.into_iter().filter_map(|(from, to)| Some([from?.to_owned(), to?.to_owned()]));
+        between.filter(|[from, to]| from != to).for_each(&mut add);
     }
     if let (Some(gateway), Some(upstream)) = (gateway, upstream) {
-        let needed: BTreeSet<[String; 2]> = extra_way(generator, gateway, upstream).into_keys().collect();
-        legs.extend(needed.into_iter().filter(|[from, to]| from == to));
+        let needed = generators.iter().flat_map(|one| extra_way(one, gateway, upstream).into_keys());
+        needed.filter(|[from, to]| from == to).for_each(add);
     }
     legs
 }
@@ -132,7 +135,8 @@ mod tests {
     use super::*;
 
     fn shown(generator: &str, gateway: Option<&str>, upstream: Option<&str>) -> String {
-        legs(generator, gateway, upstream).iter().map(|leg| leg.join("-")).collect::<Vec<_>>().join(" ")
+        let generators: Vec<&str> = generator.split(' ').collect();
+        legs(&generators, gateway, upstream).iter().map(|leg| leg.join("-")).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
@@ -142,6 +146,7 @@ mod tests {
         assert_eq!(shown("g", Some("g"), Some("u")), "g-u");
         assert_eq!(shown("g", Some("w"), Some("g")), "g-w w-g g-g w-w");
         assert_eq!(shown("g", Some("g"), Some("g")), "");
+        assert_eq!(shown("g h", Some("w"), Some("u")), "g-u g-w w-u h-u h-w w-w");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::sampling::OtherSampling;
 use super::split::{GeneratorCpus, split};
 use crate::run::{
     FirstLoaded, Loaded, LocalTraffic, Look, Recorded, RouteAsker, StackRecording, Traffic, TrialUpdate,
-    Used, WatchedRoles,
+    Used, WatchedRoles, first_loaded,
 };
 use hoptax_host::probe::leg::Messages;
 use hoptax_host::profile::Span;
@@ -27,7 +27,6 @@ use hoptax_load::spec::LoadSpec;
 use hoptax_plan::{Feature, PathSplit};
 use hoptax_record::profile::PassKind;
 use hoptax_record::{Failure, IgnoredHeader, Leg, Link, Stage, TrialHost};
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -54,42 +53,21 @@ const LOG_POLL: Duration = Duration::from_millis(50);
 /// Traffic of a run whose roles are on several hosts.
 #[derive(Debug)]
 pub struct HostsTraffic {
-    layout: Layout,
+    pub(super) layout: Layout,
     /// The CPUs of each generator.
-    cpus: Vec<GeneratorCpus>,
+    pub(super) cpus: Vec<GeneratorCpus>,
     /// The hosts with agents, by name. Our own host is not among them.
-    hosts: BTreeMap<String, Arc<Host>>,
-    local: LocalTraffic,
-    live: bool,
+    pub(super) hosts: BTreeMap<String, Arc<Host>>,
+    pub(super) local: LocalTraffic,
+    pub(super) live: bool,
     /// When the offsets of the clocks were measured last.
-    offsets_ns: u64,
-    legs: Option<Legs>,
-    /// Off if generator and upstream have different clocks.
-    path_split: PathSplit,
+    pub(super) offsets_ns: u64,
+    pub(super) legs: Legs,
+    /// If this is off, loads expect no timestamps, whatever the plan says: generator and upstream have different clocks.
+    pub(super) path_split: PathSplit,
 }
 
 impl HostsTraffic {
-    pub(super) fn new(
-        layout: Layout,
-        cpus: Vec<GeneratorCpus>,
-        hosts: BTreeMap<String, Arc<Host>>,
-        local: LocalTraffic,
-        live: bool,
-    ) -> Self {
-        let path_split = PathSplit::On;
-        Self { layout, cpus, hosts, local, live, offsets_ns: clock::now(), legs: None, path_split }
-    }
-
-    /// Also measures these legs.
-    pub(super) fn with_legs(self, legs: Legs) -> Self {
-        Self { legs: Some(legs), ..self }
-    }
-
-    /// With `Off`, loads expect no timestamps, whatever the plan says.
-    pub(super) fn with_path_split(self, path_split: PathSplit) -> Self {
-        Self { path_split, ..self }
-    }
-
     /// The host of the first generator; `None` if it is our own. It sends everything that is no load.
     fn generator(&self) -> Option<Arc<Host>> {
         self.hosts.get(&self.layout.generator.host).cloned()
@@ -238,7 +216,7 @@ impl Traffic for HostsTraffic {
     }
 
     fn legs(&mut self, messages: Messages) -> Vec<Leg> {
-        self.legs.as_ref().map(|legs| legs.measure(messages)).unwrap_or_default()
+        self.legs.measure(messages)
     }
 
     /// CPUs of different machines have no common cache line.
@@ -266,27 +244,16 @@ impl Traffic for HostsTraffic {
         gateway: Option<&mut dyn Service>,
         interrupted: &AtomicBool,
     ) -> FirstLoaded {
-        let gateway = RefCell::new(gateway);
-        let roles = || WatchedRoles {
-            upstream,
-            gateway: gateway.borrow().as_ref().and_then(|service| service.process()),
-        };
-        let mut has_ended = || {
-            interrupted.load(Ordering::Relaxed)
-                || gateway.borrow_mut().as_mut().is_some_and(|service| service.check().is_err())
-        };
-        let mut at_ready = Look::default();
         let host = self.generator();
-        let mut ready = || at_ready = self.look(&roles());
-        let answers = match host {
-            Some(host) => generator::first_requests(&host, asked, &mut has_ended, &mut ready),
+        let send = |has_ended: &mut dyn FnMut() -> bool, ready: &mut dyn FnMut()| match host {
+            Some(host) => generator::first_requests(&host, asked, has_ended, ready),
             None => {
                 let _pinned = cpus::pin(&asked.cpus);
-                asked.send(&mut has_ended, &mut ready)
+                asked.send(has_ended, ready)
             }
         };
-        let at_end = if asked.count == 1 { at_ready.clone() } else { self.look(&roles()) };
-        FirstLoaded { answers, at_ready, at_end }
+        let look = &mut |roles: &WatchedRoles| self.look(roles);
+        first_loaded(asked.count, upstream, gateway, interrupted, look, send)
     }
 
     fn look(&mut self, roles: &WatchedRoles) -> Look {

@@ -41,6 +41,11 @@ impl Args {
         let replaced = replace_missing(&mut plan, &packs);
         let mut notes = fits(&mut plan, &packs)?;
         notes.extend(unknown_port(&plan));
+        if !plan.roles.is_local() {
+            notes.push(
+                "this did not look at the hosts' gateways and limits; `hoptax hosts PLAN` does".to_owned(),
+            );
+        }
         let preview = Preview { replaced, notes, ..Preview::of(&plan, not_installed(&plan, &packs)) };
         if self.json {
             writeln!(io::stdout(), "{}", serde_json::to_string_pretty(&preview)?)?;

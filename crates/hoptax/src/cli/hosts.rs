@@ -8,7 +8,10 @@ use super::plan_source::PlanSource;
 use super::run::found::connect;
 use crate::agent::{HostDescription, Inspection, Offset, Program};
 use crate::run::Contents;
-use hoptax_record::{Fitness, FitnessStatus, Leg, LegLook, Link};
+use hoptax_analysis::LegFigures;
+use hoptax_record::{Fitness, FitnessStatus, Leg, Role};
+use hoptax_report::document;
+use hoptax_stats::Estimate;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -31,6 +34,9 @@ pub(super) struct Args {
     json: bool,
 }
 
+/// Version of the JSON document.
+const SCHEMA: u32 = 1;
+
 /// A host, and what it has for the plan.
 struct Found {
     host: HostDescription,
@@ -46,7 +52,7 @@ impl Args {
         let Some(hosts) = connect(&plan)? else {
             let what = "all roles of the plan are on this machine: `hoptax doctor PLAN` checks it";
             match self.json {
-                true => writeln!(out, "{}", json!({ "hosts": [] }))?,
+                true => writeln!(out, "{}", json!({ "schema": SCHEMA, "hosts": [], "legs": [] }))?,
                 false => writeln!(out, "{what}")?,
             }
             return Ok(Exit::Success);
@@ -57,23 +63,25 @@ impl Args {
             .into_iter()
             .map(|host| {
                 let limits = inspected.remove(&host.name).unwrap_or_default();
-                let is_gateway = host.roles.contains(&"gateway");
+                let is_gateway = host.roles.contains(&Role::Gateway);
                 let gateways = limits.gateways.values().filter(|_| is_gateway).cloned().collect();
                 Found { host, gateways, limits }
             })
             .collect();
         let legs = hosts.legs(&plan, Contents::read(&plan)?.messages(&plan));
+        let network_figures: Vec<LegFigures> = legs.iter().map(LegFigures::new).collect();
         if self.json {
-            let all: Vec<Value> = found.iter().map(document).collect();
-            let whole = json!({ "hosts": all, "legs": legs });
+            let all: Vec<Value> = found.iter().map(of_host).collect();
+            let legs: Vec<_> = network_figures.iter().map(document::leg).collect();
+            let whole = json!({ "schema": SCHEMA, "hosts": all, "legs": legs });
             writeln!(out, "{}", serde_json::to_string_pretty(&whole)?)?;
         } else {
             let paint = Paint::on(&out);
-            let all = found.iter().map(|one| text(one, paint)).chain([network(&legs, paint)]);
+            let all = found.iter().map(|one| text(one, paint)).chain([network(&network_figures, paint)]);
             write!(out, "{}", all.collect::<Vec<_>>().join("\n"))?;
         }
-        let is_reached = |leg: &Leg| leg.at_start.as_ref().is_some_and(|look| look.failed.is_none());
-        let is_good = found.iter().all(Found::is_good) && legs.iter().all(is_reached);
+        let is_reached = |leg: &LegFigures| leg.failed().is_none();
+        let is_good = found.iter().all(Found::is_good) && network_figures.iter().all(is_reached);
         Ok(if is_good { Exit::Success } else { Exit::Failed })
     }
 }
@@ -90,7 +98,8 @@ impl Found {
 fn text(found: &Found, paint: Paint) -> String {
     let Found { host, gateways, limits } = found;
     let at = host.address.map_or_else(String::new, |address| format!(", {address}"));
-    let mut lines = vec![paint.ink(Ink::Strong, format!("{}: {}{at}", host.name, host.roles.join(", ")))];
+    let mut lines =
+        vec![paint.ink(Ink::Strong, format!("{}: {}{at}", host.name, Role::names(&host.roles, ", ")))];
     let mut line = |subject: &str, what: String| lines.push(format!("  {subject:<10} {what}"));
     line("reached by", host.command.clone().unwrap_or_else(|| "this process".to_owned()));
     let machine = &host.environment;
@@ -119,33 +128,34 @@ fn text(found: &Found, paint: Paint) -> String {
 }
 
 /// The network between the hosts: one line for each leg.
-fn network(legs: &[Leg], paint: Paint) -> String {
+fn network(legs: &[LegFigures], paint: Paint) -> String {
     let mut lines = vec![paint.ink(Ink::Strong, "network")];
-    for Leg { from, to, at_start, .. } in legs {
-        let Some(LegLook { round_trips, there, back, failed }) = at_start else { continue };
-        let what = match (failed, median(&round_trips.p50_ns_by_batch)) {
-            (None, Some(ns)) => {
-                let us = |ns: u64| format!("{:.1} µs", ns as f64 / 1e3);
-                let rate = |link: &Option<Link>| match link {
-                    Some(link) => format!("{:.0} MB/s", link.bytes_per_second / 1e6),
-                    None => "unknown".to_owned(),
+    for one in legs {
+        let Leg { from, to, .. } = &one.leg;
+        let what = match (one.failed(), &one.round_trip_us) {
+            (Some(failed), _) => failed.to_owned(),
+            (None, None) => "not measured".to_owned(),
+            (None, Some(round_trip)) => {
+                let rate = |bytes: Option<f64>| {
+                    bytes.map_or_else(|| "unknown".to_owned(), |bytes| format!("{:.0} MB/s", bytes / 1e6))
                 };
-                let least = us(round_trips.least_ns);
-                let (there, back) = (rate(there), rate(back));
-                format!("round trip {} (shortest {least}), {there} there, {back} back", us(ns))
+                let (there, back) = (rate(one.there), rate(one.back));
+                format!("round trip {}, {there} there, {back} back", interval(round_trip))
             }
-            (failed, _) => failed.clone().unwrap_or_else(|| "not measured".to_owned()),
         };
-        let leg = if from == to { format!("within {from}") } else { format!("{from} → {to}") };
+        let leg = if one.is_between_hosts() { format!("{from} → {to}") } else { format!("within {from}") };
         lines.push(format!("  {leg:<20} {what}"));
     }
     lines.join("\n") + "\n"
 }
 
-fn median(values: &[u64]) -> Option<u64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable();
-    sorted.get(sorted.len() / 2).copied()
+/// A time with its 95 % interval.
+fn interval(time: &Estimate) -> String {
+    let estimate = time.estimate;
+    match (time.low, time.high) {
+        (Some(low), Some(high)) => format!("{estimate:.1} µs ({low:.1}–{high:.1})"),
+        _ => format!("{estimate:.1} µs (no interval)"),
+    }
 }
 
 fn clock(offset: Offset) -> String {
@@ -165,7 +175,7 @@ fn program(gateway: &Program) -> String {
     format!("{}{version}{path}", gateway.name)
 }
 
-fn document(found: &Found) -> Value {
+fn of_host(found: &Found) -> Value {
     let Found { host, gateways, limits } = found;
     json!({
         "name": host.name,

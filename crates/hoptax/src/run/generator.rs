@@ -3,7 +3,7 @@
 
 use super::sampling::Sampling;
 use super::traffic::{
-    FirstLoaded, Loaded, Look, Recorded, StackRecording, Traffic, TrialUpdate, WatchedRoles,
+    FirstLoaded, Loaded, Look, Recorded, StackRecording, Traffic, TrialUpdate, WatchedRoles, first_loaded,
 };
 use hoptax_host::probe::bandwidth::{self, Asked, LARGEST};
 use hoptax_host::probe::{Processes, Sample, Tree, TreeSample, cpu_distance};
@@ -20,7 +20,6 @@ use hoptax_record::profile::PassKind;
 use hoptax_record::{Failure, IgnoredHeader, Link, Stage};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
@@ -159,21 +158,12 @@ impl Traffic for LocalTraffic {
         gateway: Option<&mut dyn Service>,
         interrupted: &AtomicBool,
     ) -> FirstLoaded {
-        let _pinned = cpus::pin(&asked.cpus);
-        let gateway = RefCell::new(gateway);
-        let roles = || WatchedRoles {
-            upstream,
-            gateway: gateway.borrow().as_ref().and_then(|service| service.process()),
+        let send = |has_ended: &mut dyn FnMut() -> bool, ready: &mut dyn FnMut()| {
+            let _pinned = cpus::pin(&asked.cpus);
+            asked.send(has_ended, ready)
         };
-        let mut has_ended = || {
-            interrupted.load(Ordering::Relaxed)
-                || gateway.borrow_mut().as_mut().is_some_and(|service| service.check().is_err())
-        };
-        let mut at_ready = Look::default();
-        let answers = asked.send(&mut has_ended, &mut || at_ready = self.look(&roles()));
-        // A load may follow a single request, and must not wait for another look.
-        let at_end = if asked.count == 1 { at_ready.clone() } else { self.look(&roles()) };
-        FirstLoaded { answers, at_ready, at_end }
+        let look = &mut |roles: &WatchedRoles| self.look(roles);
+        first_loaded(asked.count, upstream, gateway, interrupted, look, send)
     }
 
     fn look(&mut self, roles: &WatchedRoles) -> Look {

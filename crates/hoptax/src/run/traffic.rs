@@ -18,9 +18,10 @@ use hoptax_record::{
     Failure, GeneratorTrial, HostUsage, IgnoredHeader, Leg, Link, NetworkUsage, RoleUsage, Stage, TrialHost,
 };
 use serde::{Deserialize, Serialize};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Sends traffic and samples resource use.
@@ -191,6 +192,33 @@ pub struct FirstLoaded {
     pub at_ready: Look,
     /// Resources used when the last answer had arrived.
     pub at_end: Look,
+}
+
+/// Sends the first requests to a gateway, which may still start, and looks at it when it is ready and at the end. `send` sends
+/// them: it calls its first argument now and then, to learn whether the gateway has ended, and its second one after the first
+/// right answer.
+pub fn first_loaded(
+    count: usize,
+    upstream: Option<Watched>,
+    gateway: Option<&mut dyn Service>,
+    interrupted: &AtomicBool,
+    look: &mut dyn FnMut(&WatchedRoles) -> Look,
+    send: impl FnOnce(&mut dyn FnMut() -> bool, &mut dyn FnMut()) -> FirstAnswers,
+) -> FirstLoaded {
+    let gateway = RefCell::new(gateway);
+    let roles = || WatchedRoles {
+        upstream,
+        gateway: gateway.borrow().as_ref().and_then(|service| service.process()),
+    };
+    let mut has_ended = || {
+        interrupted.load(Ordering::Relaxed)
+            || gateway.borrow_mut().as_mut().is_some_and(|service| service.check().is_err())
+    };
+    let mut at_ready = Look::default();
+    let answers = send(&mut has_ended, &mut || at_ready = look(&roles()));
+    // A load may follow a single request, and must not wait for another look.
+    let at_end = if count == 1 { at_ready.clone() } else { look(&roles()) };
+    FirstLoaded { answers, at_ready, at_end }
 }
 
 /// What roles and host have used so far, at one moment. Empty if nothing was read.

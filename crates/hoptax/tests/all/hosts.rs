@@ -6,8 +6,9 @@ mod machines;
 use crate::run::{report, text, trials};
 use crate::support::{Json, PATIENCE, json, skip, wait_until};
 use hoptax_host::programs::{find_in, search_path};
+use hoptax_plan::HostKind;
 use machines::{Network, PROGRAM, kill, run_directories};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Three machines, and the plan whose roles they have.
@@ -45,6 +46,36 @@ fn failures(trials: &[Json]) -> Vec<String> {
     failed.map(str::to_owned).collect()
 }
 
+/// `ssh` must understand its options, and must take no word of the command for one of its own.
+#[test]
+fn ssh_understands_its_words() {
+    if !is_installed("ssh") {
+        return;
+    }
+    let command = HostKind::Ssh(vec!["edge.invalid".to_owned()]).command().remove(0);
+    // With -G, ssh prints the configuration for the host instead of connecting.
+    let printed = Command::new(&command[0])
+        .args(["-F", "none", "-G"])
+        .args(&command[1..])
+        .args(["-p", "2222"])
+        .output();
+    let printed = printed.expect("it is installed");
+    let text = String::from_utf8_lossy(&printed.stdout).to_lowercase();
+    assert!(printed.status.success(), "{}", String::from_utf8_lossy(&printed.stderr));
+    for line in [
+        "hostname edge.invalid",
+        "port 22",
+        "batchmode yes",
+        "connecttimeout 10",
+        "serveraliveinterval 3",
+        "controlmaster false",
+        "clearallforwardings yes",
+        "requesttty false",
+    ] {
+        assert!(text.lines().any(|one| one == line), "no line `{line}`:\n{text}");
+    }
+}
+
 #[test]
 fn three_machines_are_measured_over_ssh() {
     let Some(network) = Network::make(&MACHINES) else { return };
@@ -63,7 +94,7 @@ fn three_machines_are_measured_over_ssh() {
     }
     let directory = run_directories(network.scratch.path()).remove(0);
     assert_eq!(failures(&trials(&directory)), [""; 0]);
-    let record = json(std::process::Command::new("cat").arg(directory.join("run.json")));
+    let record = json(Command::new("cat").arg(directory.join("run.json")));
     for (name, role) in [("client", "generator"), ("edge", "gateway"), ("app", "upstream")] {
         let host = &record["hosts"][name];
         assert_eq!(host["environment"]["host"], name, "{host}");
@@ -91,6 +122,46 @@ fn three_machines_are_measured_over_ssh() {
     assert_eq!(names, ["app", "client", "edge"]);
     assert_eq!(hosts["hosts"][2]["gateways"][0]["name"], "nginx", "{hosts}");
     assert!(hosts["hosts"][2]["gateways"][0]["version"].is_string(), "{hosts}");
+}
+
+#[test]
+fn several_clients_send_one_load() {
+    let machines = ["one", "two", "edge", "app"];
+    let Some(network) = Network::make(&machines) else { return };
+    let [edge, app] = ["edge", "app"].map(|name| network.address(name));
+    let plan = format!(
+        "name: clients\ngateways: [hop-l7]\n{LOAD}trials: 2\nhosts:\n  clients: {{ ssh: [one, two], hoptax: {PROGRAM} }}\n  \
+         edge: {{ ssh: edge, address: {edge}, hoptax: {PROGRAM} }}\n  app: {{ ssh: app, address: {app}, hoptax: {PROGRAM} \
+         }}\nroles: {{ generator: clients, gateway: edge, upstream: app }}\n"
+    );
+    let output = network.run(&plan, &["--accept-void"]);
+    let (said, printed) = (text(&output.stderr), text(&output.stdout));
+    assert!(output.status.success(), "{said}\n{printed}");
+    let directory = run_directories(network.scratch.path()).remove(0);
+    let trials = trials(&directory);
+    assert_eq!(failures(&trials), [""; 0]);
+    for trial in &trials {
+        let parts = trial["generators"].as_array().expect("two");
+        let hosts: Vec<&str> = parts.iter().filter_map(|part| part["host"].as_str()).collect();
+        assert_eq!(hosts, ["clients-1", "clients-2"]);
+        let completed = |part: &Json| part["counts"]["completed"].as_u64().expect("a count");
+        let sum: u64 = parts.iter().map(completed).sum();
+        assert_eq!(sum, completed(&trial["load_record"]), "{trial}");
+        assert!(parts.iter().all(|part| completed(part) > 0), "{trial}");
+    }
+    // The split needs the legs of every client.
+    let report = report(&directory);
+    let legs = report["hosts"]["legs"].as_array().expect("legs");
+    let legs: Vec<String> = legs
+        .iter()
+        .map(|leg| format!("{}-{}", leg["from"].as_str().expect("from"), leg["to"].as_str().expect("to")))
+        .collect();
+    let expected =
+        ["clients-1-app", "clients-1-edge", "edge-app", "clients-2-app", "clients-2-edge", "edge-edge"];
+    assert_eq!(legs, expected);
+    let splits = report["hosts"]["splits"].as_array().expect("a list");
+    assert_eq!(splits.len(), 1, "{report}");
+    assert!(printed.contains("hop-l7 · clients-2"), "{printed}");
 }
 
 #[test]
@@ -128,7 +199,7 @@ fn errors_before_a_run_name_the_host_and_what_to_try() {
     // No space for the copy.
     let home = network.files("edge").join("home");
     let inside = format!("nsenter --mount=/proc/{}/ns/mnt", network.first_process("edge"));
-    let mounted = std::process::Command::new("sh")
+    let mounted = Command::new("sh")
         .args(["-c", &format!("{inside} mount -t tmpfs -o size=1m tmpfs /tmp/home")])
         .output();
     assert!(mounted.expect("sh runs").status.success(), "{}", home.display());

@@ -2,7 +2,7 @@
 
 use crate::schedule;
 use hoptax_host::probe::fitness::Host;
-use hoptax_lab::limits::{self, Limits};
+use hoptax_lab::limits::{self, Limits, RoleLimits};
 use hoptax_lab::packs::{PackSet, binary};
 use hoptax_lab::{cpus, descriptors};
 use hoptax_plan::{CpuPlan, GatewayKind, Idle, Plan, Upstream};
@@ -27,6 +27,7 @@ pub(super) fn items(plan: &Plan, packs: &PackSet, host: &Host) -> Vec<Fitness> {
         return vec![elsewhere(plan), takes(&measured), room(&measured, host.disk_free)];
     }
     let limits = Limits { descriptors: descriptors::limit(), ports: host.local_ports() };
+    let limits = RoleLimits::on_one_machine(limits);
     let connections = connections(&mut measured, packs, limits);
     vec![
         connections,
@@ -63,7 +64,7 @@ fn most_connections(plan: &Plan) -> u32 {
 
 /// Checks that the limits of open files and of ports allow the connections of every load point. Marks those that a run
 /// would leave out. `hoptax check` does the same check.
-fn connections(plan: &mut Plan, packs: &PackSet, limits: Limits) -> Fitness {
+fn connections(plan: &mut Plan, packs: &PackSet, limits: RoleLimits) -> Fitness {
     let seen = format!("{} at most", most_connections(plan));
     match limits::leave_out(plan, packs, limits) {
         Ok(lines) if lines.is_empty() => good("connections", seen),
@@ -246,7 +247,7 @@ mod tests {
 
     #[test]
     fn connections_beyond_descriptors_are_bad() {
-        let limits = Limits { descriptors: 20_000, ports: None };
+        let limits = RoleLimits::on_one_machine(Limits { descriptors: 20_000, ports: None });
         let mut plan = plan();
         assert_eq!(connections(&mut plan, &packs(), limits).status, FitnessStatus::Good);
         let large = hoptax_plan::LoadPoint { connections: 15_000, ..plan.load[0].clone() };

@@ -2,7 +2,7 @@
 
 use super::world::this_program;
 use crate::agent::{Hosts, Inspection, RunId};
-use hoptax_lab::limits::Limits;
+use hoptax_lab::limits::RoleLimits;
 use hoptax_lab::packs::PackSet;
 use hoptax_plan::Plan;
 
@@ -20,7 +20,7 @@ pub(super) struct Found {
     /// What the gateways' machine has.
     pub(super) gateways: Inspection,
     /// The limits of all machines on the number of connections.
-    pub(super) limits: Limits,
+    pub(super) limits: RoleLimits,
     /// Where the gateways run, for messages: ` on host edge`. Empty for this machine.
     place: String,
 }
@@ -29,7 +29,8 @@ impl Found {
     pub(super) fn look(hosts: Option<&Hosts>, plan: &Plan, packs: &PackSet) -> anyhow::Result<Self> {
         let Some(hosts) = hosts else {
             let gateways = Inspection::here(plan, packs, false);
-            return Ok(Self { limits: gateways.limits, gateways, place: String::new() });
+            let limits = RoleLimits::on_one_machine(gateways.limits);
+            return Ok(Self { limits, gateways, place: String::new() });
         };
         let mut found = hosts.inspect(plan, packs, false)?;
         let limits = hosts.limits(&found);
@@ -44,10 +45,8 @@ impl Found {
     /// # Errors
     /// If a gateway of the plan is not installed.
     pub(super) fn all_installed(&self, plan: &Plan) -> anyhow::Result<()> {
-        let mut gateways = self.gateways.clone();
-        gateways.gateways.retain(|label, _| plan.gateways.iter().any(|gateway| gateway.label == *label));
         let one = |(name, ways): (&str, &[String])| format!("  {name}\n    {}", ways.join("\n    "));
-        let missing: Vec<String> = gateways.missing().into_iter().map(one).collect();
+        let missing: Vec<String> = self.gateways.missing(plan).into_iter().map(one).collect();
         anyhow::ensure!(
             missing.is_empty(),
             "these gateways are not installed{}:\n{}\nhelp: install them, or leave them out with --skip-missing. If one is \

@@ -14,7 +14,7 @@ use hoptax_load::record as load;
 use hoptax_load::record::LoadRecord;
 use hoptax_load::spec::LoadSpec;
 use hoptax_plan::recorded::{self, Run as ReadRun};
-use hoptax_plan::{Body, Plan, Upstream};
+use hoptax_plan::{Body, Plan, UntilSettled, Upstream};
 use hoptax_record::profile::PassKind;
 use hoptax_record::start::StartRecord;
 use hoptax_record::{Environment, Link};

@@ -11,7 +11,7 @@ use hoptax_load::record::{LoadRecord, Phase, PhaseLine, WINDOW_NS};
 use hoptax_load::spec::{Arrivals, Rate, Shape};
 use hoptax_plan::{LoadPoint, Plan, recorded};
 use hoptax_record::dir::RunDir;
-use hoptax_record::{GeneratorTrial, NetworkUsage, TrialHost};
+use hoptax_record::{GeneratorTrial, NetworkUsage, Role, TrialHost};
 use rustix::process::Signal;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -67,7 +67,7 @@ fn two_and_three_generators_send_one_load() {
         let duration = Duration::from_millis(500);
         let plan = plan(open(600.0, 10, duration));
         let mut ready = prepare(&sites[0], &plan, &hosts(clients, HostRef::Remote(lab)));
-        let roles = |name: &str| ready.hosts[name].roles.join(" ");
+        let roles = |name: &str| Role::names(&ready.hosts[name].roles, " ");
         assert_eq!((roles("clients-1"), roles("clients-2")), ("generator".into(), "generator".into()));
         assert_eq!(roles("lab"), "gateway upstream");
 
