@@ -20,7 +20,8 @@ const LEG_HEADINGS: [&str; 4] = ["round trip", "shortest", "there", "back"];
 const SPLIT_HEADINGS: [&str; 3] = ["added p50", "network", "gateway"];
 
 const ABOUT_LEGS: &str = "Median round trip of one message on an idle connection, before the first trial and after the last. There and \
-                          back: bandwidth of one connection in the direction of requests and of responses.";
+                          back: bandwidth of one connection in the direction of requests and of responses, the mean of both \
+                          moments, without an interval.";
 const ABOUT_SPLITS: &str = "Network: round trips on the way via the gateway, less those of direct and less one within the gateway's own \
                             host. Gateway: the rest, including the waiting that load causes in the network.";
 const SAME_WAY: &str = "Requests via gateways pass the network between the same hosts as direct requests, so each tax is the \

@@ -129,7 +129,9 @@ fn text(found: &Found, paint: Paint) -> String {
 
 /// The network between the hosts: one line for each leg.
 fn network(legs: &[LegFigures], paint: Paint) -> String {
-    let mut lines = vec![paint.ink(Ink::Strong, "network")];
+    let heading =
+        "network: median round trip with its interval; bandwidth of one measurement, without an interval";
+    let mut lines = vec![paint.ink(Ink::Strong, heading)];
     for one in legs {
         let Leg { from, to, .. } = &one.leg;
         let what = match (one.failed(), &one.round_trip_us) {
