@@ -179,7 +179,9 @@ impl Machine {
             _ => "Correct that, or copy hoptax to the host yourself, and name its path with `hoptax`"
                 .to_owned(),
         };
-        format!("{}. {advice}", self.what_failed(words, output))
+        let what = self.what_failed(words, output);
+        let stop = if what.ends_with('?') { "" } else { "." };
+        format!("{what}{stop} {advice}")
     }
 
     /// Names the host and the command, and quotes the end of its standard error.
