@@ -1,6 +1,6 @@
 //! The gateways of a plan, and the facts about packs that are needed to check a plan.
 
-use crate::{Access, Feature, HopDelay, HopKind, PackDriver, Prometheus};
+use crate::{Access, Feature, HopDelay, HopKind, PackDriver, Prometheus, WatchedPods};
 use std::collections::BTreeMap;
 
 /// Facts about a pack that are needed to check a plan. The lab reads them from the pack.
@@ -82,5 +82,7 @@ pub enum GatewayKind {
         access: Access,
         /// Prometheus that knows the gateway's CPU time and memory. Only if `pid` is absent.
         prometheus: Option<Prometheus>,
+        /// Pods whose control groups know the gateway's CPU time and memory. Only if the two before are absent.
+        pods: Option<WatchedPods>,
     },
 }

@@ -1,6 +1,6 @@
 //! The hosts of a plan, and the commands that reach them.
 
-use hoptax_record::plan::{LOCAL, Pod};
+use hoptax_record::plan::{LOCAL, Pods, Terraform, Workload, WorkloadKind};
 use std::net::IpAddr;
 
 /// A host of a plan: one machine, or several machines with the same role.
@@ -51,8 +51,12 @@ pub enum HostKind {
     Commands(Vec<Vec<String>>),
     /// Name or id of a running container.
     Docker(String),
-    /// A container of a running pod.
-    Kubernetes(Pod),
+    /// A container of one or more running pods.
+    Kubernetes(Pods),
+    /// Machines of a Terraform configuration. hoptax looks them up before a run.
+    Terraform(Terraform),
+    /// Pods that hoptax creates before a run.
+    Workload(Workload),
 }
 
 /// Options of `ssh`. They replace what the user's configuration says about the same subject.
@@ -78,7 +82,8 @@ const SSH_OPTIONS: [&str; 13] = [
 
 impl HostKind {
     /// For each machine of the host, the words to put before the words of a command that runs there. For the local
-    /// machine there are none. Standard input and output of the whole command are those of the command on the host.
+    /// machine there are none. Machines that are not known yet have no commands: see [`Self::is_known`]. Standard input and
+    /// output of the whole command are those of the command on the host.
     ///
     /// `ssh` joins the words after its own with spaces, and a shell on the host splits them again. `docker`, `kubectl` and
     /// most other commands pass the words on as they are. So all words of the command must satisfy [`is_plain_word`]:
@@ -101,27 +106,47 @@ impl HostKind {
             Self::Command(words) => vec![words.clone()],
             Self::Commands(commands) => commands.clone(),
             Self::Docker(container) => vec![owned(&["docker", "exec", "-i", container])],
-            Self::Kubernetes(Pod { pod, container, namespace, context }) => {
+            Self::Kubernetes(Pods { pods, container, namespace, context }) => {
                 let option =
                     |name: &str, value: &Option<String>| Some(format!("--{name}={}", value.as_ref()?));
-                let mut words = owned(&["kubectl"]);
-                words.extend(option("context", context));
-                words.extend(option("namespace", namespace));
-                // Without `--quiet`, kubectl prints a line about the container that it chooses.
-                words.extend(owned(&["exec", "--quiet", "-i", pod]));
-                words.extend(option("container", container));
-                words.push("--".to_owned());
-                vec![words]
+                let of = |pod: &String| {
+                    let mut words = owned(&["kubectl"]);
+                    words.extend(option("context", context));
+                    words.extend(option("namespace", namespace));
+                    // Without `--quiet`, kubectl prints a line about the container that it chooses.
+                    words.extend(owned(&["exec", "--quiet", "-i", pod]));
+                    words.extend(option("container", container));
+                    words.push("--".to_owned());
+                    words
+                };
+                pods.iter().map(of).collect()
             }
+            Self::Terraform(_) | Self::Workload(_) => Vec::new(),
         }
     }
 
-    /// Number of machines. Only hosts of the kinds `ssh` and `commands` can have several.
+    /// Number of machines. Machines of Terraform count as one until they are known.
     pub fn machines(&self) -> usize {
         match self {
             Self::Ssh(names) => names.len(),
             Self::Commands(commands) => commands.len(),
+            Self::Kubernetes(pods) => pods.pods.len(),
+            Self::Workload(Workload { kind: WorkloadKind::Job { parallelism }, .. }) => *parallelism as usize,
             _ => 1,
+        }
+    }
+
+    /// False if hoptax must first look up the machines, or create them.
+    pub fn is_known(&self) -> bool {
+        !matches!(self, Self::Terraform(_) | Self::Workload(_))
+    }
+
+    /// Whether hoptax finds the address of the host itself.
+    pub fn has_own_address(&self) -> bool {
+        match self {
+            Self::Terraform(terraform) => terraform.address.is_some(),
+            Self::Workload(_) => self.machines() == 1,
+            _ => false,
         }
     }
 }
@@ -160,8 +185,8 @@ mod tests {
                    -o ControlMaster=no -o ClearAllForwardings=yes";
         let pod = |container: Option<&str>, namespace: Option<&str>, context: Option<&str>| {
             let owned = |text: Option<&str>| text.map(str::to_owned);
-            HostKind::Kubernetes(Pod {
-                pod: "edge-0".to_owned(),
+            HostKind::Kubernetes(Pods {
+                pods: vec!["edge-0".to_owned()],
                 container: owned(container),
                 namespace: owned(namespace),
                 context: owned(context),

@@ -53,8 +53,9 @@ pub use upstream::{BuiltInUpstream, Delay, Upstream};
 // Types that are the same in a plan and on disk are defined only once, in `hoptax_record`.
 pub use hoptax_record::plan::{
     Access, AccessLog, AutoTrials, Body, CertificateFiles, CpuPlan, CpuProfile, CpuSets, GitBuild, HopKind,
-    Idle, LOCAL, LedgerSource, PackDriver, PathSplit, Pod, Profile, ProgramSource, ProgramVersion,
-    Prometheus, Replacement, Roles, Running, Start, Timeouts, TlsAccess, UntilSettled,
+    Idle, LOCAL, LedgerSource, PackDriver, PathSplit, Pods, Profile, ProgramSource, ProgramVersion,
+    Prometheus, Pull, Replacement, Roles, Running, Start, Terraform, TerraformReach, Timeouts, TlsAccess,
+    Toleration, UntilSettled, WatchedPods, Workload, WorkloadKind,
 };
 
 #[cfg(test)]

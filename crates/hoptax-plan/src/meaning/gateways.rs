@@ -186,8 +186,7 @@ fn external(reader: &mut Reader<'_>, typed: &RawGateway) -> GatewayKind {
     if let (Some(watch), Some(_)) = (&typed.watch, pid) {
         reader.fault(watch.place, "`pid` and `watch` exclude each other", "remove one of the two");
     }
-    let prometheus =
-        typed.watch.as_ref().map(|watch| running::prometheus(reader, &watch.value.prometheus.value));
+    let (prometheus, pods) = typed.watch.as_ref().map_or((None, None), |watch| running::watch(reader, watch));
     let (url, tls) = match &typed.url {
         Some(url) => running::access(reader, url, &access_keys(typed)),
         None => {
@@ -199,7 +198,7 @@ fn external(reader: &mut Reader<'_>, typed: &RawGateway) -> GatewayKind {
             (String::new(), None)
         }
     };
-    GatewayKind::External { url, pid, access: Access { tls, token_file: None }, prometheus }
+    GatewayKind::External { url, pid, access: Access { tls, token_file: None }, prometheus, pods }
 }
 
 fn access_keys(typed: &RawGateway) -> Typed<'_> {

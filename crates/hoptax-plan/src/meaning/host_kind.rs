@@ -1,13 +1,14 @@
 //! Reads how hoptax reaches a host.
 
 use super::reader::Reader;
-use super::words;
+use super::{kubernetes, terraform, words};
 use crate::error::Place;
-use crate::raw::{Placed, RawCommand, RawHost, RawPod, Short, Sweep, Text};
-use crate::{HostKind, LOCAL, Pod};
+use crate::raw::{Placed, RawCommand, RawHost, Short, Sweep, Text};
+use crate::{HostKind, LOCAL};
 
 /// The keys of a host that say how hoptax reaches it.
-const KINDS: &str = "ssh: NAME, command: WORDS, docker: CONTAINER or kubernetes: { pod: NAME }";
+const KINDS: &str =
+    "ssh: NAME, command: WORDS, docker: CONTAINER, kubernetes: { pod: NAME } or terraform: { dir: PATH, … }";
 
 /// Reads the kind of the host `name`. If there is none or it is wrong, records an error and returns `None`.
 pub(super) fn read(reader: &mut Reader<'_>, name: &Placed<String>, typed: &RawHost) -> Option<HostKind> {
@@ -30,7 +31,8 @@ pub(super) fn read(reader: &mut Reader<'_>, name: &Placed<String>, typed: &RawHo
         RawHost { command: Some(typed), .. } => command(reader, typed).map(HostKind::Command),
         RawHost { commands: Some(typed), .. } => commands(reader, typed),
         RawHost { docker: Some(container), .. } => docker(reader, container),
-        RawHost { kubernetes: Some(pod), .. } => kubernetes(reader, &pod.value),
+        RawHost { kubernetes: Some(pods), .. } => kubernetes::host(reader, &name.value, pods),
+        RawHost { terraform: Some(typed), .. } => terraform::host(reader, &name.value, &typed.value),
         _ => {
             let message = format!("nothing says how to reach the host `{}`", name.value);
             reader.fault(name.place, message, format!("add {KINDS}"));
@@ -48,6 +50,7 @@ fn keys(typed: &RawHost) -> Vec<(&'static str, Place)> {
         ("commands", typed.commands.as_ref().map(|typed| typed.place)),
         ("docker", typed.docker.as_ref().map(|typed| typed.place)),
         ("kubernetes", typed.kubernetes.as_ref().map(|typed| typed.place)),
+        ("terraform", typed.terraform.as_ref().map(|typed| typed.place)),
     ];
     keys.into_iter().filter_map(|(key, place)| Some((key, place?))).collect()
 }
@@ -132,35 +135,4 @@ fn docker(reader: &mut Reader<'_>, container: &Placed<String>) -> Option<HostKin
         return None;
     }
     Some(HostKind::Docker(name.clone()))
-}
-
-fn kubernetes(reader: &mut Reader<'_>, typed: &RawPod) -> Option<HostKind> {
-    let before = reader.faults.len();
-    let pod = kubernetes_name(reader, &typed.pod, "pod");
-    let container = typed.container.as_ref().map(|name| kubernetes_name(reader, name, "container"));
-    let namespace = typed.namespace.as_ref().map(|name| kubernetes_name(reader, name, "namespace"));
-    let context = typed.context.as_ref().map(|name| {
-        if name.value.is_empty() || name.value.contains(char::is_control) {
-            let message = format!("`{}` is not the name of a context", name.value.escape_debug());
-            reader.fault(name.place, message, "write a name that `kubectl config get-contexts` prints");
-        }
-        name.value.clone()
-    });
-    let is_right = reader.faults.len() == before;
-    is_right.then_some(HostKind::Kubernetes(Pod { pod, container, namespace, context }))
-}
-
-/// Checks the name of an object of Kubernetes.
-fn kubernetes_name(reader: &mut Reader<'_>, name: &Placed<String>, what: &str) -> String {
-    let text = &name.value;
-    let plain = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit();
-    let is_name = text.starts_with(plain)
-        && text.ends_with(plain)
-        && text.len() <= 253
-        && text.chars().all(|letter| plain(letter) || "-.".contains(letter));
-    if !is_name {
-        let message = format!("`{}` is not the name of a {what}", text.escape_debug());
-        reader.fault(name.place, message, "use only lower-case letters, digits, `-` and `.`");
-    }
-    text.clone()
 }

@@ -84,7 +84,8 @@ pub(super) fn read(
         let host = read_host(reader, &name, &typed);
         check_machines(reader, &declared, &name, &host);
         check_machine_names(reader, &declared, &name, &host);
-        declared.push(Declared { place: name.place, host, has_address: typed.address.is_some() });
+        let has_address = typed.address.is_some() || host.kind.has_own_address();
+        declared.push(Declared { place: name.place, host, has_address });
     }
     let RawRoles { generator, gateway, upstream: of_upstream } = roles.unwrap_or_default();
     let typed = [("generator", generator), ("gateway", gateway), ("upstream", of_upstream)];
@@ -120,6 +121,10 @@ fn read_host(reader: &mut Reader<'_>, name: &Placed<String>, typed: &RawHost) ->
             let message =
                 format!("`{}` is {machines} machines, which do not have the same address", name.value);
             reader.fault(address.place, message, "remove `address`; generators do not need one");
+        }
+        if kind.has_own_address() {
+            let message = format!("hoptax looks up the address of `{}`", name.value);
+            reader.fault(address.place, message, "remove `address`");
         }
         read_address(reader, address)
     });

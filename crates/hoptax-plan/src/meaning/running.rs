@@ -1,12 +1,12 @@
 //! Upstreams and gateways that already run: URL, TLS and credentials.
 
-use super::body;
 use super::reader::Reader;
+use super::{body, kubernetes};
 use crate::error::Place;
-use crate::raw::{Placed, RawCertificate, RawLedger, RawPrometheus, RawUpstream};
+use crate::raw::{Placed, RawCertificate, RawLedger, RawPrometheus, RawUpstream, RawWatch};
 use crate::selector::Selector;
 use crate::units::{self, Origin};
-use crate::{Access, CertificateFiles, LedgerSource, Prometheus, Running, TlsAccess};
+use crate::{Access, CertificateFiles, LedgerSource, Prometheus, Running, TlsAccess, WatchedPods};
 use hoptax_record::bounded;
 
 pub(super) struct Typed<'a> {
@@ -119,8 +119,29 @@ fn pem(reader: &mut Reader<'_>, file: &Placed<String>, holds: &str) -> std::path
     path
 }
 
+/// Reads where CPU and memory of a gateway come from.
+pub(super) fn watch(
+    reader: &mut Reader<'_>,
+    typed: &Placed<RawWatch>,
+) -> (Option<Prometheus>, Option<WatchedPods>) {
+    let RawWatch { prometheus: of_server, kubernetes: of_pods } = &typed.value;
+    match (of_server, of_pods) {
+        (None, None) => {
+            let help = "add kubernetes: { selector: app=edge } or prometheus: { url: …, cpu: …, memory: … }";
+            reader.fault(typed.place, "`watch` does not say where CPU and memory come from", help);
+        }
+        (Some(_), Some(pods)) => {
+            let message = "`prometheus` and `kubernetes` exclude each other";
+            reader.fault(pods.place, message, "remove one of the two");
+        }
+        _ => {}
+    }
+    let prometheus = of_server.as_ref().map(|typed| prometheus(reader, &typed.value));
+    (prometheus, of_pods.as_ref().map(|typed| kubernetes::watched(reader, &typed.value)))
+}
+
 /// Checks where the server is, and that the selectors are no expressions. The server checks the selectors themselves.
-pub(super) fn prometheus(reader: &mut Reader<'_>, typed: &RawPrometheus) -> Prometheus {
+fn prometheus(reader: &mut Reader<'_>, typed: &RawPrometheus) -> Prometheus {
     let origin = reader.unit(&typed.url, units::origin);
     if origin.as_ref().is_some_and(|origin| origin.tls) {
         let help = "give a plain port, for example the one that `kubectl port-forward` opens";

@@ -108,8 +108,8 @@ impl<T: JsonSchema> JsonSchema for Ordered<T> {
     }
 }
 
-/// Adds to the schema that a body has exactly one of `size`, `text` and `file`.
-pub(super) fn one_key(schema: &mut Schema) {
-    let one = |key: &str| serde_json::json!({ "required": [key] });
-    schema.insert("oneOf".to_owned(), ["size", "text", "file"].map(one).to_vec().into());
+/// Adds to a schema that exactly one of these keys is set.
+pub(super) fn one_of(keys: &'static [&'static str]) -> impl Fn(&mut Schema) {
+    let one = |key: &&str| serde_json::json!({ "required": [key] });
+    move |schema| drop(schema.insert("oneOf".to_owned(), keys.iter().map(one).collect::<Vec<_>>().into()))
 }

@@ -1,5 +1,6 @@
 //! Hosts and roles.
 
+use super::created::{RawKubernetes, RawTerraform};
 use super::{HostAddress, Placed, Short, Sweep, Text};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -8,7 +9,8 @@ use serde::Deserialize;
 pub(crate) type RawCommand = Short<Vec<Placed<Text>>, Text>;
 
 /// A host: a machine, a container, a pod or a network namespace on which hoptax runs a role. Give exactly one of `ssh`,
-/// `command`, `commands`, `docker` and `kubernetes`. Only the host `local`, the machine that runs hoptax, has none of them.
+/// `command`, `commands`, `docker`, `kubernetes` and `terraform`. Only the host `local`, the machine that runs hoptax, has
+/// none of them.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(rename = "host")]
 #[serde(deny_unknown_fields)]
@@ -24,33 +26,16 @@ pub(crate) struct RawHost {
     /// Name or id of a running container. hoptax runs `docker exec`.
     #[schemars(with = "Option<Text>")]
     pub(crate) docker: Option<Placed<String>>,
-    /// A running pod. hoptax runs `kubectl exec`.
-    pub(crate) kubernetes: Option<Placed<RawPod>>,
+    /// Pods: running ones, or pods that hoptax creates for the run.
+    pub(crate) kubernetes: Option<Placed<RawKubernetes>>,
+    /// Machines of a Terraform or OpenTofu configuration.
+    pub(crate) terraform: Option<Placed<RawTerraform>>,
     /// IP address at which the other hosts reach this host. Required if a gateway or the built-in upstream runs on it and
     /// another role runs on this machine or on another host.
     pub(crate) address: Option<Placed<HostAddress>>,
     /// Path of the program hoptax on the host. Default: hoptax copies itself there.
     #[schemars(with = "Option<Text>")]
     pub(crate) hoptax: Option<Placed<String>>,
-}
-
-/// A running pod.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[schemars(rename = "kubernetes")]
-#[serde(deny_unknown_fields)]
-pub(crate) struct RawPod {
-    /// Name of the pod.
-    #[schemars(with = "Text")]
-    pub(crate) pod: Placed<String>,
-    /// Container of the pod. Default: the one that `kubectl` chooses.
-    #[schemars(with = "Option<Text>")]
-    pub(crate) container: Option<Placed<String>>,
-    /// Namespace of the pod. Default: that of the context.
-    #[schemars(with = "Option<Text>")]
-    pub(crate) namespace: Option<Placed<String>>,
-    /// Context of the configuration of `kubectl`. Default: the current one.
-    #[schemars(with = "Option<Text>")]
-    pub(crate) context: Option<Placed<String>>,
 }
 
 /// The host of each role: a name from `hosts`, or `local`, the machine that runs hoptax.

@@ -4,15 +4,19 @@
 //! Values with units are still text here; [`super::meaning`] parses them. Doc comments of keys become descriptions in
 //! the schema, which editors show.
 
+mod created;
 mod event;
 mod forms;
 mod host;
 mod request;
 mod texts;
 
+pub(crate) use created::{
+    RawDestroy, RawKubernetes, RawOutputs, RawPull, RawTerraform, RawToleration, RawWatchedPods, RawWorkload,
+};
 pub(crate) use event::{RawAction, RawEvent};
 pub(crate) use forms::{Ordered, Placed, Short, Sweep};
-pub(crate) use host::{RawCommand, RawHost, RawPod, RawRoles};
+pub(crate) use host::{RawCommand, RawHost, RawRoles};
 pub(crate) use request::{
     RawBodyExpect, RawExpect, RawHeaderFile, RawLength, RawRequestBody, RawTarget, RawTimeouts, RawWarmUp,
 };
@@ -233,7 +237,7 @@ pub(crate) struct RawLedger {
 
 /// Body of a response. Give exactly one of `size`, `text` and `file`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[schemars(rename = "body", transform = forms::one_key)]
+#[schemars(rename = "body", transform = forms::one_of(&["size", "text", "file"]))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawBody {
     /// Number of bytes. The body is a fixed printable pattern of this length.
@@ -315,13 +319,15 @@ pub(crate) enum RawDriver {
     Docker,
 }
 
-/// Where CPU and memory of a gateway come from.
+/// Where CPU and memory of a gateway come from. Give exactly one of `prometheus` and `kubernetes`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[schemars(rename = "watch")]
+#[schemars(rename = "watch", transform = forms::one_of(&["prometheus", "kubernetes"]))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawWatch {
     /// A Prometheus server that monitors the gateway.
-    pub(crate) prometheus: Placed<RawPrometheus>,
+    pub(crate) prometheus: Option<Placed<RawPrometheus>>,
+    /// The gateway's pods in a Kubernetes cluster.
+    pub(crate) kubernetes: Option<Placed<RawWatchedPods>>,
 }
 
 /// A Prometheus server that monitors a gateway.

@@ -1,6 +1,6 @@
 //! Targets, expectations and timeouts in YAML.
 
-use super::forms::one_key;
+use super::forms::one_of;
 use super::{Bytes, Ordered, Placed, Short, StatusText, Sweep, Text, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -45,7 +45,7 @@ pub(crate) struct RawHeaderFile {
 
 /// Body of a request. Give exactly one of `size`, `text` and `file`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[schemars(rename = "request-body", transform = one_key)]
+#[schemars(rename = "request-body", transform = one_of(&["size", "text", "file"]))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawRequestBody {
     /// Number of bytes. The body is a fixed printable pattern of this length.

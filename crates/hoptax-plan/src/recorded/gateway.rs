@@ -34,8 +34,8 @@ impl From<&GatewayKind> for kept::GatewayKind {
                 let warming = warming.map(kept::HopWarming::from);
                 Self::DelayingHop(kept::HopDelay { inbound, outbound, share, how, warming })
             }
-            GatewayKind::External { url, pid, access, prometheus } => {
-                Self::External { url, pid, access, prometheus }
+            GatewayKind::External { url, pid, access, prometheus, pods } => {
+                Self::External { url, pid, access, prometheus, pods }
             }
         }
     }
@@ -60,8 +60,8 @@ impl TryFrom<kept::GatewayKind> for GatewayKind {
                 let warming = warming.map(HopWarming::from);
                 Self::DelayingHop(HopDelay { inbound, outbound, share, how, warming })
             }
-            kept::GatewayKind::External { url, pid, access, prometheus } => {
-                Self::External { url, pid, access, prometheus }
+            kept::GatewayKind::External { url, pid, access, prometheus, pods } => {
+                Self::External { url, pid, access, prometheus, pods }
             }
         })
     }

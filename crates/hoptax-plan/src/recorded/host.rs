@@ -12,7 +12,9 @@ impl From<&Host> for kept::Host {
             HostKind::Command(words) => kept::HostKind::Command(words),
             HostKind::Commands(commands) => kept::HostKind::Commands(commands),
             HostKind::Docker(container) => kept::HostKind::Docker(container),
-            HostKind::Kubernetes(pod) => kept::HostKind::Kubernetes(pod),
+            HostKind::Kubernetes(pods) => kept::HostKind::Kubernetes(pods),
+            HostKind::Terraform(terraform) => kept::HostKind::Terraform(terraform),
+            HostKind::Workload(workload) => kept::HostKind::Workload(workload),
         };
         Self { name, kind, address, hoptax }
     }
@@ -27,7 +29,9 @@ impl From<kept::Host> for Host {
             kept::HostKind::Command(words) => HostKind::Command(words),
             kept::HostKind::Commands(commands) => HostKind::Commands(commands),
             kept::HostKind::Docker(container) => HostKind::Docker(container),
-            kept::HostKind::Kubernetes(pod) => HostKind::Kubernetes(pod),
+            kept::HostKind::Kubernetes(pods) => HostKind::Kubernetes(pods),
+            kept::HostKind::Terraform(terraform) => HostKind::Terraform(terraform),
+            kept::HostKind::Workload(workload) => HostKind::Workload(workload),
         };
         Self { name, kind, address, hoptax }
     }

@@ -99,13 +99,13 @@ fn a_pod_has_a_container_a_namespace_and_a_context() {
          roles: { generator: edge, gateway: edge }\nupstream: { url: \"http://10.0.0.9:80\" }\ngateways: []",
     )
     .replace("gateways: [nginx]\n", ""));
-    let pod = Pod {
-        pod: "edge-0".to_owned(),
+    let pods = Pods {
+        pods: vec!["edge-0".to_owned()],
         container: Some("proxy".to_owned()),
         namespace: Some("mesh".to_owned()),
         context: Some("arn:aws:eks/x".to_owned()),
     };
-    assert_eq!(plan.hosts, [host("edge", HostKind::Kubernetes(pod), None)]);
+    assert_eq!(plan.hosts, [host("edge", HostKind::Kubernetes(pods), None)]);
     assert_eq!(kept(&plan), plan);
 }
 
@@ -152,7 +152,7 @@ fn the_form_on_disk_is_fixed() {
         json["hosts"],
         serde_json::json!([
             { "name": "clients", "kind": { "ssh": ["a", "b"] }, "hoptax": "bin/hoptax" },
-            { "name": "edge", "kind": { "kubernetes": { "pod": "p" } }, "address": "fd00::2" },
+            { "name": "edge", "kind": { "kubernetes": { "pods": ["p"] } }, "address": "fd00::2" },
         ])
     );
     let expected = serde_json::json!({ "generator": "clients", "gateway": "edge", "upstream": "edge" });
@@ -251,16 +251,17 @@ fn mistakes_in_a_host() {
     for (keys, expected) in [
         (
             "address: 10.0.0.2",
-            "3:10 nothing says how to reach the host `edge`; add ssh: NAME, command: WORDS, docker: CONTAINER or \
-             kubernetes: { pod: NAME }",
+            "3:10 nothing says how to reach the host `edge`; add ssh: NAME, command: WORDS, docker: CONTAINER, \
+             kubernetes: { pod: NAME } or terraform: { dir: PATH, … }",
         ),
         (
             "ssh: edge, docker: edge, address: 10.0.0.2",
             "3:37 the host `edge` has ssh and docker; remove `docker`, because a host is reached in one way",
         ),
         (
-            "terraform: { dir: infra }",
-            "3:18 unknown key `terraform`; known keys here: ssh, command, commands, docker, kubernetes, address, hoptax",
+            "vagrant: { dir: infra }",
+            "3:18 unknown key `vagrant`; known keys here: ssh, command, commands, docker, kubernetes, terraform, address, \
+             hoptax",
         ),
         ("shh: edge", "3:18 unknown key `shh`; did you mean `ssh`?"),
         (
@@ -322,7 +323,6 @@ fn mistakes_in_a_host() {
             "kubernetes: { pod: deploy/edge }, address: 10.0.0.2",
             "3:37 `deploy/edge` is not the name of a pod; use only lower-case letters, digits, `-` and `.`",
         ),
-        ("kubernetes: { container: a }", "3:30 missing key `pod`; add `pod: …`"),
         (
             "ssh: edge, hoptax: ~/bin/hoptax, address: 10.0.0.2",
             "3:37 a shell on the host could change `~/bin/hoptax`; write a path of letters, digits and `_./:@%+,-`, \
@@ -435,5 +435,147 @@ fn mistakes_in_roles() {
     ] {
         let text = with(&format!("hosts: {{ {hosts} }}\nroles: {{ {roles} }}"));
         assert_eq!(mistake(&text), expected, "{text}");
+    }
+}
+
+/// Plans with hosts that hoptax creates need a directory with a configuration of Terraform.
+fn created(lines: &str) -> Result<Plan, String> {
+    let directory = tempfile::tempdir().expect("a directory");
+    std::fs::create_dir(directory.path().join("infra")).expect("made");
+    std::fs::create_dir(directory.path().join("empty")).expect("made");
+    std::fs::write(directory.path().join("infra/main.tf"), "").expect("written");
+    let context = Context { directory: directory.path().to_owned(), ..context() };
+    let text = with(&format!("{lines}\nroles: {{ generator: clients, gateway: edge, upstream: edge }}"));
+    let place = directory.path().display().to_string();
+    let shown = |error: &PlanError| format!("{}; {}", error.message, error.help).replace(&place, "PLAN");
+    let errors = |errors: PlanErrors| errors.0.iter().map(shown).collect::<Vec<_>>().join("\n");
+    parse("plan.yaml", &text, &[], &context).map_err(errors)
+}
+
+#[test]
+fn machines_can_come_from_terraform_and_from_kubernetes() {
+    let lines = r#"
+hosts:
+  clients: { hoptax: /hoptax, kubernetes: { namespace: bench, job: { image: "hoptax:1", parallelism: 3, pull: never,
+    pull_secrets: [key], requests: { cpu: 2, memory: 1Gi }, limits: { cpu: 1.5 }, node_selector: { "a.b/c": d },
+    tolerations: [{ key: x, value: y, effect: NoSchedule }, {}], labels: { e: f }, annotations: { g: "h i" }, at_most: 1h } } }
+  edge: { terraform: { dir: infra, outputs: { ssh: edge_ip, address: edge_private_ip }, user: ubuntu, apply: true, destroy: after } }"#;
+    let plan = created(lines).unwrap_or_else(|error| panic!("{error}"));
+    let HostKind::Workload(workload) = &plan.hosts[0].kind else { panic!("{:?}", plan.hosts) };
+    let map = |pairs: &[(&str, &str)]| {
+        let owned = pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        owned.collect::<std::collections::BTreeMap<_, _>>()
+    };
+    let text = |text: &str| Some(text.to_owned());
+    let expected = Workload {
+        kind: WorkloadKind::Job { parallelism: 3 },
+        image: "hoptax:1".into(),
+        pull: Some(Pull::Never),
+        pull_secrets: vec!["key".into()],
+        requests: map(&[("cpu", "2"), ("memory", "1Gi")]),
+        limits: map(&[("cpu", "1.5")]),
+        node_selector: map(&[("a.b/c", "d")]),
+        tolerations: vec![
+            Toleration { key: text("x"), value: text("y"), effect: text("NoSchedule") },
+            Toleration { key: None, value: None, effect: None },
+        ],
+        labels: map(&[("e", "f")]),
+        annotations: map(&[("g", "h i")]),
+        at_most: Duration::from_secs(3600),
+        namespace: text("bench"),
+        context: None,
+    };
+    assert_eq!(*workload, expected);
+    assert_eq!((plan.hosts[0].kind.machines(), plan.hosts[0].command().len()), (3, 0));
+    let HostKind::Terraform(terraform) = &plan.hosts[1].kind else { panic!("{:?}", plan.hosts) };
+    assert!(terraform.dir.ends_with("infra") && terraform.apply && terraform.destroy, "{terraform:?}");
+    assert_eq!(terraform.reach, TerraformReach::Ssh("edge_ip".into()));
+    assert_eq!(
+        (terraform.address.as_deref(), terraform.user.as_deref()),
+        (Some("edge_private_ip"), Some("ubuntu"))
+    );
+    assert_eq!(kept(&plan), plan);
+}
+
+#[test]
+fn a_deployment_and_a_job_of_one_pod_have_an_address() {
+    let plan = created(
+        "hosts: { clients: { kubernetes: { pod: [gen-0, gen-1] } }, edge: { kubernetes: { deployment: { image: a, service: \
+         up }, context: kind } } }",
+    );
+    let plan = plan.unwrap_or_else(|error| panic!("{error}"));
+    let names: Vec<String> = plan.hosts[0].command().iter().map(|words| words[4].clone()).collect();
+    assert_eq!(names, ["gen-0", "gen-1"]);
+    let HostKind::Workload(workload) = &plan.hosts[1].kind else { panic!("{:?}", plan.hosts) };
+    assert_eq!(workload.kind, WorkloadKind::Deployment { service: Some("up".into()) });
+    assert_eq!(kept(&plan), plan);
+}
+
+#[test]
+fn mistakes_in_hosts_that_hoptax_creates() {
+    let wrong = |edge: &str| {
+        let lines = format!("hosts: {{ clients: {{ ssh: c }}, edge: {{ {edge} }} }}");
+        created(&lines).expect_err(edge)
+    };
+    let terraform = |keys: &str| wrong(&format!("terraform: {{ {keys} }}"));
+    let job = |keys: &str| wrong(&format!("kubernetes: {{ job: {{ image: a, {keys} }} }}"));
+    const ADDRESS: &str = "outputs: { ssh: a, address: b }";
+    for (shown, part) in [
+        (
+            terraform("dir: none, outputs: { ssh: a, address: b }"),
+            "cannot read the directory PLAN/none: No such file",
+        ),
+        (
+            terraform("dir: empty, outputs: { ssh: a, address: b }"),
+            "PLAN/empty contains no configuration of Terraform; give the directory of your *.tf files",
+        ),
+        (terraform("dir: infra, outputs: { ssh: a }"), "the host `edge` needs an `address`"),
+        (
+            terraform("dir: infra, outputs: { address: a }"),
+            "no output says how to reach the host `edge`; add the name of an output",
+        ),
+        (
+            terraform("dir: infra, outputs: { ssh: a, command: c, address: b }"),
+            "the host `edge` has outputs for ssh and command",
+        ),
+        (
+            terraform("dir: infra, outputs: { ssh: 10.0.0.2, address: b }"),
+            "`10.0.0.2` is not the name of an output",
+        ),
+        (
+            terraform(&format!("dir: infra, {ADDRESS}, destroy: after")),
+            "hoptax destroys only what it has created, and `apply` is not true; add apply: true, or remove `destroy`",
+        ),
+        (terraform(&format!("dir: infra, {ADDRESS}, user: \"-x\"")), "`-x` is not the name of a user"),
+        (
+            wrong(&format!("terraform: {{ dir: infra, {ADDRESS} }}, address: 10.0.0.2")),
+            "hoptax looks up the address of `edge`; remove `address`",
+        ),
+        (job("parallelism: 2"), "`edge` is 2 machines, but the gateway needs one"),
+        (job("parallelism: 0"), "`parallelism` is zero"),
+        (job("service: a"), "only a deployment has a Service"),
+        (job("requests: { cpu: 1GB }"), "`1GB` is not a quantity of Kubernetes"),
+        (job("node_selector: { a: b c }"), "`b c` is not the value of a label"),
+        (job("labels: { hoptax.io/run: a }"), "hoptax itself sets keys that start with hoptax.io/"),
+        (job("annotations: { \"a b\": c }"), "`a b` is not a key of Kubernetes"),
+        (job("tolerations: [{ effect: Never }]"), "`Never` is not an effect of a taint; use NoSchedule, "),
+        (job("tolerations: [{ value: a }]"), "a toleration with a `value` needs a `key`"),
+        (job("at_most: 5s"), "`at_most` is less than 1m"),
+        (job("pull_secrets: [A]"), "`A` is not the name of a secret"),
+        (wrong("kubernetes: { job: { image: -a } }"), "`-a` is not the name of an image"),
+        (wrong("kubernetes: { pod: a, job: { image: a } }"), "the host `edge` has both pod and job"),
+        (wrong("kubernetes: { job: { image: a }, container: b }"), "`container` is only for a running pod"),
+        (wrong("kubernetes: { deployment: { image: a, parallelism: 2 } }"), "a deployment has one pod"),
+        (
+            wrong("kubernetes: { deployment: { image: a, service: a.b } }"),
+            "`a.b` is not the name of a Service",
+        ),
+        (
+            wrong("kubernetes: { namespace: b }"),
+            "`kubernetes` of the host `edge` names no pods; add pod: NAME",
+        ),
+        (wrong("kubernetes: { pod: [a, a] }"), "`a` appears twice"),
+    ] {
+        assert!(shown.contains(part), "{part}\n{shown}");
     }
 }

@@ -234,7 +234,8 @@ budget:
             url: "http://localhost:9000".to_owned(),
             pid: Some(4711),
             access: Access::default(),
-            prometheus: None
+            prometheus: None,
+            pods: None
         }
     );
     assert_eq!(plan.gateways[1].kind, GatewayKind::Hop(HopKind::L4));

@@ -84,7 +84,10 @@ fn an_external_gateway_can_use_the_systems_authorities() {
     let tls = TlsAccess { server_name: "gate.test".into(), authority: None, client_certificate: None };
     let access = Access { tls: Some(tls), token_file: None };
     let url = "https://gate.test:443".to_owned();
-    assert_eq!(plan.gateways[0].kind, GatewayKind::External { url, pid: None, access, prometheus: None });
+    assert_eq!(
+        plan.gateways[0].kind,
+        GatewayKind::External { url, pid: None, access, prometheus: None, pods: None }
+    );
 }
 
 #[test]
@@ -116,6 +119,37 @@ fn prometheus_can_know_the_cpu_time_of_an_external_gateway() {
     let packs = format!("gateways: [{{ name: nginx, {} }}]\n{LOAD}", watch("http://m:9090", "cpu"));
     let shown = read(&packs, Path::new(".")).expect_err("refused").to_string();
     assert!(shown.contains("`watch` is only for a gateway that already runs"), "{shown}");
+}
+
+#[test]
+fn pods_can_be_watched() {
+    let of = |watch: &str| {
+        let text =
+            format!("gateways: [{{ name: external, url: \"http://a.b\", watch: {{ {watch} }} }}]\n{LOAD}");
+        read(&text, Path::new(".")).map_err(|error| error.to_string())
+    };
+    let plan = of("kubernetes: { selector: \"app=edge,tier!=b\", container: c, namespace: n, context: x }");
+    let plan = plan.unwrap_or_else(|error| panic!("{error}"));
+    let GatewayKind::External { pods, prometheus: None, .. } = &plan.gateways[0].kind else {
+        panic!("external")
+    };
+    let owned = |text: &str| Some(text.to_owned());
+    let (container, namespace, context) = (owned("c"), owned("n"), owned("x"));
+    let selector = "app=edge,tier!=b".to_owned();
+    assert_eq!(*pods, Some(WatchedPods { selector, container, namespace, context }));
+    assert_eq!(kept(&plan), plan);
+    for (watch, part) in [
+        ("kubernetes: { selector: -a }", "`-a` does not select pods"),
+        ("kubernetes: { selector: a, container: A }", "`A` is not the name of a container"),
+        ("", "`watch` does not say where CPU and memory come from"),
+        (
+            "kubernetes: { selector: a }, prometheus: { url: \"http://m:1\", cpu: a, memory: b }",
+            "`prometheus` and `kubernetes` exclude each other",
+        ),
+    ] {
+        let shown = of(watch).expect_err("refused");
+        assert!(shown.contains(part), "{watch}\n{shown}");
+    }
 }
 
 #[test]

@@ -261,7 +261,7 @@ fn understood(text: &str, sets: &[String]) -> Result<Plan, PlanErrors> {
 
 /// Wrong values. The second element is true if the schema refuses the value too. The schema cannot check relations
 /// between keys, or limits of this machine.
-const MISTAKEN: [(&str, bool); 43] = [
+const MISTAKEN: [(&str, bool); 47] = [
     ("trials=many", true),
     ("trials=-1", true),
     ("trials=0", true),
@@ -302,6 +302,10 @@ const MISTAKEN: [(&str, bool); 43] = [
     ("cpus=all", true),
     ("hosts={ a: { terraform: b } }", true),
     ("hosts={ a: { kubernetes: { container: b } } }", true),
+    ("hosts={ a: { kubernetes: { job: { image: b, parallelism: 0 } } } }", false),
+    ("hosts={ a: { kubernetes: { job: { image: b }, pod: c } } }", true),
+    ("hosts={ a: { terraform: { dir: ., outputs: { address: b } } } }", true),
+    ("gateways=[{ name: external, url: \"http://a:1\", watch: {} }]", true),
     ("hosts={ a: { ssh: b } }", false),
     ("roles={ gateway: a }", false),
     ("roles={ client: local }", true),

@@ -1,6 +1,6 @@
 //! The systems under test.
 
-use super::Access;
+use super::{Access, WatchedPods};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
@@ -51,6 +51,9 @@ pub enum GatewayKind {
         /// Prometheus that knows CPU time and memory; absent if there is none, and in older runs.
         #[serde(default)]
         prometheus: Option<Prometheus>,
+        /// Pods whose control groups know CPU time and memory; absent if there are none, and in older runs.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pods: Option<WatchedPods>,
     },
 }
 

@@ -1,5 +1,6 @@
 //! The hosts of a plan, and the roles that they have.
 
+use super::created::{Terraform, Workload};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
@@ -35,19 +36,23 @@ pub enum HostKind {
     Commands(Vec<Vec<String>>),
     /// Name or id of a running container.
     Docker(String),
-    /// A container of a running pod.
-    Kubernetes(Pod),
+    /// A container of one or more running pods.
+    Kubernetes(Pods),
+    /// Machines of a Terraform configuration.
+    Terraform(Terraform),
+    /// Pods that hoptax creates for the run.
+    Workload(Workload),
 }
 
-/// A running pod. What is absent is left to `kubectl`.
+/// Running pods. What is absent is left to `kubectl`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pod {
-    /// Name of the pod.
-    pub pod: String,
-    /// Container of the pod.
+pub struct Pods {
+    /// Names of the pods.
+    pub pods: Vec<String>,
+    /// Container of each pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
-    /// Namespace of the pod.
+    /// Namespace of the pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// Context of the user's configuration of `kubectl`.

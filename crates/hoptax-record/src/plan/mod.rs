@@ -4,17 +4,19 @@
 //! [`super::SCHEMA`]. The crate hoptax-plan has its own types for plans, which can change at any time. It converts its
 //! types to these types and back.
 
+mod created;
 mod gateway;
 mod host;
 mod load;
 mod target;
 mod upstream;
 
+pub use created::{Pull, Terraform, TerraformReach, Toleration, WatchedPods, Workload, WorkloadKind};
 pub use gateway::{
     Feature, Gateway, GatewayKind, GitBuild, HopDelay, HopDelayHow, HopKind, HopWarming, HopWarmingFall,
     PackDriver, ProgramSource, ProgramVersion, Prometheus,
 };
-pub use host::{Host, HostKind, LOCAL, Pod, Roles};
+pub use host::{Host, HostKind, LOCAL, Pods, Roles};
 pub use load::{Action, Budget, Event, Figure, LoadPoint, LoadSelector, Objective, Route, Search, Term};
 pub use target::{Target, Timeouts};
 pub use upstream::{

@@ -345,6 +345,9 @@ impl ContenderPreview {
             GatewayKind::External { url, prometheus: Some(from), .. } => {
                 format!("already running at {url}, CPU and memory from Prometheus at {}", from.url)
             }
+            GatewayKind::External { url, pods: Some(pods), .. } => {
+                format!("already running at {url}, CPU and memory from the pods with {}", pods.selector)
+            }
             GatewayKind::External { url, pid: None, .. } => {
                 format!("already running at {url}, CPU not measured (no pid)")
             }

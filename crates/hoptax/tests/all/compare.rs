@@ -25,6 +25,7 @@ fn nginx(us: u64, cpu_us: u64) -> Run {
         pid: None,
         access: Default::default(),
         prometheus: None,
+        pods: None,
     };
     run.record.plan.gateways = vec![Gateway { label: "nginx".into(), kind }];
     for round in 0..6 {

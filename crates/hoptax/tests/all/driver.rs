@@ -131,6 +131,7 @@ fn running_services_are_attached_to_and_not_stopped() {
         pid: Some(std::process::id()),
         access: Default::default(),
         prometheus: None,
+        pods: None,
     };
     let mut plan = running_plan(vec![Gateway { label: "mine".into(), kind }]);
     plan.upstream = Upstream::Running(hoptax_plan::Running { url, ..Default::default() });

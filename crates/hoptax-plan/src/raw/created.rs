@@ -1,0 +1,158 @@
+//! Hosts that hoptax looks up or creates: machines of Terraform, pods of Kubernetes. Also pods that it watches.
+
+use super::forms::one_of;
+use super::{Ordered, Placed, Sweep, Text, Time};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Machines of a Terraform or OpenTofu configuration.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "terraform")]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawTerraform {
+    /// Directory of the configuration. A relative path starts from the plan's directory.
+    #[schemars(with = "Text")]
+    pub(crate) dir: Placed<String>,
+    /// Names of outputs of the configuration.
+    pub(crate) outputs: Placed<RawOutputs>,
+    /// User to log in as. Default: what the output or the configuration of `ssh` says.
+    #[schemars(with = "Option<Text>")]
+    pub(crate) user: Option<Placed<String>>,
+    /// Whether hoptax applies the configuration if one of the outputs is missing. Default: false.
+    pub(crate) apply: Option<bool>,
+    /// Whether hoptax destroys the machines after the run, if it created them. Default: never.
+    pub(crate) destroy: Option<Placed<RawDestroy>>,
+    /// Name or path of the program. Default: terraform, or tofu if there is no terraform.
+    #[schemars(with = "Option<Text>")]
+    pub(crate) program: Option<Placed<String>>,
+}
+
+/// When hoptax destroys machines that it created.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[schemars(rename = "Destroy")]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum RawDestroy {
+    /// When the run has ended, also if it failed.
+    After,
+    /// Never.
+    Never,
+}
+
+/// Names of outputs. Give exactly one of `ssh` and `command`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "outputs", transform = one_of(&["ssh", "command"]))]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawOutputs {
+    /// Output with a name or an address for `ssh`, or with a list of them. With a list, each machine runs a generator.
+    #[schemars(with = "Option<Text>")]
+    pub(crate) ssh: Option<Placed<String>>,
+    /// Output with a command that runs the words after it on the machine: a text, or a list of words.
+    #[schemars(with = "Option<Text>")]
+    pub(crate) command: Option<Placed<String>>,
+    /// Output with the IP address at which the other hosts reach the machine.
+    #[schemars(with = "Option<Text>")]
+    pub(crate) address: Option<Placed<String>>,
+}
+
+/// Pods: running ones, or pods that hoptax creates for the run. Give exactly one of `pod`, `job` and `deployment`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "kubernetes", transform = one_of(&["pod", "job", "deployment"]))]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawKubernetes {
+    /// Name of a running pod. With a list of pods, each runs a generator. hoptax runs `kubectl exec`.
+    pub(crate) pod: Option<Sweep<Text>>,
+    /// Container of the running pod. Default: the one that `kubectl` chooses.
+    #[schemars(with = "Option<Text>")]
+    pub(crate) container: Option<Placed<String>>,
+    /// Pods that hoptax creates as an indexed Job, and removes after the run.
+    pub(crate) job: Option<Placed<RawWorkload>>,
+    /// A pod that hoptax creates as a Deployment with a Service, and removes after the run.
+    pub(crate) deployment: Option<Placed<RawWorkload>>,
+    /// Namespace of the pods. Default: that of the context.
+    #[schemars(with = "Option<Text>")]
+    pub(crate) namespace: Option<Placed<String>>,
+    /// Context of the configuration of `kubectl`. Default: the current one.
+    #[schemars(with = "Option<Text>")]
+    pub(crate) context: Option<Placed<String>>,
+}
+
+/// Pods that hoptax creates.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "workload")]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawWorkload {
+    /// Image of the container. It needs `sleep` and a shell, or the host's key `hoptax`: the path of hoptax in the image.
+    #[schemars(with = "Text")]
+    pub(crate) image: Placed<String>,
+    /// When the node pulls the image. Default: Kubernetes decides by the image's tag.
+    pub(crate) pull: Option<RawPull>,
+    /// Names of secrets with credentials for the registry. Default: none.
+    pub(crate) pull_secrets: Option<Vec<Placed<Text>>>,
+    /// Only for a job: number of pods. Each runs a generator. Default: 1.
+    pub(crate) parallelism: Option<Placed<u32>>,
+    /// Only for a deployment: name of the Service. Default: a name with the plan's and the host's.
+    #[schemars(with = "Option<Text>")]
+    pub(crate) service: Option<Placed<String>>,
+    /// Resources that each pod reserves, such as { cpu: 2, memory: 1Gi }. Default: none.
+    pub(crate) requests: Option<Ordered<Placed<Text>>>,
+    /// Upper limits of the resources of each pod. Default: none.
+    pub(crate) limits: Option<Ordered<Placed<Text>>>,
+    /// Labels that a node must have. Default: none.
+    pub(crate) node_selector: Option<Ordered<Placed<Text>>>,
+    /// Taints of nodes that the pods tolerate. Default: none.
+    pub(crate) tolerations: Option<Vec<Placed<RawToleration>>>,
+    /// Further labels of the pods. Default: none.
+    pub(crate) labels: Option<Ordered<Placed<Text>>>,
+    /// Annotations of the pods, such as { sidecar.istio.io/inject: "false" }. Default: none.
+    pub(crate) annotations: Option<Ordered<Placed<Text>>>,
+    /// The cluster removes everything after this time, even if hoptax was killed. Default: 6h.
+    pub(crate) at_most: Option<Placed<Time>>,
+}
+
+/// When a node pulls an image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[schemars(rename = "PullText")]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum RawPull {
+    /// For each pod.
+    Always,
+    /// If the node does not have it.
+    IfNotPresent,
+    /// Never: the node must have it.
+    Never,
+}
+
+/// A taint of nodes that pods tolerate.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "toleration")]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawToleration {
+    /// Key of the taint. Default: every key.
+    #[schemars(with = "Option<Text>")]
+    pub(crate) key: Option<Placed<String>>,
+    /// Value of the taint. Default: every value.
+    #[schemars(with = "Option<Text>")]
+    pub(crate) value: Option<Placed<String>>,
+    /// Effect of the taint: NoSchedule, PreferNoSchedule or NoExecute. Default: every effect.
+    #[schemars(with = "Option<Text>")]
+    pub(crate) effect: Option<Placed<String>>,
+}
+
+/// Pods of a gateway that runs in a cluster.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "watched-pods")]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawWatchedPods {
+    /// Selects the pods by their labels, as `kubectl get pods --selector` does: app=edge.
+    #[schemars(with = "Text")]
+    pub(crate) selector: Placed<String>,
+    /// Container whose CPU time and memory count. Required if the pods have several containers.
+    #[schemars(with = "Option<Text>")]
+    pub(crate) container: Option<Placed<String>>,
+    /// Namespace of the pods. Default: that of the context.
+    #[schemars(with = "Option<Text>")]
+    pub(crate) namespace: Option<Placed<String>>,
+    /// Context of the configuration of `kubectl`. Default: the current one.
+    #[schemars(with = "Option<Text>")]
+    pub(crate) context: Option<Placed<String>>,
+}
