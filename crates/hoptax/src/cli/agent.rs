@@ -2,16 +2,24 @@
 
 use super::exit::Exit;
 use crate::agent;
+use std::thread;
+use std::time::Duration;
 
 /// Run the roles of this host for a run on another host, which is at the other end of standard input and output (used by
 /// `hoptax run`)
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {}
+pub(super) struct Args {
+    /// Only wait for this long, as the main process of a pod in which further processes run agents
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    wait: Option<Duration>,
+}
 
 impl Args {
-    #[allow(clippy::unused_self, reason = "all verbs have the same signature")]
     pub(super) fn run(self) -> anyhow::Result<Exit> {
-        agent::serve()?;
+        match self.wait {
+            Some(time) => thread::sleep(time),
+            None => agent::serve()?,
+        }
         Ok(Exit::Success)
     }
 }

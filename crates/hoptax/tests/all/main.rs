@@ -8,6 +8,7 @@ mod compare;
 mod conformance;
 mod connections;
 mod corpus;
+mod created_hosts;
 mod docker;
 mod docs;
 mod doctor;

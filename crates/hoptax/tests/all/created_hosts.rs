@@ -1,0 +1,3 @@
+//! Hosts that hoptax looks up or creates: machines of a real Terraform, pods of a real Kubernetes.
+
+mod terraform;
