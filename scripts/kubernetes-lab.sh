@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # A Kubernetes API server as an upstream for gateways: kube-apiserver and its etcd, both on loopback.
 #
-#   scripts/kubernetes-lab.sh build             install etcd, build kube-apiserver: 10 to 25 minutes, 5 GB during the build
+#   scripts/kubernetes-lab.sh build [PROGRAM…]  install etcd, build kube-apiserver: 10 to 25 minutes, 5 GB during the build.
+#                                               Also builds further programs of Kubernetes, 1 minute each
 #   scripts/kubernetes-lab.sh run COMMAND …     start both, create the ConfigMaps, run the command, stop both
 #
 # `make kubernetes-lab` runs `build`. Set-up and CI do not run it. The program that `build` creates is kept for later
@@ -34,13 +35,18 @@ install_etcd() {
         say "the etcd service is now running; the lab does not need it"
 }
 
-build_apiserver() {
-    if [ "$("$tools/bin/kube-apiserver" --version 2>/dev/null)" = "Kubernetes v$version" ]; then
-        say "kube-apiserver $version is already built"
-        return
-    fi
-    command -v go >/dev/null 2>&1 || fail "building kube-apiserver needs Go, which is not installed"
-    say "building kube-apiserver $version: 10 to 25 minutes the first time"
+build_programs() { # build_programs PROGRAM …
+    local name missing=()
+    for name; do
+        if [ "$("$tools/bin/$name" --version 2>/dev/null)" = "Kubernetes v$version" ]; then
+            say "$name $version is already built"
+        else
+            missing+=("$name")
+        fi
+    done
+    [ ${#missing[@]} -gt 0 ] || return 0
+    command -v go >/dev/null 2>&1 || fail "building ${missing[*]} needs Go, which is not installed"
+    say "building ${missing[*]} $version: 10 to 25 minutes the first time"
     local project source
     project=$(mktemp -d)
     trap 'rm -rf "$project"' EXIT
@@ -56,28 +62,44 @@ build_apiserver() {
         echo "require k8s.io/kubernetes v$version"
         sed -n "s|^\t\(k8s.io/[^ ]*\) v0.0.0\$|replace \1 => \1 $staging|p" "$source/go.mod"
     } >go.mod
-    cat >main.go <<'GO'
-// Package main starts Kubernetes' API server.
+    for name in "${missing[@]}"; do
+        mkdir "$name"
+        # In main.go: the function of the program's package `app` that makes its command, and what it is called with.
+        local app
+        case $name in
+        kube-apiserver) app='NewAPIServerCommand()' ;;
+        kube-controller-manager) app='NewControllerManagerCommand()' ;;
+        kube-scheduler) app='NewSchedulerCommand()' ;;
+        kubelet) app='NewKubeletCommand(context.Background())' ;;
+        *) fail "cannot build $name: choose from kube-apiserver, kube-controller-manager, kube-scheduler, kubelet" ;;
+        esac
+        cat >"$name/main.go" <<GO
+// Package main starts $name.
 package main
 
 import (
+	$([ "$name" != kubelet ] || echo '"context"')
 	"os"
 
 	"k8s.io/component-base/cli"
-	"k8s.io/kubernetes/cmd/kube-apiserver/app"
+	"k8s.io/kubernetes/cmd/$name/app"
 )
 
-func main() { os.Exit(cli.Run(app.NewAPIServerCommand())) }
+func main() { os.Exit(cli.Run(app.$app)) }
 GO
-    go mod tidy >"$home/kube-apiserver.log" 2>&1 ||
-        { tail -n 15 "$home/kube-apiserver.log" >&2; fail "cannot download its modules"; }
+    done
+    go mod tidy >"$home/kubernetes-build.log" 2>&1 ||
+        { tail -n 15 "$home/kubernetes-build.log" >&2; fail "cannot download its modules"; }
     local about=k8s.io/component-base/version
-    go build -trimpath -o kube-apiserver -ldflags "-s -w -X $about.gitVersion=v$version -X $about.gitMajor=1 \
-        -X $about.gitMinor=$(echo "$version" | cut -d. -f2) -X $about.gitTreeState=clean" . >>"$home/kube-apiserver.log" 2>&1 ||
-        { tail -n 15 "$home/kube-apiserver.log" >&2; fail "cannot build kube-apiserver"; }
     mkdir -p "$tools/bin"
-    mv kube-apiserver "$tools/bin/kube-apiserver"
-    say "built kube-apiserver $version: $tools/bin/kube-apiserver"
+    for name in "${missing[@]}"; do
+        go build -trimpath -o "$name/program" -ldflags "-s -w -X $about.gitVersion=v$version -X $about.gitMajor=1 \
+            -X $about.gitMinor=$(echo "$version" | cut -d. -f2) -X $about.gitTreeState=clean" "./$name" \
+            >>"$home/kubernetes-build.log" 2>&1 ||
+            { tail -n 15 "$home/kubernetes-build.log" >&2; fail "cannot build $name"; }
+        mv "$name/program" "$tools/bin/$name"
+        say "built $name $version: $tools/bin/$name"
+    done
 }
 
 lab=$here/.kubernetes-lab
@@ -294,8 +316,9 @@ run() {
 mkdir -p "$home"
 case "${1:-}" in
 build)
+    shift
     install_etcd
-    build_apiserver
+    build_programs kube-apiserver "$@"
     ;;
 run)
     shift

@@ -1,0 +1,256 @@
+#!/usr/bin/env bash
+# A Kubernetes cluster with one node on this machine: API server, scheduler, controllers, kubelet, containerd. Needs root.
+#
+#   scripts/kubernetes-cluster.sh build             install packages, build four programs: 15 to 30 minutes, 5 GB meanwhile
+#   scripts/kubernetes-cluster.sh run COMMAND …     start the cluster, run the command, stop everything
+#   scripts/kubernetes-cluster.sh test              the tests that need a cluster
+#
+# The cluster has namespaces of its own for processes, mounts and the network. So nothing remains when it ends, and its
+# addresses reach only the command. KUBECONFIG leads kubectl to it. The node has the image $HOPTAX_TEST_KUBERNETES_IMAGE with
+# busybox and /hoptax: the program $HOPTAX, or target/debug/hoptax. `run` exits with the command's exit status.
+set -eu
+
+here=$(cd "$(dirname "$0")/.." && pwd)
+home=${HOPTAX_HOME:-${XDG_DATA_HOME:-$HOME/.local/share}/hoptax}
+bin=$home/tools/bin
+hoptax=${HOPTAX:-$here/target/debug/hoptax}
+programs=(kube-apiserver kube-controller-manager kube-scheduler kubelet)
+packages=(etcd-server containerd runc containernetworking-plugins busybox-static)
+image=docker.io/lab/hoptax:1
+node=10.88.0.1
+patience=60 # seconds for a program to be ready
+
+say() { echo "kubernetes-cluster: $*" >&2; }
+fail() { say "$@"; exit 1; }
+
+# Debian has these programs outside of the PATH of a user. `$etcd` and the others may also be set by the caller.
+etcd=${ETCD:-etcd} plugins=${CNI_PLUGINS:-/usr/lib/cni} busybox=${BUSYBOX:-/bin/busybox}
+PATH=$PATH:/usr/sbin:/sbin
+
+build() {
+    [ "$(id -u)" = 0 ] || fail "installing packages needs root. Run: apt-get install ${packages[*]}"
+    apt-get update -qq >/dev/null 2>&1 || true
+    # Debian's packages would also start services, but the cluster needs only the programs.
+    RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null ||
+        fail "cannot install packages. Run: apt-get install ${packages[*]}"
+    "$here/scripts/kubernetes-lab.sh" build "${programs[@]}"
+}
+
+look() {
+    [ $# -gt 0 ] || fail "give the command to run, such as: scripts/kubernetes-cluster.sh run kubectl get nodes"
+    [ "$(id -u)" = 0 ] || fail "the cluster needs root"
+    local name
+    for name in "$etcd" containerd ctr runc ip openssl kubectl unshare python3; do
+        command -v "$name" >/dev/null 2>&1 || fail "$name is missing. Run: scripts/kubernetes-cluster.sh build"
+    done
+    for name in "${programs[@]}"; do
+        [ -x "$bin/$name" ] || fail "$bin/$name is missing. Run: scripts/kubernetes-cluster.sh build"
+    done
+    [ -x "$plugins/bridge" ] || fail "$plugins/bridge is missing: install containernetworking-plugins"
+    [ -x "$busybox" ] || fail "$busybox is missing: install busybox-static"
+    [ -x "$hoptax" ] || fail "$hoptax is missing. Run: cargo build"
+}
+
+# start NAME PROGRAM …: starts a program in the background, with a log.
+start() {
+    local name=$1
+    shift
+    "$@" </dev/null >"$lab/$name.log" 2>&1 9<&- &
+}
+
+wait_for() { # wait_for NAME PROBE …
+    local name=$1 end=$((SECONDS + patience))
+    shift
+    until "$@" >/dev/null 2>&1; do
+        [ "$SECONDS" -lt "$end" ] || { tail -n 15 "$lab/$name.log" >&2; fail "$name was not ready after $patience s"; }
+        sleep 0.2
+    done
+}
+
+certificate() { # certificate NAME SUBJECT EXTENSIONS
+    openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj "$2" -keyout "$1.key" -out csr &&
+        openssl x509 -req -in csr -CA ca.pem -CAkey ca.key -set_serial "0x$(openssl rand -hex 8)" -days 2 \
+            -extfile <(printf '%s\n' "$3") -out "$1.pem"
+}
+
+credentials() {
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=lab -keyout ca.key -out ca.pem &&
+        certificate server /CN=kube-apiserver "extendedKeyUsage = serverAuth
+            subjectAltName = DNS:localhost, IP:127.0.0.1, IP:$node" &&
+        # The group system:masters has all rights.
+        certificate admin /O=system:masters/CN=admin "extendedKeyUsage = clientAuth" &&
+        openssl genrsa -out accounts.key 2048 && openssl rsa -in accounts.key -pubout -out accounts.pub
+} >"$lab/openssl.log" 2>&1
+
+# All of these run in the namespaces of the cluster.
+network() {
+    # The node's address. Pods are on a bridge that the plug-in makes.
+    ip link set lo up
+    ip link add node0 type veth peer name node1
+    ip link set node1 up
+    ip addr add "$node/32" dev node0
+    ip link set node0 up
+    ip route add default dev node0
+    echo 1 >/proc/sys/net/ipv4/ip_forward
+}
+
+control_plane() {
+    local url=https://127.0.0.1:6443
+    cat >kubeconfig <<YAML
+apiVersion: v1
+kind: Config
+clusters: [{ name: lab, cluster: { server: "$url", certificate-authority: $lab/ca.pem } }]
+users: [{ name: admin, user: { client-certificate: $lab/admin.pem, client-key: $lab/admin.key } }]
+contexts: [{ name: lab, context: { cluster: lab, user: admin } }]
+current-context: lab
+YAML
+    export KUBECONFIG=$lab/kubeconfig
+    start etcd "$etcd" --name lab --data-dir "$lab/etcd" --unsafe-no-fsync
+    start kube-apiserver "$bin/kube-apiserver" --etcd-servers http://127.0.0.1:2379 \
+        --bind-address 127.0.0.1 --advertise-address "$node" --secure-port 6443 --endpoint-reconciler-type none \
+        --service-cluster-ip-range 10.97.0.0/24 --tls-cert-file server.pem --tls-private-key-file server.key \
+        --client-ca-file ca.pem --anonymous-auth=false --authorization-mode RBAC \
+        --service-account-issuer https://kubernetes --service-account-key-file accounts.pub \
+        --service-account-signing-key-file accounts.key --kubelet-client-certificate admin.pem \
+        --kubelet-client-key admin.key --kubelet-preferred-address-types InternalIP \
+        --feature-gates SizeBasedListCostEstimate=false # as in kubernetes-lab.sh
+    wait_for kube-apiserver kubectl get --raw /readyz
+    local logins=(--kubeconfig kubeconfig --authentication-kubeconfig kubeconfig --authorization-kubeconfig kubeconfig)
+    start kube-controller-manager "$bin/kube-controller-manager" "${logins[@]}" --leader-elect=false \
+        --service-account-private-key-file accounts.key --root-ca-file ca.pem
+    start kube-scheduler "$bin/kube-scheduler" "${logins[@]}" --leader-elect=false
+}
+
+images() {
+    # The first process of each pod: it waits, and collects processes that have ended.
+    python3 "$here/scripts/kubernetes-image.py" docker.io/lab/pause:1 pause.tar /pause "/bin/busybox=$busybox" \
+        "/bin/sh->busybox" "/pause=$lab/pause"
+    local library libraries=() commands=() name
+    for library in $(ldd "$hoptax" 2>/dev/null | grep -o '/[^ ]*'); do
+        libraries+=("$library=$library")
+    done
+    for name in sh cat sleep ls mkdir chmod mv rm uname env true dd; do
+        commands+=("/bin/$name->busybox")
+    done
+    python3 "$here/scripts/kubernetes-image.py" "$image" hoptax.tar "/hoptax=$hoptax" "/bin/busybox=$busybox" \
+        "${libraries[@]}" "${commands[@]}"
+}
+
+node() {
+    mkdir cni
+    cat >cni/10-lab.conflist <<JSON
+{ "cniVersion": "0.4.0", "name": "lab", "plugins": [{ "type": "bridge", "bridge": "pods0", "isGateway": true,
+  "ipam": { "type": "host-local", "dataDir": "$lab/ipam", "ranges": [[{ "subnet": "10.89.0.0/24" }]],
+            "routes": [{ "dst": "0.0.0.0/0" }] } }] }
+JSON
+    cat >containerd.toml <<TOML
+version = 2
+root = "$lab/containerd"
+state = "$lab/containerd-state"
+[grpc]
+address = "$lab/containerd.sock"
+[plugins."io.containerd.grpc.v1.cri"]
+sandbox_image = "docker.io/lab/pause:1"
+# In a container, root may not lower the score.
+restrict_oom_score_adj = true
+[plugins."io.containerd.grpc.v1.cri".cni]
+bin_dir = "$plugins"
+conf_dir = "$lab/cni"
+TOML
+    start containerd containerd --config containerd.toml
+    wait_for containerd ctr --address containerd.sock version
+    local name
+    for name in pause hoptax; do
+        ctr --address containerd.sock --namespace k8s.io images import "$name.tar" >/dev/null
+    done
+    cat >kubelet.yaml <<YAML
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+containerRuntimeEndpoint: unix://$lab/containerd.sock
+cgroupDriver: cgroupfs
+cgroupRoot: $cgroup
+# Machines with control groups of version 1, with swap, and containers as nodes.
+failCgroupV1: false
+failSwapOn: false
+enforceNodeAllocatable: []
+localStorageCapacityIsolation: false
+authentication: { anonymous: { enabled: false }, x509: { clientCAFile: $lab/ca.pem } }
+authorization: { mode: AlwaysAllow }
+podLogsDir: $lab/pod-logs
+address: $node
+YAML
+    start kubelet "$bin/kubelet" --kubeconfig kubeconfig --config kubelet.yaml --root-dir "$lab/kubelet" \
+        --node-ip "$node" --hostname-override node --cert-dir "$lab/kubelet-certificates"
+    wait_for kubelet kubectl wait --for=condition=Ready node/node --timeout=2s
+    wait_for kube-controller-manager kubectl get serviceaccount default
+}
+
+inside() {
+    local status=0
+    cd "$lab"
+    credentials || { tail -n 5 openssl.log >&2; fail "cannot create the certificates"; }
+    network
+    control_plane
+    cat >pause <<'SH'
+#!/bin/sh
+trap 'exit 0' TERM INT
+while :; do sleep 3600 & wait $!; done
+SH
+    images
+    node
+    say "the node is ready after $SECONDS s"
+    cd "$work"
+    HOPTAX_TEST_KUBERNETES_IMAGE=$image "$@" <&9 || status=$?
+    exit "$status"
+}
+
+remove_cgroups() {
+    local controller
+    for controller in /sys/fs/cgroup/*"$cgroup" "/sys/fs/cgroup$cgroup"; do
+        [ ! -d "$controller" ] || find "$controller" -depth -type d -exec rmdir {} + 2>/dev/null || true
+    done
+}
+
+run() {
+    look "$@"
+    lab=$(mktemp -d)
+    work=$PWD
+    cgroup=/hoptax-cluster-$$
+    # The kubelet does not create its root.
+    local controller
+    for controller in /sys/fs/cgroup/*/; do
+        [ ! -e "$controller/cgroup.procs" ] || mkdir -p "$controller$cgroup"
+    done
+    [ ! -e /sys/fs/cgroup/cgroup.controllers ] || mkdir -p "/sys/fs/cgroup$cgroup"
+    [ ! -d "/sys/fs/cgroup/cpuset$cgroup" ] || for controller in cpus mems; do
+        cat "/sys/fs/cgroup/cpuset/cpuset.$controller" >"/sys/fs/cgroup/cpuset$cgroup/cpuset.$controller"
+    done
+    trap 'remove_cgroups; rm -rf "$lab"' EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM HUP
+    local status=0
+    # When the first process of the namespace ends, the kernel kills all others.
+    lab=$lab work=$work cgroup=$cgroup unshare --net --mount --pid --fork --kill-child --mount-proc \
+        "$here/scripts/kubernetes-cluster.sh" inside "$@" 9<&0 || status=$?
+    exit "$status"
+}
+
+case "${1:-}" in
+build) build ;;
+run)
+    shift
+    run "$@"
+    ;;
+inside)
+    shift
+    inside "$@"
+    ;;
+test)
+    cd "$here/crates/hoptax"
+    run cargo test -p hoptax --test all -- hosts::kubernetes watched_pods --test-threads 1
+    ;;
+*)
+    sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2
+    exit 2
+    ;;
+esac
