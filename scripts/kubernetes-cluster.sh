@@ -7,7 +7,7 @@
 #
 # The cluster has namespaces of its own for processes, mounts and the network. So nothing remains when it ends, and its
 # addresses reach only the command. KUBECONFIG leads kubectl to it. The node has the image $HOPTAX_TEST_KUBERNETES_IMAGE with
-# busybox and /hoptax: the program $HOPTAX, or target/debug/hoptax. `run` exits with the command's exit status.
+# busybox and /hoptax: the program $HOPTAX, or target/debug/hoptax. The image lab/bare:1 has no busybox. `run` exits with the command's exit status.
 set -eu
 
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -134,6 +134,7 @@ images() {
     done
     python3 "$here/scripts/kubernetes-image.py" "$image" hoptax.tar "/hoptax=$hoptax" "/bin/busybox=$busybox" \
         "${libraries[@]}" "${commands[@]}"
+    python3 "$here/scripts/kubernetes-image.py" docker.io/lab/bare:1 bare.tar "/hoptax=$hoptax" "${libraries[@]}"
 }
 
 node() {
@@ -160,7 +161,7 @@ TOML
     start containerd containerd --config containerd.toml
     wait_for containerd ctr --address containerd.sock version
     local name
-    for name in pause hoptax; do
+    for name in pause hoptax bare; do
         ctr --address containerd.sock --namespace k8s.io images import "$name.tar" >/dev/null
     done
     cat >kubelet.yaml <<YAML

@@ -1,6 +1,7 @@
 //! Services that already run. hoptax connects to them and watches their process if the plan names it. It never stops
 //! them.
 
+use super::pods::ControlGroups;
 use super::prometheus::Metrics;
 use crate::external_ledger::ExternalLedger;
 use crate::features::Change;
@@ -9,7 +10,7 @@ use hoptax_host::Watched;
 use hoptax_load::spec::{HttpVersion, TargetSpec};
 use hoptax_load::target;
 use hoptax_plan::units::origin;
-use hoptax_plan::{LedgerSource, Prometheus};
+use hoptax_plan::{LedgerSource, Prometheus, WatchedPods};
 use hoptax_record::{Failure, RoleUsage, Stage};
 use hoptax_servers::http_client::HttpClient;
 use hoptax_servers::ledger::Ledger;
@@ -31,6 +32,7 @@ struct Attached {
     facts: Facts,
     process: Option<Identity>,
     metrics: Option<Metrics>,
+    control_groups: Option<ControlGroups>,
     count: Option<ExternalLedger>,
 }
 
@@ -41,6 +43,8 @@ pub(super) struct Watch<'a> {
     pub(super) pid: Option<u32>,
     /// The Prometheus server that monitors the service, and the shortest trial.
     pub(super) prometheus: Option<(&'a Prometheus, Duration)>,
+    /// The pods of the service, and the shortest trial.
+    pub(super) pods: Option<(&'a WatchedPods, Duration)>,
 }
 
 /// A process id together with the start time of its process. The kernel reuses ids, so the id alone is ambiguous.
@@ -55,8 +59,8 @@ struct Identity {
 /// check that the service responds. If `ledger` is given, the service has a ledger.
 ///
 /// # Errors
-/// If the URL does not resolve, nothing responds at the URL, the process does not exist, Prometheus lacks the series, or the
-/// ledger cannot be read.
+/// If the URL does not resolve, nothing responds at the URL, the process does not exist, Prometheus lacks the series, the
+/// pods cannot be watched, or the ledger cannot be read.
 pub(super) fn attach(
     url: &str,
     watch: Watch<'_>,
@@ -88,6 +92,10 @@ pub(super) fn attach(
             Some(Metrics::open(from, address, shortest).map_err(fail)?)
         }
     };
+    let control_groups = match watch.pods {
+        None => None,
+        Some((pods, shortest)) => Some(ControlGroups::open(pods, shortest).map_err(fail)?),
+    };
     let count = match ledger {
         None => None,
         Some(ledger) => {
@@ -95,7 +103,8 @@ pub(super) fn attach(
         }
     };
     let facts = Facts { change, ..Facts::default() };
-    Ok(Box::new(Attached { url: url.to_owned(), addresses: vec![address], facts, process, metrics, count }))
+    let (url, addresses) = (url.to_owned(), vec![address]);
+    Ok(Box::new(Attached { url, addresses, facts, process, metrics, control_groups, count }))
 }
 
 fn answers(address: SocketAddr, path: &str, change: &Change) -> anyhow::Result<()> {
@@ -151,7 +160,11 @@ impl Service for Attached {
     }
 
     fn used(&self, from_ns: u64, to_ns: u64) -> Option<Result<RoleUsage, String>> {
-        Some(self.metrics.as_ref()?.used(from_ns, to_ns))
+        match (&self.metrics, &self.control_groups) {
+            (Some(metrics), _) => Some(metrics.used(from_ns, to_ns)),
+            (None, Some(control_groups)) => Some(control_groups.used(from_ns, to_ns)),
+            (None, None) => None,
+        }
     }
 
     fn ledger(&self) -> Option<anyhow::Result<Ledger>> {

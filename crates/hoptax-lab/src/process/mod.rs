@@ -11,8 +11,11 @@ mod controller;
 mod driver;
 mod external;
 mod gateway;
+mod pod_list;
+mod pods;
 mod prometheus;
 mod ready;
+mod samples;
 mod secrets;
 mod service;
 
@@ -33,7 +36,7 @@ impl Driver for ProcessDriver {
                 let change = Change::for_login(&self.upstream_login, &self.credentials);
                 external::attach(
                     &running.url,
-                    external::Watch { pid: running.pid, prometheus: None },
+                    external::Watch { pid: running.pid, ..Default::default() },
                     &self.target_path,
                     change,
                     running.ledger.as_ref(),
@@ -82,7 +85,7 @@ impl ProcessDriver {
             GatewayKind::DelayingHop(delay) => {
                 self.start_hop(&gateway.label, HopKind::L7, Some(delay), upstreams, wait)
             }
-            GatewayKind::External { url, pid, prometheus, .. } => {
+            GatewayKind::External { url, pid, prometheus, pods, .. } => {
                 let mut change = self
                     .gateway_logins
                     .get(&gateway.label)
@@ -93,6 +96,7 @@ impl ProcessDriver {
                 let watched = external::Watch {
                     pid: *pid,
                     prometheus: prometheus.as_ref().map(|from| (from, self.shortest_trial)),
+                    pods: pods.as_ref().map(|from| (from, self.shortest_trial)),
                 };
                 external::attach(url, watched, &self.target_path, change.unwrap_or_default(), None)
             }

@@ -54,7 +54,7 @@ impl Cluster {
     }
 }
 
-/// A process that removes objects when it is told to, or when hoptax dies in any way: it waits for the end of a pipe.
+/// A process that removes objects at the end of a run, or when hoptax dies in any way: it waits for the end of a pipe.
 #[derive(Debug)]
 pub(super) struct Remover {
     child: Child,

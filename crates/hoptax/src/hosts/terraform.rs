@@ -114,7 +114,11 @@ impl Directory {
         (setup.progress)(&format!("{}: creating machines with {}", self.shown.display(), self.program));
         self.change(setup.progress, "init", &["-input=false", "-no-color"], Some(setup.interrupted))?;
         let options = ["-auto-approve", "-input=false", "-no-color"];
-        self.change(setup.progress, "apply", &options, Some(setup.interrupted))
+        let applied = self.change(setup.progress, "apply", &options, Some(setup.interrupted));
+        match self.destroys {
+            true => applied,
+            false => applied.context("some machines may exist; `hoptax hosts down PLAN` destroys them"),
+        }
     }
 
     /// Whether machines remain that hoptax should destroy after the run.

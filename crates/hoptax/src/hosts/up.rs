@@ -7,7 +7,7 @@ use super::{kubernetes, terraform};
 use anyhow::{anyhow, bail};
 use hoptax_plan::{Host, HostKind};
 
-/// The hosts of a plan, all of which can be reached. Dropping it removes what was created for them, as the plan says.
+/// The hosts of a plan, which can all be reached. Dropping it removes what was created for them, as the plan says.
 #[derive(Debug, Default)]
 pub struct Up {
     hosts: Vec<Host>,

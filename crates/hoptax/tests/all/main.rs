@@ -69,5 +69,6 @@ mod token_review;
 mod upstream;
 mod versions;
 mod warm_up;
+mod watched_pods;
 mod wire;
 mod world;

@@ -22,7 +22,7 @@ const ADDRESS: &str = "127.86.75.34";
 const INTERVAL: &str = "100ms";
 
 /// CPU time of a process, ns. Threads that have ended do not count; a hop's threads never end.
-fn cpu_ns(pid: u32) -> u64 {
+pub(crate) fn cpu_ns(pid: u32) -> u64 {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it runs").flatten();
     let of = |path: PathBuf| {
         let text = std::fs::read_to_string(path.join("schedstat")).unwrap_or_default();
@@ -31,20 +31,20 @@ fn cpu_ns(pid: u32) -> u64 {
     tasks.map(|task| of(task.path())).sum()
 }
 
-fn resident_bytes(pid: u32) -> u64 {
+pub(crate) fn resident_bytes(pid: u32) -> u64 {
     let statm = std::fs::read_to_string(format!("/proc/{pid}/statm")).expect("it runs");
     statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).expect("pages") * 4096
 }
 
 /// A thread that runs until this value is dropped.
-struct Thread {
+pub(crate) struct Thread {
     stop: Arc<AtomicBool>,
     handle: Option<JoinHandle<()>>,
 }
 
 impl Thread {
     /// Calls `turn` again and again.
-    fn start(mut turn: impl FnMut() + Send + 'static) -> Self {
+    pub(crate) fn start(mut turn: impl FnMut() + Send + 'static) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let handle = std::thread::spawn(move || {
@@ -144,10 +144,10 @@ impl Drop for Prometheus {
 }
 
 /// The time series that the test itself has read: moments of [`clock::now`] and CPU time, both in ns.
-type Truth = Arc<Mutex<Vec<(u64, u64)>>>;
+pub(crate) type Truth = Arc<Mutex<Vec<(u64, u64)>>>;
 
 /// CPU time between two moments.
-fn used(truth: &[(u64, u64)], from_ns: u64, to_ns: u64) -> u64 {
+pub(crate) fn used(truth: &[(u64, u64)], from_ns: u64, to_ns: u64) -> u64 {
     let at = |moment: u64| truth[truth.partition_point(|(at, _)| *at < moment).min(truth.len() - 1)].1;
     at(to_ns) - at(from_ns)
 }
