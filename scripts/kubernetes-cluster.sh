@@ -1,21 +1,23 @@
 #!/usr/bin/env bash
-# A Kubernetes cluster with one node on this machine: API server, scheduler, controllers, kubelet, containerd. Needs root.
+# A Kubernetes cluster with one node on this machine: API server, scheduler, controllers, kubelet, kube-proxy, containerd.
+# Needs root.
 #
-#   scripts/kubernetes-cluster.sh build             install packages, build four programs: 15 to 30 minutes, 5 GB meanwhile
+#   scripts/kubernetes-cluster.sh build             install packages, build five programs: 15 to 30 minutes, 5 GB meanwhile
 #   scripts/kubernetes-cluster.sh run COMMAND …     start the cluster, run the command, stop everything
-#   scripts/kubernetes-cluster.sh test              the tests that need a cluster
+#   scripts/kubernetes-cluster.sh test [NAME …]     the tests that need a cluster, or those of them with such names
 #
 # The cluster has namespaces of its own for processes, mounts and the network. So nothing remains when it ends, and its
 # addresses reach only the command. KUBECONFIG leads kubectl to it. The node has the image $HOPTAX_TEST_KUBERNETES_IMAGE with
-# busybox and /hoptax: the program $HOPTAX, or target/debug/hoptax. The image lab/bare:1 has no busybox. `run` exits with the command's exit status.
+# busybox and /hoptax: the program $HOPTAX, or target/debug/hoptax. The image lab/bare:1 has no busybox. Services have
+# addresses, and no names. `run` exits with the command's exit status.
 set -eu
 
 here=$(cd "$(dirname "$0")/.." && pwd)
 home=${HOPTAX_HOME:-${XDG_DATA_HOME:-$HOME/.local/share}/hoptax}
 bin=$home/tools/bin
 hoptax=${HOPTAX:-$here/target/debug/hoptax}
-programs=(kube-apiserver kube-controller-manager kube-scheduler kubelet)
-packages=(etcd-server containerd runc containernetworking-plugins busybox-static)
+programs=(kube-apiserver kube-controller-manager kube-scheduler kubelet kube-proxy)
+packages=(etcd-server containerd runc containernetworking-plugins busybox-static nftables)
 image=docker.io/lab/hoptax:1
 node=10.88.0.1
 patience=60 # seconds for a program to be ready
@@ -40,7 +42,7 @@ look() {
     [ $# -gt 0 ] || fail "give the command to run, such as: scripts/kubernetes-cluster.sh run kubectl get nodes"
     [ "$(id -u)" = 0 ] || fail "the cluster needs root"
     local name
-    for name in "$etcd" containerd ctr runc ip openssl kubectl unshare python3; do
+    for name in "$etcd" containerd ctr runc ip nft openssl kubectl unshare python3; do
         command -v "$name" >/dev/null 2>&1 || fail "$name is missing. Run: scripts/kubernetes-cluster.sh build"
     done
     for name in "${programs[@]}"; do
@@ -129,7 +131,7 @@ images() {
     for library in $(ldd "$hoptax" 2>/dev/null | grep -o '/[^ ]*'); do
         libraries+=("$library=$library")
     done
-    for name in sh cat sleep ls mkdir chmod mv rm uname env true dd; do
+    for name in sh cat sleep ls mkdir chmod cp mv rm test uname env true; do
         commands+=("/bin/$name->busybox")
     done
     python3 "$here/scripts/kubernetes-image.py" "$image" hoptax.tar "/hoptax=$hoptax" "/bin/busybox=$busybox" \
@@ -184,6 +186,11 @@ YAML
         --node-ip "$node" --hostname-override node --cert-dir "$lab/kubelet-certificates"
     wait_for kubelet kubectl wait --for=condition=Ready node/node --timeout=2s
     wait_for kube-controller-manager kubectl get serviceaccount default
+    # Pods are on one bridge, so without --masquerade-all the answer of a Service's pod would not pass the node.
+    start kube-proxy "$bin/kube-proxy" --kubeconfig kubeconfig --hostname-override node --proxy-mode nftables \
+        --masquerade-all --conntrack-max-per-core 0 --conntrack-tcp-timeout-established 0s \
+        --conntrack-tcp-timeout-close-wait 0s --bind-address "$node"
+    wait_for kube-proxy nft list table ip kube-proxy
 }
 
 inside() {
@@ -247,8 +254,9 @@ inside)
     inside "$@"
     ;;
 test)
+    shift
     cd "$here/crates/hoptax"
-    run cargo test -p hoptax --test all -- hosts::kubernetes watched_pods --test-threads 1
+    run cargo test -p hoptax --test all -- "${@:-cluster::}" --test-threads 1
     ;;
 *)
     sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2

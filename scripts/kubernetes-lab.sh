@@ -70,8 +70,9 @@ build_programs() { # build_programs PROGRAM …
         kube-apiserver) app='NewAPIServerCommand()' ;;
         kube-controller-manager) app='NewControllerManagerCommand()' ;;
         kube-scheduler) app='NewSchedulerCommand()' ;;
+        kube-proxy) app='NewProxyCommand()' ;;
         kubelet) app='NewKubeletCommand(context.Background())' ;;
-        *) fail "cannot build $name: choose from kube-apiserver, kube-controller-manager, kube-scheduler, kubelet" ;;
+        *) fail "cannot build $name: choose from kube-apiserver, kube-controller-manager, kube-scheduler, kube-proxy, kubelet" ;;
         esac
         cat >"$name/main.go" <<GO
 // Package main starts $name.

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Name of the index file in the history's directory.
 pub(super) const FILE: &str = ".hoptax-history.sqlite";
 /// Version of the tables and of the analysis that fills them.
-const VERSION: i32 = 3;
+const VERSION: i32 = 4;
 /// How long to wait while another process locks the index.
 const PATIENCE: Duration = Duration::from_secs(15);
 

@@ -4,6 +4,7 @@
 //! fast. You can delete the index at any time; hoptax then builds it again.
 #![forbid(unsafe_code)]
 
+mod basis;
 mod changes;
 mod columns;
 mod error;

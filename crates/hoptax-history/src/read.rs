@@ -1,17 +1,16 @@
 //! Reads the data about a run directory that the list of runs shows: the record and the number of trials. Does not
 //! analyse the run.
 
+use super::basis::Basis;
 use super::notes::Notes;
 use super::scan::{Found, Mark, started_by_name};
 use super::{Contender, Entry, State};
 use hoptax_analysis::Load;
+use hoptax_plan::Plan;
 use hoptax_plan::recorded::{RunRecord, read_run};
-use hoptax_plan::{GatewayKind, Plan};
+use hoptax_record::bounded;
 use hoptax_record::dir::{DirError, RUN, STARTS, TRIALS};
-use hoptax_record::plan::Idle;
-use hoptax_record::{bounded, digest, plan as kept};
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use serde::Deserialize;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
@@ -39,19 +38,6 @@ pub(super) struct Row {
     pub(super) basis: Basis,
     /// Description of the problem with the notes. Absent if there is no problem.
     pub(super) notes_problem: Option<String>,
-}
-
-/// Properties that may explain why the figures of two runs differ. The versions of programs are not included, because
-/// [`Entry`] contains them.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Basis {
-    pub(super) host: String,
-    /// Properties of the host that `host` does not contain, by name.
-    pub(super) machine: BTreeMap<String, String>,
-    /// Digest of the parts of the plan that all cases share.
-    pub(super) plan: String,
-    /// Digest of each gateway's configuration, by label.
-    pub(super) gateways: BTreeMap<String, String>,
 }
 
 /// Reads a directory. `now_ns` is the current time, Unix nanoseconds. It decides whether an unfinished run is in
@@ -299,55 +285,6 @@ fn count_lines(path: &Path) -> io::Result<Lines> {
             }
         }
     }
-}
-
-impl Basis {
-    fn of(record: &RunRecord) -> Self {
-        let environment = &record.environment;
-        let machine = [
-            ("kernel", environment.kernel.clone()),
-            ("CPU", environment.cpu.clone()),
-            ("CPUs", environment.cpus.to_string()),
-            ("governor", environment.governor.clone().unwrap_or_default()),
-            ("hypervisor", environment.hypervisor.clone().unwrap_or_default()),
-            ("idle CPUs", format!("{:?}", environment.idle.unwrap_or(Idle::Sleep)).to_lowercase()),
-        ];
-        Self {
-            host: environment.host.clone(),
-            machine: machine.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
-            plan: digest(&digest_input(&record.plan)),
-            gateways: record
-                .contenders
-                .iter()
-                .map(|one| (one.label.clone(), configured(record, one)))
-                .collect(),
-        }
-    }
-}
-
-/// The parts of a plan that all cases share, as text. Gateways and load points are left out, because they belong to
-/// single cases. Process ids are left out, because they change in every run.
-fn digest_input(plan: &Plan) -> String {
-    let mut plan = serde_json::to_value(kept::Plan::from(plan)).unwrap_or_default();
-    if let Some(members) = plan.as_object_mut() {
-        members
-            .retain(|name, _| !["name", "seed", "trials", "budget", "gateways", "load"].contains(&&**name));
-    }
-    if let Some(running) = plan.pointer_mut("/upstream/running").and_then(serde_json::Value::as_object_mut) {
-        running.remove("pid");
-    }
-    plan.to_string()
-}
-
-/// Digest of a gateway's configuration, which consists of the gateway's settings in the plan and its rendered files.
-/// hoptax does not know the configuration of an external gateway.
-fn configured(record: &RunRecord, one: &hoptax_record::Contender) -> String {
-    let planned = record.plan.gateways.iter().find(|gateway| gateway.label == one.label);
-    let kind = planned.map(|gateway| match &gateway.kind {
-        GatewayKind::External { .. } => "external".to_owned(),
-        kind => serde_json::to_string(&kept::GatewayKind::from(kind)).unwrap_or_default(),
-    });
-    digest(&format!("{kind:?} {:?} {:?}", one.workers, one.rendered))
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! Trends: stores figures in the index, reads the figures of a case over time, and finds what else changed between runs.
 
+use super::basis::Basis;
 use super::changes::{find_changes, of_machine};
 use super::columns::{json, parsed};
 use super::figures::{CaseFigures, Figure};
-use super::read::Basis;
 use super::{CaseChange, Contender, Point, Trend, TrendChoice, TrendQuery};
 use hoptax_plan::Metric;
 use hoptax_record::DIRECT;
@@ -203,11 +203,17 @@ impl Setting {
         };
         compare(gateway, &version(before).unwrap_or_default(), &version(self).unwrap_or_default());
         compare("hoptax", &before.hoptax, &self.hoptax);
-        compare("host", &before.basis.host, &self.basis.host);
-        // If the host differs, list only the host, because another host usually has other properties too.
-        if before.basis.host == self.basis.host {
-            for (name, now) in &self.basis.machine {
-                compare(name, before.basis.machine.get(name).map_or("", String::as_str), now);
+        for (machine, now) in &self.basis.machines {
+            // If there was no such machine, the plan differs too.
+            let Some(before) = before.basis.machines.get(machine) else { continue };
+            let of = if machine.is_empty() { String::new() } else { format!(" of {machine}") };
+            compare(&format!("host{of}"), &before.host, &now.host);
+            // If the host differs, list only the host, because another host usually has other properties too.
+            if before.host == now.host {
+                for (name, now) in &now.properties {
+                    let before = before.properties.get(name).map_or("", String::as_str);
+                    compare(&format!("{name}{of}"), before, now);
+                }
             }
         }
         let of = |basis: &Basis| basis.gateways.get(&self.gateway).cloned();

@@ -5,6 +5,7 @@ use crate::{Bound, Cause, TrendQuery};
 use hoptax_analysis::fixture::starts::{Cold, started};
 use hoptax_analysis::fixture::{searched_point, via};
 use hoptax_plan::Metric;
+use hoptax_record::RunHost;
 
 const LOAD: &str = "closed loop, 32 connections";
 
@@ -108,11 +109,14 @@ fn choices_name_what_was_measured() {
 fn every_relevant_change_is_reported() {
     let root = Root::new();
     type Change = (&'static str, fn(&mut Run));
-    let changes: [Change; 5] = [
+    let changes: [Change; 6] = [
         ("kernel Linux 6.1 → unknown", |run| run.record.environment.kernel = String::new()),
         ("host one → two", |run| {
             run.record.environment.host = "two".into();
             run.record.environment.cpu = "another".into();
+        }),
+        ("kernel of edge Linux 6.1 → Linux 6.2", |run| {
+            run.record.hosts.get_mut("edge").expect("there").environment.kernel = "Linux 6.2".into();
         }),
         ("plan", |run| run.record.plan.targets[0].path = "/other".into()),
         ("nginx configuration", |run| {
@@ -126,6 +130,9 @@ fn every_relevant_change_is_reported() {
             run.record.started_unix_ns = day * 86_400_000_000_000;
             run.record.environment.host = "one".into();
             run.record.environment.kernel = "Linux 6.1".into();
+            let mut edge = RunHost::default();
+            edge.environment.kernel = "Linux 6.1".into();
+            run.record.hosts.insert("edge".into(), edge);
             if changed {
                 change(&mut run);
             }

@@ -1,9 +1,9 @@
 //! CPU time and memory of a gateway that runs in pods of a Kubernetes cluster, from the control group of its container.
 //!
 //! For each pod, `kubectl exec` starts a shell in the container once, before the run. hoptax asks it every 50 ms, and the shell
-//! answers with what the kernel counts for the container. It starts no process for that. An answer takes 0.03 ms of the
-//! container's CPU time, and 0.3 to 0.6 ms with memory: together 0.2 to 0.35 % of a CPU. A trial's CPU time per second is the
-//! growth from the first to the last answer within the trial.
+//! answers with what the kernel counts for the container. It starts no process for that. The shell belongs to the container, and
+//! uses 0.2 to 0.5 % of a CPU. So it also says its own CPU time, which is subtracted. A trial's CPU time per second is the growth
+//! from the first to the last answer within the trial.
 
 use super::pod_list::{container, kubectl, list, running};
 use super::samples::{LEAST_INTERVALS, Period, largest, rate, seconds};
@@ -33,8 +33,9 @@ const KEPT: usize = 100_000;
 const ADVICE: &str = "hoptax needs the right to run commands in pods (`kubectl auth can-i create pods/exec`), and `sh` in the image. \
                       Without them, write watch: { prometheus: { url: …, cpu: …, memory: … } }";
 
-/// Answers each line with the CPU time of its container in ns. After the line `m`, also with the memory in use and the part of it
-/// that the kernel can take back, in bytes. Version 2 of control groups has one directory, and version 1 has one for each
+/// Answers each line with the CPU time of its container and that of the shell, ns. After the line `m`, also with the memory in use
+/// and the part of it that the kernel can take back, in bytes. A kernel without scheduler statistics does not know the shell's
+/// CPU time; then it is 0. Version 2 of control groups has one directory, and version 1 has one for each
 /// controller. With version 2, a container can see the directories of the whole machine; then the line of
 /// `/proc/self/cgroup` without controllers says its own.
 const SCRIPT: &str = r#"
@@ -52,13 +53,16 @@ else
 fi
 [ -r "$all" ] || { echo "there is no $all in the container" >&2; exit 1; }
 cpu || { echo "there is no CPU time of a control group in the container" >&2; exit 1; }
+own=0 scheduled=/proc/self/schedstat
+[ -r $scheduled ] || scheduled=
 while read -r what; do
     cpu || exit 1
-    [ "$what" = m ] || { echo "$used"; continue; }
+    [ -z "$scheduled" ] || read -r own _ <$scheduled
+    [ "$what" = m ] || { echo "$used $own"; continue; }
     read -r memory <"$all" || exit 1
     value=0
     while read -r name value; do [ "$name" != "$cache" ] || break; done <"$stat"
-    echo "$used $memory $value"
+    echo "$used $own $memory $value"
 done
 "#;
 
@@ -253,6 +257,9 @@ fn read(
         let at_s = seconds(began + (ended - began) / 2);
         let Some((cpu, memory)) = parsed(&line) else { break };
         let mut readings = readings.lock().unwrap_or_else(PoisonError::into_inner);
+        // The two counters are read one after the other, so their difference can fall a little. If the container is started
+        // again, the shell ends too.
+        let cpu = readings.cpu.last().map_or(cpu, |(_, last)| cpu.max(*last));
         readings.cpu.push((at_s, cpu));
         readings.memory.extend(memory.map(|memory| (at_s, memory)));
         if readings.cpu.len() > KEPT {
@@ -266,12 +273,12 @@ fn read(
     readings.lock().unwrap_or_else(PoisonError::into_inner).has_ended = true;
 }
 
-/// CPU time in s, and memory in bytes if the answer contains it.
+/// CPU time without the shell's in s, and memory in bytes if the answer contains it.
 fn parsed(line: &str) -> Option<(f64, Option<f64>)> {
     let numbers: Vec<f64> = line.split_whitespace().map(|word| word.parse().ok()).collect::<Option<_>>()?;
     match numbers.as_slice() {
-        [cpu] => Some((cpu / 1e9, None)),
-        [cpu, memory, cache] => Some((cpu / 1e9, Some((memory - cache).max(0.0)))),
+        [cpu, own] => Some(((cpu - own) / 1e9, None)),
+        [cpu, own, memory, cache] => Some(((cpu - own) / 1e9, Some((memory - cache).max(0.0)))),
         _ => None,
     }
 }
@@ -289,8 +296,10 @@ mod tests {
             std::fs::create_dir_all(path.parent().expect("below")).expect("made");
             std::fs::write(path, text).expect("written");
         }
-        let script =
-            SCRIPT.replace("/sys/fs/cgroup", &root).replace("/proc/self/cgroup", &format!("{root}/self"));
+        let script = SCRIPT
+            .replace("/sys/fs/cgroup", &root)
+            .replace("/proc/self/cgroup", &format!("{root}/self"))
+            .replace("/proc/self/schedstat", &format!("{root}/schedstat"));
         let mut answers = Vec::new();
         for shell in [&["dash"][..], &["bash"], &["busybox", "sh"]] {
             let mut command = Command::new(shell[0]);
@@ -315,6 +324,7 @@ mod tests {
             ("cpu.stat", CPU),
             ("memory.current", "100\n"),
             ("memory.stat", STAT),
+            ("schedstat", "4000 17 2\n"),
         ];
         let of_machine = [
             ("cgroup.controllers", "cpu memory\n"),
@@ -323,15 +333,17 @@ mod tests {
             ("pods/a/cpu.stat", CPU),
             ("pods/a/memory.current", "100\n"),
             ("pods/a/memory.stat", STAT),
+            ("schedstat", "4000 17 2\n"),
         ];
         let first_version = [
             ("cpu,cpuacct/cpuacct.usage", "1500000\n"),
             ("memory/memory.usage_in_bytes", "100\n"),
             ("memory/memory.stat", "cache 90\ninactive_file 1\ntotal_inactive_file 30\n"),
         ];
-        for files in [&own[..], &of_machine, &first_version] {
+        for (files, own) in [(&own[..], 4000), (&of_machine, 4000), (&first_version, 0)] {
             for answer in answers(files) {
-                assert_eq!(answer, "1500000\n1500000 100 30\n1500000\n", "{files:?}");
+                let expected = format!("1500000 {own}\n1500000 {own} 100 30\n1500000 {own}\n");
+                assert_eq!(answer, expected, "{files:?}");
             }
         }
         for answer in answers(&[]) {
@@ -341,9 +353,9 @@ mod tests {
 
     #[test]
     fn answers_are_seconds_and_bytes() {
-        assert_eq!(parsed("1500000000\n"), Some((1.5, None)));
-        assert_eq!(parsed("1500000000 100 30\n"), Some((1.5, Some(70.0))));
-        assert_eq!((parsed(""), parsed("a"), parsed("1 2")), (None, None, None));
+        assert_eq!(parsed("2000000000 500000000\n"), Some((1.5, None)));
+        assert_eq!(parsed("2000000000 500000000 100 30\n"), Some((1.5, Some(70.0))));
+        assert_eq!((parsed(""), parsed("a 1"), parsed("1 2 3")), (None, None, None));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::driver::HostsDriver;
 use super::host::Host;
-use super::layout::{Layout, Seat};
+use super::layout::{Layout, Seat, Starts};
 use super::legs::{End, Legs};
 use super::machine;
 use super::message::{Bytes, Prepare, Services};
@@ -193,7 +193,7 @@ impl Hosts {
             gateway: seat(&self.gateway),
             upstream: seat(&self.upstream),
         };
-        for name in layout.dialled() {
+        for name in layout.dialled(Starts::of(setup.plan)) {
             ensure!(
                 known[name].address.is_some(),
                 "host {name}: other hosts must reach it, so the plan must give its address: `address: 10.0.0.2`"
@@ -325,10 +325,9 @@ impl Hosts {
             };
             (host.name().to_owned(), End { address, host: host.remote().cloned() })
         };
-        let starts_gateway =
-            plan.gateways.iter().any(|gateway| !matches!(gateway.kind, GatewayKind::External { .. }));
-        let gateway = starts_gateway.then(|| self.gateway.name());
-        let upstream = matches!(plan.upstream, Upstream::BuiltIn(_)).then(|| self.upstream.name());
+        let starts = Starts::of(plan);
+        let gateway = starts.gateway.then(|| self.gateway.name());
+        let upstream = starts.upstream.then(|| self.upstream.name());
         let generators: Vec<&str> = self.generators().map(HostRef::name).collect();
         Legs::new(self.all().map(end).collect(), &generators, gateway, upstream)
     }

@@ -2,6 +2,7 @@
 //! then one agent sees the processes of the others. All functions are pure.
 
 use hoptax_lab::cpus::Roles;
+use hoptax_plan::{Gateway, GatewayKind, Plan, Upstream};
 use hoptax_record::Role;
 
 /// Where a role is.
@@ -13,6 +14,24 @@ pub(super) struct Seat {
     pub(super) machine: String,
     /// The network namespace.
     pub(super) network: String,
+}
+
+/// Which services hoptax starts. The others run already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Starts {
+    /// One of the gateways.
+    pub(super) gateway: bool,
+    pub(super) upstream: bool,
+}
+
+impl Starts {
+    pub(super) fn of(plan: &Plan) -> Self {
+        let starts = |gateway: &Gateway| !matches!(gateway.kind, GatewayKind::External { .. });
+        Self {
+            gateway: plan.gateways.iter().any(starts),
+            upstream: matches!(plan.upstream, Upstream::BuiltIn(_)),
+        }
+    }
 }
 
 /// Where all roles are.
@@ -119,16 +138,20 @@ impl Layout {
         self.roles().filter(|(_, seat)| seat.host == host).map(|(role, _)| role).collect()
     }
 
-    /// The hosts that others dial, although these see another loopback: they need an address.
-    pub(super) fn dialled(&self) -> Vec<&str> {
+    /// The hosts that others dial, although these see another loopback: they need an address. Nobody dials the host of a role if
+    /// hoptax starts no service of that role.
+    pub(super) fn dialled(&self, starts: Starts) -> Vec<&str> {
         let shares_loopback =
             |one: &Seat, other: &Seat| one.machine == other.machine && one.network == other.network;
         let generators = |seat| self.generators().any(|from| !shares_loopback(from, seat));
         let mut hosts = Vec::new();
-        if generators(&self.gateway) {
+        if starts.gateway && generators(&self.gateway) {
             hosts.push(self.gateway.host.as_str());
         }
-        if generators(&self.upstream) || !shares_loopback(&self.gateway, &self.upstream) {
+        if starts.upstream
+            && (generators(&self.upstream)
+                || starts.gateway && !shares_loopback(&self.gateway, &self.upstream))
+        {
             hosts.push(self.upstream.host.as_str());
         }
         hosts.dedup();
@@ -139,6 +162,8 @@ impl Layout {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const ALL: Starts = Starts { gateway: true, upstream: true };
 
     /// A seat from `host machine network`.
     fn seat(text: &str) -> Seat {
@@ -204,11 +229,14 @@ mod tests {
 
     #[test]
     fn an_address_is_needed_where_the_loopback_is_another_one() {
-        assert!(layout("a m n", "b m n", "c m n").dialled().is_empty(), "one network");
-        assert_eq!(layout("a m n1", "b m n2", "b m n2").dialled(), ["b"]);
-        assert_eq!(layout("a m1 n", "a m1 n", "c m2 n").dialled(), ["c"]);
-        assert_eq!(layout("a m1 n", "b m2 n", "a m1 n").dialled(), ["b", "a"], "the gateway dials it");
-        assert_eq!(with(&["d m2 n"], layout("a m1 n", "a m1 n", "a m1 n")).dialled(), ["a"]);
+        assert!(layout("a m n", "b m n", "c m n").dialled(ALL).is_empty(), "one network");
+        assert_eq!(layout("a m n1", "b m n2", "b m n2").dialled(ALL), ["b"]);
+        assert_eq!(layout("a m1 n", "a m1 n", "c m2 n").dialled(ALL), ["c"]);
+        assert_eq!(layout("a m1 n", "b m2 n", "a m1 n").dialled(ALL), ["b", "a"], "the gateway dials it");
+        assert_eq!(with(&["d m2 n"], layout("a m1 n", "a m1 n", "a m1 n")).dialled(ALL), ["a"]);
+        let apart = layout("a m1 n", "b m2 n", "c m3 n");
+        assert_eq!(apart.dialled(Starts { gateway: false, ..ALL }), ["c"], "the gateway runs already");
+        assert!(apart.dialled(Starts { gateway: false, upstream: false }).is_empty());
     }
 
     #[test]

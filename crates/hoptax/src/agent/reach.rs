@@ -1,7 +1,7 @@
 //! Which command leads to the agent of a host. If the plan names no program there, hoptax copies its own.
 //!
 //! Everything runs by words that mean the same with and without a shell on the host ([`is_plain_word`]). So the host needs only
-//! `test`, `uname`, `rm`, `mkdir`, `dd`, `chmod` and `mv`.
+//! `test`, `uname`, `rm`, `mkdir`, `dd` or `cp`, `chmod` and `mv`.
 
 use super::advice;
 use anyhow::{Context as _, bail, ensure};
@@ -29,6 +29,19 @@ const IN_HOME: &str = ".cache/hoptax/agent";
 /// Directory for the copy in containers and pods.
 const IN_CONTAINER: &str = "/tmp/hoptax-agent-program";
 
+/// The command that writes its standard input into a file.
+type Write = fn(&str) -> [String; 3];
+
+/// For machines that are reached by ssh, where standard input may be a socket, which has no path.
+fn by_dd(file: &str) -> [String; 3] {
+    ["dd".to_owned(), format!("of={file}"), "bs=65536".to_owned()]
+}
+
+/// For containers and pods. `dd` closes standard output, and containerd then closes standard input.
+fn by_cp(file: &str) -> [String; 3] {
+    ["cp".to_owned(), "/dev/stdin".to_owned(), file.to_owned()]
+}
+
 /// For each machine of a host, the command that leads to its agent. `exe` is the running program. `report` receives what takes
 /// time.
 ///
@@ -44,13 +57,12 @@ pub(super) fn agents(
         let machine = Machine { name, prefix };
         let program = match (&host.hoptax, &host.kind) {
             (Some(path), _) => path.clone(),
-            (None, HostKind::Ssh(_)) => machine.with_copy(IN_HOME, exe, report)?,
+            (None, HostKind::Ssh(_)) => machine.with_copy(IN_HOME, by_dd, exe, report)?,
             (None, HostKind::Docker(_) | HostKind::Kubernetes(_)) => {
-                machine.with_copy(IN_CONTAINER, exe, report)?
+                machine.with_copy(IN_CONTAINER, by_cp, exe, report)?
             }
-            (None, HostKind::Local | HostKind::Command(_) | HostKind::Commands(_)) => {
-                own_path(&machine, exe)?
-            }
+            // Hosts of Terraform and created pods have other kinds by now.
+            (None, _) => own_path(&machine, exe)?,
         };
         Ok([machine.prefix, vec![program, "agent".to_owned()]].concat())
     };
@@ -77,7 +89,13 @@ struct Machine {
 
 impl Machine {
     /// The path of a copy of this program. It is copied unless an earlier run has left the same one.
-    fn with_copy(&self, folder: &str, exe: &Path, report: &mut dyn FnMut(&str)) -> anyhow::Result<String> {
+    fn with_copy(
+        &self,
+        folder: &str,
+        write: Write,
+        exe: &Path,
+        report: &mut dyn FnMut(&str),
+    ) -> anyhow::Result<String> {
         let (digest, bytes) = digest_of(exe).with_context(|| format!("cannot read {}", exe.display()))?;
         let directory = format!("{folder}/{digest}");
         let program = format!("{directory}/hoptax");
@@ -96,7 +114,7 @@ impl Machine {
         // Under its own name, there is only a whole program.
         let part = format!("{program}.{}.part", std::process::id());
         let own = File::open(exe).with_context(|| format!("cannot read {}", exe.display()))?;
-        self.must(&["dd", &format!("of={part}"), "bs=65536"], Some(own), COPY)?;
+        self.must(&write(&part).each_ref().map(String::as_str), Some(own), COPY)?;
         self.must(&["chmod", "755", &part], None, STEP)?;
         self.must(&["mv", &part, &program], None, STEP)?;
         self.check_that_it_runs(&program)?;
@@ -235,18 +253,20 @@ mod tests {
 
     #[test]
     fn the_program_is_copied_once_and_an_older_one_is_replaced() {
-        let scratch = tempfile::tempdir().expect("a directory");
-        let (exe, folder) = (program(scratch.path()), scratch.path().join("there"));
-        let folder = folder.to_str().expect("text");
-        std::fs::create_dir_all(format!("{folder}/0123")).expect("made");
-        let there = machine(&["env"]);
-        let mut said = Vec::new();
-        let copied = there.with_copy(folder, &exe, &mut |what| said.push(what.to_owned())).expect("copied");
-        assert_eq!(std::fs::read(&copied).expect("there"), std::fs::read(&exe).expect("here"));
-        assert!(!Path::new(&format!("{folder}/0123")).exists(), "the older one");
-        assert_eq!(said, ["copying hoptax (1 MB) to host edge"]);
-        let again = there.with_copy(folder, &exe, &mut |what| panic!("{what}")).expect("it is there");
-        assert_eq!(again, copied);
+        for write in [by_dd as Write, by_cp] {
+            let scratch = tempfile::tempdir().expect("a directory");
+            let (exe, folder) = (program(scratch.path()), scratch.path().join("there"));
+            let folder = folder.to_str().expect("text");
+            std::fs::create_dir_all(format!("{folder}/0123")).expect("made");
+            let (there, mut said) = (machine(&["env"]), Vec::new());
+            let copied = there.with_copy(folder, write, &exe, &mut |what| said.push(what.to_owned()));
+            let copied = copied.expect("copied");
+            assert_eq!(std::fs::read(&copied).expect("there"), std::fs::read(&exe).expect("here"));
+            assert!(!Path::new(&format!("{folder}/0123")).exists(), "the older one");
+            assert_eq!(said, ["copying hoptax (1 MB) to host edge"]);
+            let again = there.with_copy(folder, write, &exe, &mut |what| panic!("{what}"));
+            assert_eq!(again.expect("it is there"), copied);
+        }
     }
 
     #[test]
@@ -254,7 +274,10 @@ mod tests {
         let scratch = tempfile::tempdir().expect("a directory");
         let exe = program(scratch.path());
         let error = |there: &Machine, folder: &str| {
-            format!("{:#}", there.with_copy(folder, &exe, &mut |_| {}).expect_err("it cannot be copied"))
+            format!(
+                "{:#}",
+                there.with_copy(folder, by_dd, &exe, &mut |_| {}).expect_err("it cannot be copied")
+            )
         };
         let no_directory = error(&machine(&["env"]), "/dev/null/x");
         assert!(no_directory.starts_with("host edge: `env mkdir -p /dev/null/x/"), "{no_directory}");
@@ -264,9 +287,12 @@ mod tests {
         let no_host = error(&machine(&["sh", "-c", "echo no route >&2; exit 255"]), "x");
         assert!(no_host.contains("ended with status 255: no route"), "{no_host}");
         // /dev/full is a disk without space.
-        let full =
-            machine(&["env"]).must(&["dd", "of=/dev/full"], Some(File::open(&exe).expect("there")), STEP);
-        assert!(format!("{:#}", full.expect_err("full")).contains("No space left"), "the disk is full");
+        for write in [by_dd as Write, by_cp] {
+            let words = write("/dev/full");
+            let own = Some(File::open(&exe).expect("there"));
+            let full = machine(&["env"]).must(&words.each_ref().map(String::as_str), own, STEP);
+            assert!(format!("{:#}", full.expect_err("full")).contains("No space left"), "the disk is full");
+        }
     }
 
     #[test]
@@ -275,7 +301,7 @@ mod tests {
         let exe = scratch.path().join("own");
         std::fs::write(&exe, "#!/no/such/loader\n").expect("written");
         let folder = scratch.path().join("there").display().to_string();
-        let error = machine(&["env"]).with_copy(&folder, &exe, &mut |_| {}).expect_err("no loader");
+        let error = machine(&["env"]).with_copy(&folder, by_dd, &exe, &mut |_| {}).expect_err("no loader");
         assert!(format!("{error:#}").contains("copy the static build"), "{error:#}");
     }
 

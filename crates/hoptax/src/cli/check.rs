@@ -134,7 +134,15 @@ impl RolePreview {
                     all.join(", ")
                 }
                 Some(HostKind::Docker(container)) => format!("docker container {container}"),
-                Some(HostKind::Kubernetes(pod)) => format!("Kubernetes pod {}", pod.pod),
+                Some(HostKind::Kubernetes(pods)) => format!("Kubernetes pod {}", pods.pods.join(", ")),
+                Some(HostKind::Workload(workload)) => {
+                    let what = match declared.map_or(1, |host| host.kind.machines()) {
+                        1 => "a Kubernetes pod".to_owned(),
+                        pods => format!("{pods} Kubernetes pods"),
+                    };
+                    format!("{what} of {} that hoptax creates", workload.image)
+                }
+                Some(HostKind::Terraform(terraform)) => format!("Terraform in {}", terraform.dir.display()),
             };
             let address = declared.and_then(|host| host.address);
             let address = address.map_or_else(String::new, |address| format!(", address {address}"));

@@ -5,8 +5,10 @@ use super::exit::Exit;
 use super::help;
 use super::paint::{Ink, Paint};
 use super::plan_source::PlanSource;
-use super::run::found::connect;
+use super::run::catch_signals;
+use super::run::found::{connect, home};
 use crate::agent::{HostDescription, Inspection, Offset, Program};
+use crate::hosts::{self, Setup};
 use crate::run::Contents;
 use hoptax_analysis::LegFigures;
 use hoptax_record::{Fitness, FitnessStatus, Leg, Role};
@@ -14,24 +16,50 @@ use hoptax_report::document;
 use hoptax_stats::Estimate;
 use serde_json::{Value, json};
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// Reach every host of a plan, and say what is there: machine, clock, fitness, gateways, network
 ///
 /// Copies hoptax to hosts that have no copy yet, as `hoptax run` does. Measures the network between the hosts, two seconds for
-/// each leg, and no gateway.
+/// each leg, and no gateway. Creates machines and pods that do not exist yet, and removes them as after a run.
 #[derive(Debug, clap::Args)]
 #[command(
+    disable_help_subcommand = true,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
     after_help = "Exit status: 0 all hosts are reached and have the plan's gateways; 1 a host cannot be reached, lacks a \
     gateway, or a check is bad; 2 the plan or the command line is wrong."
 )]
 pub(super) struct Args {
     #[command(flatten)]
-    source: PlanSource,
+    source: Option<PlanSource>,
     #[arg(long, value_name = "DIR", default_value = "results", help = help::OUT)]
     out: PathBuf,
     #[arg(long, help = help::JSON)]
     json: bool,
+    #[command(subcommand)]
+    verb: Option<Verb>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Verb {
+    Down(Down),
+}
+
+/// Remove the machines and pods that hoptax created for a plan and that a run has left
+///
+/// Machines of Terraform that hoptax keeps (`destroy: never`), and what remains after `kill -9` or an error. Never removes what
+/// somebody else has created, or what a run in progress uses.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Exit status: 0 nothing remains; 1 something cannot be removed, or a run in progress uses it; 2 the \
+    plan or the command line is wrong."
+)]
+struct Down {
+    #[command(flatten)]
+    source: PlanSource,
 }
 
 /// Version of the JSON document.
@@ -47,43 +75,73 @@ struct Found {
 
 impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
-        let (plan, _) = self.source.load()?;
-        let mut out = io::stdout();
-        let Some(hosts) = connect(&plan)? else {
-            let what = "all roles of the plan are on this machine: `hoptax doctor PLAN` checks it";
-            match self.json {
-                true => writeln!(out, "{}", json!({ "schema": SCHEMA, "hosts": [], "legs": [] }))?,
-                false => writeln!(out, "{what}")?,
-            }
-            return Ok(Exit::Success);
-        };
-        let mut inspected = hosts.inspect(&plan, &self.source.packs()?, true)?;
-        let found: Vec<Found> = hosts
-            .describe(&self.out)?
-            .into_iter()
-            .map(|host| {
-                let limits = inspected.remove(&host.name).unwrap_or_default();
-                let is_gateway = host.roles.contains(&Role::Gateway);
-                let gateways = limits.gateways.values().filter(|_| is_gateway).cloned().collect();
-                Found { host, gateways, limits }
-            })
-            .collect();
-        let legs = hosts.legs(&plan, Contents::read(&plan)?.messages(&plan));
-        let network_figures: Vec<LegFigures> = legs.iter().map(LegFigures::new).collect();
-        if self.json {
-            let all: Vec<Value> = found.iter().map(of_host).collect();
-            let legs: Vec<_> = network_figures.iter().map(document::leg).collect();
-            let whole = json!({ "schema": SCHEMA, "hosts": all, "legs": legs });
-            writeln!(out, "{}", serde_json::to_string_pretty(&whole)?)?;
-        } else {
-            let paint = Paint::on(&out);
-            let all = found.iter().map(|one| text(one, paint)).chain([network(&network_figures, paint)]);
-            write!(out, "{}", all.collect::<Vec<_>>().join("\n"))?;
+        match (self.verb, self.source) {
+            (Some(Verb::Down(down)), _) => down.run(),
+            (None, source) => describe(&source.expect("clap requires a plan"), &self.out, self.json),
         }
-        let is_reached = |leg: &LegFigures| leg.failed().is_none();
-        let is_good = found.iter().all(Found::is_good) && network_figures.iter().all(is_reached);
-        Ok(if is_good { Exit::Success } else { Exit::Failed })
     }
+}
+
+impl Down {
+    fn run(self) -> anyhow::Result<Exit> {
+        let (plan, _) = self.source.load()?;
+        let interrupted = AtomicBool::new(false);
+        let progress = |line: &str| eprintln!("{line}");
+        let setup = Setup { plan: &plan, home: &home()?, interrupted: &interrupted, progress: &progress };
+        let gone = hosts::down(&setup)?;
+        let mut out = io::stdout();
+        match gone.is_empty() {
+            true => writeln!(out, "nothing remains of runs of this plan")?,
+            false => gone.iter().try_for_each(|what| writeln!(out, "removed {what}"))?,
+        }
+        Ok(Exit::Success)
+    }
+}
+
+/// Describes the hosts of a plan.
+fn describe(source: &PlanSource, results: &Path, is_json: bool) -> anyhow::Result<Exit> {
+    let (plan, _) = source.load()?;
+    let mut out = io::stdout();
+    let interrupted = Arc::default();
+    if plan.hosts.iter().any(|host| !host.kind.is_known()) {
+        catch_signals(&interrupted)?;
+    }
+    let connected = connect(&plan, &interrupted)?;
+    let Some(hosts) = &connected.hosts else {
+        let what = "all roles of the plan are on this machine: `hoptax doctor PLAN` checks it";
+        match is_json {
+            true => writeln!(out, "{}", json!({ "schema": SCHEMA, "hosts": [], "legs": [] }))?,
+            false => writeln!(out, "{what}")?,
+        }
+        return Ok(Exit::Success);
+    };
+    let mut inspected = hosts.inspect(&plan, &source.packs()?, true)?;
+    let found: Vec<Found> = hosts
+        .describe(results)?
+        .into_iter()
+        .map(|host| {
+            let limits = inspected.remove(&host.name).unwrap_or_default();
+            let is_gateway = host.roles.contains(&Role::Gateway);
+            let gateways = limits.gateways.values().filter(|_| is_gateway).cloned().collect();
+            Found { host, gateways, limits }
+        })
+        .collect();
+    let legs = hosts.legs(&plan, Contents::read(&plan)?.messages(&plan));
+    let network_figures: Vec<LegFigures> = legs.iter().map(LegFigures::new).collect();
+    if is_json {
+        let all: Vec<Value> = found.iter().map(of_host).collect();
+        let legs: Vec<_> = network_figures.iter().map(document::leg).collect();
+        let whole = json!({ "schema": SCHEMA, "hosts": all, "legs": legs });
+        writeln!(out, "{}", serde_json::to_string_pretty(&whole)?)?;
+    } else {
+        let paint = Paint::on(&out);
+        let all = found.iter().map(|one| text(one, paint)).chain([network(&network_figures, paint)]);
+        write!(out, "{}", all.collect::<Vec<_>>().join("\n"))?;
+    }
+    let is_reached = |leg: &LegFigures| leg.failed().is_none();
+    let is_good = found.iter().all(Found::is_good) && network_figures.iter().all(is_reached);
+    connected.end()?;
+    Ok(if is_good { Exit::Success } else { Exit::Failed })
 }
 
 impl Found {

@@ -82,8 +82,13 @@ impl Args {
         // Draw a missing seed here, before the upstream is started. Then the recorded seed also determines the delays
         // and failures of the upstream.
         let seed = *plan.seed.get_or_insert_with(|| Random::new(clock::unix()).next_u64() >> 32);
-        let hosts = connect(&plan)?;
-        let found = Found::look(hosts.as_ref(), &plan, &packs)?;
+        let early = Arc::new(AtomicBool::new(false));
+        if has_long_preparation(&plan) {
+            catch_signals(&early)?;
+        }
+        let connected = connect(&plan, &early)?;
+        let hosts = connected.hosts.as_ref();
+        let found = Found::look(hosts, &plan, &packs)?;
         for note in plan.replace_missing(|gateway| found.gateways.is_missing(&gateway.label)) {
             eprintln!("note: {note}");
         }
@@ -95,9 +100,8 @@ impl Args {
                 "note: nobody has run the pack {pack} with the real gateway: its gateway.yaml has no `last_run_for_real`"
             );
         }
-        let building = Arc::new(AtomicBool::new(false));
-        let unbuilt = build_commits(&mut plan, &building)?;
-        if building.load(Ordering::Relaxed) {
+        let unbuilt = build_commits(&mut plan, &early)?;
+        if early.load(Ordering::Relaxed) {
             eprintln!("interrupted; nothing was measured");
             return Ok(Exit::Failed);
         }
@@ -116,15 +120,16 @@ impl Args {
             watch_signals().context("cannot install signal handlers")?
         };
         // A signal since the builds.
-        interrupted.fetch_or(building.load(Ordering::Relaxed), Ordering::Relaxed);
+        interrupted.fetch_or(early.load(Ordering::Relaxed), Ordering::Relaxed);
+        let located = connected.located(&plan);
         let needs = Needs {
-            plan: &plan,
+            plan: &located,
             packs: &packs,
             run_directory: dir.path(),
             interrupted: &interrupted,
             live: viewers.need_seconds(),
         };
-        let world = match &hosts {
+        let world = match hosts {
             None => World::here(&needs),
             Some(hosts) => World::on(hosts, &needs),
         };
@@ -135,8 +140,8 @@ impl Args {
                 return Err(error);
             }
         };
-        let look = |moment| world::look(hosts.as_ref(), moment, &self.out);
-        let look_at_others = |moment| world::look_at_others(hosts.as_ref(), moment, &self.out);
+        let look = |moment| world::look(hosts, moment, &self.out);
+        let look_at_others = |moment| world::look_at_others(hosts, moment, &self.out);
         let run = Run {
             plan: &plan,
             plan_text,
@@ -171,7 +176,11 @@ impl Args {
         let outcome = outcome.with_context(|| {
             format!("the run ended early; to see what was measured: hoptax report {path}")
         })?;
-        self.report(&dir, &outcome)
+        let exit = self.report(&dir, &outcome)?;
+        // Removing machines may take minutes, or fail. So the report comes first.
+        drop(world);
+        connected.end()?;
+        Ok(exit)
     }
 
     /// Analyses the run directory, writes the report files into it, and prints the terminal report.
@@ -236,6 +245,19 @@ pub(super) fn watch_signals() -> std::io::Result<Arc<AtomicBool>> {
     Ok(flag)
 }
 
+/// Whether hoptax builds commits or creates machines before the run. A signal must then end what has begun.
+fn has_long_preparation(plan: &Plan) -> bool {
+    !builds::refs_of(plan).is_empty() || plan.hosts.iter().any(|host| !host.kind.is_known())
+}
+
+/// Sets this flag at a signal, instead of ending the process.
+pub(super) fn catch_signals(flag: &Arc<AtomicBool>) -> anyhow::Result<()> {
+    for signal in SIGNALS {
+        signal_hook::flag::register(signal, Arc::clone(flag)).context("cannot install signal handlers")?;
+    }
+    Ok(())
+}
+
 /// Names of the plan's packs that were written from documentation and never run.
 fn never_run<'a>(plan: &'a Plan, packs: &PackSet) -> BTreeSet<&'a str> {
     let packs_of_plan = plan.gateways.iter().filter_map(|gateway| match &gateway.kind {
@@ -250,12 +272,6 @@ fn never_run<'a>(plan: &'a Plan, packs: &PackSet) -> BTreeSet<&'a str> {
 /// Builds the commits that the plan names. A signal sets `interrupted`, and ends the build. Returns the labels of the
 /// gateways that do not build, with the reasons.
 fn build_commits(plan: &mut Plan, interrupted: &Arc<AtomicBool>) -> anyhow::Result<Vec<(String, Failure)>> {
-    if !builds::refs_of(plan).is_empty() {
-        for signal in SIGNALS {
-            signal_hook::flag::register(signal, Arc::clone(interrupted))
-                .context("cannot install signal handlers")?;
-        }
-    }
     let mut report = |what: &str| eprintln!("{what}");
     Ok(builds::prepare(plan, &mut report, interrupted).map_err(BadInput)?)
 }

@@ -99,7 +99,7 @@ fn missing(error: &Error, verb: &Command, name: &str) -> Option<String> {
 const RUN: &str = "results/20260101T000000Z-quickstart";
 
 /// Example arguments for each verb that requires arguments.
-const COMMANDS: [(&str, &str); 19] = [
+const COMMANDS: [(&str, &str); 20] = [
     ("run", "plan.yaml"),
     ("load", "http://127.0.0.1:8080/"),
     ("profile", "plan.yaml"),
@@ -115,6 +115,7 @@ const COMMANDS: [(&str, &str); 19] = [
     ("builds rm", "3f2c1d0a"),
     ("check", "plan.yaml"),
     ("hosts", "plan.yaml"),
+    ("hosts down", "plan.yaml"),
     ("lint", "nginx"),
     ("render", "plan.yaml --gateway nginx"),
     ("hop", "l7 --upstream 127.0.0.1:8080"),

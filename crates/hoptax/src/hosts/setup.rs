@@ -15,7 +15,7 @@ pub struct Setup<'a> {
     pub home: &'a Path,
     /// Set by a signal. What has begun then ends early.
     pub interrupted: &'a AtomicBool,
-    /// Receives a line about what happens, and each line that `terraform` prints.
+    /// Receives a line about what happens, and the lines of `terraform` about its steps.
     pub progress: &'a dyn Fn(&str),
 }
 

@@ -147,7 +147,12 @@ impl Directory {
         let program = self.command(verb, options);
         let path = &self.applied.log;
         let program = Program { advice: format!("The whole output is in {}", path.display()), ..program };
-        program.run(&Log { path, progress }, CHANGE, interrupted)
+        let steps = |line: &str| {
+            if is_step(line) {
+                progress(line);
+            }
+        };
+        program.run(&Log { path, progress: &steps }, CHANGE, interrupted)
     }
 
     fn command(&self, verb: &str, options: &[&str]) -> Program {
@@ -269,7 +274,35 @@ fn await_login(setup: &Setup<'_>, host: &Host) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Whether a line of `terraform` says that something begins, goes on or is complete. The others, such as the plan, are only in the
+/// log.
+fn is_step(line: &str) -> bool {
+    line.contains("...") || line.contains(" complete")
+}
+
 /// Names between backticks: `a`, `b`.
 fn listed(names: &[&str]) -> String {
     names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_steps_are_reported() {
+        for line in [
+            "terraform_data.edge: Creating...",
+            "aws_instance.edge: Still destroying... [id=i-1, 1m10s elapsed]",
+            "terraform_data.edge: Destruction complete after 0s",
+            "Apply complete! Resources: 1 added, 0 changed, 0 destroyed.",
+        ] {
+            assert!(is_step(line), "{line}");
+        }
+        for line in
+            ["", "Plan: 0 to add, 0 to change, 1 to destroy.", "  - resource \"terraform_data\" \"edge\" {"]
+        {
+            assert!(!is_step(line), "{line}");
+        }
+    }
 }

@@ -5,7 +5,7 @@ use super::setup::Setup;
 use super::terraform::Directory;
 use super::{kubernetes, terraform};
 use anyhow::{anyhow, bail};
-use hoptax_plan::{Host, HostKind};
+use hoptax_plan::{Host, HostKind, Plan};
 
 /// The hosts of a plan, which can all be reached. Dropping it removes what was created for them, as the plan says.
 #[derive(Debug, Default)]
@@ -56,6 +56,11 @@ impl Up {
     /// The hosts in the order of the plan. Their kinds are [known](HostKind::is_known), and each has its address.
     pub fn hosts(&self) -> &[Host] {
         &self.hosts
+    }
+
+    /// The plan with these hosts. They are found only once, so this may be the plan after a change.
+    pub fn located(&self, plan: &Plan) -> Plan {
+        Plan { hosts: self.hosts.clone(), ..plan.clone() }
     }
 
     /// Removes what was created, as the plan says, and waits until it is gone.

@@ -19,7 +19,6 @@ use hoptax_load::stamp;
 use hoptax_plan::{PathSplit, Plan, recorded};
 use hoptax_record::Role;
 use hoptax_record::dir::RunDir;
-pub(crate) use site::spec;
 use site::{AHEAD_NS, Services, Site, closed, plan, run};
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -2,17 +2,57 @@
 
 use super::world::this_program;
 use crate::agent::{Hosts, Inspection, RunId};
+use crate::hosts::{self, Setup, Up};
+use anyhow::Context as _;
+use hoptax_host::programs;
 use hoptax_lab::limits::RoleLimits;
 use hoptax_lab::packs::PackSet;
 use hoptax_plan::Plan;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Connects to the hosts of a plan. `None` if all roles are on this machine.
-pub(in crate::cli) fn connect(plan: &Plan) -> anyhow::Result<Option<Hosts>> {
+/// The hosts of a plan. Dropping it ends the agents, and removes the machines and pods that were created.
+pub(in crate::cli) struct Connected {
+    // Fields are dropped in this order: the agents end before their machines are gone.
+    /// `None` if all roles are on this machine.
+    pub(in crate::cli) hosts: Option<Hosts>,
+    up: Up,
+}
+
+/// Connects to the hosts of a plan. Creates those that do not exist yet. `interrupted` is set by a signal.
+///
+/// # Errors
+/// If a host cannot be found, created or reached, or a signal arrives.
+pub(in crate::cli) fn connect(plan: &Plan, interrupted: &AtomicBool) -> anyhow::Result<Connected> {
     if plan.roles.is_local() {
-        return Ok(None);
+        return Ok(Connected { hosts: None, up: Up::default() });
     }
     let mut report = |what: &str| eprintln!("{what}");
-    Ok(Some(Hosts::connect(plan, &this_program()?, &RunId::new(&plan.name), &mut report)?))
+    let up = hosts::up(&Setup { plan, home: &home()?, interrupted, progress: &|line| eprintln!("{line}") })?;
+    anyhow::ensure!(!interrupted.load(Ordering::Relaxed), "interrupted; nothing was measured");
+    let hosts = Hosts::connect(&up.located(plan), &this_program()?, &RunId::new(&plan.name), &mut report)?;
+    Ok(Connected { hosts: Some(hosts), up })
+}
+
+/// Directory for what hoptax keeps of hosts that it creates.
+pub(in crate::cli) fn home() -> anyhow::Result<PathBuf> {
+    programs::data_directory().context("no directory for hoptax's data: set HOME or HOPTAX_HOME")
+}
+
+impl Connected {
+    /// The plan with the hosts that were found. Without hosts, the plan itself.
+    pub(in crate::cli) fn located(&self, plan: &Plan) -> Plan {
+        if self.hosts.is_some() { self.up.located(plan) } else { plan.clone() }
+    }
+
+    /// Ends the agents, and removes what was created.
+    ///
+    /// # Errors
+    /// What remains, and how to remove it.
+    pub(in crate::cli) fn end(mut self) -> anyhow::Result<()> {
+        self.hosts = None;
+        self.up.end(&|line| eprintln!("{line}"))
+    }
 }
 
 /// What the machines have.

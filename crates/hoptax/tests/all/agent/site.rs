@@ -166,7 +166,7 @@ pub(super) fn plan(load: LoadPoint) -> Plan {
 }
 
 /// The spec of the plan's load for a service.
-pub(crate) fn spec(plan: &Plan, service: &dyn Service) -> LoadSpec {
+pub(super) fn spec(plan: &Plan, service: &dyn Service) -> LoadSpec {
     let interrupted = AtomicBool::new(false);
     let run = run(plan, &interrupted);
     let slot = Slot { round: 0, load: 0, contender: Contender::Direct(DirectTrial::First), step: None };

@@ -1,61 +1,15 @@
-//! CPU time and memory of a gateway in a pod of a real cluster, compared with `/proc`. See `hosts/kubernetes.rs` for the cluster.
+//! CPU time and memory of a gateway in a pod, compared with `/proc`.
 
+use super::{NODE, Object, container, image, kubectl};
 use crate::prometheus::{Thread, Truth, cpu_ns, used};
 use crate::run::{run, run_to_success, text, trials};
-use crate::support::{PATIENCE, Scratch, skip, wait_for, wait_until};
+use crate::support::{PATIENCE, Scratch, wait_for, wait_until};
 use crate::wire::Server;
 use hoptax_load::clock;
-use std::io::Write as _;
+use serde_json::json;
 use std::net::SocketAddr;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
-
-/// The address of the cluster's node, which pods reach.
-const NODE: &str = "10.88.0.1";
-
-/// Runs `kubectl`. Returns its output.
-fn kubectl(words: &[&str]) -> String {
-    let output = Command::new("kubectl").args(words).output().expect("kubectl");
-    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8_lossy(&output.stdout).trim().to_owned()
-}
-
-/// A pod of the test.
-struct Pod(&'static str);
-
-impl Pod {
-    /// Starts a pod with these containers, each with its command.
-    fn start(name: &'static str, image: &str, containers: &[(&str, &[&str])]) -> (Self, String) {
-        let containers: Vec<_> = containers
-            .iter()
-            .map(|(name, command)| {
-                serde_json::json!({ "name": name, "image": image, "imagePullPolicy": "Never", "command": command })
-            })
-            .collect();
-        let pod = serde_json::json!({
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": { "name": name, "labels": { "app": name } },
-            "spec": { "containers": containers, "terminationGracePeriodSeconds": 0 },
-        });
-        let mut create = Command::new("kubectl");
-        let create = create.args(["create", "--filename=-"]).stdin(Stdio::piped()).stdout(Stdio::null());
-        let mut child = create.spawn().expect("kubectl");
-        child.stdin.take().expect("piped").write_all(pod.to_string().as_bytes()).expect("written");
-        assert!(child.wait().expect("it ends").success());
-        let started = Self(name);
-        kubectl(&["wait", "--for=condition=Ready", "--timeout=60s", &format!("pod/{name}")]);
-        let address = kubectl(&["get", "pod", name, "--output=jsonpath={.status.podIP}"]);
-        (started, address)
-    }
-}
-
-impl Drop for Pod {
-    fn drop(&mut self) {
-        let _ = Command::new("kubectl").args(["delete", "pod", self.0, "--wait=true"]).output();
-    }
-}
 
 fn plan(gateway: &str, upstream: SocketAddr, watch: &str, duration: &str) -> String {
     format!(
@@ -80,17 +34,15 @@ fn process(command: &str) -> Option<u32> {
 
 #[test]
 fn control_groups_and_proc_agree_about_a_gateway_in_a_pod() {
-    let Ok(image) = std::env::var("HOPTAX_TEST_KUBERNETES_IMAGE") else {
-        skip("there is no cluster; see scripts/kubernetes-cluster.sh");
-        return;
-    };
+    let Some(image) = image() else { return };
     let scratch = Scratch::new();
     let upstream = Server::start(&["upstream", "--body", "1KiB", "--address", NODE]);
     let at = upstream.instance(0);
     let to = at.to_string();
     let hop = ["/hoptax", "hop", "l7", "--listen", "0.0.0.0:8080", "--upstream", &to];
-    let (_edge, address) = Pod::start("edge", &image, &[("proxy", &hop)]);
-    let (_two, _) = Pod::start("two", &image, &[("a", &["sleep", "600"]), ("b", &["sleep", "600"])]);
+    let (_edge, address) = Object::pod("edge", json!({ "containers": [container("proxy", &image, &hop)] }));
+    let two = ["a", "b"].map(|name| container(name, &image, &["sleep", "600"]));
+    let (_two, _) = Object::pod("two", json!({ "containers": two }));
     let gateway = format!("{address}:8080");
     wait_until("the gateway listens", PATIENCE, || std::net::TcpStream::connect(&gateway).is_ok());
     let pid = wait_for("the gateway's process", PATIENCE, || process(&hop.join(" ")));
@@ -153,15 +105,15 @@ fn control_groups_and_proc_agree_about_a_gateway_in_a_pod() {
 /// An image without a shell, such as a statically linked gateway alone.
 #[test]
 fn a_pod_without_a_shell_is_an_error_that_names_prometheus() {
-    if std::env::var("HOPTAX_TEST_KUBERNETES_IMAGE").is_err() {
-        skip("there is no cluster; see scripts/kubernetes-cluster.sh");
+    if image().is_none() {
         return;
     }
     let scratch = Scratch::new();
     let upstream = Server::start(&["upstream", "--body", "1KiB", "--address", NODE]);
     let at = upstream.instance(0);
     let waits = ["/hoptax", "agent", "--wait", "600s"];
-    let (_bare, _) = Pod::start("bare", "docker.io/lab/bare:1", &[("bare", &waits)]);
+    let containers = [container("bare", "docker.io/lab/bare:1", &waits)];
+    let (_bare, _) = Object::pod("bare", json!({ "containers": containers }));
     // The gateway is the upstream itself: only the pods matter.
     let shown = text(&run(&scratch, &plan(&at.to_string(), at, "selector: app=bare", "1s"), &[]).stderr);
     for part in ["cannot read the control group of pod bare: ", "write watch: { prometheus: "] {

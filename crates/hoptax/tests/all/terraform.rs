@@ -1,6 +1,7 @@
 //! Machines of a real Terraform. Its configuration needs no provider: a "machine" is a directory on this machine.
 
-use crate::support::{PATIENCE, Scratch, skip, wait_until};
+use crate::run::text;
+use crate::support::{PATIENCE, Scratch, hoptax, skip, wait_until};
 use crate::world::exe;
 use hoptax::agent::{Host as Reached, RunId};
 use hoptax::hosts::{Setup, Up, down, up};
@@ -152,6 +153,50 @@ fn machines_are_created_used_again_and_destroyed() {
 }
 
 #[test]
+fn a_run_creates_its_machine_and_hosts_down_destroys_it() {
+    let Some(site) = Site::new("true") else { return };
+    let plan = site.scratch.file(
+        "plan.yaml",
+        &format!(
+            "name: machine
+hosts:
+  edge:
+    terraform: {{ dir: {}, outputs: {{ command: edge_command, address: edge_address }}, apply: true }}
+  local: {{ address: 127.0.0.1 }}
+roles: {{ gateway: edge, upstream: edge }}
+gateways: [hop-l7]
+load: [{{ loop: open, rate: 300/s, connections: 4, duration: 300ms }}]
+idle: sleep
+trials: 1
+",
+            site.infra().display()
+        ),
+    );
+    let with = |words: &[&str]| {
+        let mut command = hoptax();
+        command.args(words).arg(&plan).current_dir(site.scratch.path());
+        // The new home has no tools, and needs none.
+        command.env("HOPTAX_HOME", site.scratch.path().join("home")).output().expect("hoptax runs")
+    };
+    for _ in 0..2 {
+        let output = with(&["run", "--accept-void", "--no-live"]);
+        assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+        assert_eq!(site.history(), "created ", "the machine is kept, and used again");
+    }
+    let output = with(&["hosts"]);
+    let shown = text(&output.stdout);
+    assert!(shown.contains("edge: gateway, upstream, 127.0.0.1\n"), "{shown}{}", text(&output.stderr));
+    assert!(shown.contains("reached by env TMPDIR="), "{shown}");
+    let dir = site.infra().canonicalize().expect("there");
+    assert_eq!(
+        text(&with(&["hosts", "down"]).stdout),
+        format!("removed the machines of {}\n", dir.display())
+    );
+    assert_eq!(site.history(), "created destroyed ");
+    assert_eq!(text(&with(&["hosts", "down"]).stdout), "nothing remains of runs of this plan\n");
+}
+
+#[test]
 fn machines_that_are_kept_are_removed_by_hosts_down() {
     let Some(site) = Site::new("true") else { return };
     let plan = site.plan(true, false);
@@ -228,7 +273,7 @@ fn a_failed_apply_is_quoted_and_cleaned_up() {
 #[test]
 fn a_signal_during_apply_ends_it_and_destroys_what_there_is() {
     let Some(mut site) = Site::new("sleep 300") else { return };
-    site.interrupt_at = Some("(local-exec): Executing");
+    site.interrupt_at = Some("Provisioning with 'local-exec'...");
     let began = Instant::now();
     let message = site.up(&site.plan(true, true)).map(|_| ()).expect_err("interrupted");
     assert!(message.contains("was interrupted"), "{message}");
@@ -260,7 +305,7 @@ fn after_kill_9_hosts_down_removes_the_machines() {
     let Some(site) = Site::new("true") else { return };
     let plan = site.plan(true, true);
     let mut keeper = Command::new(std::env::current_exe().expect("this test"))
-        .args(["--exact", "--ignored", "hosts::terraform::a_process_that_keeps_machines"])
+        .args(["--exact", "--ignored", "terraform::a_process_that_keeps_machines"])
         .env(KEEPER, site.scratch.path())
         .stdout(Stdio::null())
         .stderr(Stdio::null())

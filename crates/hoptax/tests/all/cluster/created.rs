@@ -1,22 +1,18 @@
-//! Pods of a real cluster. `scripts/kubernetes-cluster.sh run` makes one on this machine, with an image that has hoptax and a
-//! shell. It sets the variables that these tests need; without them, the tests are skipped.
+//! Pods that hoptax creates for a run, and removes after it.
 
-use crate::support::{PATIENCE, Scratch, skip, wait_until};
-use hoptax::agent::{Host as Reached, HostRef, Hosts, RunId, Setup as Preparation};
+use super::{IMAGE, image};
+use crate::run::{report, run, run_directory, text, trials};
+use crate::support::{PATIENCE, Scratch, wait_until};
 use hoptax::hosts::{Setup, Up, down, up};
-use hoptax::run::{Loaded, Traffic as _};
 use hoptax_host::tree::descendants;
-use hoptax_lab::{Driver as _, fake};
-use hoptax_plan::{Host, HostKind, LoadPoint, Plan, Pull, Workload, WorkloadKind};
+use hoptax_lab::fake;
+use hoptax_plan::{Host, HostKind, Plan, Pull, Workload, WorkloadKind};
 use rustix::process::{Pid, Signal, kill_process};
 use std::cell::RefCell;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-
-/// The image of the cluster. It has a shell, and hoptax as `/hoptax`.
-const IMAGE: &str = "HOPTAX_TEST_KUBERNETES_IMAGE";
 
 struct Site {
     scratch: Scratch,
@@ -28,11 +24,7 @@ impl Site {
     /// `None` if there is no cluster.
     #[track_caller]
     fn new() -> Option<Self> {
-        let Ok(image) = std::env::var(IMAGE) else {
-            skip("there is no cluster; see scripts/kubernetes-cluster.sh");
-            return None;
-        };
-        Some(Self { scratch: Scratch::new(), image, lines: RefCell::default() })
+        Some(Self { scratch: Scratch::new(), image: image()?, lines: RefCell::default() })
     }
 
     fn host(&self, name: &str, kind: WorkloadKind) -> Host {
@@ -90,7 +82,11 @@ fn plan(name: &str, hosts: Vec<Host>, services: &str) -> Plan {
 
 /// What `kubectl` prints about the objects of a plan.
 fn objects(plan: &Plan, kinds: &str) -> String {
-    let selector = format!("--selector=hoptax.io/plan={}", plan.name);
+    objects_of(&plan.name, kinds)
+}
+
+fn objects_of(plan: &str, kinds: &str) -> String {
+    let selector = format!("--selector=hoptax.io/plan={plan}");
     let output =
         Command::new("kubectl").args(["get", kinds, &selector, "--output=name"]).output().expect("kubectl");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -99,62 +95,51 @@ fn objects(plan: &Plan, kinds: &str) -> String {
 
 const ALL: &str = "job,deployment,replicaset,service,pod";
 
-fn reach(host: &Host, run: &RunId) -> std::sync::Arc<Reached> {
-    let mut command = host.command().remove(0);
-    command.extend([host.hoptax.clone().expect("in the image"), "agent".to_owned()]);
-    Reached::connect(&host.name, &command, host.address, run).unwrap_or_else(|failure| panic!("{failure:#?}"))
-}
-
+/// Generators, hop and upstream are in pods: from the plan to the report.
 #[test]
-fn a_pod_loads_the_upstream_of_another_pod() {
+fn a_run_creates_its_pods_and_removes_them() {
     let Some(site) = Site::new() else { return };
-    let job = site.host("clients", WorkloadKind::Job { parallelism: 1 });
-    let deployment = site.host("app", WorkloadKind::Deployment { service: Some("measured-upstream".into()) });
-    let mut plan = plan("pods-load", vec![job, deployment], "app");
-    plan.idle = Some(hoptax_plan::Idle::Sleep);
-    plan.load = vec![LoadPoint { requests: Some(500), ..LoadPoint::closed(4, Duration::from_secs(60)) }];
-    let mut pods = site.up(&plan).unwrap_or_else(|error| panic!("{error}"));
-    assert!(objects(&plan, "service").contains("service/measured-upstream"));
-    let [clients, app] = pods.hosts() else { panic!("{:?}", pods.hosts()) };
-    assert!(clients.address.is_some() && app.address.is_some(), "{clients:?} {app:?}");
-    let refused = site.down(&plan).expect_err("it is in use");
-    assert!(refused.contains("is in progress (process "), "{refused}");
-
-    let run = RunId::new("this test");
-    let services = HostRef::Remote(reach(app, &run));
-    let hosts = Hosts {
-        generator: HostRef::Remote(reach(clients, &run)),
-        gateway: services.clone(),
-        upstream: services,
-    };
-    let directory = site.scratch.path().join("results");
-    std::fs::create_dir_all(&directory).expect("made");
-    let packs = crate::world::packs();
-    let mut ready = hosts
-        .prepare(Preparation {
-            plan: &plan,
-            packs: &packs,
-            exe: crate::world::exe(),
-            run_directory: &directory,
-            interrupted: Default::default(),
-            live: false,
-        })
-        .unwrap_or_else(|error| panic!("{error:#}"));
-    let mut upstream = ready.driver.start_upstream().unwrap_or_else(|failure| panic!("{failure:#?}"));
-    assert_eq!(upstream.addresses()[0].ip(), app.address.expect("an address"));
-    let interrupted = AtomicBool::new(false);
-    let spec = crate::agent::spec(&plan, &*upstream);
-    let watched = hoptax::run::WatchedRoles { upstream: upstream.process(), gateway: None };
-    let Loaded { record, usage, failed } = ready.traffic.load(&spec, &watched, &interrupted, &mut |_| {});
-    assert_eq!(failed, None);
-    assert_eq!(record.expect("a record").counts.ok, 500);
-    assert!(usage.upstream.expect("its CPU time").cpu_ns > 0);
-    upstream.stop();
-    drop((upstream, ready, hosts));
-
-    pods.end(&|_| {}).expect("removed");
-    assert_eq!(objects(&plan, ALL), "", "everything is gone");
-    assert_eq!(site.down(&plan), Ok(Vec::new()));
+    let image = &site.image;
+    // Without `hoptax`, hoptax copies itself into the pod.
+    let output = run(
+        &site.scratch,
+        &format!(
+            "name: pods-run
+hosts:
+  clients: {{ hoptax: /hoptax, kubernetes: {{ job: {{ image: {image}, pull: never, parallelism: 2 }} }} }}
+  app: {{ kubernetes: {{ deployment: {{ image: {image}, pull: never, service: measured-upstream }} }} }}
+roles: {{ generator: clients, gateway: app, upstream: app }}
+gateways: [hop-l7]
+load: [{{ loop: open, rate: 300/s, connections: 4, duration: 300ms }}]
+idle: sleep
+trials: 2
+"
+        ),
+        &["--accept-void", "--no-live"],
+    );
+    let shown = text(&output.stderr);
+    assert!(output.status.success(), "{}\n{shown}", text(&output.stdout));
+    for part in ["host clients: created hoptax-", "host app: created hoptax-", "copying hoptax ("] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    let directory = run_directory(&site.scratch);
+    let all = trials(&directory);
+    assert_eq!(all.len(), 2 * 3);
+    for trial in &all {
+        assert!(trial["failed"].is_null(), "{trial}");
+        assert!(trial["load_record"]["counts"]["ok"].as_u64().expect("a count") > 50, "{trial}");
+        assert!(trial["upstream"]["cpu_ns"].as_u64().expect("its CPU time") > 0, "{trial}");
+    }
+    let report = report(&directory);
+    let hosts: Vec<&str> = report["hosts"]["hosts"]
+        .as_array()
+        .expect("hosts")
+        .iter()
+        .map(|host| &host["name"])
+        .map(|name| name.as_str().expect("a name"))
+        .collect();
+    assert_eq!(hosts, ["app", "clients-1", "clients-2"]);
+    assert_eq!(objects_of("pods-run", ALL), "", "everything is gone");
 }
 
 #[test]
@@ -162,6 +147,8 @@ fn three_generators_are_three_pods() {
     let Some(site) = Site::new() else { return };
     let plan = plan("pods-three", vec![site.host("clients", WorkloadKind::Job { parallelism: 3 })], "local");
     let pods = site.up(&plan).unwrap_or_else(|error| panic!("{error}"));
+    let refused = site.down(&plan).expect_err("it is in use");
+    assert!(refused.contains("is in progress (process "), "{refused}");
     let commands = pods.hosts()[0].command();
     assert_eq!((commands.len(), pods.hosts()[0].address), (3, None));
     let mut names = Vec::new();
@@ -179,6 +166,7 @@ fn three_generators_are_three_pods() {
     }
     drop(pods);
     assert_eq!(objects(&plan, ALL), "");
+    assert_eq!(site.down(&plan), Ok(Vec::new()));
 }
 
 #[test]
@@ -242,7 +230,7 @@ fn after_kill_9_the_pods_are_removed() {
     let plan = kept_plan(&site.image);
     for kills_remover in [false, true] {
         let mut keeper = Command::new(std::env::current_exe().expect("this test"))
-            .args(["--exact", "--ignored", "hosts::kubernetes::a_process_that_keeps_pods"])
+            .args(["--exact", "--ignored", "cluster::created::a_process_that_keeps_pods"])
             .env(KEEPER, site.scratch.path())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
