@@ -7,6 +7,7 @@ use super::descriptors::{self, Descriptors};
 use super::packs::PackSet;
 use hoptax_plan::{LoadPoint, Plan};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// The limits of a machine on the number of connections.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,6 +42,29 @@ impl RoleLimits {
     }
 }
 
+/// The limits for the loads from each host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoadLimits {
+    /// For loads from the host of the role `generator`.
+    pub of_role: RoleLimits,
+    /// For loads from other hosts, by the name of the host.
+    pub from: BTreeMap<String, RoleLimits>,
+}
+
+impl From<RoleLimits> for LoadLimits {
+    /// All loads come from the host of the role `generator`.
+    fn from(of_role: RoleLimits) -> Self {
+        Self { of_role, from: BTreeMap::new() }
+    }
+}
+
+impl LoadLimits {
+    /// The limits for a load point.
+    fn of(&self, point: &LoadPoint) -> RoleLimits {
+        point.from.as_ref().and_then(|host| self.from.get(host)).copied().unwrap_or(self.of_role)
+    }
+}
+
 /// No load point of the plan fits into the limits.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no load point of the plan fits into the limits of the machines. {0}")]
@@ -52,9 +76,14 @@ pub struct NothingFits(String);
 ///
 /// # Errors
 /// If no load point fits.
-pub fn leave_out(plan: &mut Plan, packs: &PackSet, limits: RoleLimits) -> Result<Vec<String>, NothingFits> {
+pub fn leave_out(
+    plan: &mut Plan,
+    packs: &PackSet,
+    limits: impl Into<LoadLimits>,
+) -> Result<Vec<String>, NothingFits> {
+    let limits = limits.into();
     let reasons: Vec<Option<String>> =
-        plan.load.iter().map(|point| misfit(point, plan, packs, limits)).collect();
+        plan.load.iter().map(|point| misfit(point, plan, packs, limits.of(point))).collect();
     if let Some(reason) = reasons.iter().flatten().next()
         && reasons.iter().all(Option::is_some)
     {
@@ -119,6 +148,17 @@ mod tests {
         );
         let kept: Vec<bool> = plan.load.iter().map(LoadPoint::is_in_rounds).collect();
         assert_eq!(kept, [true, false]);
+    }
+
+    #[test]
+    fn each_host_has_limits_of_its_own() {
+        let mut plan = plan(&[5_000, 5_000]);
+        plan.load[1].from = Some("edge".into());
+        let of_role = limits(20_000, Some(28_232));
+        let from = BTreeMap::from([("edge".to_owned(), limits(20_000, Some(4_000)))]);
+        let lines = leave_out(&mut plan, &packs(), LoadLimits { of_role, from }).expect("one fits");
+        assert!(lines.len() == 1 && lines[0].contains("from edge. 5000 connections do not fit"), "{lines:?}");
+        assert!(plan.load[0].is_in_rounds() && !plan.load[1].is_in_rounds());
     }
 
     #[test]

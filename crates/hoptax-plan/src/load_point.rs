@@ -23,6 +23,8 @@ pub struct LoadPoint {
     pub retry: Retry,
     /// HTTP version.
     pub http: HttpVersion,
+    /// Name of the host that sends this load. `None` for the host of the role `generator`.
+    pub from: Option<String>,
     /// Search for the highest rate at which an objective is met. If there is a search, the rate in `shape` is only the
     /// first rate that the search tries.
     pub search: Option<Search>,
@@ -70,6 +72,7 @@ impl LoadPoint {
             requests_per_connection: None,
             retry: Retry::Off,
             http: HttpVersion::Http11,
+            from: None,
             search: None,
             left_out: None,
         }
@@ -105,7 +108,8 @@ impl LoadPoint {
         }
     }
 
-    /// Describes how the load point differs from HTTP/1.1 with keep-alive and without retries.
+    /// Describes how the load point differs from HTTP/1.1 with keep-alive and without retries, sent by the host of the role
+    /// `generator`.
     pub fn unusual(&self) -> Vec<String> {
         let mut words = Vec::new();
         if self.http == HttpVersion::Http10 {
@@ -118,6 +122,9 @@ impl LoadPoint {
         }
         if self.retry == Retry::IdleClose {
             words.push("retry idle-close".to_owned());
+        }
+        if let Some(host) = &self.from {
+            words.push(format!("from {host}"));
         }
         words
     }

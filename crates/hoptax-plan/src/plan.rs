@@ -1,8 +1,8 @@
 //! The checked plan.
 
 use crate::{
-    AccessLog, AutoTrials, Budget, CpuPlan, CpuProfile, Event, Gateway, Host, Idle, LoadPoint, PathSplit,
-    Profile, Replacement, Roles, Start, Target, Timeouts, UntilSettled, Upstream, units,
+    AccessLog, AutoTrials, Budget, CpuPlan, CpuProfile, Event, Gateway, Host, Idle, LOCAL, LoadPoint,
+    PathSplit, Profile, Replacement, Roles, Start, Target, Timeouts, UntilSettled, Upstream, units,
 };
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -74,6 +74,38 @@ impl Plan {
     /// The host of this name. `None` if no role is on it, and if all roles are on the machine that runs hoptax.
     pub fn host(&self, name: &str) -> Option<&Host> {
         self.hosts.iter().find(|host| host.name == name)
+    }
+
+    /// True if all roles are on the machine that runs hoptax, and all load comes from it.
+    pub fn is_local(&self) -> bool {
+        self.generators().into_iter().all(|host| host == LOCAL) && self.roles.is_local()
+    }
+
+    /// Name of the host that sends this load.
+    pub fn generator<'a>(&'a self, point: &'a LoadPoint) -> &'a str {
+        point.from.as_deref().unwrap_or(&self.roles.generator)
+    }
+
+    /// Names of all hosts that send load: first that of the role `generator`, then those that loads name in `from`.
+    pub fn generators(&self) -> Vec<&str> {
+        let mut names = vec![self.roles.generator.as_str()];
+        for name in self.load.iter().filter_map(|point| point.from.as_deref()) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
+
+    /// The roles, each with its name and the name of its host. `generator` is repeated for each host that sends load.
+    pub fn each_role(&self) -> Vec<(&'static str, &str)> {
+        let generators = self.generators().into_iter().map(|host| ("generator", host));
+        generators.chain([("gateway", &*self.roles.gateway), ("upstream", &*self.roles.upstream)]).collect()
+    }
+
+    /// Names of the machines of this host, as records have them.
+    pub fn machines_of(&self, host: &str) -> Vec<String> {
+        self.host(host).map_or_else(|| vec![host.to_owned()], Host::machine_names)
     }
 
     /// Decides for each replacement which of the two gateways is measured, and removes the other one from the plan. Returns

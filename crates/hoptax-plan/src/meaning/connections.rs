@@ -93,11 +93,8 @@ pub(super) fn sources(
     typed: Vec<Placed<AddressText>>,
     hosts: &HostsRead,
 ) -> Vec<IpAddr> {
-    if let Some(first) = typed.first().filter(|_| hosts.roles.generator != LOCAL) {
-        let message = format!(
-            "`sources` are addresses of this machine, but the generator is on `{}`",
-            hosts.roles.generator
-        );
+    if let (Some(first), Some(host)) = (typed.first(), hosts.generator_elsewhere()) {
+        let message = format!("`sources` are addresses of this machine, but the generator is on `{host}`");
         let help = "remove `sources`; several machines have several addresses";
         reader.fault(first.place, message, help);
         return Vec::new();
@@ -114,7 +111,7 @@ pub(super) fn sources(
             reader.fault(place, message, "write an address of this machine, such as 127.0.0.2");
         } else if sources.contains(&address) {
             reader.fault(place, format!("{address} appears twice"), "remove one of the two");
-        } else if hosts.roles.is_local() && hosts.services.any() && address.is_ipv6() {
+        } else if hosts.is_local() && hosts.services.any() && address.is_ipv6() {
             reader.fault(
                 place,
                 format!("{address} cannot connect to 127.0.0.1, where hoptax starts upstream and gateways"),

@@ -5,7 +5,7 @@ use super::reader::{Reader, UpstreamRead};
 use crate::de::one_of;
 use crate::error::Place;
 use crate::host::is_plain_word;
-use crate::raw::{HostAddress, Ordered, Placed, RawHost, RawRoles};
+use crate::raw::{HostAddress, Ordered, Placed, RawHost, RawLoad, RawRoles};
 use crate::units::{self, nearest};
 use crate::{Gateway, GatewayKind, Host, HostKind, LOCAL, Roles, Upstream};
 use std::net::IpAddr;
@@ -16,15 +16,28 @@ pub(super) struct HostsRead {
     pub(super) hosts: Vec<Host>,
     /// The name of each role's host.
     pub(super) roles: Roles,
+    /// The hosts that loads name in `from`.
+    from: Vec<String>,
     /// The services that hoptax starts.
     pub(super) services: Services,
 }
 
 impl HostsRead {
-    /// Number of generators.
-    pub(super) fn generators(&self) -> usize {
-        let host = self.hosts.iter().find(|host| host.name == self.roles.generator);
+    /// Number of machines of a host.
+    pub(super) fn machines(&self, name: &str) -> usize {
+        let host = self.hosts.iter().find(|host| host.name == name);
         host.map_or(1, |host| host.kind.machines())
+    }
+
+    /// The first host with generators that is not this machine. `None` if all load comes from this machine.
+    pub(super) fn generator_elsewhere(&self) -> Option<&str> {
+        let names = std::iter::once(&self.roles.generator).chain(&self.from);
+        names.map(String::as_str).find(|name| *name != LOCAL)
+    }
+
+    /// True if all roles are on this machine, and all load comes from it.
+    pub(super) fn is_local(&self) -> bool {
+        self.roles.is_local() && self.generator_elsewhere().is_none()
     }
 
     /// The host of each service that hoptax starts.
@@ -61,6 +74,21 @@ impl Services {
     }
 }
 
+/// What the plan says about hosts.
+pub(super) struct Typed {
+    pub(super) hosts: Option<Ordered<RawHost>>,
+    pub(super) roles: Option<RawRoles>,
+    /// The hosts in `from` of all loads: see [`sending`].
+    pub(super) from: Vec<Placed<String>>,
+}
+
+/// The hosts that a load names in `from`.
+pub(super) fn sending(load: Option<&Placed<Vec<Placed<RawLoad>>>>) -> Vec<Placed<String>> {
+    let entries = load.iter().flat_map(|load| &load.value);
+    let hosts = entries.flat_map(|entry| entry.value.from.iter().flat_map(|from| &from.0));
+    hosts.map(|host| Placed { place: host.place, value: host.value.0.clone() }).collect()
+}
+
 /// A host of the plan.
 struct Declared {
     /// The place of its name.
@@ -73,8 +101,7 @@ struct Declared {
 /// Checks and converts the hosts and the roles.
 pub(super) fn read(
     reader: &mut Reader<'_>,
-    hosts: Option<Ordered<RawHost>>,
-    roles: Option<RawRoles>,
+    Typed { hosts, roles, from }: Typed,
     upstream: &UpstreamRead,
     gateways: &[Gateway],
 ) -> HostsRead {
@@ -94,6 +121,9 @@ pub(super) fn read(
     for (role, host) in &typed {
         all_known &= check_role(reader, &declared, role, host, services);
     }
+    for host in &from {
+        all_known &= check_role(reader, &declared, "generator", host, services);
+    }
     let host_of = |role: &str| {
         let host = typed.iter().find(|(one, _)| *one == role).map(|(_, host)| host.value.clone());
         host.unwrap_or_else(|| LOCAL.to_owned())
@@ -101,15 +131,18 @@ pub(super) fn read(
     let (generator, gateway) = (host_of("generator"), host_of("gateway"));
     let of_upstream = if services.upstream { host_of("upstream") } else { LOCAL.to_owned() };
     let roles = Roles { generator, gateway, upstream: of_upstream };
-    let elsewhere = typed.iter().map(|(_, host)| host).find(|host| host.value != LOCAL);
+    let named = typed.iter().map(|(_, host)| host).chain(&from);
+    let elsewhere = named.clone().find(|host| host.value != LOCAL).map(|host| host.place);
+    let from: Vec<String> = from.iter().map(|host| host.value.clone()).collect();
+    let generators: Vec<&str> = std::iter::once(&roles.generator).chain(&from).map(String::as_str).collect();
     if all_known {
-        check_use(reader, &declared, &roles);
+        check_use(reader, &declared, &roles, &generators);
         if let Some(elsewhere) = elsewhere {
-            check_addresses(reader, &declared, &roles, services, elsewhere.place);
+            check_addresses(reader, &declared, &roles, services, elsewhere);
         }
-        check_upstream_url(reader, upstream, &roles, services);
+        check_upstream_url(reader, upstream, &roles, &generators, services);
     }
-    HostsRead { hosts: used(declared, &roles, services), roles, services }
+    HostsRead { hosts: used(declared, &roles, &generators, services), roles, from, services }
 }
 
 fn read_host(reader: &mut Reader<'_>, name: &Placed<String>, typed: &RawHost) -> Host {
@@ -232,10 +265,12 @@ fn check_role(
     true
 }
 
-/// Refuses a host without a role. Without it, a plan that lacks `roles` would measure this machine.
-fn check_use(reader: &mut Reader<'_>, declared: &[Declared], roles: &Roles) {
+/// Refuses a host without a role that sends no load either. Without it, a plan that lacks `roles` would measure this machine.
+fn check_use(reader: &mut Reader<'_>, declared: &[Declared], roles: &Roles, generators: &[&str]) {
+    let has_role =
+        |name: &str| roles.each().iter().any(|(_, host)| *host == name) || generators.contains(&name);
     for Declared { place, host, .. } in declared {
-        if roles.each().iter().all(|(_, name)| *name != host.name) {
+        if !has_role(&host.name) {
             let name = &host.name;
             let help = format!("add it to `roles`, such as roles: {{ gateway: {name} }}, or remove it");
             reader.fault(*place, format!("no role is on the host `{name}`"), help);
@@ -276,34 +311,40 @@ fn check_addresses(
     }
 }
 
-/// Refuses a loopback address of a running upstream if generator and gateways are on different hosts: each host would
+/// Refuses a loopback address of a running upstream if generators and gateways are on different hosts: each host would
 /// connect to itself.
-fn check_upstream_url(reader: &mut Reader<'_>, upstream: &UpstreamRead, roles: &Roles, services: Services) {
+fn check_upstream_url(
+    reader: &mut Reader<'_>,
+    upstream: &UpstreamRead,
+    roles: &Roles,
+    generators: &[&str],
+    services: Services,
+) {
     let (Upstream::Running(running), Some(place)) = (&upstream.value, upstream.url_place) else { return };
     let Ok(origin) = units::origin(&running.url) else { return };
     let is_loopback = origin.host.eq_ignore_ascii_case("localhost")
         || origin.host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
-    if is_loopback && services.gateway && roles.gateway != roles.generator {
+    let of_gateway = services.gateway.then_some(roles.gateway.as_str());
+    let of_others = generators.get(1..).unwrap_or_default().iter().copied();
+    let other = of_gateway.map(|host| ("gateway", host)).into_iter();
+    let mut other = other.chain(of_others.map(|host| ("generator", host)));
+    if let Some((role, host)) = other.find(|(_, host)| is_loopback && *host != roles.generator) {
         let message = format!(
-            "{} is another machine for the generator on `{}` than for the gateway on `{}`",
-            origin.host, roles.generator, roles.gateway
+            "{} is another machine for the generator on `{}` than for the {role} on `{host}`",
+            origin.host, roles.generator
         );
         reader.fault(place, message, "write the address at which both hosts reach the upstream");
     }
 }
 
-/// The hosts that have a role, in the order of the plan. `local` comes last if it is not declared.
-fn used(declared: Vec<Declared>, roles: &Roles, services: Services) -> Vec<Host> {
-    if roles.is_local() {
+/// The hosts that have a role or send load, in the order of the plan. `local` comes last if it is not declared.
+fn used(declared: Vec<Declared>, roles: &Roles, generators: &[&str], services: Services) -> Vec<Host> {
+    if roles.is_local() && generators.iter().all(|name| *name == LOCAL) {
         return Vec::new();
     }
     // If the upstream already runs, its role is local in name only.
-    let names: Vec<&str> = roles
-        .each()
-        .into_iter()
-        .filter(|(role, _)| *role != "upstream" || services.upstream)
-        .map(|(_, host)| host)
-        .collect();
+    let of_roles = roles.each().into_iter().filter(|(role, _)| *role != "upstream" || services.upstream);
+    let names: Vec<&str> = of_roles.map(|(_, host)| host).chain(generators.iter().copied()).collect();
     let mut hosts: Vec<Host> = declared.into_iter().map(|one| one.host).collect();
     if hosts.iter().all(|host| host.name != LOCAL) {
         hosts.push(Host::local());

@@ -29,13 +29,22 @@ const MOST_POINTS: usize = 1000;
 /// descriptors.
 const MOST_CONNECTIONS: u32 = 10_000_000;
 
+/// What else the load of a plan depends on.
+pub(super) struct Setting<'a> {
+    pub(super) upstream: &'a UpstreamRead,
+    pub(super) targets: &'a [Target],
+    /// Whether short trials are the default.
+    pub(super) timed: bool,
+    /// Name of the host of the role `generator`.
+    pub(super) generator: &'a str,
+}
+
 pub(super) fn read(
     reader: &mut Reader<'_>,
     typed: Placed<Vec<Placed<RawLoad>>>,
-    upstream: &UpstreamRead,
-    targets: &[Target],
-    timed: bool,
+    setting: &Setting<'_>,
 ) -> Vec<LoadPoint> {
+    let Setting { upstream, targets, timed, generator } = *setting;
     if typed.value.is_empty() {
         reader.fault(
             typed.place,
@@ -46,7 +55,7 @@ pub(super) fn read(
     let mut points: Vec<LoadPoint> = Vec::new();
     for Placed { place, value } in typed.value {
         let faults_before = reader.faults.len();
-        let mut axes = Axes::read(reader, place, &value);
+        let mut axes = Axes::read(reader, place, &value, generator);
         axes.short = timed.then(|| mean_delay(upstream));
         axes.check_rates(reader, upstream);
         axes.check_search(reader);
@@ -98,13 +107,15 @@ struct Axes {
     keepalive: Vec<Placed<Option<u32>>>,
     retry: Vec<Placed<Retry>>,
     http: Vec<Placed<HttpVersion>>,
+    /// `None` for the host of the role `generator`, however it is written: it is the same load.
+    from: Vec<Placed<Option<String>>>,
     /// The mean delay of the upstream. `None` if short trials are not the default.
     short: Option<Duration>,
     /// The search is not an axis: it applies to every load point.
     search: Option<Placed<Search>>,
 }
 
-const AXES: usize = 9;
+const AXES: usize = 10;
 
 /// An axis for a key that is not in the plan: one value without a place.
 fn untyped<T>(value: T) -> Vec<Placed<T>> {
@@ -112,7 +123,7 @@ fn untyped<T>(value: T) -> Vec<Placed<T>> {
 }
 
 impl Axes {
-    fn read(reader: &mut Reader<'_>, entry: Place, typed: &RawLoad) -> Self {
+    fn read(reader: &mut Reader<'_>, entry: Place, typed: &RawLoad, generator: &str) -> Self {
         let open = typed.loops.0.iter().any(|typed| typed.value == RawLoop::Open);
         let closed = typed.loops.0.iter().any(|typed| typed.value == RawLoop::Closed);
         if closed {
@@ -199,6 +210,10 @@ impl Axes {
                 HttpVersion::Http11,
                 |reader, typed: &Placed<HttpText>| reader.unit(typed, http),
             ),
+            // Unknown hosts are reported with the hosts.
+            from: swept(reader, typed.from.as_ref(), None, |_, typed| {
+                Some(Some(typed.value.0.clone()).filter(|host| host != generator))
+            }),
             search,
         }
     }
@@ -292,6 +307,7 @@ impl Axes {
             self.keepalive.len(),
             self.retry.len(),
             self.http.len(),
+            self.from.len(),
         ]
     }
 
@@ -306,6 +322,7 @@ impl Axes {
             self.keepalive[0].place,
             self.retry[0].place,
             self.http[0].place,
+            self.from[0].place,
         ]
     }
 
@@ -342,7 +359,7 @@ impl Axes {
     }
 
     fn point(&self, index: [usize; AXES]) -> LoadPoint {
-        let [loops, rate, arrivals, connections, duration, requests, keepalive, retry, http] = index;
+        let [loops, rate, arrivals, connections, duration, requests, keepalive, retry, http, from] = index;
         let rate = self.rate[rate].value.clone();
         let staged = match &rate {
             Some(Rate::Stages(stages)) => Some(stages::length(stages)),
@@ -362,6 +379,7 @@ impl Axes {
             requests_per_connection: self.keepalive[keepalive].value,
             retry: self.retry[retry].value,
             http: self.http[http].value,
+            from: self.from[from].value.clone(),
             search: self.search.as_ref().map(|search| search::at(&search.value, duration)),
             left_out: None,
         }

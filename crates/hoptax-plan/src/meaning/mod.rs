@@ -37,10 +37,10 @@ mod words;
 use super::error::{Fault, Place, Sources};
 use super::raw::{Placed, RawBudget, RawIdle, RawLoad, RawPlan, RawTarget, Sweep};
 use super::{
-    AccessLog, Budget, BudgetContext, Context, LoadPoint, Plan, Profile, Running, Start, Target, Targets,
+    AccessLog, Budget, BudgetContext, Context, LOCAL, LoadPoint, Plan, Profile, Running, Start, Targets,
     Trials, Upstream,
 };
-use reader::{Reader, UpstreamRead};
+use reader::Reader;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -64,13 +64,18 @@ pub(crate) fn understand(
     let typed = trials::Typed::latest(raw.trials, raw.time, raw.precision);
     let timed = typed.trials.is_none() && raw.events.as_ref().is_none_or(Vec::is_empty);
     let divided = generators::Divided::of(raw.load.as_ref(), raw.start.as_ref());
-    let load = read_load(&mut reader, raw.load, start, &upstream, &targets, timed);
+    let from = hosts::sending(raw.load.as_ref());
+    let typed_generator = raw.roles.as_ref().and_then(|roles| roles.generator.as_ref());
+    let generator = typed_generator.map_or_else(|| LOCAL.to_owned(), |host| host.value.clone());
+    let setting = load::Setting { upstream: &upstream, targets: &targets, timed, generator: &generator };
+    let load = read_load(&mut reader, raw.load, start, &setting);
     let trials = trials::read(&mut reader, typed, timed);
     let trials = start.map_or(trials, |start| Trials::Fixed(start.times));
     let (warmup, until_settled) = warmup::read(&mut reader, raw.warmup, timed);
     let pause = reader.time(raw.pause, Duration::ZERO);
     let timeout = connections::timeouts(&mut reader, raw.timeout, &upstream);
-    let hosts = hosts::read(&mut reader, raw.hosts, raw.roles, &upstream, &gateways);
+    let hosts = hosts::Typed { hosts: raw.hosts, roles: raw.roles, from };
+    let hosts = hosts::read(&mut reader, hosts, &upstream, &gateways);
     divided.check(&mut reader, &hosts);
     let sources = connections::sources(&mut reader, raw.sources.unwrap_or_default(), &hosts);
     let cpu_profile = cpu_profile::read(&mut reader, raw.cpu_profile);
@@ -118,9 +123,7 @@ fn read_load(
     reader: &mut Reader<'_>,
     typed: Option<Placed<Vec<Placed<RawLoad>>>>,
     start: Option<Start>,
-    upstream: &UpstreamRead,
-    targets: &[Target],
-    timed: bool,
+    setting: &load::Setting<'_>,
 ) -> Vec<LoadPoint> {
     match (typed, start) {
         (None, Some(start)) => vec![start::default_load(start)],
@@ -131,7 +134,7 @@ fn read_load(
         }
         (Some(typed), start) => {
             let place = typed.place;
-            let mut points = load::read(reader, typed, upstream, targets, timed);
+            let mut points = load::read(reader, typed, setting);
             if let Some(start) = start {
                 start::fit_load(reader, start, place, &mut points);
             }

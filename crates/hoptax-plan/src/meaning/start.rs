@@ -85,6 +85,10 @@ fn check_entry(reader: &mut Reader<'_>, entry: &RawLoad) {
     };
     first(entry.duration.as_ref().map(|typed| typed.0[0].place), "duration", reader);
     first(entry.requests.as_ref().map(|typed| typed.0[0].place), "requests", reader);
+    if let Some(from) = &entry.from {
+        let help = "remove `from`; the host of the role `generator` measures starts";
+        reader.fault(from.0[0].place, "a load point of a plan with `start` cannot have `from`", help);
+    }
 }
 
 fn duration(reader: &mut Reader<'_>, typed: &RawStart) -> Duration {

@@ -475,6 +475,9 @@ pub(crate) struct RawLoad {
     pub(crate) retry: Option<Sweep<RawRetry>>,
     /// HTTP version: 1.0 or 1.1. Default: 1.1.
     pub(crate) http: Option<Sweep<HttpText>>,
+    /// Host that sends this load: a name from `hosts`, or `local`. A list measures the same load from each of its hosts.
+    /// Default: the host of the role `generator`.
+    pub(crate) from: Option<Sweep<Text>>,
 }
 
 /// A search for the highest rate at which a contender meets an objective. With several objectives, the search finds a

@@ -14,6 +14,7 @@ impl From<&LoadPoint> for kept::LoadPoint {
             requests_per_connection: point.requests_per_connection,
             retry: point.retry,
             http: point.http,
+            from: point.from.clone(),
             search: point.search.as_ref().map(kept::Search::from),
             left_out: point.left_out.clone(),
         }
@@ -30,6 +31,7 @@ impl From<kept::LoadPoint> for LoadPoint {
             requests_per_connection: point.requests_per_connection,
             retry: point.retry,
             http: point.http,
+            from: point.from,
             search: point.search.map(Search::from),
             left_out: point.left_out,
         }

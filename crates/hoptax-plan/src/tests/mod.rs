@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 mod events;
+mod from;
 mod hosts;
 mod load;
 mod mistakes;

@@ -25,6 +25,9 @@ pub struct LoadPoint {
     /// HTTP version.
     #[serde(default)]
     pub http: HttpVersion,
+    /// Name of the host that sends this load; absent if it is the host of the role `generator`, and in older runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
     /// The capacity search, which starts at the rate of `shape`; absent if there is no search.
     #[serde(default)]
     pub search: Option<Search>,

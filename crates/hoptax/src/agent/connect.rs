@@ -7,7 +7,7 @@ use super::message::{Inspect, Request, RunId};
 use super::reach;
 use anyhow::anyhow;
 use hoptax_lab::descriptors::Descriptors;
-use hoptax_lab::limits::{Limits, RoleLimits};
+use hoptax_lab::limits::{Limits, LoadLimits, RoleLimits};
 use hoptax_lab::packs::PackSet;
 use hoptax_plan::{LOCAL, Plan};
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ impl Hosts {
         report: &mut dyn FnMut(&str),
     ) -> anyhow::Result<Self> {
         let mut connected: BTreeMap<&str, Vec<HostRef>> = BTreeMap::new();
-        for (_, name) in plan.roles.each() {
+        for (_, name) in plan.each_role() {
             if !connected.contains_key(name) {
                 connected.insert(name, connect(plan, name, exe, run, report)?);
             }
@@ -38,7 +38,9 @@ impl Hosts {
         // Only a host with generators can be several machines.
         let of = |name: &String| connected[name.as_str()][0].clone();
         let roles = &plan.roles;
+        let others = plan.generators().into_iter().skip(1);
         Ok(Self {
+            vantages: others.map(|name| (name.to_owned(), connected[name].clone())).collect(),
             generator: of(&roles.generator),
             more_generators: connected[roles.generator.as_str()][1..].to_vec(),
             gateway: of(&roles.gateway),
@@ -77,9 +79,16 @@ impl Hosts {
     }
 
     /// The limits of the roles on connections, from what [`Self::inspect`] has found.
-    pub fn limits(&self, found: &BTreeMap<String, Inspection>) -> RoleLimits {
+    pub fn limits(&self, found: &BTreeMap<String, Inspection>) -> LoadLimits {
+        let of = |from| self.limits_of(found, from);
+        let from = self.vantages.keys().map(|name| (name.clone(), of(Some(name)))).collect();
+        LoadLimits { of_role: of(None), from }
+    }
+
+    /// The limits for loads from a host, or from that of the role `generator`.
+    fn limits_of(&self, found: &BTreeMap<String, Inspection>, from: Option<&str>) -> RoleLimits {
         let of = |host: &HostRef| found[host.name()].limits;
-        let generators: Vec<Limits> = self.generators().map(of).collect();
+        let generators: Vec<Limits> = self.generators_of(from).into_iter().map(of).collect();
         let descriptors = Descriptors {
             generator: generators.iter().map(|one| one.descriptors).min().unwrap_or(0),
             generators: generators.len() as u64,

@@ -36,7 +36,7 @@ impl Hosts {
     /// If a host is lost.
     pub fn describe(&self, results: &Path) -> anyhow::Result<Vec<HostDescription>> {
         let mut hosts: BTreeMap<&str, HostDescription> = BTreeMap::new();
-        let generators = self.generators().map(|host| (Role::Generator, host));
+        let generators = self.all_generators().into_iter().map(|host| (Role::Generator, host));
         for (role, host) in
             generators.chain([(Role::Gateway, &self.gateway), (Role::Upstream, &self.upstream)])
         {

@@ -8,6 +8,7 @@ use super::machine;
 use super::message::{Bytes, Prepare, Services};
 use super::split::{self, GeneratorCpus};
 use super::traffic::HostsTraffic;
+use super::vantage::{Vantage, Vantages};
 use crate::run::LocalTraffic;
 use anyhow::{Context as _, anyhow, bail, ensure};
 use hoptax_host::idle::{self, Polling};
@@ -35,6 +36,9 @@ pub struct Hosts {
     pub generator: HostRef,
     /// The other generators, if there are several.
     pub more_generators: Vec<HostRef>,
+    /// The generators of loads that come from other hosts, by the name of the host in the plan. The first one of each is like
+    /// `generator` for these loads.
+    pub vantages: BTreeMap<String, Vec<HostRef>>,
     /// Runs the gateways.
     pub gateway: HostRef,
     /// Runs the upstream.
@@ -81,6 +85,8 @@ pub struct Ready {
     pub traffic: HostsTraffic,
     /// CPUs of the roles on the generator's machine. Roles on other machines have empty sets.
     pub cpus: CpuSets,
+    /// CPUs of generators on our own host.
+    pub busy: Vec<u32>,
     /// Description of the generator's machine.
     pub environment: Environment,
     /// For the record of the run.
@@ -158,14 +164,28 @@ impl HostRef {
 }
 
 impl Hosts {
-    /// The hosts of all generators, the first one first.
-    pub(super) fn generators(&self) -> impl Iterator<Item = &HostRef> {
-        std::iter::once(&self.generator).chain(&self.more_generators)
+    /// The hosts of the generators that send loads from this host, the first one first. `None` for the role `generator`.
+    pub(super) fn generators_of(&self, from: Option<&str>) -> Vec<&HostRef> {
+        match from.and_then(|name| self.vantages.get(name)) {
+            Some(generators) => generators.iter().collect(),
+            None => std::iter::once(&self.generator).chain(&self.more_generators).collect(),
+        }
+    }
+
+    /// The hosts of all generators, each once. Those of the role come first.
+    pub(super) fn all_generators(&self) -> Vec<&HostRef> {
+        let mut generators = self.generators_of(None);
+        for host in self.vantages.values().flatten() {
+            if generators.iter().all(|other| other.name() != host.name()) {
+                generators.push(host);
+            }
+        }
+        generators
     }
 
     /// The host of every role. A host with several roles is repeated.
     pub(super) fn all(&self) -> impl Iterator<Item = &HostRef> {
-        self.generators().chain([&self.gateway, &self.upstream])
+        self.all_generators().into_iter().chain([&self.gateway, &self.upstream])
     }
 
     /// Makes all hosts ready for a run.
@@ -175,34 +195,43 @@ impl Hosts {
     pub fn prepare(&self, setup: Setup<'_>) -> anyhow::Result<Ready> {
         self.check(setup.plan, setup.packs)?;
         let known = self.known()?;
-        let clock = |one: &HostRef| known[one.name()].clock.as_ref();
-        let has_upstreams_clock = |one: &HostRef| {
-            one.name() == self.upstream.name() || clock(one).is_some() && clock(one) == clock(&self.upstream)
-        };
-        let clocks_differ = !self.generators().all(has_upstreams_clock);
-        let plan = Plan {
-            // The path split compares moments of the upstream with moments of the generator.
-            path_split: if clocks_differ { PathSplit::Off } else { setup.plan.path_split },
-            ..setup.plan.clone()
-        };
-        let setup = Setup { plan: &plan, ..setup };
         let seat = |one: &HostRef| known[one.name()].seat.clone();
-        let layout = Layout {
-            generator: seat(&self.generator),
-            more_generators: self.more_generators.iter().map(seat).collect(),
+        let layout = |generators: Vec<&HostRef>| Layout {
+            generator: seat(generators[0]),
+            more_generators: generators[1..].iter().map(|one| seat(one)).collect(),
             gateway: seat(&self.gateway),
             upstream: seat(&self.upstream),
         };
-        for name in layout.dialled(Starts::of(setup.plan)) {
+        let own_split = setup.plan.path_split;
+        let split = |from: Option<&str>| match self.shares_clock(&known, from) {
+            true => own_split,
+            false => PathSplit::Off,
+        };
+        // The upstream stamps its responses if any generator can use the stamps.
+        let is_split = std::iter::once(None)
+            .chain(self.vantages.keys().map(|name| Some(name.as_str())))
+            .any(|from| split(from) == PathSplit::On);
+        let path_split = if is_split { PathSplit::On } else { PathSplit::Off };
+        let plan = Plan { path_split, ..setup.plan.clone() };
+        let setup = Setup { plan: &plan, ..setup };
+        let all = layout(self.all_generators());
+        for name in all.dialled(Starts::of(setup.plan)) {
             ensure!(
                 known[name].address.is_some(),
                 "host {name}: other hosts must reach it, so the plan must give its address: `address: 10.0.0.2`"
             );
         }
         let secrets = Secrets::read(setup.plan)?;
-        let needs = Needs { setup: &setup, layout: &layout, secrets: &secrets };
+        let needs = Needs { setup: &setup, layout: &all, secrets: &secrets };
         let cpus = needs.cpus(&known[self.generator.name()])?;
-        let cpus_of_generators = needs.cpus_of_generators(&known)?;
+        let vantage = |from: Option<&str>| -> anyhow::Result<Vantage> {
+            let layout = layout(self.generators_of(from));
+            Ok(Vantage { cpus: needs.cpus_of_generators(&layout, &known)?, layout, path_split: split(from) })
+        };
+        let others = self.vantages.keys().map(|name| Ok((name.clone(), vantage(Some(name))?)));
+        let vantages = Vantages { of_role: vantage(None)?, others: others.collect::<anyhow::Result<_>>()? };
+        let own = self.all_generators().into_iter().find(|one| one.remote().is_none());
+        let busy = own.map(|one| needs.cpus(&known[one.name()])).transpose()?.unwrap_or_default().generator;
         let (mut local, mut polling, mut hosts) = (None, None, BTreeMap::new());
         for (name, one) in &known {
             match &one.host {
@@ -211,7 +240,7 @@ impl Hosts {
             }
             let environment = Environment { idle: Some(needs.idle(one)?), ..one.environment.clone() };
             let run_host = RunHost {
-                roles: layout.roles_of(name),
+                roles: all.roles_of(name),
                 address: one.address,
                 environment,
                 clock_uncertainty_ns: one.clock_uncertainty_ns,
@@ -221,7 +250,8 @@ impl Hosts {
         }
         let environment = hosts[self.generator.name()].environment.clone();
         let traffic = LocalTraffic::of(setup.exe).watched(setup.live);
-        let remote = known.into_iter().filter_map(|(name, one)| Some((name, one.host?))).collect();
+        let remote: BTreeMap<_, _> =
+            known.into_iter().filter_map(|(name, one)| Some((name, one.host?))).collect();
         Ok(Ready {
             driver: HostsDriver {
                 gateway: self.gateway.remote().cloned(),
@@ -232,31 +262,41 @@ impl Hosts {
                 tls_upstreams: Vec::new(),
             },
             traffic: HostsTraffic {
-                layout,
-                cpus: cpus_of_generators,
+                vantages,
+                is_one_machine: all.is_one_machine(),
+                offsets_ns: remote.keys().map(|name| (name.clone(), clock::now())).collect(),
                 hosts: remote,
                 local: traffic,
                 live: setup.live,
-                offsets_ns: clock::now(),
                 legs: self.network(setup.plan),
-                path_split: plan.path_split,
             },
             cpus,
+            busy,
             environment,
             hosts,
             polling,
         })
     }
 
+    /// Whether the generators that send loads from this host have the same clock as the upstream. The path split compares
+    /// moments of both.
+    fn shares_clock(&self, known: &BTreeMap<String, Known>, from: Option<&str>) -> bool {
+        let clock = |one: &HostRef| known[one.name()].clock.as_ref();
+        self.generators_of(from).into_iter().all(|one| {
+            one.name() == self.upstream.name() || clock(one).is_some() && clock(one) == clock(&self.upstream)
+        })
+    }
+
     /// Refuses what works only on one host.
     fn check(&self, plan: &Plan, packs: &PackSet) -> anyhow::Result<()> {
         let is_one = self.all().all(|host| host.name() == self.generator.name());
-        split::check_plan(plan, self.generators().count()).map_err(|text| anyhow!(text))?;
-        let names: BTreeSet<&str> = self.generators().map(HostRef::name).collect();
+        split::check_plan(plan, &|from| self.generators_of(from).len()).map_err(|text| anyhow!(text))?;
+        let generators: Vec<&str> = self.generators_of(None).into_iter().map(HostRef::name).collect();
+        let names: BTreeSet<&str> = generators.iter().copied().collect();
         ensure!(
-            names.len() == self.generators().count(),
+            names.len() == generators.len(),
             "two generators have the same name: {}",
-            self.generators().map(HostRef::name).collect::<Vec<_>>().join(", ")
+            generators.join(", ")
         );
         for gateway in &plan.gateways {
             let GatewayKind::Pack { pack, driver, .. } = &gateway.kind else { continue };
@@ -328,7 +368,7 @@ impl Hosts {
         let starts = Starts::of(plan);
         let gateway = starts.gateway.then(|| self.gateway.name());
         let upstream = starts.upstream.then(|| self.upstream.name());
-        let generators: Vec<&str> = self.generators().map(HostRef::name).collect();
+        let generators: Vec<&str> = self.all_generators().into_iter().map(HostRef::name).collect();
         Legs::new(self.all().map(end).collect(), &generators, gateway, upstream)
     }
 
@@ -353,6 +393,7 @@ impl Hosts {
 /// What the hosts of a run need.
 struct Needs<'a> {
     setup: &'a Setup<'a>,
+    /// All roles, with the generators of all vantage points.
     layout: &'a Layout,
     secrets: &'a Secrets,
 }
@@ -419,15 +460,20 @@ impl Needs<'_> {
         })
     }
 
-    /// CPUs of the roles on this machine.
+    /// CPUs of the roles that this machine has in any load.
     fn cpus(&self, one: &Known) -> anyhow::Result<CpuSets> {
         let roles = self.layout.roles_on(&one.seat.machine);
         Ok(resolve_for(self.setup.plan, &one.allowed, self.idle(one)?, roles))
     }
 
-    /// The CPUs of each generator. Generators on one machine divide its CPUs.
-    fn cpus_of_generators(&self, known: &BTreeMap<String, Known>) -> anyhow::Result<Vec<GeneratorCpus>> {
-        let seats: Vec<&Seat> = self.layout.generators().collect();
+    /// The CPUs of each generator of a vantage point. Generators on one machine divide its CPUs, which depend on the roles
+    /// that the machine has in any load: a gateway keeps its CPUs.
+    fn cpus_of_generators(
+        &self,
+        vantage: &Layout,
+        known: &BTreeMap<String, Known>,
+    ) -> anyhow::Result<Vec<GeneratorCpus>> {
+        let seats: Vec<&Seat> = vantage.generators().collect();
         let of = |index: usize| {
             let own = seats[index];
             let on_machine =

@@ -78,6 +78,11 @@ impl Layout {
         generators.chain([(Role::Gateway, &self.gateway), (Role::Upstream, &self.upstream)])
     }
 
+    /// The name of each role's host. A host with several roles is repeated.
+    pub(super) fn hosts(&self) -> impl Iterator<Item = &str> {
+        self.roles().map(|(_, seat)| seat.host.as_str())
+    }
+
     /// Whether this machine is sampled by the generator with this number: the first one on it.
     pub(super) fn is_sampled_by(&self, machine: &str, generator: usize) -> bool {
         self.generators().position(|seat| seat.machine == machine) == Some(generator)

@@ -35,6 +35,7 @@ mod silence;
 mod split;
 mod together;
 mod traffic;
+mod vantage;
 
 pub use describe::HostDescription;
 pub use driver::HostsDriver;

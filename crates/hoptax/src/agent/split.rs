@@ -49,23 +49,37 @@ pub(super) fn split(spec: &LoadSpec, generators: &[GeneratorCpus]) -> Result<Vec
     Ok(generators.iter().enumerate().map(part).collect())
 }
 
-/// Refuses a plan that this many generators cannot send.
+/// A load that one generator sends on these CPUs.
+pub(super) fn whole(spec: &LoadSpec, own: &GeneratorCpus) -> LoadSpec {
+    LoadSpec {
+        workers: (own.cpus.len() as u32).clamp(1, spec.connections.max(1)),
+        cpus: own.cpus.clone(),
+        shares_cpus: own.are_shared,
+        ..spec.clone()
+    }
+}
+
+/// Refuses a plan that its generators cannot send. `generators` is the number of generators of the loads from a host, and
+/// from that of the role `generator` if there is no name.
 ///
 /// # Errors
-/// If a load point is too small, or if the plan measures starts. The text says what to do.
-pub(super) fn check_plan(plan: &Plan, generators: usize) -> Result<(), String> {
-    if generators <= 1 {
-        return Ok(());
-    }
-    if plan.start.is_some() {
+/// If a load point is too small, or if several generators would measure starts. The text says what to do.
+pub(super) fn check_plan(plan: &Plan, generators: &dyn Fn(Option<&str>) -> usize) -> Result<(), String> {
+    let of_role = generators(None);
+    if plan.start.is_some() && of_role > 1 {
         return Err(format!(
-            "a start is measured by one generator, but the plan has {generators}. Give the role `generator` a host with one \
+            "a start is measured by one generator, but the plan has {of_role}. Give the role `generator` a host with one \
              machine"
         ));
     }
-    let of = u32::try_from(generators).unwrap_or(u32::MAX);
     let mut points = plan.load.iter().filter(|point| point.left_out.is_none());
-    points.try_for_each(|point| check(point.connections, point.requests, of))
+    points.try_for_each(|point| match generators(point.from.as_deref()) {
+        1 => Ok(()),
+        several => {
+            let of = u32::try_from(several).unwrap_or(u32::MAX);
+            check(point.connections, point.requests, of)
+        }
+    })
 }
 
 fn check(connections: u32, requests: Option<u64>, generators: u32) -> Result<(), String> {
@@ -157,6 +171,15 @@ mod tests {
     }
 
     #[test]
+    fn one_generator_has_a_worker_on_each_of_its_cpus() {
+        let own = GeneratorCpus { cpus: vec![2, 3], are_shared: true };
+        let sent = whole(&spec(7, None), &own);
+        assert_eq!((sent.workers, sent.cpus.as_slice(), sent.shares_cpus), (2, [2, 3].as_slice(), true));
+        assert_eq!((whole(&spec(1, None), &own).workers, whole(&spec(7, None), &cpus(&[])).workers), (1, 1));
+        assert_eq!(sent.part, None);
+    }
+
+    #[test]
     fn what_cannot_be_divided_is_refused() {
         let two = [cpus(&[0]), cpus(&[0])];
         assert_eq!(
@@ -169,13 +192,20 @@ mod tests {
 
         let point = |connections| LoadPoint::closed(connections, Duration::from_secs(1));
         let mut plan = Plan { load: vec![point(8), point(2)], ..fake::plan(Vec::new(), 1) };
-        assert_eq!((check_plan(&plan, 1), check_plan(&plan, 2)), (Ok(()), Ok(())));
-        assert!(check_plan(&plan, 3).is_err_and(|text| text.starts_with("2 connections cannot be divided")));
+        assert_eq!((check_plan(&plan, &|_| 1), check_plan(&plan, &|_| 2)), (Ok(()), Ok(())));
+        assert!(
+            check_plan(&plan, &|_| 3).is_err_and(|text| text.starts_with("2 connections cannot be divided"))
+        );
+        // Only the second one comes from `clients`.
+        plan.load[1].from = Some("clients".into());
+        let generators = |several: usize| move |from: Option<&str>| from.map_or(1, |_| several);
+        assert!(check_plan(&plan, &generators(3)).is_err_and(|text| text.starts_with("2 connections")));
+        assert_eq!(check_plan(&plan, &generators(2)), Ok(()));
         plan.load[1].left_out = Some("too many".into());
-        assert_eq!(check_plan(&plan, 3), Ok(()));
+        assert_eq!(check_plan(&plan, &|_| 3), Ok(()));
         plan.start = Some(Start { times: 1, duration: Duration::from_secs(1), reload: false });
-        assert!(check_plan(&plan, 3).is_err_and(|text| text.contains("one generator")));
-        assert_eq!(check_plan(&plan, 1), Ok(()));
+        assert!(check_plan(&plan, &|_| 3).is_err_and(|text| text.contains("one generator")));
+        assert_eq!(check_plan(&plan, &|_| 1), Ok(()));
     }
 
     #[test]

@@ -2,14 +2,14 @@
 //! theirs. Every moment that leaves this file is on our own clock.
 
 use super::generator;
-use super::generators::{self, Generator};
+use super::generators;
 use super::host::Host;
-use super::layout::{Layout, Seat};
+use super::layout::Layout;
 use super::legs::Legs;
 use super::link::{Link as AgentLink, PROMPT};
 use super::message::{AskRoute, Request, RouteAnswer};
 use super::sampling::OtherSampling;
-use super::split::{GeneratorCpus, split};
+use super::vantage::{Vantage, Vantages};
 use crate::run::{
     FirstLoaded, Loaded, LocalTraffic, Look, Recorded, RouteAsker, StackRecording, Traffic, TrialUpdate,
     Used, WatchedRoles, first_loaded,
@@ -53,64 +53,31 @@ const LOG_POLL: Duration = Duration::from_millis(50);
 /// Traffic of a run whose roles are on several hosts.
 #[derive(Debug)]
 pub struct HostsTraffic {
-    pub(super) layout: Layout,
-    /// The CPUs of each generator.
-    pub(super) cpus: Vec<GeneratorCpus>,
+    pub(super) vantages: Vantages,
+    /// Whether all roles are on one machine, wherever a load comes from.
+    pub(super) is_one_machine: bool,
     /// The hosts with agents, by name. Our own host is not among them.
     pub(super) hosts: BTreeMap<String, Arc<Host>>,
     pub(super) local: LocalTraffic,
     pub(super) live: bool,
-    /// When the offsets of the clocks were measured last.
-    pub(super) offsets_ns: u64,
+    /// When the offset of each host's clock was measured last.
+    pub(super) offsets_ns: BTreeMap<String, u64>,
     pub(super) legs: Legs,
-    /// If this is off, loads expect no timestamps, whatever the plan says: generator and upstream have different clocks.
-    pub(super) path_split: PathSplit,
 }
 
 impl HostsTraffic {
-    /// The host of the first generator; `None` if it is our own. It sends everything that is no load.
+    /// All roles, with the generators of the role.
+    fn layout(&self) -> &Layout {
+        &self.vantages.of_role.layout
+    }
+
+    /// The host of the role's first generator; `None` if it is our own. It sends everything that is no load.
     fn generator(&self) -> Option<Arc<Host>> {
-        self.hosts.get(&self.layout.generator.host).cloned()
+        self.vantages.of_role.generator(&self.hosts)
     }
 
     fn gateway(&self) -> Option<Arc<Host>> {
-        self.hosts.get(&self.layout.gateway.host).cloned()
-    }
-
-    /// The generators, with their parts of a load. Empty if there is only one.
-    fn generators(&self, spec: &LoadSpec, watched: &WatchedRoles) -> Result<Vec<Generator>, Failure> {
-        if self.layout.more_generators.is_empty() {
-            return Ok(Vec::new());
-        }
-        let parts = split(spec, &self.cpus).map_err(|message| Failure {
-            stage: Stage::Trial,
-            message,
-            detail: String::new(),
-        })?;
-        let layout = &self.layout;
-        let generator = |(index, (seat, spec)): (usize, (&Seat, LoadSpec))| {
-            let samples =
-                |role: &Seat| role.machine == seat.machine && layout.is_sampled_by(&seat.machine, index);
-            Generator {
-                name: seat.host.clone(),
-                host: self.hosts.get(&seat.host).cloned(),
-                spec,
-                roles: WatchedRoles {
-                    upstream: watched.upstream.filter(|_| samples(&layout.upstream)),
-                    gateway: watched.gateway.filter(|_| samples(&layout.gateway)),
-                },
-                is_first_on_machine: layout.is_sampled_by(&seat.machine, index),
-            }
-        };
-        Ok(layout.generators().zip(parts).enumerate().map(generator).collect())
-    }
-
-    /// The roles whose processes the first generator's host sees.
-    fn near(&self, roles: &WatchedRoles) -> WatchedRoles {
-        WatchedRoles {
-            upstream: roles.upstream.filter(|_| self.layout.upstream_is_near()),
-            gateway: roles.gateway.filter(|_| self.layout.gateway_is_near()),
-        }
+        self.hosts.get(&self.layout().gateway.host).cloned()
     }
 
     fn verify_from_generator(
@@ -135,32 +102,70 @@ impl HostsTraffic {
         }
     }
 
-    /// Measures the offsets of the clocks again if they are old.
-    fn refresh_offsets(&mut self) -> Result<(), Failure> {
-        if clock::now() < self.offsets_ns + OFFSETS_LAST_NS {
-            return Ok(());
+    /// Measures the offsets of these hosts' clocks again if they are old.
+    fn refresh_offsets(&mut self, vantage: &Vantage) -> Result<(), Failure> {
+        for (name, host) in vantage.hosts(&self.hosts) {
+            let measured_ns = self.offsets_ns.entry(name.clone()).or_default();
+            if clock::now() >= *measured_ns + OFFSETS_LAST_NS {
+                host.link()?.measure_clock()?;
+                *measured_ns = clock::now();
+            }
         }
-        for host in self.hosts.values() {
-            host.link()?.measure_clock()?;
-        }
-        self.offsets_ns = clock::now();
         Ok(())
     }
 
     /// Starts sampling on the hosts without a generator. Also returns the links to these hosts.
     fn begin_others(
         &mut self,
+        vantage: &Vantage,
         watched: &WatchedRoles,
     ) -> Result<(Vec<OtherSampling>, Vec<Arc<AgentLink>>), Failure> {
-        self.refresh_offsets()?;
-        let has_generator = |name: &str| self.layout.generators().any(|seat| seat.host == name);
-        let others = self.hosts.iter().filter(|(name, _)| !has_generator(name));
-        let links = others.map(|(_, host)| host.link()).collect::<Result<_, _>>()?;
+        self.refresh_offsets(vantage)?;
+        let links = vantage.services(&self.hosts).map(|host| host.link()).collect::<Result<_, _>>()?;
         let begin = |what: super::layout::Sampling| {
             let host = self.hosts.get(&what.host).map(AsRef::as_ref);
             OtherSampling::begin(what, host, watched, self.live)
         };
-        Ok((self.layout.others().into_iter().map(begin).collect::<Result<_, _>>()?, links))
+        Ok((vantage.layout.others().into_iter().map(begin).collect::<Result<_, _>>()?, links))
+    }
+
+    /// Sends a load from this host: see [`Traffic::load_from`].
+    fn try_load(
+        &mut self,
+        from: Option<&str>,
+        spec: &LoadSpec,
+        watched: &WatchedRoles,
+        interrupted: &AtomicBool,
+        report: &mut dyn FnMut(TrialUpdate),
+    ) -> Result<Loaded, Failure> {
+        let vantage = self.vantages.get(from)?.clone();
+        let (others, links) = self.begin_others(&vantage, watched)?;
+        let others = Mutex::new(others);
+        let stamps = spec.stamps && vantage.path_split == PathSplit::On;
+        let mut spec = LoadSpec { stamps, ..spec.clone() };
+        if from.is_some() {
+            spec = vantage.on_own_cpus(&spec);
+        }
+        let generators = vantage.generators(&self.hosts, &spec, watched)?;
+        let near = vantage.near(watched);
+        let (host, live) = (vantage.generator(&self.hosts), self.live);
+        let mut report = |update| report(with_others(update, &lock(&others)));
+        // A load to a host that is lost would only time out, so it is ended early.
+        let stop = AtomicBool::new(false);
+        let watch = Watch { interrupted, others: &others, links: &links, stop: &stop };
+        let mut loaded = watch.during(|| match host {
+            _ if !generators.is_empty() => {
+                generators::load(generators, &self.local, live, &stop, &mut report)
+            }
+            Some(host) => generator::load(&host, &spec, near, live, &stop, &mut report),
+            None => self.local.load(&spec, &near, &stop, &mut report),
+        });
+        for other in others.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            add(&mut loaded, other);
+        }
+        // Whatever else failed, a lost host is the cause.
+        loaded.failed = links.iter().find_map(|link| link.lost()).or(loaded.failed);
+        Ok(loaded)
     }
 }
 
@@ -173,7 +178,7 @@ impl Traffic for HostsTraffic {
         gateway: SocketAddr,
         change: &Change,
     ) -> Result<Vec<IgnoredHeader>, Failure> {
-        let log = change.access_log.clone().filter(|_| !self.layout.gateway_is_near());
+        let log = change.access_log.clone().filter(|_| !self.layout().gateway_is_near());
         let Some(log) = log else {
             return self.verify_from_generator(requests, timeout, direct, gateway, change);
         };
@@ -206,7 +211,7 @@ impl Traffic for HostsTraffic {
 
     /// Between machines there is a real network, which this does not measure.
     fn link(&mut self, message_bytes: u64) -> Option<Link> {
-        if !self.layout.is_one_machine() {
+        if !self.is_one_machine {
             return None;
         }
         match self.generator() {
@@ -221,7 +226,7 @@ impl Traffic for HostsTraffic {
 
     /// CPUs of different machines have no common cache line.
     fn cpu_round_trip_ns(&mut self, one: u32, other: u32) -> Option<f64> {
-        if !self.layout.is_one_machine() {
+        if !self.is_one_machine {
             return None;
         }
         match self.generator() {
@@ -230,10 +235,11 @@ impl Traffic for HostsTraffic {
         }
     }
 
-    fn route_asker(&self) -> Box<dyn RouteAsker> {
-        match self.generator() {
+    fn route_asker(&self, from: Option<&str>) -> Box<dyn RouteAsker> {
+        let vantage = self.vantages.get(from).unwrap_or(&self.vantages.of_role);
+        match vantage.generator(&self.hosts) {
             Some(host) => Box::new(RemoteAsker { host }),
-            None => self.local.route_asker(),
+            None => self.local.route_asker(from),
         }
     }
 
@@ -257,12 +263,12 @@ impl Traffic for HostsTraffic {
     }
 
     fn look(&mut self, roles: &WatchedRoles) -> Look {
-        let near = self.near(roles);
+        let near = self.vantages.of_role.near(roles);
         let own = match self.generator() {
             Some(host) => generator::look(&host, near),
             None => self.local.look(&near),
         };
-        if self.layout.gateway_is_near() {
+        if self.layout().gateway_is_near() {
             return own;
         }
         let only = WatchedRoles { upstream: None, gateway: roles.gateway };
@@ -273,7 +279,7 @@ impl Traffic for HostsTraffic {
         let tree = there.sample.as_ref().and_then(|sample| sample.trees.get(1).copied());
         Look {
             gateway_elsewhere: tree.filter(|_| roles.gateway.is_some()),
-            machine_elsewhere: there.sample.map(|sample| (self.layout.gateway.host.clone(), sample)),
+            machine_elsewhere: there.sample.map(|sample| (self.layout().gateway.host.clone(), sample)),
             ..own
         }
     }
@@ -300,35 +306,19 @@ impl Traffic for HostsTraffic {
         interrupted: &AtomicBool,
         report: &mut dyn FnMut(TrialUpdate),
     ) -> Loaded {
-        let (others, links) = match self.begin_others(watched) {
-            Ok((others, links)) => (Mutex::new(others), links),
-            Err(failure) => return Loaded { failed: Some(failure), ..Loaded::default() },
-        };
-        let stamps = spec.stamps && self.path_split == PathSplit::On;
-        let spec = &LoadSpec { stamps, ..spec.clone() };
-        let generators = match self.generators(spec, watched) {
-            Ok(generators) => generators,
-            Err(failure) => return Loaded { failed: Some(failure), ..Loaded::default() },
-        };
-        let near = self.near(watched);
-        let (host, live) = (self.generator(), self.live);
-        let mut report = |update| report(with_others(update, &lock(&others)));
-        // A load to a host that is lost would only time out, so it is ended early.
-        let stop = AtomicBool::new(false);
-        let watch = Watch { interrupted, others: &others, links: &links, stop: &stop };
-        let mut loaded = watch.during(|| match host {
-            _ if !generators.is_empty() => {
-                generators::load(generators, &self.local, live, &stop, &mut report)
-            }
-            Some(host) => generator::load(&host, spec, near, live, &stop, &mut report),
-            None => self.local.load(spec, &near, &stop, &mut report),
-        });
-        for other in others.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            add(&mut loaded, other);
-        }
-        // Whatever else failed, a lost host is the cause.
-        loaded.failed = links.iter().find_map(|link| link.lost()).or(loaded.failed);
-        loaded
+        self.load_from(None, spec, watched, interrupted, report)
+    }
+
+    fn load_from(
+        &mut self,
+        from: Option<&str>,
+        spec: &LoadSpec,
+        watched: &WatchedRoles,
+        interrupted: &AtomicBool,
+        report: &mut dyn FnMut(TrialUpdate),
+    ) -> Loaded {
+        let loaded = self.try_load(from, spec, watched, interrupted, report);
+        loaded.unwrap_or_else(|failure| Loaded { failed: Some(failure), ..Loaded::default() })
     }
 }
 

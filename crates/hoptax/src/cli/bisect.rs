@@ -73,9 +73,8 @@ impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
         let (mut plan, plan_text) = self.source.load()?;
         let packs = self.source.packs()?;
-        if !plan.roles.is_local() {
-            let message =
-                "a bisect builds and measures commits on this machine only; remove `roles` from the plan";
+        if !plan.is_local() {
+            let message = "a bisect builds and measures commits on this machine only; remove `roles` and `from` from the plan";
             return Err(BadInput(message.into()).into());
         }
         for warning in fits(&mut plan, &packs)? {

@@ -41,7 +41,7 @@ impl Args {
         let replaced = replace_missing(&mut plan, &packs);
         let mut notes = fits(&mut plan, &packs)?;
         notes.extend(unknown_port(&plan));
-        if !plan.roles.is_local() {
+        if !plan.is_local() {
             notes.push(
                 "this did not look at the hosts' gateways and limits; `hoptax hosts PLAN` does".to_owned(),
             );
@@ -120,7 +120,7 @@ struct RolePreview {
 
 impl RolePreview {
     fn of(plan: &Plan) -> Vec<Self> {
-        if plan.roles.is_local() {
+        if plan.is_local() {
             return Vec::new();
         }
         let one = |(role, host): (&'static str, &str)| {
@@ -148,7 +148,7 @@ impl RolePreview {
             let address = address.map_or_else(String::new, |address| format!(", address {address}"));
             Self { role, host: host.to_owned(), how: how + &address }
         };
-        plan.roles.each().into_iter().map(one).collect()
+        plan.each_role().into_iter().map(one).collect()
     }
 }
 

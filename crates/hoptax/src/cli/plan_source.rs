@@ -3,7 +3,7 @@
 use super::exit::BadInput;
 use super::help;
 #[cfg(target_os = "linux")]
-use hoptax_lab::limits::{self, Limits, RoleLimits};
+use hoptax_lab::limits::{self, Limits, LoadLimits, RoleLimits};
 use hoptax_lab::packs::PackSet;
 #[cfg(target_os = "linux")]
 use hoptax_lab::packs::binary;
@@ -115,7 +115,7 @@ pub(crate) fn replace_missing(plan: &mut Plan, _packs: &PackSet) -> Vec<String> 
 /// [`BadInput`] if no load point fits.
 #[cfg(target_os = "linux")]
 pub(crate) fn fits(plan: &mut Plan, packs: &PackSet) -> anyhow::Result<Vec<String>> {
-    match plan.roles.is_local() {
+    match plan.is_local() {
         true => fits_into(plan, packs, RoleLimits::on_one_machine(Limits::now())),
         // `hoptax run` asks the hosts for their limits.
         false => Ok(Vec::new()),
@@ -127,7 +127,11 @@ pub(crate) fn fits(plan: &mut Plan, packs: &PackSet) -> anyhow::Result<Vec<Strin
 /// # Errors
 /// [`BadInput`] if no load point fits.
 #[cfg(target_os = "linux")]
-pub(crate) fn fits_into(plan: &mut Plan, packs: &PackSet, limits: RoleLimits) -> anyhow::Result<Vec<String>> {
+pub(crate) fn fits_into(
+    plan: &mut Plan,
+    packs: &PackSet,
+    limits: impl Into<LoadLimits>,
+) -> anyhow::Result<Vec<String>> {
     Ok(limits::leave_out(plan, packs, limits).map_err(|error| BadInput(error.to_string()))?)
 }
 

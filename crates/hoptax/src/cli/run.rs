@@ -92,7 +92,9 @@ impl Args {
         for note in plan.replace_missing(|gateway| found.gateways.is_missing(&gateway.label)) {
             eprintln!("note: {note}");
         }
-        for warning in fits_into(&mut plan, &packs, found.limits)?.into_iter().chain(unknown_port(&plan)) {
+        for warning in
+            fits_into(&mut plan, &packs, found.limits.clone())?.into_iter().chain(unknown_port(&plan))
+        {
             eprintln!("warning: {warning}");
         }
         for pack in never_run(&plan, &packs) {

@@ -504,7 +504,7 @@ impl Flow<'_> {
         }
         let loaded_prefix = described.and_then(|gateway| features::asked_route(gateway.features()));
         let route = gateway.zip(loaded_prefix).map(|((_, service), loaded_prefix)| RouteCheck {
-            asker: self.traffic.route_asker(),
+            asker: self.traffic.route_asker(plan.load[slot.load].from.as_deref()),
             address: service.addresses()[0],
             requests: self.requests(),
             change: service.facts().change.clone(),
@@ -544,9 +544,10 @@ impl Flow<'_> {
         let distances = self.cpu_distances();
         let before = self.upstream.ledger();
         let Self { traffic, progress, .. } = self;
-        let interrupted = self.run.interrupted;
-        let mut load =
-            |report: &mut dyn FnMut(TrialUpdate)| traffic.load(&spec, &watched, interrupted, report);
+        let (interrupted, from) = (self.run.interrupted, self.run.plan.load[slot.load].from.as_deref());
+        let mut load = |report: &mut dyn FnMut(TrialUpdate)| {
+            traffic.load_from(from, &spec, &watched, interrupted, report)
+        };
         let (loaded, results) = match events {
             None => (load(&mut |update| progress.update(&update)), Vec::new()),
             Some(runner) => std::thread::scope(|scope| {

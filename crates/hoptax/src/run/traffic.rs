@@ -42,8 +42,9 @@ pub trait Traffic {
         change: &Change,
     ) -> Result<Vec<IgnoredHeader>, Failure>;
 
-    /// Asks routes of a gateway while a load is sent, from where the load comes from.
-    fn route_asker(&self) -> Box<dyn RouteAsker> {
+    /// Asks routes of a gateway while a load is sent. `from` is the host that sends the load, as in [`Self::load_from`].
+    fn route_asker(&self, from: Option<&str>) -> Box<dyn RouteAsker> {
+        let _ = from;
         Box::new(LocalAsker)
     }
 
@@ -106,6 +107,21 @@ pub trait Traffic {
         interrupted: &AtomicBool,
         report: &mut dyn FnMut(TrialUpdate),
     ) -> Loaded;
+
+    /// Like [`Self::load`], for a load that this host of the plan sends: see [`hoptax_plan::LoadPoint::from`]. `None` for the
+    /// host of the role `generator`.
+    fn load_from(
+        &mut self,
+        from: Option<&str>,
+        spec: &LoadSpec,
+        watched: &WatchedRoles,
+        interrupted: &AtomicBool,
+        report: &mut dyn FnMut(TrialUpdate),
+    ) -> Loaded {
+        // With one host, there is only one origin.
+        let _ = from;
+        self.load(spec, watched, interrupted, report)
+    }
 }
 
 /// Sends requests to a route of a gateway. It works on a thread of its own during a trial.

@@ -30,6 +30,7 @@ pub fn load_spec(run: &Run<'_>, slot: &Slot, addresses: Vec<SocketAddr>) -> Load
         requests_per_connection,
         retry,
         http,
+        from: _,
         search,
         left_out: _,
     } = plan.load[slot.load].clone();

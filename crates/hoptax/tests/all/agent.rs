@@ -20,7 +20,7 @@ use hoptax_plan::{PathSplit, Plan, recorded};
 use hoptax_record::Role;
 use hoptax_record::dir::RunDir;
 use site::{AHEAD_NS, Services, Site, closed, plan, run};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -265,6 +265,7 @@ fn a_host_that_others_dial_needs_an_address() {
     let hosts = |gateway: HostRef, upstream| Hosts {
         generator: generator.clone(),
         more_generators: Vec::new(),
+        vantages: BTreeMap::new(),
         gateway,
         upstream,
     };

@@ -23,7 +23,7 @@ const WINDOWS: f64 = 10.0;
 /// All checks, in the order of the output.
 pub(super) fn items(plan: &Plan, packs: &PackSet, host: &Host) -> Vec<Fitness> {
     let mut measured = plan.clone();
-    if !plan.roles.is_local() {
+    if !plan.is_local() {
         return vec![elsewhere(plan), takes(&measured), room(&measured, host.disk_free)];
     }
     let limits = Limits { descriptors: descriptors::limit(), ports: host.local_ports() };
@@ -43,7 +43,7 @@ pub(super) fn items(plan: &Plan, packs: &PackSet, host: &Host) -> Vec<Fitness> {
 /// Says which checks are missing, because this machine says nothing about the others.
 fn elsewhere(plan: &Plan) -> Fitness {
     let roles: Vec<String> =
-        plan.roles.each().into_iter().map(|(role, host)| format!("{role} on {host}")).collect();
+        plan.each_role().into_iter().map(|(role, host)| format!("{role} on {host}")).collect();
     let message = "This machine says nothing about the limits, CPUs and gateways of other hosts.";
     let advice = "`hoptax hosts PLAN` reaches every host of the plan and checks it.";
     item("hosts", FitnessStatus::Unknown, roles.join(", "), message, advice)

@@ -5,7 +5,7 @@ use crate::agent::{Hosts, Inspection, RunId};
 use crate::hosts::{self, Setup, Up};
 use anyhow::Context as _;
 use hoptax_host::programs;
-use hoptax_lab::limits::RoleLimits;
+use hoptax_lab::limits::{LoadLimits, RoleLimits};
 use hoptax_lab::packs::PackSet;
 use hoptax_plan::Plan;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The hosts of a plan. Dropping it ends the agents, and removes the machines and pods that were created.
 pub(in crate::cli) struct Connected {
     // Fields are dropped in this order: the agents end before their machines are gone.
-    /// `None` if all roles are on this machine.
+    /// `None` if everything is on this machine.
     pub(in crate::cli) hosts: Option<Hosts>,
     up: Up,
 }
@@ -24,7 +24,7 @@ pub(in crate::cli) struct Connected {
 /// # Errors
 /// If a host cannot be found, created or reached, or a signal arrives.
 pub(in crate::cli) fn connect(plan: &Plan, interrupted: &AtomicBool) -> anyhow::Result<Connected> {
-    if plan.roles.is_local() {
+    if plan.is_local() {
         return Ok(Connected { hosts: None, up: Up::default() });
     }
     let mut report = |what: &str| eprintln!("{what}");
@@ -60,7 +60,7 @@ pub(super) struct Found {
     /// What the gateways' machine has.
     pub(super) gateways: Inspection,
     /// The limits of all machines on the number of connections.
-    pub(super) limits: RoleLimits,
+    pub(super) limits: LoadLimits,
     /// Where the gateways run, for messages: ` on host edge`. Empty for this machine.
     place: String,
 }
@@ -69,7 +69,7 @@ impl Found {
     pub(super) fn look(hosts: Option<&Hosts>, plan: &Plan, packs: &PackSet) -> anyhow::Result<Self> {
         let Some(hosts) = hosts else {
             let gateways = Inspection::here(plan, packs, false);
-            let limits = RoleLimits::on_one_machine(gateways.limits);
+            let limits = RoleLimits::on_one_machine(gateways.limits).into();
             return Ok(Self { limits, gateways, place: String::new() });
         };
         let mut found = hosts.inspect(plan, packs, false)?;

@@ -76,11 +76,10 @@ impl World {
             interrupted: Arc::clone(needs.interrupted),
             live: needs.live,
         })?;
-        let is_here = hosts.generator.remote().is_none();
         Ok(Self {
             driver: Box::new(ready.driver),
             traffic: Box::new(ready.traffic),
-            busy: if is_here { ready.cpus.generator.clone() } else { Vec::new() },
+            busy: ready.busy,
             cpus: ready.cpus,
             environment: ready.environment,
             hosts: ready.hosts,

@@ -32,6 +32,8 @@ const HOP_L7: u16 = 7;
 struct FakeTraffic {
     log: Rc<RefCell<Vec<String>>>,
     loads: usize,
+    /// The host that each load came from.
+    origins: Vec<Option<String>>,
     /// Port of a gateway that fails verification.
     answers_wrong: Option<u16>,
     /// Headers that verification of each gateway leaves out.
@@ -145,6 +147,18 @@ impl Traffic for FakeTraffic {
             record.counts = load::Counts::default();
         }
         Loaded { record: Some(record), ..Loaded::default() }
+    }
+
+    fn load_from(
+        &mut self,
+        from: Option<&str>,
+        spec: &LoadSpec,
+        watched: &WatchedRoles,
+        interrupted: &AtomicBool,
+        report: &mut dyn FnMut(TrialUpdate),
+    ) -> Loaded {
+        self.origins.push(from.map(str::to_owned));
+        self.load(spec, watched, interrupted, report)
     }
 }
 
@@ -260,6 +274,7 @@ impl Scene {
 
 mod profiles;
 mod starts;
+mod vantages;
 
 struct Silent;
 impl Progress for Silent {}

@@ -16,6 +16,7 @@ use hoptax_plan::{
 };
 use hoptax_record::dir::RunDir;
 use hoptax_record::profile::PassKind;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -148,8 +149,13 @@ fn packs_of_the_user_travel_to_the_gateways_host() {
     let own = PackSet::load(Some(&directory)).expect("right");
     let plan = plan_of(nginx("nginx-full", vec![]), Duration::from_secs(1));
     let (services, generator) = (HostRef::Remote(lab), site.here());
-    let hosts =
-        Hosts { generator, more_generators: Vec::new(), gateway: services.clone(), upstream: services };
+    let hosts = Hosts {
+        generator,
+        more_generators: Vec::new(),
+        vantages: BTreeMap::new(),
+        gateway: services.clone(),
+        upstream: services,
+    };
     let mut ready = site.try_prepare_with(&plan, &hosts, &own).expect("prepared");
     let services = Services::start(&plan, &mut ready);
     assert!(services.hop.facts().rendered.contains_key("nginx.conf"));
@@ -171,8 +177,13 @@ fn packs_of_the_user_travel_to_the_gateways_host() {
     let plan = plan_of(nginx("broken", vec![]), Duration::from_secs(1));
     let third = Site::new();
     let lab = HostRef::Remote(third.near("lab"));
-    let hosts =
-        Hosts { generator: lab.clone(), more_generators: Vec::new(), gateway: lab.clone(), upstream: lab };
+    let hosts = Hosts {
+        generator: lab.clone(),
+        more_generators: Vec::new(),
+        vantages: BTreeMap::new(),
+        gateway: lab.clone(),
+        upstream: lab,
+    };
     let mut ready = third.try_prepare_with(&plan, &hosts, &own).expect("prepared");
     let upstream = ready.driver.start_upstream().expect("starts");
     let failure = ready.driver.start_gateway(&plan.gateways[0], upstream.addresses()).err();
@@ -184,8 +195,13 @@ fn packs_of_the_user_travel_to_the_gateways_host() {
     let unknown = plan_of(nginx("nginx-full", vec![]), Duration::from_secs(1));
     let other = Site::new();
     let lab = HostRef::Remote(other.near("lab"));
-    let hosts =
-        Hosts { generator: lab.clone(), more_generators: Vec::new(), gateway: lab.clone(), upstream: lab };
+    let hosts = Hosts {
+        generator: lab.clone(),
+        more_generators: Vec::new(),
+        vantages: BTreeMap::new(),
+        gateway: lab.clone(),
+        upstream: lab,
+    };
     let mut ready = other.try_prepare_with(&unknown, &hosts, &packs()).expect("prepared");
     let upstream = ready.driver.start_upstream().expect("starts");
     let failure = ready.driver.start_gateway(&unknown.gateways[0], upstream.addresses()).err();

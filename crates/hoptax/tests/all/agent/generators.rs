@@ -13,6 +13,7 @@ use hoptax_plan::{LoadPoint, Plan, recorded};
 use hoptax_record::dir::RunDir;
 use hoptax_record::{GeneratorTrial, NetworkUsage, Role, TrialHost};
 use rustix::process::Signal;
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
@@ -20,7 +21,13 @@ use std::time::{Duration, Instant};
 fn hosts(generators: Vec<HostRef>, services: HostRef) -> Hosts {
     let mut generators = generators.into_iter();
     let generator = generators.next().expect("at least one");
-    Hosts { generator, more_generators: generators.collect(), gateway: services.clone(), upstream: services }
+    Hosts {
+        generator,
+        more_generators: generators.collect(),
+        vantages: BTreeMap::new(),
+        gateway: services.clone(),
+        upstream: services,
+    }
 }
 
 /// Sites with an agent each: `clients-1`, `clients-2`, …

@@ -10,6 +10,7 @@ use hoptax_host::probe::leg::Messages;
 use hoptax_load::clock;
 use hoptax_plan::{LoadPoint, recorded};
 use hoptax_record::dir::RunDir;
+use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
 use std::net::IpAddr;
 use std::process::{Child, Command, Stdio};
@@ -94,6 +95,7 @@ fn a_slow_network_is_a_part_of_the_tax_and_not_of_the_gateway() {
     let hosts = Hosts {
         generator: here.clone(),
         more_generators: Vec::new(),
+        vantages: BTreeMap::new(),
         gateway: HostRef::Remote(edge),
         upstream: here,
     };
@@ -133,6 +135,7 @@ fn legs_are_measured_without_a_run_and_failures_say_what_to_try() {
     let hosts = Hosts {
         generator: site.here(),
         more_generators: Vec::new(),
+        vantages: BTreeMap::new(),
         gateway: HostRef::Remote(near),
         upstream: HostRef::Remote(lost),
     };

@@ -79,7 +79,13 @@ impl Site {
 
     pub(super) fn prepare(&self, plan: &Plan, generator: HostRef, services: HostRef) -> Ready {
         let more_generators = Vec::new();
-        let hosts = Hosts { generator, more_generators, gateway: services.clone(), upstream: services };
+        let hosts = Hosts {
+            generator,
+            more_generators,
+            vantages: BTreeMap::new(),
+            gateway: services.clone(),
+            upstream: services,
+        };
         self.try_prepare(plan, &hosts).unwrap_or_else(|error| panic!("{error:#}"))
     }
 

@@ -1,0 +1,133 @@
+//! Tests of loads that come from several hosts.
+
+use super::mistakes::mistake;
+use super::*;
+
+const HOSTS: &str = "hosts:\n  client: { ssh: client }\n  edge: { ssh: edge, address: 10.0.0.2 }\n  app: { ssh: app, address: \
+                     10.0.0.3 }\nroles: { generator: client, gateway: edge, upstream: app }\n";
+
+/// A plan with this `load` on line 2, and with these hosts.
+fn plan(load: &str, hosts: &str) -> String {
+    format!("gateways: [nginx]\nload: {load}\n{hosts}")
+}
+
+/// Where each load point comes from, and in words.
+fn froms(plan: &Plan) -> Vec<(&str, String)> {
+    plan.load.iter().map(|point| (plan.generator(point), point.describe())).collect()
+}
+
+#[test]
+fn each_host_has_a_load_point_of_its_own() {
+    let sweep = good(&plan("[{ loop: closed, connections: [1, 8], from: [client, edge] }]", HOSTS));
+    let expected = [
+        ("client", "closed, 1 connection".to_owned()),
+        ("edge", "closed, 1 connection, from edge".to_owned()),
+        ("client", "closed, 8 connections".to_owned()),
+        ("edge", "closed, 8 connections, from edge".to_owned()),
+    ];
+    assert_eq!(froms(&sweep), expected);
+    assert_eq!(sweep.generators(), ["client", "edge"]);
+    assert_eq!(
+        sweep.each_role(),
+        [("generator", "client"), ("generator", "edge"), ("gateway", "edge"), ("upstream", "app")]
+    );
+    assert_eq!(kept(&sweep), sweep);
+    let json = serde_json::to_value(hoptax_record::plan::Plan::from(&sweep)).expect("JSON");
+    assert_eq!((json["load"][0].get("from"), &json["load"][1]["from"]), (None, &"edge".into()));
+    // The generator's host may be written or not: it is the same load.
+    let named = good(&plan("[{ loop: closed, connections: 1, from: client }]", HOSTS));
+    let silent = good(&plan("[{ loop: closed, connections: 1 }]", HOSTS));
+    assert_eq!(named, silent);
+}
+
+#[test]
+fn a_search_comes_from_several_hosts_too() {
+    let search = good(&plan(
+        "[{ loop: open, connections: 8, search: { slo: p99 < 10ms, from: 100/s, to: 2000/s }, from: [client, edge] }]",
+        HOSTS,
+    ));
+    let from: Vec<_> = search.load.iter().map(|point| point.from.as_deref()).collect();
+    assert_eq!(from, [None, Some("edge")]);
+}
+
+#[test]
+fn a_host_that_only_sends_load_has_a_role() {
+    let hosts = HOSTS.replace("generator: client, ", "");
+    let read = good(&plan("[{ loop: closed, connections: 1, from: [local, client] }]", &hosts));
+    let names: Vec<&str> = read.hosts.iter().map(|host| host.name.as_str()).collect();
+    assert_eq!((names, read.generators()), (vec!["client", "edge", "app", "local"], vec!["local", "client"]));
+    // Gateway and upstream are here, and must be reached from there.
+    let here = "hosts: { client: { ssh: client }, local: { address: 10.0.0.1 } }\n";
+    let read = good(&plan("[{ loop: closed, connections: 1, from: client }]", here));
+    assert!(read.roles.is_local() && !read.is_local());
+    assert_eq!(read.hosts.len(), 2, "{:?}", read.hosts);
+    assert_eq!(kept(&read), read);
+    // Everything is here.
+    let read = good(&plan("[{ loop: closed, connections: 1, from: local }]", ""));
+    assert!(read.is_local() && read.hosts.is_empty() && read.load[0].from.is_none());
+}
+
+#[test]
+fn each_host_divides_its_own_load() {
+    let hosts = "hosts: { clients: { ssh: [a, b, c] }, edge: { ssh: edge, address: 10.0.0.2 } }\n\
+                 roles: { generator: edge, gateway: edge, upstream: edge }\n";
+    let load = "[{ loop: closed, connections: 8, from: [edge, clients] }, { loop: closed, connections: 1 }]";
+    let read = good(&plan(load, hosts));
+    assert_eq!(read.machines_of("clients"), ["clients-1", "clients-2", "clients-3"]);
+    assert_eq!(
+        mistake(&plan("[{ loop: closed, connections: 2, from: [edge, clients] }]", hosts)),
+        "2:37 2 connections cannot be divided between the 3 generators on `clients`; write 3 or more, or use fewer \
+         machines"
+    );
+}
+
+#[test]
+fn mistakes_in_from() {
+    let load = |from: &str| format!("[{{ loop: closed, connections: 8, from: {from} }}]");
+    let no_client = HOSTS.replace("  client: { ssh: client }\n", "").replace("generator: client, ", "");
+    let running = format!("{HOSTS}upstream: {{ url: \"http://127.0.0.1:80\" }}\n")
+        .replace(", upstream: app", "")
+        .replace("  app: { ssh: app, address: 10.0.0.3 }\n", "")
+        .replace("gateway: edge", "gateway: client")
+        .replace("{ ssh: client }", "{ ssh: client, address: 10.0.0.1 }");
+    for (text, expected) in [
+        (plan(&load("[client, egde]"), HOSTS), "2:55 unknown host `egde`; did you mean `edge`?"),
+        (plan(&load("edge"), ""), "2:46 unknown host `edge`; use local, or add `edge` to `hosts`"),
+        (
+            plan("[{ loop: closed, connections: 8 }, { loop: closed, connections: 8, from: client }]", HOSTS),
+            "2:42 the load point closed, 8 connections appears twice; remove one of them; to measure this load point \
+             more often, raise `trials`",
+        ),
+        (
+            plan(&load("[edge, client, edge]"), HOSTS),
+            "2:8 the load point closed, 8 connections, from edge appears twice; remove one of them; to measure this \
+             load point more often, raise `trials`",
+        ),
+        (
+            plan("[{ loop: closed, connections: 8, from: edge }]\nstart: {}", HOSTS),
+            "2:46 a load point of a plan with `start` cannot have `from`; remove `from`; the host of the role \
+             `generator` measures starts",
+        ),
+        (
+            plan(&load("[local, edge]"), &format!("{no_client}sources: [10.0.0.1]\n")),
+            "7:11 `sources` are addresses of this machine, but the generator is on `edge`; remove `sources`; several \
+             machines have several addresses",
+        ),
+        (
+            plan(&load("client"), "hosts: { client: { ssh: client } }\n"),
+            "2:46 the host `local` needs an `address`, because the gateway and the upstream are on it; add local: { \
+             address: … } to `hosts`, with the IP address at which the other hosts reach this machine",
+        ),
+        (
+            plan(&load("[client, edge]"), &running),
+            "7:18 127.0.0.1 is another machine for the generator on `client` than for the generator on `edge`; write \
+             the address at which both hosts reach the upstream",
+        ),
+        (
+            plan(&load("client"), &HOSTS.replace("  app:", "  idle: { ssh: idle }\n  app:")),
+            "6:3 no role is on the host `idle`; add it to `roles`, such as roles: { gateway: idle }, or remove it",
+        ),
+    ] {
+        assert_eq!(mistake(&text), expected, "{text}");
+    }
+}
