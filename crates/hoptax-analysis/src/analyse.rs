@@ -17,7 +17,9 @@ use super::start_budget::judge;
 use super::tail::Tail;
 use super::tax::Tax;
 use super::trial::{Trial, good_trials, of_case};
-use super::{concerns, generators, measuring_time, quiet_cases, starts, targets, versions, warm_ups};
+use super::{
+    concerns, generators, measuring_time, quiet_cases, starts, targets, vantage, versions, warm_ups,
+};
 use hoptax_plan::recorded::RunRecord;
 use hoptax_record::report::FailedTrial;
 use hoptax_record::start::StartRecord;
@@ -84,6 +86,7 @@ pub fn analyse(run: &RunRecord, records: &[TrialRecord], starts: &[StartRecord])
         starts,
         of_starts: &of_starts,
     });
+    let same_loads = vantage::same_loads(run, &examined, &scatters);
     let mut cases: Vec<Case> = examined.into_iter().map(|(case, _)| case).collect();
     for case in &mut cases {
         let about = findings.iter().filter(|finding| finding.case.as_deref() == Some(&*case.case));
@@ -108,6 +111,7 @@ pub fn analyse(run: &RunRecord, records: &[TrialRecord], starts: &[StartRecord])
         placements,
         starts,
         network,
+        same_loads,
         findings,
         budget,
         unchecked,

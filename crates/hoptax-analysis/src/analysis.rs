@@ -9,6 +9,7 @@ use super::gateway_pairs::GatewayPair;
 use super::legs::Network;
 use super::noise::NoiseFloor;
 use super::starts::Starts;
+use super::vantage::SameLoad;
 use super::versions::Versions;
 use hoptax_record::Placement;
 use hoptax_record::report::WarmUpFigures;
@@ -40,6 +41,8 @@ pub struct Analysis {
     pub starts: Vec<Starts>,
     /// The network between the hosts, and how much of each tax it is. Empty if the run has only one host.
     pub network: Network,
+    /// What gateways add to the same load from several hosts. Empty if each load comes from one host.
+    pub same_loads: Vec<SameLoad>,
     /// Findings, the most severe first.
     pub findings: Vec<Finding>,
     /// Results of the plan's budgets, one for each budget and each case that the budget limits.

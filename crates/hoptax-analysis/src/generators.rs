@@ -1,6 +1,7 @@
 //! Figures of each generator, if a load was sent by several. They are computed like those of the whole load, from the part
 //! of each trial that the generator sent.
 
+use super::contrasts::{Contrast, contrasts};
 use super::difference::Difference;
 use super::latency::{Latency, latency};
 use super::load::Load;
@@ -12,8 +13,7 @@ use hdrhistogram::Histogram;
 use hoptax_load::histogram::LOWEST;
 use hoptax_plan::Metric;
 use hoptax_record::GeneratorTrial;
-use hoptax_stats::{Drawn, Draws, Estimate, Rounds, Statistic, Units};
-use std::collections::BTreeSet;
+use hoptax_stats::{Estimate, Statistic};
 
 /// One of several generators, in a case.
 #[derive(Debug, Clone, PartialEq)]
@@ -62,7 +62,7 @@ fn utilisation(one: &GeneratorTrial) -> f64 {
     one.cpu.busiest_worker_ns as f64 / one.measured_ns.max(1) as f64
 }
 
-/// The names of the generators. All trials of a run have the same ones.
+/// The names of the generators. All trials of a case have the same ones.
 fn names(trials: &[Trial<'_>]) -> Vec<String> {
     let generators = trials.iter().map(|trial| &trial.record.generators).max_by_key(|all| all.len());
     generators.map(|all| all.iter().map(|one| one.host.clone()).collect()).unwrap_or_default()
@@ -116,40 +116,18 @@ pub(super) struct Disagreement {
     pub(super) difference: Estimate,
 }
 
-/// Compares every two generators in the time that a gateway adds to their medians. Whole rounds are drawn, so what affects
-/// both in a round cancels.
+/// Compares every two generators in the time that a gateway adds to their medians.
 pub(super) fn disagreements(via: &[Trial<'_>], direct: &[Trial<'_>]) -> Vec<Disagreement> {
     let names = names(via);
     let sides: Vec<[Vec<Trial<'_>>; 2]> =
         (0..names.len()).map(|index| [parts(via, index), parts(direct, index)]).collect();
-    let rounds = |trials: &Vec<Trial<'_>>| -> BTreeSet<u32> {
-        trials.iter().filter(|trial| !trial.response_time.is_empty()).map(Trial::round).collect()
+    let sides: Vec<[&[Trial<'_>]; 2]> = sides.iter().map(|[via, direct]| [&via[..], &direct[..]]).collect();
+    let named = |one: Contrast| Disagreement {
+        pair: one.pair.map(|index| names[index].clone()),
+        added_p50: one.added_p50,
+        difference: one.difference,
     };
-    let common = sides.iter().flatten().map(rounds).reduce(|one, other| &one & &other).unwrap_or_default();
-    let units = Units::new(common);
-    let draws = Draws::of(units.count());
-    let of_rounds = |trials: &[Trial<'_>]| {
-        let in_units = trials.iter().filter_map(|one| Some((units.of(one.round())?, &one.response_time)));
-        Rounds::new(units.count(), in_units)
-    };
-    let rounds: Vec<[Rounds; 2]> =
-        sides.iter().map(|[via, direct]| [of_rounds(via), of_rounds(direct)]).collect();
-    let taxes: Vec<Option<Drawn<'_>>> = rounds
-        .iter()
-        .map(|[via, direct]| {
-            let (via, direct) = (via.reader(Statistic::P50)?, direct.reader(Statistic::P50)?);
-            Drawn::new(&units, &draws, |drawn| Some(via.of(drawn)? - direct.of(drawn)?))
-        })
-        .collect();
-    let pair = |first: usize, second: usize| {
-        let (one, other) = (taxes[first].as_ref()?, taxes[second].as_ref()?);
-        Some(Disagreement {
-            pair: [names[first].clone(), names[second].clone()],
-            added_p50: [one.whole(), other.whole()],
-            difference: other.minus(one),
-        })
-    };
-    (0..names.len()).flat_map(|second| (0..second).filter_map(move |first| pair(first, second))).collect()
+    contrasts(&sides).into_iter().map(named).collect()
 }
 
 #[cfg(test)]

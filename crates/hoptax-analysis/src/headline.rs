@@ -4,7 +4,8 @@
 //! The latency headline comes from a load point with a steady rate, if there is one. Otherwise it comes from the closed
 //! loop with the fewest connections, because in a saturated loop response times only mirror throughput. If there is no
 //! closed loop either, it comes from a rate in stages, whose percentiles mix all rates. The throughput headline comes
-//! from the closed loop with the most connections, because in an open loop the rate decides throughput.
+//! from the closed loop with the most connections, because in an open loop the rate decides throughput. Loads from the host of
+//! the role `generator` come before those from other hosts.
 
 use super::analysis::Analysis;
 use super::case::Case;
@@ -147,14 +148,15 @@ impl Analysis {
 /// The load point that the latency headline is taken from.
 pub fn for_latency<'a>(loads: &mut dyn Iterator<Item = &'a Load>) -> Option<&'a Load> {
     let loads: Vec<&Load> = loads.collect();
-    let steady = loads.iter().find(|load| load.is_steady());
+    let steady = loads.iter().filter(|load| load.is_steady()).min_by_key(|load| load.from.is_some());
     let closed = loads.iter().filter(|load| !load.is_open());
-    steady.or_else(|| closed.min_by_key(|load| load.connections)).or(loads.first()).copied()
+    let closed = || closed.min_by_key(|load| (load.from.is_some(), load.connections));
+    steady.or_else(closed).or(loads.first()).copied()
 }
 
 /// The load point that the throughput headline is taken from.
 pub fn for_throughput<'a>(loads: &mut dyn Iterator<Item = &'a Load>) -> Option<&'a Load> {
-    loads.filter(|load| !load.is_open()).max_by_key(|load| load.connections)
+    loads.filter(|load| !load.is_open()).max_by_key(|load| (load.from.is_none(), load.connections))
 }
 
 /// The precision of each headline, for every gateway with trials in `records`, with the index of its load point.
@@ -215,6 +217,13 @@ mod tests {
         assert_eq!(headlines(all), [(3, p50), (0, ratio)]);
         assert_eq!(headlines(vec![many, one, stages()]), [(1, p50), (0, ratio)]);
         assert_eq!(headlines(vec![stages()]), [(0, p50)]);
+        // Loads from the role's host come first.
+        let edge = |point: &LoadPoint| LoadPoint { from: Some("edge".into()), ..point.clone() };
+        let steady = open_point(1000.0, 8, 1);
+        assert_eq!(headlines(vec![edge(&steady), steady.clone()]), [(1, p50)]);
+        let loops = vec![edge(&closed_point(1, 1)), closed_point(2, 1), edge(&closed_point(99, 1))];
+        assert_eq!(headlines(loops), [(1, p50), (1, ratio)]);
+        assert_eq!(headlines(vec![edge(&steady)]), [(0, p50)]);
         assert_eq!(Run::closed(1).analyse().headlines("nginx"), []);
     }
 

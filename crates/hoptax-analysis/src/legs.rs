@@ -5,6 +5,7 @@
 
 use super::another_run::Scatters;
 use super::case::Case;
+use super::vantage::generators;
 use hoptax_plan::recorded::RunRecord;
 use hoptax_record::{Leg, LegLook, Link, Role};
 use hoptax_stats::{Estimate, mean, two_sided_95};
@@ -132,9 +133,9 @@ pub(super) fn figures(run: &RunRecord) -> Vec<LegFigures> {
 pub struct Network {
     /// Figures of each leg.
     pub legs: Vec<LegFigures>,
-    /// The split of each tax. Empty if all requests pass the same legs, or a leg was not measured.
+    /// The split of each tax. A load point has none if all its requests pass the same legs, or a leg was not measured.
     pub splits: Vec<Split>,
-    /// True if requests via gateways pass the network between the same hosts as direct requests.
+    /// True if requests via gateways pass the network between the same hosts as direct requests, at every load point.
     pub same_way: bool,
 }
 
@@ -145,10 +146,12 @@ impl Network {
         if legs.is_empty() {
             return Self::default();
         }
-        let Some(way) = Way::of(run) else { return Self { legs, ..Self::default() } };
-        let same_way = way.legs.is_empty();
-        let wire = way.cost(&legs).filter(|_| !same_way);
-        let split = |case: &Case| Split::new(case, wire?, scatters);
+        let ways: Option<Vec<Way>> = (0..run.load.len()).map(|load| Way::of(run, load)).collect();
+        let Some(ways) = ways else { return Self { legs, ..Self::default() } };
+        let same_way = ways.iter().all(|way| way.legs.is_empty());
+        let costs: Vec<Option<Estimate>> =
+            ways.iter().map(|way| way.cost(&legs).filter(|_| !way.legs.is_empty())).collect();
+        let split = |case: &Case| Split::new(case, costs[case.load.index]?, scatters);
         let splits = cases.iter().filter(|case| starts(run, &case.gateway)).filter_map(split).collect();
         Self { legs, splits, same_way }
     }
@@ -166,13 +169,13 @@ struct Way {
 }
 
 impl Way {
-    /// `None` if a role is on no host.
-    fn of(run: &RunRecord) -> Option<Self> {
+    /// The extra way at a load point. `None` if a role is on no host.
+    fn of(run: &RunRecord, load: usize) -> Option<Self> {
         let on = |role: Role| {
             run.hosts.iter().filter(move |(_, host)| host.has(role)).map(|(name, _)| name.as_str())
         };
         let (gateway, upstream) = (on(Role::Gateway).next()?, on(Role::Upstream).next()?);
-        let generators: Vec<&str> = on(Role::Generator).collect();
+        let generators = generators(run, load);
         let mut legs: BTreeMap<[String; 2], f64> = BTreeMap::new();
         for generator in &generators {
             for (leg, times) in extra_way(generator, gateway, upstream) {
@@ -224,7 +227,7 @@ fn around(estimate: f64, half: Option<f64>, trials: u32) -> Estimate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::hosts::{leg, on_hosts};
+    use crate::fixture::hosts::{from_two_hosts, leg, on_hosts};
 
     fn terms(generator: &str, gateway: &str, upstream: &str) -> String {
         let one = |([from, to], times): ([String; 2], i32)| format!("{times:+}{from}{to}");
@@ -270,6 +273,22 @@ mod tests {
         let mut run = on_hosts(&[("nginx", 850)]);
         run.record.hosts.remove("edge");
         run.record.hosts.get_mut("app").expect("there").roles = vec![Role::Gateway, Role::Upstream];
+        let network = run.analyse().network;
+        assert_eq!((network.splits, network.same_way), (vec![], true));
+    }
+
+    #[test]
+    fn each_load_has_the_split_of_its_own_generators() {
+        let run = from_two_hosts();
+        let network = run.analyse().network;
+        // The gateway is on the host that sends the second load, so nothing of that tax is the network's.
+        let [split] = &network.splits[..] else { panic!("{network:?}") };
+        assert_eq!((split.load, network.same_way), (0, false));
+        assert!((split.wire_us.estimate - 320.0).abs() < 1.0, "{split:?}");
+        // Only the host of the gateway sends load.
+        let mut run = from_two_hosts();
+        run.record.load[0].from = Some("edge".into());
+        run.record.load[1].connections = 16;
         let network = run.analyse().network;
         assert_eq!((network.splits, network.same_way), (vec![], true));
     }

@@ -33,6 +33,8 @@ pub struct Load {
     pub retry: Retry,
     /// HTTP version.
     pub http: HttpVersion,
+    /// Name of the host that sends the load. Absent if it is the host of the role `generator`.
+    pub from: Option<String>,
     /// The search. Absent if the load point is not a search.
     pub search: Option<LoadSearch>,
     /// Why the run left the load point out. Absent if it was measured.
@@ -102,6 +104,7 @@ impl Load {
             requests_per_connection: point.requests_per_connection,
             retry: point.retry,
             http: point.http,
+            from: point.from.clone(),
             search: point.search.as_ref().map(|search| LoadSearch {
                 from: search.from,
                 to: search.to,
@@ -171,6 +174,7 @@ mod tests {
             LoadPoint { requests_per_connection: Some(1), ..closed_point(1, 5) },
             LoadPoint { retry: Retry::IdleClose, ..closed_point(1, 5) },
             staged_point("100/s for 10s, ramp to 5000/s over 60s", 8),
+            LoadPoint { from: Some("edge".into()), ..open_point(1000.0, 8, 10) },
         ];
         let labels: Vec<String> = Load::all(&points).into_iter().map(|load| load.label).collect();
         assert_eq!(
@@ -184,6 +188,7 @@ mod tests {
                 "closed loop, 1 connection, keep-alive off",
                 "closed loop, 1 connection, retry idle-close",
                 "open loop, 100/s for 10s, ramp to 5000/s over 1m, jitter ±10 %, 8 connections",
+                "open loop, 1,000/s, jitter ±10 %, 8 connections, from edge",
             ]
         );
     }

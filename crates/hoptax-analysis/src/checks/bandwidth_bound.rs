@@ -2,6 +2,7 @@
 
 use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use crate::legs::{self, LegFigures};
+use crate::vantage;
 use crate::{Case, Trial};
 use hoptax_load::record::Bytes;
 use hoptax_record::Role;
@@ -82,7 +83,7 @@ fn between_hosts(subject: &Subject<'_>) -> Vec<Finding> {
     let legs = legs::figures(subject.run);
     let of_case = |(case, trials): Measured<'_>| {
         let passed = legs.iter().filter(|leg| leg.is_between_hosts() && passes(subject, case, leg));
-        let used = passed.flat_map(|leg| uses(subject, trials, leg));
+        let used = passed.flat_map(|leg| uses(subject, case, trials, leg));
         let busiest =
             used.filter(|one| one.share() <= MOST).max_by(|a, b| a.share().total_cmp(&b.share()))?;
         (busiest.share() > NEAR).then(|| on_leg(case, &busiest))
@@ -92,10 +93,7 @@ fn between_hosts(subject: &Subject<'_>) -> Vec<Finding> {
 
 /// True if requests of this case pass the leg.
 fn passes(subject: &Subject<'_>, case: &Case, leg: &LegFigures) -> bool {
-    let has = |host: &str, role: Role| {
-        let host = subject.run.hosts.get(host);
-        host.is_some_and(|host| host.has(role))
-    };
+    let has = |host: &str, role: Role| vantage::roles(subject.run, case.load.index, host).contains(&role);
     let ways = match case.is_direct() {
         true => &[(Role::Generator, Role::Upstream)][..],
         false => &[(Role::Generator, Role::Gateway), (Role::Gateway, Role::Upstream)],
@@ -118,11 +116,9 @@ impl Use {
 }
 
 /// What a case used of a leg in both directions, in its busiest trial. Several generators share the bytes.
-fn uses(subject: &Subject<'_>, trials: &[Trial<'_>], leg: &LegFigures) -> Vec<Use> {
-    let hosts = &subject.run.hosts;
-    let from_generator = hosts.get(&leg.leg.from).is_some_and(|host| host.has(Role::Generator));
-    let generators = hosts.values().filter(|host| host.has(Role::Generator)).count().max(1);
-    let parts = if from_generator { generators as f64 } else { 1.0 };
+fn uses(subject: &Subject<'_>, case: &Case, trials: &[Trial<'_>], leg: &LegFigures) -> Vec<Use> {
+    let generators = vantage::generators(subject.run, case.load.index);
+    let parts = if generators.contains(&&*leg.leg.from) { generators.len() as f64 } else { 1.0 };
     let most = |bytes: fn(&Bytes) -> u64| {
         let rate = |trial: &Trial<'_>| bytes(&trial.load.bytes) as f64 / trial.seconds() / parts;
         trials.iter().map(rate).fold(0.0, f64::max)
@@ -167,7 +163,7 @@ fn on_leg(case: &Case, used: &Use) -> Finding {
 mod tests {
     use super::super::tests::raised;
     use super::*;
-    use crate::fixture::hosts::on_hosts;
+    use crate::fixture::hosts::{from_two_hosts, on_hosts};
     use crate::fixture::{Run, via};
     use hoptax_record::Link;
 
@@ -205,6 +201,32 @@ mod tests {
             trial.load_record.as_mut().expect("measured").bytes.received = 130_000_000;
         }
         assert_eq!(raised(&run, CODE), []);
+    }
+
+    #[test]
+    fn a_load_passes_only_the_legs_of_the_host_that_sends_it() {
+        let mut run = from_two_hosts();
+        let busy = |run: &mut Run, load: u32| {
+            for trial in &mut run.trials {
+                let is_busy = trial.load == load && trial.contender == "nginx";
+                trial.load_record.as_mut().expect("measured").bytes.received =
+                    if is_busy { 90_000_000 } else { 1000 };
+            }
+        };
+        // From `edge`, responses pass the leg from `app` once, and none to `client`.
+        busy(&mut run, 1);
+        let found = raised(&run, CODE);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].case.as_deref().is_some_and(|case| case.ends_with("from edge")), "{found:?}");
+        assert!(found[0].message.contains("90 MB/s from host app to host edge"), "{found:?}");
+        // From `client`, both legs are as busy.
+        busy(&mut run, 0);
+        run.record.legs[2] =
+            hoptax_record::Leg { at_start: None, at_end: None, ..run.record.legs[2].clone() };
+        let found = raised(&run, CODE);
+        assert!(found.len() == 1 && found[0].message.contains("from host edge to host client"), "{found:?}");
+        busy(&mut run, 1);
+        assert_eq!(raised(&run, CODE), [], "nothing of it passes the leg to `client`");
     }
 
     #[test]

@@ -43,14 +43,24 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// The finding about a plan with `path_split` whose hosts have different clocks. hoptax then takes no timestamps.
-fn switched_off(subject: &Subject<'_>) -> Option<Finding> {
-    let upstream = |trial: &Trial<'_>| trial.record.machine_of(Role::Upstream).map(str::to_owned);
-    let first = subject.measured().find_map(|(_, trials)| trials.first())?;
-    let is_off = subject.run.plan.path_split == PathSplit::On && first.load.stamps.is_none();
-    let machine = upstream(first).filter(|_| is_off)?;
-    let hosts = [None, Some(&*machine)].map(|one| subject.host_in_words(one).unwrap_or_default());
-    Some(Finding {
+/// Findings about a plan with `path_split` whose hosts have different clocks: one for each host that sends such a load. hoptax
+/// then takes no timestamps.
+fn switched_off(subject: &Subject<'_>) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = Vec::new();
+    for (case, trials) in subject.measured().filter(|_| subject.run.plan.path_split == PathSplit::On) {
+        let Some(first) = trials.first().filter(|trial| trial.load.stamps.is_none()) else { continue };
+        let Some(machine) = first.record.machine_of(Role::Upstream) else { continue };
+        let in_words = |machine| subject.host_in_words(case.load.index, machine).unwrap_or_default();
+        let finding = different_clocks(&[in_words(None), in_words(Some(machine))]);
+        if findings.iter().all(|other| other.message != finding.message) {
+            findings.push(finding);
+        }
+    }
+    findings
+}
+
+fn different_clocks(hosts: &[String; 2]) -> Finding {
+    Finding {
         code: CODE,
         severity: Severity::Note,
         concerns: Concerns::only(Figures::PathSplit),
@@ -64,7 +74,7 @@ fn switched_off(subject: &Subject<'_>) -> Option<Finding> {
         advice: "Give the generator and the upstream the same host, or leave `path_split` off. The report shows the round \
                  trips between the hosts."
             .into(),
-    })
+    }
 }
 
 fn refused(case: &Case, refusal: &Refusal) -> Finding {
@@ -150,7 +160,7 @@ fn quantised(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
 mod tests {
     use super::super::tests::raised;
     use super::*;
-    use crate::fixture::hosts::on_hosts;
+    use crate::fixture::hosts::{from_two_hosts, on_hosts};
     use crate::fixture::{Run, clock_id, via};
     use hoptax_load::random::Random;
     use std::time::Duration;
@@ -202,6 +212,24 @@ mod tests {
             trial.hosts.remove("app");
         }
         assert_eq!(raised(&run, CODE), [], "one machine");
+    }
+
+    #[test]
+    fn each_host_that_sends_load_has_a_clock_of_its_own() {
+        let mut run = from_two_hosts();
+        run.record.plan.path_split = PathSplit::On;
+        let hosts = |run: &Run| -> Vec<String> {
+            let names = raised(run, CODE).into_iter().map(|found| found.evidence["hosts"][0].clone());
+            names.map(|name| name.as_str().expect("a name").to_owned()).collect()
+        };
+        assert_eq!(hosts(&run), ["host client (generator)", "host edge (generator, gateway)"]);
+        // The clock of `edge` is that of the upstream.
+        for trial in run.trials.iter_mut().filter(|trial| trial.load == 1) {
+            let stamped = via(&trial.contender, 0).paths_us(20, 30).0;
+            trial.load_record.as_mut().expect("measured").stamps =
+                stamped.load_record.expect("measured").stamps;
+        }
+        assert_eq!(hosts(&run), ["host client (generator)"]);
     }
 
     #[test]

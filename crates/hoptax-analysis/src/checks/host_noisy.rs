@@ -63,14 +63,14 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
         severity: if is_often_noisy(subject) { Severity::Warning } else { Severity::Note },
         concerns: Concerns::ALL,
         case: None,
-        evidence: with_host(evidence, "worst_host", subject.host_in_words(machine)),
+        evidence: with_host(evidence, "worst_host", subject.host_in_words(case.load.index, machine)),
         message: format!(
             "The hypervisor or other processes took CPU time in {noisy} of {trials} trials. In the worst trial \
              (round {}, {}), the hypervisor took {} of all CPU time{}, and processes outside of the run used {}{}.",
             round + 1,
             case.case,
             percent(host.steal),
-            subject.on_host(machine),
+            subject.on_host(case.load.index, machine),
             percent(host.foreign),
             most_of_it(host)
         ),
@@ -82,6 +82,9 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
         ),
     }]
 }
+
+/// Index of the only load point of a run of starts.
+const LOAD: usize = 0;
 
 /// The finding about a run of starts.
 fn of_starts(subject: &Subject<'_>) -> Option<Finding> {
@@ -103,14 +106,14 @@ fn of_starts(subject: &Subject<'_>) -> Option<Finding> {
         severity: if count as f64 > MANY * starts as f64 { Severity::Warning } else { Severity::Note },
         concerns: Concerns::ALL,
         case: None,
-        evidence: with_host(evidence, "worst_host", subject.host_in_words(machine)),
+        evidence: with_host(evidence, "worst_host", subject.host_in_words(LOAD, machine)),
         message: format!(
             "The hypervisor or other processes took CPU time in {count} of {starts} starts. In the worst start (round {}, \
              {}), the hypervisor took {} of all CPU time{}, and processes outside of the run used {}{}.",
             worst.round + 1,
             worst.contender,
             percent(host.steal),
-            subject.on_host(machine),
+            subject.on_host(LOAD, machine),
             percent(host.foreign),
             most_of_it(host)
         ),
@@ -155,7 +158,7 @@ fn read_quiet(subject: &Subject<'_>) -> &'static str {
 mod tests {
     use super::super::tests::raised;
     use super::*;
-    use crate::fixture::hosts::on_hosts;
+    use crate::fixture::hosts::{from_two_hosts, on_hosts};
     use crate::fixture::{Run, via};
     use hoptax_record::ForeignProcess;
 
@@ -232,6 +235,20 @@ mod tests {
 
     #[test]
     fn names_the_host_that_was_disturbed() {
+        // The first machine of a load that another host sends is that host.
+        let mut run = from_two_hosts();
+        for trial in run.trials.iter_mut().filter(|trial| trial.load == 1) {
+            trial.host.steal = 0.3;
+        }
+        let found = raised(&run, CODE);
+        assert!(found[0].message.contains("on host edge (generator, gateway)"), "{found:?}");
+        for trial in run.trials.iter_mut().filter(|trial| trial.load == 0) {
+            let there = trial.hosts.get_mut("edge").expect("there").usage.as_mut();
+            there.expect("its own").steal = 0.4;
+        }
+        let found = raised(&run, CODE);
+        assert!(found[0].message.contains("on host edge (gateway)"), "{found:?}");
+
         let mut run = on_hosts(&[("nginx", 850)]);
         for trial in &mut run.trials {
             // Direct requests do not pass the gateway's host.

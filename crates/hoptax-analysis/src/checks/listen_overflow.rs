@@ -42,7 +42,8 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
         }
         let all = || hit.iter().flatten();
         let total = |of: fn(&NetworkUsage) -> u64| all().map(|(_, network)| of(network)).sum::<u64>();
-        let mut hosts: Vec<String> = all().filter_map(|(name, _)| subject.host_in_words(*name)).collect();
+        let mut hosts: Vec<String> =
+            all().filter_map(|(name, _)| subject.host_in_words(case.load.index, *name)).collect();
         hosts.sort();
         hosts.dedup();
         let there = if hosts.is_empty() { String::new() } else { format!(" on {}", hosts.join(" and ")) };

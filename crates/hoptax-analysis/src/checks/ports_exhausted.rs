@@ -106,7 +106,7 @@ fn near(subject: &Subject<'_>, case: &Case, trials: &[Trial<'_>]) -> Option<Find
     let used = trials.iter().flat_map(|trial| opened_from(case, trial, trials));
     let worst = used.max_by(|a, b| a.share().total_cmp(&b.share()))?;
     let Ports { host, waiting, all, ports } = worst;
-    let there = subject.on_host(host);
+    let there = subject.on_host(case.load.index, host);
     (worst.share() > NEAR).then(|| Finding {
         code: CODE,
         severity: Severity::Warning,
@@ -121,7 +121,7 @@ fn near(subject: &Subject<'_>, case: &Case, trials: &[Trial<'_>]) -> Option<Find
                 ("limit", NEAR.into()),
             ]),
             "host",
-            subject.host_in_words(host),
+            subject.host_in_words(case.load.index, host),
         ),
         message: format!(
             "{waiting} connections of this case were in TIME_WAIT{there}, which is {} of the {ports} local ports. New \

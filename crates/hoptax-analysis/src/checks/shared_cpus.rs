@@ -48,7 +48,7 @@ fn of_case(subject: &Subject<'_>, case: &Case, trials: &[Trial<'_>]) -> Option<F
         .filter_map(|trial| Some((trial.round(), shared(trial).filter(Shared::contended)?)))
         .collect();
     let (round, worst) = contended.iter().max_by(|(_, a), (_, b)| a.used.total_cmp(&b.used))?;
-    let there = subject.on_host(worst.machine);
+    let there = subject.on_host(case.load.index, worst.machine);
     Some(Finding {
         code: CODE,
         severity: Severity::Warning,

@@ -4,6 +4,7 @@ use crate::case::Case;
 use crate::noise::NoiseFloor;
 use crate::starts::Starts;
 use crate::trial::Trial;
+use crate::vantage;
 use hoptax_plan::recorded::RunRecord;
 use hoptax_plan::{Gateway, Upstream};
 use hoptax_record::start::StartRecord;
@@ -65,32 +66,39 @@ impl<'a> Subject<'a> {
         !(200..400).contains(&status) && !expected
     }
 
-    /// A machine in words, by name and roles: `host edge (gateway)`. The generator's machine has no name here. `None` in
-    /// a run on one host.
-    pub(super) fn host_in_words(&self, machine: Option<&str>) -> Option<String> {
+    /// A machine in words, by name and roles during a load: `host edge (gateway)`. The first machine that sends this load has
+    /// no name here. `None` in a run on one host.
+    pub(super) fn host_in_words(&self, load: usize, machine: Option<&str>) -> Option<String> {
         let hosts = &self.run.hosts;
-        let (name, host) = match machine {
-            Some(name) => hosts.get_key_value(name)?,
-            None => hosts.iter().find(|(_, host)| host.has(Role::Generator))?,
+        let name = match machine {
+            Some(name) => hosts.get_key_value(name)?.0,
+            None => vantage::generators(self.run, load).first().copied()?,
         };
-        Some(format!("host {name} ({})", Role::names(&host.roles, ", ")))
+        let roles = vantage::roles(self.run, load, name);
+        Some(format!("host {name} ({})", Role::names(&roles, ", ")))
     }
 
     /// Words for a place in a sentence: ` on host edge (gateway)`. Empty in a run on one host.
-    pub(super) fn on_host(&self, machine: Option<&str>) -> String {
-        self.host_in_words(machine).map_or(String::new(), |host| format!(" on {host}"))
+    pub(super) fn on_host(&self, load: usize, machine: Option<&str>) -> String {
+        self.host_in_words(load, machine).map_or(String::new(), |host| format!(" on {host}"))
+    }
+
+    /// A host in words, with its roles in any load.
+    fn host_of_run(&self, name: &str) -> Option<String> {
+        let host = self.run.hosts.get(name)?;
+        Some(format!("host {name} ({})", Role::names(&host.roles, ", ")))
     }
 
     /// The checks of each host. In a run on one host, its name is absent.
     pub(super) fn looks(&self) -> Vec<Looks<'a>> {
         let run = self.run;
         let generators = Looks {
-            host: self.host_in_words(None),
+            host: vantage::first_generator(run).and_then(|name| self.host_of_run(name)),
             start: run.host_at_start.as_ref(),
             end: run.host_at_end.as_ref(),
         };
         let others = run.hosts.iter().map(|(name, host)| Looks {
-            host: self.host_in_words(Some(name)),
+            host: self.host_of_run(name),
             start: host.at_start.as_ref(),
             end: host.at_end.as_ref(),
         });

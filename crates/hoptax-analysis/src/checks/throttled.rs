@@ -42,7 +42,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                 continue;
             };
             let machine = trials.iter().find_map(|trial| trial.record.machine_of(role));
-            let there = subject.on_host(machine);
+            let there = subject.on_host(case.load.index, machine);
             let role = role.name();
             findings.push(Finding {
                 code: CODE,
@@ -58,7 +58,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                         ("limit", SHARE.into()),
                     ]),
                     "host",
-                    subject.host_in_words(machine),
+                    subject.host_in_words(case.load.index, machine),
                 ),
                 message: format!(
                     "A CPU limit stopped the {role}{there} in {hit} of {} trials, for up to {} of the time (added up over \

@@ -5,11 +5,12 @@ use super::{Obstacle, Subject};
 use crate::Side;
 use crate::side::{counterpart, placed_differently};
 use crate::starts::of_process;
+use crate::vantage::first_generator;
 use hoptax_plan::recorded::RunRecord;
 use hoptax_plan::units::show_duration;
 use hoptax_plan::{GatewayKind, Idle, LoadPoint, PackDriver, Plan, Target, Upstream};
 use hoptax_record::plan as kept;
-use hoptax_record::{Contender, Environment, Role, RunHost};
+use hoptax_record::{Contender, Environment, Role};
 use serde::Serialize;
 
 /// Maximum number of characters that a message quotes from a setting.
@@ -147,10 +148,13 @@ fn of_machines(a: &RunRecord, b: &RunRecord, warnings: &mut Vec<String>) {
     differs("Version of hoptax", &a.hoptax, &b.hoptax, warnings);
 }
 
-/// The machine of a role.
+/// The machine of a role. Of several machines that send load, it is the first one with the role.
 fn environment(run: &RunRecord, role: Role) -> &Environment {
-    let has = |host: &&RunHost| host.has(role);
-    run.hosts.values().find(has).map_or(&run.environment, |host| &host.environment)
+    let host = match role {
+        Role::Generator => first_generator(run).and_then(|name| run.hosts.get(name)),
+        _ => run.hosts.values().find(|host| host.has(role)),
+    };
+    host.map_or(&run.environment, |host| &host.environment)
 }
 
 fn of_environments(of: &str, one: &Environment, other: &Environment, warnings: &mut Vec<String>) {

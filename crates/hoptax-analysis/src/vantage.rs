@@ -1,0 +1,198 @@
+//! Vantage points: the hosts from which a plan sends its loads. The same load from two hosts shows the same gateway from two
+//! places.
+
+use super::another_run::Scatters;
+use super::case::Case;
+use super::contrasts::contrasts;
+use super::difference::Difference;
+use super::load::Load;
+use super::trial::Trial;
+use hoptax_plan::LoadPoint;
+use hoptax_plan::recorded::RunRecord;
+use hoptax_record::Role;
+use hoptax_stats::Estimate;
+
+/// Names of the hosts that send a load, in the order of the record. In a run on one host, there are none.
+pub(super) fn generators(run: &RunRecord, load: usize) -> Vec<&str> {
+    let with_role = run.hosts.iter().filter(|(_, host)| host.has(Role::Generator));
+    let mut names: Vec<&str> = with_role.map(|(name, _)| name.as_str()).collect();
+    if run.load.iter().any(|point| point.from.is_some()) {
+        let machines = run.plan.machines_of(host(run, load));
+        names.retain(|name| machines.iter().any(|machine| machine == name));
+    }
+    names
+}
+
+/// The roles of a host during a load. Only a host that sends this load is a generator.
+pub(super) fn roles(run: &RunRecord, load: usize, name: &str) -> Vec<Role> {
+    let sends = generators(run, load).contains(&name);
+    let roles = run.hosts.get(name).map_or(&[][..], |host| &host.roles);
+    roles.iter().copied().filter(|role| *role != Role::Generator || sends).collect()
+}
+
+/// Name of the first host with the role `generator`. The record describes its machine, and has its checks. `None` in a run on one
+/// host.
+pub(super) fn first_generator(run: &RunRecord) -> Option<&str> {
+    let of_role = run.plan.machines_of(&run.plan.roles.generator);
+    let named = of_role.iter().find_map(|name| run.hosts.get_key_value(name));
+    let any = || run.hosts.iter().find(|(_, host)| host.has(Role::Generator));
+    named.or_else(any).map(|(name, _)| name.as_str())
+}
+
+/// Name of the host that sends a load, as the plan has it.
+fn host(run: &RunRecord, load: usize) -> &str {
+    let point = run.load.get(load);
+    point.map_or(&run.plan.roles.generator, |point| run.plan.generator(point))
+}
+
+/// The same load from several hosts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SameLoad {
+    /// The load in words, without its host.
+    pub label: String,
+    /// What each gateway adds from each host: sorted by gateway in the order of the run, then by load point. Gateways without
+    /// figures are left out.
+    pub views: Vec<View>,
+}
+
+/// A gateway as one host sees it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct View {
+    /// Name of the case.
+    pub case: String,
+    /// The gateway's label.
+    pub gateway: String,
+    /// Index of the load point.
+    pub load: usize,
+    /// Name of the host in the plan.
+    pub from: String,
+    /// Median response time of direct from this host, µs.
+    pub direct_p50_us: Option<Estimate>,
+    /// Added response time at the median from this host, µs.
+    pub added_p50_us: Difference,
+    /// How much more it adds from this host than from the first one, µs, over the rounds that both have. Absent for the first
+    /// host, and if there is no such round.
+    pub more_us: Option<Estimate>,
+}
+
+/// The loads of a run that come from several hosts. Empty if each comes from one.
+pub(super) fn same_loads(
+    run: &RunRecord,
+    cases: &[(Case, Vec<Trial<'_>>)],
+    scatters: &Scatters<'_>,
+) -> Vec<SameLoad> {
+    let mut groups: Vec<(LoadPoint, Vec<usize>)> = Vec::new();
+    for (index, point) in run.load.iter().enumerate().filter(|(_, point)| point.is_in_rounds()) {
+        let anywhere = LoadPoint { from: None, ..point.clone() };
+        match groups.iter_mut().find(|(other, _)| *other == anywhere) {
+            Some((_, loads)) => loads.push(index),
+            None => groups.push((anywhere, vec![index])),
+        }
+    }
+    let several = groups.into_iter().filter(|(_, loads)| loads.len() > 1);
+    let same = several.map(|(point, loads)| SameLoad {
+        label: Load::new(loads[0], &point).label,
+        views: views(run, &loads, cases, scatters),
+    });
+    same.filter(|one| !one.views.is_empty()).collect()
+}
+
+fn views(
+    run: &RunRecord,
+    loads: &[usize],
+    cases: &[(Case, Vec<Trial<'_>>)],
+    scatters: &Scatters<'_>,
+) -> Vec<View> {
+    let case = |gateway: &str, load: usize| {
+        cases.iter().find(|(case, _)| case.gateway == gateway && case.load.index == load)
+    };
+    let of_gateway = |gateway: &str| {
+        // The cases with figures, each with that of direct.
+        let seen: Vec<_> = loads
+            .iter()
+            .filter_map(|load| {
+                let via = case(gateway, *load).filter(|(case, _)| case.tax.is_some())?;
+                let direct = cases.iter().find(|(case, _)| case.is_direct() && case.load.index == *load)?;
+                Some((via, direct, via.0.tax.as_ref()?.added_p50?))
+            })
+            .collect();
+        let sides: Vec<[&[Trial<'_>]; 2]> =
+            seen.iter().map(|(via, direct, _)| [&via.1[..], &direct.1[..]]).collect();
+        let contrasts = contrasts(&sides);
+        let more = |index: usize| {
+            let contrast = contrasts.iter().find(|one| one.pair == [0, index])?;
+            Some(scatters.of(gateway).widen(contrast.difference))
+        };
+        let view = |(index, (via, direct, added)): (usize, _)| {
+            let (via, direct): (&(Case, Vec<Trial<'_>>), &(Case, Vec<Trial<'_>>)) = (via, direct);
+            let added: Difference = added;
+            View {
+                case: via.0.case.clone(),
+                gateway: gateway.to_owned(),
+                load: via.0.load.index,
+                from: host(run, via.0.load.index).to_owned(),
+                direct_p50_us: direct.0.response_time.as_ref().and_then(|times| times.p50),
+                added_p50_us: added,
+                more_us: more(index),
+            }
+        };
+        seen.into_iter().enumerate().map(view).collect::<Vec<_>>()
+    };
+    let gateways = run.contenders.iter().filter(|one| one.label != hoptax_record::DIRECT);
+    gateways.flat_map(|one| of_gateway(&one.label)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::hosts::{from_two_hosts, on_hosts};
+
+    #[test]
+    fn each_load_has_generators_of_its_own() {
+        let run = from_two_hosts().record;
+        assert_eq!((generators(&run, 0), generators(&run, 1)), (vec!["client"], vec!["edge"]));
+        assert_eq!(roles(&run, 0, "edge"), [Role::Gateway]);
+        assert_eq!(roles(&run, 1, "edge"), [Role::Generator, Role::Gateway]);
+        assert_eq!((roles(&run, 1, "client"), roles(&run, 1, "nowhere")), (vec![], vec![]));
+        // Without `from`, every generator of the run sends each load.
+        let mut run = on_hosts(&[("nginx", 850)]).record;
+        let second = run.hosts["client"].clone();
+        run.hosts.insert("client2".into(), second);
+        assert_eq!(generators(&run, 0), ["client", "client2"]);
+    }
+
+    #[test]
+    fn the_same_load_is_compared_from_both_hosts() {
+        let run = from_two_hosts();
+        let analysis = run.analyse();
+        let [same] = &analysis.same_loads[..] else { panic!("{:?}", analysis.same_loads) };
+        assert_eq!(same.label, "closed loop, 32 connections");
+        let near = |estimate: f64, expected: f64| {
+            assert!((estimate - expected).abs() < 2.0, "{estimate} for {expected}");
+        };
+        let [client, edge] = &same.views[..] else { panic!("{same:?}") };
+        assert_eq!((&*client.from, client.load, &*edge.from, edge.load), ("client", 0, "edge", 1));
+        assert_eq!(edge.case, "nginx, closed loop, 32 connections, from edge");
+        near(client.direct_p50_us.expect("measured").estimate, 300.0);
+        near(edge.direct_p50_us.expect("measured").estimate, 270.0);
+        near(client.added_p50_us.estimate.estimate, 550.0);
+        near(edge.added_p50_us.estimate.estimate, 230.0);
+        assert_eq!(client.more_us, None);
+        let more = edge.more_us.expect("both have all rounds");
+        near(more.estimate, 230.0 - 550.0);
+        assert!(more.excludes(0.0) && more.trials == 4, "{more:?}");
+    }
+
+    #[test]
+    fn loads_that_differ_in_more_than_the_host_are_not_the_same() {
+        assert_eq!(on_hosts(&[("nginx", 850)]).analyse().same_loads, []);
+        let mut run = from_two_hosts();
+        run.record.load[1].connections = 16;
+        assert_eq!(run.analyse().same_loads, []);
+        // Without figures from one of the hosts, there is still the other.
+        let mut run = from_two_hosts();
+        run.trials.retain(|trial| trial.load == 0);
+        let analysis = run.analyse();
+        assert_eq!(analysis.same_loads[0].views.len(), 1);
+    }
+}
