@@ -137,6 +137,8 @@ pub struct Network {
     pub splits: Vec<Split>,
     /// True if requests via gateways pass the network between the same hosts as direct requests, at every load point.
     pub same_way: bool,
+    /// Indices of the load points at which they do.
+    pub same_ways: Vec<usize>,
 }
 
 impl Network {
@@ -148,12 +150,13 @@ impl Network {
         }
         let ways: Option<Vec<Way>> = (0..run.load.len()).map(|load| Way::of(run, load)).collect();
         let Some(ways) = ways else { return Self { legs, ..Self::default() } };
-        let same_way = ways.iter().all(|way| way.legs.is_empty());
+        let same_ways: Vec<usize> = (0..ways.len()).filter(|load| ways[*load].legs.is_empty()).collect();
+        let same_way = same_ways.len() == ways.len();
         let costs: Vec<Option<Estimate>> =
             ways.iter().map(|way| way.cost(&legs).filter(|_| !way.legs.is_empty())).collect();
         let split = |case: &Case| Split::new(case, costs[case.load.index]?, scatters);
         let splits = cases.iter().filter(|case| starts(run, &case.gateway)).filter_map(split).collect();
-        Self { legs, splits, same_way }
+        Self { legs, splits, same_way, same_ways }
     }
 }
 
@@ -283,7 +286,7 @@ mod tests {
         let network = run.analyse().network;
         // The gateway is on the host that sends the second load, so nothing of that tax is the network's.
         let [split] = &network.splits[..] else { panic!("{network:?}") };
-        assert_eq!((split.load, network.same_way), (0, false));
+        assert_eq!((split.load, network.same_way, network.same_ways.as_slice()), (0, false, [1].as_slice()));
         assert!((split.wire_us.estimate - 320.0).abs() < 1.0, "{split:?}");
         // Only the host of the gateway sends load.
         let mut run = from_two_hosts();

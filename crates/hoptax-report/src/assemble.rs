@@ -48,6 +48,7 @@ impl Model {
             host: HostLooks { at_start: run.host_at_start.clone(), at_end: run.host_at_end.clone() },
             hosts: hosts(run),
             network: analysis.network,
+            same_loads: analysis.same_loads,
             contenders: run.contenders.clone(),
             answer,
             summary,

@@ -2,8 +2,9 @@
 
 use super::format::{Scale, number};
 use super::host;
-use super::layout::{Line, MARK};
+use super::layout::{Line, MARK, Table};
 use super::model::Model;
+use super::same_loads;
 use super::table::{self, Cell, difference, in_one_line, none};
 use super::text::{capital, inline, stop};
 use hoptax_analysis::{LegFigures, Load, Split};
@@ -25,16 +26,7 @@ const ABOUT_LEGS: &str = "Median round trip of one message on an idle connection
 const ABOUT_SPLITS: &str = "Network: round trips on the way via the gateway, less those of direct and less one within the gateway's own \
                             host. Gateway: the rest, including the waiting that load causes in the network.";
 const SAME_WAY: &str = "Requests via gateways pass the network between the same hosts as direct requests, so each tax is the \
-                        gateway's alone.";
-
-/// A table of this section.
-pub(super) struct Table {
-    pub(super) title: String,
-    pub(super) first: &'static str,
-    pub(super) headings: &'static [&'static str],
-    pub(super) rows: Vec<Line>,
-    pub(super) note: String,
-}
+                        gateway's alone";
 
 /// Sentences about the hosts: one for each host, then why legs were not measured. Empty if the run has only one host.
 pub(super) fn sentences(model: &Model) -> Vec<String> {
@@ -42,17 +34,18 @@ pub(super) fn sentences(model: &Model) -> Vec<String> {
     hosts.chain(failures(model)).chain(same_way(model)).collect()
 }
 
-/// The tables of the legs and of the splits. Empty if the run has only one host.
+/// The tables of the legs, of the splits and of the loads from several hosts. Empty if the run has only one host.
 pub(super) fn tables(model: &Model) -> Vec<Table> {
-    let legs = &model.network.legs;
-    if legs.is_empty() {
-        return Vec::new();
-    }
-    let rows = legs.iter().map(leg_row).collect();
-    let of_legs =
-        Table { title: LEGS.into(), first: "leg", headings: &LEG_HEADINGS, rows, note: ABOUT_LEGS.into() };
+    let rows: Vec<Line> = model.network.legs.iter().map(leg_row).collect();
+    let of_legs = (!rows.is_empty()).then(|| Table {
+        title: LEGS.into(),
+        first: "leg",
+        headings: &LEG_HEADINGS,
+        rows,
+        note: ABOUT_LEGS.into(),
+    });
     let of_splits = model.loads().filter_map(|load| split_table(model, load));
-    std::iter::once(of_legs).chain(of_splits).collect()
+    of_legs.into_iter().chain(of_splits).chain(same_loads::tables(model)).collect()
 }
 
 fn split_table(model: &Model, load: &Load) -> Option<Table> {
@@ -134,8 +127,15 @@ fn failures(model: &Model) -> impl Iterator<Item = String> {
     model.network.legs.iter().filter_map(|one| Some(stop(&capital(one.failed()?))))
 }
 
+/// Says at which load points a tax contains no time of the network.
 fn same_way(model: &Model) -> Option<String> {
-    model.network.same_way.then(|| SAME_WAY.to_owned())
+    let network = &model.network;
+    if network.same_way {
+        return Some(format!("{SAME_WAY}."));
+    }
+    let loads = model.loads().filter(|load| network.same_ways.contains(&load.index));
+    let labels: Vec<&str> = loads.map(|load| load.label.as_str()).collect();
+    (!labels.is_empty()).then(|| format!("{SAME_WAY}: {}.", labels.join("; ")))
 }
 
 /// A list of hosts, and the tables. Empty if the run has only one host.

@@ -13,6 +13,17 @@ pub(super) const MARK: &str = "~";
 /// A row of the table. It contains its name and its figures, or words if there are no figures.
 pub(super) type Line = (String, Result<Vec<Cell>, &'static str>);
 
+/// A table with a title.
+pub(super) struct Table {
+    pub(super) title: String,
+    /// The heading of the names.
+    pub(super) first: &'static str,
+    pub(super) headings: &'static [&'static str],
+    pub(super) rows: Vec<Line>,
+    /// Says what the figures are.
+    pub(super) note: String,
+}
+
 /// Numbers of spaces between columns, in the order in which they are tried.
 const GAPS: [usize; 2] = [2, 1];
 

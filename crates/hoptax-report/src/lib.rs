@@ -37,6 +37,7 @@ mod precision;
 mod prices;
 mod profiles;
 mod quiet;
+mod same_loads;
 mod sentence;
 mod starts;
 mod sweeps;

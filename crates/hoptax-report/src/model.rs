@@ -5,7 +5,7 @@ use super::prices::PriceList;
 use hoptax_analysis::profiles::Profiles;
 use hoptax_analysis::{
     BudgetResult, Capacity, Case, Finding, GatewayPair, Load, Network, NoiseFloor, Outcome,
-    PrecisionOverTime, Severity, Versions,
+    PrecisionOverTime, SameLoad, Severity, Versions,
 };
 use hoptax_plan::{Idle, Profile, Replacement};
 use hoptax_record::dir::RenderedFile;
@@ -54,6 +54,8 @@ pub struct Model {
     pub hosts: BTreeMap<String, RunHost>,
     /// The network between the hosts, and how much of each tax it is.
     pub network: Network,
+    /// What gateways add to the same load from several hosts. Empty if each load comes from one host.
+    pub same_loads: Vec<SameLoad>,
     /// Direct and the gateways, with versions, settings and failures.
     pub contenders: Vec<Contender>,
     /// A sentence that names the gateway that adds least, or says that there is no clear winner. Absent if fewer than

@@ -41,7 +41,7 @@ fn collect(
             == (other.kind, other.arrivals, &other.stages, other.duration_s)
             && (one.requests, one.requests_per_connection, one.http, one.retry)
                 == (other.requests, other.requests_per_connection, other.http, other.retry)
-            && rest(one) == rest(other)
+            && (rest(one), &one.from) == (rest(other), &other.from)
     };
     let mut taken: Vec<usize> = Vec::new();
     for (place, first) in loads.iter().enumerate() {
@@ -75,6 +75,7 @@ mod tests {
     use super::*;
     use crate::fixture::Reported as _;
     use hoptax_analysis::fixture::{Run, closed_point, open_point};
+    use hoptax_plan::LoadPoint;
 
     #[test]
     fn load_points_that_differ_in_one_property_make_a_sweep() {
@@ -86,6 +87,7 @@ mod tests {
             open_point(500.0, 8, 1),
             closed_point(1, 1),
             open_point(1000.0, 8, 9),
+            LoadPoint { from: Some("edge".into()), ..closed_point(64, 1) },
         ]);
         let model = run.model();
         let loads: Vec<&Load> = model.loads().collect();

@@ -30,8 +30,8 @@ pub(super) fn place(load: &Load) -> String {
     }
 }
 
-/// Describes how connections are used. Empty if connections use HTTP/1.1 and carry any number of requests, and if no
-/// request is sent again. Without this description, two load points could have the same label.
+/// Describes how connections are used. Empty if connections use HTTP/1.1 and carry any number of requests, if no request is
+/// sent again, and if the host of the role `generator` sends the load. Without this description, two load points could have the same label.
 fn manner(load: &Load) -> String {
     let version = if load.http == HttpVersion::Http10 { " in HTTP/1.0" } else { "" };
     let kept = match load.requests_per_connection {
@@ -40,7 +40,8 @@ fn manner(load: &Load) -> String {
         Some(most) => format!(" of {most} requests each"),
     };
     let again = if load.retry == Retry::IdleClose { " with retries" } else { "" };
-    format!("{version}{kept}{again}")
+    let from = load.from.as_ref().map_or_else(String::new, |host| format!(" from {host}"));
+    format!("{version}{kept}{again}{from}")
 }
 
 /// A time span to the second: `58 s`, `2 min 58 s`, `1 h 5 min`.

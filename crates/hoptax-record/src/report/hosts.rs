@@ -1,7 +1,7 @@
 //! The hosts of a run, and the network between them.
 
 use super::super::{Environment, HostLook, Role};
-use super::Estimate;
+use super::{Difference, Estimate};
 use serde::Serialize;
 use std::net::IpAddr;
 
@@ -18,6 +18,9 @@ pub struct Hosts {
     /// Where the added response time at the median comes from, for each gateway and load point. Empty if a leg was not
     /// measured.
     pub splits: Vec<Split>,
+    /// What gateways add to the same load from several hosts; absent if each load comes from one host.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub same_loads: Vec<SameLoad>,
 }
 
 /// A host.
@@ -76,4 +79,33 @@ pub struct Split {
     pub wire_us: Estimate,
     /// What the gateway adds, µs.
     pub gateway_us: Estimate,
+}
+
+/// The same load from several hosts.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SameLoad {
+    /// The load in words, without its host.
+    pub label: String,
+    /// What each gateway adds from each host, by gateway.
+    pub views: Vec<View>,
+}
+
+/// A gateway as one host sees it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct View {
+    /// Name of the case.
+    pub case: String,
+    /// The gateway's label.
+    pub gateway: String,
+    /// Index of the load point.
+    pub load: usize,
+    /// Name of the host in the plan.
+    pub from: String,
+    /// Median response time of direct from this host, µs.
+    pub direct_p50_us: Option<Estimate>,
+    /// Added response time at the median from this host, µs, as in the tax.
+    pub added_p50_us: Difference,
+    /// How much more the gateway adds from this host than from the first one, µs, over the rounds that both have. Null for the
+    /// first host, and if there is no such round.
+    pub more_us: Option<Estimate>,
 }

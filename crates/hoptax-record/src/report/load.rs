@@ -31,6 +31,9 @@ pub struct Load {
     pub retry: Retry,
     /// HTTP version.
     pub http: HttpVersion,
+    /// Name of the host that sends the load; absent if it is the host of the role `generator`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
     /// The capacity search at this load point; absent if the load point is measured without a search.
     pub search: Option<LoadSearch>,
 }

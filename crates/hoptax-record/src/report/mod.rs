@@ -31,7 +31,7 @@ pub use cases::{
 pub use comparison::{Comparison, Obstacle, Row, Verdict};
 pub use figures::{Contrast, Difference, Estimate, Latency, Throughput};
 pub use findings::{Concerns, Figures, Finding, Rule, Severity};
-pub use hosts::{HostFigures, Hosts, LegFigures, Split};
+pub use hosts::{HostFigures, Hosts, LegFigures, SameLoad, Split, View};
 pub use load::{Load, LoadSearch, LoadStage};
 pub use pairs::{GatewayPair, PairDifference, PairVerdict, Version, Versions};
 pub use prices::{Beyond, Price, PriceList, Prices};

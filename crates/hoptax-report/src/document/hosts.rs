@@ -1,10 +1,11 @@
 //! The hosts of a run, and the network between them.
 
 use super::estimate;
+use super::figures::difference;
 use crate::model::Model;
 use hoptax_analysis as analysis;
 use hoptax_record::RunHost;
-use hoptax_record::report::{HostFigures, Hosts, LegFigures, Split};
+use hoptax_record::report::{HostFigures, Hosts, LegFigures, SameLoad, Split, View};
 
 /// `None` if the run has only one host.
 pub(super) fn hosts(model: &Model) -> Option<Hosts> {
@@ -14,6 +15,7 @@ pub(super) fn hosts(model: &Model) -> Option<Hosts> {
         legs: network.legs.iter().map(leg).collect(),
         same_way: network.same_way,
         splits: network.splits.iter().map(split).collect(),
+        same_loads: model.same_loads.iter().map(same_load).collect(),
     })
 }
 
@@ -52,4 +54,17 @@ fn split(one: &analysis::Split) -> Split {
         wire_us: estimate(one.wire_us),
         gateway_us: estimate(one.gateway_us),
     }
+}
+
+fn same_load(one: &analysis::SameLoad) -> SameLoad {
+    let view = |one: &analysis::View| View {
+        case: one.case.clone(),
+        gateway: one.gateway.clone(),
+        load: one.load,
+        from: one.from.clone(),
+        direct_p50_us: one.direct_p50_us.map(estimate),
+        added_p50_us: difference(one.added_p50_us),
+        more_us: one.more_us.map(estimate),
+    };
+    SameLoad { label: one.label.clone(), views: one.views.iter().map(view).collect() }
 }

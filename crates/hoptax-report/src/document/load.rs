@@ -17,6 +17,7 @@ pub(crate) fn load(one: &analysis::Load) -> Load {
         requests_per_connection: one.requests_per_connection,
         retry: one.retry,
         http: one.http,
+        from: one.from.clone(),
         search: one.search.clone(),
     }
 }

@@ -164,6 +164,80 @@ fn several_clients_send_one_load() {
     assert!(printed.contains("hop-l7 · clients-2"), "{printed}");
 }
 
+/// Round trips that are planted between the client and the other machines, ms.
+const TO_EDGE_MS: u64 = 6;
+const TO_APP_MS: u64 = 2;
+
+/// The client is far from both machines, and farther from the gateway. The gateway's own machine, and the machine where hoptax
+/// runs, are near.
+#[test]
+fn the_same_load_from_several_machines_shows_the_gateway_from_each() {
+    let Some(network) = Network::make(&MACHINES) else { return };
+    if !is_installed("python3") {
+        return;
+    }
+    let Some(_to_edge) = network.delay("client", "edge", TO_EDGE_MS / 2) else { return };
+    let Some(_to_app) = network.delay("client", "app", TO_APP_MS / 2) else { return };
+    let load =
+        "load: [{ loop: open, rate: 200/s, connections: 4, duration: 500ms, from: [client, edge, local] }]\n";
+    let plan = plan(&network, Some(PROGRAM), "hop-l7", &format!("{load}trials: 4\nwarmup: 100ms\n"));
+    let output = network.run(&plan, &["--accept-void"]);
+    let (said, printed) = (text(&output.stderr), text(&output.stdout));
+    assert!(output.status.success(), "{said}\n{printed}");
+    let directory = run_directories(network.scratch.path()).remove(0);
+    let all = trials(&directory);
+    assert_eq!((failures(&all), all.len()), (vec![], 4 * 3 * 3));
+    let record = json(Command::new("cat").arg(directory.join("run.json")));
+    let from: Vec<&Json> = (0..3).map(|load| &record["load"][load]["from"]).collect();
+    assert_eq!(from, [&Json::Null, &"edge".into(), &"local".into()]);
+    assert_eq!(record["hosts"]["edge"]["roles"], serde_json::json!(["generator", "gateway"]));
+    assert_eq!(record["hosts"]["local"]["roles"], serde_json::json!(["generator"]));
+    // The first machine of a trial is the one that sends its load, and has no name in it.
+    for trial in &all {
+        let others: Vec<&str> =
+            trial["hosts"].as_object().expect("hosts").keys().map(String::as_str).collect();
+        match trial["load"].as_u64() {
+            Some(1) => assert_eq!(others, ["app"], "{trial}"),
+            _ => assert_eq!(others, ["app", "edge"], "{trial}"),
+        }
+        assert!(trial["generator"]["cpu_ns"].as_u64() > Some(0), "{trial}");
+        assert_eq!(trial["gateway"].is_null(), trial["contender"] == "direct", "{trial}");
+    }
+
+    let report = report(&directory);
+    let same = &report["hosts"]["same_loads"];
+    let views = same[0]["views"].as_array().unwrap_or_else(|| panic!("{report}"));
+    let names: Vec<&str> = views.iter().filter_map(|view| view["from"].as_str()).collect();
+    assert_eq!((names, same.as_array().map(Vec::len)), (vec!["client", "edge", "local"], Some(1)));
+    let ms = |view: &Json, figure: &str| view[figure]["estimate"].as_f64().expect("measured") / 1e3;
+    let planted = |seen: f64, ms: u64| {
+        assert!(seen > 0.8 * ms as f64 && seen < 1.8 * ms as f64, "{seen} for {ms}: {same}")
+    };
+    for near in &views[1..] {
+        planted(ms(&views[0], "direct_p50_us") - ms(near, "direct_p50_us"), TO_APP_MS);
+        planted(ms(&views[0], "added_p50_us") - ms(near, "added_p50_us"), TO_EDGE_MS - TO_APP_MS);
+        planted(-ms(near, "more_us"), TO_EDGE_MS - TO_APP_MS);
+        assert!(near["more_us"]["high"].as_f64() < Some(0.0), "{near}");
+    }
+    // What the client sees is the network's. Nothing is, as seen from the gateway's own machine.
+    let splits = report["hosts"]["splits"].as_array().expect("a list");
+    let loads: Vec<u64> = splits.iter().filter_map(|split| split["load"].as_u64()).collect();
+    assert_eq!(loads, [0, 2], "{splits:?}");
+    planted(ms(&splits[0], "wire_us"), TO_EDGE_MS - TO_APP_MS);
+    assert!(ms(&splits[1], "wire_us").abs() < 1.0, "{splits:?}");
+    for part in ["hop-l7 from client", "hop-l7 from edge", "hop-l7 from local", "connections, from edge"] {
+        assert!(printed.contains(part), "no `{part}`:\n{printed}");
+    }
+
+    let hosts = network.hoptax(&["hosts", "plan.yaml", "--json"]).output().expect("it runs");
+    let hosts: Json = serde_json::from_slice(&hosts.stdout).expect("JSON");
+    assert_eq!(hosts["hosts"][2]["roles"], serde_json::json!(["generator", "gateway"]), "{hosts}");
+    assert_eq!(hosts["hosts"][3]["name"], "local", "{hosts}");
+    for name in MACHINES {
+        assert_eq!(network.processes(name), [], "on {name}");
+    }
+}
+
 #[test]
 fn errors_before_a_run_name_the_host_and_what_to_try() {
     let Some(network) = Network::make(&MACHINES) else { return };

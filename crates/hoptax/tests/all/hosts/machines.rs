@@ -6,6 +6,7 @@ use hoptax_host::programs::{find_in, search_path};
 use rustix::process::{Pid, Signal, kill_process};
 use std::cell::RefCell;
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::net::Ipv4Addr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -217,6 +218,33 @@ impl Network {
         ip(&words);
     }
 
+    /// Makes packets between two machines take this long in each direction. Those to and from other machines are not
+    /// delayed. `None` if this user cannot do it. The delay ends when the result is dropped.
+    #[track_caller]
+    pub(super) fn delay(&self, one: &str, other: &str, ms: u64) -> Option<Delay> {
+        let (near, far) = (format!("to-{other}"), format!("to-{one}"));
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/all/agent/wire.py");
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.namespace(one), "python3", script, &self.namespace(other)]);
+        command.args([&near, &far, &ms.to_string()]);
+        let carrier = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+        let mut carrier = carrier.expect("ip runs");
+        let mut line = String::new();
+        let _ = BufReader::new(carrier.stdout.take().expect("piped")).read_line(&mut line);
+        let delay = Delay(carrier);
+        if line != "ready\n" {
+            skip("a network with a delay needs TUN devices");
+            return None;
+        }
+        for (from, device, to) in [(one, &near, other), (other, &far, one)] {
+            let own = self.namespace(from);
+            ip(&format!("-n {own} link set {device} up"));
+            let (there, here) = (self.address(to), self.address(from));
+            ip(&format!("-n {own} route add {there}/32 dev {device} src {here}"));
+        }
+        Some(delay)
+    }
+
     /// A command of hoptax on the runner's machine.
     pub(super) fn hoptax(&self, arguments: &[&str]) -> Command {
         let path = std::env::var("PATH").unwrap_or_default();
@@ -274,6 +302,16 @@ impl Network {
         let below = self.files(name).join("hoptax-agent-0");
         let entries = fs::read_dir(below).into_iter().flatten().flatten().map(|entry| entry.path());
         entries.filter(|path| path.is_dir()).collect()
+    }
+}
+
+/// A process that delays packets.
+pub(super) struct Delay(Child);
+
+impl Drop for Delay {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
     }
 }
 
