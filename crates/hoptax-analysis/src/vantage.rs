@@ -9,7 +9,7 @@ use super::load::Load;
 use super::trial::Trial;
 use hoptax_plan::LoadPoint;
 use hoptax_plan::recorded::RunRecord;
-use hoptax_record::Role;
+use hoptax_record::{DIRECT, Role};
 use hoptax_stats::Estimate;
 
 /// Names of the hosts that send a load, in the order of the record. In a run on one host, there are none.
@@ -97,48 +97,47 @@ pub(super) fn same_loads(
     same.filter(|one| !one.views.is_empty()).collect()
 }
 
+/// A gateway's case from one host, and direct's case from there.
+struct Seen<'c, 'a> {
+    via: &'c (Case, Vec<Trial<'a>>),
+    direct: &'c (Case, Vec<Trial<'a>>),
+    added_p50_us: Difference,
+}
+
 fn views(
     run: &RunRecord,
     loads: &[usize],
     cases: &[(Case, Vec<Trial<'_>>)],
     scatters: &Scatters<'_>,
 ) -> Vec<View> {
-    let case = |gateway: &str, load: usize| {
-        cases.iter().find(|(case, _)| case.gateway == gateway && case.load.index == load)
+    let case = |contender: &str, load: usize| {
+        cases.iter().find(|(case, _)| case.gateway == contender && case.load.index == load)
+    };
+    let seen = |gateway: &str, load: usize| {
+        let (via, direct) = (case(gateway, load)?, case(DIRECT, load)?);
+        Some(Seen { via, direct, added_p50_us: via.0.tax.as_ref()?.added_p50? })
     };
     let of_gateway = |gateway: &str| {
-        // The cases with figures, each with that of direct.
-        let seen: Vec<_> = loads
-            .iter()
-            .filter_map(|load| {
-                let via = case(gateway, *load).filter(|(case, _)| case.tax.is_some())?;
-                let direct = cases.iter().find(|(case, _)| case.is_direct() && case.load.index == *load)?;
-                Some((via, direct, via.0.tax.as_ref()?.added_p50?))
-            })
-            .collect();
+        let seen: Vec<Seen<'_, '_>> = loads.iter().filter_map(|load| seen(gateway, *load)).collect();
         let sides: Vec<[&[Trial<'_>]; 2]> =
-            seen.iter().map(|(via, direct, _)| [&via.1[..], &direct.1[..]]).collect();
+            seen.iter().map(|one| [&one.via.1[..], &one.direct.1[..]]).collect();
         let contrasts = contrasts(&sides);
         let more = |index: usize| {
             let contrast = contrasts.iter().find(|one| one.pair == [0, index])?;
             Some(scatters.of(gateway).widen(contrast.difference))
         };
-        let view = |(index, (via, direct, added)): (usize, _)| {
-            let (via, direct): (&(Case, Vec<Trial<'_>>), &(Case, Vec<Trial<'_>>)) = (via, direct);
-            let added: Difference = added;
-            View {
-                case: via.0.case.clone(),
-                gateway: gateway.to_owned(),
-                load: via.0.load.index,
-                from: host(run, via.0.load.index).to_owned(),
-                direct_p50_us: direct.0.response_time.as_ref().and_then(|times| times.p50),
-                added_p50_us: added,
-                more_us: more(index),
-            }
+        let view = |(index, Seen { via: (case, _), direct: (direct, _), added_p50_us }): (usize, _)| View {
+            case: case.case.clone(),
+            gateway: case.gateway.clone(),
+            load: case.load.index,
+            from: host(run, case.load.index).to_owned(),
+            direct_p50_us: direct.response_time.as_ref().and_then(|times| times.p50),
+            added_p50_us,
+            more_us: more(index),
         };
         seen.into_iter().enumerate().map(view).collect::<Vec<_>>()
     };
-    let gateways = run.contenders.iter().filter(|one| one.label != hoptax_record::DIRECT);
+    let gateways = run.contenders.iter().filter(|one| one.label != DIRECT);
     gateways.flat_map(|one| of_gateway(&one.label)).collect()
 }
 

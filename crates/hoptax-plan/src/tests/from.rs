@@ -12,7 +12,7 @@ fn plan(load: &str, hosts: &str) -> String {
 }
 
 /// Where each load point comes from, and in words.
-fn froms(plan: &Plan) -> Vec<(&str, String)> {
+fn origins(plan: &Plan) -> Vec<(&str, String)> {
     plan.load.iter().map(|point| (plan.generator(point), point.describe())).collect()
 }
 
@@ -25,7 +25,7 @@ fn each_host_has_a_load_point_of_its_own() {
         ("client", "closed, 8 connections".to_owned()),
         ("edge", "closed, 8 connections, from edge".to_owned()),
     ];
-    assert_eq!(froms(&sweep), expected);
+    assert_eq!(origins(&sweep), expected);
     assert_eq!(sweep.generators(), ["client", "edge"]);
     assert_eq!(
         sweep.each_role(),
@@ -91,7 +91,7 @@ fn mistakes_in_from() {
         .replace("gateway: edge", "gateway: client")
         .replace("{ ssh: client }", "{ ssh: client, address: 10.0.0.1 }");
     for (text, expected) in [
-        (plan(&load("[client, egde]"), HOSTS), "2:55 unknown host `egde`; did you mean `edge`?"),
+        (plan(&load("[client, edgr]"), HOSTS), "2:55 unknown host `edgr`; did you mean `edge`?"),
         (plan(&load("edge"), ""), "2:46 unknown host `edge`; use local, or add `edge` to `hosts`"),
         (
             plan("[{ loop: closed, connections: 8 }, { loop: closed, connections: 8, from: client }]", HOSTS),

@@ -6,6 +6,7 @@ mod generators;
 mod legs;
 mod raw;
 mod site;
+mod vantages;
 
 use crate::world::exe;
 use hoptax::agent::{Host, HostRef, Hosts, RunId};

@@ -129,8 +129,9 @@ fn several_clients_send_one_load() {
     let machines = ["one", "two", "edge", "app"];
     let Some(network) = Network::make(&machines) else { return };
     let [edge, app] = ["edge", "app"].map(|name| network.address(name));
+    let load = LOAD.replace("duration", "from: [clients, edge], duration");
     let plan = format!(
-        "name: clients\ngateways: [hop-l7]\n{LOAD}trials: 2\nhosts:\n  clients: {{ ssh: [one, two], hoptax: {PROGRAM} }}\n  \
+        "name: clients\ngateways: [hop-l7]\n{load}trials: 2\nhosts:\n  clients: {{ ssh: [one, two], hoptax: {PROGRAM} }}\n  \
          edge: {{ ssh: edge, address: {edge}, hoptax: {PROGRAM} }}\n  app: {{ ssh: app, address: {app}, hoptax: {PROGRAM} \
          }}\nroles: {{ generator: clients, gateway: edge, upstream: app }}\n"
     );
@@ -140,7 +141,13 @@ fn several_clients_send_one_load() {
     let directory = run_directories(network.scratch.path()).remove(0);
     let trials = trials(&directory);
     assert_eq!(failures(&trials), [""; 0]);
-    for trial in &trials {
+    let (of_clients, of_edge): (Vec<&Json>, Vec<&Json>) = trials.iter().partition(|trial| trial["load"] == 0);
+    assert_eq!((of_clients.len(), of_edge.len()), (2 * 3, 2 * 3));
+    assert!(
+        of_edge.iter().all(|trial| trial.get("generators").is_none()),
+        "one machine sends it: {of_edge:?}"
+    );
+    for trial in of_clients {
         let parts = trial["generators"].as_array().expect("two");
         let hosts: Vec<&str> = parts.iter().filter_map(|part| part["host"].as_str()).collect();
         assert_eq!(hosts, ["clients-1", "clients-2"]);
@@ -211,7 +218,7 @@ fn the_same_load_from_several_machines_shows_the_gateway_from_each() {
     assert_eq!((names, same.as_array().map(Vec::len)), (vec!["client", "edge", "local"], Some(1)));
     let ms = |view: &Json, figure: &str| view[figure]["estimate"].as_f64().expect("measured") / 1e3;
     let planted = |seen: f64, ms: u64| {
-        assert!(seen > 0.8 * ms as f64 && seen < 1.8 * ms as f64, "{seen} for {ms}: {same}")
+        assert!(seen > 0.8 * ms as f64 && seen < 1.8 * ms as f64, "{seen} for {ms}: {same}");
     };
     for near in &views[1..] {
         planted(ms(&views[0], "direct_p50_us") - ms(near, "direct_p50_us"), TO_APP_MS);
@@ -223,8 +230,13 @@ fn the_same_load_from_several_machines_shows_the_gateway_from_each() {
     let splits = report["hosts"]["splits"].as_array().expect("a list");
     let loads: Vec<u64> = splits.iter().filter_map(|split| split["load"].as_u64()).collect();
     assert_eq!(loads, [0, 2], "{splits:?}");
-    planted(ms(&splits[0], "wire_us"), TO_EDGE_MS - TO_APP_MS);
-    assert!(ms(&splits[1], "wire_us").abs() < 1.0, "{splits:?}");
+    // Legs are measured for a second each. If the machine is busy then, their intervals say so.
+    let wire =
+        |split: &Json| ["low", "high"].map(|end| split["wire_us"][end].as_f64().expect("batches") / 1e3);
+    let [low, high] = wire(&splits[0]);
+    assert!(low < 5.0 && high > 3.0, "{splits:?}");
+    let [low, high] = wire(&splits[1]);
+    assert!(low < 1.0 && high > -1.0, "{splits:?}");
     for part in ["hop-l7 from client", "hop-l7 from edge", "hop-l7 from local", "connections, from edge"] {
         assert!(printed.contains(part), "no `{part}`:\n{printed}");
     }
