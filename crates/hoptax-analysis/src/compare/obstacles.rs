@@ -144,6 +144,12 @@ fn of_machines(a: &RunRecord, b: &RunRecord, warnings: &mut Vec<String>) {
             let of = format!("{}: ", role.name());
             of_environments(&of, environment(a, role), environment(b, role), warnings);
         }
+        for from in both_send(a, b) {
+            let machine = |run| sender(run, from);
+            if let Some((one, other)) = machine(a).zip(machine(b)) {
+                of_environments(&format!("loads from {from}: "), one, other, warnings);
+            }
+        }
     }
     differs("Version of hoptax", &a.hoptax, &b.hoptax, warnings);
 }
@@ -155,6 +161,20 @@ fn environment(run: &RunRecord, role: Role) -> &Environment {
         _ => run.hosts.values().find(|host| host.has(role)),
     };
     host.map_or(&run.environment, |host| &host.environment)
+}
+
+/// The hosts from which both runs send loads, without those of a role.
+fn both_send<'a>(a: &'a RunRecord, b: &RunRecord) -> impl Iterator<Item = &'a str> {
+    let (others, roles) = (b.plan.generators(), a.plan.roles.each());
+    let mut senders = a.plan.generators();
+    senders.retain(|name| others.contains(name) && roles.iter().all(|(_, host)| host != name));
+    senders.into_iter()
+}
+
+/// The first machine of a host that sends loads.
+fn sender<'r>(run: &'r RunRecord, host: &str) -> Option<&'r Environment> {
+    let machines = run.plan.machines_of(host);
+    machines.iter().find_map(|name| run.hosts.get(name)).map(|host| &host.environment)
 }
 
 fn of_environments(of: &str, one: &Environment, other: &Environment, warnings: &mut Vec<String>) {

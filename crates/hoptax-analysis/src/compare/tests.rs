@@ -1,7 +1,7 @@
 //! Tests comparisons of generated runs.
 
 use super::*;
-use crate::fixture::hosts::on_hosts;
+use crate::fixture::hosts::{from_two_hosts, on_hosts};
 use crate::fixture::starts::{Cold, started};
 use crate::fixture::{Run, closed_point, open_point, searched_point, via};
 use hoptax_plan::{PathSplit, Profile, Start, Target, Upstream};
@@ -240,6 +240,22 @@ fn machines_are_compared_by_role() {
         let starts = format!("{role}: Host differs: ");
         assert!(warnings.iter().any(|one| one.starts_with(&starts)), "{warnings:?}");
     }
+}
+
+#[test]
+fn machines_that_only_send_load_are_compared_by_name() {
+    let with_sender = |kernel: &str| {
+        let mut run = from_two_hosts();
+        run.record.load[1].from = Some("branch".into());
+        run.record.plan.load.clone_from(&run.record.load);
+        let mut branch = run.record.hosts["client"].clone();
+        branch.environment.kernel = kernel.into();
+        run.record.hosts.insert("branch".into(), branch);
+        run
+    };
+    let (a, b) = (with_sender("Linux 6.1"), with_sender("Linux 7"));
+    assert_eq!(of_runs(&a, &b).warnings, ["loads from branch: Kernel differs: Linux 6.1 and Linux 7."]);
+    assert_eq!(of_runs(&a, &with_sender("Linux 6.1")).warnings, [""; 0]);
 }
 
 #[test]
