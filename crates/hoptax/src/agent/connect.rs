@@ -1,7 +1,8 @@
 //! Connects to the hosts of a plan.
 
 use super::host::Host;
-use super::hosts::{HostRef, Hosts, own_packs};
+use super::host_ref::HostRef;
+use super::hosts::{Hosts, own_packs};
 use super::inspection::Inspection;
 use super::message::{Inspect, Request, RunId};
 use super::reach;

@@ -1,6 +1,7 @@
 //! Describes the hosts of a plan without a run: `hoptax hosts`.
 
-use super::hosts::{HostRef, Hosts};
+use super::host_ref::HostRef;
+use super::hosts::Hosts;
 use super::offset::Offset;
 use anyhow::anyhow;
 use hoptax_host::probe::fitness::Moment;

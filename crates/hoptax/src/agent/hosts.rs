@@ -2,24 +2,22 @@
 
 use super::driver::HostsDriver;
 use super::host::Host;
+use super::host_ref::{HostRef, Known};
 use super::layout::{Layout, Seat, Starts};
 use super::legs::{End, Legs};
-use super::machine;
 use super::message::{Bytes, Prepare, Services};
 use super::split::{self, GeneratorCpus};
 use super::traffic::HostsTraffic;
 use super::vantage::{Vantage, Vantages};
 use crate::run::LocalTraffic;
 use anyhow::{Context as _, anyhow, bail, ensure};
-use hoptax_host::idle::{self, Polling};
+use hoptax_host::idle::Polling;
 use hoptax_host::probe::fitness::{self, CPUS, Moment};
 use hoptax_host::probe::leg::Messages;
-use hoptax_host::{cpus, probe};
 use hoptax_lab::cpus::resolve_for;
 use hoptax_lab::packs::{Pack, PackSet};
 use hoptax_lab::process::{ProcessDriver, Secrets};
 use hoptax_load::clock;
-use hoptax_load::stamp::ClockId;
 use hoptax_plan::{Body, BuiltInUpstream, CpuSets, GatewayKind, Idle, PathSplit, Plan, Upstream};
 use hoptax_record::{Environment, Failure, HostLook, Leg, RunHost, bounded, plan as kept};
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,20 +41,6 @@ pub struct Hosts {
     pub gateway: HostRef,
     /// Runs the upstream.
     pub upstream: HostRef,
-}
-
-/// A host of a run.
-#[derive(Debug, Clone)]
-pub enum HostRef {
-    /// The host of this process.
-    Local {
-        /// Its name in the plan.
-        name: String,
-        /// The address at which the other hosts reach it.
-        address: Option<IpAddr>,
-    },
-    /// A host with an agent.
-    Remote(Arc<Host>),
 }
 
 /// What a run wants of its hosts.
@@ -93,74 +77,6 @@ pub struct Ready {
     pub hosts: BTreeMap<String, RunHost>,
     /// Keeps idle CPUs of our own host polling.
     pub polling: Option<Polling>,
-}
-
-/// What is known of a host before it is made ready.
-pub(super) struct Known {
-    host: Option<Arc<Host>>,
-    pub(super) address: Option<IpAddr>,
-    seat: Seat,
-    pub(super) environment: Environment,
-    allowed: Vec<u32>,
-    can_poll: bool,
-    clock: Option<ClockId>,
-    clock_uncertainty_ns: u64,
-}
-
-impl HostRef {
-    /// The host's name in the plan.
-    pub fn name(&self) -> &str {
-        match self {
-            Self::Local { name, .. } => name,
-            Self::Remote(host) => host.name(),
-        }
-    }
-
-    /// The agent's host; `None` for our own.
-    pub fn remote(&self) -> Option<&Arc<Host>> {
-        match self {
-            Self::Local { .. } => None,
-            Self::Remote(host) => Some(host),
-        }
-    }
-
-    /// Names the machine, as [`Welcome`](super::message::Welcome) does.
-    fn machine(&self) -> String {
-        self.remote().map_or_else(machine::machine, |host| host.welcome().machine)
-    }
-
-    pub(super) fn known(&self) -> anyhow::Result<Known> {
-        match self {
-            Self::Local { name, address } => Ok(Known {
-                host: None,
-                address: *address,
-                seat: Seat { host: name.clone(), machine: machine::machine(), network: machine::network() },
-                environment: probe::environment(Idle::Sleep),
-                allowed: cpus::allowed().context("finding out which CPUs may be used")?,
-                can_poll: idle::possible().is_ok(),
-                clock: ClockId::here(),
-                clock_uncertainty_ns: 0,
-            }),
-            Self::Remote(host) => {
-                let welcome = host.welcome();
-                let link = host.link().map_err(|failure| anyhow!(failure.message))?;
-                Ok(Known {
-                    host: Some(Arc::clone(host)),
-                    address: host.address(),
-                    seat: Seat {
-                        host: host.name().to_owned(),
-                        machine: welcome.machine,
-                        network: welcome.network,
-                    },
-                    environment: welcome.environment,
-                    allowed: welcome.cpus,
-                    can_poll: welcome.can_poll,
-                    clock: welcome.clock,
-                    clock_uncertainty_ns: link.offset().uncertainty_ns,
-                })
-            }
-        }
-    }
 }
 
 impl Hosts {
