@@ -86,6 +86,8 @@ credentials() {
 
 # All of these run in the namespaces of the cluster.
 network() {
+    # containerd keeps the network namespaces of pods here, as files that would remain.
+    mount -t tmpfs tmpfs /run
     # The node's address. Pods are on a bridge that the plug-in makes.
     ip link set lo up
     ip link add node0 type veth peer name node1
