@@ -108,10 +108,14 @@ pub(super) fn read(
     let services = Services::of(&upstream.value, gateways);
     let mut declared: Vec<Declared> = Vec::new();
     for (name, typed) in hosts.map(|hosts| hosts.0).unwrap_or_default() {
+        let mistakes = reader.faults.len();
         let host = read_host(reader, &name, &typed);
+        // hoptax could find the address without these mistakes.
+        let could_have_address =
+            reader.faults.len() > mistakes && (typed.terraform.is_some() || typed.kubernetes.is_some());
         check_machines(reader, &declared, &name, &host);
         check_machine_names(reader, &declared, &name, &host);
-        let has_address = typed.address.is_some() || host.kind.has_own_address();
+        let has_address = typed.address.is_some() || host.kind.has_own_address() || could_have_address;
         declared.push(Declared { place: name.place, host, has_address });
     }
     let RawRoles { generator, gateway, upstream: of_upstream } = roles.unwrap_or_default();

@@ -577,5 +577,7 @@ fn mistakes_in_hosts_that_hoptax_creates() {
         (wrong("kubernetes: { pod: [a, a] }"), "`a` appears twice"),
     ] {
         assert!(shown.contains(part), "{part}\n{shown}");
+        let wants_address = shown.contains("needs an `address`");
+        assert_eq!(wants_address, part.contains("needs an `address`"), "one mistake is one error: {shown}");
     }
 }

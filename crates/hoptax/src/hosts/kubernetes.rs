@@ -37,7 +37,12 @@ pub(super) fn up(setup: &Setup<'_>, removers: &mut Vec<Remover>) -> anyhow::Resu
     let run = format!("{:08x}", Random::new(clock::unix() ^ u64::from(std::process::id())).next_u64() as u32);
     let origin = origin();
     let directory = super::command::directory(setup.home)?;
-    for (index, cluster) in clusters(&hosts).into_iter().enumerate() {
+    let clusters = clusters(&hosts);
+    for cluster in &clusters {
+        // A context or a cluster that does not exist is then an error of its own, and nothing has to be removed.
+        cluster.list(&objects::of_run(&run)).output(None, ANSWER)?;
+    }
+    for (index, cluster) in clusters.iter().enumerate() {
         let removes = cluster.remove(&objects::of_run(&run));
         removers.push(Remover::start(removes, directory.join(format!("kubernetes-{run}-{index}.log")))?);
     }

@@ -79,7 +79,7 @@ fn manual_pages_render() {
     printed(&["man", "--output", &folder.to_string_lossy()]);
     let verbs = verbs();
     let pages = std::fs::read_dir(&folder).expect("made").count();
-    let own: Vec<String> = ["builds", "history"]
+    let own: Vec<String> = ["builds", "history", "hosts"]
         .into_iter()
         .flat_map(|verb| verbs_of(&[verb]).into_iter().map(move |one| format!("{verb}-{one}")))
         .collect();
