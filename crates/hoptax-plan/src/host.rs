@@ -107,15 +107,11 @@ impl HostKind {
             Self::Commands(commands) => commands.clone(),
             Self::Docker(container) => vec![owned(&["docker", "exec", "-i", container])],
             Self::Kubernetes(Pods { pods, container, namespace, context }) => {
-                let option =
-                    |name: &str, value: &Option<String>| Some(format!("--{name}={}", value.as_ref()?));
                 let of = |pod: &String| {
-                    let mut words = owned(&["kubectl"]);
-                    words.extend(option("context", context));
-                    words.extend(option("namespace", namespace));
+                    let mut words = kubectl(context.as_deref(), namespace.as_deref());
                     // Without `--quiet`, kubectl prints a line about the container that it chooses.
                     words.extend(owned(&["exec", "--quiet", "-i", pod]));
-                    words.extend(option("container", container));
+                    words.extend(container.iter().map(|name| format!("--container={name}")));
                     words.push("--".to_owned());
                     words
                 };
@@ -162,6 +158,13 @@ pub fn shown_words(words: &[String]) -> Vec<String> {
     }
     let rest = words[SSH_OPTIONS.len() + 1..].iter().filter(|word| *word != "--");
     words[..1].iter().chain(rest).cloned().collect()
+}
+
+/// The user's `kubectl` for a namespace that a context leads to. What is absent is left to its configuration.
+pub fn kubectl(context: Option<&str>, namespace: Option<&str>) -> Vec<String> {
+    let options = [("context", context), ("namespace", namespace)];
+    let options = options.into_iter().filter_map(|(name, value)| Some(format!("--{name}={}", value?)));
+    std::iter::once("kubectl".to_owned()).chain(options).collect()
 }
 
 /// True if `word` is one word for every shell, and no shell changes it. It is not an option either.

@@ -37,7 +37,7 @@ pub use hop_delay::{
     MOST_WARMING_REQUESTS, SHORTEST_WARMING,
 };
 pub use hoptax_record::{Metric, Quantity};
-pub use host::{Host, HostKind, is_plain_word, shown_words};
+pub use host::{Host, HostKind, is_plain_word, kubectl, shown_words};
 pub use image::check_image;
 pub use load_point::{LoadPoint, Search};
 pub use objective::{Figure, Objective, REACHED, Term};

@@ -50,9 +50,7 @@ pub(super) struct Status {
 
 /// `kubectl`, for the namespace of the pods.
 pub(super) fn kubectl(watched: &WatchedPods) -> Vec<String> {
-    let option = |name: &str, value: &Option<String>| Some(format!("--{name}={}", value.as_ref()?));
-    let options = [option("context", &watched.context), option("namespace", &watched.namespace)];
-    ["kubectl".to_owned()].into_iter().chain(options.into_iter().flatten()).collect()
+    hoptax_plan::kubectl(watched.context.as_deref(), watched.namespace.as_deref())
 }
 
 /// The command that lists the pods.

@@ -34,9 +34,8 @@ const ADVICE: &str = "hoptax needs the right to run commands in pods (`kubectl a
                       Without them, write watch: { prometheus: { url: …, cpu: …, memory: … } }";
 
 /// Answers each line with the CPU time of its container and that of the shell, ns. After the line `m`, also with the memory in use
-/// and the part of it that the kernel can take back, in bytes. A kernel without scheduler statistics does not know the shell's
-/// CPU time; then it is 0. Version 2 of control groups has one directory, and version 1 has one for each
-/// controller. With version 2, a container can see the directories of the whole machine; then the line of
+/// and the part of it that the kernel can take back, in bytes. Version 2 of control groups has one directory, and version 1 has
+/// one for each controller. With version 2, a container can see the directories of the whole machine; then the line of
 /// `/proc/self/cgroup` without controllers says its own.
 const SCRIPT: &str = r#"
 group=/sys/fs/cgroup
@@ -53,11 +52,11 @@ else
 fi
 [ -r "$all" ] || { echo "there is no $all in the container" >&2; exit 1; }
 cpu || { echo "there is no CPU time of a control group in the container" >&2; exit 1; }
-own=0 scheduled=/proc/self/schedstat
-[ -r $scheduled ] || scheduled=
+scheduled=/proc/self/schedstat
+[ -r $scheduled ] || { echo "there is no $scheduled, so the shell cannot say its own CPU time" >&2; exit 1; }
 while read -r what; do
     cpu || exit 1
-    [ -z "$scheduled" ] || read -r own _ <$scheduled
+    read -r own _ <$scheduled || exit 1
     [ "$what" = m ] || { echo "$used $own"; continue; }
     read -r memory <"$all" || exit 1
     value=0
@@ -339,12 +338,15 @@ mod tests {
             ("cpu,cpuacct/cpuacct.usage", "1500000\n"),
             ("memory/memory.usage_in_bytes", "100\n"),
             ("memory/memory.stat", "cache 90\ninactive_file 1\ntotal_inactive_file 30\n"),
+            ("schedstat", "4000 17 2\n"),
         ];
-        for (files, own) in [(&own[..], 4000), (&of_machine, 4000), (&first_version, 0)] {
+        for files in [&own[..], &of_machine, &first_version] {
             for answer in answers(files) {
-                let expected = format!("1500000 {own}\n1500000 {own} 100 30\n1500000 {own}\n");
-                assert_eq!(answer, expected, "{files:?}");
+                assert_eq!(answer, "1500000 4000\n1500000 4000 100 30\n1500000 4000\n", "{files:?}");
             }
+        }
+        for answer in answers(&own[..own.len() - 1]) {
+            assert!(answer.starts_with("there is no ROOT/schedstat, so the shell"), "{answer}");
         }
         for answer in answers(&[]) {
             assert_eq!(answer, "there is no ROOT/memory/memory.usage_in_bytes in the container\n");

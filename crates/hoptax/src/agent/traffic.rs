@@ -129,7 +129,7 @@ impl HostsTraffic {
         Ok((vantage.layout.others().into_iter().map(begin).collect::<Result<_, _>>()?, links))
     }
 
-    /// Sends a load from this host: see [`Traffic::load_from`].
+    /// Sends a load from this host: see [`Traffic::load`].
     fn try_load(
         &mut self,
         from: Option<&str>,
@@ -158,7 +158,7 @@ impl HostsTraffic {
                 generators::load(generators, &self.local, live, &stop, &mut report)
             }
             Some(host) => generator::load(&host, &spec, near, live, &stop, &mut report),
-            None => self.local.load(&spec, &near, &stop, &mut report),
+            None => self.local.load(None, &spec, &near, &stop, &mut report),
         });
         for other in others.into_inner().unwrap_or_else(PoisonError::into_inner) {
             add(&mut loaded, other);
@@ -300,16 +300,6 @@ impl Traffic for HostsTraffic {
     }
 
     fn load(
-        &mut self,
-        spec: &LoadSpec,
-        watched: &WatchedRoles,
-        interrupted: &AtomicBool,
-        report: &mut dyn FnMut(TrialUpdate),
-    ) -> Loaded {
-        self.load_from(None, spec, watched, interrupted, report)
-    }
-
-    fn load_from(
         &mut self,
         from: Option<&str>,
         spec: &LoadSpec,

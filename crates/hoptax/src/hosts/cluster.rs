@@ -2,7 +2,7 @@
 
 use super::command::Program;
 use anyhow::{Context as _, bail};
-use hoptax_plan::Workload;
+use hoptax_plan::{Workload, kubectl};
 use std::fs::File;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
@@ -31,9 +31,7 @@ impl Cluster {
 
     /// `kubectl` with these words.
     pub(super) fn kubectl(&self, words: &[&str]) -> Program {
-        let option = |name: &str, value: &Option<String>| Some(format!("--{name}={}", value.as_ref()?));
-        let options = [option("context", &self.context), option("namespace", &self.namespace)];
-        let first = ["kubectl".to_owned()].into_iter().chain(options.into_iter().flatten());
+        let first = kubectl(self.context.as_deref(), self.namespace.as_deref()).into_iter();
         Program {
             words: first.chain(words.iter().map(|word| (*word).to_owned())).collect(),
             variables: Vec::new(),

@@ -273,7 +273,7 @@ impl<'a> RunningGateway<'a> {
         self.gateway.0.facts().change.apply(&mut spec);
         let watched = WatchedRoles { upstream: self.upstream.0.process(), gateway: self.gateway.0.process() };
         let mut traffic = LocalTraffic::of(self.exe);
-        let loaded = traffic.load(&spec, &watched, &AtomicBool::new(false), &mut |_| {});
+        let loaded = traffic.load(None, &spec, &watched, &AtomicBool::new(false), &mut |_| {});
         if let Some(failure) = loaded.failed {
             return Err(failure);
         }

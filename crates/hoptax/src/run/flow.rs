@@ -545,9 +545,8 @@ impl Flow<'_> {
         let before = self.upstream.ledger();
         let Self { traffic, progress, .. } = self;
         let (interrupted, from) = (self.run.interrupted, self.run.plan.load[slot.load].from.as_deref());
-        let mut load = |report: &mut dyn FnMut(TrialUpdate)| {
-            traffic.load_from(from, &spec, &watched, interrupted, report)
-        };
+        let mut load =
+            |report: &mut dyn FnMut(TrialUpdate)| traffic.load(from, &spec, &watched, interrupted, report);
         let (loaded, results) = match events {
             None => (load(&mut |update| progress.update(&update)), Vec::new()),
             Some(runner) => std::thread::scope(|scope| {

@@ -192,8 +192,10 @@ impl Traffic for LocalTraffic {
         Ok(Box::new(PerfRecording { profiler, recording, map: profiling.map.clone() }))
     }
 
+    /// There is only one host, so all loads come from it.
     fn load(
         &mut self,
+        _: Option<&str>,
         spec: &LoadSpec,
         watched: &WatchedRoles,
         interrupted: &AtomicBool,

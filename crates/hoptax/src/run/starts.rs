@@ -311,7 +311,7 @@ impl Starts<'_> {
         let mut spec = load_spec(self.run, &slot, addresses);
         change.apply(&mut spec);
         (spec.warmup_ns, spec.requests, spec.window_ns) = (0, None, Some(START_WINDOW_NS));
-        let loaded = self.traffic.load(&spec, &roles, self.run.interrupted, &mut |_| {});
+        let loaded = self.traffic.load(None, &spec, &roles, self.run.interrupted, &mut |_| {});
         record::add_load(record, loaded);
     }
 }

@@ -98,30 +98,16 @@ pub trait Traffic {
         Err(Failure { stage: Stage::Trial, message, detail: String::new() })
     }
 
-    /// Sends the load of one trial, and samples the processes in `watched` at the same time. Must report the beginning
-    /// of each phase. Other updates are optional.
+    /// Sends the load of one trial, and samples the processes in `watched` at the same time. `from` is the host of the plan that
+    /// sends it: see [`hoptax_plan::LoadPoint::from`]. Must report the beginning of each phase. Other updates are optional.
     fn load(
-        &mut self,
-        spec: &LoadSpec,
-        watched: &WatchedRoles,
-        interrupted: &AtomicBool,
-        report: &mut dyn FnMut(TrialUpdate),
-    ) -> Loaded;
-
-    /// Like [`Self::load`], for a load that this host of the plan sends: see [`hoptax_plan::LoadPoint::from`]. `None` for the
-    /// host of the role `generator`.
-    fn load_from(
         &mut self,
         from: Option<&str>,
         spec: &LoadSpec,
         watched: &WatchedRoles,
         interrupted: &AtomicBool,
         report: &mut dyn FnMut(TrialUpdate),
-    ) -> Loaded {
-        // With one host, there is only one origin.
-        let _ = from;
-        self.load(spec, watched, interrupted, report)
-    }
+    ) -> Loaded;
 }
 
 /// Sends requests to a route of a gateway. It works on a thread of its own during a trial.

@@ -66,7 +66,7 @@ impl Handle {
                         let start = starts(job.orders);
                         traffic.load_part(&spec, &roles, &job.interrupted, start, &mut report)
                     }
-                    None => traffic.load(&spec, &roles, &job.interrupted, &mut report),
+                    None => traffic.load(None, &spec, &roles, &job.interrupted, &mut report),
                 }
             });
             answers.answer(job.id, loaded);

@@ -105,7 +105,7 @@ impl Flow<'_> {
         let roles = WatchedRoles { upstream: self.upstream.process(), gateway: Some(watched) };
         let from = run.plan.load[turn.load].from.as_deref();
         let Loaded { record, usage, failed, .. } =
-            self.traffic.load_from(from, &spec, &roles, run.interrupted, &mut |_| {});
+            self.traffic.load(from, &spec, &roles, run.interrupted, &mut |_| {});
         let failed = failed.or_else(|| record.as_ref().and_then(nothing_answered));
         let load = match (failed, record) {
             (Some(failure), _) => return Err(failure),

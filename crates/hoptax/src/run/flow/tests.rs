@@ -125,11 +125,13 @@ impl Traffic for FakeTraffic {
 
     fn load(
         &mut self,
+        from: Option<&str>,
         spec: &LoadSpec,
         _: &WatchedRoles,
         interrupted: &AtomicBool,
         report: &mut dyn FnMut(TrialUpdate),
     ) -> Loaded {
+        self.origins.push(from.map(str::to_owned));
         self.log.borrow_mut().push(format!("load {}", port(&spec.addresses[0])));
         report(TrialUpdate::Phase(PhaseLine { phase: Phase::Measuring, at_ns: clock::now() }));
         self.windows_ns.push(spec.window_ns);
@@ -147,18 +149,6 @@ impl Traffic for FakeTraffic {
             record.counts = load::Counts::default();
         }
         Loaded { record: Some(record), ..Loaded::default() }
-    }
-
-    fn load_from(
-        &mut self,
-        from: Option<&str>,
-        spec: &LoadSpec,
-        watched: &WatchedRoles,
-        interrupted: &AtomicBool,
-        report: &mut dyn FnMut(TrialUpdate),
-    ) -> Loaded {
-        self.origins.push(from.map(str::to_owned));
-        self.load(spec, watched, interrupted, report)
     }
 }
 

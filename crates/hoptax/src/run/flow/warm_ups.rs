@@ -93,7 +93,7 @@ impl Flow<'_> {
         let watched = WatchedRoles { upstream: self.upstream.process(), gateway };
         // The number of connections is that of this load point, and fits its host.
         let from = self.run.plan.load[warming.load()].from.as_deref();
-        let loaded = self.traffic.load_from(from, &spec, &watched, self.run.interrupted, &mut |_| {});
+        let loaded = self.traffic.load(from, &spec, &watched, self.run.interrupted, &mut |_| {});
         let role = if service.is_some() { &loaded.usage.gateway } else { &loaded.usage.upstream };
         warming.add(&loaded, role.as_ref());
     }

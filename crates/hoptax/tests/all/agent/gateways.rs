@@ -1,10 +1,10 @@
 //! Real gateways on other hosts: features with secrets, events, packs of the user, profiles, and addresses.
 
-use super::site::{Services, Site, closed, plan, run, spec};
+use super::site::{Services, Site, closed, hosts_of, plan, run, spec};
 use super::{Silent, requests};
 use crate::support::skip;
 use crate::world::{is_missing, packs};
-use hoptax::agent::{Host, HostRef, Hosts, RunId};
+use hoptax::agent::{Host, HostRef, RunId};
 use hoptax::run::{Traffic as _, TrialUpdate, WatchedRoles};
 use hoptax_host::profile::{Profiler, Span};
 use hoptax_lab::Driver as _;
@@ -16,7 +16,6 @@ use hoptax_plan::{
 };
 use hoptax_record::dir::RunDir;
 use hoptax_record::profile::PassKind;
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -77,6 +76,7 @@ fn features_are_proved_between_hosts_and_no_secret_is_kept() {
     assert!(failure.message.starts_with("host client: feature `rate-limit=5/s` is not on"), "{failure:?}");
 
     let loaded = ready.traffic.load(
+        None,
         &{
             let mut spec = spec(&plan, &*services.hop);
             facts.change.apply(&mut spec);
@@ -149,13 +149,7 @@ fn packs_of_the_user_travel_to_the_gateways_host() {
     let own = PackSet::load(Some(&directory)).expect("right");
     let plan = plan_of(nginx("nginx-full", vec![]), Duration::from_secs(1));
     let (services, generator) = (HostRef::Remote(lab), site.here());
-    let hosts = Hosts {
-        generator,
-        more_generators: Vec::new(),
-        vantages: BTreeMap::new(),
-        gateway: services.clone(),
-        upstream: services,
-    };
+    let hosts = hosts_of(generator, services.clone(), services);
     let mut ready = site.try_prepare_with(&plan, &hosts, &own).expect("prepared");
     let services = Services::start(&plan, &mut ready);
     assert!(services.hop.facts().rendered.contains_key("nginx.conf"));
@@ -177,13 +171,7 @@ fn packs_of_the_user_travel_to_the_gateways_host() {
     let plan = plan_of(nginx("broken", vec![]), Duration::from_secs(1));
     let third = Site::new();
     let lab = HostRef::Remote(third.near("lab"));
-    let hosts = Hosts {
-        generator: lab.clone(),
-        more_generators: Vec::new(),
-        vantages: BTreeMap::new(),
-        gateway: lab.clone(),
-        upstream: lab,
-    };
+    let hosts = hosts_of(lab.clone(), lab.clone(), lab);
     let mut ready = third.try_prepare_with(&plan, &hosts, &own).expect("prepared");
     let upstream = ready.driver.start_upstream().expect("starts");
     let failure = ready.driver.start_gateway(&plan.gateways[0], upstream.addresses()).err();
@@ -195,13 +183,7 @@ fn packs_of_the_user_travel_to_the_gateways_host() {
     let unknown = plan_of(nginx("nginx-full", vec![]), Duration::from_secs(1));
     let other = Site::new();
     let lab = HostRef::Remote(other.near("lab"));
-    let hosts = Hosts {
-        generator: lab.clone(),
-        more_generators: Vec::new(),
-        vantages: BTreeMap::new(),
-        gateway: lab.clone(),
-        upstream: lab,
-    };
+    let hosts = hosts_of(lab.clone(), lab.clone(), lab);
     let mut ready = other.try_prepare_with(&unknown, &hosts, &packs()).expect("prepared");
     let upstream = ready.driver.start_upstream().expect("starts");
     let failure = ready.driver.start_gateway(&unknown.gateways[0], upstream.addresses()).err();

@@ -2,15 +2,14 @@
 
 use super::Silent;
 use super::gateways::ip;
-use super::site::{Site, plan, run};
+use super::site::{Site, hosts_of, plan, run};
 use crate::support::skip;
-use hoptax::agent::{Host, HostRef, Hosts, RunId};
+use hoptax::agent::{Host, HostRef, RunId};
 use hoptax_analysis::{LegFigures, analyse};
 use hoptax_host::probe::leg::Messages;
 use hoptax_load::clock;
 use hoptax_plan::{LoadPoint, recorded};
 use hoptax_record::dir::RunDir;
-use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
 use std::net::IpAddr;
 use std::process::{Child, Command, Stdio};
@@ -92,13 +91,7 @@ fn a_slow_network_is_a_part_of_the_tax_and_not_of_the_gateway() {
     let here = HostRef::Local { name: "here".into(), address: Some(wire.ours) };
     let plan = plan(LoadPoint::closed(1, Duration::from_millis(700)));
     let plan = hoptax_plan::Plan { trials: hoptax_plan::Trials::Fixed(3), ..plan };
-    let hosts = Hosts {
-        generator: here.clone(),
-        more_generators: Vec::new(),
-        vantages: BTreeMap::new(),
-        gateway: HostRef::Remote(edge),
-        upstream: here,
-    };
+    let hosts = hosts_of(here.clone(), HostRef::Remote(edge), here);
     let mut ready = site.try_prepare(&plan, &hosts).unwrap_or_else(|error| panic!("{error:#}"));
     let interrupted = AtomicBool::new(false);
     let mut run = run(&plan, &interrupted);
@@ -132,13 +125,7 @@ fn legs_are_measured_without_a_run_and_failures_say_what_to_try() {
     let lost = Host::connect("lost", &site.command(&[]), Some(IpAddr::from([192, 0, 2, 7])), site.run());
     let lost = lost.unwrap_or_else(|failure| panic!("{failure:#?}"));
     let plan = plan(LoadPoint::closed(1, Duration::from_secs(1)));
-    let hosts = Hosts {
-        generator: site.here(),
-        more_generators: Vec::new(),
-        vantages: BTreeMap::new(),
-        gateway: HostRef::Remote(near),
-        upstream: HostRef::Remote(lost),
-    };
+    let hosts = hosts_of(site.here(), HostRef::Remote(near), HostRef::Remote(lost));
     let begun = clock::now();
     let legs = hosts.legs(&plan, Messages { request_bytes: 90, response_bytes: 1124 });
     assert!(clock::now() < begun + 30 * clock::SECOND, "about two seconds for each of two");

@@ -30,6 +30,11 @@ pub(super) struct Site {
     run: RunId,
 }
 
+/// One generator, and the services.
+pub(super) fn hosts_of(generator: HostRef, gateway: HostRef, upstream: HostRef) -> Hosts {
+    Hosts { generator, more_generators: Vec::new(), vantages: BTreeMap::new(), gateway, upstream }
+}
+
 impl Site {
     pub(super) fn new() -> Self {
         Self { scratch: Scratch::new(), run: RunId::new("this test") }
@@ -78,14 +83,7 @@ impl Site {
     }
 
     pub(super) fn prepare(&self, plan: &Plan, generator: HostRef, services: HostRef) -> Ready {
-        let more_generators = Vec::new();
-        let hosts = Hosts {
-            generator,
-            more_generators,
-            vantages: BTreeMap::new(),
-            gateway: services.clone(),
-            upstream: services,
-        };
+        let hosts = hosts_of(generator, services.clone(), services);
         self.try_prepare(plan, &hosts).unwrap_or_else(|error| panic!("{error:#}"))
     }
 
@@ -221,7 +219,7 @@ impl Services {
         traffic: &mut dyn Traffic,
         report: &mut dyn FnMut(TrialUpdate),
     ) -> Loaded {
-        traffic.load(&spec(plan, &*self.hop), &self.watched(), &AtomicBool::new(false), report)
+        traffic.load(None, &spec(plan, &*self.hop), &self.watched(), &AtomicBool::new(false), report)
     }
 }
 

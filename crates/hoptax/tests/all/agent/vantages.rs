@@ -32,7 +32,7 @@ fn hosts(here: HostRef, far: HostRef) -> Hosts {
 
 fn load(plan: &Plan, services: &Services, traffic: &mut dyn Traffic, from: Option<&str>) -> Loaded {
     let (spec, interrupted) = (spec(plan, &*services.hop), AtomicBool::new(false));
-    traffic.load_from(from, &spec, &services.watched(), &interrupted, &mut |_| {})
+    traffic.load(from, &spec, &services.watched(), &interrupted, &mut |_| {})
 }
 
 fn measured(loaded: &Loaded) -> &LoadRecord {
