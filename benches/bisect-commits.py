@@ -2,7 +2,8 @@
 """Tests whether `hoptax bisect` names the commit that made a proxy slower, and how long that takes.
 
 Each run makes a repository with 40 commits of a small proxy: a script that starts the built-in hop. One commit, drawn at
-random, adds 40 us of work to each request; with `--metric cpu_us_per_request`, a share of the hop's CPU time. Beside it,
+random, adds 40 us of work to each request; with `--metric cpu_us_per_request`, a share of the hop's CPU time. With
+`--rate 0`, the loop is closed: the hop then never waits, so its CPU time per request contains no wake-ups. Beside it,
 a yes-or-no bisect checks each commit once: does it show more than half of the bad commit's change? It uses the first
 measurement of each commit of the same search, and makes those that the search did not need.
 """
@@ -54,11 +55,15 @@ def repository(below, commits, culprit, work_us):
     return names
 
 
+def load(arguments):
+    loop = f"loop: open, rate: {arguments.rate}/s" if arguments.rate else "loop: closed"
+    return f"load:\n  - {{ {loop}, connections: {arguments.connections} }}\n"
+
+
 def plan(arguments, below, refs):
     return (f"name: bisect\ngateways:\n  - {{ name: proxy, git: {{ repository: {below / 'proxy'}, refs: "
-            f"[{', '.join(refs)}], build: \"{BUILD}\", binary: proxy }} }}\nload:\n  - {{ loop: open, rate: "
-            f"{arguments.rate}/s, connections: {arguments.connections} }}\ntime: {arguments.seconds:g}s\nprecision: 0.1%\n"
-            f"{ISOLATED if arguments.isolate else ''}")
+            f"[{', '.join(refs)}], build: \"{BUILD}\", binary: proxy }} }}\n{load(arguments)}time: {arguments.seconds:g}s\n"
+            f"precision: 0.1%\n{ISOLATED if arguments.isolate else ''}")
 
 
 def document(text):
@@ -128,8 +133,7 @@ def measured(text, into, packs, arguments):
 
 def cpu_of_hop(arguments, below):
     """CPU time of the hop per request, us, from a short run."""
-    text = (f"name: hop\ngateways: [hop-l7]\nload:\n  - {{ loop: open, rate: {arguments.rate}/s, connections: "
-            f"{arguments.connections} }}\ntime: 20s\n")
+    text = f"name: hop\ngateways: [hop-l7]\n{load(arguments)}time: 20s\n"
     report = reported(measure(text, below / "hop", 400))
     case = next(case for case in report["cases"] if case["gateway"] == "hop-l7")
     return case["tax"]["cpu_us_per_request"]["estimate"]
@@ -144,7 +148,7 @@ def main():
                         help="with cpu_us_per_request: added work, %% of the hop's CPU time (default %(default)s)")
     parser.add_argument("--min", default="1%", help="smallest change to look for (default %(default)s)")
     parser.add_argument("--seconds", type=float, default=12, help="rounds of each measurement (default %(default)s)")
-    parser.add_argument("--rate", type=int, default=1000, help="requests per second (default %(default)s)")
+    parser.add_argument("--rate", type=int, default=1000, help="requests per second; 0: closed loop (default %(default)s)")
     parser.add_argument("--connections", type=int, default=32, help="(default %(default)s)")
     parser.add_argument("--isolate", action="store_true", help="start the proxy again for each trial: shows how processes "
                         "of one commit differ")
@@ -179,6 +183,10 @@ def main():
                    len(state["measurements"]), f"{statistics.median(errors):.2f}" if errors else "-",
                    f"{seconds / 60:.1f}", "yes" if named == culprit else "no", added, steal]
             rows.append([str(value) for value in row])
+            if not is_right:
+                for one in state["measurements"]:
+                    progress(f"  commit {names.index(one['commit'])}: {one['difference']:.2f} us ({one['low']:.2f} to "
+                             f"{one['high']:.2f}), {one['rounds']} rounds, distances {one.get('distances')}")
             progress(f"run {run}: named {rows[-1][2]}, {rows[-1][5]} measurements, {rows[-1][7]} min; yes or no: {rows[-1][8]}")
     results.say(table([["run", "commit", "named", "sure, %", "change, us", "measurements", "half-width, us", "minutes",
                         "yes or no", "added for it", "steal, %"], *rows]))

@@ -5,16 +5,20 @@
 //! Its mean is zero before the change and the amount from the change on. Its noise follows Student's t, with the
 //! standard error that the measurement reports.
 //!
+//! The amount depends on the state of the machine: a proxy with 1 µs more work per request needed 5 µs more CPU time with both
+//! CPUs on one core, and 1 µs less on two cores (`records/2026-11-27-vm-bisect-cpu`). So each state has an amount of its own.
+//!
 //! Each commit is a hypothesis. The prior is uniform. The likelihood of a hypothesis is the integral over all amounts,
 //! each equally likely, approximated at the best amount: the measurements before the commit scatter around zero, and those
-//! from the commit on around their common mean. So a measurement that is nearly right counts nearly in full, and a single wrong one is outvoted. A
-//! yes-or-no bisect never recovers from one.
+//! from the commit on around their common mean in each state. So a measurement that is nearly right counts nearly in full, and a single wrong one is
+//! outvoted. A yes-or-no bisect never recovers from one.
 //!
 //! The next commit to measure is the one whose measurement separates the hypotheses best: the mutual information of its
 //! outcome and of the place of the change (D. J. C. MacKay, "Information-Based Objective Functions for Active Data
 //! Selection", 1992; for noisy bisection M. Horstein, "Sequential Transmission Using Noiseless Feedback", 1963).
 
 use super::Estimate;
+use std::collections::BTreeMap;
 
 /// How far figures scatter beside the measured noise, as a share of the whole change: other commits have small effects of
 /// their own. Without this, precise measurements of small effects would count as proof.
@@ -51,14 +55,16 @@ pub struct Measured {
     pub difference: f64,
     /// Standard error of the difference.
     pub error: f64,
+    /// Number of the machine's state.
+    pub state: usize,
 }
 
 impl Measured {
     /// The measurement of a commit from a difference with its interval: the Gaussian with the same interval. `None` for a
     /// difference without an interval.
-    pub fn new(commit: usize, difference: &Estimate) -> Option<Self> {
+    pub fn new(commit: usize, difference: &Estimate, state: usize) -> Option<Self> {
         let error = difference.half_width()? / HALF_WIDTH;
-        Some(Self { commit, difference: difference.estimate, error })
+        Some(Self { commit, difference: difference.estimate, error, state })
     }
 }
 
@@ -67,24 +73,34 @@ impl Measured {
 pub struct Suspects {
     /// One for each commit. They add up to 1.
     probabilities: Vec<f64>,
-    /// For each commit, mean and variance of the amount if this commit is the one.
+    /// For each commit, mean and variance of the amount in one state if this commit is the one.
     changes: Vec<(f64, f64)>,
-    /// Standard deviation of the [scatter](SCATTER).
+    /// Standard deviation of the [scatter](SCATTER) in that state.
     scatter: f64,
 }
 
 impl Suspects {
-    /// Weighs the measurements. Until the last commit has been measured, all commits are equally likely, because the
-    /// amount is unknown.
-    pub fn new(commits: usize, measured: &[Measured]) -> Self {
-        let whole = common_mean(measured.iter().filter(|one| one.commit + 1 == commits), 0.0);
-        let Some((amount, _)) = whole.filter(|_| commits > 0) else {
-            let probabilities = vec![1.0 / commits as f64; commits];
-            return Self { probabilities, changes: vec![(0.0, f64::INFINITY); commits], scatter: 0.0 };
-        };
-        let scatter = SCATTER * amount.abs();
-        let (weights, changes): (Vec<f64>, Vec<(f64, f64)>) =
-            (0..commits).map(|commit| hypothesis(commit, measured, scatter)).unzip();
+    /// Weighs the measurements. Those in a state in which the last commit has not been measured do not count, because its
+    /// amount is unknown. If that is the case in all states, all commits are equally likely. The amount of the change and the
+    /// information of further measurements are those in `state`.
+    pub fn new(commits: usize, measured: &[Measured], state: usize) -> Self {
+        let mut states: BTreeMap<usize, Vec<Measured>> = BTreeMap::new();
+        for one in measured {
+            states.entry(one.state).or_default().push(*one);
+        }
+        let mut weights = vec![0.0; commits];
+        let (mut changes, mut scatter) = (vec![(0.0, f64::INFINITY); commits], 0.0);
+        for (number, of_state) in states {
+            let whole = common_mean(of_state.iter().filter(|one| one.commit + 1 == commits), 0.0);
+            let Some((amount, _)) = whole else { continue };
+            let scatter_here = SCATTER * amount.abs();
+            let (likelihoods, changes_here): (Vec<f64>, Vec<(f64, f64)>) =
+                (0..commits).map(|commit| hypothesis(commit, &of_state, scatter_here)).unzip();
+            weights.iter_mut().zip(likelihoods).for_each(|(sum, likelihood)| *sum += likelihood);
+            if number == state {
+                (changes, scatter) = (changes_here, scatter_here);
+            }
+        }
         let most = weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let mut probabilities: Vec<f64> = weights.iter().map(|weight| (weight - most).exp()).collect();
         let sum: f64 = probabilities.iter().sum();
@@ -97,7 +113,8 @@ impl Suspects {
         &self.probabilities
     }
 
-    /// The amount of the change with its 95 % interval, over all commits. `None` until the last commit has been measured.
+    /// The amount of the change with its 95 % interval, over all commits. `None` until the last commit has been measured in
+    /// this state.
     pub fn change(&self) -> Option<(f64, f64, f64)> {
         let (mean, variance) = self.mixture(0..self.probabilities.len())?;
         let half = HALF_WIDTH * variance.sqrt();
@@ -160,11 +177,12 @@ impl Suspects {
     }
 }
 
-/// The logarithm of the likelihood that `commit` changed the figure, up to a constant, and the amount with its variance.
+/// The logarithm of the likelihood that `commit` changed the figure, from the measurements in one state, up to a constant, and
+/// the amount with its variance.
 fn hypothesis(commit: usize, measured: &[Measured], scatter: f64) -> (f64, (f64, f64)) {
     let (after, before): (Vec<&Measured>, Vec<&Measured>) =
         measured.iter().partition(|one| one.commit >= commit);
-    // The last commit has been measured, so `after` is never empty.
+    // The last commit has been measured in this state, so `after` is never empty.
     let (mean, of_mean) = common_mean(after.iter().copied(), scatter).unwrap_or((0.0, 1.0));
     let amount = robust_mean(&after, mean, scatter);
     let likelihood =
@@ -246,17 +264,17 @@ mod tests {
     use super::*;
 
     fn measured(commit: usize, difference: f64, error: f64) -> Measured {
-        Measured { commit, difference, error }
+        Measured { commit, difference, error, state: 0 }
     }
 
     #[test]
     fn before_the_last_commit_is_measured_all_are_equally_likely() {
         for measurements in [&[][..], &[measured(1, 40.0, 1.0)]] {
-            let suspects = Suspects::new(4, measurements);
+            let suspects = Suspects::new(4, measurements, 0);
             assert_eq!(suspects.probabilities(), [0.25; 4]);
             assert_eq!(suspects.change(), None);
         }
-        let suspects = Suspects::new(8, &[]);
+        let suspects = Suspects::new(8, &[], 0);
         assert_eq!(suspects.next(0..8, 5.0), Some(3), "half of the commits are up to 3");
         assert!((suspects.information(3, 5.0) - 1.0).abs() < 1e-12);
     }
@@ -264,13 +282,13 @@ mod tests {
     #[test]
     fn a_clear_measurement_halves_the_suspects() {
         let whole = measured(7, 40.0, 1.0);
-        let suspects = Suspects::new(8, &[whole, measured(3, 40.5, 1.0)]);
+        let suspects = Suspects::new(8, &[whole, measured(3, 40.5, 1.0)], 0);
         assert!(suspects.probabilities()[..4].iter().all(|one| (one - 0.25).abs() < 0.01), "{suspects:?}");
-        let suspects = Suspects::new(8, &[whole, measured(3, -0.5, 1.0)]);
+        let suspects = Suspects::new(8, &[whole, measured(3, -0.5, 1.0)], 0);
         assert!(suspects.probabilities()[4..].iter().all(|one| (one - 0.25).abs() < 0.01), "{suspects:?}");
         assert_eq!(suspects.next(0..8, 1.0), Some(5));
         let both = [whole, measured(4, 0.0, 1.0), measured(5, 40.0, 1.0)];
-        let suspects = Suspects::new(8, &both);
+        let suspects = Suspects::new(8, &both, 0);
         assert!(suspects.probabilities()[5] > 0.99, "{suspects:?}");
         let (change, low, high) = suspects.change().expect("the last commit is measured");
         // Two measurements, each with a standard error of 1 and a scatter of 4.
@@ -286,7 +304,7 @@ mod tests {
     /// commit 1 did, the first scatters around zero, and the variance of the amount is 17.
     #[test]
     fn by_hand() {
-        let suspects = Suspects::new(2, &[measured(1, 40.0, 1.0), measured(0, 20.0, 1.0)]);
+        let suspects = Suspects::new(2, &[measured(1, 40.0, 1.0), measured(0, 20.0, 1.0)], 0);
         let of_first = (1.0 + 100.0 / 102.0_f64).powf(-9.0 * WEIGHT) * (17.0_f64 / 2.0).sqrt();
         let of_second = (1.0 + 400.0 / 102.0_f64).powf(-4.5 * WEIGHT) * 17.0_f64.sqrt();
         let expected = of_first / (of_first + of_second);
@@ -296,16 +314,16 @@ mod tests {
     #[test]
     fn a_wrong_measurement_is_outvoted() {
         let wrong = [measured(9, 40.0, 8.0), measured(4, 40.0, 8.0)];
-        assert!(Suspects::new(10, &wrong).probabilities()[5..].iter().sum::<f64>() < 0.05);
+        assert!(Suspects::new(10, &wrong, 0).probabilities()[5..].iter().sum::<f64>() < 0.05);
         // The change was later: two more measurements of the same commit say so.
         let again =
             [&wrong[..], &[measured(4, 0.0, 4.0), measured(4, 2.0, 4.0), measured(4, 1.0, 4.0)]].concat();
-        assert!(Suspects::new(10, &again).probabilities()[5..].iter().sum::<f64>() > 0.95);
+        assert!(Suspects::new(10, &again, 0).probabilities()[5..].iter().sum::<f64>() > 0.95);
     }
 
     #[test]
     fn information_grows_with_precision_and_vanishes_at_the_ends() {
-        let suspects = Suspects::new(16, &[measured(15, 40.0, 2.0)]);
+        let suspects = Suspects::new(16, &[measured(15, 40.0, 2.0)], 0);
         let information: Vec<f64> = [1.0, 5.0, 20.0, 80.0].map(|error| suspects.information(7, error)).into();
         assert!(information.is_sorted_by(|one, other| one > other), "{information:?}");
         assert!(information[0] > 0.99 && information[3] < 0.2, "{information:?}");
@@ -320,27 +338,46 @@ mod tests {
     fn the_last_commit_is_measured_again_if_no_other_one_shows_its_change() {
         let mut measurements = vec![measured(39, 40.0, 8.0)];
         measurements.extend((20..39).map(|commit| measured(commit, 0.0, 8.0)));
-        let suspects = Suspects::new(40, &measurements);
+        let suspects = Suspects::new(40, &measurements, 0);
         assert!(suspects.probabilities()[39] < 0.95, "{suspects:?}");
         assert_eq!(suspects.next(0..40, 8.0), Some(39));
         measurements.push(measured(39, 40.0, 8.0));
-        assert!(Suspects::new(40, &measurements).probabilities()[39] > 0.95);
+        assert!(Suspects::new(40, &measurements, 0).probabilities()[39] > 0.95);
+    }
+
+    /// In state 1, the change is nearly invisible. A measurement of a commit with the change looks as one without it there.
+    #[test]
+    fn each_state_has_an_amount_of_its_own() {
+        let elsewhere = |commit, difference| Measured { state: 1, ..measured(commit, difference, 1.0) };
+        let halved = [measured(9, 40.0, 1.0), measured(4, 40.5, 1.0)];
+        let mixed = [&halved[..], &[elsewhere(3, 1.0)]].concat();
+        let before = Suspects::new(10, &halved, 0);
+        assert_eq!(Suspects::new(10, &mixed, 0), before, "the amount in state 1 is unknown");
+        assert_eq!(Suspects::new(10, &mixed, 1).change(), None);
+        let known = [&mixed[..], &[elsewhere(9, 0.5)]].concat();
+        let suspects = Suspects::new(10, &known, 1);
+        let change = suspects.change().expect("the last commit is measured there");
+        assert!(change.0 < 1.0 && change.2 < 3.0, "{change:?}");
+        let first: f64 = suspects.probabilities()[..4].iter().sum();
+        assert!((0.3..0.9).contains(&first), "a measurement without information decides nothing: {first}");
+        assert!(suspects.information(2, 1.0) < 0.1, "and another one would not help");
+        assert!(Suspects::new(10, &known, 0).information(2, 1.0) > 0.8);
     }
 
     #[test]
     fn measurements_without_noise_are_weighed() {
         let exact = [measured(3, 5.0, 0.0), measured(1, 0.0, 0.0), measured(2, 5.0, 0.0)];
-        let suspects = Suspects::new(4, &exact);
+        let suspects = Suspects::new(4, &exact, 0);
         assert!(suspects.probabilities()[2] > 0.99, "{suspects:?}");
-        let none = Suspects::new(3, &[measured(2, 0.0, 0.0)]);
+        let none = Suspects::new(3, &[measured(2, 0.0, 0.0)], 0);
         assert!(none.probabilities().iter().all(|one| one.is_finite()), "{none:?}");
     }
 
     #[test]
     fn a_measurement_has_the_interval_of_its_difference() {
         let difference = Estimate { estimate: 40.0, low: Some(20.4), high: Some(59.6), trials: 10 };
-        let one = Measured::new(3, &difference).expect("an interval");
+        let one = Measured::new(3, &difference, 0).expect("an interval");
         assert!((one.error - 10.0).abs() < 1e-9 && one.commit == 3);
-        assert_eq!(Measured::new(3, &Estimate::bare(40.0, 1)), None);
+        assert_eq!(Measured::new(3, &Estimate::bare(40.0, 1), 0), None);
     }
 }

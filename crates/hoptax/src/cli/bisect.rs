@@ -19,7 +19,7 @@ use hoptax_lab::builds::Builds;
 use hoptax_plan::{Metric, Trials, units};
 use measure::{Measured, Measurer};
 use question::{Least, Question};
-use state::State;
+use state::{State, states};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -154,11 +154,12 @@ const OF_STARTS: f64 = 0.01;
 /// Everything that the next step depends on.
 fn situation(question: &Question, state: &State, least: Least) -> Situation {
     let number = |name: &str| question.commits.iter().position(|commit| commit.name == name);
-    let measured = state.measurements().iter().filter_map(|one| {
-        // Two processes start for each measurement. With `isolate`, each of their trials has a process of its own.
-        let of_starts = if question.isolated { 0.0 } else { OF_STARTS * 2.0_f64.sqrt() * one.good.abs() };
-        one.weighed(number(&one.commit)?, of_starts)
-    });
+    let measured =
+        state.measurements().iter().zip(states(state.measurements())).filter_map(|(one, place)| {
+            // Two processes start for each measurement. With `isolate`, each of their trials has a process of its own.
+            let of_starts = if question.isolated { 0.0 } else { OF_STARTS * 2.0_f64.sqrt() * one.good.abs() };
+            one.weighed(number(&one.commit)?, place, of_starts)
+        });
     Situation {
         commits: question.commits.len(),
         measured: measured.collect(),

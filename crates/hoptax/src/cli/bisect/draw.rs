@@ -1,7 +1,7 @@
 //! Texts of a search: the suspects after each measurement, and the result.
 
 use super::question::{Least, Question, short};
-use super::state::{Skipped, State};
+use super::state::{Distance, Measurement, Skipped, State, states};
 use super::steps::{SURE, Situation, Step};
 use hoptax_lab::builds::Commit;
 use hoptax_plan::Metric;
@@ -26,7 +26,8 @@ pub(super) struct Document<'a> {
     /// How sure the search is that it is one of `commits`.
     probability: Option<f64>,
     metric: Metric,
-    /// The change with its 95 % interval, in the metric's unit. Absent if the bad commit was not measured.
+    /// The change with its 95 % interval, in the metric's unit, with the CPUs placed as in the last measurement. Absent if the
+    /// bad commit was not measured.
     change: Option<Change>,
     measurements: usize,
     skipped: &'a [Skipped],
@@ -84,6 +85,14 @@ pub(super) fn after(question: &Question, state: &State, situation: &Situation) -
     let metric = question.metric;
     let change = change_in_words(metric, (last.difference, last.low, last.high));
     let mut text = format!("     {change} against {}\n", short(&question.good));
+    if let Some((before, now)) = moved(state.measurements()) {
+        let ([one, other], before, now) = (now.cpus, before.ns, now.ns);
+        let _ = writeln!(
+            text,
+            "     the hypervisor moved CPU {one} or {other} (a cache line takes {now:.0} ns between them, before {before:.0} ns), \
+             so the bad commit's change is measured again"
+        );
+    }
     let suspects = situation.suspects();
     let mut ranked: Vec<(usize, f64)> = suspects.probabilities().iter().copied().enumerate().collect();
     ranked.sort_by(|one, other| other.1.total_cmp(&one.1));
@@ -97,6 +106,20 @@ pub(super) fn after(question: &Question, state: &State, situation: &Situation) -
         let _ = writeln!(text, "     {:5.1} % {} other commits", 100.0 * sum, rest.len());
     }
     text
+}
+
+/// The distance of two CPUs before and after the hypervisor moved one of them to a placement that the search has not met. `None`
+/// if the last measurement found no such placement.
+fn moved(measurements: &[Measurement]) -> Option<(Distance, Distance)> {
+    let (now, before) = measurements.split_last()?;
+    let (state, earlier) = states(measurements).pop().zip(before.last())?;
+    if states(before).contains(&state) {
+        return None;
+    }
+    earlier.distances.iter().find_map(|one| {
+        let other = now.distances.iter().find(|other| other.cpus == one.cpus)?;
+        one.is_apart(other).then_some((*one, *other))
+    })
 }
 
 /// The result as text.

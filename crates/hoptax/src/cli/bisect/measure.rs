@@ -2,7 +2,7 @@
 
 use super::super::run::world::polling;
 use super::question::{Question, git_of};
-use super::state::Measurement;
+use super::state::{Distance, Measurement};
 use crate::run::{Contents, LocalTraffic, Progress, Run};
 use anyhow::Context as _;
 use hoptax_analysis::{Analysis, Figures, Finding, Severity, analyse};
@@ -15,7 +15,7 @@ use hoptax_load::random::Random;
 use hoptax_plan::recorded::{self, Run as ReadRun};
 use hoptax_plan::{Gateway, Idle, Metric, Plan};
 use hoptax_record::dir::RunDir;
-use hoptax_record::{Failure, Stage};
+use hoptax_record::{Failure, Placement, Stage};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -190,6 +190,7 @@ impl Measurer<'_> {
             rounds: difference.trials,
             good: tax.get(metric)?.estimate.estimate,
             run: run.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
+            distances: analysis.placements.iter().map(distance).collect(),
         }))
     }
 
@@ -227,6 +228,10 @@ impl Measurer<'_> {
         run.run(&mut dir, &mut driver, &mut traffic, &mut Quiet)?;
         Ok(recorded::read(dir.path())?)
     }
+}
+
+fn distance(placement: &Placement) -> Distance {
+    Distance { cpus: placement.cpus, ns: placement.usual_ns }
 }
 
 fn in_words(failure: &Failure) -> String {

@@ -2,6 +2,7 @@
 
 use super::question::Question;
 use anyhow::Context as _;
+use hoptax_record::are_apart;
 use hoptax_stats::{Estimate, Measured};
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -44,17 +45,54 @@ pub(super) struct Measurement {
     pub(super) good: f64,
     /// Name of the run's directory.
     pub(super) run: String,
+    /// How far CPUs were from each other. Empty if it was not measured.
+    #[serde(default)]
+    pub(super) distances: Vec<Distance>,
+}
+
+/// How far two CPUs are from each other.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(super) struct Distance {
+    /// The two CPUs, the lower number first.
+    pub(super) cpus: [u32; 2],
+    /// Median time that a cache line takes from one CPU to the other and back, ns.
+    pub(super) ns: f64,
+}
+
+impl Distance {
+    /// Whether the same two CPUs were placed differently.
+    pub(super) fn is_apart(&self, other: &Self) -> bool {
+        self.cpus == other.cpus && are_apart(self.ns, other.ns)
+    }
 }
 
 impl Measurement {
-    /// The measurement of the commit with this number. Starts of the processes shift the difference by `of_starts`
-    /// (standard deviation), in addition to its interval.
-    pub(super) fn weighed(&self, commit: usize, of_starts: f64) -> Option<Measured> {
+    /// The measurement of the commit with this number, in the machine's state with this number. Starts of the processes
+    /// shift the difference by `of_starts` (standard deviation), in addition to its interval.
+    pub(super) fn weighed(&self, commit: usize, state: usize, of_starts: f64) -> Option<Measured> {
         let (low, high) = (Some(self.low), Some(self.high));
-        let one =
-            Measured::new(commit, &Estimate { estimate: self.difference, low, high, trials: self.rounds })?;
+        let difference = Estimate { estimate: self.difference, low, high, trials: self.rounds };
+        let one = Measured::new(commit, &difference, state)?;
         Some(Measured { error: one.error.hypot(of_starts), ..one })
     }
+
+    /// Whether the CPUs were placed differently.
+    fn is_apart(&self, other: &Self) -> bool {
+        self.distances.iter().any(|one| other.distances.iter().any(|other| one.is_apart(other)))
+    }
+}
+
+/// For each measurement, the number of the state that the machine was in. Two states differ in the placement of the CPUs.
+pub(super) fn states(measurements: &[Measurement]) -> Vec<usize> {
+    let mut examples: Vec<&Measurement> = Vec::new();
+    let state_of = |one| {
+        let known = examples.iter().position(|example: &&Measurement| !example.is_apart(one));
+        known.unwrap_or_else(|| {
+            examples.push(one);
+            examples.len() - 1
+        })
+    };
+    measurements.iter().map(state_of).collect()
 }
 
 /// A commit that cannot be measured.
@@ -144,12 +182,42 @@ mod tests {
     use super::*;
 
     #[test]
+    fn measurements_with_other_distances_of_cpus_are_in_another_state() {
+        let at = |distances: &[([u32; 2], f64)]| Measurement {
+            commit: "a1".to_owned(),
+            difference: 40.0,
+            low: 30.0,
+            high: 50.0,
+            rounds: 9,
+            good: 100.0,
+            run: "a-run".to_owned(),
+            distances: distances.iter().map(|(cpus, ns)| Distance { cpus: *cpus, ns: *ns }).collect(),
+        };
+        let measured = [110.0, 400.0, 95.0, 380.0].map(|ns| at(&[([0, 1], ns)]));
+        assert_eq!(states(&measured), [0, 1, 0, 1]);
+        let unknown = [at(&[]), at(&[([0, 1], 400.0)]), at(&[([0, 2], 90.0)]), at(&[([0, 1], 90.0)])];
+        assert_eq!(
+            states(&unknown),
+            [0, 0, 0, 0],
+            "without a common pair of CPUs, nothing is known to differ"
+        );
+    }
+
+    #[test]
     fn measurements_are_kept_until_the_search_begins_again() {
         let scratch = tempfile::tempdir().expect("made");
         let open = |again: bool| State::open_at(scratch.path().join("search"), again).expect("opened");
         let (low, high, run) = (30.0, 50.0, "a-run".to_owned());
-        let one =
-            Measurement { commit: "a1".to_owned(), difference: 40.0, low, high, rounds: 9, good: 100.0, run };
+        let one = Measurement {
+            commit: "a1".to_owned(),
+            difference: 40.0,
+            low,
+            high,
+            rounds: 9,
+            good: 100.0,
+            run,
+            distances: Vec::new(),
+        };
         let mut state = open(false);
         state.add(one.clone()).expect("written");
         assert_eq!((state.measurements().len(), state.earlier()), (1, 0));

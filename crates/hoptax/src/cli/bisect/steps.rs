@@ -48,9 +48,14 @@ pub(super) struct Situation {
 }
 
 impl Situation {
-    /// How likely each commit is.
+    /// How likely each commit is, with the change in the machine's last state.
     pub(super) fn suspects(&self) -> Suspects {
-        Suspects::new(self.commits, &self.measured)
+        Suspects::new(self.commits, &self.measured, self.state())
+    }
+
+    /// The state of the machine in the last measurement.
+    fn state(&self) -> usize {
+        self.measured.last().map_or(0, |one| one.state)
     }
 
     /// The next step.
@@ -77,21 +82,26 @@ impl Situation {
         }
     }
 
-    /// Measures the bad commit until the change is clear. `None` once it is.
+    /// Measures the bad commit until the change is clear, and once in each further state of the machine. `None` once it is.
     fn before_search(&self, last: usize) -> Option<Step> {
         let of_bad = self.measured.iter().filter(|one| one.commit == last);
         let of_bad: Vec<Measured> = of_bad.map(|one| Measured { commit: 0, ..*one }).collect();
-        let Some((_, low, high)) = Suspects::new(1, &of_bad).change() else {
+        let change = |state: usize| Suspects::new(1, &of_bad, state).change();
+        let Some((_, low, high)) = change(self.state()) else {
             return Some(Step::Measure(last));
         };
+        let states: BTreeSet<usize> = of_bad.iter().map(|one| one.state).collect();
+        let is_clear = |(_, low, high): (f64, f64, f64)| {
+            let is_larger = low > self.least || high < -self.least;
+            // The change may be exactly as large as the bound.
+            let is_close = of_bad.len() >= MOST_OF_BAD && (low > 0.0 || high < 0.0);
+            is_larger || is_close
+        };
+        if states.into_iter().filter_map(change).any(is_clear) {
+            return None;
+        }
         if -self.least <= low && high <= self.least {
             return Some(Step::Unchanged);
-        }
-        let is_larger = low > self.least || high < -self.least;
-        // The change may be exactly as large as the bound.
-        let is_close = of_bad.len() >= MOST_OF_BAD && (low > 0.0 || high < 0.0);
-        if is_larger || is_close {
-            return None;
         }
         let own = self.own().iter().filter(|one| one.commit == last).count();
         Some(if own < MOST_OF_BAD { Step::Measure(last) } else { Step::Unclear })
@@ -123,6 +133,7 @@ mod tests {
             commit: *commit,
             difference: *difference,
             error: 2.0,
+            state: 0,
         });
         Situation {
             commits,
@@ -179,6 +190,19 @@ mod tests {
         assert_eq!(unclear.next(), Step::Measure(7), "another invocation measures more");
         unclear.measured.extend(unclear.measured.clone());
         assert_eq!(unclear.next(), Step::Unclear, "and has the same limit");
+    }
+
+    #[test]
+    fn the_bad_commit_is_measured_once_more_after_the_machine_has_changed() {
+        let mut moved = situation(8, &[(7, 40.0), (3, 0.0)], &[]);
+        moved.measured[1].state = 1;
+        assert_eq!(moved.next(), Step::Measure(7), "the change in state 1 is unknown");
+        moved.measured.push(Measured { difference: 0.5, state: 1, ..moved.measured[0] });
+        let Step::Measure(next) = moved.next() else { panic!("{:?}", moved.next()) };
+        assert!(next < 7, "it is invisible there, but not nothing: state 0 has shown it");
+        let mut never = situation(8, &[(7, 0.5), (7, 0.5)], &[]);
+        never.measured[1].state = 1;
+        assert_eq!(never.next(), Step::Unchanged);
     }
 
     #[test]
