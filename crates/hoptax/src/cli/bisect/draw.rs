@@ -1,7 +1,7 @@
 //! Texts of a search: the suspects after each measurement, and the result.
 
 use super::question::{Least, Question, short};
-use super::state::{Distance, Measurement, Skipped, State, states};
+use super::state::{Measurement, Skipped, State, states};
 use super::steps::{SURE, Situation, Step};
 use hoptax_lab::builds::Commit;
 use hoptax_plan::Metric;
@@ -85,13 +85,8 @@ pub(super) fn after(question: &Question, state: &State, situation: &Situation) -
     let metric = question.metric;
     let change = change_in_words(metric, (last.difference, last.low, last.high));
     let mut text = format!("     {change} against {}\n", short(&question.good));
-    if let Some((before, now)) = moved(state.measurements()) {
-        let ([one, other], before, now) = (now.cpus, before.ns, now.ns);
-        let _ = writeln!(
-            text,
-            "     the hypervisor moved CPU {one} or {other} (a cache line takes {now:.0} ns between them, before {before:.0} ns), \
-             so the bad commit's change is measured again"
-        );
+    if let Some(moved) = moved(state.measurements()) {
+        let _ = writeln!(text, "     {moved}");
     }
     let suspects = situation.suspects();
     let mut ranked: Vec<(usize, f64)> = suspects.probabilities().iter().copied().enumerate().collect();
@@ -108,18 +103,22 @@ pub(super) fn after(question: &Question, state: &State, situation: &Situation) -
     text
 }
 
-/// The distance of two CPUs before and after the hypervisor moved one of them to a placement that the search has not met. `None`
-/// if the last measurement found no such placement.
-fn moved(measurements: &[Measurement]) -> Option<(Distance, Distance)> {
+/// Says that the hypervisor moved a CPU to a placement that the search has not met. `None` if it did not.
+fn moved(measurements: &[Measurement]) -> Option<String> {
     let (now, before) = measurements.split_last()?;
-    let (state, earlier) = states(measurements).pop().zip(before.last())?;
-    if states(before).contains(&state) {
+    if states(before).contains(states(measurements).last()?) {
         return None;
     }
-    earlier.distances.iter().find_map(|one| {
-        let other = now.distances.iter().find(|other| other.cpus == one.cpus)?;
-        one.is_apart(other).then_some((*one, *other))
-    })
+    let pairs = now.distances.iter().flat_map(|now| before.iter().rev().map(move |one| (now, one)));
+    let (now, then) = pairs
+        .filter_map(|(now, one)| Some((now, one.distances.iter().find(|then| now.is_apart(then))?)))
+        .next()?;
+    let [one, other] = now.cpus;
+    Some(format!(
+        "the hypervisor moved CPU {one} or {other}: a cache line takes {:.0} ns to the other and back, and took {:.0} ns. The \
+         change can have another size now, so the bad commit is measured again",
+        now.ns, then.ns
+    ))
 }
 
 /// The result as text.
@@ -216,5 +215,31 @@ fn least_in_words(least: Least) -> String {
     match least {
         Least::Share(share) => format!("{} %", 100.0 * share),
         Least::Time(us) => format!("{us} µs"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::state::Distance;
+    use super::*;
+
+    #[test]
+    fn a_placement_that_the_search_has_not_met_is_explained_once() {
+        let at = |ns: f64| Measurement {
+            commit: "a1".to_owned(),
+            difference: 40.0,
+            low: 30.0,
+            high: 50.0,
+            rounds: 9,
+            good: 100.0,
+            run: "a-run".to_owned(),
+            distances: vec![Distance { cpus: [0, 1], ns }],
+        };
+        let measured = [110.0, 105.0, 400.0, 110.0, 390.0].map(at);
+        let texts: Vec<Option<String>> = (0..=5).map(|count| moved(&measured[..count])).collect();
+        let explained: Vec<bool> = texts.iter().map(Option::is_some).collect();
+        assert_eq!(explained, [false, false, false, true, false, false]);
+        let text = texts[3].as_deref().unwrap_or_default();
+        assert!(text.starts_with("the hypervisor moved CPU 0 or 1: a cache line takes 400 ns"), "{text}");
     }
 }

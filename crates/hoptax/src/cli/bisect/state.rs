@@ -84,15 +84,15 @@ impl Measurement {
 
 /// For each measurement, the number of the state that the machine was in. Two states differ in the placement of the CPUs.
 pub(super) fn states(measurements: &[Measurement]) -> Vec<usize> {
-    let mut examples: Vec<&Measurement> = Vec::new();
-    let state_of = |one| {
-        let known = examples.iter().position(|example: &&Measurement| !example.is_apart(one));
-        known.unwrap_or_else(|| {
-            examples.push(one);
-            examples.len() - 1
-        })
-    };
-    measurements.iter().map(state_of).collect()
+    let mut states: Vec<usize> = Vec::new();
+    for one in measurements {
+        let count = states.iter().max().map_or(0, |last| last + 1);
+        let is_elsewhere = |state: usize| {
+            measurements.iter().zip(&states).any(|(other, of)| *of == state && one.is_apart(other))
+        };
+        states.push((0..count).find(|state| !is_elsewhere(*state)).unwrap_or(count));
+    }
+    states
 }
 
 /// A commit that cannot be measured.
@@ -198,7 +198,7 @@ mod tests {
         let unknown = [at(&[]), at(&[([0, 1], 400.0)]), at(&[([0, 2], 90.0)]), at(&[([0, 1], 90.0)])];
         assert_eq!(
             states(&unknown),
-            [0, 0, 0, 0],
+            [0, 0, 0, 1],
             "without a common pair of CPUs, nothing is known to differ"
         );
     }
