@@ -10,8 +10,8 @@
 //!
 //! Each commit is a hypothesis. The prior is uniform. The likelihood of a hypothesis is the integral over all amounts,
 //! each equally likely, approximated at the best amount: the measurements before the commit scatter around zero, and those
-//! from the commit on around their common mean in each state. So a measurement that is nearly right counts nearly in full, and a single wrong one is
-//! outvoted. A yes-or-no bisect never recovers from one.
+//! from the commit on around their common mean in each state. So a measurement that is nearly right counts nearly in full, and
+//! a single wrong one is outvoted. A yes-or-no bisect never recovers from one.
 //!
 //! The next commit to measure is the one whose measurement separates the hypotheses best: the mutual information of its
 //! outcome and of the place of the change (D. J. C. MacKay, "Information-Based Objective Functions for Active Data

@@ -225,16 +225,7 @@ mod tests {
 
     #[test]
     fn a_placement_that_the_search_has_not_met_is_explained_once() {
-        let at = |ns: f64| Measurement {
-            commit: "a1".to_owned(),
-            difference: 40.0,
-            low: 30.0,
-            high: 50.0,
-            rounds: 9,
-            good: 100.0,
-            run: "a-run".to_owned(),
-            distances: vec![Distance { cpus: [0, 1], ns }],
-        };
+        let at = |ns: f64| Measurement::example(vec![Distance { cpus: [0, 1], ns }]);
         let measured = [110.0, 105.0, 400.0, 110.0, 390.0].map(at);
         let texts: Vec<Option<String>> = (0..=5).map(|count| moved(&measured[..count])).collect();
         let explained: Vec<bool> = texts.iter().map(Option::is_some).collect();

@@ -178,12 +178,10 @@ impl State {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn measurements_with_other_distances_of_cpus_are_in_another_state() {
-        let at = |distances: &[([u32; 2], f64)]| Measurement {
+impl Measurement {
+    /// A measurement for tests.
+    pub(super) fn example(distances: Vec<Distance>) -> Self {
+        Self {
             commit: "a1".to_owned(),
             difference: 40.0,
             low: 30.0,
@@ -191,7 +189,21 @@ mod tests {
             rounds: 9,
             good: 100.0,
             run: "a-run".to_owned(),
-            distances: distances.iter().map(|(cpus, ns)| Distance { cpus: *cpus, ns: *ns }).collect(),
+            distances,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn measurements_with_other_distances_of_cpus_are_in_another_state() {
+        let at = |distances: &[([u32; 2], f64)]| {
+            Measurement::example(
+                distances.iter().map(|(cpus, ns)| Distance { cpus: *cpus, ns: *ns }).collect(),
+            )
         };
         let measured = [110.0, 400.0, 95.0, 380.0].map(|ns| at(&[([0, 1], ns)]));
         assert_eq!(states(&measured), [0, 1, 0, 1]);
@@ -207,17 +219,7 @@ mod tests {
     fn measurements_are_kept_until_the_search_begins_again() {
         let scratch = tempfile::tempdir().expect("made");
         let open = |again: bool| State::open_at(scratch.path().join("search"), again).expect("opened");
-        let (low, high, run) = (30.0, 50.0, "a-run".to_owned());
-        let one = Measurement {
-            commit: "a1".to_owned(),
-            difference: 40.0,
-            low,
-            high,
-            rounds: 9,
-            good: 100.0,
-            run,
-            distances: Vec::new(),
-        };
+        let one = Measurement::example(Vec::new());
         let mut state = open(false);
         state.add(one.clone()).expect("written");
         assert_eq!((state.measurements().len(), state.earlier()), (1, 0));
