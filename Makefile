@@ -5,8 +5,9 @@ OUT ?= results
 
 .PHONY: demo test check docs site bench bench-quick fuzz miri clean gateways-extra kubernetes-lab packages packages-check other-systems setup-check setup-demo setup-test setup-bench build
 
-demo: setup-demo build ## Measure nginx, HAProxy and Envoy, and print the report
-	./target/release/hoptax run plans/quickstart.yaml --skip-missing --accept-void --out $(OUT)
+demo: setup-demo ## Measure nginx, HAProxy and Envoy, and print the report
+	$(CARGO) build --profile demo --locked
+	./target/demo/hoptax run plans/quickstart.yaml --skip-missing --accept-void --out $(OUT)
 
 test: setup-test ## Install what tests need and run all tests; lists skipped and repeated tests at the end
 	CARGO="$(CARGO)" scripts/run-tests.py

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """CPU time of several builds of hoptax, in turns: what the static binary (musl, its allocator) costs against glibc.
 
-    cargo build --profile dist --locked && make packages
-    benches/builds.py --build glibc=target/dist/hoptax --build musl=target/x86_64-unknown-linux-musl/dist/hoptax
+    cargo build --release --locked && make packages
+    benches/builds.py --build glibc=target/release/hoptax --build musl=target/x86_64-unknown-linux-musl/release/hoptax
 
 In each round every build has one turn of each kind of work, in random order. Ratios are to the first build, within the
 round. The work is what allocates least and most: requests in a steady state, new connections, the upstream, a report,

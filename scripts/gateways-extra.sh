@@ -39,6 +39,17 @@ if [ "${1:-}" = --list ]; then
     exit 0
 fi
 
+known=$(listed | cut -d' ' -f1)
+for name; do
+    grep -qxF -- "$name" <<<"$known" && continue
+    echo "gateways-extra: no pack $name has a project; choose from" $known >&2
+    exit 2
+done
+
+copy=''
+trap '[ -z "$copy" ] || rm -rf "$copy"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
 failed=0
 while read -r name folder binary needs; do
     if [ $# -gt 0 ] && [[ " $* " != *" $name "* ]]; then continue; fi

@@ -17,7 +17,6 @@ home=${HOPTAX_HOME:-${XDG_DATA_HOME:-$HOME/.local/share}/hoptax}
 bin=$home/tools/bin
 hoptax=${HOPTAX:-$here/target/debug/hoptax}
 programs=(kube-apiserver kube-controller-manager kube-scheduler kubelet kube-proxy)
-packages=(etcd-server containerd runc containernetworking-plugins busybox-static nftables)
 image=docker.io/lab/hoptax:1
 node=10.88.0.1
 patience=60 # seconds for a program to be ready
@@ -25,31 +24,51 @@ patience=60 # seconds for a program to be ready
 say() { echo "kubernetes-cluster: $*" >&2; }
 fail() { say "$@"; exit 1; }
 
-# Debian has these programs outside of the PATH of a user. `$etcd` and the others may also be set by the caller.
+# Debian has some programs outside of the PATH of a user. `$etcd` and the others may also be set by the caller.
 etcd=${ETCD:-etcd} plugins=${CNI_PLUGINS:-/usr/lib/cni} busybox=${BUSYBOX:-/bin/busybox}
-PATH=$PATH:/usr/sbin:/sbin
+PATH=$PATH:/usr/sbin:/sbin:$bin
+
+# What the cluster needs: program, or its path, and Debian's package.
+needs() {
+    printf '%s\n' "$etcd etcd-server" "containerd containerd" "ctr containerd" "runc runc" "nft nftables" "ip iproute2" \
+        "openssl openssl" "unshare util-linux" "python3 python3" "$plugins/bridge containernetworking-plugins" \
+        "$busybox busybox-static"
+}
+
+# Packages of programs that are missing, each once.
+missing_packages() {
+    local program package
+    needs | while read -r program package; do
+        command -v "$program" >/dev/null 2>&1 || echo "$package"
+    done | sort -u
+}
 
 build() {
-    [ "$(id -u)" = 0 ] || fail "installing packages needs root. Run: apt-get install ${packages[*]}"
-    apt-get update -qq >/dev/null 2>&1 || true
-    # Debian's packages would also start services, but the cluster needs only the programs.
-    RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null ||
-        fail "cannot install packages. Run: apt-get install ${packages[*]}"
+    local packages
+    mapfile -t packages < <(missing_packages)
+    if [ ${#packages[@]} -gt 0 ]; then
+        [ "$(id -u)" = 0 ] || fail "installing packages needs root. Run: apt-get install ${packages[*]}"
+        apt-get update -qq >/dev/null 2>&1 || true
+        # Debian's packages would also start services, but the cluster needs only the programs.
+        RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${packages[@]}" \
+            >/dev/null || fail "cannot install packages. Run: apt-get install ${packages[*]}"
+    fi
+    command -v kubectl >/dev/null 2>&1 || programs+=(kubectl)
     "$here/scripts/kubernetes-lab.sh" build "${programs[@]}"
 }
 
 look() {
     [ $# -gt 0 ] || fail "give the command to run, such as: scripts/kubernetes-cluster.sh run kubectl get nodes"
     [ "$(id -u)" = 0 ] || fail "the cluster needs root"
-    local name
-    for name in "$etcd" containerd ctr runc ip nft openssl kubectl unshare python3; do
-        command -v "$name" >/dev/null 2>&1 || fail "$name is missing. Run: scripts/kubernetes-cluster.sh build"
-    done
+    local name package
+    while read -r name package; do
+        command -v "$name" >/dev/null 2>&1 ||
+            fail "$name is missing (package $package). Run: scripts/kubernetes-cluster.sh build"
+    done < <(needs)
     for name in "${programs[@]}"; do
         [ -x "$bin/$name" ] || fail "$bin/$name is missing. Run: scripts/kubernetes-cluster.sh build"
     done
-    [ -x "$plugins/bridge" ] || fail "$plugins/bridge is missing: install containernetworking-plugins"
-    [ -x "$busybox" ] || fail "$busybox is missing: install busybox-static"
+    command -v kubectl >/dev/null 2>&1 || fail "kubectl is missing. Run: scripts/kubernetes-cluster.sh build"
     [ -x "$hoptax" ] || fail "$hoptax is missing. Run: cargo build"
 }
 
@@ -223,9 +242,10 @@ remove_cgroups() {
 
 run() {
     look "$@"
-    lab=$(mktemp -d)
-    work=$PWD
     cgroup=/hoptax-cluster-$$
+    work=$PWD
+    lab=$(mktemp -d)
+    trap 'remove_cgroups; rm -rf "$lab"' EXIT
     # The kubelet does not create its root.
     local controller
     for controller in /sys/fs/cgroup/*/; do
@@ -235,7 +255,6 @@ run() {
     [ ! -d "/sys/fs/cgroup/cpuset$cgroup" ] || for controller in cpus mems; do
         cat "/sys/fs/cgroup/cpuset/cpuset.$controller" >"/sys/fs/cgroup/cpuset$cgroup/cpuset.$controller"
     done
-    trap 'remove_cgroups; rm -rf "$lab"' EXIT
     trap 'exit 130' INT
     trap 'exit 143' TERM HUP
     local status=0

@@ -2,7 +2,7 @@
 # A Kubernetes API server as an upstream for gateways: kube-apiserver and its etcd, both on loopback.
 #
 #   scripts/kubernetes-lab.sh build [PROGRAM…]  install etcd, build kube-apiserver: 10 to 25 minutes, 5 GB during the build.
-#                                               Also builds further programs of Kubernetes, 1 minute each
+#                                               Also builds these other programs of Kubernetes, 1 minute each
 #   scripts/kubernetes-lab.sh run COMMAND …     start both, create the ConfigMaps, run the command, stop both
 #
 # `make kubernetes-lab` runs `build`. Set-up and CI do not run it. The program that `build` creates is kept for later
@@ -35,10 +35,55 @@ install_etcd() {
         say "the etcd service is now running; the lab does not need it"
 }
 
-build_programs() { # build_programs PROGRAM …
-    local name missing=()
+# The Go function that makes the command of each program. It is in the package `k8s.io/kubernetes/cmd/PROGRAM/app`, except
+# for kubectl.
+declare -A constructors=(
+    [kube-apiserver]='NewAPIServerCommand()'
+    [kube-controller-manager]='NewControllerManagerCommand()'
+    [kube-scheduler]='NewSchedulerCommand()'
+    [kube-proxy]='NewProxyCommand()'
+    [kubelet]='NewKubeletCommand(context.Background())'
+    [kubectl]='NewDefaultKubectlCommand()'
+)
+
+is_built() { # is_built PROGRAM
+    local ask=--version
+    [ "$1" != kubectl ] || ask='version --client'
+    # shellcheck disable=SC2086 # two words
+    "$tools/bin/$1" $ask 2>/dev/null | grep -qE "^(Kubernetes|Client Version:) v${version//./\\.}\$"
+}
+
+main_go() { # main_go PROGRAM: prints the file main.go of a program
+    local app=k8s.io/kubernetes/cmd/$1/app context=''
+    [ "$1" != kubectl ] || app=k8s.io/kubectl/pkg/cmd
+    [ "$1" != kubelet ] || context='"context"'
+    cat <<GO
+// Package main starts $1.
+package main
+
+import (
+	$context
+	"os"
+
+	"k8s.io/component-base/cli"
+	app "$app"
+)
+
+func main() { os.Exit(cli.Run(app.${constructors[$1]})) }
+GO
+}
+
+# The directory of a build. It is not a local variable, because the trap also runs after the function has returned.
+project=''
+trap '[ -z "$project" ] || rm -rf "$project"' EXIT
+
+build_programs() { # build_programs PROGRAM …; a program may be repeated
+    local name missing=() source
+    local -A seen=()
     for name; do
-        if [ "$("$tools/bin/$name" --version 2>/dev/null)" = "Kubernetes v$version" ]; then
+        [ -z "${seen[$name]-}" ] || continue
+        seen[$name]=yes
+        if is_built "$name"; then
             say "$name $version is already built"
         else
             missing+=("$name")
@@ -47,9 +92,7 @@ build_programs() { # build_programs PROGRAM …
     [ ${#missing[@]} -gt 0 ] || return 0
     command -v go >/dev/null 2>&1 || fail "building ${missing[*]} needs Go, which is not installed"
     say "building ${missing[*]} $version: 10 to 25 minutes the first time"
-    local project source
     project=$(mktemp -d)
-    trap 'rm -rf "$project"' EXIT
     cd "$project"
     export GOFLAGS=-mod=mod
     # Kubernetes' go.mod requires version v0.0.0 of the modules in its own repository, but this version does not exist.
@@ -64,30 +107,7 @@ build_programs() { # build_programs PROGRAM …
     } >go.mod
     for name in "${missing[@]}"; do
         mkdir "$name"
-        # In main.go: the function of the program's package `app` that makes its command, and what it is called with.
-        local app
-        case $name in
-        kube-apiserver) app='NewAPIServerCommand()' ;;
-        kube-controller-manager) app='NewControllerManagerCommand()' ;;
-        kube-scheduler) app='NewSchedulerCommand()' ;;
-        kube-proxy) app='NewProxyCommand()' ;;
-        kubelet) app='NewKubeletCommand(context.Background())' ;;
-        *) fail "cannot build $name: choose from kube-apiserver, kube-controller-manager, kube-scheduler, kube-proxy, kubelet" ;;
-        esac
-        cat >"$name/main.go" <<GO
-// Package main starts $name.
-package main
-
-import (
-	$([ "$name" != kubelet ] || echo '"context"')
-	"os"
-
-	"k8s.io/component-base/cli"
-	"k8s.io/kubernetes/cmd/$name/app"
-)
-
-func main() { os.Exit(cli.Run(app.$app)) }
-GO
+        main_go "$name" >"$name/main.go"
     done
     go mod tidy >"$home/kubernetes-build.log" 2>&1 ||
         { tail -n 15 "$home/kubernetes-build.log" >&2; fail "cannot download its modules"; }
@@ -318,6 +338,9 @@ mkdir -p "$home"
 case "${1:-}" in
 build)
     shift
+    for name; do
+        [ -n "${constructors[$name]-}" ] || fail "cannot build $name: choose from ${!constructors[*]}"
+    done
     install_etcd
     build_programs kube-apiserver "$@"
     ;;

@@ -127,7 +127,7 @@ def main():
     environment = {**os.environ, "HOPTAX_TEST_NOTES": str(notes), "HOPTAX": str(target / "debug/hoptax")}
     trial = [str(ROOT / "scripts/packages/trial.py"), str(target / "debug/hoptax")]
     cargo = shlex.split(os.environ.get("CARGO", "cargo"))
-    scripts = [[str(ROOT / script)] for script in ("benches/tests.py", "scripts/packages/tests.py")]
+    scripts = [[str(ROOT / script)] for script in ("benches/tests.py", "scripts/tests.py", "scripts/packages/tests.py")]
     commands = [[*cargo, "test", "--workspace", "--locked", "--no-fail-fast"], *scripts, trial]
     pytest = pytest_command()
     if pytest:

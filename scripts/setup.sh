@@ -14,6 +14,13 @@
 set -u
 
 for_what=${1:-demo}
+case $for_what in
+check | demo | test | bench) ;;
+*)
+    echo "set-up: \"$for_what\" is not a set of programs; use check, demo, test or bench" >&2
+    exit 2
+    ;;
+esac
 home=${HOPTAX_HOME:-${XDG_DATA_HOME:-$HOME/.local/share}/hoptax}
 tools=$home/tools
 log=$home/setup.log
@@ -182,8 +189,7 @@ if [ "$for_what" = test ] || [ "$for_what" = bench ]; then
     need_chromium
     need openssl openssl
     need curl curl
-    # The sidecar's network namespace needs these programs.
-    need ip iproute2
+    # The sidecar's network namespace needs these programs, and ip.
     need nft nftables
     need nsenter util-linux
 fi

@@ -86,9 +86,9 @@ def compiled(tools, target, date):
     # A panic aborts, and the binary has no symbols, so nothing reads the tables for unwinding (1 MB).
     variables["RUSTFLAGS"] += " -C force-unwind-tables=no"
     say(f"compiling for {target.triple}")
-    subprocess.run(["cargo-zigbuild", "zigbuild", "--locked", "--profile", "dist", "--package", "hoptax", "--target",
+    subprocess.run(["cargo-zigbuild", "zigbuild", "--locked", "--release", "--package", "hoptax", "--target",
                     target.triple, "--target-dir", folder], cwd=project.ROOT, check=True, env=variables)
-    return folder / target.triple / "dist/hoptax"
+    return folder / target.triple / "release/hoptax"
 
 
 def printed(binary):

@@ -6,6 +6,7 @@ import email
 import hashlib
 import io
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -62,6 +63,30 @@ class Project(unittest.TestCase):
         for name, dependency in workspace["dependencies"].items():
             if name.startswith("hoptax-"):
                 self.assertEqual(dependency["version"], f"={VERSION}", name)
+
+    def test_every_file_states_the_version_of_the_workspace(self):
+        self.assertEqual(project.python()["version"], VERSION)
+        for lock in ("Cargo.lock", "fuzz/Cargo.lock"):
+            own = [one for one in tomllib.loads((project.ROOT / lock).read_text())["package"] if "source" not in one]
+            stated = {one["version"] for one in own if one["name"] != "hoptax-fuzz"}
+            self.assertEqual(stated, {VERSION}, lock)
+        seen = 0
+        for page in [project.ROOT / "README.md", *(project.ROOT / "docs/guides").glob("*.md")]:
+            for stated in re.findall(r"\bhoptax[-_:](\d+\.\d+\.\d+)", page.read_text()):
+                self.assertEqual(stated, VERSION, page.name)
+                seen += 1
+        self.assertGreater(seen, 3)
+
+    def test_a_release_build_optimises_everything_and_the_demo_only_hot_code(self):
+        profiles = tomllib.loads((project.ROOT / "Cargo.toml").read_text())["profile"]
+        release, demo = profiles["release"], profiles["demo"]
+        self.assertEqual((release["opt-level"], release["lto"], release["strip"]), ("s", "fat", "symbols"))
+        self.assertEqual((demo["inherits"], demo["opt-level"]), ("release", 0))
+        # Requests cost the same in both, so figures of both can be compared.
+        self.assertNotIn("package", demo)
+        for crate in ("hoptax-wire", "hoptax-load", "hoptax-servers"):
+            self.assertEqual(release["package"][crate], {"opt-level": 3, "codegen-units": 1}, crate)
+        self.assertEqual(profiles.keys(), {"release", "demo", "dev"})
 
     def test_release_notes_are_one_section(self):
         changelog = "# Changelog\n\n## Unreleased\n\n- c\n\n## 0.2.0 (2026-01-02)\n\n### New\n\n- b\n\n## [0.1.0]\n\n- a\n"
