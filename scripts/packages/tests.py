@@ -88,6 +88,15 @@ class Project(unittest.TestCase):
             self.assertEqual(release["package"][crate], {"opt-level": 3, "codegen-units": 1}, crate)
         self.assertEqual(profiles.keys(), {"release", "demo", "dev"})
 
+    def test_pages_say_that_nothing_is_published(self):
+        """Delete these words, and this test, when the first release is published."""
+        installs = re.compile(r"(?:uv tool|pip) install hoptax|install --locked hoptax|binstall hoptax|ghcr\.io/hoptax")
+        pages = [project.ROOT / "README.md", *(project.ROOT / "docs").rglob("*.md")]
+        naming = [page for page in pages if installs.search(page.read_text())]
+        for page in (*naming, project.ROOT / "README.md"):
+            self.assertRegex(page.read_text(), "not yet published|Nothing is published yet", page.name)
+        self.assertIn("install.md", [page.name for page in naming])
+
     def test_release_notes_are_one_section(self):
         changelog = "# Changelog\n\n## Unreleased\n\n- c\n\n## 0.2.0 (2026-01-02)\n\n### New\n\n- b\n\n## [0.1.0]\n\n- a\n"
         self.assertEqual(project.release_notes("0.2.0", changelog), "### New\n\n- b\n")

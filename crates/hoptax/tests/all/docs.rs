@@ -122,50 +122,94 @@ fn the_page_of_the_command_line_is_up_to_date() {
     assert!(made == kept, "docs/reference/cli.md is not what `make docs` makes");
 }
 
-/// README and the quick start quote a table. The figures must equal the figures of the kept run that the page links to.
+/// The quick start quotes a table. The figures must equal the figures of the kept run that the page links to.
 #[test]
 fn quoted_figures_are_those_of_the_kept_run() {
-    let read = |page: &str| std::fs::read_to_string(root().join(page)).expect("a page");
+    let text = read("docs/quick-start.md");
+    let (_, quoted) = text.split_once("```text\nOpen loop, 1,000/s").expect("a table");
+    let (table, after) = quoted.split_once("```").expect("its end");
+    let path =
+        after.split("records/").nth(1).and_then(|rest| rest.split(')').next()).expect("a link to the run");
+    let kept = read(&format!("records/{path}"));
+    let is_heading = |line: &&str| line.starts_with('#');
+    let is_quoted = |line: &&str| {
+        line.starts_with('#') && line.to_lowercase().contains("open loop, 1,000/s, constant, 32 connections")
+    };
+    let kept = kept.lines().skip_while(|line| !is_quoted(line)).skip(1);
+    let kept: Vec<&str> = kept.take_while(|line| !is_heading(line)).collect();
     let is_number = |text: &&str| text.starts_with(|letter: char| letter.is_ascii_digit());
-    let mut seen = 0;
-    for page in ["README.md", "docs/quick-start.md"] {
-        let text = read(page);
-        let record = |text: &str| {
-            let path = text.split("records/").nth(1)?.split(')').next()?;
-            Some(format!("records/{path}"))
-        };
-        let (before, quoted) = text.split_once("```text\nOpen loop, 1,000/s").expect("a table");
-        let (table, after) = quoted.split_once("```").expect("its end");
-        // In README, the link to the kept run is before the table. In the quick start, the link is after the table.
-        let kept =
-            read(&record(if page == "README.md" { before } else { after }).expect("a link to the run"));
-        let is_heading = |line: &&str| line.starts_with('#') || line.starts_with("<details>");
-        let is_quoted = |line: &str| {
-            line.starts_with('#')
-                && line.to_lowercase().contains("open loop, 1,000/s, constant, 32 connections")
-        };
-        let kept: Vec<&str> = kept
-            .lines()
-            .skip_while(|line| !is_quoted(line))
-            .skip(1)
-            .take_while(|line| !is_heading(line))
-            .collect();
-        let rows = table.lines().skip(3);
-        let mut row_of = "";
-        for row in rows.take_while(|row| !row.is_empty()) {
-            // A row of the table takes two lines. The second line begins with blanks and contains the ends of the
-            // intervals.
-            row_of = row.split(' ').next().filter(|name| !name.is_empty()).unwrap_or(row_of);
-            let theirs = kept.iter().find(|line| line.starts_with(&format!("| {row_of} |"))).expect("a row");
-            let apart = |letter: char| !(letter.is_ascii_digit() || matches!(letter, '.' | ','));
-            let figures: Vec<&str> = theirs.split(apart).collect();
-            for figure in row.trim_start_matches(row_of).split(apart).filter(is_number) {
-                assert!(figures.contains(&figure), "{page}: {row_of} has no {figure} in the kept run");
-                seen += 1;
-            }
+    let apart = |letter: char| !(letter.is_ascii_digit() || matches!(letter, '.' | ','));
+    let (mut seen, mut row_of) = (0, "");
+    for row in table.lines().skip(3).take_while(|row| !row.is_empty()) {
+        // A row takes two lines. The second line begins with blanks and contains the ends of the intervals.
+        row_of = row.split(' ').next().filter(|name| !name.is_empty()).unwrap_or(row_of);
+        let theirs = kept.iter().find(|line| line.starts_with(&format!("| {row_of} |"))).expect("a row");
+        let figures: Vec<&str> = theirs.split(apart).collect();
+        for figure in row.trim_start_matches(row_of).split(apart).filter(is_number) {
+            assert!(figures.contains(&figure), "{row_of} has no {figure} in the kept run");
+            seen += 1;
         }
     }
-    assert!(seen > 30, "{seen} figures");
+    assert!(seen > 15, "{seen} figures");
+}
+
+fn read(page: &str) -> String {
+    std::fs::read_to_string(root().join(page)).expect("a page")
+}
+
+fn results(arguments: &[&std::ffi::OsStr]) -> std::process::Output {
+    std::process::Command::new(root().join("scripts/results.py"))
+        .args(arguments)
+        .env("HOPTAX", env!("CARGO_BIN_EXE_hoptax"))
+        .output()
+        .expect("python3 is there")
+}
+
+/// `make docs` generates the page of results from the records. README quotes rows of it.
+#[test]
+fn the_page_of_results_is_up_to_date() {
+    let checked = results(&["--check".as_ref()]);
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+    let page = read("docs/results.md");
+    let mut figures = 0;
+    for cell in page.lines().filter(|line| line.starts_with("| ")).flat_map(|line| line.split('|')) {
+        if ["µs", "ms", "%", " k "].iter().any(|unit| cell.contains(unit)) {
+            assert!(cell.contains('(') && cell.contains(')'), "no interval: {cell}");
+            figures += 1;
+        }
+    }
+    assert!(figures > 60, "{figures}");
+    let readme = read("README.md");
+    let (found, _) = readme.split_once("**What it cannot do**").expect("README says what hoptax cannot do");
+    let rows: Vec<&str> = found.lines().filter(|line| line.contains("µs (")).collect();
+    assert!(rows.len() >= 3, "README says what hoptax found: {rows:?}");
+    for row in rows {
+        assert!(page.contains(row), "docs/results.md has no row {row}");
+    }
+}
+
+/// A record can be a run directory. Its section has the figures that `hoptax report` shows.
+#[test]
+fn the_page_of_results_reads_run_directories() {
+    let scratch = tempfile::tempdir().expect("a directory");
+    let (records, page) = (scratch.path().join("records"), scratch.path().join("results.md"));
+    let run = records.join("2026-11-27-vm-lab/hosts");
+    std::fs::create_dir_all(&run).expect("made");
+    for file in ["run.json", "trials.jsonl"] {
+        std::fs::copy(root().join("records/runs/hosts").join(file), run.join(file)).expect("copied");
+    }
+    let made = results(&["--records".as_ref(), records.as_os_str(), "--page".as_ref(), page.as_os_str()]);
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let page = std::fs::read_to_string(page).expect("it is written");
+    for words in [
+        "Open loop, 400/s, constant, 4 connections. Direct: 20.2 µs (18.7–21.6) at the median.",
+        "+13.9 µs (12.9–14.9) | ~ +1.08 ms (−4 to 7)",
+        "Open loop, 400/s, constant, 4 connections, from edge. Direct: ",
+        "Rented virtual machine: ",
+        "Believable, with warnings: [raw data](records/2026-11-27-vm-lab/hosts)",
+    ] {
+        assert!(page.contains(words), "`{words}` in:\n{page}");
+    }
 }
 
 /// The site's table of contents must list every page of `docs/` once. The site must have all files that pages link to.
