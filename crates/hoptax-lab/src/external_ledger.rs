@@ -4,8 +4,8 @@ use super::features::Change;
 use anyhow::Context as _;
 use hoptax_load::spec::{HttpVersion, TargetSpec};
 use hoptax_load::target;
-use hoptax_plan::LedgerSource;
 use hoptax_plan::selector::Selector;
+use hoptax_plan::{LedgerSource, units};
 use hoptax_servers::http_client::HttpClient;
 use hoptax_servers::ledger::{InstanceCounts, Ledger};
 use std::collections::BTreeMap;
@@ -38,7 +38,7 @@ impl ExternalLedger {
     /// If the request cannot be built, or a selector is invalid.
     pub fn new(ledger: &LedgerSource, address: SocketAddr, change: Change) -> anyhow::Result<Self> {
         let selector = |text: &String| Selector::parse(ledger.kind, text).map_err(anyhow::Error::msg);
-        let mut headers = vec![("host".to_owned(), address.to_string())];
+        let mut headers = vec![("host".to_owned(), units::host_header_of(change.tls.is_some(), address))];
         headers.extend(change.headers.iter().cloned());
         let spec = TargetSpec::only("GET", &ledger.path, headers, Vec::new());
         Ok(Self {

@@ -99,7 +99,7 @@ fn file_names(access: &TlsAccess) -> String {
 }
 
 fn text(path: &Path, most: u64) -> anyhow::Result<String> {
-    bounded::read_text(path, most).with_context(|| format!("cannot read {}", path.display()))
+    bounded::read_value(path, most).with_context(|| format!("cannot read {}", path.display()))
 }
 
 fn token(path: &Path) -> anyhow::Result<String> {

@@ -130,6 +130,20 @@ pub(crate) enum Read {
     },
 }
 
+/// Why a response is not valid.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Refused {
+    reason: Malformed,
+    /// The reason, with the line at fault.
+    pub(crate) text: String,
+}
+
+impl Refused {
+    fn new(reason: Malformed, input: &[u8]) -> Box<Self> {
+        Box::new(Self { reason, text: reason.describe(input) })
+    }
+}
+
 impl Slot {
     /// `room_for_checks` is the maximum number of counters that the checks of a target need.
     pub(crate) fn new(room_for_checks: usize) -> Self {
@@ -200,7 +214,7 @@ impl Slot {
         scratch: &mut Scratch,
         target: &Target,
         bytes: &[u8],
-    ) -> Result<Read, Malformed> {
+    ) -> Result<Read, Box<Refused>> {
         self.reader.bytes += bytes.len() as u64;
         if self.reader.spill.is_empty() {
             return self.reader.read(scratch, target, bytes);
@@ -229,40 +243,45 @@ impl Reader {
         self.spill = Vec::new();
     }
 
-    fn read(&mut self, scratch: &mut Scratch, target: &Target, mut input: &[u8]) -> Result<Read, Malformed> {
+    fn read(
+        &mut self,
+        scratch: &mut Scratch,
+        target: &Target,
+        mut input: &[u8],
+    ) -> Result<Read, Box<Refused>> {
         loop {
-            let consumed =
-                match self.decoder.advance_with(&mut scratch.heads[target.index as usize], input)? {
-                    Step::NeedMore => {
-                        if !input.is_empty() {
-                            self.spill = scratch.pieces.take();
-                            self.spill.extend_from_slice(input);
-                        }
-                        return Ok(Read::More);
+            let step = self.decoder.advance_with(&mut scratch.heads[target.index as usize], input);
+            let consumed = match step.map_err(|reason| Refused::new(reason, input))? {
+                Step::NeedMore => {
+                    if !input.is_empty() {
+                        self.spill = scratch.pieces.take();
+                        self.spill.extend_from_slice(input);
                     }
-                    Step::Interim { consumed } => consumed,
-                    Step::Head { consumed, head } => {
-                        self.status = head.status;
-                        target.checks.head(&input[..consumed], &mut self.progress);
-                        if let Some(place) = scratch.stamps.get_mut(target.index as usize) {
-                            self.stamped = place.find(&input[..consumed]);
-                        }
-                        consumed
+                    return Ok(Read::More);
+                }
+                Step::Interim { consumed } => consumed,
+                Step::Head { consumed, head } => {
+                    self.status = head.status;
+                    target.checks.head(&input[..consumed], &mut self.progress);
+                    if let Some(place) = scratch.stamps.get_mut(target.index as usize) {
+                        self.stamped = place.find(&input[..consumed]);
                     }
-                    Step::Body { consumed, data } => {
-                        self.body += data.len() as u64;
-                        target.checks.body(&input[data], &mut self.progress);
-                        consumed
+                    consumed
+                }
+                Step::Body { consumed, data } => {
+                    self.body += data.len() as u64;
+                    target.checks.body(&input[data], &mut self.progress);
+                    consumed
+                }
+                Step::End { consumed, keep_alive } => {
+                    // The additional bytes mean a wrong length, an unexpected body, or a second response. It is
+                    // impossible to know which of these is true, so the response is not valid (RFC 9112 §6.3).
+                    if input.len() > consumed {
+                        return Err(Refused::new(Malformed::UnexpectedBytes, input));
                     }
-                    Step::End { consumed, keep_alive } => {
-                        // The additional bytes mean a wrong length, an unexpected body, or a second response. It is
-                        // impossible to know which of these is true, so the response is not valid (RFC 9112 §6.3).
-                        if input.len() > consumed {
-                            return Err(Malformed::UnexpectedBytes);
-                        }
-                        return Ok(Read::Whole { response: self.response(target), keep_alive });
-                    }
-                };
+                    return Ok(Read::Whole { response: self.response(target), keep_alive });
+                }
+            };
             input = &input[consumed..];
         }
     }
@@ -324,7 +343,7 @@ mod tests {
         let mut last = Ok(Read::More);
         for part in text.as_bytes().chunks(piece) {
             assert_eq!(last, Ok(Read::More), "more input after the end of {text:?}");
-            last = slot.read(&mut scratch, &target, part);
+            last = slot.read(&mut scratch, &target, part).map_err(|refused| refused.reason);
         }
         (last, slot)
     }

@@ -4,14 +4,14 @@
 //! All timeouts of one kind have the same length, so they expire in the order in which they were armed. A simple queue
 //! (first in, first out) is therefore enough, and arming or disarming a timeout takes only a few memory writes.
 
-use crate::clock::SECOND;
+use crate::clock::MILLISECOND;
 use crate::spec;
 
 const NONE: u32 = u32::MAX;
 
-/// Maximum time that a peer has to close a retired connection. Servers close it at once or within a second (Envoy's
-/// `delayed_close_timeout`).
-const LEAVING: u64 = 2 * SECOND;
+/// Maximum time that a peer has to close a retired connection. Servers that close by themselves do so at once. Others
+/// wait for the client, some without a limit.
+const LEAVING: u64 = MILLISECOND;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {

@@ -112,6 +112,8 @@ pub(crate) struct Worker<'a> {
     pace: Pace,
     /// Number of retired connections that the peer has not closed yet.
     leaving: usize,
+    /// True once the peer did not close a retired connection in time, because it waits for the client.
+    peer_waits: bool,
     /// Slots without a request, in an open loop. The slot that has been free for the longest time is first.
     free: VecDeque<u32>,
     starting: std::ops::Range<u32>,
@@ -142,6 +144,7 @@ impl<'a> Worker<'a> {
             connecting: 0,
             pace: Pace::default(),
             leaving: 0,
+            peer_waits: false,
             free: VecDeque::with_capacity(slots as usize),
             starting: 0..0,
             active: 0,
@@ -385,7 +388,8 @@ impl<'a> Worker<'a> {
             (Kind::Total, false) => (Cause::ResponseTimeout, "timeout while waiting for the response"),
             (Kind::Total, true) => (Cause::ReadTimeout, "timeout while reading the response"),
             (Kind::Leaving, _) => {
-                io.close(self.former_token(slot));
+                self.peer_waits = true;
+                io.reset(self.former_token(slot));
                 return self.retired(slot);
             }
         };
@@ -528,7 +532,7 @@ impl Worker<'_> {
         match state.read(&mut self.scratch, target, bytes) {
             Ok(Read::More) => {}
             Ok(Read::Whole { response, keep_alive }) => self.complete(io, slot, now, response, keep_alive),
-            Err(malformed) => self.fail(io, slot, now, Cause::MalformedResponse, &malformed.to_string()),
+            Err(refused) => self.fail(io, slot, now, Cause::MalformedResponse, &refused.text),
         }
     }
 

@@ -444,6 +444,18 @@ impl fmt::Display for Origin {
     }
 }
 
+/// The value of the `host` header for a host name, or an address without brackets. It leaves out the default port of the
+/// scheme, as browsers and curl do: some servers do not know their own name with it.
+pub fn host_header(tls: bool, host: &str, port: u16) -> String {
+    let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+    if port == if tls { 443 } else { 80 } { host } else { format!("{host}:{port}") }
+}
+
+/// The value of the `host` header for an address. See [`host_header`].
+pub fn host_header_of(tls: bool, address: std::net::SocketAddr) -> String {
+    host_header(tls, &address.ip().to_string(), address.port())
+}
+
 /// Parses `http://host:port` and `https://host:port`. The port defaults to 80 or 443.
 ///
 /// # Errors

@@ -68,6 +68,16 @@ pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
     text(read(path, most)?)
 }
 
+/// Like [`read_text`], without a byte order mark at the beginning. For tokens, certificates and other values: some editors
+/// write a mark, which is not part of the value.
+///
+/// # Errors
+/// The errors of [`read_text`].
+pub fn read_value(path: &Path, most: u64) -> io::Result<String> {
+    let text = read_text(path, most)?;
+    Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
+}
+
 /// Reads at most `most` bytes from standard input.
 ///
 /// # Errors

@@ -3,6 +3,7 @@
 
 use hoptax_load::spec::TlsSpec;
 use hoptax_load::tls::client_config;
+use hoptax_plan::units;
 use hoptax_wire::http1::{ResponseDecoder, Step, Version, fields, request_head};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto};
 use std::collections::BTreeMap;
@@ -94,7 +95,7 @@ impl HttpClient<'_> {
     /// # Errors
     /// As [`Self::send`], and if the status is not 200.
     pub fn get(&self, path: &str, most: usize) -> anyhow::Result<Vec<u8>> {
-        let host = self.address.to_string();
+        let host = units::host_header_of(self.tls.is_some(), self.address);
         let headers = [("host", host.as_str()), ("connection", "close")];
         let request = request_head(Version::Http11, "GET", path, headers, None)?;
         let (answer, _) = self.exchange(&request, false, most)?;
@@ -239,7 +240,8 @@ fn read_answer(
     decoder.begin(to_head);
     let mut answer = Answer { status: 0, headers: BTreeMap::new(), body: Vec::new() };
     loop {
-        let consumed = match decoder.advance(input)? {
+        let step = decoder.advance(input).map_err(|malformed| anyhow::anyhow!(malformed.describe(input)))?;
+        let consumed = match step {
             Step::NeedMore => {
                 let mut piece = [0; 16 * 1024];
                 let count = read(&mut piece)?;
@@ -254,7 +256,8 @@ fn read_answer(
             Step::Head { consumed, head } => {
                 answer.status = head.status;
                 fields(&input[..consumed], |field| {
-                    let value = String::from_utf8_lossy(field.value);
+                    let value = field.unfolded();
+                    let value = String::from_utf8_lossy(&value);
                     let known = answer.headers.entry(field.name.to_ascii_lowercase()).or_default();
                     *known = if known.is_empty() { value.into_owned() } else { format!("{known}, {value}") };
                 })?;

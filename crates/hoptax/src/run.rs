@@ -17,7 +17,7 @@ mod traffic;
 mod trial;
 mod warm_up;
 
-pub use contents::Contents;
+pub use contents::{Contents, state_empty_body};
 pub use flow::Outcome;
 pub use generator::LocalTraffic;
 pub use inputs::Run;

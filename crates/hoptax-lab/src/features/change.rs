@@ -9,8 +9,9 @@ use super::variables;
 use crate::login::Login;
 use crate::pack::manifest::Refusal;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use hoptax_load::Address;
 use hoptax_load::spec::{Check, ClientCertificate, LoadSpec, TargetSpec, TlsSpec, TlsVersion, Verify};
-use hoptax_plan::{Feature, JwtAlgorithm};
+use hoptax_plan::{Feature, JwtAlgorithm, units};
 use hoptax_record::Failure;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -151,6 +152,7 @@ impl Change {
         self.apply_to(&mut spec.targets, &mut spec.files);
         if self.tls.is_some() {
             spec.tls.clone_from(&self.tls);
+            leave_out_port_443(spec);
         }
     }
 
@@ -189,6 +191,18 @@ pub(crate) fn credential(feature: Feature, consumer: &Consumer) -> Option<(&'sta
             Some(("authorization", format!("Bearer {}", consumer.token_rs256)))
         }
         _ => None,
+    }
+}
+
+/// Leaves the default port of https out of the `host` headers that hoptax added. Those that the plan sets stay as they
+/// are.
+fn leave_out_port_443(spec: &mut LoadSpec) {
+    let Some(Address::Tcp(address)) = spec.addresses.first() else { return };
+    let (added, right) = (units::host_header_of(false, *address), units::host_header_of(true, *address));
+    for (name, value) in spec.targets.iter_mut().flat_map(|target| &mut target.headers) {
+        if name.eq_ignore_ascii_case("host") && *value == added {
+            value.clone_from(&right);
+        }
     }
 }
 

@@ -67,7 +67,7 @@ impl Secrets {
 /// The secret values of headers, which the plan names files for.
 fn header_values(plan: &Plan) -> anyhow::Result<Vec<String>> {
     let value = |path: &PathBuf| {
-        let text = bounded::read_text(path, bounded::TOKEN);
+        let text = bounded::read_value(path, bounded::TOKEN);
         let text = text.with_context(|| format!("cannot read {}", path.display()))?;
         Ok(text.trim_end().to_owned())
     };

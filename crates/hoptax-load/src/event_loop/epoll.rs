@@ -197,11 +197,8 @@ impl Epoll {
     /// port in TIME_WAIT for a minute. Data that the peer has not received is lost.
     pub fn reset_all(&mut self) {
         for index in 0..self.slots.len() {
-            if let Kind::Open(connection) = &self.slots[index].kind {
-                // Closing a socket with a linger time of zero resets its connection (tcp(7)). Unix sockets have no
-                // ports. If the option cannot be set, the connection is closed like any other.
-                let _ = sockopt::set_socket_linger(&connection.socket, Some(Duration::ZERO));
-                drop(self.free(Token(index as u32)));
+            if matches!(self.slots[index].kind, Kind::Open(_)) {
+                self.reset(Token(index as u32));
             }
         }
     }
@@ -468,6 +465,15 @@ impl EventLoop for Epoll {
             // Nothing else refers to this descriptor, so closing it also removes it from the epoll set.
             drop(self.free(token));
         }
+    }
+
+    fn reset(&mut self, token: Token) {
+        if let Some(connection) = self.connection(token) {
+            // Closing a socket with a linger time of zero resets its connection, unless the peer has ended its side
+            // (tcp(7)). Unix sockets have no ports. If the option cannot be set, the connection is closed like any other.
+            let _ = sockopt::set_socket_linger(&connection.socket, Some(Duration::ZERO));
+        }
+        self.close(token);
     }
 
     fn turn(&mut self, handler: &mut impl Handler<Self>, deadline: Option<u64>) -> io::Result<()> {

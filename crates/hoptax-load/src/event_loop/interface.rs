@@ -64,6 +64,12 @@ pub trait EventLoop: Sized {
     /// happens.
     fn close(&mut self, token: Token);
 
+    /// Like [`close`](EventLoop::close), but resets a connection that the peer has not ended. Such a connection leaves no
+    /// port in TIME_WAIT. The peer may lose data that it has not read yet.
+    fn reset(&mut self, token: Token) {
+        self.close(token);
+    }
+
     /// Waits for events and passes them to `handler`. Waits until `deadline` (on the clock of [`crate::clock::now`]),
     /// or without limit if there is no deadline. If the deadline has passed, polls once. Returns early after a signal.
     ///

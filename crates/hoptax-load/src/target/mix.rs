@@ -5,7 +5,7 @@ use super::encoding::Protocol;
 use super::error::{Part, TargetError};
 use crate::random::Random;
 use crate::spec::TargetSpec;
-use crate::template::{Files, Values, names_in};
+use crate::template::{Files, Values, sources_in};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of targets in one load. If there are several targets, each worker keeps two histograms of 216 KiB
@@ -38,7 +38,7 @@ impl<'a> Mix<'a> {
         protocol: Protocol,
     ) -> Result<Self, TargetError> {
         let texts = targets.iter().flat_map(TargetSpec::templates);
-        let files = Files::new(files, &texts.flat_map(names_in).collect());
+        let files = Files::new(files, &texts.flat_map(sources_in).collect());
         let (mut ready, mut sums, mut seen) = (Vec::new(), Vec::new(), BTreeSet::new());
         for target in targets {
             let fault = |part, message: String, help| Err(TargetError::new(target, part, message, help));

@@ -138,19 +138,20 @@ impl Request {
         if target.body_is_template {
             let program = body_program(target, files)?;
             match program.fixed() {
-                Some(bytes) => push_body(&mut front, bytes),
+                Some(bytes) => push_body(target, &mut front, bytes)?,
                 None => {
+                    refuse_own_length(target)?;
                     front.push_bytes(b"content-length: ");
                     body = Some(program);
                 }
             }
         } else {
-            push_body(&mut front, &target.body);
+            push_body(target, &mut front, &target.body)?;
         }
         Ok(match (front.fixed(), &body) {
             (Some(bytes), None) => Self::Fixed(bytes.to_vec()),
             _ => {
-                let usage = Usage::of([&front].into_iter().chain(&body));
+                let usage = Usage::of([&front].into_iter().chain(&body), files);
                 Self::Made(Box::new(Made { front, body, usage }))
             }
         })
@@ -196,8 +197,15 @@ fn head(target: &TargetSpec, files: &Files<'_>, encoding: Encoding) -> Result<Pr
         if !is_token(name) {
             return fault(part(), format!("{name:?} is not a header name"), TOKEN);
         }
-        if is("content-length") || is("transfer-encoding") {
+        if is("content-length") {
+            // It is added after the other headers.
+            continue;
+        }
+        if is("transfer-encoding") {
             return fault(part(), "hoptax adds this header itself".into(), "leave it out");
+        }
+        if is("host") && target.headers[..index].iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
+            return fault(part(), "a request has only one host".into(), "keep one `host` header");
         }
         head.push_bytes(name.as_bytes());
         head.push_bytes(b": ");
@@ -231,13 +239,46 @@ fn body_program(target: &TargetSpec, files: &Files<'_>) -> Result<Program, Targe
     Ok(body)
 }
 
+/// Methods whose requests usually have a body. Without one, they say so with `content-length: 0` (RFC 9110, section
+/// 8.6), because some servers answer 411 otherwise.
+const WITH_BODY: [&str; 3] = ["POST", "PUT", "PATCH"];
+
 /// Completes the head and appends `body`. The body must not have templates.
-fn push_body(front: &mut Program, body: &[u8]) {
-    if !body.is_empty() {
+///
+/// # Errors
+/// If the target has a `content-length` header of its own with another length.
+fn push_body(target: &TargetSpec, front: &mut Program, body: &[u8]) -> Result<(), TargetError> {
+    let mut stated = !body.is_empty() || WITH_BODY.contains(&target.method.as_str());
+    for (index, name, value) in own_lengths(target) {
+        if value.parse() != Ok(body.len()) {
+            let message = format!("it is {value}, but the body has {} bytes", body.len());
+            let part = Part::Header(index, name.to_owned());
+            return Err(TargetError::new(target, part, message, "leave it out: hoptax adds it"));
+        }
+        stated = true;
+    }
+    if stated {
         front.push_bytes(format!("content-length: {}\r\n", body.len()).as_bytes());
     }
     front.push_bytes(b"\r\n");
     front.push_bytes(body);
+    Ok(())
+}
+
+/// The `content-length` headers of a target: their index, name and value.
+fn own_lengths(target: &TargetSpec) -> impl Iterator<Item = (usize, &str, &str)> {
+    let headers = target.headers.iter().enumerate();
+    headers
+        .filter(|(_, (name, _))| name.eq_ignore_ascii_case("content-length"))
+        .map(|(index, (name, value))| (index, name.as_str(), value.as_str()))
+}
+
+/// Refuses a `content-length` header of the target's own if the length of its bodies varies.
+fn refuse_own_length(target: &TargetSpec) -> Result<(), TargetError> {
+    own_lengths(target).next().map_or(Ok(()), |(index, name, _)| {
+        let (part, message) = (Part::Header(index, name.to_owned()), "the length of the body varies");
+        Err(TargetError::new(target, part, message, "leave it out: hoptax adds it"))
+    })
 }
 
 fn checks(target: &TargetSpec, is_head: bool) -> Result<Checks, TargetError> {

@@ -89,6 +89,45 @@ fn the_last_request_of_a_connection_says_so() {
 }
 
 #[test]
+fn methods_with_a_body_state_its_length_even_if_it_is_empty() {
+    for (method, own, stated) in [
+        ("GET", None, false),
+        ("DELETE", None, false),
+        ("POST", None, true),
+        ("PUT", None, true),
+        ("PATCH", None, true),
+        ("GET", Some("0"), true),
+        ("POST", Some("0"), true),
+    ] {
+        let own = own.map(|length: &str| ("Content-Length".to_owned(), length.to_owned()));
+        let target = TargetSpec::only(method, "/", own.into_iter().collect(), Vec::new());
+        let request = first_request(&target, &BTreeMap::new(), 0, HttpVersion::Http11).expect("valid");
+        let length = if stated { "content-length: 0\r\n" } else { "" };
+        assert_eq!(String::from_utf8_lossy(&request), format!("{method} / HTTP/1.1\r\n{length}\r\n"));
+    }
+}
+
+#[test]
+fn a_content_length_of_the_users_own_must_be_that_of_the_body() {
+    let of = |length: &str, body: &str| {
+        let target = post("/", &[("Content-Length", length)], body);
+        first_request(&target, &BTreeMap::new(), 0, HttpVersion::Http11)
+    };
+    let request = of("5", "hello").expect("equal");
+    let expected = "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\nhello";
+    assert_eq!(String::from_utf8_lossy(&request), expected);
+    for (length, body, message) in [
+        ("4", "hello", "it is 4, but the body has 5 bytes"),
+        ("x", "hello", "it is x, but the body has 5 bytes"),
+        ("1", "{{seq}}", "the length of the body varies"),
+    ] {
+        let error = of(length, body).expect_err("it differs");
+        assert_eq!(error.part, Part::Header(1, "Content-Length".into()));
+        assert!(error.message.contains(message), "{error}");
+    }
+}
+
+#[test]
 fn templates_are_expanded_in_path_headers_and_body() {
     let auth = ("authorization", "Basic {{base64 u{{seq}}:{{line tokens}}}}");
     let target = post("/items/{{seq}}?token={{line tokens}}", &[auth], "{\"n\":{{seq}},\"x\":\"\\{{y}}\"}");
@@ -233,6 +272,12 @@ fn errors_name_their_target_part_and_offset() {
             Part::Header(1, "Content-Length".into()),
             None,
             "leave it out",
+        ),
+        (
+            vec![get("/", &[("Host", "y")])],
+            Part::Header(1, "Host".into()),
+            None,
+            "a request has only one host",
         ),
         (
             vec![get("/", &[("transfer-encoding", "x")])],

@@ -27,6 +27,7 @@ enum Step {
     Uuid,
     /// The lowest possible number, and the number of higher numbers that are possible.
     Random(i64, u64),
+    /// Index of the source.
     Line(usize),
     Base64(Program),
 }
@@ -58,7 +59,7 @@ impl Program {
                 Part::Seq => Step::Seq,
                 Part::Uuid => Step::Uuid,
                 Part::Random(low, high) => Step::Random(*low, high.wrapping_sub(*low) as u64),
-                Part::Line(name) => Step::Line(files.index(name).expect("checked before")),
+                Part::Line(source) => Step::Line(files.index(*source).expect("checked before")),
                 Part::Base64(inner) => {
                     let mut program = Program::default();
                     program.push_pieces(inner, files);
@@ -91,19 +92,26 @@ impl Program {
             Step::Bytes(bytes) => bytes.len(),
             Step::Seq | Step::Random(..) => LONGEST_NUMBER,
             Step::Uuid => UUID,
-            Step::Line(file) => files.named[*file].1.iter().map(|line| line.len()).max().unwrap_or(0),
+            Step::Line(source) => {
+                files.sources[*source].lines.iter().map(|line| line.len()).max().unwrap_or(0)
+            }
             Step::Base64(inner) => in_base64(inner.longest(files)),
         };
         self.steps.iter().map(longest).sum()
     }
 
-    fn add_usage(&self, usage: &mut Usage) {
+    fn add_usage(&self, usage: &mut Usage, files: &Files<'_>) {
         for step in &self.steps {
             match step {
                 Step::Seq => usage.seq = true,
-                Step::Line(file) if !usage.lines.contains(file) => usage.lines.push(*file),
-                Step::Base64(inner) => inner.add_usage(usage),
-                Step::Bytes(_) | Step::Uuid | Step::Random(..) | Step::Line(_) => {}
+                Step::Line(source) => {
+                    let file = files.sources[*source].first;
+                    if !usage.files.contains(&file) {
+                        usage.files.push(file);
+                    }
+                }
+                Step::Base64(inner) => inner.add_usage(usage, files),
+                Step::Bytes(_) | Step::Uuid | Step::Random(..) => {}
             }
         }
     }
@@ -121,9 +129,9 @@ impl Program {
                     };
                     push_signed(out, low.wrapping_add(above as i64));
                 }
-                Step::Line(file) => {
-                    let line = values.files.named[*file].1[values.next_line[*file]];
-                    out.extend_from_slice(line.as_bytes());
+                Step::Line(source) => {
+                    let source = &values.files.sources[*source];
+                    out.extend_from_slice(source.lines[values.next_line[source.first]].as_bytes());
                 }
                 Step::Base64(inner) => {
                     let start = out.len();
@@ -139,13 +147,14 @@ impl Program {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
     seq: bool,
-    lines: Vec<usize>,
+    /// Index of the first source of each file.
+    files: Vec<usize>,
 }
 
 impl Usage {
-    pub(crate) fn of<'p>(programs: impl IntoIterator<Item = &'p Program>) -> Self {
+    pub(crate) fn of<'p>(programs: impl IntoIterator<Item = &'p Program>, files: &Files<'_>) -> Self {
         let mut usage = Self::default();
-        programs.into_iter().for_each(|program| program.add_usage(&mut usage));
+        programs.into_iter().for_each(|program| program.add_usage(&mut usage, files));
         usage
     }
 }
@@ -156,6 +165,7 @@ pub(crate) struct Values<'a> {
     seq: u64,
     /// Distance between two successive numbers or lines that this worker uses. It equals the number of workers.
     step: u64,
+    /// Index of the next line of each file, at the index of the file's first source.
     next_line: Vec<usize>,
     random: Random,
     /// Buffer for text that must be encoded in base64.
@@ -170,7 +180,11 @@ impl<'a> Values<'a> {
             files,
             seq: u64::from(index),
             step: u64::from(workers),
-            next_line: files.named.iter().map(|(_, lines)| index as usize % lines.len().max(1)).collect(),
+            next_line: files
+                .sources
+                .iter()
+                .map(|values| index as usize % values.lines.len().max(1))
+                .collect(),
             random: Random::stream(seed ^ TEMPLATES, u64::from(index)),
             plain: Vec::with_capacity(longest),
         }
@@ -180,8 +194,8 @@ impl<'a> Values<'a> {
         if usage.seq {
             self.seq += self.step;
         }
-        for &file in &usage.lines {
-            let lines = self.files.named[file].1.len() as u64;
+        for &file in &usage.files {
+            let lines = self.files.sources[file].lines.len() as u64;
             self.next_line[file] = ((self.next_line[file] as u64 + self.step) % lines) as usize;
         }
     }

@@ -6,6 +6,7 @@
 //! | `{{uuid}}` | a random UUID (version 4, RFC 9562), different in each place |
 //! | `{{random LOW HIGH}}` | a random whole number from LOW to HIGH (both included), different in each place |
 //! | `{{line FILE}}` | a line of the file: each request uses the next line, and the first line follows the last |
+//! | `{{line FILE COLUMN}}` | a column of that line, counted from 1: columns are separated by commas, in `.tsv` files by tabs |
 //! | `{{base64 TEXT}}` | the text in base64 (RFC 4648 §4, with padding); the text can contain templates |
 //! | `\{{` | a literal `{{`; inside `base64`, `\}}` is a literal `}}` |
 //!
@@ -15,8 +16,10 @@
 //! beginning. A request advances only the numbers and lines that it uses. The warm-up also advances them, so that the
 //! measured time does not repeat the requests of the warm-up.
 //!
-//! Spaces next to the braces, and at the ends of the text in `base64`, are ignored. Blank lines at the end of a file
-//! are also ignored.
+//! Columns of one file always come from the same line. A column can be in double quotes (RFC 4180).
+//!
+//! Spaces next to the braces, and at the ends of the text in `base64`, are ignored. A byte order mark at
+//! the beginning of a file and blank lines at its end are also ignored.
 //!
 //! An expanded template is always valid in its place. Every line of a file is checked in advance, and all other
 //! templates produce only characters that are allowed everywhere.
@@ -30,9 +33,9 @@ mod place;
 #[cfg(test)]
 mod tests;
 
-pub use check::{check, files_named};
+pub use check::{check, files_named, unequal_files};
 pub use error::TemplateError;
 pub(crate) use expand::{Program, Usage, Values, push_decimal};
 pub(crate) use files::Files;
-pub(crate) use parse::names_in;
+pub(crate) use parse::sources_in;
 pub use place::Place;

@@ -1,10 +1,11 @@
 //! Parses texts with templates.
 
 use super::error::TemplateError;
+use super::files::Source;
 use std::collections::BTreeSet;
 
 const WORDS: [&str; 5] = ["seq", "uuid", "random", "line", "base64"];
-const KNOWN: &str = "templates are `seq`, `uuid`, `random LOW HIGH`, `line FILE` and `base64 TEXT`; write `\\{{` for a literal `{{`";
+const KNOWN: &str = "templates are `seq`, `uuid`, `random LOW HIGH`, `line FILE`, `line FILE COLUMN` and `base64 TEXT`; write `\\{{` for a literal `{{`";
 /// Maximum nesting of `base64`. Nobody needs three levels, but a malicious text must not exhaust the stack.
 const DEEPEST: usize = 8;
 
@@ -22,7 +23,8 @@ pub(super) enum Part<'t> {
     Uuid,
     /// The lowest and the highest number. Both are possible.
     Random(i64, i64),
-    Line(&'t str),
+    /// A line of a file, or one column of it.
+    Line(Source<'t>),
     Base64(Vec<Piece<'t>>),
 }
 
@@ -34,25 +36,25 @@ pub(super) fn pieces(text: &str) -> Result<Vec<Piece<'_>>, TemplateError> {
     Parser { text, at: 0 }.pieces(&mut Vec::new())
 }
 
-pub(super) fn collect_files<'t>(pieces: &[Piece<'t>], names: &mut BTreeSet<&'t str>) {
+pub(super) fn collect_sources<'t>(pieces: &[Piece<'t>], sources: &mut BTreeSet<Source<'t>>) {
     for piece in pieces {
         match &piece.part {
-            Part::Line(name) => {
-                names.insert(name);
+            Part::Line(source) => {
+                sources.insert(*source);
             }
-            Part::Base64(inner) => collect_files(inner, names),
+            Part::Base64(inner) => collect_sources(inner, sources),
             Part::Text(_) | Part::Seq | Part::Uuid | Part::Random(..) => {}
         }
     }
 }
 
-/// Returns the names of the files that `text` reads. The result is empty if the text cannot be parsed.
-pub(crate) fn names_in(text: &str) -> BTreeSet<&str> {
-    let mut names = BTreeSet::new();
+/// Returns what `text` reads from files. The result is empty if the text cannot be parsed.
+pub(crate) fn sources_in(text: &str) -> BTreeSet<Source<'_>> {
+    let mut sources = BTreeSet::new();
     if let Ok(pieces) = pieces(text) {
-        collect_files(&pieces, &mut names);
+        collect_sources(&pieces, &mut sources);
     }
-    names
+    sources
 }
 
 /// Invariant: the parser cuts the text only at character boundaries, because it searches only for ASCII characters.
@@ -135,7 +137,10 @@ impl<'t> Parser<'t> {
             "line" if arguments.is_empty() => {
                 wrong("`line` needs the name of a file".into(), "write `{{line FILE}}`")
             }
-            "line" => Ok(Part::Line(arguments)),
+            "line" => match source(arguments) {
+                (_, Some(0)) => wrong("there is no column 0".into(), "count columns from 1"),
+                source => Ok(Part::Line(source)),
+            },
             _ if !arguments.is_empty() => {
                 wrong(format!("`{word}` takes no arguments, but has `{arguments}`"), "remove them")
             }
@@ -230,6 +235,15 @@ fn random<'t>(arguments: &str, at: usize) -> Result<Part<'t>, TemplateError> {
         return Err(TemplateError::new(at, format!("{low} is above {high}"), help));
     }
     Ok(Part::Random(low, high))
+}
+
+/// Splits the arguments of `line` into the name of the file, which can contain spaces, and the number of a column.
+fn source(arguments: &str) -> Source<'_> {
+    let split = arguments.rsplit_once(char::is_whitespace).and_then(|(name, last)| {
+        let is_number = last.bytes().all(|byte| byte.is_ascii_digit());
+        Some((name.trim_end(), Some(last.parse().ok().filter(|_| is_number)?)))
+    });
+    split.unwrap_or((arguments, None))
 }
 
 fn push_text<'t>(pieces: &mut Vec<Piece<'t>>, at: usize, text: &'t str) {

@@ -1,8 +1,9 @@
 //! Which characters are allowed in each part of a request.
 
 use super::error::TemplateError;
-use super::files::Files;
+use super::files::{Files, Source, Values};
 use super::parse::{Part, Piece};
+use std::borrow::Cow;
 
 /// The part of a request in which a text is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,9 +74,9 @@ fn check_piece(piece: &Piece<'_>, place: Place, files: &Files<'_>) -> Result<(),
                 place.help(),
             )),
         },
-        Part::Line(name) => {
-            let lines = known_lines(piece.at, name, files)?;
-            let misfits = |line: &&str| place.first_misfit(line).map(|offset| misfit(line, offset));
+        Part::Line(source) => {
+            let (name, lines) = (source.0, known_lines(piece.at, *source, files)?);
+            let misfits = |line: &str| place.first_misfit(line).map(|offset| misfit(line, offset));
             let found = (1..).zip(lines).find_map(|(number, line)| Some((number, misfits(line)?)));
             found.map_or(Ok(()), |(number, what): (usize, String)| {
                 Err(TemplateError::new(
@@ -94,8 +95,13 @@ fn check_piece(piece: &Piece<'_>, place: Place, files: &Files<'_>) -> Result<(),
     }
 }
 
-fn known_lines<'f>(at: usize, name: &str, files: &'f Files<'_>) -> Result<&'f [&'f str], TemplateError> {
-    match files.lines(name) {
+fn known_lines<'f, 'a>(
+    at: usize,
+    source: Source<'_>,
+    files: &'f Files<'a>,
+) -> Result<&'f [Cow<'a, str>], TemplateError> {
+    let name = source.0;
+    match files.values(source) {
         None => {
             let known: Vec<String> = files.known().map(|known| format!("`{known}`")).collect();
             let help = match known.as_slice() {
@@ -104,10 +110,16 @@ fn known_lines<'f>(at: usize, name: &str, files: &'f Files<'_>) -> Result<&'f [&
             };
             Err(TemplateError::new(at, format!("there is no file `{name}` to take lines from"), help))
         }
-        Some([]) => {
+        Some(Values { lacking: Some((line, columns)), .. }) => {
+            let s = if *columns == 1 { "" } else { "s" };
+            let message = format!("line {line} of `{name}` has only {columns} column{s}");
+            let help = "add the missing column; columns are separated by commas, in .tsv files by tabs";
+            Err(TemplateError::new(at, message, help))
+        }
+        Some(values) if values.lines.is_empty() => {
             Err(TemplateError::new(at, format!("the file `{name}` has no lines"), "add at least one line"))
         }
-        Some(lines) => Ok(lines),
+        Some(values) => Ok(&values.lines),
     }
 }
 
@@ -125,8 +137,8 @@ fn begins_with_slash(pieces: &[Piece<'_>], files: &Files<'_>) -> Result<(), Temp
     const HELP: &str = "write `/` before it";
     match pieces.first().map(|first| &first.part) {
         Some(Part::Text(text)) if text.starts_with('/') => Ok(()),
-        Some(Part::Line(name)) => {
-            let lines = files.lines(name).unwrap_or_default();
+        Some(Part::Line(source)) => {
+            let (name, lines) = (source.0, files.lines(*source));
             match (1..).zip(lines).find(|(_, line)| !line.starts_with('/')) {
                 None => Ok(()),
                 Some((number, _)) => {
@@ -155,8 +167,8 @@ fn no_blank_at(end: End, pieces: &[Piece<'_>], files: &Files<'_>) -> Result<(), 
     for piece in inwards {
         let blank = match &piece.part {
             Part::Text(text) => is_blank_at(text).then(String::new),
-            Part::Line(name) => {
-                let lines = files.lines(name).unwrap_or_default();
+            Part::Line(source) => {
+                let (name, lines) = (source.0, files.lines(*source));
                 let found = (1..).zip(lines).find(|(_, line)| is_blank_at(line));
                 found.map(|(number, _): (usize, _)| format!(", but line {number} of `{name}` does"))
             }
@@ -175,7 +187,7 @@ fn no_blank_at(end: End, pieces: &[Piece<'_>], files: &Files<'_>) -> Result<(), 
 
 fn may_be_empty(piece: &Piece<'_>, files: &Files<'_>) -> bool {
     match &piece.part {
-        Part::Line(name) => files.lines(name).unwrap_or_default().contains(&""),
+        Part::Line(source) => files.lines(*source).iter().any(|line| line.is_empty()),
         Part::Base64(inner) => inner.iter().all(|piece| may_be_empty(piece, files)),
         Part::Text(_) | Part::Seq | Part::Uuid | Part::Random(..) => false,
     }

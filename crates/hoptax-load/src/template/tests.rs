@@ -12,6 +12,10 @@ fn files() -> BTreeMap<String, String> {
         ("holes.txt", "one\n\nthree\n"),
         ("cr.txt", "one\ntw\ro\n"),
         ("empty.txt", "\n  \n"),
+        ("marked.txt", "\u{feff}first\nsecond\n"),
+        ("users.csv", "\u{feff}ann,a1,\nbob,\"b \"\"2\"\",\",x\n\"cy,d\",c3,\n"),
+        ("tabs.tsv", "a,b\tc\n"),
+        ("short.csv", "a,b\nc\n"),
     ]
     .map(|(name, content)| (name.to_owned(), content.to_owned()))
     .into()
@@ -20,10 +24,10 @@ fn files() -> BTreeMap<String, String> {
 /// Returns the first `count` expansions of `text` by worker `index` of `workers`.
 fn expanded(text: &str, place: Place, (index, workers): (u32, u32), count: usize) -> Vec<String> {
     let files = files();
-    let files = Files::new(&files, &names_in(text));
+    let files = Files::new(&files, &sources_in(text));
     let mut program = Program::default();
     program.push_template(text, place, &files).unwrap_or_else(|error| panic!("{text:?}: {error}"));
-    let usage = Usage::of([&program]);
+    let usage = Usage::of([&program], &files);
     let mut values = Values::new(&files, (index, workers), 7, 0);
     let mut texts = Vec::new();
     for _ in 0..count {
@@ -71,6 +75,37 @@ fn lines_are_used_in_order_and_repeat() {
     assert_eq!(expanded("{{line tokens.txt}}", Place::Body, (1, 2), 3), ["beta", "alpha", "gamma"]);
     let fifth = expanded("{{line paths.txt}}", Place::Path, (4, 5), 2);
     assert_eq!(fifth, ["/a", "/b?c=d"]);
+}
+
+#[test]
+fn a_byte_order_mark_is_not_part_of_the_first_line() {
+    assert_eq!(expanded("{{line marked.txt}}", Place::Header, (0, 1), 3), ["first", "second", "first"]);
+    assert_eq!(check("{{line marked.txt}}x", Place::Header, &files()), Ok(()));
+}
+
+#[test]
+fn columns_of_a_line_stay_together() {
+    let text =
+        "{{line users.csv 1}}:{{ line users.csv  2 }}:{{base64 {{line users.csv 1}}}}:{{line users.csv 3}}.";
+    let all = ["ann:a1:YW5u:.", "bob:b \"2\",:Ym9i:x.", "cy,d:c3:Y3ksZA==:."];
+    assert_eq!(expanded(text, Place::Body, (0, 1), 4), [all[0], all[1], all[2], all[0]]);
+    assert_eq!(expanded(text, Place::Body, (1, 2), 3), [all[1], all[0], all[2]]);
+    assert_eq!(expanded("{{line tabs.tsv 1}} {{line tabs.tsv 2}}", Place::Body, (0, 1), 1), ["a,b c"]);
+    let whole = expanded("{{line tokens.txt}} {{line tokens.txt 1}}", Place::Body, (0, 1), 2);
+    assert_eq!(whole, ["alpha alpha", "beta beta"]);
+}
+
+#[test]
+fn files_of_different_length_in_one_request_get_a_note() {
+    let of = |path: &str, value: &str| {
+        let headers = vec![("x".to_owned(), value.to_owned())];
+        let target = crate::spec::TargetSpec::only("GET", path, headers, Vec::new());
+        unequal_files(&[crate::spec::TargetSpec::only("GET", "/", Vec::new(), Vec::new()), target], &files())
+    };
+    let note = of("/{{line tokens.txt}}", "{{line marked.txt}}").expect("3 and 2 lines");
+    assert!(note.contains("`marked.txt` has 2 lines and `tokens.txt` has 3"), "{note}");
+    assert_eq!(of("/{{line tokens.txt}}", "{{line users.csv 2}}"), None);
+    assert_eq!(of("/{{line marked.txt}}", "x"), None);
 }
 
 #[test]
@@ -143,6 +178,8 @@ fn errors_include_their_offset_and_a_remedy() {
         ("/{{random 5 1}}", Place::Path, 3, "5 is above 1"),
         ("/{{random 1 x}}", Place::Path, 3, "`x` is not a 64-bit integer"),
         ("/{{random 1 9999999999999999999}}", Place::Path, 3, "is not a 64-bit integer"),
+        ("/{{line short.csv 2}}", Place::Path, 1, "line 2 of `short.csv` has only 1 column; add the missing"),
+        ("/{{line short.csv 0}}", Place::Path, 3, "there is no column 0; count columns from 1"),
         ("/{{line}}", Place::Path, 3, "needs the name of a file"),
         (
             "/{{line other.txt}}",

@@ -1,23 +1,25 @@
-//! Retires connections: after the last request on a connection, the worker waits for the peer to close it.
+//! Retires connections: after the last request on a connection, the worker gives the peer a moment to close it.
 
 use super::Worker;
 use crate::connection::Event;
 use crate::event_loop::{EventLoop, Token};
 
 impl Worker<'_> {
-    /// Retires the connection of `slot` after its last response, and waits for the peer to close it. The side that
-    /// closes first keeps the port in TIME_WAIT for a minute, so a client that closed first would soon run out of
-    /// ports. Meanwhile, the slot opens a new connection under its other token, so that no request has to wait for a
-    /// slow server.
+    /// Retires the connection of `slot` after its last response. The side that closes first keeps the port in TIME_WAIT
+    /// for a minute, so a client that closed first would soon run out of ports. Most servers close by themselves, and get
+    /// a moment for it. Meanwhile, the slot opens a new connection under its other token.
+    ///
+    /// A server that waits for the client may accept no other connection before. Once it has kept this worker waiting,
+    /// the worker resets retired connections at once: a reset leaves no port in TIME_WAIT either.
     pub(super) fn retire<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64) {
         let (token, former) = (self.token(slot), self.former_token(slot));
         self.slots[slot as usize].step(Event::Closed);
         if self.slots[slot as usize].leaving {
-            io.close(former);
+            io.reset(former);
             self.retired(slot);
         }
-        if self.leaving >= self.setup.most_leaving {
-            io.close(token);
+        if self.peer_waits || self.leaving >= self.setup.most_leaving {
+            io.reset(token);
         }
         // If the connection ended together with the response, it is already closed.
         if io.is_connected(token) {

@@ -31,7 +31,6 @@ fn malformed_status_lines() {
         ("a request", b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"),
         ("an empty line before it", b"\r\nHTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"),
         ("a blank before it", b" HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"),
-        ("two blanks within it", b"HTTP/1.1  200 OK\r\ncontent-length: 0\r\n\r\n"),
     ]);
 }
 
@@ -61,7 +60,6 @@ fn malformed_header_fields() {
         ("no colon", b"HTTP/1.1 200 OK\r\nnonsense\r\ncontent-length: 0\r\n\r\n"),
         ("no name", b"HTTP/1.1 200 OK\r\n: a\r\ncontent-length: 0\r\n\r\n"),
         ("a blank before the colon", b"HTTP/1.1 200 OK\r\ncontent-length : 0\r\n\r\n"),
-        ("a folded value", b"HTTP/1.1 200 OK\r\nx: a\r\n b\r\ncontent-length: 0\r\n\r\n"),
         ("a folded length", b"HTTP/1.1 200 OK\r\ncontent-length:\r\n 0\r\n\r\n"),
         ("a line that begins with spaces", b"HTTP/1.1 200 OK\r\n  x: a\r\ncontent-length: 0\r\n\r\n"),
     ]);
@@ -80,9 +78,8 @@ fn contradictory_framing() {
             "chunks and a length",
             b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ncontent-length: 12\r\n\r\n2\r\nok\r\n0\r\n\r\n",
         ),
-        ("chunks twice", b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked, chunked\r\n\r\n0\r\n\r\n"),
+        ("another coding before the chunks", b"HTTP/1.1 200 OK\r\ntransfer-encoding: gzip, chunked\r\n\r\n"),
         ("another coding", b"HTTP/1.1 200 OK\r\ntransfer-encoding: gzip\r\n\r\n"),
-        ("chunks in HTTP/1.0", b"HTTP/1.0 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n"),
         ("a negative length", b"HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\n"),
         ("a signed length", b"HTTP/1.1 200 OK\r\ncontent-length: +2\r\n\r\nok"),
         ("a hexadecimal length", b"HTTP/1.1 200 OK\r\ncontent-length: 0x2\r\n\r\nok"),
@@ -126,11 +123,27 @@ fn unusual_but_valid_heads() {
             interim + "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
         }),
         answers("as many fields as there may be", Answered(200), {
-            format!("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n{}\r\n", "a: b\r\n".repeat(127))
+            format!("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n{}\r\n", "a: b\r\n".repeat(1999))
         }),
         answers("one field more", MALFORMED, {
-            format!("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n{}\r\n", "a: b\r\n".repeat(128))
+            format!("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n{}\r\n", "a: b\r\n".repeat(2000))
         }),
+        answers(
+            "two blanks in the status line",
+            Answered(200),
+            b"HTTP/1.1  200 OK\r\ncontent-length: 0\r\n\r\n",
+        ),
+        answers(
+            "a folded value",
+            Answered(200),
+            b"HTTP/1.1 200 OK\r\nx: a\r\n b\r\ncontent-length: 0\r\n\r\n",
+        ),
+        answers("a quoted name", Answered(200), b"HTTP/1.1 200 OK\r\n\"x\": a\r\ncontent-length: 0\r\n\r\n"),
+        answers(
+            "chunks twice",
+            Answered(200),
+            b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked, chunked\r\n\r\n0\r\n\r\n",
+        ),
         answers("a head of nearly 64 KiB", Answered(200), {
             format!("HTTP/1.1 200 OK\r\ncontent-length: 0\r\na: {}\r\n\r\n", "b".repeat(65_000))
         }),

@@ -87,7 +87,7 @@ fn tls(reader: &mut Reader<'_>, url: &Placed<String>, origin: &Origin, typed: &T
                     "add server_name: with a DNS name from the server's certificate",
                 );
             }
-            origin.host.clone()
+            origin.host.strip_suffix('.').unwrap_or(&origin.host).to_owned()
         }
     };
     let authority = typed.authority.map(|file| pem(reader, file, "CERTIFICATE"));
@@ -107,8 +107,10 @@ fn pem(reader: &mut Reader<'_>, file: &Placed<String>, holds: &str) -> std::path
     let path = body::existing(reader, file.place, &file.value, bounded::PEM);
     // If the file is missing, this error has already been reported.
     let Ok(text) = bounded::read(&path, bounded::PEM) else { return path };
-    let begins =
-        |line: &str| line.starts_with("-----BEGIN ") && line.trim_end().ends_with(&format!("{holds}-----"));
+    let begins = |line: &str| {
+        let line = line.trim_start_matches('\u{feff}');
+        line.starts_with("-----BEGIN ") && line.trim_end().ends_with(&format!("{holds}-----"))
+    };
     if !String::from_utf8_lossy(&text).lines().any(begins) {
         reader.fault(
             file.place,

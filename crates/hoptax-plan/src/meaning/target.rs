@@ -5,7 +5,7 @@ use super::templates::Template;
 use super::{body, expect};
 use crate::error::Place;
 use crate::raw::{Ordered, Placed, RawHeaderFile, RawTarget, Short, Sweep, Text};
-use crate::{Target, Upstream};
+use crate::{Body, Target, Upstream};
 use hoptax_load::target::MOST_TARGETS;
 use hoptax_load::template::Place as Part;
 use hoptax_record::bounded;
@@ -82,17 +82,49 @@ fn read_one(reader: &mut Reader<'_>, typed: RawTarget, upstream: &Upstream) -> T
         path.value
     });
     let headers = typed.headers.map(|headers| from_files(reader, headers));
+    let lengths = headers.as_ref().map(own_lengths).unwrap_or_default();
     let headers = headers.map(|headers| read_headers(reader, headers, true)).unwrap_or_default();
     let (body, body_is_template) = typed.body.map_or((None, false), |typed| {
         let (body, template) = body::of_request(reader, typed);
         (Some(body), template)
     });
+    for typed in lengths {
+        check_own_length(reader, &typed, body.as_ref().filter(|_| !body_is_template), body_is_template);
+    }
     let varies = typed.expect.as_ref().is_some_and(|expect| expect.varies == Some(true));
     let ignore_headers = expect::ignored_headers(reader, typed.expect.as_ref());
     let checks = typed.expect.map(|typed| expect::read(reader, typed, &method, upstream)).unwrap_or_default();
     let name = typed.name.map_or_else(|| format!("{method} {path}"), |name| checked_name(reader, name));
     let weight = reader.count(typed.weight.as_ref(), "weight", 1, MOST_WEIGHT);
     Target { name, weight, method, path, headers, body, body_is_template, checks, varies, ignore_headers }
+}
+
+/// Values of the `content-length` headers of a target.
+fn own_lengths(headers: &Ordered<Sweep<Text>>) -> Vec<Placed<Text>> {
+    let of_length = headers.0.iter().filter(|(name, _)| name.value.eq_ignore_ascii_case("content-length"));
+    of_length.flat_map(|(_, values)| values.0.iter().cloned()).collect()
+}
+
+/// Checks a `content-length` header, which must be the length of the body. `body` is absent if there is none.
+fn check_own_length(reader: &mut Reader<'_>, typed: &Placed<Text>, body: Option<&Body>, varies: bool) {
+    const HELP: &str = "remove this header: hoptax sets it from the body";
+    let length = match body {
+        _ if varies => {
+            return reader.fault(typed.place, "the length of a body with templates varies", HELP);
+        }
+        None => 0,
+        Some(Body::Size(size)) => *size,
+        Some(Body::Text(text)) => text.len() as u64,
+        // If the file cannot be read, this error has already been reported.
+        Some(Body::File(path)) => match std::fs::metadata(path) {
+            Ok(found) => found.len(),
+            Err(_) => return,
+        },
+    };
+    if typed.value.0.parse() != Ok(length) {
+        let message = format!("`content-length` is {}, but the body has {length} bytes", typed.value.0);
+        reader.fault(typed.place, message, HELP);
+    }
 }
 
 /// Checks a target's name, which appears in tables and messages.
@@ -202,7 +234,8 @@ pub(super) fn read_headers(
     for (name, values) in typed.0 {
         check_header_name(reader, &name);
         let lower = name.value.to_ascii_lowercase();
-        if lower == "content-length" || lower == "transfer-encoding" {
+        // The length of a request is checked with its body.
+        if lower == "content-length" && !templates || lower == "transfer-encoding" {
             reader.fault(
                 name.place,
                 format!("hoptax sets `{}` from the body", name.value),
@@ -215,6 +248,9 @@ pub(super) fn read_headers(
                 format!("the header `{}` appears twice", name.value),
                 format!("to send it several times, write {}: [first, second]", name.value),
             );
+        }
+        if let (true, "host", [_, second, ..]) = (templates, lower.as_str(), values.0.as_slice()) {
+            reader.fault(second.place, "a request has only one `host`", "write one value");
         }
         for value in values.0 {
             if check_header_value(reader, &value) && templates {

@@ -1,17 +1,22 @@
 //! Decodes message bodies. Requests and responses share this code.
 
 use super::chunked::{Between, between};
+use super::head::Rules;
 use super::{Framing, Malformed};
 use std::ops::Range;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Body {
     Length(u64),
-    /// Inside a chunk. The value is the number of bytes of the chunk that are still missing (more than zero).
-    Chunk(u64),
+    /// Inside a chunk. `left` is the number of bytes of the chunk that are still missing (more than zero).
+    Chunk {
+        left: u64,
+        rules: Rules,
+    },
     /// Between two chunks, or before the first chunk if `first` is true.
     BetweenChunks {
         first: bool,
+        rules: Rules,
     },
     /// All further input belongs to the body, until the connection ends.
     UntilClose,
@@ -25,11 +30,11 @@ pub(super) enum BodyStep {
 }
 
 impl Body {
-    pub(super) fn new(framing: Framing) -> Self {
+    pub(super) fn new(framing: Framing, rules: Rules) -> Self {
         match framing {
             Framing::None => Body::Length(0),
             Framing::Length(length) => Body::Length(length),
-            Framing::Chunked => Body::BetweenChunks { first: true },
+            Framing::Chunked => Body::BetweenChunks { first: true, rules },
             Framing::UntilClose => Body::UntilClose,
         }
     }
@@ -37,11 +42,11 @@ impl Body {
     pub(super) fn advance(&mut self, input: &[u8]) -> Result<BodyStep, Malformed> {
         match *self {
             Body::Length(0) => Ok(BodyStep::End { consumed: 0 }),
-            Body::BetweenChunks { first } => match between(input, first)? {
+            Body::BetweenChunks { first, rules } => match between(input, first, rules)? {
                 Between::Partial => Ok(BodyStep::NeedMore),
                 Between::End { skip } => Ok(BodyStep::End { consumed: skip }),
                 Between::Data { skip, size } => {
-                    *self = Body::Chunk(size);
+                    *self = Body::Chunk { left: size, rules };
                     Ok(self.data(input, skip))
                 }
             },
@@ -54,7 +59,7 @@ impl Body {
     fn data(&mut self, input: &[u8], skip: usize) -> BodyStep {
         let here = (input.len() - skip) as u64;
         let taken = match self {
-            Body::Length(left) | Body::Chunk(left) => {
+            Body::Length(left) | Body::Chunk { left, .. } => {
                 let taken = here.min(*left);
                 *left -= taken;
                 taken
@@ -62,8 +67,8 @@ impl Body {
             Body::UntilClose => here,
             Body::BetweenChunks { .. } => 0,
         };
-        if *self == Body::Chunk(0) {
-            *self = Body::BetweenChunks { first: false };
+        if let Body::Chunk { left: 0, rules } = *self {
+            *self = Body::BetweenChunks { first: false, rules };
         }
         let end = skip + taken as usize;
         BodyStep::Data { consumed: end, data: skip..end }

@@ -1,6 +1,6 @@
 //! The chunked transfer coding (RFC 9112 §7.1): the framing around the data of each chunk.
 
-use super::head::within_bounds;
+use super::head::{Rules, within_bounds};
 use super::{MAX_CHUNK_LINE, MAX_FIELDS, MAX_HEAD, Malformed};
 
 /// The framing between the data of two chunks.
@@ -23,16 +23,17 @@ pub(super) enum Between {
 /// This function reads all of the framing in one step. The decoder therefore needs no state between a chunk's CRLF, the
 /// size line and the trailers. If the framing is incomplete, it is read again when more input arrives. The framing
 /// consists of at most one size line and one trailer section.
-pub(super) fn between(input: &[u8], first: bool) -> Result<Between, Malformed> {
+pub(super) fn between(input: &[u8], first: bool, rules: Rules) -> Result<Between, Malformed> {
     let mut at = 0;
     if !first {
         match input {
             [b'\r', b'\n', ..] => at = 2,
+            [b'\n', ..] if rules == Rules::Lenient => at = 1,
             [] | [b'\r'] => return Ok(Between::Partial),
             _ => return Err(Malformed::ChunkEnd),
         }
     }
-    let Some((line, size)) = size_line(&input[at..])? else { return Ok(Between::Partial) };
+    let Some((line, size)) = size_line(&input[at..], rules)? else { return Ok(Between::Partial) };
     at += line;
     if size > 0 {
         return Ok(Between::Data { skip: at, size });
@@ -45,7 +46,7 @@ pub(super) fn between(input: &[u8], first: bool) -> Result<Between, Malformed> {
 
 /// Returns the length of the size line, including its CRLF, and the chunk size. Returns `None` if the line is
 /// incomplete.
-fn size_line(input: &[u8]) -> Result<Option<(usize, u64)>, Malformed> {
+fn size_line(input: &[u8], rules: Rules) -> Result<Option<(usize, u64)>, Malformed> {
     let digits = input.iter().take_while(|byte| byte.is_ascii_hexdigit()).take(MAX_CHUNK_LINE).count();
     let mut size = 0u64;
     for &digit in &input[..digits] {
@@ -61,8 +62,9 @@ fn size_line(input: &[u8]) -> Result<Option<(usize, u64)>, Malformed> {
     }
     let ended = match rest {
         [b'\r', b'\n', ..] => Some(2),
+        [b'\n', ..] if rules == Rules::Lenient => Some(1),
         [] | [b'\r'] => None,
-        [b';' | b' ' | b'\t', ..] => extensions(rest)?,
+        [b';' | b' ' | b'\t', ..] => extensions(rest, rules)?,
         _ => return Err(Malformed::ChunkSize),
     };
     match ended {
@@ -73,20 +75,22 @@ fn size_line(input: &[u8]) -> Result<Option<(usize, u64)>, Malformed> {
 }
 
 /// Returns the length of the chunk extensions, including the CRLF, or `None` if they are incomplete. The extensions
-/// themselves are ignored. A lone CR, LF or another control byte is refused, because another parser might end the line
-/// there.
-fn extensions(input: &[u8]) -> Result<Option<usize>, Malformed> {
+/// themselves are ignored. A lone CR or another control byte is refused, and in requests a lone LF, because another parser
+/// might end the line there.
+fn extensions(input: &[u8], rules: Rules) -> Result<Option<usize>, Malformed> {
     let visible = |byte: u8| byte == b'\t' || (byte >= b' ' && byte != 0x7f);
     let padding = input.iter().take_while(|&&byte| byte == b' ' || byte == b'\t').count();
     match input[padding..].first() {
         None if input.len() < MAX_CHUNK_LINE => return Ok(None),
         None => return Err(Malformed::ChunkLineTooLong),
         Some(b';' | b'\r') => {}
+        Some(b'\n') if rules == Rules::Lenient => {}
         Some(_) => return Err(Malformed::ChunkSize),
     }
     let length = input.iter().take(MAX_CHUNK_LINE).take_while(|&&byte| visible(byte)).count();
     match &input[length..] {
         [b'\r', b'\n', ..] => Ok(Some(length + 2)),
+        [b'\n', ..] if rules == Rules::Lenient => Ok(Some(length + 1)),
         [] | [b'\r'] => Ok(None),
         _ if length == MAX_CHUNK_LINE => Err(Malformed::ChunkLineTooLong),
         _ => Err(Malformed::ChunkSize),
@@ -144,27 +148,44 @@ mod tests {
             (b"0\r\nno colon\r\n\r\n", Err(Malformed::Trailers)),
         ];
         for (input, expected) in table {
-            assert_eq!(between(input, true), *expected, "{}", input.escape_ascii());
+            assert_eq!(between(input, true, Rules::Strict), *expected, "{}", input.escape_ascii());
         }
     }
 
     #[test]
+    fn responses_may_have_a_bare_lf() {
+        for (input, first, skip) in [
+            ("5\nhello", true, 2),
+            ("\n5\nhello", false, 3),
+            ("\n5;a=b\nhello", false, 7),
+            ("5 \nhello", true, 3),
+        ] {
+            let read = between(input.as_bytes(), first, Rules::Lenient);
+            assert_eq!(read, Ok(Between::Data { skip, size: 5 }), "{input:?}");
+            assert!(between(input.as_bytes(), first, Rules::Strict).is_err(), "{input:?}");
+        }
+        assert_eq!(between(b"\n0\n\n", false, Rules::Lenient), Ok(Between::End { skip: 4 }));
+        assert_eq!(between(b"5\rx", true, Rules::Lenient), Err(Malformed::ChunkSize));
+        assert_eq!(between(b"\rx", false, Rules::Lenient), Err(Malformed::ChunkEnd));
+    }
+
+    #[test]
     fn requires_crlf_after_data() {
-        assert_eq!(between(b"\r\n5\r\n", false), Ok(Between::Data { skip: 5, size: 5 }));
-        assert_eq!(between(b"\r", false), Ok(Between::Partial));
-        assert_eq!(between(b"x", false), Err(Malformed::ChunkEnd));
-        assert_eq!(between(b"\rx", false), Err(Malformed::ChunkEnd));
+        assert_eq!(between(b"\r\n5\r\n", false, Rules::Strict), Ok(Between::Data { skip: 5, size: 5 }));
+        assert_eq!(between(b"\r", false, Rules::Strict), Ok(Between::Partial));
+        assert_eq!(between(b"x", false, Rules::Strict), Err(Malformed::ChunkEnd));
+        assert_eq!(between(b"\rx", false, Rules::Strict), Err(Malformed::ChunkEnd));
     }
 
     #[test]
     fn bounds_lines_and_trailers_on_any_split() {
         let long = [b"5;".as_slice(), &vec![b'x'; 2 * MAX_CHUNK_LINE], b"\r\n"].concat();
-        assert_eq!(between(&long, true), Err(Malformed::ChunkLineTooLong));
-        assert_eq!(between(&long[..MAX_CHUNK_LINE], true), Err(Malformed::ChunkLineTooLong));
-        assert_eq!(between(&long[..MAX_CHUNK_LINE - 1], true), Ok(Between::Partial));
+        assert_eq!(between(&long, true, Rules::Strict), Err(Malformed::ChunkLineTooLong));
+        assert_eq!(between(&long[..MAX_CHUNK_LINE], true, Rules::Strict), Err(Malformed::ChunkLineTooLong));
+        assert_eq!(between(&long[..MAX_CHUNK_LINE - 1], true, Rules::Strict), Ok(Between::Partial));
         let zeros = vec![b'0'; 2 * MAX_CHUNK_LINE];
-        assert_eq!(between(&zeros, true), Err(Malformed::ChunkLineTooLong));
+        assert_eq!(between(&zeros, true, Rules::Strict), Err(Malformed::ChunkLineTooLong));
         let trailers = [b"0\r\nx: ".as_slice(), &vec![b'x'; 2 * MAX_HEAD]].concat();
-        assert_eq!(between(&trailers, true), Err(Malformed::Trailers));
+        assert_eq!(between(&trailers, true, Rules::Strict), Err(Malformed::Trailers));
     }
 }

@@ -1,7 +1,9 @@
 //! Parses heads. Reads the fields that determine the end of the body and whether the connection stays open. Also
 //! caches the last head.
 
+use super::lenient::{Line, Lines};
 use super::{Framing, MAX_FIELDS, MAX_HEAD, Malformed, Version};
+use std::borrow::Cow;
 use std::mem::MaybeUninit;
 
 /// Memory for the fields of one head. It is on the stack and is not initialized before use.
@@ -9,6 +11,15 @@ pub(super) type FieldRoom<'b> = [MaybeUninit<httparse::Header<'b>>; MAX_FIELDS];
 
 pub(super) fn field_room<'b>() -> FieldRoom<'b> {
     [const { MaybeUninit::uninit() }; MAX_FIELDS]
+}
+
+/// How strictly fields and chunks are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rules {
+    /// As RFC 9112 requires. Used for requests.
+    Strict,
+    /// As curl and common gateways read responses.
+    Lenient,
 }
 
 /// Values of the fields that a decoder needs.
@@ -25,35 +36,49 @@ pub(super) struct FramingFields {
 impl FramingFields {
     /// Reads the fields that affect framing and connection. Most other fields are skipped quickly, because the length
     /// of the name is compared first.
-    pub(super) fn read(headers: &[httparse::Header<'_>]) -> Result<Self, Malformed> {
+    pub(super) fn read(headers: &[httparse::Header<'_>], rules: Rules) -> Result<Self, Malformed> {
         let mut framing_fields = FramingFields::default();
         for header in headers {
-            let is = |name: &str| header.name.eq_ignore_ascii_case(name);
-            match header.name.len() {
-                4 if is("host") => framing_fields.hosts = framing_fields.hosts.saturating_add(1),
-                6 if is("expect") => {
-                    framing_fields.expect_continue |= header.value.eq_ignore_ascii_case(b"100-continue");
-                }
-                10 if is("connection") => {
-                    framing_fields.close |= has_token(header.value, "close");
-                    framing_fields.keep_alive |= has_token(header.value, "keep-alive");
-                }
-                14 if is("content-length") => framing_fields.read_length(header.value)?,
-                17 if is("transfer-encoding") => {
-                    if framing_fields.chunked || !header.value.eq_ignore_ascii_case(b"chunked") {
-                        return Err(Malformed::TransferCoding);
-                    }
-                    framing_fields.chunked = true;
-                }
-                _ => {}
-            }
+            framing_fields.add(header.name, header.value, rules)?;
         }
         Ok(framing_fields)
     }
 
+    #[inline]
+    pub(super) fn add(&mut self, name: &str, value: &[u8], rules: Rules) -> Result<(), Malformed> {
+        let is = |other: &str| name.eq_ignore_ascii_case(other);
+        match name.len() {
+            4 if is("host") => self.hosts = self.hosts.saturating_add(1),
+            6 if is("expect") => self.expect_continue |= value.eq_ignore_ascii_case(b"100-continue"),
+            10 if is("connection") => {
+                self.close |= has_token(value, "close");
+                self.keep_alive |= has_token(value, "keep-alive");
+            }
+            14 if is("content-length") => self.read_length(value)?,
+            17 if is("transfer-encoding") => self.read_coding(value, rules)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Reads a transfer coding. Some servers and the proxies before them both say `chunked`, although the body is chunked
+    /// once.
+    fn read_coding(&mut self, value: &[u8], rules: Rules) -> Result<(), Malformed> {
+        let is_chunked = |coding: &[u8]| coding.trim_ascii().eq_ignore_ascii_case(b"chunked");
+        let accepted = match rules {
+            Rules::Strict => !self.chunked && value.eq_ignore_ascii_case(b"chunked"),
+            Rules::Lenient => !value.contains(&b'\n') && value.split(|&byte| byte == b',').all(is_chunked),
+        };
+        self.chunked = true;
+        if accepted { Ok(()) } else { Err(Malformed::TransferCoding) }
+    }
+
     /// Parses a content length. A list of equal lengths counts as one length, as RFC 9112 §6.3 allows. Any other value
-    /// is refused.
+    /// is refused. A folded length is refused too, because some readers would find none.
     fn read_length(&mut self, value: &[u8]) -> Result<(), Malformed> {
+        if value.contains(&b'\n') {
+            return Err(Malformed::ContentLength);
+        }
         for part in value.split(|&byte| byte == b',') {
             let length = decimal(part.trim_ascii()).ok_or(Malformed::ContentLength)?;
             if self.content_length.is_some_and(|earlier| earlier != length) {
@@ -65,10 +90,12 @@ impl FramingFields {
     }
 
     /// Returns the framing that the fields define, or `None` if they do not define one.
-    pub(super) fn framing(&self, version: Version) -> Result<Option<Framing>, Malformed> {
+    pub(super) fn framing(&self, version: Version, rules: Rules) -> Result<Option<Framing>, Malformed> {
         match (self.chunked, self.content_length) {
             (true, Some(_)) => Err(Malformed::TwoFramings),
-            (true, None) if version == Version::Http10 => Err(Malformed::TransferCoding),
+            (true, None) if version == Version::Http10 && rules == Rules::Strict => {
+                Err(Malformed::TransferCoding)
+            }
             (true, None) => Ok(Some(Framing::Chunked)),
             (false, length) => Ok(length.map(Framing::Length)),
         }
@@ -113,7 +140,7 @@ pub(super) fn bounded(
         Ok(httparse::Status::Complete(length)) => Ok(Some(length)),
         Ok(httparse::Status::Partial) if parsed_bytes < MAX_HEAD => Ok(None),
         Ok(httparse::Status::Partial) => Err(Malformed::HeadTooLong),
-        Err(httparse::Error::TooManyHeaders) => Err(Malformed::TooManyFields),
+        Err(httparse::Error::TooManyHeaders) => Err(Malformed::TooManyFields(MAX_FIELDS)),
         Err(error) => Err(Malformed::Head(describe(error))),
     }
 }
@@ -197,8 +224,20 @@ pub(super) fn find_or_parse<T: Clone>(
 pub struct Field<'b> {
     /// Name as sent.
     pub name: &'b str,
-    /// Value without surrounding spaces and tabs.
+    /// Value without surrounding spaces and tabs. If the line is folded, it contains the line ends.
     pub value: &'b [u8],
+}
+
+impl<'b> Field<'b> {
+    /// The value, with spaces instead of the line ends of a folded line (RFC 9112 §5.2).
+    pub fn unfolded(self) -> Cow<'b, [u8]> {
+        if !self.value.contains(&b'\n') {
+            return Cow::Borrowed(self.value);
+        }
+        let spaced = |&byte: &u8| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte };
+        let value: Vec<u8> = self.value.iter().map(spaced).collect();
+        Cow::Owned(value.trim_ascii().to_vec())
+    }
 }
 
 /// Calls `each` with every header field of a complete head, in order. Use this function to forward or compare heads:
@@ -215,8 +254,18 @@ pub fn fields<'b>(head: &'b [u8], mut each: impl FnMut(Field<'b>)) -> Result<(),
             Ok(())
         }
         Ok(httparse::Status::Partial) => Err(Malformed::CutShort),
-        Err(httparse::Error::TooManyHeaders) => Err(Malformed::TooManyFields),
-        Err(error) => Err(Malformed::Head(describe(error))),
+        Err(_) => lenient_fields(lines, each),
+    }
+}
+
+fn lenient_fields<'b>(lines: &'b [u8], mut each: impl FnMut(Field<'b>)) -> Result<(), Malformed> {
+    let mut lines = Lines::new(lines);
+    loop {
+        match lines.next()? {
+            Line::Field(field) => each(field),
+            Line::End => return Ok(()),
+            Line::Partial => return Err(Malformed::CutShort),
+        }
     }
 }
 
@@ -273,5 +322,11 @@ mod tests {
             assert_eq!(seen, [("Host", &b"a"[..]), ("X", b"b")]);
         }
         assert_eq!(fields(b"GET / HTTP/1.1\r\nHost: a\r\n", |_| ()), Err(Malformed::CutShort));
+        let mut seen = Vec::new();
+        fields(b"HTTP/1.1 200 OK\r\n\"x\":\r\n a\r\n\tb \r\ny: c\r\n\r\n", |field| {
+            seen.push((field.name, field.unfolded().into_owned()));
+        })
+        .expect("well-formed");
+        assert_eq!(seen, [("\"x\"", b"a  \tb".to_vec()), ("y", b"c".to_vec())]);
     }
 }

@@ -9,6 +9,8 @@
 //!   begin ─► head ─────────┘─► Head ─► Body … Body ─► End ─► (responses: begin; requests: head)
 //! ```
 //!
+//! Requests are read strictly. Responses may deviate from RFC 9112 where curl and common gateways accept it (`lenient`).
+//!
 //! `NeedMore` consumes nothing: the caller keeps the bytes, appends the next bytes and calls again. A decoder therefore
 //! stores no bytes, and the way in which the input is split does not affect the events. Callers must repeat the call
 //! until the result is `NeedMore`, even when the input is empty, because the end of an empty body is an event of its
@@ -17,7 +19,9 @@
 mod body;
 mod chunked;
 mod encode;
+mod fault;
 mod head;
+mod lenient;
 mod request;
 mod response;
 #[cfg(test)]
@@ -33,8 +37,10 @@ pub use response::{ParsedResponse, ResponseDecoder, ResponseHead, Step};
 
 /// Maximum length of a head, and of a trailer section: 64 KiB. Servers commonly allow 8 to 32 KiB.
 pub const MAX_HEAD: usize = 64 * 1024;
-/// Maximum number of header fields in one head.
+/// Maximum number of header fields in a request.
 pub const MAX_FIELDS: usize = 128;
+/// Maximum number of header fields in a response.
+pub const MAX_RESPONSE_FIELDS: usize = 2000;
 /// Maximum length of a chunk-size line, including its extensions.
 pub const MAX_CHUNK_LINE: usize = 4096;
 
@@ -79,9 +85,9 @@ pub enum Malformed {
     /// The head exceeds [`MAX_HEAD`].
     #[error("the head is longer than 64 KiB")]
     HeadTooLong,
-    /// The head has more than [`MAX_FIELDS`] fields.
-    #[error("the head has more than 128 header fields")]
-    TooManyFields,
+    /// The head has more than this number of fields: [`MAX_FIELDS`] or [`MAX_RESPONSE_FIELDS`].
+    #[error("the head has more than {0} header fields")]
+    TooManyFields(usize),
     /// The status is below 100.
     #[error("the status is below 100")]
     Status,
@@ -98,8 +104,8 @@ pub enum Malformed {
     /// (RFC 9112 §6.1).
     #[error("the message has both transfer-encoding and content-length, so the end of the body is ambiguous")]
     TwoFramings,
-    /// The transfer coding is not a single `chunked`, or the message uses HTTP/1.0, which has no transfer codings.
-    #[error("the transfer-encoding is not supported: only a single `chunked`, in HTTP/1.1, is accepted")]
+    /// The transfer coding is not `chunked`. In a request, also if it is `chunked` twice, or in HTTP/1.0.
+    #[error("the transfer-encoding is not supported: only `chunked` is accepted")]
     TransferCoding,
     /// An HTTP/1.1 request has no `host` header, or more than one (RFC 9112 §3.2).
     #[error("the request has no host header, or several")]

@@ -1,7 +1,9 @@
 //! Decodes requests, for servers.
 
 use super::body::{Body, BodyStep};
-use super::head::{FramingFields, HeadCache, bounded, field_room, find_or_parse, version, within_bounds};
+use super::head::{
+    FramingFields, HeadCache, Rules, bounded, field_room, find_or_parse, version, within_bounds,
+};
 use super::{Framing, Malformed, Version};
 use std::ops::Range;
 
@@ -112,7 +114,8 @@ impl RequestDecoder {
                 let Some((consumed, head)) = find_or_parse(cache, input, parse)? else {
                     return Ok(RequestStep::NeedMore);
                 };
-                self.state = State::Body { body: Body::new(head.framing), keep_alive: head.keep_alive };
+                self.state =
+                    State::Body { body: Body::new(head.framing, Rules::Strict), keep_alive: head.keep_alive };
                 Ok(RequestStep::Head { consumed, head })
             }
             State::Body { body, keep_alive } => {
@@ -141,7 +144,7 @@ fn parse(input: &[u8]) -> Result<Option<(usize, RequestHead)>, Malformed> {
     let parsed = request.parse_with_uninit_headers(input, &mut room);
     let Some(length) = bounded(parsed, input.len())? else { return Ok(None) };
     let version = version(request.version);
-    let framing_fields = FramingFields::read(request.headers)?;
+    let framing_fields = FramingFields::read(request.headers, Rules::Strict)?;
     if framing_fields.hosts > 1 || (framing_fields.hosts == 0 && version == Version::Http11) {
         return Err(Malformed::Host);
     }
@@ -150,7 +153,7 @@ fn parse(input: &[u8]) -> Result<Option<(usize, RequestHead)>, Malformed> {
         method: place(input, method),
         target: place(input, request.path.unwrap_or_default()),
         version,
-        framing: framing_fields.framing(version)?.unwrap_or(Framing::None),
+        framing: framing_fields.framing(version, Rules::Strict)?.unwrap_or(Framing::None),
         keep_alive: framing_fields.persists(version),
         // An HTTP/1.0 client does not know status 100 (RFC 9110 §10.1.1).
         expect_continue: framing_fields.expect_continue && version == Version::Http11,

@@ -1,8 +1,12 @@
 //! Decodes responses, for clients.
 
 use super::body::{Body, BodyStep};
-use super::head::{FramingFields, HeadCache, bounded, field_room, find_or_parse, version, within_bounds};
-use super::{Framing, Malformed, Version};
+use super::head::{
+    FramingFields, HeadCache, Rules, bounded, field_room, find_or_parse, start_line_length, version,
+    within_bounds,
+};
+use super::lenient::{Line, Lines};
+use super::{Framing, MAX_HEAD, Malformed, Version};
 use std::ops::Range;
 
 /// An event of the response decoder.
@@ -142,7 +146,10 @@ impl ResponseDecoder {
                     return Ok(Step::Interim { consumed });
                 }
                 let head = parsed.answering(to_head);
-                self.state = State::Body { body: Body::new(head.framing), keep_alive: head.keep_alive };
+                self.state = State::Body {
+                    body: Body::new(head.framing, Rules::Lenient),
+                    keep_alive: head.keep_alive,
+                };
                 Ok(Step::Head { consumed, head })
             }
             State::Body { body, keep_alive } => {
@@ -173,22 +180,44 @@ impl ParsedResponse {
         let input = within_bounds(input);
         let mut room = field_room();
         let mut response = httparse::Response::new(&mut []);
-        let parsed = httparse::ParserConfig::default().parse_response_with_uninit_headers(
-            &mut response,
-            input,
-            &mut room,
-        );
-        let Some(length) = bounded(parsed, input.len())? else { return Ok(None) };
-        let status = response.code.unwrap_or(0);
+        let mut config = httparse::ParserConfig::default();
+        config.allow_multiple_spaces_in_response_status_delimiters(true);
+        let parsed = config.parse_response_with_uninit_headers(&mut response, input, &mut room);
+        let (status, version) = (response.code.unwrap_or(0), version(response.version));
+        let (length, framing_fields) = match parsed {
+            // httparse reads the reason last. So the status line is correct, and a header line is not.
+            Err(_) if response.reason.is_some() => {
+                let Some(read) = Self::lines(input)? else { return Ok(None) };
+                read
+            }
+            parsed => {
+                let Some(length) = bounded(parsed, input.len())? else { return Ok(None) };
+                (length, FramingFields::read(response.headers, Rules::Lenient)?)
+            }
+        };
         match status {
             0..=99 => return Err(Malformed::Status),
             101 => return Err(Malformed::Upgrade),
             _ => {}
         }
-        let version = version(response.version);
-        let framing_fields = FramingFields::read(response.headers)?;
-        let framing = framing_fields.framing(version)?;
+        let framing = framing_fields.framing(version, Rules::Lenient)?;
         Ok(Some((length, Self { status, version, framing, persists: framing_fields.persists(version) })))
+    }
+
+    /// Reads the header lines of a head that httparse refuses. Returns the length of the head, and the fields that affect
+    /// framing and connection. Returns `None` if the head is incomplete.
+    fn lines(input: &[u8]) -> Result<Option<(usize, FramingFields)>, Malformed> {
+        let Some(start) = start_line_length(input) else { return Ok(None) };
+        let mut lines = Lines::new(&input[start..]);
+        let mut framing_fields = FramingFields::default();
+        loop {
+            match lines.next()? {
+                Line::Field(field) => framing_fields.add(field.name, field.value, Rules::Lenient)?,
+                Line::End => return Ok(Some((input.len() - lines.rest().len(), framing_fields))),
+                Line::Partial if input.len() < MAX_HEAD => return Ok(None),
+                Line::Partial => return Err(Malformed::HeadTooLong),
+            }
+        }
     }
 
     /// Completes the head with the framing of RFC 9112 §6.3, which depends on whether the request used the method
@@ -236,6 +265,24 @@ mod tests {
             (
                 "HTTP/1.1 200\r\nCONTENT-LENGTH: 2, 2\r\ncontent-length: 2\r\nConnection: x, Close\r\n\r\nhi",
                 vec![head(200, Http11, Length(2), false), body("hi"), End(false)],
+            ),
+            // Deviations that curl and common gateways accept.
+            (
+                "HTTP/1.1  200 OK\r\nx: a\r\n\tb\r\n  c\r\nContent-Length: 2\r\n\r\nok",
+                vec![head(200, Http11, Length(2), true), body("ok"), End(true)],
+            ),
+            (
+                "HTTP/1.1 200 OK\r\n\"x\": a\r\nx[y]/z: a\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok",
+                vec![head(200, Http11, Length(2), false), body("ok"), End(false)],
+            ),
+            (
+                "HTTP/1.1 200 OK\nTransfer-Encoding: chunked\nTransfer-Encoding: chunked, Chunked\n\n\
+                 2\nok\n1;x=y\n!\n0\n\n",
+                vec![head(200, Http11, Chunked, true), body("ok!"), End(true)],
+            ),
+            (
+                "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+                vec![head(200, Http10, Chunked, false), body("ok"), End(false)],
             ),
             (
                 "HTTP/1.0 200 OK\r\ncontent-length: 1\r\n\r\n1",
@@ -336,7 +383,9 @@ mod tests {
 
     #[test]
     fn refuses_malformed_responses_on_every_split() {
-        let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "a: b\r\n".repeat(super::super::MAX_FIELDS + 1));
+        let many =
+            format!("HTTP/1.1 200 OK\r\n{}\r\n", "a: b\r\n".repeat(super::super::MAX_RESPONSE_FIELDS + 1));
+        let name = Malformed::Head("a header's name contains an invalid character");
         let table: &[(&str, Malformed)] = &[
             ("hello", Malformed::Head("the version is not HTTP/1.0 or HTTP/1.1")),
             ("<html>", Malformed::Head("the version is not HTTP/1.0 or HTTP/1.1")),
@@ -351,10 +400,7 @@ mod tests {
             ),
             ("HTTP/1.1 099 OK\r\n\r\n", Malformed::Status),
             ("HTTP/1.1 101 Switching Protocols\r\n\r\n", Malformed::Upgrade),
-            (
-                "HTTP/1.1 200 OK\r\na b: c\r\n\r\n",
-                Malformed::Head("a header's name contains an invalid character"),
-            ),
+            ("HTTP/1.1 200 OK\r\na b: c\r\n\r\n", name),
             (
                 "HTTP/1.1 200 OK\r\na: b\0c\r\n\r\n",
                 Malformed::Head("a header's value contains a control character"),
@@ -377,9 +423,19 @@ mod tests {
                 Malformed::TwoFramings,
             ),
             ("HTTP/1.1 200 OK\r\ntransfer-encoding: gzip\r\n\r\n", Malformed::TransferCoding),
-            ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked, chunked\r\n\r\n", Malformed::TransferCoding),
-            ("HTTP/1.0 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", Malformed::TransferCoding),
-            (&many, Malformed::TooManyFields),
+            ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked, gzip\r\n\r\n", Malformed::TransferCoding),
+            ("HTTP/1.1 200 OK\r\ntransfer-encoding:\r\n chunked\r\n\r\n", Malformed::TransferCoding),
+            ("HTTP/1.1 200 OK\r\ncontent-length:\r\n 2\r\n\r\n", Malformed::ContentLength),
+            ("HTTP/1.1 200 OK\r\n\"a\": b\r\nc d: e\r\n\r\n", name),
+            ("HTTP/1.1 200 OK\r\na: b\r\nc : d\r\n\r\n", name),
+            (
+                "HTTP/1.1 200 OK\r\n a: b\r\n\r\n",
+                Malformed::Head("the first header line begins with a space"),
+            ),
+            ("HTTP/1.1 200 OK\r\na: b\r\n\rc: d\r\n\r\n", Malformed::Head("a line does not end with CRLF")),
+            ("HTTP/1.1 200 OK\r\n: b\r\n\r\n", Malformed::Head("a header line has no name")),
+            ("HTTP/1.1 200 OK\r\nab\r\n\r\n", Malformed::Head("a header line has no colon")),
+            (&many, Malformed::TooManyFields(super::super::MAX_RESPONSE_FIELDS)),
         ];
         for (input, expected) in table {
             for_every_split(input.as_bytes(), |pieces| {
@@ -393,7 +449,8 @@ mod tests {
     fn refuses_broken_chunks_on_every_split() {
         for (chunks, expected) in [
             ("5\r\nhelloX", Malformed::ChunkEnd),
-            ("5\r\nhello\n0\r\n\r\n", Malformed::ChunkEnd),
+            ("5\r\nhello\r0\r\n\r\n", Malformed::ChunkEnd),
+            ("5\rhello", Malformed::ChunkSize),
             ("g\r\n", Malformed::ChunkSize),
             ("11112222333344445\r\n", Malformed::ChunkSizeOverflow),
             ("0\r\nbad trailer\r\n\r\n", Malformed::Trailers),
@@ -404,6 +461,19 @@ mod tests {
                 assert_eq!(events.last(), Some(&Event::Malformed(expected)), "{input:?}");
             });
         }
+    }
+
+    #[test]
+    fn accepts_many_fields() {
+        let fields = "a: b\r\n".repeat(super::super::MAX_RESPONSE_FIELDS - 1);
+        let input = format!("HTTP/1.1 200 OK\r\n{fields}content-length: 2\r\n\r\nok");
+        for pieces in [vec![input.as_bytes()], input.as_bytes().chunks(700).collect()] {
+            let expected = [head(200, Http11, Length(2), true), body("ok"), End(true)];
+            assert_eq!(responses(&pieces, &[false], false), expected);
+        }
+        let mut count = 0;
+        super::super::fields(input.as_bytes(), |_| count += 1).expect("well-formed");
+        assert_eq!(count, super::super::MAX_RESPONSE_FIELDS);
     }
 
     #[test]

@@ -41,6 +41,9 @@ impl Args {
             return generate(&spec, &interrupt, start.as_ref(), self.watched_spec.is_some());
         }
         let mut spec = to_spec::spec(&self)?;
+        if let Some(note) = hoptax_load::template::unequal_files(&spec.targets, &spec.files) {
+            eprintln!("note: {note}");
+        }
         let files = output::Files::open(&self.output)?;
         // The summary computes the figures of each stage from the windows.
         spec.windows |= matches!(spec.shape, Shape::Open { rate: Rate::Stages(_), .. });

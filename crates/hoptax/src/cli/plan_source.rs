@@ -2,6 +2,7 @@
 
 use super::exit::BadInput;
 use super::help;
+use crate::run::Contents;
 #[cfg(target_os = "linux")]
 use hoptax_lab::limits::{self, Limits, LoadLimits, RoleLimits};
 use hoptax_lab::packs::PackSet;
@@ -141,8 +142,23 @@ pub(crate) fn fits(_plan: &mut Plan, _packs: &PackSet) -> anyhow::Result<Vec<Str
     Ok(Vec::new())
 }
 
+/// Warnings about a plan that can run, but perhaps not as its author expects.
+pub(crate) fn doubts(plan: &Plan) -> impl Iterator<Item = String> {
+    unknown_port(plan).into_iter().chain(unequal_files(plan))
+}
+
+/// A warning if a request takes lines from files of different length.
+fn unequal_files(plan: &Plan) -> Option<String> {
+    if plan.files.len() < 2 {
+        return None;
+    }
+    // If a file cannot be read, the run fails with that error.
+    let contents = Contents::read(plan).ok()?;
+    hoptax_load::template::unequal_files(&contents.targets(&plan.targets, ""), &contents.files)
+}
+
 /// A warning if the plan has a gateway that already runs, which cannot know the port of the built-in upstream.
-pub(crate) fn unknown_port(plan: &Plan) -> Option<String> {
+fn unknown_port(plan: &Plan) -> Option<String> {
     let Upstream::BuiltIn(BuiltInUpstream { port: None, .. }) = &plan.upstream else { return None };
     let is_external = |one: &&Gateway| matches!(one.kind, GatewayKind::External { .. });
     let label = &plan.gateways.iter().find(is_external)?.label;

@@ -9,7 +9,7 @@ pub(super) mod world;
 
 use super::exit::{BadInput, Exit};
 use super::help;
-use super::plan_source::{Only, PlanSource, fits_into, unknown_port};
+use super::plan_source::{Only, PlanSource, doubts, fits_into};
 use super::report::{for_terminal, is_coloured};
 use super::terminal;
 use crate::run::{Contents, Outcome, Run};
@@ -92,9 +92,7 @@ impl Args {
         for note in plan.replace_missing(|gateway| found.gateways.is_missing(&gateway.label)) {
             eprintln!("note: {note}");
         }
-        for warning in
-            fits_into(&mut plan, &packs, found.limits.clone())?.into_iter().chain(unknown_port(&plan))
-        {
+        for warning in fits_into(&mut plan, &packs, found.limits.clone())?.into_iter().chain(doubts(&plan)) {
             eprintln!("warning: {warning}");
         }
         for pack in never_run(&plan, &packs) {

@@ -90,7 +90,7 @@ pub(super) fn token(file: Option<&Path>, listen: SocketAddr) -> anyhow::Result<O
 
 fn read_token(path: &Path) -> anyhow::Result<String> {
     let shown = path.display();
-    let text = bounded::read_text(path, bounded::TOKEN).map_err(|error| {
+    let text = bounded::read_value(path, bounded::TOKEN).map_err(|error| {
         BadInput(format!("cannot read the token in {shown}: {error}; choose another file with --token-file"))
     })?;
     let token = text.trim();

@@ -93,11 +93,22 @@ pub(super) fn response_body(plan: &Plan) -> Option<u64> {
     }
 }
 
+/// Adds `content-length: 0` if the user gave a body and it is empty. Without it, the engine would state the length of an
+/// empty body only for methods that usually have one.
+pub fn state_empty_body(headers: &mut Vec<(String, String)>, body: Option<&[u8]>) {
+    const NAME: &str = "content-length";
+    if body.is_some_and(<[u8]>::is_empty) && !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(NAME))
+    {
+        headers.push((NAME.to_owned(), "0".to_owned()));
+    }
+}
+
 fn request(target: &Target, body: Vec<u8>, host: &str) -> TargetSpec {
     let mut headers = target.headers.clone();
     if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
         headers.insert(0, ("host".to_owned(), host.to_owned()));
     }
+    state_empty_body(&mut headers, target.body.is_some().then_some(&body));
     TargetSpec {
         name: target.name.clone(),
         weight: target.weight,

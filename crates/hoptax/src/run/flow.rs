@@ -19,7 +19,7 @@ use hoptax_lab::{Driver, Facts, Service};
 use hoptax_load::clock;
 use hoptax_load::record::{Phase, PhaseLine};
 use hoptax_plan::recorded::{RunRecord, to_disk};
-use hoptax_plan::{Gateway, GatewayKind, HopKind, Start};
+use hoptax_plan::{Gateway, GatewayKind, HopKind, Start, units};
 use hoptax_record::dir::{DirError, RunDir};
 use hoptax_record::plan::Action;
 use hoptax_record::{
@@ -516,7 +516,8 @@ impl Flow<'_> {
 
     /// The requests that verify each gateway before anything is measured.
     fn requests(&self) -> Requests {
-        let direct = self.upstream.addresses()[0].to_string();
+        let tls = self.upstream.facts().change.tls.is_some();
+        let direct = units::host_header_of(tls, self.upstream.addresses()[0]);
         Requests {
             targets: self.run.contents.targets(&self.run.plan.targets, &direct),
             files: self.run.contents.files.clone(),

@@ -8,7 +8,7 @@ use hoptax_load::Address;
 use hoptax_load::random::Random;
 use hoptax_load::record::LoadRecord;
 use hoptax_load::spec::{EventLoopName, HttpVersion, LoadSpec, Rate, SPEC_SCHEMA, Shape, Timeouts};
-use hoptax_plan::{LoadPoint, PathSplit, Plan};
+use hoptax_plan::{LoadPoint, PathSplit, Plan, units};
 use hoptax_record::{CpuRoundTrip, Failure, HostUsage, LedgerDelta, SCHEMA, Stage, StepPurpose, TrialRecord};
 use hoptax_servers::ledger::Ledger;
 use std::collections::BTreeMap;
@@ -45,7 +45,7 @@ pub fn load_spec(run: &Run<'_>, slot: &Slot, addresses: Vec<SocketAddr>) -> Load
     let arrivals = u64::from(slot.round) << 32 | slot.load as u64;
     LoadSpec {
         schema: SPEC_SCHEMA,
-        targets: run.contents.targets(&plan.targets, &addresses[0].to_string()),
+        targets: run.contents.targets(&plan.targets, &units::host_header_of(false, addresses[0])),
         files: run.contents.files.clone(),
         addresses: addresses.into_iter().map(Address::from).collect(),
         sources: plan.sources.clone(),

@@ -234,8 +234,13 @@ fn l7_answers_502_when_the_upstream_fails() {
     let origin = Origin::start();
     let (_hop, address) = Server::hop("l7", origin.address, &[]);
     let mut client = Client::connect(address);
-    for path in ["/nothing", "/garbage"] {
-        assert_eq!(client.send(get(path)).response().status, 502, "{path}");
+    let malformed =
+        "is malformed: not an HTTP/1 head: the version is not HTTP/1.0 or HTTP/1.1: `this is not HTTP`";
+    for (path, why) in [("/nothing", "closed the connection before its response"), ("/garbage", malformed)] {
+        let refused = client.send(get(path)).response();
+        assert_eq!(refused.status, 502, "{path}");
+        let body = String::from_utf8_lossy(&refused.body).into_owned();
+        assert!(body.contains(why) && body.contains(&origin.address.to_string()), "{path}: {body}");
         assert_eq!(client.send(head(path)).response_to_head().status, 502, "{path}");
         assert_eq!(
             client.send(get("/bytes?3")).response().status,
@@ -245,6 +250,19 @@ fn l7_answers_502_when_the_upstream_fails() {
     }
     let cut = client.send(get("/cut")).read(false);
     assert!(cut.as_ref().is_err_and(|error| error.contains("ended before")), "{cut:?}");
+}
+
+#[test]
+fn l7_passes_on_odd_answers() {
+    let origin = Origin::start();
+    let (_hop, address) = Server::hop("l7", origin.address, &[]);
+    let mut client = Client::connect(address);
+    for _ in 0..2 {
+        let response = client.send(get("/odd")).response();
+        assert_eq!((response.status, response.body.as_slice()), (200, &b"ok"[..]));
+        let head = response.head;
+        assert!(head.starts_with("HTTP/1.1 200 OK\r\nx-a: one   two\r\n\"x-b\": three\r\n"), "{head}");
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Integration tests of the `hoptax` binary. Many of them use real gateways.
 
 mod agent;
+mod as_curl_sends;
 mod browser;
 mod capacity;
 mod client_certificate;

@@ -146,6 +146,10 @@ fn answer(
             return Ok(false);
         }
         "/nothing" => return Ok(false),
+        "/odd" => stream.write_all(
+            b"HTTP/1.1  200 OK\r\nx-a: one\r\n two\r\n\"x-b\": three\r\ntransfer-encoding: chunked\r\n\
+              transfer-encoding: chunked\r\n\r\n2\nok\n0\n\n",
+        )?,
         "/garbage" => stream.write_all(b"this is not HTTP\r\n\r\n")?,
         "/close" => {
             stream.write_all(&counted(b"bye", "connection: close\r\nkeep-alive: x\r\n"))?;

@@ -4,7 +4,7 @@ use crate::features::{Change, Credentials, credential};
 use crate::verify::{Requests, SEED};
 use hoptax_load::spec::{HttpVersion, TargetSpec, TlsSpec};
 use hoptax_load::target;
-use hoptax_plan::Feature;
+use hoptax_plan::{Feature, units};
 use hoptax_record::{Failure, Stage};
 use hoptax_servers::http_client::{Agreed, HttpClient};
 use hoptax_servers::http_client::{Answer, show};
@@ -164,7 +164,7 @@ impl Scene<'_> {
 
     pub(super) fn direct(&self, address: SocketAddr, path: &str) -> anyhow::Result<Answer> {
         let direct = &self.requests.direct;
-        let mut headers = vec![("host".to_owned(), address.to_string())];
+        let mut headers = vec![("host".to_owned(), units::host_header_of(direct.tls.is_some(), address))];
         headers.extend(direct.headers.iter().cloned());
         let spec = TargetSpec::only("GET", &format!("{MARK}{path}"), headers, Vec::new());
         let bytes = target::first_request(&spec, &BTreeMap::new(), SEED, HttpVersion::Http11)?;

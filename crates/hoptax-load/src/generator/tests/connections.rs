@@ -116,6 +116,51 @@ fn a_server_that_does_not_close_delays_no_request() {
     assert_eq!(per_connection(&heads, record.lifetime.opened).len() as u64, record.lifetime.opened);
 }
 
+/// Serves one connection at a time. Answers the first request on each with `answer`, and then waits until the client
+/// closes.
+fn patient(answer: &'static [u8]) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("bound");
+    thread::spawn(move || {
+        for mut connection in listener.incoming().map_while(Result::ok) {
+            if request(&mut connection) && connection.write_all(answer).is_ok() {
+                while request(&mut connection) {}
+            }
+        }
+    });
+    address
+}
+
+/// Number of ports in TIME_WAIT with the remote port `port`.
+fn kept_ports(port: u16) -> usize {
+    let table = std::fs::read_to_string("/proc/net/tcp").expect("procfs");
+    // State 06 is TIME_WAIT (include/net/tcp_states.h).
+    let ends = format!(":{port:04X} 06");
+    table.lines().filter(|line| line.contains(&ends)).count()
+}
+
+#[test]
+fn a_server_that_waits_for_the_client_to_close_delays_no_request() {
+    const CLOSES: &[u8] = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok";
+    const OLD: &[u8] = b"HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nok";
+    for (answer, limit, http) in [
+        (CLOSES, None, HttpVersion::Http11),
+        (CLOSES, Some(1), HttpVersion::Http11),
+        (OK, Some(1), HttpVersion::Http11),
+        (OLD, None, HttpVersion::Http10),
+    ] {
+        for shape in [Shape::Closed, open(500.0, Arrivals::Constant)] {
+            let address = patient(answer);
+            let one = LoadSpec { shape, http, requests_per_connection: limit, ..spec(&[address]) };
+            let record = load(&until_done(20, LoadSpec { connections: 1, workers: 1, ..one }));
+            assert_eq!((record.counts.ok, record.lifetime.opened), (20, 20), "{:?}", record.counts);
+            let slow = quantile(&record.histograms.response_time, 0.9);
+            assert!(slow < 500 * MILLISECOND, "{slow} ns");
+            assert_eq!(kept_ports(address.port()), 0, "ports of ours are in TIME_WAIT");
+        }
+    }
+}
+
 #[test]
 fn a_new_connection_is_part_of_the_response_time() {
     let heads = Heads::default();

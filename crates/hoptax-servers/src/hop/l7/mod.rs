@@ -29,6 +29,7 @@ use hoptax_host::threads::{Stop, sleep_precisely};
 use hoptax_load::event_loop::{AfterEnd, Epoll, EventLoop, Handler, Token};
 use hoptax_wire::http1::HeadCache;
 use proxy::Proxy;
+use responses::Lost;
 use rewrite::Last;
 use state::{Slot, Slots};
 use std::io;
@@ -76,8 +77,12 @@ impl<L: EventLoop> Handler<L> for Proxy {
         let client = upstream.client;
         upstream.connected = true;
         let waiting = mem::take(&mut upstream.waiting);
-        if result.is_err() || io.send(token, &waiting).is_err() {
-            self.upstream_lost(io, token);
+        let sent = match result {
+            Ok(()) => io.send(token, &waiting).map_err(Lost::Failed),
+            Err(error) => Err(Lost::Unreachable(error)),
+        };
+        if let Err(lost) = sent {
+            self.upstream_lost(io, token, &lost);
             if let Some(client) = client {
                 self.read_on(io, client);
             }
@@ -145,7 +150,8 @@ impl<L: EventLoop> Handler<L> for Proxy {
                     }
                     self.send_client(io, token, Some(false));
                 } else {
-                    self.upstream_lost(io, token);
+                    let lost = result.map_or_else(Lost::Failed, |()| Lost::Closed);
+                    self.upstream_lost(io, token, &lost);
                     if let Some(client) = client {
                         self.read_on(io, client);
                     }

@@ -1,6 +1,7 @@
 //! Handles the client's side: reads requests, and forwards or answers them.
 
 use super::proxy::Proxy;
+use super::responses::Lost;
 use super::rewrite;
 use super::state::{Exchange, Slot, Upstream};
 use crate::hop::turns::HIGH_WATER;
@@ -102,7 +103,7 @@ impl Proxy {
             Some(idle) => idle,
             None => match self.connect(io, index) {
                 Ok(upstream) => upstream,
-                Err(_) => return self.bad_gateway(io, token),
+                Err(error) => return self.bad_gateway(io, token, index, &Lost::Unreachable(error)),
             },
         };
         self.join(token, upstream);
@@ -142,9 +143,9 @@ impl Proxy {
         {
             if !upstream.connected {
                 upstream.waiting.extend_from_slice(&out);
-            } else if io.send(token, &out).is_err() {
+            } else if let Err(error) = io.send(token, &out) {
                 io.close(token);
-                self.upstream_lost(io, token);
+                self.upstream_lost(io, token, &Lost::Failed(error));
             }
         }
         self.out = out;
@@ -235,20 +236,17 @@ impl Proxy {
         self.close_if_done(io, token);
     }
 
-    /// Answers the exchange with 502 and keeps the client's connection. The upstream connection is already closed.
-    pub(super) fn bad_gateway(&mut self, io: &mut impl EventLoop, token: Token) {
+    /// Answers the exchange with 502, whose body says why, and keeps the client's connection. `index` is the upstream's.
+    /// The upstream connection is already closed.
+    pub(super) fn bad_gateway(&mut self, io: &mut impl EventLoop, token: Token, index: usize, lost: &Lost) {
+        let text = lost.describe(self.turns.address(index));
         let Some(exchange) = self.slots.exchange(token) else { return };
         exchange.upstream = None;
         exchange.response_done = true;
         // An HTTP/1.0 client would need a keep-alive header in the response. Closing the connection is simpler.
         exchange.stays = exchange.keep_alive && exchange.version == Version::Http11;
         let (stays, is_head) = (exchange.stays, exchange.is_head);
-        let answer = own_answer(
-            502,
-            "the upstream cannot be reached, or closed the connection early\n",
-            stays,
-            is_head,
-        );
+        let answer = own_answer(502, &text, stays, is_head);
         if io.send(token, &answer).is_err() {
             return self.drop_client(io, token);
         }

@@ -6,12 +6,35 @@ use super::state::Slot;
 use crate::hop::turns::HIGH_WATER;
 use hoptax_load::event_loop::{EventLoop, Token};
 use hoptax_wire::http1::{Malformed, Step, Version};
+use std::io;
 use std::mem;
+use std::net::SocketAddr;
 
 enum Passed {
     NeedMore,
     Part { consumed: usize },
     End { consumed: usize, keep_alive: bool },
+}
+
+/// Why an upstream connection gave no complete response.
+#[derive(Debug)]
+pub(super) enum Lost {
+    Unreachable(io::Error),
+    Failed(io::Error),
+    Closed,
+    /// The response is malformed. The text says why.
+    Malformed(String),
+}
+
+impl Lost {
+    pub(super) fn describe(&self, upstream: SocketAddr) -> String {
+        match self {
+            Self::Unreachable(error) => format!("the upstream {upstream} cannot be reached: {error}\n"),
+            Self::Failed(error) => format!("the connection to the upstream {upstream} failed: {error}\n"),
+            Self::Closed => format!("the upstream {upstream} closed the connection before its response\n"),
+            Self::Malformed(why) => format!("the response of the upstream {upstream} is malformed: {why}\n"),
+        }
+    }
 }
 
 impl Proxy {
@@ -35,13 +58,13 @@ impl Proxy {
                     self.send_client(io, token, Some(reusable));
                     return input.len();
                 }
-                Err(_) => {
+                Err(malformed) => {
                     // The response is malformed, or there is no request for it. The bytes before the error are still
                     // sent, so that the client sees where the response ended.
                     let client = self.slots.upstream(token).and_then(|upstream| upstream.client);
                     self.send_client(io, token, None);
                     if self.slots.upstream(token).is_some_and(|upstream| upstream.client == client) {
-                        self.upstream_lost(io, token);
+                        self.upstream_lost(io, token, &Lost::Malformed(malformed.describe(&input[at..])));
                     }
                     client.into_iter().for_each(|client| self.read_on(io, client));
                     return input.len();
@@ -146,7 +169,7 @@ impl Proxy {
     /// Handles an upstream connection that has ended early. A pooled connection may have been closed before the request
     /// reached the upstream. In this case, a repeatable request is sent once more on a new connection. Otherwise, the
     /// client gets a 502 response, or its connection is closed if the response has already begun.
-    pub(super) fn upstream_lost(&mut self, io: &mut impl EventLoop, token: Token) {
+    pub(super) fn upstream_lost(&mut self, io: &mut impl EventLoop, token: Token, lost: &Lost) {
         let Some(upstream) = self.slots.upstream(token) else { return };
         let (client, index) = (upstream.client, upstream.index);
         let stale = upstream.reused && !upstream.heard;
@@ -158,9 +181,12 @@ impl Proxy {
             return self.drop_client(io, client);
         }
         if !(stale && exchange.repeatable) {
-            return self.bad_gateway(io, client);
+            return self.bad_gateway(io, client, index, lost);
         }
-        let Ok(fresh) = self.connect(io, index) else { return self.bad_gateway(io, client) };
+        let fresh = match self.connect(io, index) {
+            Ok(fresh) => fresh,
+            Err(error) => return self.bad_gateway(io, client, index, &Lost::Unreachable(error)),
+        };
         let head = self.slots.client(client).map(|client| client.head.clone()).unwrap_or_default();
         if let Some(upstream) = self.slots.upstream(fresh) {
             upstream.waiting = head;

@@ -114,8 +114,8 @@ pub(super) fn interim(out: &mut Vec<u8>, raw: &[u8]) -> Result<(), Malformed> {
 
 fn status_line(out: &mut Vec<u8>, raw: &[u8]) -> Result<(), Malformed> {
     let line = raw[..start_line_length(raw).ok_or(Malformed::CutShort)?].trim_ascii();
-    out.extend_from_slice(b"HTTP/1.1");
-    out.extend_from_slice(&line["HTTP/1.x".len().min(line.len())..]);
+    out.extend_from_slice(b"HTTP/1.1 ");
+    out.extend_from_slice(line["HTTP/1.x".len().min(line.len())..].trim_ascii_start());
     out.extend_from_slice(b"\r\n");
     Ok(())
 }
@@ -152,7 +152,7 @@ fn of_one_connection(name: &str) -> bool {
 }
 
 fn write(out: &mut Vec<u8>, field: Field<'_>) {
-    for part in [field.name.as_bytes(), b": ", field.value, b"\r\n"] {
+    for part in [field.name.as_bytes(), b": ", &field.unfolded(), b"\r\n"] {
         out.extend_from_slice(part);
     }
 }

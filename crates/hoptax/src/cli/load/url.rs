@@ -1,5 +1,7 @@
 //! Parser of the URLs that `hoptax load` accepts.
 
+use hoptax_plan::units;
+
 /// The parts of an `http` or `https` URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Url {
@@ -9,7 +11,7 @@ pub(super) struct Url {
     pub(super) host: String,
     /// Port; 80 or 443 if the URL has none.
     pub(super) port: u16,
-    /// Value of the `host` header: the host and the port as the user typed them.
+    /// Value of the `host` header: the host as the user typed it, and the port unless it is the scheme's default.
     pub(super) authority: String,
     /// Path and query, beginning with `/`.
     pub(super) path: String,
@@ -48,7 +50,7 @@ impl Url {
         })?;
         let path = read_path(path, templates).map_err(|wrong| format!("{text}: {wrong}"))?;
         let port = port.unwrap_or(if tls { 443 } else { 80 });
-        Ok(Self { tls, host: host.to_owned(), port, authority: authority.to_owned(), path })
+        Ok(Self { tls, host: host.to_owned(), port, authority: units::host_header(tls, host, port), path })
     }
 }
 
@@ -133,6 +135,10 @@ mod tests {
             ("http://a.b", false, "a.b", 80, "a.b", "/"),
             ("HTTP://127.0.0.1:8080/x/y?z=1#part", false, "127.0.0.1", 8080, "127.0.0.1:8080", "/x/y?z=1"),
             ("http://localhost?q", false, "localhost", 80, "localhost", "/?q"),
+            ("http://a.test:80/", false, "a.test", 80, "a.test", "/"),
+            ("http://a.test:443/", false, "a.test", 443, "a.test:443", "/"),
+            ("https://a.test.:443/", true, "a.test.", 443, "a.test.", "/"),
+            ("https://[::1]:443", true, "::1", 443, "[::1]", "/"),
             ("http://localhost#part", false, "localhost", 80, "localhost", "/"),
             ("http://[::1]:90/", false, "::1", 90, "[::1]:90", "/"),
             ("https://[::1]", true, "::1", 443, "[::1]", "/"),

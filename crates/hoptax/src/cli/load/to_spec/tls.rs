@@ -26,7 +26,9 @@ pub(super) fn spec(
             ))),
         };
     }
-    let server_name = args.server_name.clone().unwrap_or_else(|| url.host.clone());
+    // A dot at the end of a name is not part of the name in TLS (RFC 6066, section 3).
+    let typed = args.server_name.as_ref().unwrap_or(&url.host);
+    let server_name = typed.strip_suffix('.').unwrap_or(typed).to_owned();
     if !is_server_name(&server_name) {
         return Err(BadInput(format!(
             "--server-name {server_name:?} is neither a host name nor an address; use a name such as api.example.org"
@@ -126,5 +128,7 @@ fn pem(flag: &str, file: &Path) -> Result<String, BadInput> {
     };
     let bytes = super::read(flag, file, bounded::PEM)?;
     let text = String::from_utf8(bytes).map_err(|_| refuse())?;
+    // A byte order mark at the beginning would hide the first section.
+    let text = text.trim_start_matches('\u{feff}').to_owned();
     if text.contains("-----BEGIN ") { Ok(text) } else { Err(refuse()) }
 }
