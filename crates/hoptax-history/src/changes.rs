@@ -1,5 +1,6 @@
 //! Change points of a trend, and whether the gateway or the machine caused them.
 
+use super::trend::PLAN;
 use super::{Bound, Cause, Change, Point};
 use hoptax_plan::Metric;
 use hoptax_report::figure_in_words;
@@ -50,6 +51,8 @@ pub(super) fn find_changes(metric: Metric, points: &[Point], direct: &[Point]) -
         };
         let last = readings.places[one.before];
         let (before, after) = (&points[last], &points[place]);
+        let changed: Vec<String> =
+            points[last + 1..=place].iter().flat_map(|point| point.changed.clone()).collect();
         Change {
             before: before.id.clone(),
             version_before: before.version.clone(),
@@ -59,12 +62,30 @@ pub(super) fn find_changes(metric: Metric, points: &[Point], direct: &[Point]) -
             to: one.to,
             p_value: one.p_value,
             worse: (one.to > one.from) == metric.grows_worse(),
-            cause,
-            changed: points[last + 1..=place].iter().flat_map(|point| point.changed.clone()).collect(),
+            cause: with_known(cause, &changed),
+            changed,
             runs_since: (points.len() - place) as u32,
         }
     };
     found.iter().enumerate().map(change).collect()
+}
+
+/// The cause, if it is known what else changed between the two runs. `changed` is what
+/// [`Change::changed`] lists: a plan changes direct like a machine does, and a gateway through its configuration.
+fn with_known(cause: Cause, changed: &[String]) -> Cause {
+    let is_plan = |one: &&String| *one == PLAN;
+    let is_hoptax = |one: &&String| one.starts_with("hoptax ");
+    let (plan, hoptax) = (changed.iter().any(|one| is_plan(&one)), changed.iter().any(|one| is_hoptax(&one)));
+    // Versions, hosts and their properties. A configuration follows from the plan.
+    let others = changed.iter().any(|one| one.contains(" → ") && !is_hoptax(&one));
+    match (cause, plan, hoptax, others) {
+        (Cause::Machine | Cause::Gateway, true, false, false) => Cause::Plan,
+        (Cause::Machine, false, true, false) => Cause::Hoptax,
+        (Cause::Machine, true, ..) | (Cause::Machine, _, true, _) | (Cause::Gateway, true, ..) => {
+            Cause::Unclear
+        }
+        (cause, ..) => cause,
+    }
 }
 
 impl Change {
@@ -160,6 +181,27 @@ mod tests {
         assert_eq!(causes(Metric::AddedP50, &STEP, &points(&one_later)), [Cause::Machine]);
         let all = points(&STEP);
         assert_eq!(causes(Metric::P50, &STEP, &all), [Cause::Machine], "direct itself");
+    }
+
+    /// What changed in the plan or in hoptax is listed, so the machine is not to blame.
+    #[test]
+    fn a_listed_change_of_the_plan_is_the_cause() {
+        let slower: Vec<f64> = STEP.iter().map(|value| value * 0.8).collect();
+        let cause = |changed: &[&str], direct: &[f64]| {
+            let mut series = points(&STEP);
+            series[5].changed = changed.iter().map(|one| (*one).to_owned()).collect();
+            find_changes(Metric::AddedP50, &series, &points(direct))[0].cause
+        };
+        assert_eq!(cause(&[], &slower), Cause::Machine);
+        assert_eq!(cause(&["kernel 6.1 → 6.2"], &slower), Cause::Machine);
+        assert_eq!(cause(&["plan"], &slower), Cause::Plan);
+        assert_eq!(cause(&["nginx configuration", "plan"], &LEVEL), Cause::Plan);
+        assert_eq!(cause(&["hoptax 0.1.0 → 0.2.0"], &slower), Cause::Hoptax);
+        for several in [&["kernel 6.1 → 6.2", "plan"][..], &["hoptax 0.1.0 → 0.2.0", "plan"]] {
+            assert_eq!(cause(several, &slower), Cause::Unclear, "{several:?}");
+        }
+        assert_eq!(cause(&["nginx 1.24 → 1.26", "plan"], &LEVEL), Cause::Unclear);
+        assert_eq!(cause(&["nginx configuration"], &LEVEL), Cause::Gateway);
     }
 
     #[test]

@@ -258,9 +258,13 @@ pub struct Change {
 pub enum Cause {
     /// The gateway, because direct did not change there.
     Gateway,
-    /// The machine, the upstream or hoptax, because direct changed there too.
+    /// The machine or the upstream, because direct changed there too.
     Machine,
-    /// Not known: direct has no such figure or too few runs, or may have changed too.
+    /// The plan, because it changed there.
+    Plan,
+    /// hoptax, because direct changed there too, and the version of hoptax.
+    Hoptax,
+    /// Not known: direct has no such figure or too few runs, or may have changed too, or several things changed.
     Unclear,
 }
 
@@ -270,6 +274,8 @@ impl Cause {
         match self {
             Self::Gateway => "the gateway",
             Self::Machine => "the machine: direct changed too",
+            Self::Plan => "the plan: it changed too",
+            Self::Hoptax => "hoptax: direct changed too, with its version",
             Self::Unclear => "unclear",
         }
     }

@@ -171,6 +171,9 @@ fn points_of(runs: &[MeasuredRun], metric: Metric) -> Vec<Point> {
     points
 }
 
+/// Says that the parts of the plan that all cases share differ.
+pub(super) const PLAN: &str = "plan";
+
 /// Properties of one run that may explain why a gateway's figure changed.
 struct Setting {
     gateway: String,
@@ -221,7 +224,7 @@ impl Setting {
             changed.push(format!("{gateway} configuration"));
         }
         if self.basis.plan != before.basis.plan {
-            changed.push("plan".into());
+            changed.push(PLAN.into());
         }
         changed
     }
