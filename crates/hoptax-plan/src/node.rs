@@ -46,6 +46,18 @@ impl Node {
         matches!(&self.value, Value::Scalar { text, plain: true } if matches!(text.as_str(), "" | "~" | "null"))
     }
 
+    /// Whether this is the place of the node, or of a key or a node in it.
+    pub(crate) fn contains(&self, place: Place) -> bool {
+        self.place == place
+            || match &self.value {
+                Value::Scalar { .. } => false,
+                Value::Sequence(items) => items.iter().any(|item| item.contains(place)),
+                Value::Mapping(entries) => {
+                    entries.iter().any(|(key, value)| key.place == place || value.contains(place))
+                }
+            }
+    }
+
     pub(crate) fn describe(&self) -> String {
         match &self.value {
             _ if self.is_null() => "nothing".to_owned(),

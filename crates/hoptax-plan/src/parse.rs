@@ -1,6 +1,7 @@
 //! Entry points of this crate. They read and check plans, lists of targets and lists of budgets.
 
-use super::error::{Fault, PlanErrors, Sources};
+use super::error::{Fault, Place, PlanErrors, Sources};
+use super::node::{Key, Node, Value};
 use super::raw::{Placed, RawBudget};
 use super::{Budget, PackInfo, Plan, Targets, de, meaning, node};
 use hoptax_record::bounded;
@@ -41,13 +42,71 @@ pub fn read_as<T: DeserializeOwned>(file_name: &str, text: &str) -> Result<T, Pl
 pub fn parse(file_name: &str, text: &str, sets: &[String], context: &Context) -> Result<Plan, PlanErrors> {
     let sources = Sources { file: file_name, text, sets };
     let mut root = node::read(text, 0, 0).map_err(|fault| sources.errors(vec![fault]))?;
-    let faults = node::apply_sets(&mut root, sets);
-    if !faults.is_empty() {
-        return Err(sources.errors(faults));
-    }
-    let raw = de::from_node(&root).map_err(|faults| sources.errors(faults))?;
+    let mut faults = node::apply_sets(&mut root, sets);
     let stem = Path::new(file_name).file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-    meaning::understand(raw, stem, context, &sources).map_err(|faults| sources.errors(faults))
+    let understand = |raw| meaning::understand(raw, stem, context, &sources);
+    match de::from_node(&root) {
+        Ok(raw) => match understand(raw) {
+            Ok(plan) if faults.is_empty() => return Ok(plan),
+            Ok(_) => {}
+            Err(more) => faults.extend(more),
+        },
+        // What can be read has mistakes of its own. The user should see them at once too.
+        Err(unread) => {
+            let rest = readable(&root, &unread).and_then(|rest| de::from_node(&rest).ok());
+            faults.extend(unread);
+            faults.extend(rest.and_then(|raw| understand(raw).err()).unwrap_or_default());
+        }
+    }
+    Err(sources.errors(faults))
+}
+
+/// Lists of a plan whose items can be checked one by one.
+const LISTS: [&str; 3] = ["gateways", "load", "target"];
+/// Keys without which nothing else can be checked.
+const REQUIRED: [&str; 3] = ["gateways", "load", "hosts"];
+/// Keys that other keys refer to, and the keys that refer to them. Without the former, the latter would seem wrong.
+const REFERRED: [&str; 4] = ["gateways", "load", "start", "target"];
+const REFERRING: [&str; 3] = ["budget", "events", "roles"];
+
+/// The plan without the parts that could not be read. `None` if the rest would seem wrong without them.
+fn readable(root: &Node, unread: &[Fault]) -> Option<Node> {
+    let Value::Mapping(entries) = &root.value else { return None };
+    let is_at = |place: Place| unread.iter().any(|fault| fault.place == Some(place));
+    let is_wrong =
+        |node: &Node| unread.iter().any(|fault| fault.place.is_some_and(|place| node.contains(place)));
+    let mut found = 0;
+    let mut rest: Vec<(Key, Node)> = Vec::new();
+    let mut touched: Vec<&str> = Vec::new();
+    for (key, value) in entries {
+        if !is_at(key.place) && !is_wrong(value) {
+            rest.push((key.clone(), value.clone()));
+            continue;
+        }
+        found += unread
+            .iter()
+            .filter(|fault| fault.place.is_some_and(|at| at == key.place || value.contains(at)))
+            .count();
+        touched.push(&key.text);
+        let good: Vec<Node> = match &value.value {
+            Value::Sequence(items)
+                if LISTS.contains(&&*key.text) && !is_at(key.place) && !is_at(value.place) =>
+            {
+                items.iter().filter(|item| !is_wrong(item)).cloned().collect()
+            }
+            _ => Vec::new(),
+        };
+        match good.is_empty() {
+            true if REQUIRED.contains(&&*key.text) => return None,
+            true => {}
+            false => rest.push((key.clone(), Node { place: value.place, value: Value::Sequence(good) })),
+        }
+    }
+    if touched.iter().any(|key| REFERRED.contains(key)) {
+        rest.retain(|(key, _)| !REFERRING.contains(&&*key.text));
+    }
+    // A fault that belongs to no key, such as a missing key, is about the whole plan.
+    (found == unread.len()).then(|| Node { place: root.place, value: Value::Mapping(rest) })
 }
 
 /// Parses and checks a list of targets, or a single target, in the syntax of `target` in a plan.

@@ -9,6 +9,25 @@ fn says(text: &str, expected: &str) {
     assert_eq!(shown, expected.trim_matches('\n'), "\n{shown}\n");
 }
 
+/// A wrong type or an unknown key must not hide mistakes in other parts, and must cause no error that is none.
+#[test]
+fn all_mistakes_are_shown_at_once() {
+    let lines = |text: &str| -> Vec<(u32, String)> {
+        let errors = parsed(text, &[]).expect_err("must be refused").0;
+        errors.into_iter().map(|error| (error.line, error.message)).collect()
+    };
+    let text = "gateways: [ngnix, { name: nginx, worker: 1 }]\nload:\n  - { loop: closed, conections: 1 }\n  - { loop: open, rate: 5, \
+                connections: 1 }\ntimeout: 3\ntrial: 4\npause: 1\nbudget: [{ gateway: nginx, metric: p50, max: 1ms }]\n";
+    let found = lines(text);
+    let places: Vec<u32> = found.iter().map(|(line, _)| *line).collect();
+    assert_eq!(places, [1, 1, 3, 4, 5, 6, 7], "{found:?}");
+    // The whole of `gateways` is unusable, so nothing is said about the rest.
+    assert_eq!(lines("gateways: 3\nload: [{ loop: closed, connections: 1 }]\ntimeout: 3\n").len(), 1);
+    let both =
+        parsed("gateways: [nginx]\nload: [{ loop: closed, connections: 1 }]\ntimeout: 3\n", &["trials=x"]);
+    assert_eq!(both.expect_err("must be refused").0.len(), 2);
+}
+
 #[test]
 fn errors_look_like_those_of_a_compiler() {
     says(
