@@ -326,6 +326,45 @@ fn read_lines<T: DeserializeOwned>(directory: &Path, name: &str) -> Result<(Vec<
 }
 
 /// Creates a directory with this name. If the name is already used, appends the first free number.
+/// Number of characters of [`stamp`].
+const STAMP: usize = 16;
+
+/// The newest run directly below `below`, by the time in the name that `hoptax run` gave its directory. With `plan`, the
+/// newest run of the plan with this name. `None` if there is none.
+pub fn newest(below: &Path, plan: Option<&str>) -> Option<PathBuf> {
+    // Two runs of one second differ in a number behind the name.
+    let parts = |name: &str| {
+        let (stamp, rest) = name.split_at_checked(STAMP)?;
+        let rest = rest.strip_prefix('-').filter(|_| stamp.ends_with('Z') && stamp.contains('T'))?;
+        let number = match plan {
+            None => rest.rsplit_once('-').and_then(|(_, number)| number.parse().ok()).unwrap_or(1),
+            Some(plan) => match rest.strip_prefix(plan)? {
+                "" => 1,
+                number => number.strip_prefix('-')?.parse::<u32>().ok()?,
+            },
+        };
+        Some((stamp.to_owned(), number))
+    };
+    let mut found: Vec<((String, u32), PathBuf)> = fs::read_dir(below)
+        .ok()?
+        .filter_map(|entry| {
+            let entry = entry.ok()?;
+            Some((parts(entry.file_name().to_str()?)?, entry.path()))
+        })
+        .collect();
+    found.sort_unstable();
+    let is_of_plan =
+        |path: &Path| plan.is_none_or(|plan| name_of_plan(path).is_some_and(|name| name == plan));
+    found.into_iter().rev().map(|(_, path)| path).find(|path| path.join(RUN).is_file() && is_of_plan(path))
+}
+
+/// The name of the plan of a run.
+fn name_of_plan(run: &Path) -> Option<String> {
+    let text = bounded::read(&run.join(RUN), bounded::RUN).ok()?;
+    let record: serde_json::Value = serde_json::from_slice(&text).ok()?;
+    Some(record.get("plan")?.get("name")?.as_str()?.to_owned())
+}
+
 fn fresh(below: &Path, name: &str) -> io::Result<PathBuf> {
     for number in 1u32.. {
         let path = below.join(if number == 1 { name.to_owned() } else { format!("{name}-{number}") });
@@ -439,6 +478,31 @@ pub(crate) mod tests {
         assert!(matches!(Run::read(out.path()), Err(DirError::Newer { found: 99, .. })));
         fs::write(out.path().join(RUN), "{}").expect("written");
         assert!(matches!(Run::read(out.path()), Err(DirError::Foreign { .. })));
+    }
+
+    #[test]
+    fn the_newest_run_of_a_plan_is_found_by_its_name() {
+        let below = tempfile::tempdir().expect("a directory");
+        for (directory, name) in [
+            ("20260930T174501Z-ci", "ci"),
+            ("20261030T174501Z-ci", "ci"),
+            ("20261030T174501Z-ci-10", "ci"),
+            ("20261030T174501Z-ci-9", "ci"),
+            ("20261030T174502Z-ci-2", "ci-2"),
+            ("20261101T000000Z-other", "other"),
+            ("last-release", "ci"),
+        ] {
+            let path = below.path().join(directory);
+            fs::create_dir(&path).expect("made");
+            fs::write(path.join(RUN), format!(r#"{{"plan":{{"name":"{name}"}}}}"#)).expect("written");
+        }
+        // A run that has not begun has no record.
+        fs::create_dir(below.path().join("20261231T000000Z-ci")).expect("made");
+        let named = |plan| newest(below.path(), plan).map(|path| path.file_name().unwrap().to_owned());
+        assert_eq!(named(Some("ci")).expect("found"), "20261030T174501Z-ci-10");
+        assert_eq!(named(Some("ci-2")).expect("found"), "20261030T174502Z-ci-2");
+        assert_eq!(named(None).expect("found"), "20261101T000000Z-other");
+        assert_eq!((named(Some("c")), newest(Path::new("/nowhere"), None)), (None, None));
     }
 
     #[test]

@@ -8,7 +8,10 @@ use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 
-/// Write a commented plan to start from
+/// Schema of plans for editors, in the directory of the plan.
+const SCHEMA: &str = "hoptax.schema.json";
+
+/// Write a commented plan to start from, and its schema, so that editors complete and check it
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// File to write
@@ -47,9 +50,18 @@ impl Args {
                 format!("cannot write {name}; check that its directory exists and is writable")
             })?,
         };
-        file.write_all(plan::TEMPLATE.as_bytes()).with_context(|| format!("cannot write {name}"))?;
+        // The line must be the first one.
+        let text = format!("# yaml-language-server: $schema={SCHEMA}\n{}", plan::TEMPLATE);
+        file.write_all(text.as_bytes()).with_context(|| format!("cannot write {name}"))?;
+        let schema = self.file.with_file_name(SCHEMA);
+        let content = serde_json::to_string_pretty(&plan::schema())? + "\n";
+        std::fs::write(&schema, content).with_context(|| format!("cannot write {}", schema.display()))?;
         let hoptax = program(std::env::args_os().next());
-        writeln!(std::io::stdout(), "wrote {name}; next: {hoptax} check {name}, then {hoptax} run {name}")?;
+        let schema = schema.display();
+        writeln!(
+            std::io::stdout(),
+            "wrote {name} and {schema}; next: {hoptax} check {name}, then {hoptax} run {name}"
+        )?;
         Ok(Exit::Success)
     }
 }

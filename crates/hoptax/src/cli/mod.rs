@@ -51,6 +51,7 @@ mod report;
 mod results_dir;
 #[cfg(target_os = "linux")]
 mod run;
+mod run_ref;
 mod schema;
 mod serve;
 #[cfg(target_os = "linux")]

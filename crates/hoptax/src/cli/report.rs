@@ -7,6 +7,7 @@ use super::exit::{BadInput, Exit};
 use super::help;
 use super::output::{columns, print, write_file};
 use super::paint;
+use super::run_ref;
 use anyhow::Context;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use hoptax_plan::recorded;
@@ -67,7 +68,7 @@ impl Args {
                 "--case works only with --format fortio or hgrm, which write one file per case; leave it out";
             return Err(BadInput(message.into()).into());
         }
-        let run = recorded::read(&self.dir)?;
+        let run = recorded::read(&run_ref::find(&self.dir))?;
         for line in &run.unreadable {
             eprintln!("note: skipped {line}");
         }

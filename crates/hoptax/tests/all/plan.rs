@@ -179,6 +179,11 @@ fn init_writes_a_plan_once() {
     let (code, out, _) = run(directory.path(), &["init"]);
     assert_eq!(code, 0);
     assert!(out.contains("hoptax check hoptax.yaml"), "{out}");
+    let text = fs::read_to_string(directory.path().join("hoptax.yaml")).unwrap();
+    let schema =
+        text.lines().next().unwrap().strip_prefix("# yaml-language-server: $schema=").expect("for editors");
+    let (_, printed, _) = run(directory.path(), &["schema"]);
+    assert_eq!(fs::read_to_string(directory.path().join(schema)).unwrap(), printed);
     let (code, _, err) = run(directory.path(), &["check", "hoptax.yaml"]);
     assert_eq!(code, 0, "{err}");
 

@@ -1,6 +1,7 @@
 //! The opened history of a results directory, and the conversion of errors of the history.
 
 use crate::cli::exit::BadInput;
+use crate::cli::run_ref;
 use hoptax_history::{Entry, HistoryError, Store};
 use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
@@ -34,7 +35,13 @@ impl History {
     /// # Errors
     /// If there is no such run.
     pub(super) fn get(&self, typed: &str) -> anyhow::Result<Entry> {
-        let id = self.id(typed);
+        let mut id = self.id(typed);
+        if self.store.get(&id).map_err(as_error)?.is_none()
+            && let Some(newest) = run_ref::named(&self.root, typed)
+            && let Some(name) = newest.file_name().and_then(|name| name.to_str())
+        {
+            id = name.to_owned();
+        }
         self.store.get(&id).map_err(as_error)?.ok_or_else(|| as_error(self.store.unknown(&id)))
     }
 
