@@ -21,8 +21,9 @@ from .result import Result
 PathLike = Union[str, "os.PathLike[str]"]
 Plan = Union[PathLike, Mapping[str, Any]]
 
-# Exit statuses of `hoptax run`, `gate` and `compare` that come with results: success, budget exceeded, void.
-_MEASURED = (0, 3, 4)
+# Exit statuses of `hoptax run`, `gate` and `compare` that come with results: success, budget exceeded, void, budget
+# inconclusive.
+_MEASURED = (0, 3, 4, 5)
 # After the first signal, hoptax stops the gateways and writes the report of what was measured.
 _TIME_TO_STOP_S = 60
 # Of a failed command, this many last lines are quoted.
@@ -186,7 +187,7 @@ def run(
     plan (`{"time": "20s"}`), `only` chooses gateways by label, `packs` is a directory with further packs. The run
     directory is created in `out`. With `skip_missing`, gateways that are not installed are left out.
 
-    An exceeded budget and a `void` finding are results, not errors: see `Result.status`, `Result.budgets`,
+    An exceeded or inconclusive budget and a `void` finding are results, not errors: see `Result.status`, `Result.budgets`,
     `Result.void`. Comparisons with void figures are inconclusive, unless `accept_void` is true.
     """
     program = Program(binary)

@@ -127,7 +127,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Budget:
-    """Outcome of a budget of the plan for one case: `kept`, `breached` or `unmeasured`."""
+    """Outcome of a budget of the plan for one case: `kept`, `exceeded`, `inconclusive` or `unmeasured`."""
 
     case: str
     gateway: str
@@ -135,6 +135,7 @@ class Budget:
     outcome: str
     measured: Optional[Estimate]
     reason: Optional[str]
+    """Why it is inconclusive, and how long a run would decide it, or why it was not measured."""
 
 
 class Case(Metrics):
@@ -404,7 +405,8 @@ class Result:
         self.directory = Path(directory) if directory is not None else None
         """The run directory, if it is known."""
         self.status = status
-        """Exit status of `hoptax run`: 3 if a budget is exceeded, 4 if a `void` finding applies."""
+        """Exit status of `hoptax run`: 3 if a budget is exceeded, 4 if a `void` finding applies, 5 if a budget is
+        inconclusive."""
         self.accept_void = accept_void
         self.name: str = document["name"]
         self.interrupted: bool = document["interrupted"]

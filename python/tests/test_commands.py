@@ -72,7 +72,7 @@ def test_a_plan_can_be_a_file(fake, tmp_path):
     assert fake.calls()[-1] == ["check", str(path), "--json", "--set", "time=1m"]
 
 
-@pytest.mark.parametrize("status", [3, 4])
+@pytest.mark.parametrize("status", [3, 4, 5])
 def test_exceeded_budgets_and_void_findings_are_results(fake, tmp_path, status):
     fake(status=status)
     assert hoptax.run(PLAN, out=tmp_path).status == status

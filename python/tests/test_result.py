@@ -217,7 +217,7 @@ def test_starts_that_never_settled_have_an_open_interval(report, members, words)
 
 def test_budgets(report):
     outcomes = {budget.outcome for budget in Result(report("loops")).budgets}
-    assert {"kept", "breached"} <= outcomes
+    assert {"kept", "exceeded"} <= outcomes
     assert all(budget.measured is None or budget.measured.metric for budget in Result(report("loops")).budgets)
 
 

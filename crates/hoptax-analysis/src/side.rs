@@ -1,17 +1,20 @@
 //! A run as one side of a comparison: the value of each metric in each round.
 
+use super::another_run::{Scatter, Scatters};
 use super::case::Case;
 use super::counts::failures;
 use super::latency::latency;
 use super::load::Load;
-use super::merged;
 use super::metric::{of_trial, percentile};
 use super::noise::NoiseFloor;
+use super::throughput::Throughput;
 use super::trial::{Trial, good_trials};
+use super::{measuring_time, merged, warm_ups};
 use hoptax_plan::recorded::RunRecord;
 use hoptax_plan::{LoadPoint, Metric};
+use hoptax_record::report::WarmUpFigures;
 use hoptax_record::{DIRECT, Placement, TrialRecord, are_apart, placements};
-use hoptax_stats::{Estimate, mean, of_mean, of_share, share};
+use hoptax_stats::{Estimate, RunFigure, mean, of_mean, of_share, share};
 use std::collections::BTreeMap;
 
 /// The valid trials of a run, by contender and load point.
@@ -24,6 +27,9 @@ pub struct Side<'a> {
     floors: Vec<NoiseFloor>,
     /// How the CPUs of the roles were placed.
     pub(super) placements: Vec<Placement>,
+    /// From the start of the first trial to the end of the last, s. Absent if nothing was measured.
+    pub(super) measured_s: Option<f64>,
+    warm_ups: Vec<WarmUpFigures>,
 }
 
 impl<'a> Side<'a> {
@@ -34,7 +40,14 @@ impl<'a> Side<'a> {
             run.contenders.iter().map(|one| good_trials(records, &one.label, load.index)).collect()
         };
         let trials: Vec<_> = loads.iter().map(of_load).collect();
-        let mut side = Self { run, trials, floors: Vec::new(), placements: placements(records) };
+        let mut side = Self {
+            run,
+            trials,
+            floors: Vec::new(),
+            placements: placements(records),
+            measured_s: measuring_time::seconds(records),
+            warm_ups: warm_ups::figures(run, records),
+        };
         side.floors = loads
             .into_iter()
             .map(|load| {
@@ -49,6 +62,21 @@ impl<'a> Side<'a> {
     pub fn trials(&self, label: &str, load: usize) -> &[Trial<'a>] {
         let contender = self.run.contenders.iter().position(|one| one.label == label);
         contender.and_then(|at| Some(self.trials.get(load)?.get(at)?.as_slice())).unwrap_or_default()
+    }
+
+    /// How the figures of a contender scatter from run to run.
+    pub(super) fn scatter(&self, label: &str) -> Scatter {
+        Scatters { warm_ups: &self.warm_ups, isolate: self.run.plan.isolate }.of(label)
+    }
+
+    /// The figure of a case for a comparison with another run.
+    pub(super) fn run_figure(&self, metric: Metric, case: &Case) -> Option<RunFigure> {
+        let share = match metric {
+            // An open loop has the throughput that the plan asks for.
+            Metric::Throughput | Metric::ThroughputRatio if case.load.is_open() => 0.0,
+            _ => self.scatter(&case.gateway).between_runs(metric),
+        };
+        Some(RunFigure::new(&in_run(metric, case, self)?, share))
     }
 
     /// The value of a metric in each round that has a value. For direct, the value of a round is the mean of both
@@ -110,15 +138,19 @@ impl<'a> Side<'a> {
     }
 }
 
-/// The percentile of `metric` for `case` with the interval that the rounds of its run give, for comparisons of two runs: what
-/// differs between runs is allowed for by [`drift`]. `None` if the metric is no percentile.
-pub(super) fn percentile_in_run(metric: Metric, case: &Case, side: &Side<'_>) -> Option<Estimate> {
-    let statistic = percentile(metric)?;
-    if metric.is_tax() {
-        return Some(case.tax.as_ref()?.get(metric)?.in_run);
-    }
+/// The figure of `metric` for `case` with the interval that the rounds of its run give, without the scatter of separate
+/// runs.
+pub(super) fn in_run(metric: Metric, case: &Case, side: &Side<'_>) -> Option<Estimate> {
     let trials = side.trials(&case.gateway, case.load.index);
-    latency(trials, |trial| Some(&trial.response_time)).get(statistic).copied()
+    if metric.is_tax() {
+        Some(case.tax.as_ref()?.get(metric)?.in_run)
+    } else if let Some(statistic) = percentile(metric) {
+        latency(trials, |trial| Some(&trial.response_time)).get(statistic).copied()
+    } else if metric == Metric::Throughput {
+        Throughput::of(trials).map(|throughput| throughput.estimate)
+    } else {
+        measured(metric, case, side)
+    }
 }
 
 /// The figure of `metric` for `case`, with its interval, as in the report.
@@ -153,17 +185,13 @@ pub(super) fn counterpart(point: &LoadPoint, of: &RunRecord) -> Option<usize> {
     exact.or_else(|| of.load.iter().position(same))
 }
 
-/// How much a figure can differ because CPUs were placed differently, as a share of the figure. On a rented machine, the
-/// median through nginx was 22 % longer with CPUs 390 ns apart than with 110 ns, and Envoy's CPU time per request 16 % higher
-/// (`records/2026-11-26-vm-placement`).
-const OF_PLACEMENT: f64 = 0.25;
-/// The same for the times that a gateway adds. nginx's added median was 37 % longer.
-const OF_PLACEMENT_ADDED: f64 = 0.5;
-
-/// How much a figure can differ from run to run beyond what direct and the distance of CPUs show, as a share of the figure. Of 76
-/// comparisons of two runs of the same gateways, this leaves 7 that are called different
-/// (`records/2026-11-26-vm-placement`).
-const OF_RUNS: f64 = 0.02;
+/// How many times as large a figure can be because CPUs were placed differently. On a rented machine, the time that nginx
+/// added to the median was 1.4 times as long with CPUs 390 ns apart as with 110 ns (`records/2026-11-26-vm-placement`). On
+/// another one it was 2.0 to 2.2 times as long with 315 ns as with 123 ns. Response times, CPU time and throughput change
+/// less, because only a part of them is messages between CPUs.
+const OF_PLACEMENT_ADDED: f64 = 3.0;
+/// The same for figures that are no added times.
+const OF_PLACEMENT: f64 = 2.0;
 
 /// The first pair of CPUs that were placed differently in two runs, as placed in each.
 pub(super) fn placed_differently(first: &Side<'_>, second: &Side<'_>) -> Option<(Placement, Placement)> {
@@ -181,28 +209,44 @@ fn both_placements<'s>(
     })
 }
 
-/// How much the machine may have changed a figure from the first run to the second, as a share of the figure: the change of
-/// direct, what the change of the distance of CPUs can do, and a part that nothing shows. Zero for metrics that do not depend
-/// on the machine's speed. In one placement, the distance changes with the clock of the cores, and so do
-/// all figures.
-pub(super) fn drift(metric: Metric, first: (&Side<'_>, usize), second: (&Side<'_>, usize)) -> f64 {
-    let of_speed = [Metric::Throughput, Metric::ThroughputRatio, Metric::CpuUsPerRequest];
-    if percentile(metric).is_none() && !of_speed.contains(&metric) {
-        return 0.0;
-    }
-    let of_distance = |(one, other): (Placement, Placement)| match are_apart(one.usual_ns, other.usual_ns) {
-        true if metric.is_tax() && percentile(metric).is_some() => OF_PLACEMENT_ADDED,
-        true => OF_PLACEMENT,
-        false => (other.usual_ns / one.usual_ns - 1.0).abs(),
-    };
-    let of_distances = both_placements(first.0, second.0).map(of_distance).fold(0.0, f64::max);
-    OF_RUNS + change_of_direct(metric, first, second) + of_distances
+/// True for metrics that depend on the speed of the machine.
+pub(super) fn is_of_speed(metric: Metric) -> bool {
+    let others = [Metric::Throughput, Metric::ThroughputRatio, Metric::CpuUsPerRequest];
+    percentile(metric).is_some() || others.contains(&metric)
 }
 
-/// How much direct changed from the first run to the second, as a share. For response times and taxes, the same
-/// percentile of direct is compared. For the throughput, the throughput of direct is compared. For the CPU time per
-/// request, the CPU time of generator and upstream per request of direct is compared. A gateway does not affect direct,
-/// so the change comes from the machine. Zero if the change is unknown.
+/// What the machine may have changed in a figure between two runs, as a factor of at least 1: direct's own change, times what
+/// the change of the distance of CPUs can do. It is the same if the runs are swapped. A figure of direct is not compared
+/// with itself. In one placement, the distance changes with the clock of the cores, and so do all figures.
+pub(super) fn machine_factor(
+    metric: Metric,
+    first: (&Side<'_>, usize),
+    second: (&Side<'_>, usize),
+    of_direct: bool,
+) -> f64 {
+    if !is_of_speed(metric) {
+        return 1.0;
+    }
+    let is_added = metric.is_tax() && percentile(metric).is_some();
+    let of_distance = |(one, other): (Placement, Placement)| match are_apart(one.usual_ns, other.usual_ns) {
+        true if is_added => OF_PLACEMENT_ADDED,
+        true => OF_PLACEMENT,
+        false => upward(other.usual_ns / one.usual_ns),
+    };
+    let of_distances = both_placements(first.0, second.0).map(of_distance).fold(1.0, f64::max);
+    let of_direct = if of_direct { 1.0 } else { change_of_direct(metric, first, second) };
+    of_direct * of_distances
+}
+
+/// The ratio of the larger to the smaller value, from their ratio in any order.
+fn upward(ratio: f64) -> f64 {
+    ratio.max(1.0 / ratio)
+}
+
+/// The change of direct between two runs, as a factor of at least 1. For response times and taxes, the same percentile of
+/// direct is compared. For the throughput, the throughput of direct is compared. For the CPU time per request, the CPU time
+/// of generator and upstream per request of direct is compared. A gateway does not affect direct, so the change comes from
+/// the machine. 1 if the change is unknown.
 fn change_of_direct(metric: Metric, first: (&Side<'_>, usize), second: (&Side<'_>, usize)) -> f64 {
     let of = |(side, load): (&Side<'_>, usize)| match (percentile(metric), metric) {
         (Some(statistic), _) => merged::of_all(side.trials(DIRECT, load), statistic),
@@ -211,7 +255,7 @@ fn change_of_direct(metric: Metric, first: (&Side<'_>, usize), second: (&Side<'_
         _ => None,
     };
     match (of(first), of(second)) {
-        (Some(first), Some(second)) if first > 0.0 => (second / first - 1.0).abs(),
-        _ => 0.0,
+        (Some(first), Some(second)) if first > 0.0 && second > 0.0 => upward(second / first),
+        _ => 1.0,
     }
 }

@@ -1,11 +1,13 @@
 //! Budgets of starts: the time until a gateway listens, is ready, and has settled.
 
-use super::budget::{self, Baseline, BudgetResult, ChangeResult, estimate, of_replaced};
+use super::budget::{self, Baseline, BudgetResult, ChangeResult, Part, estimate, of_replaced};
 use super::case::Case;
+use super::limits::{Judged, Limits};
 use super::side::Side;
-use super::starts::{Contrasted, Starts, of_process};
+use super::starts::{Starts, medians, of_process};
 use hoptax_plan::{Budget, Metric};
 use hoptax_record::report::{Outcome, StartMedian};
+use hoptax_stats::{Allowance, Estimate, RunFigure, TwoRuns, change_of_figures};
 
 /// Checks each budget in every case that it limits. Budgets of starts are checked for each gateway that was started.
 pub fn judge(
@@ -16,14 +18,18 @@ pub fn judge(
 ) -> Vec<BudgetResult> {
     let of_budget = |budget: &Budget| match of_replaced(budget, &side.run.plan) {
         Some(result) => vec![result],
-        None if budget.metric.is_start() => of_starts(budget, starts, baseline),
+        None if budget.metric.is_start() => of_starts(budget, (starts, side), baseline),
         None => budget::judge(std::slice::from_ref(budget), cases, side, baseline),
     };
     budgets.iter().flat_map(of_budget).collect()
 }
 
 /// Checks a budget for each gateway that it limits. Budgets limit starts of processes, not reloads.
-fn of_starts(budget: &Budget, starts: &[Starts], baseline: Option<&Baseline<'_>>) -> Vec<BudgetResult> {
+fn of_starts(
+    budget: &Budget,
+    all: (&[Starts], &Side<'_>),
+    baseline: Option<&Baseline<'_>>,
+) -> Vec<BudgetResult> {
     let limits = |one: &&Starts| {
         let gateway = &one.figures.contender;
         let is_meant = match &budget.gateway {
@@ -32,30 +38,29 @@ fn of_starts(budget: &Budget, starts: &[Starts], baseline: Option<&Baseline<'_>>
         };
         one.is_of_process() && is_meant
     };
-    starts.iter().filter(limits).map(|one| of_gateway(budget, one, starts, baseline)).collect()
+    all.0.iter().filter(limits).map(|one| of_gateway(budget, one, all, baseline)).collect()
 }
 
 fn of_gateway(
     budget: &Budget,
     one: &Starts,
-    starts: &[Starts],
+    all: (&[Starts], &Side<'_>),
     baseline: Option<&Baseline<'_>>,
 ) -> BudgetResult {
     let measured = one.measured(budget.metric);
-    let changed = budget.is_relative().then(|| change(budget, one, starts, baseline));
-    let mut verdicts = Vec::new();
+    let changed = budget.is_relative().then(|| change(budget, one, all, baseline));
+    let not_measured = |changed| Part::unmeasured(unmeasured(one, budget.metric, changed));
+    let mut parts = Vec::new();
     if budget.max.is_some() || budget.min.is_some() {
-        verdicts.push(measured.map_or(Outcome::Unmeasured, |median| of_limits(budget, &median)));
+        parts.push(measured.map_or_else(|| not_measured(None), |median| of_limits(budget, &median)));
     }
     if let Some(changed) = &changed {
-        verdicts.push(match &changed.measured {
-            Some(value) if changed.breached(value) => Outcome::Breached,
-            Some(_) => Outcome::Kept,
-            None => Outcome::Unmeasured,
+        parts.push(match &changed.measured {
+            Some(value) => changed.judge(value, None),
+            None => not_measured(Some(changed)),
         });
     }
-    let outcome = verdicts.into_iter().find(|one| *one != Outcome::Kept).unwrap_or(Outcome::Kept);
-    let reason = (outcome == Outcome::Unmeasured).then(|| unmeasured(one, budget.metric, changed.as_ref()));
+    let Part { outcome, reason, would_decide } = Part::worst(parts);
     BudgetResult {
         case: one.case(),
         gateway: one.figures.contender.clone(),
@@ -67,11 +72,17 @@ fn of_gateway(
         change: changed,
         outcome,
         reason,
+        would_decide,
     }
 }
 
-/// A limit is breached if the whole interval is beyond it. What is only known to exceed a bound is not below any limit.
-fn of_limits(budget: &Budget, median: &StartMedian) -> Outcome {
+/// Judges a median by its interval. A bound that a start is only known to exceed lies within no upper limit.
+fn of_limits(budget: &Budget, median: &StartMedian) -> Part {
+    let limits = Limits { max: budget.max, min: budget.min };
+    if let (Some(low), Some(high), Some(estimate)) = (median.low, median.high, median.estimate) {
+        let value = Estimate { low: Some(low), high: Some(high), ..Estimate::bare(estimate, median.starts) };
+        return Part::judged(limits, &Judged { value, of_rounds: None }, None);
+    }
     let above = budget.max.is_some_and(|max| {
         let low = median.low_at_least();
         // More than 10 s is beyond a limit of 10 s.
@@ -79,7 +90,22 @@ fn of_limits(budget: &Budget, median: &StartMedian) -> Outcome {
         low > max || (is_bound && low >= max)
     });
     let below = budget.min.is_some_and(|min| median.high_at_most() < min);
-    if above || below { Outcome::Breached } else { Outcome::Kept }
+    let is_open = budget.max.is_some() && median.more_than.is_some();
+    match (above || below, is_open, median.has_interval()) {
+        (true, ..) => Part::of(Outcome::Exceeded),
+        (false, true, _) => Part {
+            reason: Some(
+                "it had not settled in some starts when its load ended, so its upper end is unknown".into(),
+            ),
+            ..Part::of(Outcome::Inconclusive)
+        },
+        (false, false, true) => Part::of(limits.judge(&Estimate {
+            low: Some(median.low_at_least()),
+            high: Some(median.high_at_most()),
+            ..Estimate::bare(median.low_at_least(), 2)
+        })),
+        (false, false, false) => Part::of(Outcome::Kept),
+    }
 }
 
 fn unmeasured(one: &Starts, metric: Metric, changed: Option<&ChangeResult>) -> String {
@@ -97,21 +123,35 @@ fn unmeasured(one: &Starts, metric: Metric, changed: Option<&ChangeResult>) -> S
     }
 }
 
-fn change(budget: &Budget, one: &Starts, starts: &[Starts], baseline: Option<&Baseline<'_>>) -> ChangeResult {
+fn change(
+    budget: &Budget,
+    one: &Starts,
+    (starts, side): (&[Starts], &Side<'_>),
+    baseline: Option<&Baseline<'_>>,
+) -> ChangeResult {
     let (against, reference) = match (&budget.against, baseline) {
         (Some(label), _) => (label.clone(), of_process(starts, label)),
         (None, Some(base)) => (base.name.to_string(), of_process(base.starts, &one.figures.contender)),
         (None, None) => ("no baseline".to_string(), None),
     };
-    let contrast = reference.and_then(|other| Contrasted::new(other, one, budget.metric));
+    let both = reference.and_then(|other| medians(other, one, budget.metric));
+    // Starts of another run scatter like its other times. Nothing that direct does is like a start, so direct does not show
+    // how much the machine changed.
+    let measured = both.and_then(|(before, now)| match (&budget.against, baseline) {
+        (None, Some(base)) => {
+            let share = |side: &Side<'_>| side.scatter(&one.figures.contender).between_runs(budget.metric);
+            let (before, now) =
+                (RunFigure::new(&before, share(base.side)), RunFigure::new(&now, share(side)));
+            TwoRuns::new(&before, &now, Allowance { factor: 1.0, floor: 0.0 }).change
+        }
+        _ => change_of_figures(&before, &now),
+    });
     ChangeResult {
-        against,
         max: budget.max_change,
         min: budget.min_change,
         reference: reference.and_then(|other| other.estimate(budget.metric)),
-        measured: contrast.and_then(|one| one.change).map(|change| estimate(&change)),
-        // Nothing that direct does is like a start, so it does not show how much the machine changed.
-        drift: 0.0,
+        measured: measured.map(|change| estimate(&change)),
+        ..ChangeResult::unknown(&against)
     }
 }
 
@@ -136,22 +176,27 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_is_breached_if_the_whole_interval_is_beyond_it() {
+    fn a_limit_is_exceeded_if_the_whole_interval_is_beyond_it() {
         let cold = Cold { ready_ms: 310.0, slow_us: 900.0, settled_s: Some(3.0), ..Cold::native() };
-        assert_eq!(one(Metric::Ready, 300e3, cold), (Outcome::Breached, None));
-        assert_eq!(one(Metric::Ready, 312e3, cold), (Outcome::Kept, None));
+        assert_eq!(one(Metric::Ready, 300e3, cold), (Outcome::Exceeded, None));
+        assert_eq!(one(Metric::Ready, 312e3, cold), (Outcome::Inconclusive, None));
+        assert_eq!(one(Metric::Ready, 320e3, cold), (Outcome::Kept, None));
         assert_eq!(one(Metric::Listening, 300e3, cold), (Outcome::Kept, None));
         assert_eq!(one(Metric::FirstRequest, 1e3, cold), (Outcome::Kept, None));
-        assert_eq!(one(Metric::Settled, 3e6, cold), (Outcome::Breached, None));
+        assert_eq!(one(Metric::Settled, 3e6, cold), (Outcome::Exceeded, None));
         assert_eq!(one(Metric::Settled, 4e6, cold), (Outcome::Kept, None));
     }
 
     #[test]
     fn what_has_not_settled_takes_longer_than_the_load() {
         let cold = Cold { settled_s: None, ..Cold::native() };
-        assert_eq!(one(Metric::Settled, 5e6, cold), (Outcome::Breached, Some(10e6)));
-        assert_eq!(one(Metric::Settled, 10e6, cold), (Outcome::Breached, Some(10e6)));
-        assert_eq!(one(Metric::Settled, 11e6, cold), (Outcome::Kept, Some(10e6)), "nothing shows a breach");
+        assert_eq!(one(Metric::Settled, 5e6, cold), (Outcome::Exceeded, Some(10e6)));
+        assert_eq!(one(Metric::Settled, 10e6, cold), (Outcome::Exceeded, Some(10e6)));
+        assert_eq!(
+            one(Metric::Settled, 11e6, cold),
+            (Outcome::Inconclusive, Some(10e6)),
+            "its end is unknown"
+        );
     }
 
     #[test]
@@ -164,7 +209,7 @@ mod tests {
             Budget { max_change: Some(max), against, ..Budget::of(Metric::Ready) }
         };
         let results = outcomes(relative(0.5), &gateways);
-        assert_eq!((results.len(), results[0].outcome), (1, Outcome::Breached), "{results:?}");
+        assert_eq!((results.len(), results[0].outcome), (1, Outcome::Exceeded), "{results:?}");
         let changed = results[0].change.as_ref().and_then(|one| one.measured).expect("measured");
         assert!((changed.estimate - 1.0).abs() < 0.1 && changed.interval().is_some(), "{changed:?}");
         assert_eq!(outcomes(relative(1.5), &gateways)[0].outcome, Outcome::Kept);

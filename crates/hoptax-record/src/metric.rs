@@ -174,6 +174,24 @@ impl Metric {
         self.properties().name
     }
 
+    /// The metric in words, for people who do not read the plan.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::AddedP50 => "added p50",
+            Self::AddedP90 => "added p90",
+            Self::AddedP95 => "added p95",
+            Self::AddedP99 => "added p99",
+            Self::ThroughputRatio => "throughput ÷ direct's",
+            Self::CpuUsPerRequest => "CPU per request",
+            Self::ExtraUpstreamRequests => "extra upstream requests",
+            Self::ErrorShare => "errors",
+            Self::MemoryRssBytes => "memory (RSS)",
+            Self::MemoryPssBytes => "memory (PSS)",
+            Self::FirstRequest => "first request",
+            plain => plain.name(),
+        }
+    }
+
     /// The kind of quantity.
     pub fn quantity(self) -> Quantity {
         self.properties().quantity

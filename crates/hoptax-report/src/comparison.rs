@@ -5,12 +5,14 @@ use super::figures::{change, figure, value};
 use super::text::{inline, wrapped};
 use hoptax_analysis::compare::{Comparison, Row, Verdict};
 use hoptax_plan::Metric;
-use hoptax_record::report;
+use hoptax_record::{DIRECT, report};
 use hoptax_stats::Estimate;
 use serde::Serialize;
 
 /// Marks a row with a difference that is not distinguishable from noise. The table of a run uses the same mark.
 const MARK: &str = "~";
+/// What the marks of the tables mean.
+const MARKS: &str = "~: not distinguishable. *: the verdict rests on these rows.";
 
 /// Tables for a terminal. If `all` is false, only headline rows and distinguishable differences are listed. A line
 /// says how many rows are not listed.
@@ -40,8 +42,7 @@ pub fn terminal(comparison: &Comparison, width: u16, all: bool) -> String {
         let more = format!("{} more rows are not distinguishable; --all shows them.", hidden.len());
         text.push_str(&wrapped(&more, width));
     }
-    let marks = format!("{MARK}: not distinguishable. *: the verdict rests on this row.");
-    text.push_str(&wrapped(&marks, width));
+    text.push_str(&wrapped(MARKS, width));
     text.push_str(&wrapped(&chance(comparison), width));
     text
 }
@@ -67,7 +68,7 @@ pub fn markdown(comparison: &Comparison) -> String {
         text.push_str(&table(&rest));
         text.push_str("\n</details>\n");
     }
-    text.push_str(&format!("\n{}\n", inline(&chance(comparison))));
+    text.push_str(&format!("\n{}\n", inline(&format!("{MARKS} {}", chance(comparison)))));
     text
 }
 
@@ -136,7 +137,7 @@ pub fn words(comparison: &Comparison) -> Words {
             change: amount(row),
             relative: relative(row).copied().map(document::estimate),
             verdict: row.verdict,
-            stands: row.is_significant(),
+            stands: row.carries(),
             told: is_shown(row),
         }
     };
@@ -164,22 +165,45 @@ fn headline(comparison: &Comparison) -> String {
         (true, Some(row)) => (row.label_a.clone(), row.label_b.clone()),
         _ => (a.clone(), b.clone()),
     };
-    match verdict {
-        Verdict::Better | Verdict::Worse => format!("{other} is {} than {one}.", verdict.words()),
-        Verdict::Mixed => format!("{other} is better than {one} in some ways and worse in others."),
-        Verdict::NotDistinguishable => format!("{other} and {one} are not distinguishable."),
-    }
+    let sentence = match verdict {
+        Verdict::Better | Verdict::Worse => format!("{other} is {} than {one}", verdict.words()),
+        Verdict::Mixed => format!("{other} is better than {one} in some ways and worse in others"),
+        Verdict::NotDistinguishable => format!("{other} and {one} are not distinguishable"),
+    };
+    format!("{sentence}{}.", elsewhere(comparison))
 }
 
-/// Sentences about the rows that the verdict is based on.
+/// What the first sentence says about rows that the verdict does not rest on. Empty if they agree with it.
+fn elsewhere(comparison: &Comparison) -> String {
+    let of = |verdict| {
+        let rows = comparison.rows.iter().filter(|row| row.verdict == verdict && !row.carries());
+        rows.filter(|row| row.label_b != DIRECT).count()
+    };
+    let counted = |verdict: Verdict| match of(verdict) {
+        0 => None,
+        1 => Some(format!("1 other figure is {}", verdict.words())),
+        count => Some(format!("{count} other figures are {}", verdict.words())),
+    };
+    let (better, worse) = (counted(Verdict::Better), counted(Verdict::Worse));
+    let surprising: Vec<String> = match comparison.verdict {
+        Verdict::Better => worse.into_iter().collect(),
+        Verdict::Worse => better.into_iter().collect(),
+        Verdict::Mixed => Vec::new(),
+        Verdict::NotDistinguishable => better.into_iter().chain(worse).collect(),
+    };
+    if surprising.is_empty() { String::new() } else { format!(", but {}", surprising.join(" and ")) }
+}
+
+/// Sentences about the rows that are better or worse, first those that the verdict rests on.
 fn reasons(comparison: &Comparison) -> Vec<String> {
-    let carrying = comparison.rows.iter().filter(|row| row.is_significant());
-    carrying
-        .map(|row| {
-            let (load, verdict) = (&row.load.label, row.verdict.words());
-            format!("{}, {load}: {} {}: {verdict}", row.label_b, row.metric.name(), amount(row))
-        })
-        .collect()
+    let called = |row: &&Row| row.verdict != Verdict::NotDistinguishable;
+    let (carrying, others): (Vec<&Row>, Vec<&Row>) =
+        comparison.rows.iter().filter(called).partition(|row| row.carries());
+    let sentence = |row: &Row| {
+        let (load, verdict) = (&row.load.label, row.verdict.words());
+        format!("{}, {load}: {} {}: {verdict}", row.label_b, row.metric.words(), amount(row))
+    };
+    carrying.into_iter().chain(others).map(sentence).collect()
 }
 
 fn caveats(comparison: &Comparison) -> Vec<String> {
@@ -196,17 +220,29 @@ fn caveats(comparison: &Comparison) -> Vec<String> {
 /// Says how many rows would show a difference by chance, and what a comparison of two runs cannot show.
 fn chance(comparison: &Comparison) -> String {
     let rows = comparison.rows.len();
-    let expected = super::format::number(comparison.expected_by_chance);
     let mut text = format!(
-        "Even if nothing differed, about {expected} of {rows} rows would show a difference by chance; the verdict accounts for that."
+        "If nothing differed, at most 1 of 20 comparisons would call any of these {rows} rows better or worse."
     );
     if !comparison.paired {
         text.push_str(
-            " Two runs can differ by more than their intervals show. To decide, measure both variants in one run and \
-             compare its labels.",
+            " A difference of two runs counts only if it exceeds what separate runs scatter. To see smaller differences, measure both \
+             variants in one run and compare its labels.",
         );
     }
     text
+}
+
+/// Why a row is not distinguishable although its interval excludes zero. Empty for all other rows.
+fn despite(row: &Row) -> String {
+    let excludes = row.difference.interval().is_some_and(|(low, high)| low > 0.0 || high < 0.0);
+    if row.verdict != Verdict::NotDistinguishable || !excludes {
+        return String::new();
+    }
+    if row.floor > 0.0 && row.p_value.is_none_or(|p| p > 0.05) {
+        format!("within ±{}", value(row.metric, row.floor))
+    } else {
+        "chance, of many rows".into()
+    }
 }
 
 /// True if a row is shown without `--all`.
@@ -250,12 +286,12 @@ fn line(row: &Row) -> String {
     };
     let star = if row.headline { "*" } else { " " };
     let verdict = match row.verdict {
-        Verdict::NotDistinguishable => MARK,
-        verdict => verdict.words(),
+        Verdict::NotDistinguishable => format!("{MARK} {}", despite(row)),
+        verdict => verdict.words().to_owned(),
     };
     let text = format!(
-        "{star}{:<23} {:>9} {:>9}  {:<24} {verdict}",
-        row.metric.name(),
+        "{star}{:<22} {:>9} {:>9}  {:<24} {verdict}",
+        row.metric.words(),
         point(&row.a),
         point(&row.b),
         amount(row)
@@ -271,13 +307,20 @@ fn table(rows: &[&Row]) -> String {
         let cell = |estimate: &Option<hoptax_stats::Estimate>| {
             estimate.as_ref().map_or("–".into(), |one| figure(row.metric, one))
         };
-        let verdict = match row.is_significant() {
-            true => format!("**{}**", row.verdict.words()),
-            false => row.verdict.words().to_string(),
+        let despite = despite(row);
+        let verdict = match (row.verdict, despite.as_str()) {
+            (Verdict::NotDistinguishable, "") => MARK.to_owned(),
+            (Verdict::NotDistinguishable, why) => format!("{MARK} {why}"),
+            (verdict, _) => format!("**{}**", verdict.words()),
         };
+        // Escaped, because a lone `*` begins emphasis.
+        let star = if row.headline { "\\*" } else { "" };
         let cells =
-            [&row.load.label, &labels(row), row.metric.name(), &cell(&row.a), &cell(&row.b), &amount(row)];
-        text.push_str(&format!("| {} | {verdict} |\n", cells.map(inline).join(" | ")));
+            [&row.load.label, &labels(row), row.metric.words(), &cell(&row.a), &cell(&row.b), &amount(row)];
+        let [load, gateway, metric, before, after, change] = cells.map(inline);
+        text.push_str(&format!(
+            "| {load} | {gateway} | {star}{metric} | {before} | {after} | {change} | {verdict} |\n"
+        ));
     }
     text
 }
@@ -304,7 +347,7 @@ mod tests {
             for line in text.lines() {
                 assert!(line.chars().count() <= 80, "{} columns: {line}", line.chars().count());
             }
-            assert!(text.contains("cpu_us_per_request") && text.contains("would show"), "{text}");
+            assert!(text.contains("CPU per request") && text.contains("at most 1 of 20"), "{text}");
             assert_eq!(text.contains("--all"), !all, "{text}");
         }
     }
@@ -318,6 +361,38 @@ mod tests {
         for row in rows {
             assert_eq!(row.replace("\\|", "").matches('|').count(), 8, "{row}");
         }
-        assert!(text.contains("<details>") && text.contains("not distinguishable"), "{text}");
+        assert!(
+            text.contains("<details>") && text.contains("~: not distinguishable. \\*: the verdict"),
+            "{text}"
+        );
+        assert!(text.contains("| \\*CPU per request |") && !text.contains("cpu\\_us"), "{text}");
+    }
+
+    /// The first sentence, the reasons and the rows agree, and a `~` that its interval contradicts has a reason.
+    #[test]
+    fn the_first_sentence_agrees_with_the_rows() {
+        let run = sample();
+        let mut comparison = of_labels(&run, "haproxy", "nginx");
+        comparison.verdict = Verdict::NotDistinguishable;
+        for row in &mut comparison.rows {
+            row.verdict =
+                if row.metric == Metric::P99 { Verdict::Better } else { Verdict::NotDistinguishable };
+        }
+        let (rows, text) = (
+            comparison.rows.iter().filter(|row| row.metric == Metric::P99).count(),
+            terminal(&comparison, 200, true),
+        );
+        let figures =
+            if rows == 1 { "1 other figure is".to_owned() } else { format!("{rows} other figures are") };
+        let first = format!("nginx and haproxy are not distinguishable, but {figures} better.");
+        assert!(text.starts_with(&first), "{text}");
+        assert_eq!(text.lines().filter(|line| line.starts_with("- ")).count(), rows, "{text}");
+        let contradicted = comparison.rows.iter().filter(|row| {
+            let excludes = row.difference.interval().is_some_and(|(low, high)| low > 0.0 || high < 0.0);
+            row.verdict == Verdict::NotDistinguishable && excludes
+        });
+        let explained = text.lines().filter(|line| line.contains("~ within ±") || line.contains("~ chance"));
+        let (contradicted, explained) = (contradicted.count(), explained.count());
+        assert!(contradicted > 0 && contradicted == explained, "{contradicted} and {explained}: {text}");
     }
 }

@@ -1,7 +1,7 @@
 //! Formats the figures of any metric, for budgets and comparisons.
 
 use super::format::{Scale, bytes, number};
-use hoptax_analysis::{BudgetResult, ChangeResult};
+use hoptax_analysis::{BudgetResult, ChangeResult, Outcome};
 use hoptax_plan::{Metric, Quantity};
 use hoptax_stats::Estimate;
 
@@ -62,7 +62,7 @@ pub(super) fn limit(result: &BudgetResult) -> String {
         (None, Some(min)) => vec![format!("at least {}", shown(min))],
         (None, None) => Vec::new(),
     };
-    if let Some(ChangeResult { against, max, min, drift, .. }) = &result.change {
+    if let Some(ChangeResult { against, max, min, .. }) = &result.change {
         let percent = |share: f64| hoptax_plan::units::show_change(share).replace('%', " %");
         let bounds = match (max, min) {
             (Some(max), Some(min)) => format!("{} to {}", percent(*min), percent(*max)),
@@ -70,13 +70,7 @@ pub(super) fn limit(result: &BudgetResult) -> String {
             (None, Some(min)) => format!("at least {}", percent(*min)),
             (None, None) => String::new(),
         };
-        // Widening a limit by less than 0.1 % makes no practical difference.
-        let widened = if *drift < 1e-3 {
-            String::new()
-        } else {
-            format!(", widened by direct's own change of {} %", number(drift * 100.0))
-        };
-        words.push(format!("{bounds} against {against}{widened}"));
+        words.push(format!("{bounds} against {against}"));
     }
     words.join(", ")
 }
@@ -110,12 +104,43 @@ fn more_than(metric: Metric, measured: &Estimate, bound: f64) -> String {
     }
 }
 
-/// A sentence about a budget that was breached or could not be judged.
+/// A sentence about a budget that was not kept.
 pub(super) fn sentence(result: &BudgetResult) -> String {
-    let measured = match &result.reason {
-        Some(reason) => format!("it was not measured: {reason}"),
-        None => format!("it is {}", measured(result)),
+    let measured = match (result.outcome, reason(result)) {
+        (Outcome::Unmeasured, Some(reason)) => format!("it was not measured: {reason}"),
+        (_, Some(reason)) => format!("it is {}; {reason}", measured(result)),
+        (_, None) => format!("it is {}", measured(result)),
     };
     let measured = measured.trim_end_matches('.');
     format!("{}: {} must be {}; {measured}.", result.case, result.metric.name(), limit(result))
+}
+
+/// Why a budget is inconclusive, or why it was not measured. For an inconclusive one, how long a run would decide it.
+pub(super) fn reason(result: &BudgetResult) -> Option<String> {
+    let would_decide = result.would_decide.map(|one| {
+        let unit = if result.metric.is_start() { "starts" } else { "rounds" };
+        let rounds = format!("{} {unit}", number(f64::from(two_digits(one.rounds))));
+        match one.seconds {
+            Some(seconds) => {
+                format!("about {} of measuring ({rounds}) would decide at this scatter", about(seconds))
+            }
+            None => format!("about {rounds} would decide at this scatter"),
+        }
+    });
+    would_decide.or_else(|| result.reason.clone())
+}
+
+/// A time with about two digits, in the unit that people would use: `40 s`, `12 min`, `3 h`.
+fn about(seconds: f64) -> String {
+    match seconds {
+        _ if seconds < 99.5 => format!("{seconds:.0} s"),
+        _ if seconds < 5970.0 => format!("{:.0} min", (seconds / 60.0).ceil()),
+        _ => format!("{:.0} h", (seconds / 3600.0).ceil()),
+    }
+}
+
+/// A number rounded up to two digits, because it is an estimate.
+fn two_digits(count: u32) -> u32 {
+    let unit = 10_u32.pow(count.max(1).ilog10().saturating_sub(1));
+    count.div_ceil(unit) * unit
 }

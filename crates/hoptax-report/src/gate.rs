@@ -2,16 +2,18 @@
 
 use super::Model;
 use super::document;
-use super::figures::{limit, measured, sentence};
+use super::figures::{limit, measured, reason, sentence};
 use super::text::{inline, wrapped};
-use hoptax_analysis::{BudgetResult, Outcome};
+use hoptax_analysis::Outcome;
 
-/// Text for the terminal. The headline comes first, then the budgets that were breached or could not be judged, then
-/// the budgets that were kept.
+/// Text for the terminal. The headline comes first, then the budgets that were not kept, then the budgets that were.
 pub fn terminal(model: &Model, width: u16) -> String {
     let mut text = wrapped(&headline(model), usize::from(width));
     for result in model.budget.iter().filter(|result| result.outcome != Outcome::Kept) {
-        text.push_str(&wrapped(&format!("{} {}", outcome(result), sentence(result)), usize::from(width)));
+        text.push_str(&wrapped(
+            &format!("{} {}", result.outcome.words(), sentence(result)),
+            usize::from(width),
+        ));
     }
     for result in model.budget.iter().filter(|result| result.outcome == Outcome::Kept) {
         let (case, metric) = (&result.case, result.metric.name());
@@ -28,8 +30,12 @@ pub fn markdown(model: &Model) -> String {
     let (kept, failed): (Vec<_>, Vec<_>) =
         model.budget.iter().partition(|result| result.outcome == Outcome::Kept);
     for result in failed.into_iter().chain(kept) {
-        let measured = result.reason.clone().unwrap_or_else(|| measured(result));
-        let cells = [outcome(result), &result.case, result.metric.name(), &limit(result), &measured];
+        let measured = match (result.outcome, reason(result)) {
+            (Outcome::Unmeasured, Some(reason)) => reason,
+            (_, Some(reason)) => format!("{}; {reason}", measured(result)),
+            (_, None) => measured(result),
+        };
+        let cells = [result.outcome.words(), &result.case, result.metric.name(), &limit(result), &measured];
         let cells = cells.map(inline).join(" | ");
         text.push_str(&format!("| {cells} |\n"));
     }
@@ -45,20 +51,20 @@ pub fn json(model: &Model) -> String {
 
 fn headline(model: &Model) -> String {
     let of = |outcome| model.budget.iter().filter(|result| result.outcome == outcome).count();
-    let (breached, unmeasured, all) = (of(Outcome::Breached), of(Outcome::Unmeasured), model.budget.len());
-    let are = |count| if count == 1 { "is" } else { "are" };
-    let budgets = if all == 1 { "budget" } else { "budgets" };
-    let mut text = match (breached, unmeasured) {
-        (0, 0) if all == 1 => format!("{}: the budget is kept.", model.name),
-        (0, 0) => format!("{}: all {all} budgets are kept.", model.name),
-        (_, 0) => format!("{}: {breached} of {all} {budgets} {} breached.", model.name, are(breached)),
-        _ => {
-            format!(
-                "{}: of {all} {budgets} {breached} {} breached and {unmeasured} not measured.",
-                model.name,
-                are(breached)
-            )
+    let all = model.budget.len();
+    let others: Vec<String> = [Outcome::Exceeded, Outcome::Unmeasured, Outcome::Inconclusive]
+        .into_iter()
+        .filter(|outcome| of(*outcome) > 0)
+        .map(|outcome| format!("{} {}", of(outcome), outcome.words()))
+        .collect();
+    let mut text = match (others.as_slice(), all) {
+        ([], 1) => format!("{}: the budget is kept.", model.name),
+        ([], _) => format!("{}: all {all} budgets are kept.", model.name),
+        ([_], 1) => {
+            let outcome = model.budget[0].outcome.words();
+            format!("{}: the budget is {outcome}.", model.name)
         }
+        _ => format!("{}: of {all} budgets, {}.", model.name, others.join(", ")),
     };
     if let Some(unchecked) = &model.unchecked {
         text.push_str(&format!(" {unchecked}"));
@@ -69,12 +75,4 @@ fn headline(model: &Model) -> String {
         text.push_str(&format!(" But the run is void: do not rely on this verdict.{reason}"));
     }
     text
-}
-
-fn outcome(result: &BudgetResult) -> &'static str {
-    match result.outcome {
-        Outcome::Kept => "kept",
-        Outcome::Breached => "breached",
-        Outcome::Unmeasured => "not measured",
-    }
 }

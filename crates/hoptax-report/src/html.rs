@@ -20,7 +20,7 @@ use super::table::{self, Cell};
 use super::text::{capital, same_holds_for, stage_name};
 use base64::Engine as _;
 use hoptax_analysis::causes;
-use hoptax_analysis::{BudgetResult, Case, Finding, Latency, Load, Outcome, TargetFigures, headline};
+use hoptax_analysis::{BudgetResult, Case, Finding, Latency, Load, TargetFigures, headline};
 use hoptax_load::spec::Retry;
 use hoptax_record::dir::RenderedFile;
 use hoptax_stats::{Estimate, Statistic};
@@ -99,6 +99,7 @@ pub fn html(model: &Model) -> Result<String, HtmlError> {
         trials => model.trials_in_words(),
         loads,
         quiet => quiet::line(model),
+        busier => super::busier::line(model),
         pairs => super::gateway_pairs::html(model),
         versions => super::versions::html(model),
         prices => super::prices::html(&model.prices),
@@ -343,11 +344,8 @@ fn of_budget(result: &BudgetResult) -> Value {
         metric => result.metric.name(),
         limit => figures::limit(result),
         measured => figures::measured(result),
-        outcome => match result.outcome {
-            Outcome::Kept => "kept",
-            Outcome::Breached => "breached",
-            Outcome::Unmeasured => "not measured",
-        },
+        outcome => result.outcome.words(),
+        reason => figures::reason(result),
     }
 }
 

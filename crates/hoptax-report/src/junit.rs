@@ -1,7 +1,8 @@
 //! Budgets as JUnit XML. CI systems show them as tests.
 //!
 //! The format has no standard. This module writes only the parts that all readers understand: `testsuites`, `testsuite`
-//! and `testcase`. A test case contains `failure` if the budget was breached, and `error` if it could not be judged.
+//! and `testcase`. A test case contains `failure` if the budget was exceeded, `skipped` if it is inconclusive, and `error` if it was
+//! not measured.
 
 use super::Model;
 use super::figures::{measured, sentence};
@@ -12,13 +13,13 @@ pub fn junit(model: &Model) -> String {
     let of = |outcome| model.budget.iter().filter(|result| result.outcome == outcome).count();
     let void = model.findings.iter().find(|one| one.severity == hoptax_analysis::Severity::Void);
     let tests = model.budget.len() + 1;
-    let failures = of(Outcome::Breached);
+    let (failures, skipped) = (of(Outcome::Exceeded), of(Outcome::Inconclusive));
     let errors = of(Outcome::Unmeasured) + usize::from(void.is_some());
     let name = escaped(&model.name);
     let sums = format!("name=\"{name}\" tests=\"{tests}\" failures=\"{failures}\" errors=\"{errors}\"");
     let mut text = format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {sums}>\n");
     let started = escaped(&model.started);
-    text.push_str(&format!("  <testsuite {sums} skipped=\"0\" timestamp=\"{started}\">\n"));
+    text.push_str(&format!("  <testsuite {sums} skipped=\"{skipped}\" timestamp=\"{started}\">\n"));
     let believed = void.map(|one| ("error", one.code.to_string(), one.message.clone()));
     text.push_str(&case("hoptax", "the run is believable", believed, None));
     for result in &model.budget {
@@ -31,9 +32,11 @@ pub fn junit(model: &Model) -> String {
 fn of_budget(result: &BudgetResult) -> String {
     let trouble = match result.outcome {
         Outcome::Kept => None,
-        Outcome::Breached => Some(("failure", "breached".to_string(), sentence(result))),
-        Outcome::Unmeasured => Some(("error", "not measured".to_string(), sentence(result))),
+        Outcome::Exceeded => Some("failure"),
+        Outcome::Inconclusive => Some("skipped"),
+        Outcome::Unmeasured => Some("error"),
     };
+    let trouble = trouble.map(|element| (element, result.outcome.words().to_string(), sentence(result)));
     let limit = super::figures::limit(result);
     let name = format!("{}, {}, {limit}", result.metric.name(), result.case);
     case(&format!("hoptax.{}", result.gateway), &name, trouble, Some(measured(result)))

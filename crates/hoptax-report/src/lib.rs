@@ -5,6 +5,7 @@ mod answer;
 mod assemble;
 pub mod assets;
 mod belief;
+mod busier;
 mod capacity;
 pub mod charts;
 pub mod comparison;

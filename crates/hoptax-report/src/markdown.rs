@@ -1,6 +1,7 @@
 //! The report for a pull request, as GitHub-flavoured Markdown. The key results are visible. Everything else is folded.
 
 use super::belief;
+use super::busier;
 use super::capacity;
 use super::failures::FailureGroup;
 use super::figures;
@@ -38,10 +39,10 @@ pub fn markdown(model: &Model) -> String {
     if model.measured_anything() && !model.measured_starts() {
         line(&mut text, "\nIn parentheses: 95 % intervals for another run.");
     }
-    for remark in [precision::line(model), quiet::line(model)].into_iter().flatten() {
+    for remark in [busier::line(model), precision::line(model), quiet::line(model)].into_iter().flatten() {
         line(&mut text, &format!("\n{}", inline(&remark)));
     }
-    text.push_str(&budget(model, "Over budget", |outcome| outcome != Outcome::Kept));
+    text.push_str(&budget(model, "Budgets that were not kept", |outcome| outcome != Outcome::Kept));
     text.push_str(&failures(model));
     fitted(&text, parts(model, headline))
 }
@@ -188,10 +189,10 @@ fn budget(model: &Model, heading: &str, of: impl Fn(Outcome) -> bool) -> String 
     for result in results {
         let limit = inline(&figures::limit(result));
         let measured = inline(&figures::measured(result));
-        let outcome = match result.outcome {
-            Outcome::Kept => "kept",
-            Outcome::Breached => "**breached**",
-            Outcome::Unmeasured => "**not measured**",
+        let outcome = match (result.outcome, figures::reason(result)) {
+            (Outcome::Kept, _) => "kept".to_owned(),
+            (outcome, None) => format!("**{}**", outcome.words()),
+            (outcome, Some(reason)) => format!("**{}**: {}", outcome.words(), inline(&reason)),
         };
         let case = inline(&result.case);
         line(&mut text, &format!("| {case} | {} | {limit} | {measured} | {outcome} |", result.metric.name()));

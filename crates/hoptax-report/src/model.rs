@@ -240,9 +240,14 @@ impl Model {
         }
     }
 
-    /// True if a budget was breached or could not be judged.
+    /// True if a budget was exceeded or not measured.
     pub fn over_budget(&self) -> bool {
-        self.budget.iter().any(|result| result.outcome != Outcome::Kept)
+        self.budget.iter().any(|one| matches!(one.outcome, Outcome::Exceeded | Outcome::Unmeasured))
+    }
+
+    /// True if the run cannot decide a budget.
+    pub fn is_inconclusive(&self) -> bool {
+        self.budget.iter().any(|one| one.outcome == Outcome::Inconclusive)
     }
 
     /// The load points that have measured cases, in the plan's order. A run of starts has none.

@@ -1,6 +1,7 @@
 //! The report on a terminal: a table for each load point, then the sentences, failures and findings.
 
 use super::belief;
+use super::busier;
 use super::capacity;
 use super::failures::FailureGroup;
 use super::gateway_pairs;
@@ -52,7 +53,7 @@ pub fn terminal(model: &Model, width: u16, colour: bool) -> String {
             "",
             "",
         ));
-        let lines = [precision::line(model), quiet::line(model)];
+        let lines = [busier::line(model), precision::line(model), quiet::line(model)];
         text.extend(lines.into_iter().flatten().map(|line| page.wrap(&line, "", "")));
     }
     let host = page.host(model);
@@ -274,7 +275,8 @@ impl Page {
         let mut text = String::new();
         for result in model.budget.iter().filter(|result| result.outcome != Outcome::Kept) {
             let line = super::figures::sentence(result);
-            text.push_str(&self.wrap(&line, &self.style(RED, "over budget"), "  "));
+            let colour = if result.outcome == Outcome::Inconclusive { YELLOW } else { RED };
+            text.push_str(&self.wrap(&line, &self.style(colour, result.outcome.words()), "  "));
         }
         text
     }
@@ -456,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn a_breached_budget_is_shown_with_its_limit() {
+    fn an_exceeded_budget_is_shown_with_its_limit() {
         let mut run = Run::steady(3, 100, &[("nginx", 150)]);
         run.contender("envoy", Some(failure(hoptax_record::Stage::Start, "did not start")));
         let metric = hoptax_plan::Metric::AddedP50;
@@ -464,7 +466,7 @@ mod tests {
             vec![hoptax_plan::Budget { max: Some(20.0), ..hoptax_plan::Budget::of(metric) }];
         let text = terminal(&run.model(), 200, false);
         assert!(
-            text.contains("over budget nginx, closed loop, 32 connections: added_p50 must be at most 20 µs")
+            text.contains("exceeded nginx, closed loop, 32 connections: added_p50 must be at most 20 µs")
         );
         assert!(
             text.contains("added_p50 must be at most 20 µs; it was not measured: did not start."),

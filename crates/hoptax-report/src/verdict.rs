@@ -9,8 +9,10 @@ pub enum Verdict {
     Nothing,
     /// The run has a `void` finding.
     Void,
-    /// A budget was breached or could not be judged.
+    /// A budget was exceeded or not measured.
     OverBudget,
+    /// No budget was exceeded, but one is inconclusive.
+    Inconclusive,
     /// Everything was measured, and every budget was kept.
     Good,
 }
@@ -24,6 +26,8 @@ impl Verdict {
             Self::Void
         } else if model.over_budget() {
             Self::OverBudget
+        } else if model.is_inconclusive() {
+            Self::Inconclusive
         } else {
             Self::Good
         }

@@ -19,6 +19,7 @@ mod simulation;
 mod slices;
 mod student;
 mod threshold;
+mod two_runs;
 mod two_samples;
 
 pub use bisect::{Measured, Suspects};
@@ -36,4 +37,7 @@ pub use rounds::{MOST_UNITS, Reader, Rounds, Sums, Units};
 pub use slices::Slices;
 pub use student::two_sided_95;
 pub use threshold::Threshold;
-pub use two_samples::{Contrast, change, change_of_figures, holm, independent, independent_figures, paired};
+pub use two_runs::{Allowance, RunFigure, TwoRuns};
+pub use two_samples::{
+    Contrast, change, change_of_figures, holm, independent, independent_figures, paired, weighted_holm,
+};

@@ -46,7 +46,7 @@ impl Contrast {
         }
     }
 
-    fn new(estimate: f64, error: Option<(f64, f64)>, rounds: usize) -> Self {
+    pub(super) fn new(estimate: f64, error: Option<(f64, f64)>, rounds: usize) -> Self {
         // `error` is (standard error, degrees of freedom).
         let half = error.map(|(error, degrees)| error * student_within(CONFIDENCE, degrees));
         let p_value = error.map(|(error, degrees)| match (estimate == 0.0, error == 0.0) {
@@ -140,15 +140,15 @@ pub fn change(first: &[f64], second: &[f64], by_pairs: bool) -> Option<Contrast>
 
 /// Variances and covariance of two figures.
 #[derive(Debug, Clone, Copy)]
-struct Scatter {
-    aa: f64,
-    bb: f64,
-    ab: f64,
-    degrees: f64,
+pub(super) struct Scatter {
+    pub(super) aa: f64,
+    pub(super) bb: f64,
+    pub(super) ab: f64,
+    pub(super) degrees: f64,
 }
 
 /// Computes `b / a − 1` with Fieller's interval. `a` must be above zero.
-fn fieller(a: f64, b: f64, scatter: Option<Scatter>, rounds: usize) -> Contrast {
+pub(super) fn fieller(a: f64, b: f64, scatter: Option<Scatter>, rounds: usize) -> Contrast {
     let ratio = b / a;
     let plain = Contrast::new(ratio - 1.0, None, rounds);
     let Some(Scatter { aa, bb, ab, degrees }) = scatter else { return plain };
@@ -180,21 +180,28 @@ fn paired_ratios(first: &[f64], second: &[f64]) -> Option<Contrast> {
 /// Results are in the order of the input (S. Holm, "A simple sequentially rejective multiple test procedure",
 /// Scandinavian Journal of Statistics 6, 1979).
 pub fn holm(p_values: &[f64]) -> Vec<f64> {
-    let mut order: Vec<usize> = (0..p_values.len()).collect();
-    order.sort_by(|a, b| p_values[*a].total_cmp(&p_values[*b]));
-    let mut adjusted = vec![0.0; p_values.len()];
+    weighted_holm(&p_values.iter().map(|p| (*p, 1.0)).collect::<Vec<_>>())
+}
+
+/// [`holm`] with weights, which must be above zero: a hypothesis with twice the weight may have a p-value twice as large.
+/// Holm's article has weights too.
+pub fn weighted_holm(tests: &[(f64, f64)]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..tests.len()).collect();
+    let by_weight = |at: &usize| tests[*at].0 / tests[*at].1;
+    order.sort_by(|a, b| by_weight(a).total_cmp(&by_weight(b)));
+    let mut adjusted = vec![0.0; tests.len()];
     let mut least = 0.0_f64;
-    for (rank, index) in order.into_iter().enumerate() {
-        let remaining = (p_values.len() - rank) as f64;
-        least = least.max((p_values[index] * remaining).min(1.0));
-        adjusted[index] = least;
+    for (rank, index) in order.iter().enumerate() {
+        let remaining: f64 = order[rank..].iter().map(|at| tests[*at].1).sum();
+        least = least.max((by_weight(index) * remaining).min(1.0));
+        adjusted[*index] = least;
     }
     adjusted
 }
 
 /// The variance of a figure, computed from the interval of the figure, and the number of rounds (or batches) from which
 /// the figure is computed. `None` if the figure has no interval.
-fn variance_of(figure: &Estimate) -> Option<(f64, usize)> {
+pub(super) fn variance_of(figure: &Estimate) -> Option<(f64, usize)> {
     let count = (figure.trials as usize).min(MOST_UNITS);
     let degrees = count.checked_sub(1).filter(|degrees| *degrees > 0)? as f64;
     // Uses the upper end of the interval, because the lower end may have been raised to zero.
@@ -213,7 +220,7 @@ fn covariance_of_means(first: &[f64], second: &[f64]) -> f64 {
 }
 
 /// Degrees of freedom of a sum of variances of means. Each variance is given as (variance, sample size).
-fn welch_degrees(parts: &[(f64, usize)]) -> f64 {
+pub(super) fn welch_degrees(parts: &[(f64, usize)]) -> f64 {
     let sum: f64 = parts.iter().map(|(variance, _)| variance).sum();
     let below: f64 = parts.iter().map(|(variance, size)| variance * variance / (*size as f64 - 1.0)).sum();
     let least = parts.iter().map(|(_, size)| *size as f64 - 1.0).fold(f64::INFINITY, f64::min);
@@ -281,6 +288,9 @@ mod tests {
             assert!((got - wanted).abs() < 1e-12, "{adjusted:?}");
         }
         assert_eq!(holm(&[]), Vec::<f64>::new());
+        // Three quarters of α are for the first hypothesis: 0.03 ÷ 0.75, then 0.2 ÷ 0.25 · 0.25.
+        let adjusted = weighted_holm(&[(0.03, 3.0), (0.2, 1.0)]);
+        assert!((adjusted[0] - 0.04).abs() < 1e-12 && (adjusted[1] - 0.2).abs() < 1e-12, "{adjusted:?}");
     }
 
     /// The share of simulated runs whose interval contains the truth.

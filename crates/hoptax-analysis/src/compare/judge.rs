@@ -1,15 +1,18 @@
 //! Compares two cases, metric by metric.
 
-use super::{Row, Subject, Verdict};
+use super::{ALPHA, Row, Subject, Verdict};
 use crate::budget::{estimate, pairs};
 use crate::merged;
 use crate::metric::percentile;
-use crate::side::{drift, measured, percentile_in_run};
-use crate::starts::{Contrasted, of_process};
+use crate::side::{in_run, machine_factor, measured};
+use crate::starts::{medians, of_process};
 use crate::{Case, Load};
 use hoptax_plan::{Metric, Quantity};
 use hoptax_record::DIRECT;
-use hoptax_stats::{Contrast, change, change_of_figures, independent, independent_figures, mean, paired};
+use hoptax_stats::{
+    Allowance, Contrast, Estimate, RunFigure, TwoRuns, change, change_of_figures, independent_figures, mean,
+    paired,
+};
 
 /// The metrics that are compared for gateways. Taxes come first, because they remain comparable even if the machine
 /// changed.
@@ -66,27 +69,13 @@ pub(super) fn rows(pair: &Pair<'_, '_>) -> Vec<Row> {
 
 fn row(pair: &Pair<'_, '_>, a: &Case, b: &Case, metric: Metric) -> Option<Row> {
     let ((one, label_a, _), (two, label_b, _)) = (pair.a, pair.b);
-    let (figure_a, figure_b) = (measured(metric, a, one.side), measured(metric, b, two.side));
-    let Contrasts { size, difference, change } = match percentile(metric) {
-        Some(_) => of_percentile(pair, metric, a, b),
-        None => of_rounds(pair, metric),
+    let contrasts = match pair.is_paired() {
+        true => paired_rounds(pair, metric, a, b),
+        false => two_runs(pair, metric, a, b),
     }?;
-    let floor = floor(pair, metric, size);
-    Some(Row {
-        load: a.load.clone(),
-        label_a: label_a.to_string(),
-        label_b: label_b.to_string(),
-        metric,
-        unit: unit(metric),
-        headline: is_headline(metric, &a.load) && ![label_a, label_b].contains(&DIRECT),
-        a: figure_a,
-        b: figure_b,
-        difference,
-        change: change.map(|change| estimate(&change)),
-        floor,
-        adjusted_p_value: None,
-        verdict: verdict(metric, &difference, floor),
-    })
+    let is_headline = is_headline(metric, &a.load) && ![label_a, label_b].contains(&DIRECT);
+    let figures = (measured(metric, a, one.side), measured(metric, b, two.side));
+    Some(pair.row(&a.load, metric, figures, contrasts, is_headline))
 }
 
 /// Compares the starts of two gateways. Reloads are not compared.
@@ -95,92 +84,128 @@ pub(super) fn rows_of_starts(pair: &Pair<'_, '_>, load: &Load) -> Vec<Row> {
     let both = of_process(&one.analysis.starts, label_a).zip(of_process(&two.analysis.starts, label_b));
     let Some((a, b)) = both else { return Vec::new() };
     let row = |metric: Metric| {
-        let Contrasted { size, difference, change } = Contrasted::new(a, b, metric)?;
-        let floor = size * pair.least_change;
-        Some(Row {
-            load: load.clone(),
-            label_a: label_a.to_string(),
-            label_b: label_b.to_string(),
-            metric,
-            unit: unit(metric),
-            headline: HEADLINES_OF_STARTS.contains(&metric),
-            a: a.estimate(metric),
-            b: b.estimate(metric),
-            difference,
-            change: change.map(|change| estimate(&change)),
-            floor,
-            adjusted_p_value: None,
-            verdict: verdict(metric, &difference, floor),
-        })
+        let (first, second) = medians(a, b, metric)?;
+        let floor = pair.least_change * first.estimate.min(second.estimate);
+        let contrasts = if pair.is_paired() {
+            let change = change_of_figures(&first, &second);
+            Contrasts::of_one_run(independent_figures(&first, &second), change, floor)
+        } else {
+            let share = |label, side: &crate::Side<'_>| side.scatter(label).between_runs(metric);
+            let first = RunFigure::new(&first, share(label_a, one.side));
+            let second = RunFigure::new(&second, share(label_b, two.side));
+            TwoRuns::new(&first, &second, Allowance { factor: 1.0, floor }).into()
+        };
+        let is_headline = HEADLINES_OF_STARTS.contains(&metric);
+        Some(pair.row(load, metric, (a.estimate(metric), b.estimate(metric)), contrasts, is_headline))
     };
     Metric::STARTS.into_iter().filter_map(row).collect()
 }
 
 struct Contrasts {
-    /// Absolute value of the first case's figure.
-    size: f64,
     /// Second figure − first figure.
     difference: Contrast,
     /// Second figure ÷ first figure − 1. Absent if the ratio is undefined.
     change: Option<Contrast>,
+    /// A difference up to this size does not count.
+    floor: f64,
+    /// p-value of the hypothesis that noise and the machine explain the difference.
+    p_value: Option<f64>,
 }
 
-/// Compares a percentile, which comes from merged histograms.
-fn of_percentile(pair: &Pair<'_, '_>, metric: Metric, a: &Case, b: &Case) -> Option<Contrasts> {
-    let ((one, label_a, load_a), (two, label_b, load_b)) = (pair.a, pair.b);
-    let a = percentile_in_run(metric, a, one.side)?;
-    let (difference, change) = match pair.is_paired() {
-        true => {
-            let (first, second) = (one.side.trials(label_a, load_a), two.side.trials(label_b, load_b));
-            let both = merged::Pair { first, second, direct: one.side.trials(DIRECT, load_a) };
-            (both.difference(metric)?, both.change(metric))
+impl Contrasts {
+    fn of_one_run(difference: Contrast, change: Option<Contrast>, floor: f64) -> Self {
+        let explained = difference.estimate.abs() <= floor;
+        Self {
+            difference,
+            change,
+            floor,
+            p_value: difference.p_value.map(|p| if explained { 1.0 } else { p }),
         }
-        false => {
-            let b = percentile_in_run(metric, b, two.side)?;
-            (independent_figures(&a, &b), change_of_figures(&a, &b))
+    }
+}
+
+impl From<TwoRuns> for Contrasts {
+    fn from(TwoRuns { difference, change, floor, p_value }: TwoRuns) -> Self {
+        Self { difference, change, floor, p_value }
+    }
+}
+
+impl Pair<'_, '_> {
+    fn row(
+        &self,
+        load: &Load,
+        metric: Metric,
+        (a, b): (Option<Estimate>, Option<Estimate>),
+        contrasts: Contrasts,
+        headline: bool,
+    ) -> Row {
+        let Contrasts { difference, change, floor, p_value } = contrasts;
+        Row {
+            load: load.clone(),
+            label_a: self.a.1.to_string(),
+            label_b: self.b.1.to_string(),
+            metric,
+            unit: unit(metric),
+            headline,
+            a,
+            b,
+            difference,
+            change: change.map(|change| estimate(&change)),
+            floor,
+            p_value,
+            adjusted_p_value: None,
+            verdict: Verdict::NotDistinguishable,
         }
-    };
-    Some(Contrasts { size: a.estimate.abs(), difference, change })
+    }
+
+    /// The larger noise floor of both cases.
+    fn noise(&self, metric: Metric) -> f64 {
+        let of =
+            |(subject, label, load): (&Subject<'_>, &str, usize)| subject.side.floor(metric, label, load);
+        of(self.a).max(of(self.b))
+    }
+
+    /// The largest difference that does not count even if rounds show it, for two figures of one run: the noise floor or the
+    /// least change of the smaller figure, so that swapped cases have the same.
+    fn floor(&self, metric: Metric, a: f64, b: f64) -> f64 {
+        self.noise(metric).max(a.abs().min(b.abs()) * self.least_change)
+    }
 }
 
-/// Compares a metric that has one value per round.
-fn of_rounds(pair: &Pair<'_, '_>, metric: Metric) -> Option<Contrasts> {
+/// Compares two runs, which are independent. A gateway does not affect direct, so a change of direct comes from the machine.
+fn two_runs(pair: &Pair<'_, '_>, metric: Metric, a: &Case, b: &Case) -> Option<Contrasts> {
     let ((one, label_a, load_a), (two, label_b, load_b)) = (pair.a, pair.b);
-    let (first, second): (Vec<f64>, Vec<f64>) = match pair.is_paired() {
-        true => pairs((one.side, label_a, load_a), (two.side, label_b, load_b), metric).into_iter().unzip(),
-        false => (one.side.values(metric, label_a, load_a), two.side.values(metric, label_b, load_b)),
-    };
-    let difference = match pair.is_paired() {
-        true => paired(&first.iter().copied().zip(second.iter().copied()).collect::<Vec<_>>()),
-        false => independent(&first, &second),
-    }?;
-    let change = change(&first, &second, pair.is_paired());
-    Some(Contrasts { size: mean(&first).unwrap_or(0.0).abs(), difference, change })
-}
-
-/// The smallest difference to report. It is the largest of three values: the noise floor of the first case, the noise
-/// floor of the second case, and the least change. For two runs, direct's relative change × the first figure is added
-/// to this value, and what another placement of the CPUs can do. A gateway does not affect direct, so direct's change comes
-/// from the machine.
-fn floor(pair: &Pair<'_, '_>, metric: Metric, size: f64) -> f64 {
-    let ((one, label_a, load_a), (two, label_b, load_b)) = (pair.a, pair.b);
-    let noise = one.side.floor(metric, label_a, load_a).max(two.side.floor(metric, label_b, load_b));
+    let (first, second) = (one.side.run_figure(metric, a)?, two.side.run_figure(metric, b)?);
     let of_direct = [label_a, label_b].contains(&DIRECT);
-    let machine = match pair.is_paired() || of_direct {
-        true => 0.0,
-        false => drift(metric, (one.side, load_a), (two.side, load_b)),
-    };
-    size * machine + noise.max(size * pair.least_change)
+    let factor = machine_factor(metric, (one.side, load_a), (two.side, load_b), of_direct);
+    let floor = pair.floor(metric, first.value(), second.value());
+    Some(TwoRuns::new(&first, &second, Allowance { factor, floor }).into())
 }
 
-fn verdict(metric: Metric, difference: &Contrast, floor: f64) -> Verdict {
-    let surely_not_zero = difference.interval().is_some_and(|(low, high)| low > 0.0 || high < 0.0);
-    if !surely_not_zero || difference.estimate.abs() <= floor {
-        Verdict::NotDistinguishable
-    } else if (difference.estimate > 0.0) == metric.grows_worse() {
-        Verdict::Worse
-    } else {
-        Verdict::Better
+/// Compares two contenders of one run, round by round.
+fn paired_rounds(pair: &Pair<'_, '_>, metric: Metric, a: &Case, b: &Case) -> Option<Contrasts> {
+    let ((one, label_a, load_a), (two, label_b, load_b)) = (pair.a, pair.b);
+    if percentile(metric).is_some() {
+        let (first, second) = (one.side.trials(label_a, load_a), two.side.trials(label_b, load_b));
+        let both = merged::Pair { first, second, direct: one.side.trials(DIRECT, load_a) };
+        let value = |case, subject: &Subject<'_>| Some(in_run(metric, case, subject.side)?.estimate);
+        let floor = pair.floor(metric, value(a, one)?, value(b, two)?);
+        return Some(Contrasts::of_one_run(both.difference(metric)?, both.change(metric), floor));
+    }
+    let rounds = pairs((one.side, label_a, load_a), (two.side, label_b, load_b), metric);
+    let (first, second): (Vec<f64>, Vec<f64>) = rounds.iter().copied().unzip();
+    let floor = pair.floor(metric, mean(&first)?, mean(&second)?);
+    Some(Contrasts::of_one_run(paired(&rounds)?, change(&first, &second, true), floor))
+}
+
+/// What a row says, from its p-value after the adjustment for the number of rows.
+pub(super) fn verdict(row: &Row) -> Verdict {
+    let is_real =
+        row.adjusted_p_value.is_some_and(|p| p <= ALPHA) && row.difference.estimate.abs() > row.floor;
+    match (is_real, (row.difference.estimate > 0.0) == row.metric.grows_worse()) {
+        (false, _) => Verdict::NotDistinguishable,
+        (true, true) => Verdict::Worse,
+        (true, false) => Verdict::Better,
     }
 }
 

@@ -87,16 +87,18 @@ pub struct Row {
     pub change: Option<Estimate>,
     /// A difference up to this size is not distinguishable from noise.
     pub floor: f64,
-    /// p-value adjusted for the number of headline rows (Holm). Absent for other rows, and if there is only one round.
+    /// p-value of the hypothesis that noise and the machine explain the difference. Absent if there is only one round.
+    pub p_value: Option<f64>,
+    /// The p-value, adjusted for the number of rows (Holm). Absent if there is only one round.
     pub adjusted_p_value: Option<f64>,
-    /// The verdict of this row, from its own interval and floor.
+    /// The verdict of this row, from the adjusted p-value.
     pub verdict: Verdict,
 }
 
 impl Row {
-    /// True if the row's difference remains significant after adjusting for all headline rows.
-    pub fn is_significant(&self) -> bool {
-        self.verdict != Verdict::NotDistinguishable && self.adjusted_p_value.is_some_and(|p| p <= ALPHA)
+    /// True if the overall verdict rests on this row.
+    pub fn carries(&self) -> bool {
+        self.headline && self.verdict != Verdict::NotDistinguishable
     }
 }
 

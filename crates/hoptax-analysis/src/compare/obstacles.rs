@@ -8,10 +8,12 @@ use crate::starts::of_process;
 use crate::vantage::first_generator;
 use hoptax_plan::recorded::RunRecord;
 use hoptax_plan::units::show_duration;
-use hoptax_plan::{GatewayKind, Idle, LoadPoint, PackDriver, Plan, Target, Upstream};
+use hoptax_plan::{GatewayKind, Idle, LoadPoint, PackDriver, Plan, Upstream};
 use hoptax_record::plan as kept;
 use hoptax_record::{Contender, Environment, Role};
 use serde::Serialize;
+use serde_json::Value;
+use std::time::Duration;
 
 /// Maximum number of characters that a message quotes from a setting.
 const QUOTED: usize = 120;
@@ -36,24 +38,24 @@ pub fn obstacles(first: &Side<'_>, second: &Side<'_>) -> Vec<Obstacle> {
 /// Reasons why two runs cannot be compared. `labels` are the pairs of contenders to compare.
 fn of_runs(a: &RunRecord, b: &RunRecord, labels: &[(&str, &str)]) -> Vec<Obstacle> {
     let mut found = Vec::new();
-    let mut check = |what: &str, a: String, b: String| {
+    let mut check = |what: &str, (a, b): (String, String)| {
         if a != b {
             let (a, b) = (quoted(&a), quoted(&b));
             let advice = format!("measure one of the runs again with the `{what}` of the other run");
             found.push(Obstacle { what: what.into(), a, b, advice });
         }
     };
-    check("target", targets(&a.plan), targets(&b.plan));
-    check("upstream", upstream(&a.plan.upstream), upstream(&b.plan.upstream));
-    check("profile", words(&a.plan.profile), words(&b.plan.profile));
-    check("access_log", words(&a.plan.access_log), words(&b.plan.access_log));
-    check("timeout", words(&a.plan.timeout), words(&b.plan.timeout));
-    check("isolate", a.plan.isolate.to_string(), b.plan.isolate.to_string());
+    check("target", keys(&targets(&a.plan), &targets(&b.plan)));
+    check("upstream", keys(&upstream(&a.plan.upstream), &upstream(&b.plan.upstream)));
+    check("profile", keys(&a.plan.profile, &b.plan.profile));
+    check("access_log", keys(&a.plan.access_log, &b.plan.access_log));
+    check("timeout", keys(&a.plan.timeout, &b.plan.timeout));
+    check("isolate", keys(&a.plan.isolate, &b.plan.isolate));
     // With the path split, the upstream spends time on adding timestamps to each answer.
-    check("path_split", words(&a.plan.path_split), words(&b.plan.path_split));
+    check("path_split", keys(&a.plan.path_split, &b.plan.path_split));
     let common = a.load.iter().any(|point| counterpart(point, b).is_some());
     if !common {
-        check("load", loads(&a.load), loads(&b.load));
+        check("load", (loads(&a.load), loads(&b.load)));
     }
     for (one, other) in labels {
         if one == other
@@ -114,7 +116,8 @@ fn moved(first: &Subject<'_>, second: &Subject<'_>) -> Option<String> {
     let [cpu, neighbor] = one.cpus;
     Some(format!(
         "CPUs {cpu} and {neighbor} were {:.0} ns apart in {} and {:.0} ns in {}: the hypervisor had placed them \
-         differently. Differences that this explains are not shown as better or worse.",
+         differently. A difference counts only if it is larger than this can explain: three times the added time, twice any \
+         other figure.",
         one.usual_ns, first.name, other.usual_ns, second.name
     ))
 }
@@ -201,10 +204,14 @@ fn idle(idle: Option<Idle>) -> String {
 
 fn of_plans(a: &RunRecord, b: &RunRecord, warnings: &mut Vec<String>) {
     let (one, other) = (&a.plan, &b.plan);
-    differs("CPU pinning", &words(&one.cpus), &words(&other.cpus), warnings);
-    differs("Warm-up", &words(&one.warmup), &words(&other.warmup), warnings);
-    differs("Pause", &words(&one.pause), &words(&other.pause), warnings);
-    differs("Source addresses", &words(&one.sources), &words(&other.sources), warnings);
+    for (what, (one, other)) in [
+        ("CPU pinning", keys(&one.cpus, &other.cpus)),
+        ("Warm-up", keys(&one.warmup, &other.warmup)),
+        ("Pause", keys(&one.pause, &other.pause)),
+        ("Source addresses", keys(&one.sources, &other.sources)),
+    ] {
+        differs(what, &one, &other, warnings);
+    }
     // The only load point of a run of starts lasts as long as this load.
     if let (Some(one), Some(other)) = (one.start, other.start) {
         let (one, other) = (show_duration(one.duration), show_duration(other.duration));
@@ -279,20 +286,20 @@ fn driver(run: &RunRecord, label: &str) -> String {
     }
 }
 
-fn targets(plan: &Plan) -> String {
-    let one = |target: &Target| words(&kept::Target::from(target));
-    format!("{}: {}", Target::describe_all(&plan.targets), plan.targets.iter().map(one).collect::<String>())
+fn targets(plan: &Plan) -> Vec<kept::Target> {
+    // Names are only for reports.
+    plan.targets.iter().map(|target| kept::Target { name: String::new(), ..target.into() }).collect()
 }
 
 /// The upstream's settings without its port, because the port does not affect the answers.
-fn upstream(upstream: &Upstream) -> String {
+fn upstream(upstream: &Upstream) -> kept::Upstream {
     match upstream {
         Upstream::BuiltIn(built_in) => {
             let mut built_in = built_in.clone();
             built_in.port = None;
-            words(&kept::Upstream::from(&Upstream::BuiltIn(built_in)))
+            kept::Upstream::from(&Upstream::BuiltIn(built_in))
         }
-        running @ Upstream::Running(_) => words(&kept::Upstream::from(running)),
+        running @ Upstream::Running(_) => kept::Upstream::from(running),
     }
 }
 
@@ -306,8 +313,81 @@ fn or_none(value: Option<&String>) -> String {
 
 /// The value as it appears in `run.json`.
 fn words(value: &impl Serialize) -> String {
-    let value = serde_json::to_value(value).unwrap_or_default();
-    value.as_str().map_or_else(|| value.to_string(), ToString::to_string)
+    shown(&serde_json::to_value(value).unwrap_or_default())
+}
+
+/// The parts of two settings that differ, with their keys, such as `delay: 0ms` and `delay: 5ms`. Equal settings give equal
+/// texts.
+fn keys(one: &impl Serialize, other: &impl Serialize) -> (String, String) {
+    let value = |of: Result<Value, _>| of.unwrap_or_default();
+    let mut parts = Vec::new();
+    difference("", &value(serde_json::to_value(one)), &value(serde_json::to_value(other)), &mut parts);
+    let texts = |pick: fn(&(String, Value, Value)) -> &Value| {
+        let one = |part: &(String, Value, Value)| match part.0.as_str() {
+            "" => shown(pick(part)),
+            key => format!("{key}: {}", shown(pick(part))),
+        };
+        parts.iter().map(one).collect::<Vec<_>>().join(", ")
+    };
+    (texts(|part| &part.1), texts(|part| &part.2))
+}
+
+/// Adds each differing part of two values, with the path of its key. Objects with the same keys and lists of the same length
+/// are entered.
+fn difference(key: &str, one: &Value, other: &Value, parts: &mut Vec<(String, Value, Value)>) {
+    let below = |name: &str| match (key, is_variant(name)) {
+        (key, true) => key.to_owned(),
+        ("", false) => name.to_owned(),
+        (key, false) => format!("{key}.{name}"),
+    };
+    match (one, other) {
+        _ if one == other => {}
+        (Value::Object(a), Value::Object(b)) if a.keys().eq(b.keys()) && duration(one).is_none() => {
+            for (name, value) in a {
+                difference(&below(name), value, &b[name], parts);
+            }
+        }
+        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
+            for (index, (value, other)) in a.iter().zip(b).enumerate() {
+                let name = if a.len() == 1 { key.to_owned() } else { below(&index.to_string()) };
+                difference(&name, value, other, parts);
+            }
+        }
+        _ => parts.push((key.to_owned(), one.clone(), other.clone())),
+    }
+}
+
+/// True for names in `run.json` that say which kind of value follows, and that plans do not have.
+fn is_variant(name: &str) -> bool {
+    ["built-in", "running", "size", "text", "file", "fixed", "uniform"].contains(&name)
+}
+
+/// A duration as `run.json` has it.
+fn duration(value: &Value) -> Option<Duration> {
+    let (seconds, nanos) = (value.get("secs")?.as_u64()?, value.get("nanos")?.as_u64()?);
+    Some(Duration::new(seconds, u32::try_from(nanos).ok()?))
+}
+
+/// A value of `run.json` as a person would write it.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => "none".into(),
+        Value::Object(members) => match (duration(value), members.iter().next()) {
+            (Some(duration), _) => show_duration(duration),
+            (None, Some((name, inner))) if members.len() == 1 => match is_variant(name) {
+                true => shown(inner),
+                false => format!("{name}: {}", shown(inner)),
+            },
+            _ => {
+                let each = members.iter().map(|(name, inner)| format!("{name}: {}", shown(inner)));
+                each.collect::<Vec<_>>().join(", ")
+            }
+        },
+        Value::Array(values) if values.is_empty() => "none".into(),
+        Value::Array(values) => values.iter().map(shown).collect::<Vec<_>>().join(", "),
+        other => other.to_string(),
+    }
 }
 
 /// The text, shortened if it is longer than [`QUOTED`].

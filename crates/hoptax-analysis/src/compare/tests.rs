@@ -90,8 +90,8 @@ fn a_fifth_more_cpu_time_is_worse_and_the_reverse_is_better() {
     let cpu = row(&worse, "nginx", Metric::CpuUsPerRequest);
     assert_eq!((cpu.verdict, cpu.headline, worse.verdict), (Verdict::Worse, true, Verdict::Worse));
     let changed = cpu.change.expect("above zero");
-    assert!((changed.estimate - 0.2).abs() < 0.02 && changed.low.expect("bounded") > 0.15, "{changed:?}");
-    assert!(cpu.is_significant() && cpu.adjusted_p_value >= cpu.difference.p_value);
+    assert!((changed.estimate - 0.2).abs() < 0.02 && changed.low.expect("bounded") > 0.05, "{changed:?}");
+    assert!(cpu.carries() && cpu.adjusted_p_value >= cpu.difference.p_value);
     assert_eq!(of_runs(&b, &a).verdict, Verdict::Better);
 }
 
@@ -133,7 +133,14 @@ fn cpus_that_were_placed_differently_explain_a_difference() {
             .any(|warning| warning.starts_with("CPUs 0 and 1 were 90 ns apart in one and 390 ns in two"))
     };
     assert!(says(&apart), "{:?}", apart.warnings);
-    assert_eq!(cpu(&of_runs(&placed(90.0, 20.0), &placed(390.0, 40.0))), Verdict::Worse, "twice as much");
+    let back = of_runs(&placed(390.0, 24.0), &placed(90.0, 20.0));
+    assert_eq!(cpu(&back), Verdict::NotDistinguishable, "a sixth less");
+    assert_eq!(
+        cpu(&of_runs(&placed(90.0, 20.0), &placed(390.0, 60.0))),
+        Verdict::Worse,
+        "three times as much"
+    );
+    assert_eq!(cpu(&of_runs(&placed(390.0, 60.0), &placed(90.0, 20.0))), Verdict::Better, "a third");
     let alike = of_runs(&placed(90.0, 20.0), &placed(92.0, 24.0));
     assert_eq!(cpu(&alike), Verdict::Worse, "the distance is the same");
     assert!(!says(&alike), "{:?}", alike.warnings);
@@ -206,9 +213,27 @@ fn runs_of_different_questions_are_refused_with_every_difference() {
     let Err(Refusal::Obstacles(obstacles)) = refused else { panic!("{refused:?}") };
     let differing: Vec<&str> = obstacles.iter().map(|one| one.what.as_str()).collect();
     assert_eq!(differing, ["target", "upstream", "profile", "path_split", "load", "gateway `nginx`"]);
+    assert_eq!((&*obstacles[0].a, &*obstacles[0].b), ("path: /", "path: /other"), "{:?}", obstacles[0]);
     b.record.load[0].http = hoptax_load::spec::HttpVersion::Http11;
     let forced = compared(&Compared { runs: (&a, &b), labels: None, force: true }).expect("forced");
     assert_eq!(forced.forced.len(), 5);
+}
+
+#[test]
+fn settings_that_differ_are_named_by_their_keys() {
+    let a = Run::steady(2, 100, &[("nginx", 200)]);
+    let mut b = Run::steady(2, 100, &[("nginx", 200)]);
+    let Upstream::BuiltIn(built_in) = &mut b.record.plan.upstream else { panic!("it is built in") };
+    built_in.delay = hoptax_plan::Delay::Fixed(Duration::from_millis(5));
+    built_in.status = 204;
+    b.record.plan.pause = Duration::from_secs(2);
+    let refused = compared(&Compared { runs: (&a, &b), labels: None, force: false });
+    let Err(Refusal::Obstacles(obstacles)) = refused else { panic!("{refused:?}") };
+    assert_eq!(obstacles.len(), 1, "{obstacles:?}");
+    let expected = ("delay: 0s, status: 200", "delay: 5ms, status: 204");
+    assert_eq!((&*obstacles[0].a, &*obstacles[0].b), expected);
+    let forced = compared(&Compared { runs: (&a, &b), labels: None, force: true }).expect("forced");
+    assert!(forced.warnings.contains(&"Pause differs: 0s and 2s.".to_owned()), "{:?}", forced.warnings);
 }
 
 #[test]
@@ -302,6 +327,70 @@ fn void_cases_are_named() {
     assert!(void.iter().any(|one| one.starts_with("two, nginx") && one.contains("errors")), "{void:?}");
 }
 
+/// A run of two gateways. Figures of separate runs scatter as recorded: the machine by 3 %, and the times and the CPU time of
+/// each process by another 3.6 %, together 4.7 % (`records/2026-11-27-vm-runs`). The distance of the CPUs follows neither.
+fn scattered(seed: u64, distance_ns: f64, slower: f64) -> Run {
+    let mut random = hoptax_load::random::Random::new(seed);
+    let mut by = |share: f64| (share * ((0..12).map(|_| random.unit()).sum::<f64>() - 6.0)).exp();
+    let machine = by(0.03);
+    let far = if distance_ns > 200.0 { 1.4 } else { 1.0 };
+    let mut gateway = |label: &'static str, response: f64, cpu: f64| {
+        (
+            label,
+            1000.0 + (response * slower * far - 1000.0) * by(0.036),
+            cpu * slower * far.sqrt() * by(0.036),
+        )
+    };
+    let gateways = [gateway("nginx", 1500.0, 20.0), gateway("envoy", 2200.0, 45.0)];
+    let mut run = noisy(seed, machine, &gateways);
+    for trial in &mut run.trials {
+        let ns = distance_ns * (1.0 + 0.1 * (seed % 5) as f64);
+        trial.cpu_round_trips = vec![CpuRoundTrip { cpus: [0, 1], before_ns: ns, after_ns: ns }];
+    }
+    run
+}
+
+fn mirrored(verdict: Verdict) -> Verdict {
+    match verdict {
+        Verdict::Better => Verdict::Worse,
+        Verdict::Worse => Verdict::Better,
+        same => same,
+    }
+}
+
+/// Compares `count` pairs of runs, there and back. Returns how many were called different, by any row.
+fn called_different(count: u64, runs: impl Fn(u64) -> (Run, Run)) -> usize {
+    let is_called = |seed: u64| {
+        let (a, b) = runs(seed);
+        let (one, two) = (
+            (Side::read(&a.record, &a.trials), a.analyse()),
+            (Side::read(&b.record, &b.trials), b.analyse()),
+        );
+        let first = Subject { name: "one", side: &one.0, analysis: &one.1, label: None };
+        let second = Subject { name: "two", side: &two.0, analysis: &two.1, label: None };
+        let compared = |a, b| compare(a, b, LEAST_CHANGE, false).expect("comparable");
+        let (there, back) = (compared(&first, &second), compared(&second, &first));
+        assert_eq!(back.verdict, mirrored(there.verdict));
+        for (one, other) in there.rows.iter().zip(&back.rows) {
+            assert_eq!(other.verdict, mirrored(one.verdict), "{one:?}\n{other:?}");
+        }
+        there.rows.iter().any(|row| row.verdict != Verdict::NotDistinguishable)
+    };
+    (0..count).filter(|seed| is_called(1000 * (seed + 1))).count()
+}
+
+#[test]
+fn equal_runs_are_not_told_apart_whatever_the_placement_of_their_cpus() {
+    let near = called_different(30, |seed| (scattered(seed, 110.0, 1.0), scattered(seed + 501, 110.0, 1.0)));
+    assert!(near <= 1, "{near} of 30 pairs");
+    // Before, 14 of 15 pairs of a near and a far run were called worse, and none better.
+    let apart = called_different(30, |seed| (scattered(seed, 123.0, 1.0), scattered(seed + 501, 315.0, 1.0)));
+    assert!(apart <= 1, "{apart} of 30 pairs");
+    let slower =
+        called_different(10, |seed| (scattered(seed, 110.0, 1.0), scattered(seed + 501, 110.0, 1.5)));
+    assert_eq!(slower, 10, "half as much again is seen in every pair");
+}
+
 /// Measures how often a comparison of equal gateways shows a difference, and how often a difference of one tenth is
 /// found. Each simulated run is a complete comparison.
 #[test]
@@ -339,7 +428,7 @@ fn starts_are_compared_by_their_medians() {
     assert_eq!((found.verdict, found.paired), (Verdict::Better, false));
     let ready = &found.rows[1];
     let change = ready.change.and_then(|change| change.interval()).expect("an interval");
-    assert!(ready.headline && (-0.35..-0.29).contains(&change.0) && change.1 < -0.29, "{ready:?}");
+    assert!(ready.headline && (-0.42..-0.35).contains(&change.0) && change.1 < -0.2, "{ready:?}");
     assert_eq!(of_runs(&before, &run(310.0, Some(4.0))).verdict, Verdict::NotDistinguishable);
     // A median that is not known is not compared.
     let found = of_runs(&before, &run(310.0, None));

@@ -4,7 +4,7 @@ use super::{ALPHA, Comparison, Refusal, Row, Subject, Verdict, judge, obstacles}
 use crate::side::counterpart;
 use crate::{Load, Severity};
 use hoptax_record::DIRECT;
-use hoptax_stats::holm;
+use hoptax_stats::weighted_holm;
 
 /// Compares `second` with `first`. A difference is not reported if it is smaller than `least_change`, which is a share
 /// of the first figure and usually [`LEAST_CHANGE`]. If `force` is true, obstacles are ignored.
@@ -38,7 +38,7 @@ pub fn compare(
     if rows.is_empty() {
         return Err(Refusal::NothingInCommon(nothing_in_common(first, second)));
     }
-    adjust(&mut rows);
+    judge_rows(&mut rows);
     let with_interval = rows.iter().filter(|row| row.difference.interval().is_some()).count();
     Ok(Comparison {
         a: first.name.to_string(),
@@ -93,18 +93,30 @@ fn nothing_in_common(first: &Subject<'_>, second: &Subject<'_>) -> String {
     )
 }
 
-/// Adjusts the p-values of the headline rows for their number (Holm).
-fn adjust(rows: &mut [Row]) {
-    let headline = |row: &&mut Row| row.headline && row.difference.p_value.is_some();
-    let p_values: Vec<f64> =
-        rows.iter_mut().filter(headline).filter_map(|row| row.difference.p_value).collect();
-    for (row, adjusted) in rows.iter_mut().filter(headline).zip(holm(&p_values)) {
+/// The share of α that is for the headline rows together. The other rows share the rest. So a comparison with many rows
+/// still sees what matters most.
+const FOR_HEADLINES: f64 = 0.8;
+
+/// Adjusts the p-values of all rows for their number (Holm), and judges each row. If nothing differs, at most 5 % of
+/// comparisons have any row that is called better or worse.
+fn judge_rows(rows: &mut [Row]) {
+    let tested = |row: &&mut Row| row.p_value.is_some();
+    let headlines = rows.iter().filter(|row| row.headline && row.p_value.is_some()).count();
+    let others = rows.iter().filter(|row| !row.headline && row.p_value.is_some()).count();
+    let weight = |row: &Row| match (headlines, others, row.headline) {
+        (0, _, _) | (_, 0, _) => 1.0,
+        (_, _, true) => FOR_HEADLINES / headlines as f64,
+        (_, _, false) => (1.0 - FOR_HEADLINES) / others as f64,
+    };
+    let tests: Vec<(f64, f64)> = rows.iter().filter_map(|row| Some((row.p_value?, weight(row)))).collect();
+    for (row, adjusted) in rows.iter_mut().filter(tested).zip(weighted_holm(&tests)) {
         row.adjusted_p_value = Some(adjusted);
+        row.verdict = judge::verdict(row);
     }
 }
 
 fn overall(rows: &[Row]) -> Verdict {
-    let any = |verdict| rows.iter().any(|row| row.is_significant() && row.verdict == verdict);
+    let any = |verdict| rows.iter().any(|row| row.carries() && row.verdict == verdict);
     match (any(Verdict::Worse), any(Verdict::Better)) {
         (true, true) => Verdict::Mixed,
         (true, false) => Verdict::Worse,

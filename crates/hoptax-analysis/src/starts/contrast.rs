@@ -2,38 +2,20 @@
 
 use super::Starts;
 use hoptax_plan::Metric;
-use hoptax_stats::{Contrast, Observed, change_of_figures, independent_figures, resampled_median};
+use hoptax_stats::{Estimate, Observed, resampled_median};
 
-/// The difference between the medians of two contenders in one metric.
+/// The medians of two contenders in one metric, for a comparison.
 ///
 /// The intervals of the medians come from order statistics, which cannot be subtracted. So both medians get the interval
 /// of all other figures here, from the bootstrap over starts, and are compared as two independent figures. That is careful
 /// within one run too: what both contenders of a round share would only make a difference more precise. A start in which
 /// a gateway had not settled counts with the end of its load, which makes a difference too small rather than too large.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Contrasted {
-    /// First median, µs.
-    pub(crate) size: f64,
-    /// Second median − first median.
-    pub(crate) difference: Contrast,
-    /// Second median ÷ first median − 1. Absent if the ratio is undefined.
-    pub(crate) change: Option<Contrast>,
-}
-
-impl Contrasted {
-    /// Compares two contenders. `None` if the metric was not measured, or if a median is not known because a gateway had
-    /// not settled.
-    pub(crate) fn new(first: &Starts, second: &Starts, metric: Metric) -> Option<Self> {
-        let of = |starts: &Starts| {
-            starts.measured(metric)?.estimate?;
-            let values: Vec<f64> = starts.values(metric).iter().map(|one: &Observed| one.value).collect();
-            resampled_median(&values).map(|estimate| estimate.at_least(0.0))
-        };
-        let (first, second) = (of(first)?, of(second)?);
-        Some(Self {
-            size: first.estimate,
-            difference: independent_figures(&first, &second),
-            change: change_of_figures(&first, &second),
-        })
-    }
+/// `None` if the metric was not measured, or if a median is not known because a gateway had not settled.
+pub(crate) fn medians(first: &Starts, second: &Starts, metric: Metric) -> Option<(Estimate, Estimate)> {
+    let of = |starts: &Starts| {
+        starts.measured(metric)?.estimate?;
+        let values: Vec<f64> = starts.values(metric).iter().map(|one: &Observed| one.value).collect();
+        resampled_median(&values).map(|estimate| estimate.at_least(0.0))
+    };
+    Some((of(first)?, of(second)?))
 }

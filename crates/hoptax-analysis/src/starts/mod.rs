@@ -6,7 +6,7 @@ mod settling;
 #[cfg(test)]
 mod tests;
 
-pub(super) use contrast::Contrasted;
+pub(super) use contrast::medians;
 
 use hoptax_load::clock::{MILLISECOND, SECOND};
 use hoptax_load::record::WINDOW_NS;

@@ -13,6 +13,8 @@ pub struct Gate {
     pub name: String,
     /// Whether all budgets were kept.
     pub kept: bool,
+    /// The outcome of all budgets together: `exceeded` before `unmeasured`, `inconclusive` and `kept`.
+    pub outcome: Outcome,
     /// Whether the run has a `void` finding.
     pub void: bool,
     /// Every budget, once for each case that it limits.
@@ -26,12 +28,35 @@ pub struct Gate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
-    /// The value is within the limit, or its interval includes values within the limit.
+    /// The whole interval is within the limit. If there is only one trial, the value is.
     Kept,
-    /// The whole interval is beyond the limit. If there is no interval, the value is beyond the limit.
-    Breached,
+    /// The whole interval is beyond the limit. If there is only one trial, the value is.
+    Exceeded,
+    /// The interval contains the limit, or the machine of the baseline was not comparable.
+    Inconclusive,
     /// Not measured.
     Unmeasured,
+}
+
+impl Outcome {
+    /// The outcome in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Kept => "kept",
+            Self::Exceeded => "exceeded",
+            Self::Inconclusive => "inconclusive",
+            Self::Unmeasured => "not measured",
+        }
+    }
+}
+
+/// How long a run has to measure until an inconclusive budget is decided.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct WouldDecide {
+    /// Rounds in all, or starts. An estimate: it holds if the figure stays where it is.
+    pub rounds: u32,
+    /// The time that this many rounds take, s; absent for starts.
+    pub seconds: Option<f64>,
 }
 
 /// One budget for one case.
@@ -56,8 +81,10 @@ pub struct Budget {
     pub change: Option<Change>,
     /// The outcome.
     pub outcome: Outcome,
-    /// Why the budget could not be checked; absent if it was checked.
+    /// Why the budget is inconclusive or was not measured; absent otherwise.
     pub reason: Option<String>,
+    /// The rounds that would decide an inconclusive budget; absent if no number of rounds does, and for other outcomes.
+    pub would_decide: Option<WouldDecide>,
 }
 
 /// A relative change and its limits. All values are shares of the reference: 0.1 is 10 % more.
@@ -72,9 +99,9 @@ pub struct Change {
     /// The measured figure of the reference; absent if it was not measured.
     pub reference: Option<Estimate>,
     /// The measured change; absent if it was not measured. It has no interval if the interval of the reference includes
-    /// zero.
+    /// zero. Against a baseline run, the interval contains the scatter of separate runs.
     pub measured: Option<Estimate>,
-    /// Relative change of direct from the baseline run to this run. It shows how much the machine changed, so the
-    /// limits are widened by this share. Zero if the reference is in the same run.
+    /// How much the machine may have changed the figure since the baseline run, as a share: the change of direct and of the
+    /// distance of CPUs. The interval of `measured` contains it. Zero if the reference is in the same run.
     pub drift: f64,
 }

@@ -27,8 +27,8 @@ pub struct Comparison {
     pub void: Vec<String>,
     /// One row for each case and metric.
     pub rows: Vec<Row>,
-    /// Expected number of rows that would show a difference by chance even if nothing differed. It is 5 % of the rows
-    /// that have an interval.
+    /// Expected number of rows whose interval would exclude zero by chance even if nothing differed. It is 5 % of the rows
+    /// that have an interval. Verdicts are adjusted for it.
     pub expected_by_chance: f64,
 }
 
@@ -58,10 +58,10 @@ pub struct Row {
     pub change: Option<Estimate>,
     /// Limit for differences, in the metric's unit. A difference up to this limit does not count as better or worse.
     pub floor: f64,
-    /// The p-value, adjusted for the number of headline rows (Holm). Absent for other rows, and if a run has only one
-    /// round.
+    /// p-value of the hypothesis that `floor` explains the difference, adjusted for the number of rows (Holm). Absent if a run
+    /// has only one round.
     pub adjusted_p_value: Option<f64>,
-    /// Verdict of this row alone. It depends on the row's interval and on `floor`.
+    /// Verdict of this row: `better` or `worse` if the adjusted p-value is at most 0.05.
     pub verdict: Verdict,
 }
 

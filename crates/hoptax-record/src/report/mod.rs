@@ -22,7 +22,7 @@ mod tail;
 mod taxes;
 mod warm_ups;
 
-pub use budgets::{Budget, Change, Gate, Outcome};
+pub use budgets::{Budget, Change, Gate, Outcome, WouldDecide};
 pub use capacity::{Capacity, Confirmed, Limit, Step};
 pub use cases::{
     Bytes, Case, Connections, Cpu, Event, FailedTrial, Generator, Ledger, Memory, Path, Quiet, Stretch,

@@ -1,16 +1,19 @@
 //! Budgets and their outcomes.
 
 use super::figures::estimate;
+use crate::figures;
 use crate::model::Model;
 use hoptax_analysis::{BudgetResult, ChangeResult};
-use hoptax_record::report::{Budget, Change, Gate};
+use hoptax_record::report::{Budget, Change, Gate, Outcome};
 
 /// The document that `hoptax gate --format json` prints.
 pub(crate) fn gate(model: &Model) -> Gate {
+    let outcome = hoptax_analysis::outcome_of_all(&model.budget);
     Gate {
         schema: 1,
         name: model.name.clone(),
-        kept: !model.over_budget(),
+        kept: outcome == Outcome::Kept,
+        outcome,
         void: model.has_void_figures(),
         budget: model.budget.iter().map(budget).collect(),
         notes: model.unchecked.iter().cloned().collect(),
@@ -28,7 +31,8 @@ pub(super) fn budget(one: &BudgetResult) -> Budget {
         more_than: one.more_than,
         change: one.change.as_ref().map(change),
         outcome: one.outcome,
-        reason: one.reason.clone(),
+        reason: figures::reason(one),
+        would_decide: one.would_decide,
     }
 }
 

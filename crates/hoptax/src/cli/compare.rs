@@ -3,6 +3,7 @@
 use super::exit::{BadInput, Exit};
 use super::help;
 use super::output::{columns, print, write_file};
+use super::run_ref;
 use hoptax_analysis::compare::{Comparison, LEAST_CHANGE, Obstacle, Verdict};
 use hoptax_plan::units;
 use hoptax_report::{Measured, NotCompared, compared, comparison};
@@ -15,11 +16,11 @@ use std::path::{Path, PathBuf};
     --fail-on worse; 4 compared, but a `void` finding says that a case cannot be trusted."
 )]
 pub(super) struct Args {
-    /// Run directory of the first (older) run
+    /// First (older) run: its directory, a plan's name, or `latest`
     #[arg(value_name = "A")]
     a: PathBuf,
 
-    /// Run directory of the second (newer) run. Without B, --labels names two gateways of A to compare
+    /// Second (newer) run. Without B, --labels names two gateways of A to compare
     #[arg(value_name = "B")]
     b: Option<PathBuf>,
 
@@ -71,9 +72,10 @@ enum FailOn {
 
 impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
-        let first = read(&self.a)?;
-        let second = match &self.b {
-            Some(path) if !same_place(path, &self.a) => Some(read(path)?),
+        let a = run_ref::find(&self.a);
+        let first = read(&a)?;
+        let second = match self.b.as_deref().map(run_ref::find) {
+            Some(path) if !same_place(&path, &a) => Some(read(&path)?),
             _ => None,
         };
         let labels = self.labels.as_ref().map(|(one, two)| (one.as_str(), two.as_str()));

@@ -19,6 +19,8 @@ pub enum Exit {
     OverBudget,
     /// 4: measured, but a `void` finding says that the result cannot be trusted.
     Void,
+    /// 5: measured, but the run cannot decide a budget.
+    Inconclusive,
 }
 
 impl From<Exit> for ExitCode {
@@ -29,17 +31,28 @@ impl From<Exit> for ExitCode {
             Exit::BadInput => 2,
             Exit::OverBudget => 3,
             Exit::Void => 4,
+            Exit::Inconclusive => 5,
         })
     }
 }
 
-impl From<Verdict> for Exit {
-    fn from(verdict: Verdict) -> Self {
-        match verdict {
-            Verdict::Nothing => Self::Failed,
-            Verdict::Void => Self::Void,
-            Verdict::OverBudget => Self::OverBudget,
-            Verdict::Good => Self::Success,
+/// What an inconclusive budget counts as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum OnInconclusive {
+    /// Exit 5
+    Fail,
+    /// Exit 0
+    Pass,
+}
+
+impl Exit {
+    pub(super) fn of(verdict: Verdict, inconclusive: OnInconclusive) -> Self {
+        match (verdict, inconclusive) {
+            (Verdict::Nothing, _) => Self::Failed,
+            (Verdict::Void, _) => Self::Void,
+            (Verdict::OverBudget, _) => Self::OverBudget,
+            (Verdict::Inconclusive, OnInconclusive::Fail) => Self::Inconclusive,
+            (Verdict::Inconclusive, OnInconclusive::Pass) | (Verdict::Good, _) => Self::Success,
         }
     }
 }

@@ -1,9 +1,10 @@
 //! `hoptax gate`.
 
 use super::compare::{Format, differences, read};
-use super::exit::{BadInput, Exit};
+use super::exit::{BadInput, Exit, OnInconclusive};
 use super::help;
 use super::output::{columns, print};
+use super::run_ref;
 use anyhow::Context;
 use hoptax_analysis::compare::obstacles;
 use hoptax_analysis::{Baseline, judge, not_everywhere};
@@ -15,8 +16,8 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit status: 0 every budget holds; 1 nothing was measured; 2 the budget file or the command line is \
-    wrong, or the baseline cannot be compared; 3 a budget is exceeded or could not be checked; 4 a `void` finding says \
-    that the run cannot be trusted."
+    wrong, or the baseline cannot be compared; 3 a budget is exceeded or was not measured; 4 a `void` finding says \
+    that the run cannot be trusted; 5 no budget is exceeded, but one is inconclusive."
 )]
 pub(super) struct Args {
     #[arg(value_name = "DIR", help = help::RUN_DIR)]
@@ -26,7 +27,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE")]
     budget: Option<PathBuf>,
 
-    /// Run directory to compare with, for relative budgets such as +10%
+    /// Run to compare with, for relative budgets such as +10%
     #[arg(long, value_name = "DIR")]
     baseline: Option<PathBuf>,
 
@@ -42,12 +43,15 @@ pub(super) struct Args {
 
     #[arg(long, help = help::ACCEPT_VOID)]
     accept_void: bool,
+
+    #[arg(long, value_enum, default_value = "fail", help = help::INCONCLUSIVE)]
+    inconclusive: OnInconclusive,
 }
 
 impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
-        let measured = read(&self.run)?;
-        let baseline = self.baseline.as_deref().map(read).transpose()?;
+        let measured = read(&run_ref::find(&self.run))?;
+        let baseline = self.baseline.as_deref().map(|typed| read(&run_ref::find(typed))).transpose()?;
         let budgets = self.budgets(&measured, baseline.is_some())?;
         let model = self.judge(&measured, baseline.as_ref(), &budgets)?;
         // Write the file before printing, so that the file is written even if standard output is a closed pipe.
@@ -61,7 +65,7 @@ impl Args {
             Format::Markdown => gate::markdown(&model),
             Format::Json => gate::json(&model),
         })?;
-        Ok(report::Verdict::of(&model, self.accept_void).into())
+        Ok(Exit::of(report::Verdict::of(&model, self.accept_void), self.inconclusive))
     }
 
     fn budgets(&self, measured: &Measured, baseline: bool) -> anyhow::Result<Vec<Budget>> {

@@ -8,13 +8,17 @@ pub(super) const PACKS: &str =
 pub(super) const JSON: &str = "Print JSON instead of text";
 pub(super) const FORMAT: &str = "Output format";
 pub(super) const OUTPUT: &str = "Write to this file instead of standard output";
-pub(super) const RUN_DIR: &str = "Run directory: the directory that contains run.json and trials.jsonl";
+pub(super) const RUN_DIR: &str =
+    "Run: the path of its directory; a plan's name, or `latest`, for the newest run in results";
 pub(super) const RESULTS_DIR: &str = "Directory that contains the run directories [default: results]";
 pub(super) const ROOT: &str =
     "Directory that contains the run directories, if not given as an argument [default: results]";
-pub(super) const RUN_ID: &str = "Run: the name or the path of its directory";
+pub(super) const RUN_ID: &str =
+    "Run: the name or the path of its directory; a plan's name, or `latest`, for the newest run";
 pub(super) const OUT: &str = "Directory in which `hoptax run` creates the run directory";
 pub(super) const ACCEPT_VOID: &str = "Do not exit with status 4 because of `void` findings";
+pub(super) const INCONCLUSIVE: &str =
+    "What to do if a budget is inconclusive, because the interval of its figure contains the limit";
 pub(super) const TOKEN_FILE: &str = "File with the token that clients must send: one line of at least 16 characters [default: a random token if \
      the address is not loopback]";
 pub(super) const NO_LIVE: &str = "Do not show the live view on the terminal";

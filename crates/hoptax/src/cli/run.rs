@@ -1,13 +1,14 @@
 //! `hoptax run`: measures a plan and prints a report.
 
 pub(super) mod found;
+mod others;
 mod screen;
 mod serve;
 mod watch;
 mod words;
 pub(super) mod world;
 
-use super::exit::{BadInput, Exit};
+use super::exit::{BadInput, Exit, OnInconclusive};
 use super::help;
 use super::plan_source::{Only, PlanSource, doubts, fits_into};
 use super::report::{for_terminal, is_coloured};
@@ -28,7 +29,7 @@ use hoptax_report::{self as report, Model};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::collections::BTreeSet;
 use std::io::{ErrorKind, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use world::{Needs, World};
@@ -37,7 +38,8 @@ use world::{Needs, World};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit status: 0 measured, and all budgets hold; 1 could not run; 2 the plan or the command line is \
-    wrong; 3 a budget is exceeded; 4 measured, but a `void` finding says that the result cannot be trusted."
+    wrong; 3 a budget is exceeded; 4 measured, but a `void` finding says that the result cannot be trusted; 5 no budget is \
+    exceeded, but one is inconclusive."
 )]
 pub(super) struct Args {
     #[command(flatten)]
@@ -51,6 +53,8 @@ pub(super) struct Args {
     skip_missing: bool,
     #[arg(long, help = help::ACCEPT_VOID)]
     accept_void: bool,
+    #[arg(long, value_enum, default_value = "fail", help = help::INCONCLUSIVE)]
+    inconclusive: OnInconclusive,
     #[arg(long, help = help::NO_LIVE)]
     no_live: bool,
     #[command(flatten)]
@@ -110,6 +114,9 @@ impl Args {
             found.all_installed(&plan)?;
         }
         found.can_profile()?;
+        for warning in others::warnings(Path::new("/proc"), std::process::id()) {
+            eprintln!("warning: {warning}");
+        }
         let service = self.serve.read()?;
         let mut dir = RunDir::create(&self.out, &plan.name)?;
         let viewers =
@@ -217,7 +224,7 @@ impl Args {
             eprintln!("error: no gateway could be measured, only direct; the failures above say why");
             return Ok(Exit::Failed);
         }
-        Ok(report::Verdict::of(&model, self.accept_void).into())
+        Ok(Exit::of(report::Verdict::of(&model, self.accept_void), self.inconclusive))
     }
 }
 

@@ -160,9 +160,9 @@ fn examined(case: &TrendChoice) -> Vec<Metric> {
     }
 }
 
-/// True if a change is for the worse, and the machine did not cause it.
+/// True if a change is for the worse, and the gateway may have caused it.
 fn is_regression(one: &CaseChange) -> bool {
-    one.change.worse && one.change.cause != Cause::Machine
+    one.change.worse && matches!(one.change.cause, Cause::Gateway | Cause::Unclear)
 }
 
 /// Draws the changes, with the two runs around each.
