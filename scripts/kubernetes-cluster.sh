@@ -2,7 +2,8 @@
 # A Kubernetes cluster with one node on this machine: API server, scheduler, controllers, kubelet, kube-proxy, containerd.
 # Needs root.
 #
-#   scripts/kubernetes-cluster.sh build             install packages, build five programs: 15 to 30 minutes, 5 GB meanwhile
+#   scripts/kubernetes-cluster.sh build             install missing packages, build five programs, and kubectl if it is missing:
+#                                                   15 to 30 minutes, 5 GB meanwhile
 #   scripts/kubernetes-cluster.sh run COMMAND …     start the cluster, run the command, stop everything
 #   scripts/kubernetes-cluster.sh test [NAME …]     the tests that need a cluster, or those of them with such names
 #
