@@ -12,10 +12,11 @@ demo: setup-demo ## Measure nginx, HAProxy and Envoy, and print the report
 test: setup-test ## Install what tests need and run all tests; lists skipped and repeated tests at the end
 	CARGO="$(CARGO)" scripts/run-tests.py
 
-check: setup-check ## Check formatting, spelling, wording, workflows and lints
+check: setup-check ## Check formatting, spelling, wording, workflows, licenses of the chart library, and lints
 	$(CARGO) fmt --all --check
 	scripts/prose.py
 	scripts/workflows.sh
+	scripts/chart-library/licenses.py
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 docs: ## Generate the pages of gateways, findings, results and the command line

@@ -10,13 +10,13 @@ build=$(mktemp -d)
 trap 'rm -rf "$build"' EXIT
 cp library.js package.json package-lock.json "$build"
 (cd "$build" && npm ci --silent --no-audit --no-fund)
-version=$(node -p "require('$build/node_modules/echarts/package.json').version")
-"$build/node_modules/.bin/esbuild" "$build/library.js" --bundle --minify --format=iife --global-name=echarts \
-    --define:process.env.NODE_ENV='"production"' --legal-comments=none --charset=ascii --log-level=warning \
-    --banner:js="/* Apache ECharts $version, in parts; Apache License 2.0: crates/hoptax-report/assets/vendor/echarts.LICENSE */" \
-    --outfile="$build/echarts.min.js"
-cp "$build/echarts.min.js" "$vendor/echarts.min.js"
 cp "$build/node_modules/echarts/LICENSE" "$vendor/echarts.LICENSE"
 cp "$build/node_modules/echarts/NOTICE" "$vendor/echarts.NOTICE"
+cp "$build/node_modules/echarts/licenses/LICENSE-d3" "$vendor/d3.LICENSE"
 cp "$build/node_modules/zrender/LICENSE" "$vendor/zrender.LICENSE"
+"$build/node_modules/.bin/esbuild" "$build/library.js" --bundle --minify --format=iife --global-name=echarts \
+    --define:process.env.NODE_ENV='"production"' --legal-comments=none --charset=ascii --log-level=warning \
+    --banner:js="$(./licenses.py --notice)" --outfile="$build/echarts.min.js"
+cp "$build/echarts.min.js" "$vendor/echarts.min.js"
+./licenses.py
 wc -c "$vendor/echarts.min.js"

@@ -49,8 +49,10 @@ def purl(package):
 
 def others(found):
     """Parts that are not crates: (name, version, license expression)."""
-    echarts = json.loads((project.ROOT / "scripts/chart-library/package.json").read_text())["dependencies"]["echarts"]
-    parts = [("musl", None, "MIT"), ("echarts", echarts, "Apache-2.0"), ("dejavu-sans", None, "Bitstream-Vera")]
+    lock = json.loads((project.ROOT / "scripts/chart-library/package-lock.json").read_text())["packages"]
+    library = [(path.rpartition("node_modules/")[2], one["version"], one["license"])
+               for path, one in lock.items() if path and not one.get("dev")]
+    parts = [("musl", None, "MIT"), *library, ("dejavu-sans", None, "Bitstream-Vera")]
     for package, _ in found.values():
         header = Path(package["manifest_path"]).parent / "sqlite3/sqlite3.h"
         if package["name"] == "libsqlite3-sys" and header.exists():

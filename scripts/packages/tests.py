@@ -4,6 +4,7 @@
 import configparser
 import email
 import hashlib
+import importlib.util
 import io
 import json
 import re
@@ -259,7 +260,8 @@ class Bill(unittest.TestCase):
         self.assertEqual(set(found), {"hoptax", "used", "deep"})
         made = json.loads(sbom.document(PACKAGE, found, SCRIPT, TARGET, DATE))
         self.assertEqual(made["metadata"]["component"]["hashes"][0]["content"], hashlib.sha256(SCRIPT).hexdigest())
-        self.assertEqual([one["name"] for one in made["components"]], ["deep", "used", "musl", "echarts", "dejavu-sans"])
+        self.assertEqual([one["name"] for one in made["components"]],
+                         ["deep", "used", "musl", "echarts", "tslib", "zrender", "dejavu-sans"])
         self.assertEqual(made["components"][0]["licenses"], [{"expression": "MIT OR Apache-2.0"}])
         self.assertIn({"ref": "pkg:cargo/used@1.0.0", "dependsOn": ["pkg:cargo/deep@1.0.0"]}, made["dependencies"])
 
@@ -268,6 +270,41 @@ class Bill(unittest.TestCase):
         self.assertEqual((text.count("MIT of others"), text.count("MIT of used")), (1, 1))
         self.assertIn("\ndeep 1.0.0, hoptax 1.0.0\n", text)
         self.assertIn("Rich Felker", text)
+
+
+class ChartLibrary(unittest.TestCase):
+    """Reports are passed on alone, so the library in them has to carry its notices."""
+
+    def setUp(self):
+        folder = project.ROOT / "scripts/chart-library"
+        spec = importlib.util.spec_from_file_location("licenses", folder / "licenses.py")
+        self.licenses = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(self.licenses)
+        self.manifest, self.lock = (json.loads((folder / name).read_text()) for name in ("package.json", "package-lock.json"))
+        self.library = (sbom.REPORT / "echarts.min.js").read_text()
+
+    def problems(self):
+        return self.licenses.problems(self.manifest, self.lock, self.library)
+
+    def test_the_library_of_this_tree_is_right(self):
+        self.assertEqual(self.problems(), [])
+        for holder in ("The Apache Software Foundation", "Baidu Inc.", "Mike Bostock"):
+            self.assertIn(holder, self.library.partition("*/")[0])
+
+    def test_another_license_is_found(self):
+        self.lock["packages"]["node_modules/zrender"]["license"] = "GPL-3.0"
+        self.assertEqual(self.problems(), ["zrender has GPL-3.0. Read it, then add it to ALLOWED"])
+
+    def test_a_new_package_needs_its_notices(self):
+        self.lock["packages"]["node_modules/a/node_modules/b"] = {"license": "0BSD", "integrity": "sha512-", "version": "1"}
+        self.assertEqual(len(self.problems()), 1)
+        self.assertIn("b is new", self.problems()[0])
+
+    def test_a_library_of_another_version_or_without_notices_is_found(self):
+        self.library = self.library.partition("*/")[2]
+        self.assertIn("does not begin with the notices", self.problems()[0])
+        self.manifest["dependencies"]["echarts"] = "6.2.0"
+        self.assertIn("does not have echarts 6.2.0", self.problems()[0])
 
 
 class Build(unittest.TestCase):
