@@ -95,6 +95,7 @@ have_nginx_lua() {
 ENVOY_VERSION=${ENVOY_VERSION:-1.40.0}
 TYPOS_VERSION=${TYPOS_VERSION:-1.52.0}
 ACTIONLINT_VERSION=${ACTIONLINT_VERSION:-v1.7.12}
+ZIZMOR_VERSION=${ZIZMOR_VERSION:-1.32.0}
 PYTEST_VERSION=${PYTEST_VERSION:-8.4.2}
 
 have cargo || {
@@ -165,9 +166,17 @@ need_actionlint() {
     have actionlint || missing+=("actionlint (go install github.com/rhysd/actionlint/cmd/actionlint@latest)")
 }
 
+# Finds holes in the workflows that actionlint does not look for.
+need_zizmor() {
+    have zizmor && return
+    from_pypi zizmor "zizmor==$ZIZMOR_VERSION" && ln -sf "$tools/zizmor/bin/zizmor" "$tools/bin/zizmor"
+    have zizmor || missing+=("zizmor (pip install zizmor, or cargo install zizmor)")
+}
+
 if [ "$for_what" = check ]; then
     need_typos
     need_actionlint
+    need_zizmor
 else
     need nginx nginx
     need haproxy haproxy
