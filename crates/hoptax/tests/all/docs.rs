@@ -9,10 +9,10 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace")
 }
 
-/// README, the documents next to it, and everything below `docs/`, `plans/` and `gateways/`.
+/// README, the documents next to it, and everything below `docs/`, `plans/`, `gateways/` and `examples/`.
 fn pages() -> Vec<(PathBuf, String)> {
     let mut pages = Vec::new();
-    let mut to_visit = ["docs", "plans", "gateways"].map(|folder| root().join(folder)).to_vec();
+    let mut to_visit = ["docs", "plans", "gateways", "examples"].map(|folder| root().join(folder)).to_vec();
     let top = std::fs::read_dir(root()).expect("there").flatten().map(|entry| entry.path());
     let mut files: Vec<PathBuf> = top.filter(|path| path.is_file()).collect();
     while let Some(folder) = to_visit.pop() {
@@ -211,7 +211,7 @@ fn the_page_of_results_reads_run_directories() {
         "Open loop, 400/s, constant, 4 connections. Direct: ",
         "Open loop, 400/s, constant, 4 connections, from edge. Direct: ",
         "Rented virtual machine: ",
-        "[raw data](records/2026-11-27-vm-lab/hosts/trials.jsonl)",
+        "[raw data](records/2026-11-27-vm-lab/hosts)",
     ] {
         assert!(page.contains(words), "`{words}` in:\n{page}");
     }

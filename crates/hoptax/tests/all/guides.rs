@@ -34,7 +34,7 @@ fn steps(page: &str) -> Vec<Step> {
 
 /// Shortens a plan to a few seconds. Plans with events or searches cannot be shortened, so such plans are checked but
 /// not run.
-fn shortened(text: &str) -> String {
+pub(crate) fn shortened(text: &str) -> String {
     if !text.contains("\nload:") || ["\nevents:", "search:"].iter().any(|key| text.contains(key)) {
         return text.to_owned();
     }
