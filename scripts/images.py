@@ -70,7 +70,7 @@ def main():
     hoptax, results, report = sys.argv[1:]
     with tempfile.TemporaryDirectory() as scratch:
         browser = Browser(f"{scratch}/profile")
-        server, address = started([hoptax, "serve", results, "--listen", "127.0.0.1:0"], r"(http://[^/\s]+)")
+        server, address = started([hoptax, "serve", results, "--read-only", "--listen", "127.0.0.1:0"], r"(http://[^/\s]+)")
         try:
             shoot(browser, Path(report, "report.html").resolve().as_uri(), "report")
             runs = listed(address)
@@ -88,7 +88,7 @@ def main():
         plan_file = Path(scratch, "live.yaml")
         plan_file.write_text(LIVE_PLAN)
         run, address = started([hoptax, "run", str(plan_file), "--serve", "--no-live", "--accept-void", "--out",
-                                f"{scratch}/out"], r"(http://\S+/live)")
+                                f"{scratch}/out"], r"(http://\S+/live\S*)")
         try:
             # Wait long enough that the second trial has been measured.
             time.sleep(32)

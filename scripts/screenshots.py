@@ -35,9 +35,9 @@ LIVE = PLAN.replace("duration: 2s", "duration: 12s").replace("trials: 3", "trial
 
 
 def address(process, stream):
-    """Address at which the program serves. Discards the other output of the program."""
+    """Address that the program printed, with the token that lets the browser in. Discards its other output."""
     for line in stream:
-        found = re.search(r"http://[\w.:\[\]]+/?(\?token=\S+)?", line)
+        found = re.search(r"http://\S+", line)
         if found:
             threading.Thread(target=lambda: [None for _ in stream], daemon=True).start()
             return found[0].rstrip("/")
@@ -95,7 +95,7 @@ def main():
         runs = measured(asked.hoptax, results, plan)
         browser = Browser(profile)
         camera = Camera(browser, asked.out.resolve())
-        served = subprocess.Popen([asked.hoptax, "serve", "--root", results, "--listen", "127.0.0.1:0"],
+        served = subprocess.Popen([asked.hoptax, "serve", "--read-only", "--root", results, "--listen", "127.0.0.1:0"],
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         under_way = None
         try:
@@ -118,7 +118,7 @@ def main():
             # Wait until three trials have ended and the current trial has run for some time.
             seen = ("fetch('/api/v1/live').then((told) => told.json()).then((told) => told.trials_done >= 3"
                     " && told.trial.seconds.length > 4 && told.trial.seconds.length < 10)")
-            camera.take("live", f"{url}/live", f"await ({seen})")
+            camera.take("live", url, f"await ({seen})")
         finally:
             for process in filter(None, (served, under_way)):
                 process.terminate()

@@ -14,6 +14,7 @@ pub mod ports;
 pub mod probe;
 pub mod profile;
 pub mod programs;
+pub mod signals;
 pub mod threads;
 pub mod tree;
 mod watched;

@@ -13,6 +13,7 @@
 
 use super::guard::StopSignal;
 use super::guarded::{Guarded, Launch};
+use super::programs::output_within;
 use super::tree::descendants;
 use hoptax_record::{Failure, Stage};
 use std::ffi::OsString;
@@ -311,8 +312,12 @@ fn refused(what: String, log_directory: &Path) -> Failure {
     }
 }
 
+/// Time limit for a command that asks the kernel.
+const LIMIT: Duration = Duration::from_secs(60);
+
 fn output_of(command: &mut Command) -> Result<String, String> {
-    let output = command.stdin(Stdio::null()).output().map_err(|error| format!("{command:?}: {error}"))?;
+    let output = output_within(command.stdin(Stdio::null()), LIMIT)
+        .map_err(|error| format!("{command:?}: {error}"))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }

@@ -1,9 +1,10 @@
 //! Finds programs on this machine and reads their output.
 
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
@@ -51,6 +52,33 @@ fn is_program(path: &Path) -> bool {
 /// `None` if the command takes longer than `bound`.
 pub fn output_of(command: &[String], bound: Duration) -> Option<String> {
     output_until(command, bound, bound, |_| false)
+}
+
+/// Runs a command to its end, and returns its status and its output. Its input is what `command` says, by default nothing.
+///
+/// # Errors
+/// If it cannot be started. If it has not ended after `bound`, it is killed, and the error's kind is
+/// [`ErrorKind::TimedOut`].
+pub fn output_within(command: &mut Command, bound: Duration) -> std::io::Result<Output> {
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let pid = Pid::from_child(&child);
+    let (sender, ended) = std::sync::mpsc::channel();
+    std::thread::spawn(move || sender.send(child.wait_with_output()));
+    match ended.recv_timeout(bound) {
+        Ok(output) => output,
+        Err(_) => {
+            // If the command does not lead a process group, there is no group of this number.
+            let _ = kill_process_group(pid, Signal::KILL);
+            let _ = kill_process(pid, Signal::KILL);
+            let limit = humantime::format_duration(bound);
+            Err(std::io::Error::new(ErrorKind::TimedOut, format!("it did not end within {limit}")))
+        }
+    }
+}
+
+/// Kills a command that leads a process group, and what it has started in this group. Does not wait for its end.
+pub fn kill_group(child: &Child) {
+    let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
 }
 
 /// Like [`output_of`], but also returns once `is_enough` accepts the output and the command has printed nothing more for

@@ -9,7 +9,7 @@
 //! both drivers use the same configuration.
 
 use super::packs::Pack;
-use hoptax_host::programs::{output_of, search_path};
+use hoptax_host::programs::{output_of, output_within, search_path};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -70,11 +70,12 @@ impl Container {
         let docker = docker.into_iter().find(|path| path.is_file()).ok_or_else(|| {
                         format!("`driver: docker` needs docker, but `docker` is not on PATH. Install it, or start {name} as a process")
         })?;
-        let asked = Command::new(&docker)
-            .args(["image", "inspect", "--format", "{{.Id}}", image])
-            .stdin(Stdio::null())
-            .output()
-            .map_err(|error| format!("cannot run {}: {error}", docker.display()))?;
+        let mut asks = Command::new(&docker);
+        asks.args(["image", "inspect", "--format", "{{.Id}}", image]).stdin(Stdio::null());
+        let asked = output_within(&mut asks, ANSWER).map_err(|error| {
+            let help = "Check that `docker info` works";
+            format!("cannot run {} image inspect: {error}. {help}", docker.display())
+        })?;
         if asked.status.success() {
             let id = String::from_utf8_lossy(&asked.stdout).trim().to_owned();
             let program = start.program.as_ref().unwrap_or(&pack.manifest().binary).clone();
@@ -192,11 +193,12 @@ pub fn how_to_get(pack: &Pack, image: &str) -> String {
     }
 }
 
+/// Time limit for an answer of docker's engine.
+const ANSWER: Duration = Duration::from_secs(30);
+
 /// A unique container name that contains `what`.
 pub fn new_name(what: &str) -> String {
-    let drawn =
-        hoptax_load::random::Random::stream(hoptax_load::clock::unix(), u64::from(std::process::id()))
-            .next_u64();
+    let drawn = hoptax_load::random::from_system();
     format!("hoptax-{what}-{drawn:016x}")
 }
 

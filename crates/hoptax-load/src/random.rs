@@ -1,8 +1,10 @@
 //! Reproducible random numbers: SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators",
-//! 2014).
+//! 2014). [`from_system`] returns numbers that nobody can guess.
 //!
 //! The algorithm is implemented here because a recorded seed must give the same order and the same arrivals in every
 //! future version of hoptax. General libraries do not promise this.
+
+use ring::rand::{SecureRandom as _, SystemRandom};
 
 /// A stream of 64-bit numbers that depends only on its seed.
 #[derive(Debug, Clone)]
@@ -56,6 +58,17 @@ impl Random {
             items.swap(last, self.below(last as u64 + 1) as usize);
         }
     }
+}
+
+/// Returns a number from the operating system's generator, for seeds, names and tokens that nobody may guess. A number that
+/// is made from the clock and a process id can be guessed.
+///
+/// # Panics
+/// If the system returns no random numbers. No Linux since 3.17 does that.
+pub fn from_system() -> u64 {
+    let mut bytes = [0; 8];
+    SystemRandom::new().fill(&mut bytes).expect("the operating system returns random numbers");
+    u64::from_ne_bytes(bytes)
 }
 
 /// Returns a number in `[0, 1)` that depends only on `seed` and `index`, for callers that keep no state.

@@ -115,25 +115,33 @@ fn attempt(probe: &Probe) -> Result<(), String> {
 /// # Errors
 /// If nothing answers in time, or the response is not HTTP/1.x.
 pub fn ask(address: SocketAddr, path: &str, timeout: Duration) -> std::io::Result<u16> {
-    exchange(address, "GET", path, timeout)
+    exchange(address, "GET", path, &[], timeout)
 }
 
 /// Sends one request without a body and returns the status. Waits up to ten seconds for the response.
 ///
 /// # Errors
 /// If there is no response within ten seconds, or it is not HTTP/1.x.
-pub fn send(address: SocketAddr, method: &str, path: &str) -> std::io::Result<u16> {
-    exchange(address, method, path, ACTION_TIMEOUT)
+pub fn send(address: SocketAddr, method: &str, path: &str, headers: &[(&str, &str)]) -> std::io::Result<u16> {
+    exchange(address, method, path, headers, ACTION_TIMEOUT)
 }
 
-fn exchange(address: SocketAddr, method: &str, path: &str, timeout: Duration) -> std::io::Result<u16> {
+fn exchange(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    timeout: Duration,
+) -> std::io::Result<u16> {
     let mut stream = TcpStream::connect_timeout(&address, timeout)?;
     stream.set_read_timeout(Some(timeout))?;
     stream.set_write_timeout(Some(timeout))?;
     // Send the request in a single write: `write!` on a socket would send a segment for each piece. A server might
     // answer the first segment and close the connection.
     let length = if method == "GET" { "" } else { "content-length: 0\r\n" };
-    let request = format!("{method} {path} HTTP/1.1\r\nhost: {address}\r\n{length}connection: close\r\n\r\n");
+    let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let request =
+        format!("{method} {path} HTTP/1.1\r\nhost: {address}\r\n{length}{headers}connection: close\r\n\r\n");
     stream.write_all(request.as_bytes())?;
     // Read only the beginning of the response, `HTTP/1.1 200`. The connection is closed afterwards.
     let mut answer = Vec::new();

@@ -35,4 +35,5 @@ const run = () => {
     }
   });
 };
-if (byId("run")) run();
+// A server that only shows runs has no form.
+if (byId("annotate")) run();

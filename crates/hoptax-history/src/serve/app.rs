@@ -1,5 +1,6 @@
 //! State that all requests share: the history, the run in progress, and the guard.
 
+use super::drawing::Drawing;
 use super::guard::Guard;
 use super::latest::Cache;
 use super::options::{Options, ServeError};
@@ -25,6 +26,9 @@ pub(super) struct App {
     work: SyncSender<()>,
     to_do: Mutex<Option<Receiver<()>>>,
     pub(super) figures: Cache,
+    pub(super) drawing: Drawing,
+    /// True if the server that draws here in a process of its own measures a run.
+    measures_elsewhere: bool,
 }
 
 #[derive(Debug)]
@@ -39,12 +43,24 @@ impl App {
         Ok(Self {
             root: options.root.clone(),
             live: options.live.clone(),
-            guard: Guard::new(address, options.token.as_deref()),
+            guard: Guard::new(address, &options.access),
             history: Mutex::new(History { store: Store::open(&options.root)?, refreshed: None }),
             work,
             to_do: Mutex::new(Some(to_do)),
             figures: Cache::default(),
+            drawing: Drawing::new(&options.exe),
+            measures_elsewhere: false,
         })
+    }
+
+    /// The state of a process that draws for a server. `under_way` says whether the server's process measures a run.
+    pub(super) fn drawing_for(self, under_way: bool) -> Self {
+        Self { measures_elsewhere: under_way, ..self }
+    }
+
+    /// Whether a run is in progress in the server's process.
+    pub(super) fn is_under_way(&self) -> bool {
+        self.measures_elsewhere || self.is_measuring()
     }
 
     pub(super) fn root(&self) -> &Path {

@@ -1,6 +1,7 @@
 //! Middleware for all requests and responses: refuses requests that are not allowed, and adds headers to responses.
 
 use super::app::App;
+use super::drawing;
 use super::guard::admit;
 use super::problem::Problem;
 use super::refusal::refusal;
@@ -12,7 +13,8 @@ use axum::response::Response;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Time limit for a response. It is long enough for the largest report on a busy machine.
+/// Time limit for a response. It is long enough for the largest report on a busy machine. At the limit, a process that draws
+/// is killed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Content security policy of pages. A page may load resources only from this server. Style attributes are allowed,
@@ -24,8 +26,8 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; s
 pub(super) async fn check(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let path = request.uri().path().to_owned();
     let answer = match admit(&app.guard, &request) {
-        Ok(None) => match tokio::time::timeout(PATIENCE, next.run(request)).await {
-            Ok(answer) => answer,
+        Ok(None) => match tokio::time::timeout(PATIENCE, answer(&app, request, next)).await {
+            Ok(answer) => answer.unwrap_or_else(|problem| refusal(&path, problem)),
             Err(_) => refusal(
                 &path,
                 Problem::new(
@@ -39,6 +41,14 @@ pub(super) async fn check(State(app): State<Arc<App>>, request: Request, next: N
         Err(problem) => refusal(&path, problem),
     };
     with_headers(answer)
+}
+
+async fn answer(app: &App, request: Request, next: Next) -> Result<Response, Problem> {
+    if drawing::is_drawn_apart(&request) {
+        let uri = request.uri().clone();
+        return drawing::apart(app, &uri).await;
+    }
+    Ok(next.run(request).await)
 }
 
 fn with_headers(mut answer: Response) -> Response {

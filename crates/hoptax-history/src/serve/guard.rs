@@ -1,6 +1,7 @@
 //! Decides which requests are allowed. A page of another site that is open in the same browser can send requests to
 //! this server. Such a page must neither read a response nor change anything.
 
+use super::options::Access;
 use super::pages::template;
 use super::problem::Problem;
 use axum::extract::Request;
@@ -25,6 +26,7 @@ pub(super) struct Guard {
     host: String,
     /// Digests of the token, and of the cookie that replaces the token.
     token: Option<Secret>,
+    is_read_only: bool,
 }
 
 #[derive(Debug)]
@@ -34,15 +36,20 @@ struct Secret {
 }
 
 impl Guard {
-    pub(super) fn new(address: SocketAddr, token: Option<&str>) -> Self {
+    pub(super) fn new(address: SocketAddr, access: &Access) -> Self {
         let host = host_name().to_ascii_lowercase();
         // The cookie contains a digest instead of the token, because a browser sends the cookie to every port of the
         // host.
-        let token = token.map(|token| Secret {
+        let token = access.token().map(|token| Secret {
             token: digested(token),
             cookie: hex(&digested(&format!("hoptax page {token}"))),
         });
-        Self { address, host, token }
+        Self { address, host, token, is_read_only: matches!(access, Access::ReadOnly(_)) }
+    }
+
+    /// True if nobody may change anything.
+    pub(super) fn is_read_only(&self) -> bool {
+        self.is_read_only
     }
 
     /// True if the server answers requests for this host name. Other names are refused, because an attacker could make
@@ -126,7 +133,10 @@ pub(super) fn admit(guard: &Guard, request: &Request) -> Result<Option<Response>
             format!("open http://{} instead", guard.address),
         ));
     }
+    // Style and scripts of the pages are the same for everybody, and the page that asks for a token needs them.
+    let is_public = *request.method() == Method::GET && request.uri().path().starts_with("/assets/");
     if let Some(secret) = &guard.token
+        && !is_public
         && !guard.knows(secret, request.headers())
     {
         if let Some(answer) = guard.accept_token(secret, request.uri()) {
@@ -140,6 +150,13 @@ pub(super) fn admit(guard: &Guard, request: &Request) -> Result<Option<Response>
     }
     refuse_other_sites(request.headers())?;
     if !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE) {
+        if guard.is_read_only {
+            return Err(Problem::new(
+                StatusCode::FORBIDDEN,
+                "this server only shows runs",
+                "start `hoptax serve` without --read-only to change them",
+            ));
+        }
         check_change(request.headers(), authority)?;
         check_length(request.headers())?;
     }
@@ -281,7 +298,10 @@ mod tests {
     use super::*;
 
     fn guard(address: &str) -> Guard {
-        Guard { host: "lab".into(), ..Guard::new(address.parse().expect("an address"), None) }
+        Guard {
+            host: "lab".into(),
+            ..Guard::new(address.parse().expect("an address"), &Access::ReadOnly(None))
+        }
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! The web server for the history of all runs, and for the run in progress.
 //!
-//! The server listens on loopback by default; any other address needs a token. Pages of other sites cannot change
-//! anything.
+//! Clients need a token, unless the server only shows runs. Pages of other sites cannot change anything.
 
 mod api;
 mod app;
 mod assets;
 mod check;
 mod connections;
+mod drawing;
 mod extract;
 mod files;
 mod guard;
@@ -24,6 +24,7 @@ mod runs;
 mod server;
 mod silent;
 
-pub use options::{Options, ServeError};
+pub use drawing::draw;
+pub use options::{Access, Options, ServeError};
 pub use routes::description as openapi;
 pub use server::Server;

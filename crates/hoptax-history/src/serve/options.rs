@@ -10,14 +10,35 @@ use std::path::PathBuf;
 pub struct Options {
     /// Where to listen; port 0 lets the kernel choose.
     pub address: SocketAddr,
-    /// Token that every request must contain. It is not needed on loopback.
-    pub token: Option<String>,
+    /// Who may do what.
+    pub access: Access,
     /// The directory that contains the run directories.
     pub root: PathBuf,
     /// The run in progress in this process.
     pub live: Option<Board>,
     /// CPUs that the generator's workers are pinned to. The server's threads avoid these CPUs.
     pub keep_off: Vec<u32>,
+    /// The `hoptax` binary, whose verb `draw` draws reports.
+    pub exe: PathBuf,
+}
+
+/// Who may do what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Access {
+    /// Clients with this token may read and change everything.
+    Token(String),
+    /// Nobody may change anything. Clients need the token to read, if there is one.
+    ReadOnly(Option<String>),
+}
+
+impl Access {
+    /// The token that every request must contain.
+    pub fn token(&self) -> Option<&str> {
+        match self {
+            Self::Token(token) => Some(token),
+            Self::ReadOnly(token) => token.as_deref(),
+        }
+    }
 }
 
 /// Why the server cannot start.
@@ -31,12 +52,6 @@ pub enum ServeError {
         /// The system's error.
         source: io::Error,
     },
-    /// Other machines can reach the address, and there is no token.
-    #[error(
-        "other machines can reach {0}, so a token is needed: write a token to a file, and pass the file with \
-         --token-file FILE"
-    )]
-    NoToken(SocketAddr),
     /// The history cannot be read.
     #[error("cannot read the history: {0}")]
     History(#[from] crate::HistoryError),

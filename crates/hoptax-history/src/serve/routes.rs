@@ -31,8 +31,10 @@ fn members<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
 const NO_RUN: (u16, &str) = (404, "There is no such run.");
 const UNREADABLE: (u16, &str) = (422, "The directory has no run that this version of hoptax can read.");
 const MALFORMED: (u16, &str) = (400, "The request is malformed.");
-const FOREIGN: (u16, &str) =
-    (403, "The request comes from another site's page, or does not say where it comes from.");
+const FOREIGN: (u16, &str) = (
+    403,
+    "The server only shows runs, the request comes from another site's page, or it does not say where it comes from.",
+);
 const NO_JSON: (u16, &str) = (415, "The body's content type is not JSON.");
 
 pub(super) fn operations() -> Vec<Operation> {
@@ -185,6 +187,14 @@ fn report(_: &mut SchemaGenerator) -> Schema {
 }
 
 pub(super) fn router(app: &Arc<App>) -> Router {
+    handlers()
+        .layer(DefaultBodyLimit::max(MOST_BODY))
+        .layer(axum::middleware::from_fn_with_state(Arc::clone(app), check::check))
+        .with_state(Arc::clone(app))
+}
+
+/// The handlers of all routes, without the checks of requests.
+pub(super) fn handlers() -> Router<Arc<App>> {
     let mut router = Router::new();
     for operation in operations() {
         router = router.route(operation.path, (operation.handler)());
@@ -200,9 +210,6 @@ pub(super) fn router(app: &Arc<App>) -> Router {
         .route("/metrics", get(metrics::scrape))
         .fallback(nothing_there)
         .method_not_allowed_fallback(not_so)
-        .layer(DefaultBodyLimit::max(MOST_BODY))
-        .layer(axum::middleware::from_fn_with_state(Arc::clone(app), check::check))
-        .with_state(Arc::clone(app))
 }
 
 async fn nothing_there(request: Request) -> Response {

@@ -1,6 +1,7 @@
 //! The server: runs on its own threads until it is dropped.
 
 use super::app::App;
+use super::drawing::DRAWING;
 use super::options::{Options, ServeError};
 use super::{connections, routes};
 #[cfg(target_os = "linux")]
@@ -11,10 +12,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// Maximum number of threads that read run directories and draw reports.
-const DRAWING: usize = 4;
+/// Maximum number of threads that read the index.
+const READING: usize = 4;
 
-/// How long shutdown waits for the threads that read and draw.
+/// How long shutdown waits for the threads that read.
 const SHUTDOWN_WAIT: Duration = Duration::from_secs(1);
 
 /// A running server; dropping it stops it.
@@ -31,9 +32,6 @@ impl Server {
     /// # Errors
     /// If it cannot listen on the address, or cannot read the history.
     pub fn start(options: Options) -> Result<Self, ServeError> {
-        if !options.address.ip().is_loopback() && options.token.is_none() {
-            return Err(ServeError::NoToken(options.address));
-        }
         let refused = |source| ServeError::Listen { address: options.address, source };
         let listener = TcpListener::bind(options.address).map_err(refused)?;
         listener.set_nonblocking(true).map_err(refused)?;
@@ -43,8 +41,9 @@ impl Server {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
-            .max_blocking_threads(DRAWING)
-            .thread_name("serve-draw")
+            // A process that draws keeps one thread waiting.
+            .max_blocking_threads(READING + DRAWING)
+            .thread_name("serve-read")
             .build()
             .map_err(ServeError::Start)?;
         let keep_off = options.keep_off;

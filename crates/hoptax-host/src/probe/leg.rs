@@ -11,7 +11,7 @@
 //! - Back: the receiver writes messages until the sender, which counts, closes the connection.
 
 use hoptax_load::clock::{self, MILLISECOND, SECOND};
-use hoptax_load::random::Random;
+use hoptax_load::random;
 use hoptax_record::{LegLook, Link, RoundTrips};
 use rustix::net::sockopt;
 use serde::{Deserialize, Serialize};
@@ -88,7 +88,7 @@ impl Receiver {
     pub fn open(address: IpAddr) -> io::Result<Self> {
         let listener = TcpListener::bind((address, 0))?;
         listener.set_nonblocking(true)?;
-        let token = Random::stream(clock::unix(), u64::from(std::process::id())).next_u64();
+        let token = random::from_system();
         Ok(Self { at: ReceiverAddress { address: listener.local_addr()?, token }, listener })
     }
 

@@ -16,15 +16,16 @@ use crate::programs;
 use fold::Fold;
 use hoptax_load::clock;
 use hoptax_record::profile::{Callers, PassKind};
-use rustix::process::geteuid;
+use rustix::process::{Pid, Signal, geteuid, kill_process};
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// Samples per second of CPU time. It is a prime number, so that samples do not keep step with timers.
@@ -48,6 +49,9 @@ const STDIN: &str = "/proc/self/fd/0";
 
 /// Interval at which perf is looked after.
 const POLL: Duration = Duration::from_millis(10);
+
+/// Maximum time for printing the samples of a pass.
+const PRINTING: Duration = Duration::from_secs(600);
 
 /// Maximum time that printing the version may take.
 const VERSION_TIME: Duration = Duration::from_secs(10);
@@ -315,6 +319,7 @@ impl Recording {
             // Ctrl-C on the terminal must not reach perf, because hoptax decides when it stops.
             .process_group(0)
             .spawn()?;
+        let limit = Limit::start(&printing, PRINTING);
         let stdout = printing.stdout.take().expect("piped");
         let mut fold = Fold::new(self.kind, self.callers, spans, clock::SECOND / frequency());
         let read = script::read(BufReader::new(stdout), |entry| fold.add(entry));
@@ -322,6 +327,7 @@ impl Recording {
             let _ = printing.kill();
         }
         let status = printing.wait()?;
+        drop(limit);
         let unreadable = read?;
         if !status.success() {
             return Err(self.failed("script"));
@@ -332,6 +338,24 @@ impl Recording {
     /// The failure of a command of perf, with the end of its messages.
     fn failed(&self, verb: &'static str) -> ProfileError {
         ProfileError::Failed { verb, why: last_lines(&self.messages) }
+    }
+}
+
+/// Kills a process after a time, unless this value is dropped before.
+struct Limit {
+    _ended: mpsc::Sender<()>,
+}
+
+impl Limit {
+    fn start(child: &Child, time: Duration) -> Self {
+        let (_ended, ends) = mpsc::channel::<()>();
+        let pid = Pid::from_child(child);
+        thread::spawn(move || {
+            if ends.recv_timeout(time) == Err(mpsc::RecvTimeoutError::Timeout) {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        });
+        Self { _ended }
     }
 }
 
@@ -349,10 +373,7 @@ struct Private(PathBuf);
 
 impl Private {
     fn new() -> io::Result<Self> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let drawn = hoptax_load::random::Random::stream(clock::unix(), u64::from(number)).next_u64();
-        let name = format!("hoptax-profile-{}-{drawn:016x}", std::process::id());
+        let name = format!("hoptax-profile-{:016x}", hoptax_load::random::from_system());
         let path = std::env::temp_dir().join(name);
         DirBuilder::new().mode(0o700).create(&path)?;
         let directory = Self(path);

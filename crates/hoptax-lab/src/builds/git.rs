@@ -1,7 +1,9 @@
 //! Questions to git about a repository. The user's own `git` answers them, because it knows the user's settings.
 
+use hoptax_host::programs::output_within;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// Variables that a git hook sets (`git rev-parse --local-env-vars`, without the user's settings). They would make git look
 /// at the hook's repository instead of the named one.
@@ -25,6 +27,9 @@ pub struct Commit {
     /// First line of the message.
     pub subject: String,
 }
+
+/// Time limit for a command that only reads the repository.
+const LIMIT: Duration = Duration::from_secs(600);
 
 /// A git command in this directory.
 pub(super) fn command(directory: &Path) -> Command {
@@ -77,7 +82,7 @@ pub fn commits_between(repository: &Path, good: &str, bad: &str) -> Result<Vec<C
 
 /// Runs git. The inner error is what git printed if it failed.
 fn output(directory: &Path, words: &[String]) -> Result<Result<String, String>, String> {
-    let done = command(directory).args(words).output();
+    let done = output_within(command(directory).args(words), LIMIT);
     let done = done.map_err(|error| format!("cannot run git: {error}. Install git"))?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
     Ok(if done.status.success() { Ok(text(&done.stdout)) } else { Err(text(&done.stderr)) })

@@ -6,12 +6,14 @@ use crate::render::{self, Reload, Variables};
 use crate::{Controller, Effect};
 use hoptax_host::guarded::RestartHandle;
 use hoptax_host::ports::local;
+use hoptax_host::programs::kill_group;
 use hoptax_load::clock;
 use hoptax_plan::{Action, Feature, RoutePosition};
 use hoptax_servers::http_client::HttpClient;
 use hoptax_servers::readiness::{self, NotReady, Probe};
 use hoptax_servers::upstream;
 use std::net::SocketAddr;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -98,7 +100,7 @@ impl GatewayController {
             Reload::Command(command) => run(&command, tools.directory())?,
             Reload::Request(method, path) => {
                 let address = local(tools.variables.admin_port);
-                match readiness::send(address, &method, &path) {
+                match readiness::send(address, &method, &path, &[]) {
                     Ok(status) if (200..300).contains(&status) => {}
                     Ok(status) => return Err(format!("{method} {path} returned status {status}")),
                     Err(error) => return Err(format!("{method} http://{address}{path}: {error}")),
@@ -169,6 +171,7 @@ fn run(command: &[String], directory: &Path) -> Result<(), String> {
         .stdin(Stdio::null())
         .stdout(said)
         .stderr(also)
+        .process_group(0)
         .spawn()
         .map_err(|error| format!("cannot start `{program}`: {error}"))?;
     let deadline = Instant::now() + COMMAND_BOUND;
@@ -180,7 +183,8 @@ fn run(command: &[String], directory: &Path) -> Result<(), String> {
                 return Err(format!("`{}` failed ({status}): {}", command.join(" "), said.trim()));
             }
             None if Instant::now() > deadline => {
-                let _ = child.kill();
+                // Also what the command has started.
+                kill_group(&child);
                 let _ = child.wait();
                 return Err(format!("`{}` took longer than {COMMAND_BOUND:?}", command.join(" ")));
             }

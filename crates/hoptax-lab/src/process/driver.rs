@@ -275,9 +275,7 @@ const LONGEST_TEMPORARY: usize = 24;
 /// Paths for two directories that only their owner may read: for private files, and for sockets. Each is created when
 /// the first file is written to it.
 fn temporary_directories() -> (PathBuf, PathBuf) {
-    let drawn =
-        hoptax_load::random::Random::stream(hoptax_load::clock::unix(), u64::from(std::process::id()))
-            .next_u64();
+    let drawn = hoptax_load::random::from_system();
     let temporary = std::env::temp_dir();
     let short = if temporary.as_os_str().len() > LONGEST_TEMPORARY { Path::new("/tmp") } else { &temporary };
     (temporary.join(format!("hoptax-{drawn:016x}")), short.join(format!("hoptax-{drawn:016x}-s")))

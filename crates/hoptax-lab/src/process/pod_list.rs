@@ -1,12 +1,12 @@
 //! The pods of a gateway that runs in a Kubernetes cluster, as the user's `kubectl` lists them.
 
+use hoptax_host::programs::output_within;
 use hoptax_plan::WatchedPods;
 use hoptax_plan::units::show_duration;
 use serde::Deserialize;
+use std::io::ErrorKind;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread;
 use std::time::Duration;
 
 /// Time limit for a list of pods.
@@ -69,16 +69,10 @@ pub(super) fn running(watched: &WatchedPods) -> Result<Vec<Pod>, String> {
         .args(["--output=json", "--request-timeout=20s"])
         .stdin(Stdio::null())
         .process_group(0);
-    let (sender, receiver) = mpsc::channel();
-    thread::spawn(move || sender.send(command.output()));
-    let output = match receiver.recv_timeout(ANSWER) {
-        Ok(output) => {
-            output.map_err(|error| format!("cannot start kubectl: {error}. Install it, or use prometheus"))?
-        }
-        Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-            return Err(format!("`{}` did not end within {}", words.join(" "), show_duration(ANSWER)));
-        }
-    };
+    let output = output_within(&mut command, ANSWER).map_err(|error| match error.kind() {
+        ErrorKind::TimedOut => format!("`{}` did not end within {}", words.join(" "), show_duration(ANSWER)),
+        _ => format!("cannot start kubectl: {error}. Install it, or use prometheus"),
+    })?;
     if !output.status.success() {
         let why = String::from_utf8_lossy(&output.stderr);
         return Err(format!("`{}` failed: {}", words.join(" "), why.trim()));

@@ -7,6 +7,7 @@
 
 use super::pod_list::{container, kubectl, list, running};
 use super::samples::{LEAST_INTERVALS, Period, largest, rate, seconds};
+use hoptax_host::programs::kill_group;
 use hoptax_load::clock;
 use hoptax_plan::WatchedPods;
 use hoptax_plan::units::show_duration;
@@ -210,7 +211,8 @@ impl Reader {
             }
             thread::sleep(Duration::from_millis(5));
         }
-        let _ = self.child.kill();
+        // Also a plugin for credentials, which would keep the pipe open.
+        kill_group(&self.child);
         let mut text = String::new();
         if let Some(stderr) = self.child.stderr.take() {
             let _ = stderr.take(4096).read_to_string(&mut text);
@@ -228,7 +230,7 @@ impl Reader {
 impl Drop for Reader {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        let _ = self.child.kill();
+        kill_group(&self.child);
         let _ = self.child.wait();
         let _ = self.thread.take().map(JoinHandle::join);
     }

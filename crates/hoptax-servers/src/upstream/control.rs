@@ -1,4 +1,7 @@
 //! The control socket. It answers `GET /ledger`, `POST /instances/0/close` and `POST /instances/0/open`.
+//!
+//! A web page that is open on the same host can send requests to loopback. So an order needs a header that pages cannot
+//! send ([`OWN`]): a browser would first ask for permission (`OPTIONS`), and the control socket refuses that.
 
 use super::counts::Counts;
 use super::switch::{Order, Switch};
@@ -9,10 +12,13 @@ use anyhow::Context as _;
 use hoptax_host::threads::Stop;
 use hoptax_load::event_loop::{AfterEnd, Epoll, EventLoop, Handler, Token};
 use hoptax_load::stamp::ClockId;
-use hoptax_wire::http1::{RequestDecoder, RequestStep, Version, response_head};
+use hoptax_wire::http1::{RequestDecoder, RequestStep, Version, fields, response_head};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+
+/// Header that each order must carry.
+const OWN: (&str, &str) = ("x-hoptax", "1");
 
 /// Serves the control socket until stopped. `counts` holds, for each instance, the counts of its listeners.
 pub(super) fn serve(
@@ -42,12 +48,14 @@ struct Connection {
 enum Asked {
     Ledger,
     Instance(usize, Order),
+    /// An order without [`OWN`].
+    Unproved,
     #[default]
     Nothing,
 }
 
 impl Asked {
-    fn read(method: &[u8], target: &[u8]) -> Self {
+    fn read(method: &[u8], target: &[u8], is_own: bool) -> Self {
         let instance = || {
             let path = std::str::from_utf8(target).ok()?.strip_prefix("/instances/")?;
             let (number, order) = path.split_once('/')?;
@@ -56,7 +64,8 @@ impl Asked {
         };
         match (method, target) {
             (b"GET", b"/ledger") => Self::Ledger,
-            (b"POST", _) => instance().unwrap_or_default(),
+            (b"POST", _) if is_own => instance().unwrap_or_default(),
+            (b"POST", _) => Self::Unproved,
             _ => Self::Nothing,
         }
     }
@@ -88,7 +97,9 @@ impl Control<'_> {
                 Ok(RequestStep::NeedMore) => return true,
                 Ok(RequestStep::Head { consumed, head }) => {
                     let (method, target) = (head.method.clone(), head.target.clone());
-                    connection.asked = Asked::read(&connection.input[method], &connection.input[target]);
+                    let is_own = has_own_header(&connection.input[..consumed]);
+                    let input = &connection.input;
+                    connection.asked = Asked::read(&input[method], &input[target], is_own);
                     consumed
                 }
                 Ok(RequestStep::Body { consumed, .. }) => consumed,
@@ -134,6 +145,7 @@ fn response(
                 None => (404, "text/plain", b"there is no such instance\n".to_vec()),
             }
         }
+        Asked::Unproved => (403, "text/plain", b"send the header `X-Hoptax: 1`\n".to_vec()),
         Asked::Nothing => (404, "text/plain", KNOWN.into()),
     };
     let connection = if keep_alive { "keep-alive" } else { "close" };
@@ -144,6 +156,15 @@ fn response(
     response
 }
 
+/// True if a head carries [`OWN`].
+fn has_own_header(head: &[u8]) -> bool {
+    let mut found = false;
+    let read = fields(head, |field| {
+        found |= field.name.eq_ignore_ascii_case(OWN.0) && field.value == OWN.1.as_bytes();
+    });
+    read.is_ok() && found
+}
+
 /// Closes or opens an instance of the upstream that has this control socket. Returns when the instance is closed or
 /// open.
 ///
@@ -151,7 +172,7 @@ fn response(
 /// If the upstream does not answer or has no such instance, or the instance does not react in time.
 pub fn send_order(control: SocketAddr, instance: u32, order: Order) -> anyhow::Result<()> {
     let path = format!("/instances/{instance}/{}", order.name());
-    let status = readiness::send(control, "POST", &path)
+    let status = readiness::send(control, "POST", &path, &[OWN])
         .with_context(|| format!("cannot {} instance {instance} of the upstream", order.name()))?;
     anyhow::ensure!(
         status == 200,

@@ -36,7 +36,7 @@ pub struct UpstreamReady {
     /// TLS addresses of the same instances; empty without TLS.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tls_instances: Vec<SocketAddr>,
-    /// Address of the control socket.
+    /// Address of the control socket, always on loopback.
     pub control: SocketAddr,
 }
 
@@ -56,7 +56,7 @@ pub struct Placement {
     pub cpus: Vec<u32>,
     /// Seed of random delays and failures.
     pub seed: u64,
-    /// Address to listen on; 127.0.0.1 if absent.
+    /// Address for everything except the control socket; 127.0.0.1 if absent.
     pub address: Option<IpAddr>,
     /// Additional ports of the first instance.
     pub also: Vec<u16>,
@@ -110,7 +110,7 @@ impl RunningUpstream {
                     .context("an additional port of the upstream")
             })
             .collect::<anyhow::Result<Vec<_>>>()?;
-        let control = SocketAddr::from((host, placement.control_port.unwrap_or(0)));
+        let control = SocketAddr::from((loopback(host), placement.control_port.unwrap_or(0)));
         let control = net::listener(control, false).context("the upstream's control socket")?;
         let addresses = |of: &[TcpListener]| of.iter().map(TcpListener::local_addr).collect::<Result<_, _>>();
         let ready = UpstreamReady {
@@ -180,6 +180,11 @@ const OVERHEAD: u64 = 32;
 /// ledger can always be read.
 fn room(descriptors: u64, instances: u32) -> u64 {
     descriptors.saturating_sub(OVERHEAD) * 9 / 10 / u64::from(instances)
+}
+
+/// The address of the control socket. Only processes of the same host ask it, even if gateways are on other hosts.
+fn loopback(host: IpAddr) -> IpAddr {
+    if host.is_loopback() { host } else { LOOPBACK }
 }
 
 fn port(first: Option<u16>, instance: u32) -> anyhow::Result<u16> {

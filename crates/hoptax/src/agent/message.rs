@@ -12,7 +12,7 @@ use hoptax_lab::process::Secrets;
 use hoptax_lab::verify::Requests;
 use hoptax_lab::{Facts, Profiling};
 use hoptax_load::clock;
-use hoptax_load::random::Random;
+use hoptax_load::random;
 use hoptax_load::spec::LoadSpec;
 use hoptax_load::stamp::ClockId;
 use hoptax_record::plan::{Action, CpuSets, Idle, Plan};
@@ -283,7 +283,7 @@ impl RunId {
         let (now, process) = (clock::unix(), std::process::id());
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         Self {
-            id: format!("{:016x}", Random::stream(now, u64::from(process)).next_u64()),
+            id: format!("{:016x}", random::from_system()),
             name: name.to_owned(),
             runner: format!("process {process} on {host}"),
             started_unix_ns: now,

@@ -1,19 +1,23 @@
 //! Which command leads to the agent of a host. If the plan names no program there, hoptax copies its own.
 //!
+//! The agent receives the run's secrets, and other users of the host may plant files. So a copy is in a directory with a random
+//! name that only its owner may enter, and a copy of an earlier run is used only if its owner, mode and SHA-256 are right.
+//! Otherwise, hoptax copies itself again.
+//!
 //! Everything runs by words that mean the same with and without a shell on the host ([`is_plain_word`]). So the host needs only
-//! `test`, `uname`, `rm`, `mkdir`, `dd` or `cp`, `chmod` and `mv`.
+//! `uname`, `rm`, `mkdir`, `dd` or `cp`, `chmod` and `mv`. With `ls`, `id` and `sha256sum`, the program is copied only once.
 
 use super::advice;
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, anyhow, bail, ensure};
+use hoptax_host::programs::output_within;
+use hoptax_load::random;
 use hoptax_plan::{Host, HostKind, is_plain_word, shown_words};
-use hoptax_record::{Digest, printable};
-use rustix::process::{Pid, Signal, kill_process};
+use hoptax_record::printable;
+use ring::digest::{Context as Sha256, SHA256};
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{ErrorKind, Read as _};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::sync::mpsc;
-use std::thread;
 use std::time::Duration;
 
 /// Time limit for a command that has little to do. Logging in to a distant host takes some seconds.
@@ -24,10 +28,14 @@ const COPY: Duration = Duration::from_secs(15 * 60);
 /// Number of lines of an error that are quoted. After an error, `dd` prints three more.
 const QUOTED: usize = 4;
 
-/// Directory for the copy on machines that are reached by ssh, below the home directory.
+/// Directory for copies on machines that are reached by ssh, below the home directory.
 const IN_HOME: &str = ".cache/hoptax/agent";
-/// Directory for the copy in containers and pods.
-const IN_CONTAINER: &str = "/tmp/hoptax-agent-program";
+/// Directory for copies in containers and pods.
+const IN_CONTAINER: &str = "/tmp";
+/// The name of a copy's directory begins with this word, and 32 hexadecimal digits follow.
+const PREFIX: &str = "hoptax-program-";
+/// Number of directories that are looked at. Another user can create any number of them.
+const MOST_DIRECTORIES: usize = 8;
 
 /// The command that writes its standard input into a file.
 type Write = fn(&str) -> [String; 3];
@@ -88,37 +96,99 @@ struct Machine {
 }
 
 impl Machine {
-    /// The path of a copy of this program. It is copied unless an earlier run has left the same one.
+    /// The path of a copy of this program below `base`. It is copied unless an earlier run has left the same one.
     fn with_copy(
         &self,
-        folder: &str,
+        base: &str,
         write: Write,
         exe: &Path,
         report: &mut dyn FnMut(&str),
     ) -> anyhow::Result<String> {
         let (digest, bytes) = digest_of(exe).with_context(|| format!("cannot read {}", exe.display()))?;
-        let directory = format!("{folder}/{digest}");
-        let program = format!("{directory}/hoptax");
-        let found = self.run(&["test", "-x", &program], None, STEP)?;
-        if found.status.success() {
-            return Ok(program);
-        }
-        if found.status.code() != Some(1) {
-            bail!(self.failed(&["test", "-x", &program], &found));
+        let own = self.own_directories(base)?;
+        for directory in &own {
+            let program = format!("{directory}/hoptax");
+            if self.sha256(&program)?.is_some_and(|there| there == digest) {
+                return Ok(program);
+            }
         }
         self.check_architecture()?;
         report(&format!("copying hoptax ({} MB) to host {}", bytes.div_ceil(1_000_000), self.name));
         // An older program is of no use to this one.
-        self.must(&["rm", "-rf", folder], None, STEP)?;
-        self.must(&["mkdir", "-p", &directory], None, STEP)?;
+        for directory in &own {
+            self.must(&["rm", "-rf", directory], None, STEP)?;
+        }
+        self.must(&["mkdir", "-p", base], None, STEP)?;
+        if base == IN_HOME {
+            // Fails if the directory is another user's.
+            self.must(&["chmod", "700", base], None, STEP)?;
+        }
+        let directory =
+            format!("{base}/{PREFIX}{:016x}{:016x}", random::from_system(), random::from_system());
+        // Without `-p`, this fails if somebody else has created it.
+        self.must(&["mkdir", "-m", "700", &directory], None, STEP)?;
+        let copied = self.copy_into(&directory, write, exe, &digest);
+        if copied.is_err() {
+            let _ = self.run(&["rm", "-rf", &directory], None, STEP);
+        }
+        copied
+    }
+
+    /// Copies this program into a directory that only its owner may enter. Returns the path of the copy.
+    fn copy_into(&self, directory: &str, write: Write, exe: &Path, digest: &str) -> anyhow::Result<String> {
+        let program = format!("{directory}/hoptax");
         // Under its own name, there is only a whole program.
-        let part = format!("{program}.{}.part", std::process::id());
+        let part = format!("{program}.part");
         let own = File::open(exe).with_context(|| format!("cannot read {}", exe.display()))?;
         self.must(&write(&part).each_ref().map(String::as_str), Some(own), COPY)?;
-        self.must(&["chmod", "755", &part], None, STEP)?;
+        self.must(&["chmod", "700", &part], None, STEP)?;
         self.must(&["mv", &part, &program], None, STEP)?;
+        ensure!(
+            self.sha256(&program)?.is_none_or(|there| there == digest),
+            "host {}: the copy of hoptax there has another SHA-256 than the program here. Try again, or copy it yourself, and \
+             name its path with `hoptax`",
+            self.name
+        );
         self.check_that_it_runs(&program)?;
         Ok(program)
+    }
+
+    /// Directories of earlier runs with a whole program that nobody but this user can have written. Empty if that cannot be
+    /// found out.
+    fn own_directories(&self, base: &str) -> anyhow::Result<Vec<String>> {
+        let Some(names) = self.answer(&["ls", base])? else { return Ok(Vec::new()) };
+        let names: Vec<&str> = names.lines().filter(|name| is_name(name)).take(MOST_DIRECTORIES).collect();
+        if names.is_empty() {
+            return Ok(Vec::new());
+        }
+        let Some(user) = self.answer(&["id", "-u"])? else { return Ok(Vec::new()) };
+        let mut own = Vec::new();
+        for name in names {
+            let directory = format!("{base}/{name}");
+            let program = format!("{directory}/hoptax");
+            let words = ["ls", "-ldn", base, &directory, &program];
+            if self.answer(&words)?.is_some_and(|list| is_private(&list, &words[2..], user.trim())) {
+                own.push(directory);
+            }
+        }
+        Ok(own)
+    }
+
+    /// The SHA-256 of a file, in hexadecimal digits. `None` if the machine has no `sha256sum`.
+    fn sha256(&self, file: &str) -> anyhow::Result<Option<String>> {
+        let list = self.answer(&["sha256sum", file])?;
+        Ok(list.and_then(|list| list.split_whitespace().next().map(str::to_owned)))
+    }
+
+    /// The output of a command. `None` if the command fails or does not exist there.
+    fn answer(&self, words: &[&str]) -> anyhow::Result<Option<String>> {
+        let output = self.run(words, None, STEP)?;
+        match output.status.code() {
+            Some(0) => Ok(Some(String::from_utf8_lossy(&output.stdout).into_owned())),
+            // ssh itself failed, or was killed.
+            Some(255) | None => bail!(self.failed(words, &output)),
+            Some(_) => Ok(None),
+        }
     }
 
     fn check_architecture(&self) -> anyhow::Result<()> {
@@ -159,29 +229,18 @@ impl Machine {
     fn run(&self, words: &[&str], stdin: Option<File>, limit: Duration) -> anyhow::Result<Output> {
         let mut all = self.prefix.iter().map(String::as_str).chain(words.iter().copied());
         let program = all.next().expect("the words of a command");
-        let child = Command::new(program)
-            .args(all)
-            .stdin(stdin.map_or_else(Stdio::null, Stdio::from))
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .with_context(|| format!("host {}: cannot start `{program}`", self.name))?;
-        let pid = Pid::from_child(&child);
-        let (sender, ended) = mpsc::channel();
-        thread::spawn(move || sender.send(child.wait_with_output()));
-        match ended.recv_timeout(limit) {
-            Ok(output) => output.with_context(|| format!("host {}: `{program}`", self.name)),
-            Err(_) => {
-                let _ = kill_process(pid, Signal::KILL);
-                bail!(
-                    "host {}: `{}` did not end within {}. {}",
-                    self.name,
-                    self.shown(words),
-                    humantime::format_duration(limit),
-                    advice::after(&shown_words(&self.prefix), None)
-                )
-            }
-        }
+        let mut command = Command::new(program);
+        command.args(all).stdin(stdin.map_or_else(Stdio::null, Stdio::from));
+        output_within(&mut command, limit).map_err(|error| match error.kind() {
+            ErrorKind::TimedOut => anyhow!(
+                "host {}: `{}` did not end within {}. {}",
+                self.name,
+                self.shown(words),
+                humantime::format_duration(limit),
+                advice::after(&shown_words(&self.prefix), None)
+            ),
+            _ => anyhow::Error::new(error).context(format!("host {}: cannot start `{program}`", self.name)),
+        })
     }
 
     fn shown(&self, words: &[&str]) -> String {
@@ -216,20 +275,49 @@ impl Machine {
     }
 }
 
-/// Digest and length of a file. Two builds of hoptax have different digests.
+/// True for the name of a copy's directory. A name in a list of other users' files may be anything.
+fn is_name(name: &str) -> bool {
+    let is_digit = |letter: u8| letter.is_ascii_digit() || (b'a'..=b'f').contains(&letter);
+    name.strip_prefix(PREFIX).is_some_and(|digits| digits.len() == 32 && digits.bytes().all(is_digit))
+}
+
+/// Whether the output of `ls -ldn BASE DIRECTORY PROGRAM` shows a program that only `user` can have written. Nobody else may
+/// replace the directory in its base, enter the directory, or write the program. The target of a link may hold line breaks, so
+/// the list must have exactly three lines.
+fn is_private(list: &str, paths: &[&str], user: &str) -> bool {
+    let lines: Vec<&str> = list.lines().collect();
+    let [base, directory, program] = lines[..] else { return false };
+    // `drwx------ 2 1000 1000 4096 Jan 1 00:00 PATH`
+    let owner = |line: &str| line.split_whitespace().nth(2).map(str::to_owned);
+    let is_own = |line: &str| owner(line).is_some_and(|owner| owner == user);
+    let writes = |line: &str, at: usize| line.as_bytes().get(at) == Some(&b'w');
+    let is_sticky = matches!(base.as_bytes().get(9), Some(b't' | b'T'));
+    let is_safe_base = base.starts_with('d')
+        && (is_own(base) || owner(base).is_some_and(|owner| owner == "0"))
+        && (is_sticky || !writes(base, 5) && !writes(base, 8));
+    is_safe_base
+        && directory.starts_with("drwx------")
+        && program.starts_with("-rwx------")
+        && is_own(directory)
+        && is_own(program)
+        && lines.iter().zip(paths).all(|(line, path)| line.ends_with(&format!(" {path}")))
+}
+
+/// SHA-256 in hexadecimal digits, and length of a file.
 fn digest_of(path: &Path) -> std::io::Result<(String, u64)> {
     let mut file = File::open(path)?;
-    let (mut digest, mut length) = (Digest::default(), 0);
+    let (mut digest, mut length) = (Sha256::new(&SHA256), 0);
     let mut piece = vec![0; 1 << 20];
     loop {
         match file.read(&mut piece)? {
-            0 => return Ok((digest.text(), length)),
+            0 => break,
             some => {
-                digest.add(&piece[..some]);
+                digest.update(&piece[..some]);
                 length += some as u64;
             }
         }
     }
+    Ok((digest.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect(), length))
 }
 
 #[cfg(test)]
@@ -251,22 +339,146 @@ mod tests {
         path
     }
 
+    /// The directories of copies below `base`.
+    fn copies(base: &str) -> Vec<String> {
+        let names = std::fs::read_dir(base).expect("a directory").flatten();
+        names.map(|entry| entry.path().display().to_string()).collect()
+    }
+
+    fn set_mode(path: &str, mode: u32) {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("ours");
+    }
+
     #[test]
     fn the_program_is_copied_once_and_an_older_one_is_replaced() {
         for write in [by_dd as Write, by_cp] {
             let scratch = tempfile::tempdir().expect("a directory");
-            let (exe, folder) = (program(scratch.path()), scratch.path().join("there"));
-            let folder = folder.to_str().expect("text");
-            std::fs::create_dir_all(format!("{folder}/0123")).expect("made");
-            let (there, mut said) = (machine(&["env"]), Vec::new());
-            let copied = there.with_copy(folder, write, &exe, &mut |what| said.push(what.to_owned()));
+            let (exe, base) = (program(scratch.path()), scratch.path().join("there"));
+            let base = base.to_str().expect("text");
+            let there = machine(&["env"]);
+            let older = there.with_copy(base, write, Path::new("/bin/true"), &mut |_| {}).expect("copied");
+            let mut said = Vec::new();
+            let copied = there.with_copy(base, write, &exe, &mut |what| said.push(what.to_owned()));
             let copied = copied.expect("copied");
             assert_eq!(std::fs::read(&copied).expect("there"), std::fs::read(&exe).expect("here"));
-            assert!(!Path::new(&format!("{folder}/0123")).exists(), "the older one");
+            assert!(!Path::new(&older).exists(), "the older one");
             assert_eq!(said, ["copying hoptax (1 MB) to host edge"]);
-            let again = there.with_copy(folder, write, &exe, &mut |what| panic!("{what}"));
+            let again = there.with_copy(base, write, &exe, &mut |what| panic!("{what}"));
             assert_eq!(again.expect("it is there"), copied);
+            let metadata = |path: &str| std::fs::metadata(path).expect("there").permissions().mode() & 0o777;
+            assert_eq!(
+                (metadata(&copied), copies(base).iter().map(|one| metadata(one)).collect()),
+                (0o700, vec![0o700])
+            );
         }
+    }
+
+    #[test]
+    fn a_planted_program_is_not_run() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let exe = program(scratch.path());
+        let base = scratch.path().join("there").display().to_string();
+        // Where earlier versions looked for it, by a digest that can be calculated.
+        let mut predictable = hoptax_record::Digest::default();
+        predictable.add(&std::fs::read(&exe).expect("read"));
+        let predictable = format!("{base}/{}", predictable.text());
+        std::fs::create_dir_all(&predictable).expect("made");
+        let ran = scratch.path().join("ran").display().to_string();
+        let planted = format!("#!/bin/sh\ntouch {ran}\necho hoptax 1\n");
+        let plant = |directory: &str, text: &str| {
+            std::fs::write(format!("{directory}/hoptax"), text).expect("written");
+            set_mode(&format!("{directory}/hoptax"), 0o700);
+            set_mode(directory, 0o700);
+        };
+        plant(&predictable, &planted);
+        let there = machine(&["env"]);
+        let copy = |there: &Machine| there.with_copy(&base, by_cp, &exe, &mut |_| {}).expect("copied");
+        let first = copy(&there);
+        assert_ne!(first, format!("{predictable}/hoptax"));
+        // Another program in the right place.
+        plant(first.trim_end_matches("/hoptax"), &planted);
+        let second = copy(&there);
+        assert_ne!(second, first);
+        // The right program, but others may write it, or the directory that it is in, or replace that directory.
+        let directory = second.trim_end_matches("/hoptax").to_owned();
+        for (path, mode, usual) in
+            [(&second, 0o722, 0o700), (&directory, 0o777, 0o700), (&base, 0o777, 0o755)]
+        {
+            set_mode(path, mode);
+            let other = copy(&there);
+            assert_ne!(other, second, "{path} has mode {mode:o}");
+            std::fs::remove_dir_all(other.trim_end_matches("/hoptax")).expect("ours");
+            set_mode(path, usual);
+            assert_eq!(copy(&there), second, "{path} has mode {usual:o} again");
+        }
+        // A sticky directory such as /tmp lets nobody replace what belongs to others.
+        set_mode(&base, 0o1777);
+        assert_eq!(copy(&there), second);
+        // A link to it.
+        std::fs::rename(&directory, format!("{base}/elsewhere")).expect("ours");
+        std::os::unix::fs::symlink("elsewhere", &directory).expect("made");
+        assert_ne!(copy(&there), second);
+        assert!(!Path::new(&ran).exists(), "a planted program was run");
+    }
+
+    #[test]
+    fn a_copy_of_another_user_is_refused() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let exe = program(scratch.path());
+        let base = scratch.path().join("there").display().to_string();
+        let copied = machine(&["env"]).with_copy(&base, by_cp, &exe, &mut |_| {}).expect("copied");
+        // For this machine, the user is another one, and the files are the same.
+        let bin = scratch.path().join("bin");
+        std::fs::create_dir(&bin).expect("made");
+        let id = bin.join("id").display().to_string();
+        std::fs::write(&id, "#!/bin/sh\necho 4711\n").expect("written");
+        set_mode(&id, 0o755);
+        let path = format!("PATH={}:{}", bin.display(), std::env::var("PATH").expect("a path"));
+        let other = machine(&["env", &path]).with_copy(&base, by_cp, &exe, &mut |_| {}).expect("copied");
+        assert_ne!(other, copied);
+        assert!(Path::new(&copied).exists(), "nothing of another user is removed");
+    }
+
+    #[test]
+    fn without_commands_that_prove_a_copy_the_program_is_copied_again() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let exe = program(scratch.path());
+        let base = scratch.path().join("there").display().to_string();
+        for missing in ["ls", "id", "sha256sum"] {
+            let script = format!("[ \"$0\" != {missing} ] || exit 127; exec \"$0\" \"$@\"");
+            let there = machine(&["sh", "-c", &script]);
+            let first = there.with_copy(&base, by_cp, &exe, &mut |_| {}).expect("copied");
+            let second = there.with_copy(&base, by_cp, &exe, &mut |_| {}).expect("copied");
+            assert_ne!(first, second, "without {missing}");
+        }
+    }
+
+    #[test]
+    fn a_list_of_files_is_believed_only_if_it_is_exact() {
+        let paths = ["/tmp", "/tmp/x", "/tmp/x/hoptax"];
+        let list = |base: &str, directory: &str, program: &str| {
+            format!(
+                "{base} 9 0 0 40 Jan 1 00:00 /tmp\n{directory} 2 1000 0 40 Jan 1 00:00 /tmp/x\n{program} 1 1000 0 9 Jan 1 00:00 \
+                 /tmp/x/hoptax\n"
+            )
+        };
+        let right = list("drwxrwxrwt", "drwx------", "-rwx------.");
+        assert!(is_private(&right, &paths, "1000"));
+        assert!(!is_private(&right, &paths, "0") && !is_private(&right, &paths, "100"));
+        for wrong in [
+            list("drwxrwxrwx", "drwx------", "-rwx------"),
+            list("lrwxrwxrwx", "drwx------", "-rwx------"),
+            list("drwxrwxrwt", "lrwxrwxrwx", "-rwx------"),
+            list("drwxrwxrwt", "drwxr-x---", "-rwx------"),
+            list("drwxrwxrwt", "drwx------", "-rwxr-x---"),
+            list("drwxrwxrwt", "drwx------", "lrwxrwxrwx"),
+            format!("{right}\n"),
+            right.lines().take(2).collect::<Vec<_>>().join("\n"),
+        ] {
+            assert!(!is_private(&wrong, &paths, "1000"), "{wrong}");
+        }
+        let good = format!("{PREFIX}{}", "0a".repeat(16));
+        assert!(is_name(&good) && !is_name(&format!("{good}0")) && !is_name(&good.to_uppercase()));
     }
 
     #[test]
@@ -280,7 +492,7 @@ mod tests {
             )
         };
         let no_directory = error(&machine(&["env"]), "/dev/null/x");
-        assert!(no_directory.starts_with("host edge: `env mkdir -p /dev/null/x/"), "{no_directory}");
+        assert!(no_directory.starts_with("host edge: `env mkdir -p /dev/null/x`"), "{no_directory}");
         assert!(no_directory.contains("name its path with `hoptax`"), "{no_directory}");
         let no_command = error(&machine(&["no-such-command", "edge"]), "x");
         assert!(no_command.starts_with("host edge: cannot start `no-such-command`"), "{no_command}");

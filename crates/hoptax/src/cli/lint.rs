@@ -6,7 +6,7 @@ use crate::lint::{self, Report};
 use anyhow::Context as _;
 use comfy_table::{ContentArrangement, Table, presets};
 use hoptax_lab::packs::PackSet;
-use hoptax_load::random::Random;
+use hoptax_load::random;
 use hoptax_record::Failure;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ impl WorkDir {
     /// would look current.
     fn new(keep: Option<&Path>) -> Result<Self, BadInput> {
         keep.map_or(Ok(()), must_be_empty)?;
-        let drawn = Random::stream(hoptax_load::clock::unix(), u64::from(std::process::id())).next_u64();
+        let drawn = random::from_system();
         let path = keep
             .map_or_else(|| std::env::temp_dir().join(format!("hoptax-lint-{drawn:016x}")), Path::to_owned);
         Ok(Self { path, keep: keep.is_some() })

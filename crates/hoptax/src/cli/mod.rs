@@ -20,6 +20,7 @@ mod completions;
 mod conform;
 #[cfg(target_os = "linux")]
 mod doctor;
+mod draw;
 mod exit;
 mod findings;
 mod gate;
@@ -118,11 +119,16 @@ enum Verb {
     #[command(hide = true)]
     Agent(agent::Args),
     #[command(hide = true)]
+    Draw(draw::Args),
+    #[command(hide = true)]
     Reference(reference::Args),
 }
 
 /// Parses the command line and runs the verb.
 pub fn main() -> ExitCode {
+    // Before any thread or child is started. If this fails, children ignore the signals that hoptax was started to ignore.
+    #[cfg(target_os = "linux")]
+    let _ = hoptax_host::signals::unignore_for_children();
     let verb = match Cli::try_parse() {
         Ok(cli) => cli.verb,
         Err(error) => return usage_error::report(&error, Cli::command()),
@@ -141,6 +147,7 @@ pub fn main() -> ExitCode {
         #[cfg(target_os = "linux")]
         Verb::Bisect(args) => args.run(),
         Verb::Serve(args) => args.run(),
+        Verb::Draw(args) => args.run(),
         Verb::Check(args) => args.run(),
         #[cfg(target_os = "linux")]
         Verb::Doctor(args) => args.run(),

@@ -18,8 +18,7 @@ use anyhow::Context;
 use found::{Found, connect};
 use hoptax_lab::builds;
 use hoptax_lab::packs::PackSet;
-use hoptax_load::clock;
-use hoptax_load::random::Random;
+use hoptax_load::random;
 use hoptax_plan::recorded::{self, Run as ReadRun};
 use hoptax_plan::{GatewayKind, Plan};
 use hoptax_record::dir::RunDir;
@@ -85,7 +84,7 @@ impl Args {
         let packs = PackSet::load(self.source.packs.as_deref())?;
         // Draw a missing seed here, before the upstream is started. Then the recorded seed also determines the delays
         // and failures of the upstream.
-        let seed = *plan.seed.get_or_insert_with(|| Random::new(clock::unix()).next_u64() >> 32);
+        let seed = *plan.seed.get_or_insert_with(|| random::from_system() >> 32);
         let early = Arc::new(AtomicBool::new(false));
         if has_long_preparation(&plan) {
             catch_signals(&early)?;

@@ -6,7 +6,7 @@ use super::results_dir::ResultsDir;
 use anyhow::Context;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use hoptax_history::serve::{Options, Server};
+use hoptax_history::serve::{Access, Options, Server};
 #[cfg(target_os = "linux")]
 use hoptax_host::threads::StopSignals;
 use hoptax_record::bounded;
@@ -19,9 +19,8 @@ const SHORTEST_TOKEN: usize = 16;
 
 /// Show all runs in a browser: list, search, reports, comparisons, trends, tags and notes
 ///
-/// Prints the address to open, and serves until Ctrl-C or SIGTERM. On a loopback address, all local users have access,
-/// and nobody else. On any other address, clients must send a token: the token in --token-file, or a random token that
-/// is printed at the start.
+/// Prints the address to open, and serves until Ctrl-C or SIGTERM. Clients must send the token that is part of this address: the
+/// token in --token-file, or a random one. --read-only serves without a token, and nobody can change or delete a run.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit status: 0 stopped by a signal; 1 cannot listen on the address; 2 the command line is wrong."
@@ -36,17 +35,30 @@ pub(super) struct Args {
 
     #[arg(long, value_name = "FILE", help = help::TOKEN_FILE)]
     token_file: Option<PathBuf>,
+
+    /// Only show runs: nobody can change or delete them. Without --token-file, everybody who can reach the address may read
+    #[arg(long)]
+    read_only: bool,
 }
 
 impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
         let root = self.results.existing()?;
-        let token = token(self.token_file.as_deref(), self.listen)?;
+        let access = match (self.read_only, self.token_file.as_deref()) {
+            (true, file) => Access::ReadOnly(file.map(read_token).transpose()?),
+            (false, file) => Access::Token(token(file)?),
+        };
         let signals = StopSignals::catch()?;
-        let options =
-            Options { address: self.listen, token: token.clone(), root, live: None, keep_off: Vec::new() };
+        let options = Options {
+            address: self.listen,
+            access: access.clone(),
+            root,
+            live: None,
+            keep_off: Vec::new(),
+            exe: own_program()?,
+        };
         let server = Server::start(options)?;
-        print_address(server.address(), token.as_deref())?;
+        print_address(server.address(), access.token())?;
         signals.wait();
         Ok(Exit::Success)
     }
@@ -69,21 +81,31 @@ impl StopSignals {
     }
 }
 
-/// The token that clients must send. It is read from `file`. Without `file`, there is no token for a loopback address,
-/// and a random token for any other address.
+/// The running program. The server runs it to draw reports.
+///
+/// # Errors
+/// If the system does not say where it is.
+pub(super) fn own_program() -> anyhow::Result<PathBuf> {
+    // This path refers to the running program even if its file is replaced.
+    #[cfg(target_os = "linux")]
+    return Ok(PathBuf::from("/proc/self/exe"));
+    #[cfg(not(target_os = "linux"))]
+    std::env::current_exe().context("cannot find the program of hoptax")
+}
+
+/// The token that clients must send. It is read from `file`. Without `file`, it is a random one.
 ///
 /// # Errors
 /// [`BadInput`] if `file` cannot be read or contains no valid token.
-pub(super) fn token(file: Option<&Path>, listen: SocketAddr) -> anyhow::Result<Option<String>> {
+pub(super) fn token(file: Option<&Path>) -> anyhow::Result<String> {
     match file {
-        Some(path) => read_token(path).map(Some),
-        None if listen.ip().is_loopback() => Ok(None),
+        Some(path) => read_token(path),
         None => {
             let mut bytes = [0; 24];
             SystemRandom::new().fill(&mut bytes).ok().context(
                 "cannot create a token: the system returns no random numbers; give a token with --token-file",
             )?;
-            Ok(Some(URL_SAFE_NO_PAD.encode(bytes)))
+            Ok(URL_SAFE_NO_PAD.encode(bytes))
         }
     }
 }
@@ -130,19 +152,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn beyond_loopback_there_is_always_a_token() {
+    fn a_token_is_read_from_a_file_or_random() {
         let directory = tempfile::tempdir().expect("a directory");
         let file = directory.path().join("token");
-        let (here, anywhere) = (SocketAddr::from(([127, 0, 0, 1], 80)), SocketAddr::from(([0, 0, 0, 0], 80)));
         let of = |text: &str| {
             std::fs::write(&file, text).expect("written");
-            token(Some(&file), anywhere)
+            token(Some(&file))
         };
-        assert_eq!(of("0123456789abcdef\n").expect("a token").as_deref(), Some("0123456789abcdef"));
+        assert_eq!(of("0123456789abcdef\n").expect("a token"), "0123456789abcdef");
         assert!(of("short").is_err() && of("0123456789 abcdef").is_err() && of("").is_err());
-        assert_eq!(token(None, here).expect("no token is needed"), None);
-        let (one, other) = (token(None, anywhere).expect("made"), token(None, anywhere).expect("made"));
-        assert!(one.is_some() && one != other);
+        let (one, other) = (token(None).expect("made"), token(None).expect("made"));
+        assert!(one.len() >= SHORTEST_TOKEN && one != other);
     }
 
     #[test]

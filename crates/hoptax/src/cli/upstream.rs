@@ -42,7 +42,7 @@ pub(super) struct Args {
     /// Port of the first instance; the other instances use the next ports [default: free ports]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
-    /// Address to listen on, for all ports
+    /// Address to listen on; the control socket is always on loopback
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     address: std::net::IpAddr,
     /// More ports for the first instance to listen on, such as 8080 or 8080,8081

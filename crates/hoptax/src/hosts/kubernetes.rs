@@ -8,8 +8,7 @@ use super::objects::{self, CONTAINER, Objects, Origin};
 use super::pods::{self, Pod, State};
 use super::setup::Setup;
 use anyhow::{Context as _, anyhow, bail, ensure};
-use hoptax_load::clock;
-use hoptax_load::random::Random;
+use hoptax_load::random;
 use hoptax_plan::{Host, HostKind, Pods, Workload};
 use procfs::process::Process;
 use serde_json::Value;
@@ -34,7 +33,7 @@ pub(super) fn up(setup: &Setup<'_>, removers: &mut Vec<Remover>) -> anyhow::Resu
     if hosts.is_empty() {
         return Ok(Vec::new());
     }
-    let run = format!("{:08x}", Random::new(clock::unix() ^ u64::from(std::process::id())).next_u64() as u32);
+    let run = format!("{:08x}", random::from_system() as u32);
     let origin = origin();
     let directory = super::command::directory(setup.home)?;
     let clusters = clusters(&hosts);

@@ -314,6 +314,8 @@ fn follow(
         polled = now;
         if interrupted.load(Ordering::Relaxed) && !is_signalled {
             is_signalled = true;
+            // From now on, it only waits for the last responses.
+            limit = limit.min(now + total_ns + SLACK_NS);
             signal(child, Signal::INT);
         }
         if now > limit {

@@ -40,6 +40,30 @@ fn an_upstream_instance_restarts_without_affecting_the_other() {
     assert_eq!(server.stop(), Some(0), "also while an instance is down");
 }
 
+#[test]
+fn no_request_that_a_web_page_can_send_changes_the_upstream() {
+    let server = Server::start(&["upstream", "--address", "0.0.0.0"]);
+    assert!(server.control().ip().is_loopback(), "{}", server.control());
+    let order = |headers: &str| {
+        let request =
+            format!("POST /instances/0/close HTTP/1.1\r\nhost: a\r\n{headers}content-length: 2\r\n\r\n{{}}");
+        Client::connect(server.control()).send(&request).response().status
+    };
+    // A page may send these headers without asking first, also with another value of `content-type`.
+    for simple in ["", "origin: http://evil.example\r\ncontent-type: text/plain\r\naccept: x-hoptax\r\n"] {
+        assert_eq!(order(simple), 403, "{simple}");
+    }
+    assert_eq!(order("x-hoptax: 0\r\n"), 403);
+    let preflight = "OPTIONS /instances/0/close HTTP/1.1\r\nhost: a\r\norigin: http://evil.example\r\n\
+                     access-control-request-method: POST\r\naccess-control-request-headers: x-hoptax\r\n\r\n";
+    let preflight = Client::connect(server.control()).send(preflight).response();
+    assert!(preflight.status == 404 && !preflight.head.contains("access-control"), "{}", preflight.head);
+    let instance = std::net::SocketAddr::from(([127, 0, 0, 1], server.instance(0).port()));
+    assert_eq!(Client::connect(instance).send(GET).response().status, 200, "it was never closed");
+    assert_eq!(order("X-Hoptax: 1\r\n"), 200);
+    assert!(std::net::TcpStream::connect(instance).is_err(), "now it is closed");
+}
+
 /// Adds routes to nginx's single location.
 const NGINX_ROUTES: [(&str, &str); 2] = [
     (

@@ -62,6 +62,7 @@ mod secrets;
 mod serve;
 mod shell;
 mod sidecar;
+mod source_rules;
 mod starts;
 mod support;
 mod targets;

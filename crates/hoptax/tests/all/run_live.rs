@@ -172,16 +172,24 @@ fn a_run_in_progress_is_served() {
     let mut first = String::new();
     let mut said = BufReader::new(process.0.stderr.take().expect("piped"));
     said.read_line(&mut first).expect("a line");
-    let address = first.trim().strip_prefix("Live: http://").and_then(|url| url.strip_suffix("/live"));
-    let address = address.unwrap_or_else(|| panic!("{first}")).to_owned();
-    let state = || -> Option<Json> {
+    let address = first.trim().strip_prefix("Live: http://").and_then(|url| url.split_once("/live?token="));
+    let (address, token) = address.unwrap_or_else(|| panic!("{first}"));
+    let (address, token) = (address.to_owned(), token.to_owned());
+    let ask = |credentials: &str| -> Option<String> {
         let mut stream = TcpStream::connect(&address).ok()?;
-        let request = format!("GET /api/v1/live HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).ok()?;
+        let head = format!("GET /api/v1/live HTTP/1.1\r\nhost: {address}\r\n{credentials}connection: close");
+        stream.write_all(format!("{head}\r\n\r\n").as_bytes()).ok()?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).ok()?;
+        Some(answer)
+    };
+    let known = format!("authorization: bearer {token}\r\n");
+    let state = || -> Option<Json> {
+        let answer = ask(&known)?;
         serde_json::from_str(&answer[answer.find("\r\n{")?..]).ok()
     };
+    let refused = ask("").expect("it listens");
+    assert!(refused.starts_with("HTTP/1.1 401"), "{refused}");
     wait_until("a second of the trial is served", PATIENCE, || {
         state().is_some_and(|state| {
             let second = &state["trial"]["seconds"][0];

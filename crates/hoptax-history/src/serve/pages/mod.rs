@@ -22,8 +22,9 @@ const OF_A_NOTE: usize = 200;
 /// Fills a template; `here` is the page's name in the navigation.
 fn filled(app: &App, template: &str, here: &str, with: Value) -> Page {
     // A run that has ended is no longer marked as in progress.
-    let under_way = app.live().filter(|state| state.stage != Stage::Ended);
-    let common = context! { here, under_way, assets => &*ADDRESSES, version => env!("CARGO_PKG_VERSION") };
+    let run = app.live().filter(|state| state.stage != Stage::Ended);
+    let (under_way, read_only) = (app.is_under_way(), app.guard.is_read_only());
+    let common = context! { here, under_way, run_under_way => run, read_only, assets => &*ADDRESSES, version => env!("CARGO_PKG_VERSION") };
     Ok(Html(draw(template, context! { ..with, ..common })?).into_response())
 }
 

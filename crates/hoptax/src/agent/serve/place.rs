@@ -2,7 +2,7 @@
 
 use crate::agent::message::RunId;
 use hoptax_load::clock;
-use hoptax_load::random::Random;
+use hoptax_load::random;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use std::fs::{DirBuilder, File};
@@ -62,7 +62,7 @@ impl Place {
                 Err(_) => thread::sleep(POLL),
             }
         };
-        let drawn = Random::stream(clock::unix(), u64::from(std::process::id())).next_u64();
+        let drawn = random::from_system();
         let directory = base.join(format!("{drawn:016x}"));
         private_directory(&directory).map_err(io)?;
         Ok(Self { directory, _lock: lock })

@@ -10,8 +10,7 @@ use hoptax_host::probe;
 use hoptax_lab::builds::{BuildError, Builds};
 use hoptax_lab::packs::PackSet;
 use hoptax_lab::process::ProcessDriver;
-use hoptax_load::clock;
-use hoptax_load::random::Random;
+use hoptax_load::random;
 use hoptax_plan::recorded::{self, Run as ReadRun};
 use hoptax_plan::{Gateway, Idle, Metric, Plan};
 use hoptax_record::dir::RunDir;
@@ -201,7 +200,7 @@ impl Measurer<'_> {
         // The replacements name gateways that are not measured, and a profile would not change the answer.
         (plan.replacements, plan.cpu_profile) = (Vec::new(), None);
         // Each measurement has its own order of trials, so that an order that favours one of the two does not repeat.
-        let seed = Random::new(clock::unix()).next_u64() >> 32;
+        let seed = random::from_system() >> 32;
         plan.seed = Some(seed);
         let polling = polling(&plan)?;
         let idle = if polling.is_some() { Idle::Poll } else { Idle::Sleep };

@@ -1,9 +1,9 @@
 //! `hoptax run --serve`: serves the run in progress and earlier runs in a browser.
 
 use crate::cli::help;
-use crate::cli::serve::{page, token};
+use crate::cli::serve::{own_program, page, token};
 use hoptax_history::live::Board;
-use hoptax_history::serve::{Options, ServeError, Server};
+use hoptax_history::serve::{Access, Options, ServeError, Server};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -23,7 +23,9 @@ impl ServeArgs {
     /// # Errors
     /// If the file contains no valid token.
     pub(super) fn read(&self) -> anyhow::Result<Option<Service>> {
-        let service = |address| Ok(Service { address, token: token(self.token_file.as_deref(), address)? });
+        let service = |address| {
+            Ok(Service { address, token: token(self.token_file.as_deref())?, program: own_program()? })
+        };
         self.serve.map(service).transpose()
     }
 }
@@ -31,7 +33,8 @@ impl ServeArgs {
 #[derive(Debug)]
 pub(super) struct Service {
     address: SocketAddr,
-    token: Option<String>,
+    token: String,
+    program: PathBuf,
 }
 
 impl Service {
@@ -43,12 +46,13 @@ impl Service {
     pub(super) fn start(self, root: &Path, board: Board, workers: &[u32]) -> Result<Server, ServeError> {
         let server = Server::start(Options {
             address: self.address,
-            token: self.token.clone(),
+            access: Access::Token(self.token.clone()),
             root: root.to_path_buf(),
             live: Some(board),
             keep_off: workers.to_vec(),
+            exe: self.program,
         })?;
-        eprintln!("Live: {}", page(server.address(), "/live", self.token.as_deref()));
+        eprintln!("Live: {}", page(server.address(), "/live", Some(&self.token)));
         Ok(server)
     }
 }

@@ -1,9 +1,11 @@
 //! Attacks on the server: pages of other sites in the same browser, odd names, and clients that never finish a request.
 
-use super::lab::{Answer, exchange, get, history, request, served};
-use crate::support::PATIENCE;
+use super::lab::{Answer, TOKEN, exchange, get, history, options, request, served};
+use crate::support::{PATIENCE, Scratch, wait_until};
+use hoptax_history::serve::{Access, Options, Server};
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
 
 const RUN: &str = "/api/v1/runs/20261101T000000Z-nightly";
@@ -16,7 +18,7 @@ fn tag(to: SocketAddr, headers: &[(&str, &str)]) -> Answer {
 #[test]
 fn host_names_that_others_control_are_refused() {
     let history = history();
-    let server = served(history.path(), None, None);
+    let server = served(history.path(), None);
     let to = server.address();
     for host in
         ["evil.example", "evil.example:7300", "127.0.0.1.evil.example", "localhost.evil.example", "[::2]"]
@@ -46,7 +48,7 @@ fn host_names_that_others_control_are_refused() {
 #[test]
 fn pages_of_other_sites_change_nothing() {
     let history = history();
-    let server = served(history.path(), None, None);
+    let server = served(history.path(), None);
     let to = server.address();
     let own = format!("http://{to}");
     let form = ("Content-Type", "application/x-www-form-urlencoded");
@@ -99,7 +101,7 @@ fn no_path_leaves_the_history() {
     std::fs::create_dir(history.path().join("root")).expect("made");
     std::fs::rename(history.path().join("20261101T000000Z-nightly"), history.path().join("root/one"))
         .expect("moved");
-    let server = served(&history.path().join("root"), None, None);
+    let server = served(&history.path().join("root"), None);
     let to = server.address();
     assert_eq!(get(to, "/api/v1/runs/one").status, 200);
     for id in [
@@ -143,7 +145,7 @@ fn no_path_leaves_the_history() {
 #[test]
 fn every_answer_has_the_isolating_headers() {
     let history = history();
-    let server = served(history.path(), None, None);
+    let server = served(history.path(), None);
     let to = server.address();
     for path in
         ["/", "/trends", "/api/v1/runs", "/metrics", "/nowhere", "/runs/20261101T000000Z-nightly/report.html"]
@@ -173,7 +175,7 @@ fn every_answer_has_the_isolating_headers() {
 #[test]
 fn oversized_and_unknown_requests_are_refused_with_a_message() {
     let history = history();
-    let server = served(history.path(), None, None);
+    let server = served(history.path(), None);
     let to = server.address();
     let own = [JSON, ("X-Hoptax", "1")];
     let huge = format!(r#"{{"note":"{}"}}"#, "a".repeat(1 << 20));
@@ -181,7 +183,7 @@ fn oversized_and_unknown_requests_are_refused_with_a_message() {
     assert!([0, 413].contains(&request(to, "PATCH", RUN, &own, &huge).status));
     // The server must also stop reading an endless body.
     let endless = format!(
-        "PATCH {RUN} HTTP/1.1\r\nHost: {to}\r\nContent-Type: application/json\r\nX-Hoptax: 1\r\nConnection: close\r\nContent-Length: 99999999999\r\n\r\n"
+        "PATCH {RUN} HTTP/1.1\r\nHost: {to}\r\nContent-Type: application/json\r\nX-Hoptax: 1\r\nAuthorization: Bearer {TOKEN}\r\nConnection: close\r\nContent-Length: 99999999999\r\n\r\n"
     );
     assert_eq!(exchange(to, endless.as_bytes()).status, 413);
     let long = format!("/{}", "a".repeat(200_000));
@@ -229,7 +231,7 @@ fn oversized_and_unknown_requests_are_refused_with_a_message() {
 #[test]
 fn silent_clients_do_not_block_others() {
     let history = history();
-    let server = served(history.path(), None, None);
+    let server = served(history.path(), None);
     let to = server.address();
     let mut silent: Vec<TcpStream> = (0..40).map(|_| open(to, HALF_A_HEAD)).collect();
     assert_eq!(get(to, "/api/v1/tags").status, 200);
@@ -274,7 +276,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(3);
 #[test]
 fn hundreds_of_silent_clients_keep_nobody_waiting() {
     let history = history();
-    let server = served(history.path(), None, None);
+    let server = served(history.path(), None);
     let to = server.address();
     let begun = Instant::now();
     let silent: Vec<TcpStream> = (0..300).map(|_| open(to, HALF_A_HEAD)).collect();
@@ -286,7 +288,7 @@ fn hundreds_of_silent_clients_keep_nobody_waiting() {
 #[test]
 fn a_full_server_closes_no_client_that_sends_its_request() {
     let history = history();
-    let server = served(history.path(), None, None);
+    let server = served(history.path(), None);
     let to = server.address();
     let idle = idle_connections(to);
     let begun = Instant::now();
@@ -301,7 +303,7 @@ fn a_full_server_closes_no_client_that_sends_its_request() {
 #[test]
 fn clients_that_stop_after_a_request_keep_nobody_waiting() {
     let history = history();
-    let server = served(history.path(), None, None);
+    let server = served(history.path(), None);
     let to = server.address();
     let mut idle = idle_connections(to);
     for stream in &mut idle {
@@ -316,13 +318,31 @@ fn clients_that_stop_after_a_request_keep_nobody_waiting() {
 #[test]
 fn with_a_token_requests_without_it_are_refused() {
     let history = history();
-    let server = served(history.path(), None, Some("correct horse+battery"));
+    let server = Server::start(options(history.path(), None, Access::Token("correct horse+battery".into())));
+    let server = server.expect("it listens");
     let to = server.address();
-    for path in ["/", "/api/v1/runs", "/metrics", "/assets/serve.js", "/?token=wrong", "/?token="] {
-        let answer = get(to, path);
+    for path in [
+        "/",
+        "/api/v1/runs",
+        "/metrics",
+        "/live",
+        "/trends",
+        "/compare",
+        "/runs/20261101T000000Z-nightly/report.html",
+        "/assets",
+        "/?token=wrong",
+        "/?token=",
+    ] {
+        let answer = request(to, "GET", path, &[("Cookie", "a=b")], "");
         assert_eq!(answer.status, 401, "{path}");
         assert!(!answer.text().contains("nightly"));
     }
+    let program = [JSON, ("X-Hoptax", "1"), ("Cookie", "a=b")];
+    assert_eq!([tag(to, &program).status, request(to, "DELETE", RUN, &program, "").status], [401, 401]);
+    // The page that asks for a token needs its style, which is the same for everybody.
+    let page = request(to, "GET", "/", &[("Cookie", "a=b")], "").text();
+    let style = page.split("stylesheet\" href=\"").nth(1).and_then(|rest| rest.split('"').next());
+    assert_eq!(request(to, "GET", style.expect("a style"), &[("Cookie", "a=b")], "").status, 200);
     let bearer = |token: &str| {
         request(to, "GET", "/api/v1/runs", &[("Authorization", &format!("Bearer {token}"))], "").status
     };
@@ -348,15 +368,77 @@ fn with_a_token_requests_without_it_are_refused() {
 }
 
 #[test]
-fn beyond_loopback_a_token_is_required() {
+fn a_server_that_only_shows_runs_changes_nothing_and_needs_no_token() {
     let history = history();
-    let options = hoptax_history::serve::Options {
-        address: "0.0.0.0:0".parse().expect("an address"),
-        token: None,
-        root: history.path().into(),
-        live: None,
-        keep_off: Vec::new(),
-    };
-    let refused = hoptax_history::serve::Server::start(options).expect_err("no token");
-    assert!(refused.to_string().contains("--token-file"), "{refused}");
+    let server = Server::start(options(history.path(), None, Access::ReadOnly(None))).expect("it listens");
+    let to = server.address();
+    let nobody = ("Cookie", "a=b");
+    for path in ["/", "/api/v1/runs", "/metrics", "/runs/20261101T000000Z-nightly/report.md"] {
+        assert_eq!(request(to, "GET", path, &[nobody], "").status, 200, "{path}");
+    }
+    let own = format!("http://{to}");
+    for proof in [("X-Hoptax", "1"), ("Origin", own.as_str())] {
+        let refused = tag(to, &[nobody, JSON, proof]);
+        assert_eq!(
+            (refused.status, refused.json()["error"].as_str()),
+            (403, Some("this server only shows runs"))
+        );
+        assert_eq!(request(to, "DELETE", RUN, &[nobody, JSON, proof], "").status, 403);
+    }
+    let run = request(to, "GET", RUN, &[nobody], "");
+    assert_eq!((run.status, run.json()["tags"].as_array().map(Vec::len)), (200, Some(0)));
+    let page = request(to, "GET", "/runs/20261101T000000Z-nightly", &[nobody], "").text();
+    assert!(!page.contains("Delete this run") && page.contains("report.html"), "{page}");
+    let token = Access::ReadOnly(Some("correct horse+battery".into()));
+    let server = Server::start(options(history.path(), None, token)).expect("it listens");
+    assert_eq!(request(server.address(), "GET", "/", &[nobody], "").status, 401);
+}
+
+/// A program that writes its process id and then never ends.
+fn endless(scratch: &Scratch) -> (std::path::PathBuf, std::path::PathBuf) {
+    let (program, pids) = (scratch.file("endless", ""), scratch.path().join("pids"));
+    std::fs::write(&program, format!("#!/bin/sh\necho $$ >> {}\nexec sleep 3600\n", pids.display()))
+        .expect("written");
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("ours");
+    (program, pids)
+}
+
+#[test]
+fn reports_that_take_for_ever_block_no_page_and_are_stopped() {
+    let history = history();
+    let scratch = Scratch::new();
+    let (exe, pids) = endless(&scratch);
+    let access = Access::Token(TOKEN.into());
+    let server = Server::start(Options { exe, ..options(history.path(), None, access) }).expect("it listens");
+    let to = server.address();
+    let started = || std::fs::read_to_string(&pids).unwrap_or_default().lines().count();
+    // More than are drawn at once, in each way.
+    let paths = [
+        "/runs/20261101T000000Z-nightly/report.html",
+        "/api/v1/runs/20261101T000000Z-nightly/report",
+        "/compare?a=20261101T000000Z-nightly",
+        "/api/v1/compare?a=20261101T000000Z-nightly&labels=nginx,haproxy",
+    ];
+    let clients: Vec<TcpStream> = paths
+        .iter()
+        .cycle()
+        .take(12)
+        .map(|path| {
+            let mut client = TcpStream::connect(to).expect("it listens");
+            let head = format!("GET {path} HTTP/1.1\r\nHost: {to}\r\nAuthorization: Bearer {TOKEN}\r\n\r\n");
+            client.write_all(head.as_bytes()).expect("sent");
+            client
+        })
+        .collect();
+    wait_until("some are drawn", PATIENCE, || started() == 4);
+    for path in ["/", "/api/v1/tags", "/metrics", "/trends", "/runs/20261101T000000Z-nightly"] {
+        assert_eq!(get(to, path).status, 200, "{path}");
+    }
+    // A client that goes away stops what was drawn for it, and the next one has its turn.
+    drop(clients);
+    let ends = |pid: &str| !std::path::Path::new("/proc").join(pid).exists();
+    wait_until("all are stopped", PATIENCE, || {
+        std::fs::read_to_string(&pids).is_ok_and(|text| text.lines().all(ends))
+    });
+    assert_eq!(get(to, "/").status, 200);
 }

@@ -17,7 +17,7 @@ const NIGHTLY: &str = "20261101T000000Z-nightly";
 #[test]
 fn runs_are_listed_searched_and_classified() {
     let history = history();
-    let server = served(history.path(), None, None);
+    let server = served(history.path(), None);
     let to = server.address();
     analysed(to);
     let ids = |query: &str| -> Vec<String> {
@@ -42,7 +42,7 @@ fn runs_are_listed_searched_and_classified() {
 #[test]
 fn a_run_is_tagged_annotated_and_deleted() {
     let history = history();
-    let server = served(history.path(), None, None);
+    let server = served(history.path(), None);
     let to = server.address();
     let path = format!("/api/v1/runs/{NIGHTLY}");
     let changed = request(to, "PATCH", &path, &OWN, r#"{"tags":["b","a","a"],"note":"ü"}"#);
@@ -60,7 +60,7 @@ fn a_run_is_tagged_annotated_and_deleted() {
 #[test]
 fn the_report_equals_the_commands() {
     let history = history();
-    let server = served(history.path(), None, None);
+    let server = served(history.path(), None);
     let to = server.address();
     let dir = history.path().join(NIGHTLY);
     for (format, path) in [
@@ -78,7 +78,7 @@ fn the_report_equals_the_commands() {
 #[test]
 fn runs_are_compared_or_the_reason_against_it_is_given() {
     let history = history();
-    let server = served(history.path(), None, None);
+    let server = served(history.path(), None);
     let to = server.address();
     let compare = |query: &str| get(to, &format!("/api/v1/compare?{query}"));
     let slower = compare("a=20261101T000000Z-nightly&b=20261104T000000Z-nightly").json();
@@ -97,7 +97,7 @@ fn runs_are_compared_or_the_reason_against_it_is_given() {
 #[test]
 fn a_trend_leads_from_run_to_run() {
     let history = history();
-    let server = served(history.path(), None, None);
+    let server = served(history.path(), None);
     let to = server.address();
     analysed(to);
     let choices = get(to, "/api/v1/trends").json();
@@ -118,7 +118,7 @@ fn a_trend_leads_from_run_to_run() {
 #[test]
 fn a_trend_has_the_changes_of_its_level() {
     let scratch = changed_history();
-    let server = served(scratch.path(), None, None);
+    let server = served(scratch.path(), None);
     let to = server.address();
     analysed(to);
     let address =
@@ -143,7 +143,7 @@ fn runs_of_starts_count_starts() {
     put(scratch.path(), id, 0, cold, "1.26");
     analyse(scratch.path());
     let board = Board::new(State { starts: true, ..current_state() });
-    let server = served(scratch.path(), Some(board), None);
+    let server = served(scratch.path(), Some(board));
     let to = server.address();
     let entry = get(to, "/api/v1/runs").json()["runs"][0].clone();
     assert_eq!((&entry["starts"], &entry["trials"]), (&json!(true), &json!(24)), "{entry}");
@@ -156,7 +156,7 @@ fn runs_of_starts_count_starts() {
 fn the_current_run_is_reported() {
     let history = history();
     let board = Board::new(current_state());
-    let server = served(history.path(), Some(board.clone()), None);
+    let server = served(history.path(), Some(board.clone()));
     let reported = get(server.address(), "/api/v1/live").json();
     assert_eq!(reported, serde_json::to_value(current_state()).expect("plain"));
     board.change(|state| state.trials_done = 4);
@@ -223,7 +223,7 @@ fn example(path: &str) -> String {
 fn every_answer_matches_its_description() {
     let history = history();
     analyse(history.path());
-    let server = served(history.path(), Some(Board::new(current_state())), None);
+    let server = served(history.path(), Some(Board::new(current_state())));
     let to = server.address();
     let described = get(to, "/api/v1/openapi.json").json();
     assert_eq!(described, hoptax_history::serve::openapi());
@@ -289,7 +289,7 @@ fn a_thousand_runs_are_listed_page_by_page() {
         std::fs::write(dir.join("run.json"), &text).expect("written");
         std::fs::write(dir.join("trials.jsonl"), "").expect("written");
     }
-    let server = served(scratch.path(), None, None);
+    let server = served(scratch.path(), None);
     let page = get(server.address(), "/").text();
     assert_eq!(page.matches("class=\"run\"").count(), 50, "{page}");
     assert!(page.contains("1001 runs") && page.contains("offset=50"));

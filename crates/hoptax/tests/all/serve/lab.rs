@@ -4,7 +4,7 @@ use crate::report::fixture::Run;
 use crate::support::{Json, PATIENCE, Scratch, wait_until};
 use hoptax_analysis::Severity;
 use hoptax_history::live::{self, Board, Second, Stage, State, Trial, TrialPhase};
-use hoptax_history::serve::{Options, Server};
+use hoptax_history::serve::{Access, Options, Server};
 use hoptax_record::dir::RunDir;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -79,12 +79,24 @@ pub(super) fn changed_history() -> Scratch {
     scratch
 }
 
-/// Starts a server for a history. The kernel chooses the port.
-pub(super) fn served(root: &Path, live: Option<Board>, token: Option<&str>) -> Server {
-    let address = "127.0.0.1:0".parse().expect("an address");
-    let options =
-        Options { address, token: token.map(str::to_owned), root: root.into(), live, keep_off: Vec::new() };
-    Server::start(options).expect("it listens")
+/// The token of [`served`], which [`request`] and the browser send.
+pub(super) const TOKEN: &str = "0123456789abcdef";
+
+/// Starts a server for a history, with [`TOKEN`]. The kernel chooses the port.
+pub(super) fn served(root: &Path, live: Option<Board>) -> Server {
+    Server::start(options(root, live, Access::Token(TOKEN.into()))).expect("it listens")
+}
+
+/// Options of a server on a free port of loopback.
+pub(super) fn options(root: &Path, live: Option<Board>, access: Access) -> Options {
+    Options {
+        address: "127.0.0.1:0".parse().expect("an address"),
+        access,
+        root: root.into(),
+        live,
+        keep_off: Vec::new(),
+        exe: env!("CARGO_BIN_EXE_hoptax").into(),
+    }
 }
 
 /// State of a run that is still measuring.
@@ -171,6 +183,7 @@ pub(super) fn exchange(to: SocketAddr, bytes: &[u8]) -> Answer {
     Answer { status, head, body: answer[end..].to_vec() }
 }
 
+/// Sends a request. Without a header for credentials, it sends [`TOKEN`].
 pub(super) fn request(
     to: SocketAddr,
     method: &str,
@@ -181,6 +194,10 @@ pub(super) fn request(
     let mut text = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
     if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
         text.push_str(&format!("Host: {to}\r\n"));
+    }
+    let names = || headers.iter().map(|(name, _)| name.to_ascii_lowercase());
+    if !names().any(|name| name == "authorization" || name == "cookie") {
+        text.push_str(&format!("Authorization: Bearer {TOKEN}\r\n"));
     }
     for (name, value) in headers {
         text.push_str(&format!("{name}: {value}\r\n"));
@@ -197,7 +214,7 @@ pub(super) fn get(to: SocketAddr, path: &str) -> Answer {
 
 /// Analyses every run, with its own server. A server that also shows a current run would postpone the analysis.
 pub(super) fn analyse(root: &Path) {
-    analysed(served(root, None, None).address());
+    analysed(served(root, None).address());
 }
 
 /// Waits until every run has been analysed.

@@ -24,7 +24,7 @@ fn scraped(stage: Stage) -> String {
     let mut state = current_state();
     state.stage = stage;
     analyse(history.path());
-    let server = served(history.path(), Some(Board::new(state)), None);
+    let server = served(history.path(), Some(Board::new(state)));
     let answer = get(server.address(), "/metrics");
     assert_eq!(answer.status, 200, "{}", answer.text());
     assert_eq!(

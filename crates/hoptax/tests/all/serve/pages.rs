@@ -1,6 +1,6 @@
 //! Tests of the server's pages in Chromium.
 
-use super::lab::{analyse, changed_history, current_state, get, history, put, request, run, served};
+use super::lab::{TOKEN, analyse, changed_history, current_state, get, history, put, request, run, served};
 use crate::browser::CONTRAST;
 use crate::browser::client::Browser;
 use crate::report::fixture::{Run, via};
@@ -21,7 +21,12 @@ struct Page {
 
 impl Page {
     fn open(server: &Server, width: u32, dark: bool) -> Self {
-        Self { browser: Browser::start(width, dark), origin: format!("http://{}", server.address()) }
+        let mut page =
+            Self { browser: Browser::start(width, dark), origin: format!("http://{}", server.address()) };
+        // The browser keeps the cookie.
+        page.visit(&format!("/?token={TOKEN}"));
+        page.browser.until("location.search === '' && Boolean(document.getElementById('runs'))");
+        page
     }
 
     fn visit(&mut self, path: &str) {
@@ -62,7 +67,7 @@ impl Page {
 fn over(live: Option<Board>) -> (Scratch, Server) {
     let history = history();
     analyse(history.path());
-    let server = served(history.path(), live, None);
+    let server = served(history.path(), live);
     (history, server)
 }
 
@@ -98,7 +103,7 @@ fn a_long_list_loads_more_on_demand() {
     for number in 0..60 {
         put(scratch.path(), &format!("20261101T{number:06}Z-many"), number, run("many", 150), "1");
     }
-    let server = served(scratch.path(), None, None);
+    let server = served(scratch.path(), None);
     let mut page = Page::open(&server, 390, true);
     page.visit("/");
     assert_eq!(page.ask(SHOWN).as_array().map(Vec::len), Some(50));
@@ -304,7 +309,7 @@ fn pair(runs: [Run; 2]) -> (Scratch, Server) {
     for (day, (id, run)) in ["20261101T000000Z-a", "20261102T000000Z-b"].into_iter().zip(runs).enumerate() {
         put(scratch.path(), id, day as u64, run, "1.26");
     }
-    let server = served(scratch.path(), None, None);
+    let server = served(scratch.path(), None);
     (scratch, server)
 }
 
@@ -500,7 +505,7 @@ fn a_trend_has_a_point_for_each_run() {
 fn a_trend_marks_where_its_level_changed() {
     let history = changed_history();
     analyse(history.path());
-    let server = served(history.path(), None, None);
+    let server = served(history.path(), None);
     for width in [1440, 390] {
         let mut page = Page::open(&server, width, false);
         page.visit("/trends?name=nightly&gateway=nginx&metric=added_p50");
@@ -639,10 +644,9 @@ const ATTEMPTS: &str = r#"(async (target) => {
 #[test]
 fn pages_of_other_origins_read_and_change_nothing() {
     let history = history();
-    let server = served(history.path(), None, Some("0123456789abcdef"));
+    let server = served(history.path(), None);
     let mut page = Page::open(&server, 1440, false);
-    page.visit("/?token=0123456789abcdef");
-    page.browser.until("document.cookie === '' && Boolean(document.getElementById('runs'))");
+    assert_eq!(page.ask("document.cookie"), "", "scripts cannot read the cookie");
     let other_origin = other_origin();
     page.browser.visit(&format!("http://{}/", other_origin.address));
     let ends = page.ask(&format!("{ATTEMPTS}({:?})", page.origin.clone()));

@@ -1,6 +1,6 @@
 //! `hoptax serve` on the command line.
 
-use super::lab::{get, history, request};
+use super::lab::{history, request};
 use crate::support::{Scratch, hoptax};
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
@@ -22,6 +22,17 @@ impl Served {
         let address =
             address.and_then(|address| address.parse().ok()).unwrap_or_else(|| panic!("no address: {line}"));
         Self { child, address, line }
+    }
+
+    /// The token in the printed address.
+    fn token(&self) -> &str {
+        self.line.trim().split("/?token=").nth(1).unwrap_or_else(|| panic!("no token: {}", self.line))
+    }
+
+    /// The status of a request with this header for credentials.
+    fn status(&self, path: &str, authorization: &str) -> u16 {
+        let to = SocketAddr::from(([127, 0, 0, 1], self.address.port()));
+        request(to, "GET", path, &[("Authorization", authorization)], "").status
     }
 
     fn signal(&mut self, signal: rustix::process::Signal) -> Option<i32> {
@@ -47,22 +58,41 @@ fn it_serves_a_directory_until_a_signal() {
     {
         let mut served =
             Served::start(hoptax().args(["serve", "--listen", "127.0.0.1:0"]).args(form).arg(history.path()));
-        assert_eq!(get(served.address, "/api/v1/runs").json()["all"], 9);
-        assert!(get(served.address, "/").text().contains("nightly"));
+        let known = format!("Bearer {}", served.token());
+        let get = |path: &str| request(served.address, "GET", path, &[("Authorization", &known)], "");
+        assert_eq!(get("/api/v1/runs").json()["all"], 9);
+        assert!(get("/").text().contains("nightly"));
         assert_eq!(served.signal(signal), Some(0));
     }
 }
 
 #[test]
-fn beyond_loopback_a_token_is_created_and_printed() {
+fn a_token_is_created_and_printed_also_on_loopback() {
     let history = history();
-    let served =
-        Served::start(hoptax().args(["serve", "--listen", "0.0.0.0:0", "--root"]).arg(history.path()));
-    let to = SocketAddr::from(([127, 0, 0, 1], served.address.port()));
-    let token = served.line.trim().split("token=").nth(1).expect("a token").to_owned();
-    assert!(token.len() >= 32, "{}", served.line);
-    let asked = |header: &str| request(to, "GET", "/api/v1/runs", &[("Authorization", header)], "").status;
-    assert_eq!([asked(&format!("Bearer {token}")), asked("Bearer no")], [200, 401]);
+    for listen in ["127.0.0.1:0", "0.0.0.0:0"] {
+        let served =
+            Served::start(hoptax().args(["serve", "--listen", listen, "--root"]).arg(history.path()));
+        assert!(served.token().len() >= 32, "{}", served.line);
+        let asked = |header: &str| served.status("/api/v1/runs", header);
+        assert_eq!(
+            [asked(&format!("Bearer {}", served.token())), asked("Bearer no"), asked("")],
+            [200, 401, 401]
+        );
+    }
+}
+
+#[test]
+fn a_server_that_only_shows_runs_prints_no_token() {
+    let history = history();
+    let served = Served::start(
+        hoptax().args(["serve", "--read-only", "--listen", "127.0.0.1:0", "--root"]).arg(history.path()),
+    );
+    assert!(!served.line.contains("token"), "{}", served.line);
+    assert_eq!(served.status("/api/v1/runs", ""), 200);
+    let change = [("Content-Type", "application/json"), ("X-Hoptax", "1")];
+    let run = "/api/v1/runs/20261101T000000Z-nightly";
+    assert_eq!(request(served.address, "DELETE", run, &change, "").status, 403);
+    assert!(history.path().join("20261101T000000Z-nightly").exists());
 }
 
 #[test]
@@ -77,9 +107,8 @@ fn a_token_comes_from_a_file() {
         .arg("--root")
         .arg(history.path());
     let served = Served::start(&mut command);
-    let shown = [("Authorization", "Bearer 0123456789abcdef")];
-    assert_eq!(get(served.address, "/api/v1/runs").status, 401);
-    assert_eq!(request(served.address, "GET", "/api/v1/runs", &shown, "").status, 200);
+    let asked = |header: &str| served.status("/api/v1/runs", header);
+    assert_eq!([asked("Bearer 0123456789abcdef"), asked("Bearer 0123456789abcde")], [200, 401]);
 }
 
 #[test]

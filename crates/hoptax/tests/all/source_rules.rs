@@ -1,0 +1,88 @@
+//! Rules for the source that the compiler cannot check: where random numbers come from, and what `rsa` is used for.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// All Rust files below a directory.
+fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(directory).expect("a directory").flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// All Rust files of all crates, without tests of whole programs.
+fn of_all_crates() -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    for entry in fs::read_dir(crates).expect("crates").flatten() {
+        let source = entry.path().join("src");
+        if source.is_dir() {
+            sources(&source, &mut files);
+        }
+    }
+    files
+}
+
+/// The arguments of each call of `function` in `text`, without white space.
+fn arguments(text: &str, function: &str) -> Vec<String> {
+    let dense: String = text.split_whitespace().collect();
+    let after = dense.split(function).skip(1);
+    let is_end = |depth: &mut i32, letter: char| {
+        *depth += i32::from(letter == '(') - i32::from(letter == ')');
+        *depth < 0
+    };
+    let end = |rest: &&str| {
+        let mut depth = 0;
+        rest.char_indices().find(|&(_, letter)| is_end(&mut depth, letter)).map(|(at, _)| at)
+    };
+    after.filter_map(|rest| Some(rest[..end(&rest)?].to_owned())).collect()
+}
+
+#[test]
+fn no_random_number_begins_with_the_clock_or_a_process_id() {
+    let mut calls = 0;
+    for file in of_all_crates() {
+        let text = fs::read_to_string(&file).expect("text");
+        for argument in ["Random::new(", "Random::stream("].iter().flat_map(|call| arguments(&text, call)) {
+            calls += 1;
+            let can_be_guessed =
+                ["clock::", "process::id", "SystemTime"].iter().any(|one| argument.contains(one));
+            assert!(!can_be_guessed, "{}: {argument}: use random::from_system", file.display());
+        }
+    }
+    assert!(calls > 30, "only {calls} calls were found");
+}
+
+#[test]
+fn arguments_are_found_across_lines() {
+    let text = "let a = Random::stream(\n    clock::unix(),\n    u64::from(id()),\n).next_u64();";
+    assert_eq!(arguments(text, "Random::stream("), ["clock::unix(),u64::from(id()),"]);
+}
+
+/// `deny.toml` accepts an advisory for this reason: the time of signing or decrypting depends on the private key.
+#[test]
+fn rsa_only_makes_keys() {
+    let rules =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deny.toml")).expect("rules");
+    assert!(rules.contains(r#"id = "RUSTSEC-2023-0071", reason ="#), "{rules}");
+    let mut uses = Vec::new();
+    for file in of_all_crates() {
+        let text = fs::read_to_string(&file).expect("text");
+        let after = text
+            .match_indices("rsa::")
+            .filter(|(at, _)| !text[..*at].ends_with(|c: char| c.is_alphanumeric()));
+        let path = |rest: &str| rest.split([' ', '(', ';', '{']).next().unwrap_or_default().to_owned();
+        uses.extend(after.map(|(at, _)| path(&text[at..])));
+    }
+    uses.sort();
+    uses.dedup();
+    assert_eq!(
+        uses,
+        ["rsa::RsaPrivateKey::new", "rsa::pkcs8::", "rsa::rand_core::OsRng", "rsa::traits::PublicKeyParts"]
+    );
+}
