@@ -7,6 +7,9 @@ use hoptax_record::{Environment, digest, plan as kept};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// Says of two runs that the parts of their plans that all cases share differ.
+pub(super) const PLAN: &str = "plan";
+
 /// Properties that may explain why the figures of two runs differ. The versions of programs are not included, because
 /// [`Entry`](super::Entry) contains them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

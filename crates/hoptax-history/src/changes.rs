@@ -1,6 +1,6 @@
 //! Change points of a trend, and whether the gateway or the machine caused them.
 
-use super::trend::PLAN;
+use super::basis::PLAN;
 use super::{Bound, Cause, Change, Point};
 use hoptax_plan::Metric;
 use hoptax_report::figure_in_words;

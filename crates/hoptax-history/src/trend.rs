@@ -1,6 +1,6 @@
 //! Trends: stores figures in the index, reads the figures of a case over time, and finds what else changed between runs.
 
-use super::basis::Basis;
+use super::basis::{Basis, PLAN};
 use super::changes::{find_changes, of_machine};
 use super::columns::{json, parsed};
 use super::figures::{CaseFigures, Figure};
@@ -170,9 +170,6 @@ fn points_of(runs: &[MeasuredRun], metric: Metric) -> Vec<Point> {
     }
     points
 }
-
-/// Says that the parts of the plan that all cases share differ.
-pub(super) const PLAN: &str = "plan";
 
 /// Properties of one run that may explain why a gateway's figure changed.
 struct Setting {
