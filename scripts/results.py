@@ -185,7 +185,7 @@ def section(run, earlier, page):
         lines += table(run, load)
     plans = [run.source.parent / "plan.yaml", ROOT / "plans" / f"{run.plan}.yaml"]
     plan = next((f" Plan [{run.plan}]({link(path, page)})." for path in plans if path.is_file()), "")
-    raw = f"[raw data]({link(run.source, page)})" if run.source.is_dir() else f"[whole report]({link(run.source, page)})"
+    raw = f"[raw data]({link(run.source / 'trials.jsonl', page)})" if run.source.is_dir() else f"[whole report]({link(run.source, page)})"
     more = sum("." in row["gateway"] for row in next(iter(run.tables.values())))
     raw += f", also of {more} gateways with features" if more else ""
     lines.append(f"{place(run.source, run.machine)}; hoptax {run.hoptax}. {run.verdict}: {raw}.{plan}")

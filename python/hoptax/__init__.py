@@ -24,7 +24,7 @@ from .profile import Profile, ProfileDifference, Versions
 from .quantity import Quantity
 from .result import Case, Finding, GatewayResult, Result
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Ambiguous", "BinaryNotFound", "Case", "CommandFailed", "Comparison", "Estimate", "Finding", "Gateway",

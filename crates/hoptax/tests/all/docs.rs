@@ -211,7 +211,7 @@ fn the_page_of_results_reads_run_directories() {
         "Open loop, 400/s, constant, 4 connections. Direct: ",
         "Open loop, 400/s, constant, 4 connections, from edge. Direct: ",
         "Rented virtual machine: ",
-        "[raw data](records/2026-11-27-vm-lab/hosts)",
+        "[raw data](records/2026-11-27-vm-lab/hosts/trials.jsonl)",
     ] {
         assert!(page.contains(words), "`{words}` in:\n{page}");
     }
