@@ -4,7 +4,8 @@
 #
 #   docker run --rm --volume "$PWD:/hoptax:ro" debian:13 /hoptax/scripts/prove-set-up.sh WHAT
 #
-# WHAT is check, demo, test or bench (scripts/setup.sh), gateways-extra, kubernetes-lab or kubernetes-cluster.
+# WHAT is check, demo, test or bench (scripts/setup.sh), gateways-extra, kubernetes-lab or kubernetes-cluster. For test and bench,
+# use debian:12: Debian 13 has no package of Traffic Server.
 set -euo pipefail
 source=$(cd "$(dirname "$0")/.." && pwd)
 what=${1:-}
