@@ -464,6 +464,10 @@ pub fn host_header_of(tls: bool, address: std::net::SocketAddr) -> String {
 pub fn origin(url: &str) -> Result<Origin, UnitError> {
     const FORM: &str = "write http://host:port or https://host:port";
     let refuse = |why: &str, help: String| UnitError::new(format!("the URL `{url}` {why}"), help);
+    if url.starts_with("unix:") || url.starts_with("http+unix:") {
+        let help = format!("{FORM}; `hoptax load --unix PATH` can measure a Unix socket");
+        return Err(refuse("names a Unix socket, and plans reach services over TCP", help));
+    }
     let Some((scheme, rest)) = url.split_once("://") else {
         return Err(refuse("has no scheme", FORM.to_owned()));
     };

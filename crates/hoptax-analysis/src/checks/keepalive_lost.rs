@@ -8,7 +8,7 @@
 use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use crate::Case;
 use crate::counts::failures;
-use hoptax_load::spec::Retry;
+use hoptax_load::spec::{Retry, is_idempotent};
 use hoptax_stats::share;
 
 const CODE: &str = "keepalive-lost";
@@ -110,8 +110,9 @@ impl Lost {
         )
     }
 
-    fn advice(&self, case: &Case) -> String {
-        let again = match (self.is_unannounced(), case.load.retry) {
+    /// `can_retry` is true if a target has a method that can be sent again.
+    fn advice(&self, case: &Case, can_retry: bool) -> String {
+        let again = match (self.is_unannounced() && can_retry, case.load.retry) {
             (true, Retry::Off) => {
                 " Or set `retry: idle-close` in the plan, so that requests on such connections are sent again, as HTTP \
                  clients do."
@@ -148,6 +149,7 @@ fn of_case(subject: &Subject<'_>, measured: Measured<'_>) -> Option<Finding> {
     let mut others = subject.measured().filter(|(other, _)| other.load.index == case.load.index);
     let kept_elsewhere = others.any(|other| Lost::of(other).is_some_and(|lost| !lost.matters()));
     let (counts, connections) = (case.counts.as_ref()?, case.connections.as_ref()?);
+    let can_retry = subject.run.plan.targets.iter().any(|target| is_idempotent(&target.method));
     let mut evidence = evidence([
         ("requests", counts.sent.into()),
         ("opened", connections.opened.into()),
@@ -170,7 +172,7 @@ fn of_case(subject: &Subject<'_>, measured: Measured<'_>) -> Option<Finding> {
         case: Some(case.case.clone()),
         evidence,
         message: format!("{} {}.", lost.describe(case, counts.retried), compared(case, kept_elsewhere)),
-        advice: lost.advice(case),
+        advice: lost.advice(case, can_retry),
     })
 }
 
@@ -257,6 +259,12 @@ mod tests {
         assert_eq!((&evidence["retried"], findings[0].severity), (&990.into(), Severity::Void));
         assert!(message.contains("990 of these requests were sent again"), "{message}");
         assert!(!advice.contains("retry"), "{advice}");
+
+        let mut run = Run::closed(32);
+        run.push(via("direct", 0).first()).push(closing("kong", 0, 1000, 0));
+        run.record.plan.targets[0].method = "POST".into();
+        let findings = raised(&run, CODE);
+        assert!(!findings[0].advice.contains("retry"), "a POST is never sent again: {}", findings[0].advice);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! load starts.
 
 use super::sessions::Sessions;
+use super::trust::Trust;
 use crate::error::LoadError;
 use crate::spec::{ClientCertificate, TlsSpec, TlsVersion, Verify};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -45,13 +46,18 @@ impl Client {
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&versions(&spec.versions)?)
             .map_err(|error| wrong(format!("tls.versions cannot be offered: {error}")))?;
-        let builder = match &spec.verify {
-            Verify::System => builder.with_root_certificates(system_authorities()?),
-            Verify::Authorities(pem) => builder.with_root_certificates(authorities(pem)?),
-            Verify::Nothing => {
-                builder.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAny(provider)))
-            }
+        let trust = |roots, trusted, provider| {
+            Trust::new(roots, trusted, provider).map_err(|error| wrong(format!("tls.verify: {error}")))
         };
+        let verifier: Arc<dyn ServerCertVerifier> = match &spec.verify {
+            Verify::System => Arc::new(trust(system_authorities()?, Vec::new(), provider)?),
+            Verify::Authorities(pem) => {
+                let trusted = certificates("tls.verify.authorities", pem)?;
+                Arc::new(trust(authorities(&trusted)?, trusted, provider)?)
+            }
+            Verify::Nothing => Arc::new(AcceptAny(provider)),
+        };
+        let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
         let mut config = match &spec.client_certificate {
             None => builder.with_no_client_auth(),
             Some(certificate) => {
@@ -167,10 +173,10 @@ fn system_authorities() -> Result<RootCertStore, LoadError> {
     Ok(roots)
 }
 
-fn authorities(pem: &str) -> Result<RootCertStore, LoadError> {
+fn authorities(trusted: &[CertificateDer<'static>]) -> Result<RootCertStore, LoadError> {
     let mut roots = RootCertStore::empty();
-    for (number, certificate) in (1..).zip(certificates("tls.verify.authorities", pem)?) {
-        roots.add(certificate).map_err(|error| {
+    for (number, certificate) in (1..).zip(trusted) {
+        roots.add(certificate.clone()).map_err(|error| {
             wrong(format!(
                 "certificate {number} of tls.verify.authorities does not belong to an authority: {error}; give X.509 \
                  certificates in PEM"

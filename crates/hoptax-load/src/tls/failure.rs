@@ -1,5 +1,6 @@
 //! Describes TLS failures, with advice on how to fix them.
 
+use super::trust::is_authority;
 use rustls::{AlertDescription, CertificateError, Error, PeerIncompatible};
 
 /// Reason why a TLS connection cannot continue.
@@ -41,14 +42,22 @@ impl Failure {
                     "TLS: the server requires a version that was not offered; offer both 1.2 and 1.3 (`--tls 1.2,1.3`)".to_owned(),
                 )
             }
+            Error::PeerIncompatible(PeerIncompatible::NoCipherSuitesInCommon) => {
+                Self::Refused("TLS: the two sides have no cipher suite in common".to_owned())
+            }
             Error::PeerIncompatible(_) => {
-                Self::Refused(format!("TLS: the two sides have no parameters in common ({error})"))
+                Self::Refused("TLS: the two sides have no parameters in common".to_owned())
             }
             _ if answer.starts_with(b"HTTP/") => Self::Malformed(
                 "TLS: the server answers in plain HTTP; use http://, or the port that serves TLS"
                     .to_owned(),
             ),
-            _ => Self::Malformed(format!("TLS: {error}")),
+            Error::InvalidMessage(_) | Error::InappropriateMessage { .. } => Self::malformed(
+                "the server's answer is not valid TLS; check that this port serves TLS",
+            ),
+            Error::DecryptError => Self::malformed("a record cannot be decrypted"),
+            Error::PeerMisbehaved(_) => Self::malformed("the server breaks the rules of the protocol"),
+            _ => Self::malformed("the handshake failed"),
         }
     }
 }
@@ -66,20 +75,45 @@ fn unacceptable(error: &CertificateError) -> String {
         }
         E::BadSignature => ("has a bad signature", "sign it again"),
         E::BadEncoding => ("cannot be read", "create an X.509 version 3 certificate"),
-        E::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
-            ("belongs to an authority", "use that authority to sign a certificate for the server")
+        E::Other(other) if is_authority(&other.to_string()) => {
+            ("belongs to an authority", "pass this certificate itself (`--ca FILE`)")
         }
-        other => {
-            return format!(
-                "TLS: the server's certificate is not acceptable ({other}); `--insecure` accepts any certificate"
-            );
+        E::Other(other) if other.to_string().contains("UnsupportedCertVersion") => {
+            ("has X.509 version 1", "create a version 3 certificate")
         }
+        E::Revoked => ("is revoked", "renew it"),
+        E::InvalidPurpose | E::InvalidPurposeContext { .. } => {
+            ("is not for servers", "add `serverAuth` to its extended key usage")
+        }
+        _ => ("is not acceptable", "create an X.509 version 3 certificate with an RSA or ECDSA key"),
     };
     format!("TLS: the server's certificate {what}; {remedy}, or accept any certificate (`--insecure`)")
 }
 
+/// Describes an error of rustls outside of a load, as a load describes it.
+pub fn describe(error: &Error) -> String {
+    Failure::of_handshake(error, b"").text().to_owned()
+}
+
+/// The name of an alert as in RFC 8446, section 6: `handshake_failure`.
+fn name(alert: AlertDescription) -> String {
+    if let AlertDescription::Unknown(number) = alert {
+        return number.to_string();
+    }
+    let mut name = String::new();
+    // rustls has the same names in another form: `HandshakeFailure`, `UnknownCA`.
+    for letter in format!("{alert:?}").replace("CA", "Ca").chars() {
+        if letter.is_ascii_uppercase() && !name.is_empty() {
+            name.push('_');
+        }
+        name.push(letter.to_ascii_lowercase());
+    }
+    name
+}
+
 fn refusal(alert: AlertDescription) -> String {
     use AlertDescription as A;
+    let known = name(alert);
     let remedy = match alert {
         A::CertificateRequired => "it requires a client certificate (`--cert FILE --key FILE`)",
         A::BadCertificate
@@ -97,9 +131,9 @@ fn refusal(alert: AlertDescription) -> String {
         }
         A::UnrecognisedName => "it does not know the requested name (`--server-name NAME`)",
         A::NoApplicationProtocol => "it supports none of the protocols that ALPN offered (`--alpn`)",
-        _ => return format!("TLS: the server closed the connection with alert {alert:?}"),
+        _ => return format!("TLS: the server closed the connection with alert {known}"),
     };
-    format!("TLS: the server refused with alert {alert:?}: {remedy}")
+    format!("TLS: the server refused with alert {known}: {remedy}")
 }
 
 #[cfg(test)]
@@ -117,6 +151,27 @@ mod tests {
             let failure = Failure::of_handshake(&Error::InvalidCertificate(error), b"");
             assert!(matches!(failure, Failure::Certificate(_)), "{failure:?}");
             assert!(failure.text().contains(remedy) && failure.text().contains("--insecure"), "{failure:?}");
+        }
+    }
+
+    #[test]
+    fn texts_have_the_names_of_the_standard_and_no_names_of_the_library() {
+        let text = |alert| Failure::alert(alert).text().to_owned();
+        assert!(text(AlertDescription::HandshakeFailure).contains("alert handshake_failure: it shares"));
+        assert!(text(AlertDescription::UnknownCA).contains("alert unknown_ca: "));
+        assert!(text(AlertDescription::Unknown(250)).ends_with("alert 250"));
+        for error in [
+            Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType),
+            Error::PeerIncompatible(PeerIncompatible::NoSignatureSchemesInCommon),
+            Error::PeerMisbehaved(rustls::PeerMisbehaved::InvalidMaxEarlyDataSize),
+            Error::InvalidCertificate(CertificateError::UnhandledCriticalExtension),
+            Error::General("Some(Text)".into()),
+        ] {
+            let text = describe(&error);
+            let is_debug = |word: &str| word.chars().filter(|one| one.is_ascii_uppercase()).count() > 1;
+            let odd = text.split(' ').filter(|word| is_debug(word) && !word.starts_with("TLS")).count();
+            assert!(odd <= 3 && !text.contains("Some(") && !text.contains("::"), "{text}");
+            assert!(!text.contains(&format!("{error}")), "{text}");
         }
     }
 

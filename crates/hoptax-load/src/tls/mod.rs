@@ -16,9 +16,11 @@ mod sessions;
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
+mod trust;
 
 pub(crate) use buffers::Buffers;
 pub(crate) use config::Client;
 pub use config::client_config;
 pub(crate) use failure::Failure;
+pub use failure::describe;
 pub(crate) use session::{Agreed, Received, Session};

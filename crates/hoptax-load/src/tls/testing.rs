@@ -71,6 +71,17 @@ pub(crate) fn self_signed(name: &str) -> Identity {
     Identity { certificate, key: key.serialize_pem() }
 }
 
+/// A certificate as `openssl req -x509` creates it: marked as an authority, and `name` is only its common name.
+pub(crate) fn usual(name: &str) -> Identity {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    params.distinguished_name.push(rcgen::DnType::CommonName, name);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let key = key();
+    let certificate = params.self_signed(&key).expect("a certificate").pem();
+    Identity { certificate, key: key.serialize_pem() }
+}
+
 impl Identity {
     pub(crate) fn as_client(&self) -> ClientCertificate {
         ClientCertificate { chain: self.certificate.clone(), key: self.key.clone() }

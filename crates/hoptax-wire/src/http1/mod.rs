@@ -91,8 +91,10 @@ pub enum Malformed {
     /// The status is below 100.
     #[error("the status is below 100")]
     Status,
-    /// The response is `101 Switching Protocols`, but the request did not ask to switch.
-    #[error("the server switches protocols (101) although it was not asked to")]
+    /// The response is `101 Switching Protocols`. The rest of the connection is not HTTP/1.
+    #[error(
+        "the server switches protocols (101), which hoptax cannot follow; do not send the header `upgrade`"
+    )]
     Upgrade,
     /// The content length is not a plain decimal number below 2^64.
     #[error("the content-length is not a plain decimal number")]

@@ -26,7 +26,8 @@ fn text(error: &Error, mut program: Command, typed: &[String], is_coloured: bool
     let styled = error.render();
     let message = if is_coloured { styled.ansi().to_string() } else { styled.to_string() };
     let message = message.split("For more information, try").next().unwrap_or_default().trim_end();
-    match (advice(error, verb, &name), error.kind()) {
+    let advice = advice(error, verb, &name).or_else(|| elsewhere(error, verb, typed));
+    match (advice, error.kind()) {
         (Some(commands), ErrorKind::InvalidSubcommand) => format!("{message}\n\nhelp: {commands}\n"),
         (Some(advice), _) => {
             format!("{message}\n\nhelp: {advice}; `{name} --help` lists all options\n")
@@ -70,6 +71,22 @@ fn advice(error: &Error, verb: &Command, name: &str) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// Options of wrk2, hey and oha, and the option of `hoptax load` with the same meaning. The last text follows the value.
+const ELSEWHERE: [(&str, &str, &str); 3] = [("-R", "-r", "/s"), ("-q", "-r", "/s"), ("-z", "-d", "")];
+
+/// The option of `hoptax load` for an option that another load generator has.
+fn elsewhere(error: &Error, verb: &Command, typed: &[String]) -> Option<String> {
+    let Some(ContextValue::String(unknown)) = argument(error) else { return None };
+    let (option, ours, unit) = ELSEWHERE.iter().find(|(option, ..)| unknown == option)?;
+    if error.kind() != ErrorKind::UnknownArgument || verb.get_name() != "load" {
+        return None;
+    }
+    let at = typed.iter().position(|word| word.starts_with(option))?;
+    let attached = typed[at][option.len()..].trim_start_matches('=');
+    let value = if attached.is_empty() { typed.get(at + 1)?.as_str() } else { attached };
+    Some(format!("`{option} {value}` is `{ours} {value}{unit}` here"))
 }
 
 fn argument(error: &Error) -> Option<&ContextValue> {
@@ -220,6 +237,9 @@ mod tests {
             ("load --duration", &["--duration <TIME>", "for example, --duration 10s"]),
             ("load http://a/ --duration 5", &["for example, --duration 10s", "`hoptax load --help`"]),
             ("load http://a/ --frob", &["'--frob'", "help: `hoptax load --help` lists all options"]),
+            ("load -R2000 http://a/", &["help: `-R 2000` is `-r 2000/s` here; `hoptax load --help`"]),
+            ("load http://a/ -R 2000", &["help: `-R 2000` is `-r 2000/s` here"]),
+            ("load -z 10s http://a/", &["help: `-z 10s` is `-d 10s` here"]),
             ("load http://a/ --json --csv", &["'--csv'", "help: leave one of them out"]),
             ("load http://a/ --json --json", &["multiple times", "help: give it only once"]),
             ("load http://a/ --json=yes", &["help: leave out the value"]),

@@ -225,6 +225,30 @@ fn a_given_self_signed_certificate_is_trusted() {
 }
 
 #[test]
+fn the_usual_certificate_of_openssl_is_trusted_for_its_name_alone() {
+    for (name, asked, is_right) in
+        [(NAME, NAME, true), (NAME, "other.test", false), ("127.0.0.1", "127.0.0.1", true)]
+    {
+        let identity = testing::usual(name);
+        let server = answering(testing::server(&identity, &BOTH, None));
+        let tls = TlsSpec {
+            server_name: asked.to_owned(),
+            verify: Verify::Authorities(identity.certificate),
+            ..testing::client(&Authority::new("authority.test"))
+        };
+        if is_right {
+            let record = load(&tls_spec(&[server.address], tls));
+            assert_eq!(record.counts.completed, record.counts.scheduled);
+        } else {
+            assert!(refusal(server.address, tls).contains("another name"));
+        }
+    }
+    let server = answering(testing::server(&testing::usual(NAME), &BOTH, None));
+    let stranger = refusal(server.address, testing::client(&Authority::new("authority.test")));
+    assert!(stranger.contains("belongs to an authority; pass this certificate itself"), "{stranger}");
+}
+
+#[test]
 fn a_client_certificate_is_sent_on_request_and_its_absence_is_refused() {
     let authority = Authority::new("authority.test");
     let clients = Authority::new("clients.test");

@@ -4,8 +4,8 @@
 
 use super::figures::{decimals, thousands, time};
 use hdrhistogram::Histogram;
-use hoptax_load::record::{Connections, LoadRecord};
-use hoptax_load::spec::{LoadSpec, Retry, Shape};
+use hoptax_load::record::{Cause, Connections, LoadRecord};
+use hoptax_load::spec::{LoadSpec, Retry, Shape, is_idempotent};
 use std::fmt;
 
 /// Maximum share of the measured time during which the busiest worker may be on a CPU.
@@ -21,6 +21,8 @@ const KEPT: u64 = 10;
 /// Maximum share of failed requests. If more requests fail, the response times do not show the requested load but a
 /// lighter load.
 const FAILED: f64 = 0.01;
+/// Status of a server that does not serve the requested host on this connection (RFC 9110, section 15.5.20).
+const MISDIRECTED: u16 = 421;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Doubt {
@@ -37,7 +39,12 @@ pub(super) enum Doubt {
     NotKeptAlive { opened: u64, requests: u64 },
     /// The server closes most connections after their first response without announcing this, and `lost` requests were
     /// on such connections.
-    ClosedUnannounced { closed: u64, lost: u64, retried: bool },
+    /// `can_retry` is true if hoptax could send some of these requests again, and was not told to.
+    ClosedUnannounced { closed: u64, lost: u64, can_retry: bool },
+    /// The server answered this many requests with status 421. `over_tls` is true if the load uses TLS.
+    Misdirected { count: u64, over_tls: bool },
+    /// The server closed each connection before its first response. `over_tls` is true if the load uses TLS.
+    NeverAnswered { over_tls: bool },
     /// Many requests failed.
     Failures { failed: u64, scheduled: u64 },
 }
@@ -81,12 +88,22 @@ pub(super) fn of(
     }
     let Connections { opened, closed_after_first: closed, closed_on_reuse: lost, .. } = record.connections;
     if closed > 0 && closed * KEPT > counts.sent && closed * 2 > opened {
-        let retried = spec.retry == Retry::IdleClose;
-        doubts.push(Doubt::ClosedUnannounced { closed, lost, retried });
+        let can_retry =
+            spec.retry == Retry::Off && spec.targets.iter().any(|target| is_idempotent(&target.method));
+        doubts.push(Doubt::ClosedUnannounced { closed, lost, can_retry });
     } else if spec.requests_per_connection.is_none() && opened > 0 && opened * KEPT > counts.sent {
         doubts.push(Doubt::NotKeptAlive { opened, requests: counts.sent });
     }
+    let misdirected = counts.status.get(&MISDIRECTED).copied().unwrap_or(0);
+    if misdirected as f64 > FAILED * counts.completed as f64 {
+        doubts.push(Doubt::Misdirected { count: misdirected, over_tls: spec.tls.is_some() });
+    }
     let failed = counts.timeouts + counts.connect_errors + counts.resets + counts.bad_responses;
+    let of = |cause: Cause| counts.causes.get(&cause).copied().unwrap_or(0);
+    let unanswered = of(Cause::ClosedBeforeResponse) + of(Cause::ResetBeforeResponse);
+    if counts.completed == 0 && 2 * unanswered > failed {
+        doubts.push(Doubt::NeverAnswered { over_tls: spec.tls.is_some() });
+    }
     if failed as f64 > FAILED * counts.scheduled as f64 {
         doubts.push(Doubt::Failures { failed, scheduled: counts.scheduled });
     }
@@ -138,6 +155,15 @@ impl fmt::Display for Doubt {
                 thousands(*closed),
                 thousands(*lost)
             ),
+            Self::Misdirected { count, .. } => write!(
+                f,
+                "The server answered {} requests with 421 Misdirected Request: it does not serve this host on this \
+                 connection.",
+                thousands(*count)
+            ),
+            Self::NeverAnswered { .. } => f.write_str(
+                "The server accepted connections, and closed them before the first byte of a response.",
+            ),
             Self::Failures { failed, scheduled } => write!(
                 f,
                 "{} of {} requests failed. Requests that fail at once make the other requests look faster.",
@@ -174,7 +200,7 @@ impl Doubt {
             Self::NotKeptAlive { .. } => {
                 "Switch on keep-alive in the server, or add --no-keepalive if this is intended.".to_owned()
             }
-            Self::ClosedUnannounced { retried: true, .. } => {
+            Self::ClosedUnannounced { can_retry: false, .. } => {
                 "Switch on keep-alive in the server, or use a new connection for each request (--no-keepalive)."
                     .to_owned()
             }
@@ -183,6 +209,16 @@ impl Doubt {
                  idle-close)."
                     .to_owned()
             }
+            Self::Misdirected { over_tls: true, .. } => {
+                "Give the name of the header `host` to TLS too (--server-name NAME), or correct the header (-H 'host: \
+                 NAME')."
+                    .to_owned()
+            }
+            Self::Misdirected { .. } => "Correct the header `host` (-H 'host: NAME').".to_owned(),
+            Self::NeverAnswered { over_tls } => format!(
+                "It may serve another host (-H 'host: NAME'), or expect {}HTTP/2 or the PROXY protocol.",
+                if *over_tls { "" } else { "TLS (https://), " }
+            ),
             Self::Failures { .. } => "Fix the causes listed above before you use the times.".to_owned(),
         }
     }

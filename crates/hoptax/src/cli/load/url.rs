@@ -23,6 +23,11 @@ impl Url {
     /// # Errors
     /// If `text` is not a valid `http` or `https` URL. The error says what is wrong and how to fix it.
     pub(super) fn parse(text: &str, templates: bool) -> Result<Self, String> {
+        if let Some(path) = unix_path(text) {
+            return Err(format!(
+                "{text} names a Unix socket; write http://localhost/ as the URL, and add --unix {path}"
+            ));
+        }
         let (tls, rest) = match text.split_once("://") {
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => (false, rest),
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => (true, rest),
@@ -52,6 +57,13 @@ impl Url {
         let port = port.unwrap_or(if tls { 443 } else { 80 });
         Ok(Self { tls, host: host.to_owned(), port, authority: units::host_header(tls, host, port), path })
     }
+}
+
+/// The path in the usual forms of a Unix socket's address, such as `unix:/run/app.sock`.
+fn unix_path(text: &str) -> Option<&str> {
+    let rest = text.strip_prefix("http+").unwrap_or(text);
+    let path = rest.strip_prefix("unix://").or_else(|| rest.strip_prefix("unix:"))?;
+    Some(if path.is_empty() { "PATH" } else { path })
 }
 
 /// Path and query, without the fragment. Spaces and non-ASCII characters are allowed only inside templates.
@@ -167,6 +179,8 @@ mod tests {
     fn errors_say_what_is_wrong() {
         for (text, part) in [
             ("localhost:80", "did you mean http://localhost:80?"),
+            ("unix:/run/a.sock", "write http://localhost/ as the URL, and add --unix /run/a.sock"),
+            ("http+unix:///run/a.sock", "add --unix /run/a.sock"),
             ("ftp://a", "use http:// or https://"),
             ("http://", "is not a valid host"),
             ("http://a:b/", "is not a valid host"),

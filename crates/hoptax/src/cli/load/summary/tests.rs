@@ -205,6 +205,25 @@ fn warnings_have_advice() {
     let text = summary(&retrying, &closing);
     says(&text, &["retry idle-close", "Retried        999 sent again on a new connection", "--no-keepalive"]);
     assert!(!text.contains("--retry"), "{text}");
+    let mut posting = closed();
+    posting.targets[0].method = "POST".into();
+    let text = summary(&posting, &closing);
+    says(&text, &["without saying", "--no-keepalive"]);
+    assert!(!text.contains("--retry"), "a POST is never sent again: {text}");
+
+    let mut silent = record();
+    silent.counts.completed = 0;
+    silent.counts.resets = 1000;
+    silent.counts.causes = [(hoptax_load::record::Cause::ClosedBeforeResponse, 1000)].into();
+    says(
+        &summary(&closed(), &silent),
+        &["before the first byte of a response", "-H 'host: NAME'", "PROXY protocol"],
+    );
+
+    let mut misdirected = record();
+    let completed = misdirected.counts.completed;
+    misdirected.counts.status = [(421, completed)].into();
+    says(&summary(&closed(), &misdirected), &["421 Misdirected Request", "-H 'host: NAME'"]);
 
     let mut missed = record();
     missed.completed_in_time = 900;
