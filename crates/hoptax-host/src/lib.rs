@@ -7,6 +7,7 @@ pub mod guard;
 pub mod guarded;
 pub mod idle;
 pub mod listeners;
+pub mod log_files;
 pub mod logs;
 mod maps;
 pub mod namespace;

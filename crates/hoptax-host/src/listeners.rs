@@ -30,6 +30,28 @@ pub fn stranger(address: SocketAddr, ours: &BTreeSet<u32>) -> Option<u32> {
     others.find(|pid| !sockets(*pid).is_disjoint(&foreign))
 }
 
+/// Programs that listen for a process elsewhere, and forward its traffic.
+const FORWARDERS: [&str; 8] =
+    ["docker-proxy", "rootlessport", "slirp4netns", "pasta", "conmon", "kubectl", "ssh", "socat"];
+
+/// The process whose tree serves `address` on this machine, and its name. `None` if the address is elsewhere, if no single
+/// tree listens there, if its sockets cannot be read because it belongs to another user, if it only forwards, or if this
+/// process runs below it.
+pub fn owner(address: SocketAddr) -> Option<(u32, String)> {
+    // Only an address of this machine can be bound.
+    std::net::TcpListener::bind((address.ip(), 0)).ok()?;
+    let inodes: BTreeSet<u64> = at(address, all()).collect();
+    let holds = |process: &Process| !sockets(process.pid.cast_unsigned()).is_disjoint(&inodes);
+    let holders: Vec<_> = all_processes().into_iter().flatten().flatten().filter(holds).collect();
+    let stats: Vec<_> = holders.iter().filter_map(|process| process.stat().ok()).collect();
+    let mut roots = stats.iter().filter(|stat| stats.iter().all(|other| other.pid != stat.ppid));
+    let root = roots.next()?;
+    let pid = root.pid.cast_unsigned();
+    let is_ours = pid == std::process::id() || crate::tree::descendants(pid).contains(&std::process::id());
+    let is_alone = roots.next().is_none();
+    (is_alone && !is_ours && !FORWARDERS.contains(&root.comm.as_str())).then(|| (pid, root.comm.clone()))
+}
+
 /// Name and id of a process, for messages: `` `nginx` (process 812) ``.
 pub fn described(pid: u32) -> String {
     let stat = Process::new(pid.cast_signed()).and_then(|process| process.stat());
@@ -103,6 +125,38 @@ mod tests {
         assert_eq!(sockets(&[("0.0.0.0:80", 1), ("127.0.0.1:80", 2), ("127.0.0.1:81", 3)]), [2]);
         assert_eq!(sockets(&[("0.0.0.0:80", 1), ("[::]:80", 2), ("127.0.0.2:80", 3)]), [1, 2]);
         assert_eq!(sockets(&[("[::ffff:127.0.0.1]:80", 1), ("[::]:80", 2)]), [1]);
+    }
+
+    #[test]
+    fn the_owner_of_an_address_is_the_root_of_the_tree_that_listens() {
+        // A shell that inherits no socket starts a listener, as a service manager does.
+        let script = "import os, socket, sys\ns = socket.create_server(('127.0.0.1', 0))\n\
+                      child = os.fork() == 0\n\
+                      if not child: print(s.getsockname()[1], flush=True)\nsys.stdin.read()\n";
+        let mut server = std::process::Command::new("python3")
+            .args(["-c", script])
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .expect("python3 starts");
+        let mut line = String::new();
+        let output = server.stdout.take().expect("piped");
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(output), &mut line).expect("a port");
+        let port: u16 = line.trim().parse().expect("a port");
+        let (pid, name) = owner(([127, 0, 0, 1], port).into()).expect("it listens");
+        assert_eq!(
+            (pid, name.starts_with("python3")),
+            (server.id(), true),
+            "not its child, which listens too"
+        );
+        assert_eq!(owner(([192, 0, 2, 1], port).into()), None, "an address of another machine");
+        drop(server.stdin.take());
+        server.wait().expect("ours");
+        assert_eq!(owner(([127, 0, 0, 1], port).into()), None);
+
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let ours = owner(listener.local_addr().expect("bound"));
+        assert_eq!(ours, None, "its tree contains whatever this process starts");
     }
 
     #[test]

@@ -71,6 +71,7 @@ impl Login {
 
 fn tls(access: &TlsAccess) -> anyhow::Result<TlsSpec> {
     let verify = match &access.authority {
+        _ if access.insecure => Verify::Nothing,
         None => Verify::System,
         Some(file) => Verify::Authorities(text(file, bounded::PEM)?),
     };

@@ -6,7 +6,7 @@ use super::features::Change;
 use hoptax_host::Watched;
 use hoptax_plan::{Action, Gateway};
 use hoptax_record::profile::Callers;
-use hoptax_record::{Counter, Failure, RoleUsage, Setting};
+use hoptax_record::{Counter, Failure, FoundProcess, RoleUsage, Setting};
 use hoptax_servers::ledger::Ledger;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -150,6 +150,8 @@ pub struct Facts {
     pub change: Change,
     /// How to record stacks of the service.
     pub profiling: Profiling,
+    /// The process of a service that already runs, if it was found by its listening socket.
+    pub found_process: Option<FoundProcess>,
 }
 
 /// How to record stacks of a service.
@@ -169,7 +171,7 @@ pub struct Profiling {
 /// Size of a service's logs and values of its counters at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Observed {
-    /// Size of the service's logs in bytes; absent if the logs are not in the run directory.
+    /// Size of the service's logs in bytes; absent if hoptax cannot see them.
     pub log_bytes: Option<u64>,
     /// The values of the service's own counters. Counters that could not be read are missing.
     pub counters: BTreeMap<String, f64>,

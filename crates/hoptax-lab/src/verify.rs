@@ -4,8 +4,10 @@
 //! are expanded once, so both receive the same request. Status, body and the relevant headers must be equal. A gateway
 //! may add headers, except for a content encoding. Headers that a hop may change are not compared: see [`HOP_BY_HOP`].
 //! Neither are the headers that the plan or the gateway's pack names.
-//! Both responses must also meet the target's `expect`.
+//! If the request accepts compressed bodies, decoded bodies are compared. Both responses must also meet the target's
+//! `expect`.
 
+mod cache;
 mod expected;
 pub mod proofs;
 mod tolerance;
@@ -15,7 +17,7 @@ pub use hoptax_servers::http_client::Answer;
 use crate::features::Change;
 use hoptax_load::spec::{Check, HttpVersion, TargetSpec, TlsSpec};
 use hoptax_load::target;
-use hoptax_record::{Failure, IgnoredHeader, Stage, printable};
+use hoptax_record::{BodyLengths, Failure, IgnoredHeader, Stage, Verified, printable};
 use hoptax_servers::http_client::{HttpClient, show};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,6 +50,8 @@ const CONTENT_ENCODING: &str = "content-encoding";
 const ATTEMPTS: u32 = 3;
 
 const LIMIT_PAUSE: Duration = Duration::from_millis(50);
+/// Time for which a request is repeated that a limit rejects, although the plan knows of no limit.
+const LIMITED: Duration = Duration::from_secs(2);
 
 /// Seed for random values in templates, so that both sides receive the same request.
 const SEED: u64 = 1;
@@ -95,21 +99,23 @@ pub fn verify(
     change: &Change,
     timeout: Duration,
 ) -> Result<(), Failure> {
-    verify_noting_ignored(direct, gateway, requests, change, timeout).map(drop)
+    verify_and_note(direct, gateway, requests, change, timeout).map(drop)
 }
 
-/// Like [`verify`], but also returns the headers that differed and were left out of the comparison: one for each name.
+/// Like [`verify`], but also returns what was left out of the comparison.
 ///
 /// # Errors
 /// The same errors as [`verify`].
-pub fn verify_noting_ignored(
+pub fn verify_and_note(
     direct: SocketAddr,
     gateway: SocketAddr,
     requests: &Requests,
     change: &Change,
     timeout: Duration,
-) -> Result<Vec<IgnoredHeader>, Failure> {
+) -> Result<Verified, Failure> {
     let mut ignored = BTreeMap::new();
+    let mut bodies: Vec<BodyLengths> = Vec::new();
+    let mut cached = None;
     let mut changed = requests.clone();
     change.apply_to(&mut changed.targets, &mut changed.files);
     let mut plain = requests.clone();
@@ -139,15 +145,20 @@ pub fn verify_noting_ignored(
                 let message = format!("{}{}", which(requests, target, *version), failure.message);
                 change.shown(Failure { message, ..failure })
             })?;
-            for one in found {
+            for one in found.ignored_headers {
                 ignored.entry(one.name.clone()).or_insert(one);
             }
+            cached = cached.or(found.cached);
+            let is_new = |one: &BodyLengths| bodies.iter().all(|earlier| earlier.target != one.target);
+            let new: Vec<BodyLengths> = found.bodies.into_iter().filter(is_new).collect();
+            bodies.extend(new);
         }
     }
     let shown = |value: Option<String>| value.map(|value| printable(&change.redact(&value)));
-    let shown =
+    let shown_header =
         |one: IgnoredHeader| IgnoredHeader { direct: shown(one.direct), gateway: shown(one.gateway), ..one };
-    Ok(ignored.into_values().map(shown).collect())
+    let cached = shown(cached);
+    Ok(Verified { ignored_headers: ignored.into_values().map(shown_header).collect(), bodies, cached })
 }
 
 /// Start of a message. The start names the request if there are several requests.
@@ -164,7 +175,7 @@ fn compare(
     gateway: (SocketAddr, &Asked<'_>),
     change: &Change,
     timeout: Duration,
-) -> Result<Vec<IgnoredHeader>, Failure> {
+) -> Result<Verified, Failure> {
     let mut attempts_left = ATTEMPTS;
     loop {
         attempts_left -= 1;
@@ -180,27 +191,28 @@ fn once(
     (gateway, asked): (SocketAddr, &Asked<'_>),
     change: &Change,
     timeout: Duration,
-) -> Result<Vec<IgnoredHeader>, Failure> {
+) -> Result<Verified, Failure> {
     let fail = |message: String, detail: String| Err(Failure { stage: Stage::Verify, message, detail });
     let there = match direct_asked.of(direct, timeout) {
         Ok(answer) => answer,
         Err(error) => {
-            return fail(
-                format!(
-                    "the upstream did not answer a request that was sent directly, without a gateway: {error:#}"
-                ),
-                String::new(),
+            let message = format!(
+                "the upstream did not answer a request that was sent directly, without a gateway: {error:#}"
             );
+            return fail(message, String::new());
         }
     };
     if let Some(what) = expected::unmet(&direct_asked.target.checks, &there) {
         return fail(format!("the answer of direct does not meet `expect`: {what}"), both(&there, None));
     }
-    let deadline = Instant::now() + timeout;
+    let is_limited = change.expects_429 || change.limits_rate;
+    let deadline = Instant::now() + if is_limited { timeout } else { timeout.min(LIMITED) };
     let here = loop {
         let answer = asked.of(gateway, timeout);
-        let turned_away = matches!(&answer, Ok(answer) if answer.status == 429) && there.status != 429;
-        if !(change.expects_429 && turned_away && Instant::now() < deadline) {
+        // A limiter may count hoptax's own questions too.
+        let turned_away = matches!(&answer, Ok(answer) if change.may_reject_with(answer.status))
+            && !change.may_reject_with(there.status);
+        if !(turned_away && Instant::now() < deadline) {
             break answer;
         }
         std::thread::sleep(LIMIT_PAUSE);
@@ -211,15 +223,17 @@ fn once(
     };
     let again = || direct_asked.of(direct, timeout).ok();
     let mut ignored = Vec::new();
-    let different = match tolerance::as_if_without(&change.features, &there, here.clone()) {
-        Err(what) => Some(Different { header: None, what }),
-        Ok(mut here) => {
-            let mut there = there.clone();
+    let compared = tolerance::as_if_without(&change.features, &there, here.clone())
+        .and_then(|here| asked.undo_compression(there.clone(), here));
+    let different = match compared {
+        Err(what) => Some(Different { header: None, is_body: false, what }),
+        Ok((mut there, mut here)) => {
             ignored = take_ignored(&mut there, &mut here, asked.not_compared, &change.ignored_headers);
+            let again = || Some(asked.undo_compression(again()?, Answer::default()).ok()?.0);
             lasting_difference(&there, &here, asked.varies, again)
         }
     };
-    if let Some(Different { header, what }) = different {
+    if let Some(Different { header, what, .. }) = different {
         let ways_out = header.map_or_else(String::new, |name| {
             format!(
                 ". If this header does not matter, add expect: {{ ignore_headers: [{name}] }} to the target, or list \
@@ -232,9 +246,25 @@ fn once(
         );
     }
     match expected::unmet(&asked.target.checks, &here) {
-        None => Ok(ignored),
+        None => Ok(Verified {
+            ignored_headers: ignored,
+            bodies: lengths(asked.target, &there, &here).into_iter().collect(),
+            cached: cache::found(&there, &here, || asked.of(gateway, timeout).ok()),
+        }),
         Some(what) => fail(format!("it does not meet `expect`: {what}"), both(&there, Some(&here))),
     }
+}
+
+/// The lengths of the two bodies, if they differ.
+fn lengths(target: &TargetSpec, there: &Answer, here: &Answer) -> Option<BodyLengths> {
+    let encoding = |answer: &Answer| answer.headers.get(CONTENT_ENCODING).map(|value| printable(value));
+    (there.body.len() != here.body.len()).then(|| BodyLengths {
+        target: target.name.clone(),
+        direct: there.body.len() as u64,
+        gateway: here.body.len() as u64,
+        direct_encoding: encoding(there),
+        gateway_encoding: encoding(here),
+    })
 }
 
 /// Takes the headers that are not compared out of both answers. Returns those that differ. A header that only the gateway
@@ -268,6 +298,20 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
+    /// Both answers with decoded bodies, if the request accepts compressed ones. Then each side may compress, or not.
+    ///
+    /// # Errors
+    /// If a body cannot be decoded.
+    fn undo_compression(&self, mut there: Answer, mut here: Answer) -> Result<(Answer, Answer), String> {
+        let accepts = |(name, value): &(String, String)| {
+            name.eq_ignore_ascii_case("accept-encoding") && !value.eq_ignore_ascii_case("identity")
+        };
+        if self.target.headers.iter().any(accepts) {
+            tolerance::decode(&mut there, &mut here)?;
+        }
+        Ok((there, here))
+    }
+
     /// Sends the request once and reads the whole response.
     fn of(&self, address: SocketAddr, timeout: Duration) -> anyhow::Result<Answer> {
         let client = HttpClient { address, tls: self.tls, from: None, timeout };
@@ -325,7 +369,7 @@ fn lasting_difference(
     }
     let first = Different::first(&there, &here)?;
     let Some(again) = again().filter(|again| again.status == there.status) else { return Some(first) };
-    let own_body = !varies && again.body != there.body;
+    let own_body = again.body != there.body;
     there.headers.retain(|name, value| {
         let changing = again.headers.get(name).is_some_and(|another| another != value);
         let keep = !(changing && here.headers.contains_key(name));
@@ -335,9 +379,16 @@ fn lasting_difference(
         keep
     });
     let mut lasting = Different::first(&there, &here)?;
-    if own_body {
-        lasting.what += ". Direct itself answers with a different body each time. If that is intended, add expect: { \
-                         varies: true } to the target";
+    if lasting.is_body && !varies {
+        lasting.what += match own_body {
+            true => {
+                ". Direct itself answers with a different body each time. If that is intended, add expect: { varies: true } \
+                 to the target"
+            }
+            false => {
+                ". If bodies show the request, as those of echo services do, add expect: { varies: true } to the target"
+            }
+        };
     }
     Some(lasting)
 }
@@ -351,6 +402,8 @@ pub fn difference(direct: &Answer, gateway: &Answer) -> Option<String> {
 struct Different {
     /// Name of the header that differs, if it is a header.
     header: Option<String>,
+    /// True if only the bodies differ.
+    is_body: bool,
     what: String,
 }
 
@@ -359,14 +412,14 @@ impl Different {
     fn first(direct: &Answer, gateway: &Answer) -> Option<Self> {
         if direct.status != gateway.status {
             let what = format!("status {} instead of {}", gateway.status, direct.status);
-            return Some(Self { header: None, what });
+            return Some(Self { header: None, is_body: false, what });
         }
         if let Some(name) = different_header(direct, gateway) {
             let shown = |answer: &Answer| {
                 answer.headers.get(&name).map_or_else(|| "nothing".to_owned(), |value| format!("`{value}`"))
             };
             let what = format!("header `{name}` is {} instead of {}", shown(gateway), shown(direct));
-            return Some(Self { header: Some(name), what });
+            return Some(Self { header: Some(name), is_body: false, what });
         }
         if direct.body != gateway.body {
             let at = direct.body.iter().zip(&gateway.body).take_while(|(a, b)| a == b).count();
@@ -375,7 +428,7 @@ impl Different {
                 gateway.body.len(),
                 direct.body.len()
             );
-            return Some(Self { header: None, what });
+            return Some(Self { header: None, is_body: true, what });
         }
         None
     }

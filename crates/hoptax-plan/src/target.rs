@@ -30,6 +30,8 @@ pub struct Target {
     pub varies: bool,
     /// Names of response headers, in lower case, that are not compared with direct's headers.
     pub ignore_headers: Vec<String>,
+    /// Rate limit of gateways that already run, requests per second.
+    pub rate_limit: Option<u32>,
 }
 
 impl Target {
@@ -46,6 +48,7 @@ impl Target {
             checks: Vec::new(),
             varies: false,
             ignore_headers: Vec::new(),
+            rate_limit: None,
         }
     }
 

@@ -163,6 +163,17 @@ pub struct Contender {
     /// Response headers that differed from direct's headers and were left out of the comparison. Empty in older runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignored_headers: Vec<IgnoredHeader>,
+    /// The process of a service that already runs, if hoptax found it by its listening socket. Absent in older runs, and if
+    /// the plan names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found_process: Option<FoundProcess>,
+    /// A header of the gateway's answer to a repeated request that says that a cache gave it, such as `x-cache: HIT`. Absent
+    /// if there was none, and in older runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cached: Option<String>,
+    /// Targets for which the gateway's body in verification was longer or shorter than direct's. Empty in older runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bodies: Vec<BodyLengths>,
     /// Warm-ups of the contender's process: one after each of its starts. For direct, these are warm-ups of the upstream.
     /// Empty if the plan has a fixed warm-up, and in older runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -186,6 +197,41 @@ pub struct IgnoredHeader {
     pub gateway: Option<String>,
     /// Why the pack lists the header under `differences`; absent if only the plan does not compare it.
     pub reason: Option<String>,
+}
+
+/// A process that listens on the address of a service.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoundProcess {
+    /// Process id.
+    pub pid: u32,
+    /// Name of its program.
+    pub name: String,
+}
+
+/// Bodies of one target in verification, as they were transferred.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BodyLengths {
+    /// Name of the target.
+    pub target: String,
+    /// Length of direct's body, bytes.
+    pub direct: u64,
+    /// Length of the gateway's body, bytes.
+    pub gateway: u64,
+    /// How direct's body was encoded, such as `gzip`; absent if it was not.
+    pub direct_encoding: Option<String>,
+    /// How the gateway's body was encoded; absent if it was not.
+    pub gateway_encoding: Option<String>,
+}
+
+/// What the verification of a gateway found out besides that its answers are right.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verified {
+    /// Headers that differed and were left out of the comparison: one for each name.
+    pub ignored_headers: Vec<IgnoredHeader>,
+    /// Targets whose bodies had different lengths.
+    pub bodies: Vec<BodyLengths>,
+    /// A header that says that a cache gave the answer to a repeated request.
+    pub cached: Option<String>,
 }
 
 /// A counter of a gateway, defined in the gateway's pack.

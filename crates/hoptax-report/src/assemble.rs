@@ -9,9 +9,9 @@ use hoptax_analysis::profiles::{Profiles, profiles};
 use hoptax_analysis::{Analysis, Load, analyse, precision_over_time};
 use hoptax_plan::recorded::{Run, RunRecord};
 use hoptax_plan::units::show_duration;
-use hoptax_plan::{Replacement, Running, Target, Trials, Upstream};
+use hoptax_plan::{Access, Gateway, GatewayKind, Replacement, Running, Target, Trials, Upstream};
 use hoptax_record::report::{HostLooks, WarmUpFigures};
-use hoptax_record::{DIRECT, IgnoredHeader, Role, RunHost, Stopped};
+use hoptax_record::{BodyLengths, DIRECT, IgnoredHeader, Role, RunHost, Stopped};
 use std::collections::BTreeMap;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -78,8 +78,29 @@ impl Model {
         let model = Self::new(&run.record, run.trials.len(), analysis, &run.unreadable);
         let precision = precision_over_time(&run.record, &run.trials);
         let profiles = profiles(&run.record, &run.profiles);
-        Self { rendered: run.rendered(), precision, profiles, ..model }
+        let mut notes = model.notes;
+        notes.extend(unseen_logs(run));
+        Self { rendered: run.rendered(), precision, profiles, notes, ..model }
     }
+}
+
+/// Names the gateways that already run and whose logs could not be seen.
+fn unseen_logs(run: &Run) -> Option<String> {
+    let is_external =
+        |label: &str| run.record.contenders.iter().any(|one| one.label == label && one.kind == "external");
+    let measured =
+        run.trials.iter().filter(|trial| trial.load_record.is_some() && is_external(&trial.contender));
+    let (seen, unseen): (Vec<_>, Vec<_>) = measured.partition(|trial| trial.gateway_log_bytes.is_some());
+    let mut names: Vec<String> = unseen.iter().map(|trial| trial.contender.clone()).collect();
+    names.retain(|name| seen.iter().all(|trial| trial.contender != *name));
+    names.sort_unstable();
+    names.dedup();
+    (!names.is_empty()).then(|| {
+        format!(
+            "Whether these wrote an access log cannot be seen (no `pid`, or they log to a pipe or a socket): {}.",
+            names.join(", ")
+        )
+    })
 }
 
 /// The hosts, each with its checks. Those of the generator's host are the run's.
@@ -128,6 +149,40 @@ fn ignored_headers(run: &RunRecord) -> Vec<String> {
         format!("Not compared with direct: headers of {}: {}.", listed(&labels), headers.join("; "))
     };
     groups.into_iter().map(line).collect()
+}
+
+/// Says which gateways compressed bodies, or that no request asked external gateways for it.
+fn compressed(run: &RunRecord) -> Vec<String> {
+    let varies = |body: &BodyLengths| {
+        run.plan.targets.iter().any(|target| target.name == body.target && target.varies)
+    };
+    let encoding =
+        |encoding: &Option<String>| encoding.clone().unwrap_or_else(|| "not compressed".to_owned());
+    let seen = run.contenders.iter().flat_map(|one| one.bodies.iter().map(move |body| (&one.label, body)));
+    let encoded = seen.filter(|(_, body)| body.direct_encoding.is_some() || body.gateway_encoding.is_some());
+    let mut lines: Vec<String> = encoded
+        .map(|(label, body)| {
+            let (of, direct) = (encoding(&body.gateway_encoding), encoding(&body.direct_encoding));
+            format!(
+                "Bodies of {} via {label} had {} bytes ({of}); direct's had {} ({direct}).{}",
+                body.target,
+                grouped(body.gateway as f64),
+                grouped(body.direct as f64),
+                if varies(body) { "" } else { " They were equal when decoded." }
+            )
+        })
+        .collect();
+    let accepts =
+        |target: &Target| target.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("accept-encoding"));
+    let is_external = |gateway: &Gateway| matches!(gateway.kind, GatewayKind::External { .. });
+    if run.plan.gateways.iter().any(is_external) && !run.plan.targets.iter().any(accepts) {
+        lines.push(
+            "No request had the header `accept-encoding`, so nothing was compressed. Browsers send it: add \
+             `accept-encoding: gzip` to the target's headers to measure compression."
+                .to_owned(),
+        );
+    }
+    lines
 }
 
 /// Says that a gateway replaces another one, and what cannot be compared because of it.
@@ -254,6 +309,7 @@ fn notes(run: &RunRecord, trials_recorded: usize, unreadable: &[String], analysi
     }
     notes.extend(run.plan.replacements.iter().map(replaced));
     notes.extend(ignored_headers(run));
+    notes.extend(compressed(run));
     notes.extend(left_out(run));
     notes.extend(analysis.unchecked.clone());
     notes.extend(why_stopped(run));
@@ -263,6 +319,8 @@ fn notes(run: &RunRecord, trials_recorded: usize, unreadable: &[String], analysi
     if let Upstream::Running(upstream) = &run.plan.upstream {
         notes.push(about_upstream(upstream));
     }
+    notes.extend(unverified(run));
+    notes.extend(found_processes(run));
     notes.extend(unreadable.iter().map(|line| format!("Skipped an unreadable record: {line}.")));
     notes
 }
@@ -287,6 +345,38 @@ fn about_upstream(upstream: &Running) -> String {
             format!("The upstream at {url} is external. Its ledger has only its own count of requests.")
         }
     }
+}
+
+/// Names the processes of services that already run, if hoptax found them by itself.
+fn found_processes(run: &RunRecord) -> Option<String> {
+    let found = run.contenders.iter().filter_map(|one| {
+        let process = one.found_process.as_ref()?;
+        let of = if one.label == DIRECT { "the upstream" } else { &one.label };
+        Some(format!("`{}` (process {}) of {of}", process.name, process.pid))
+    });
+    let found: Vec<String> = found.collect();
+    (!found.is_empty())
+        .then(|| format!("CPU time and memory are those of the processes that listen: {}.", listed(&found)))
+}
+
+/// Names the services whose certificates were not verified.
+fn unverified(run: &RunRecord) -> Option<String> {
+    let is_insecure = |access: &Access| access.tls.as_ref().is_some_and(|tls| tls.insecure);
+    let upstream = match &run.plan.upstream {
+        Upstream::Running(upstream) => is_insecure(&upstream.access).then_some("direct"),
+        Upstream::BuiltIn(_) => None,
+    };
+    let gateways = run.plan.gateways.iter().filter_map(|gateway| match &gateway.kind {
+        GatewayKind::External { access, .. } => is_insecure(access).then_some(gateway.label.as_str()),
+        _ => None,
+    });
+    let names: Vec<&str> = upstream.into_iter().chain(gateways).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "The plan accepts any certificate (`insecure: true`), so these were not verified: {}.",
+            names.join(", ")
+        )
+    })
 }
 
 fn timestamp(unix_ns: u64) -> String {

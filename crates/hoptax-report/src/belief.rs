@@ -2,7 +2,7 @@
 
 use super::model::{Belief, Model};
 use super::text::listed;
-use hoptax_analysis::{Finding, Severity};
+use hoptax_analysis::{Case, Finding, Severity};
 
 /// Names at most this many cases with void figures.
 const MOST_CASES: usize = 3;
@@ -35,7 +35,7 @@ pub(super) fn in_words(model: &Model) -> String {
 pub(super) fn verdict(model: &Model) -> String {
     let belief = model.belief();
     let reason = match belief {
-        Belief::Believable if others(model).is_empty() => ": no finding is worse than a note",
+        Belief::Believable if other_findings(model).is_empty() => ": no finding is worse than a note",
         Belief::Believable => ": no warning concerns the answer",
         Belief::Warnings => ": read the findings",
         Belief::Void => "; the findings say why",
@@ -49,9 +49,37 @@ pub(super) fn codes(model: &Model) -> Vec<&'static str> {
     codes_of(model, |finding| finding.concerns.answer && finding.severity == gravest)
 }
 
-/// Sentences about figures that the answer does not rest on, each after a space. Empty if these figures have no
-/// finding that is worse than a note.
+/// Sentences about figures that the answer does not rest on, and about what is unknown, each after a space. Empty if these
+/// figures have no finding that is worse than a note, and nothing is unknown.
 pub(super) fn others(model: &Model) -> String {
+    other_findings(model) + &unknown_origin(model)
+}
+
+/// Says that nothing shows whether the upstream answered.
+fn unknown_origin(model: &Model) -> String {
+    let cpu = |case: &Case| case.cpu.as_ref().and_then(|cpu| cpu.upstream_us_per_request);
+    let is_unknown = |case: &&Case| {
+        let mut direct =
+            model.cases.iter().filter(|one| one.is_direct() && one.load.index == case.load.index);
+        let is_seen = cpu(case).is_some() && direct.any(|one| cpu(one).is_some());
+        !case.is_direct() && case.trials > 0 && case.ledger.is_none() && !is_seen
+    };
+    let mut names: Vec<String> =
+        model.cases.iter().filter(is_unknown).map(|case| case.gateway.clone()).collect();
+    names.dedup();
+    let known = model.findings.iter().any(|finding| finding.code == "cached-answers");
+    if names.is_empty() || known {
+        return String::new();
+    }
+    names.sort_unstable();
+    names.dedup();
+    format!(
+        " Unknown: whether the upstream or a cache answered the requests to {} (give `upstream` a `ledger` or its `pid`).",
+        listed(&names)
+    )
+}
+
+fn other_findings(model: &Model) -> String {
     let other = |severity| move |finding: &Finding| !finding.concerns.answer && finding.severity == severity;
     let mut sentences = String::new();
     let mut void: Vec<String> = model
@@ -110,6 +138,23 @@ mod tests {
             }
         }
         run
+    }
+
+    #[test]
+    fn the_verdict_says_if_nothing_shows_that_the_upstream_answered() {
+        let words = |without: fn(&mut hoptax_record::TrialRecord)| {
+            let mut run = run();
+            run.trials.iter_mut().for_each(without);
+            let model = run.model();
+            assert_eq!(model.belief(), Belief::Believable, "{:#?}", model.findings);
+            in_words(&model)
+        };
+        let unknown = "Believable: no finding is worse than a note. Unknown: whether the upstream or a cache answered \
+                       the requests to haproxy and nginx";
+        let all = words(|trial| (trial.ledger, trial.upstream) = (None, None));
+        assert!(all.starts_with(unknown), "{all}");
+        assert!(!words(|trial| trial.ledger = None).contains("Unknown"), "the upstream's CPU time shows it");
+        assert!(!words(|_| {}).contains("Unknown"));
     }
 
     #[test]

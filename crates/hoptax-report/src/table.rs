@@ -34,7 +34,9 @@ pub(super) fn row(case: &Case) -> Option<[Cell; 7]> {
     let tax = case.tax.as_ref();
     let memory = case.memory.as_ref().and_then(|memory| memory.gateway_rss_bytes_max);
     Some([
-        case.throughput.as_ref().map_or_else(none, |throughput| rate(&throughput.estimate)),
+        case.throughput
+            .as_ref()
+            .map_or_else(none, |throughput| with_accepted(case, rate(&throughput.estimate))),
         time(response.p50.as_ref()),
         time(response.p99.as_ref()),
         added(tax.and_then(|tax| tax.added_p50.as_ref())),
@@ -43,6 +45,23 @@ pub(super) fn row(case: &Case) -> Option<[Cell; 7]> {
             .map_or_else(none, |cpu| time(Some(&cpu.estimate))),
         memory.map_or_else(none, |memory| Cell { value: bytes(memory as f64), ..none() }),
     ])
+}
+
+/// Share of rejected responses above which a row also shows how many were accepted.
+const REJECTED: f64 = 0.001;
+
+/// Adds the accepted responses per second to the cell of a throughput, if a noticeable share of the responses was rejected.
+fn with_accepted(case: &Case, cell: Cell) -> Cell {
+    let (Some(counts), Some(throughput)) = (&case.counts, &case.throughput) else { return cell };
+    let limits = [429, 503].map(|status| counts.status.get(&status).copied().unwrap_or(0));
+    let rejected = limits.iter().sum::<u64>() as f64 / counts.completed.max(1) as f64;
+    if rejected <= REJECTED {
+        return cell;
+    }
+    let accepted = (1.0 - rejected) * throughput.estimate.estimate;
+    let accepted = format!("{} accepted", Scale::of_throughput(accepted).value(accepted));
+    let interval = if cell.interval.is_empty() { accepted } else { format!("{}; {accepted}", cell.interval) };
+    Cell { interval, ..cell }
 }
 
 /// The row of one target of a mix. The name of the row begins with a dot, to show that the row is not a gateway.

@@ -1,6 +1,7 @@
 //! A small HTTP/1.x client for requests that are not part of a load. A request uses its own connection, or a connection
 //! that carries requests one after the other.
 
+use crate::request_error::{Awaited, RequestError};
 use hoptax_load::spec::TlsSpec;
 use hoptax_load::tls::client_config;
 use hoptax_plan::units;
@@ -8,14 +9,14 @@ use hoptax_wire::http1::{ResponseDecoder, Step, Version, fields, request_head};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 const SHOWN: usize = 300;
 
 /// A response.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Answer {
     /// Status.
     pub status: u16,
@@ -103,19 +104,28 @@ impl HttpClient<'_> {
         Ok(answer.body)
     }
 
+    /// Sends `request` and returns the status of the response, without waiting for the body.
+    ///
+    /// # Errors
+    /// As [`Self::send`].
+    pub fn status(&self, request: &[u8]) -> anyhow::Result<u16> {
+        Ok(self.exchange(request, false, 0)?.0.status)
+    }
+
     /// Opens a connection for requests one after the other. With TLS, the first request performs the handshake.
     ///
     /// # Errors
-    /// If connecting fails, or the TLS settings are wrong. If nothing listens, the error is an [`std::io::Error`].
+    /// If connecting fails, or the TLS settings are wrong.
     pub fn connect(&self) -> anyhow::Result<HttpConnection> {
         self.connect_by(&Deadline::after(self.timeout))
     }
 
     fn connect_by(&self, deadline: &Deadline) -> anyhow::Result<HttpConnection> {
         let plain = match self.from {
-            None => TcpStream::connect_timeout(&self.address, deadline.left()?)?,
-            Some(from) => connect_from(from, self.address)?,
+            None => TcpStream::connect_timeout(&self.address, deadline.left(Awaited::Connection)?),
+            Some(from) => connect_from(from, self.address),
         };
+        let plain = plain.map_err(|error| RequestError::of_connect(error, self.timeout))?;
         // The second part of a large request must not wait until the first part is acknowledged.
         plain.set_nodelay(true)?;
         let stream: Box<dyn Stream> = match self.tls {
@@ -153,10 +163,15 @@ impl Deadline {
         Self { at: Instant::now() + timeout, timeout }
     }
 
-    fn left(&self) -> anyhow::Result<Duration> {
-        let left = self.at.saturating_duration_since(Instant::now());
-        anyhow::ensure!(!left.is_zero(), "no complete response within {:?}", self.timeout);
-        Ok(left)
+    /// The time that is left.
+    ///
+    /// # Errors
+    /// If no time is left. The error says that `awaited` did not happen.
+    fn left(&self, awaited: Awaited) -> Result<Duration, RequestError> {
+        match self.at.saturating_duration_since(Instant::now()) {
+            Duration::ZERO => Err(RequestError::Timeout { awaited, limit: self.timeout }),
+            left => Ok(left),
+        }
     }
 }
 
@@ -192,34 +207,48 @@ impl HttpConnection {
         deadline: &Deadline,
     ) -> anyhow::Result<Answer> {
         let Self { plain, stream, input, .. } = self;
-        plain.set_write_timeout(Some(deadline.left()?))?;
-        plain.set_read_timeout(Some(deadline.left()?))?;
+        // With TLS, the first write also waits for the handshake.
+        let is_first = stream.agreed().is_some_and(|agreed| agreed.version.is_none());
+        let writing = if is_first { Awaited::Handshake } else { Awaited::Response };
+        plain.set_write_timeout(Some(deadline.left(writing)?))?;
+        plain.set_read_timeout(Some(deadline.left(writing)?))?;
         // A server that refuses a request may answer and close before it has read the whole request. The answer
         // contains the reason. So a failed write is reported only if there is no answer.
         let sent = stream.write_all(request).and_then(|()| stream.flush());
-        let answer = read_answer(to_head, most, input, |piece| {
-            loop {
-                plain.set_read_timeout(Some(deadline.left()?))?;
-                match stream.read(piece) {
-                    // The read timed out, or a signal interrupted it, for example when a run resumes after Ctrl-Z. The
-                    // next iteration checks the time limit.
-                    Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-                    read => return Ok(read?),
+        let sent = sent.map_err(|error| RequestError::of_transfer(error, writing, deadline.timeout));
+        let answer = match &sent {
+            // Without a handshake, there is nothing to read.
+            Err(RequestError::Tls(text)) => Err(RequestError::Tls(text.clone())),
+            _ => read_answer(to_head, most, input, |piece, awaited| {
+                loop {
+                    plain.set_read_timeout(Some(deadline.left(awaited)?)).map_err(RequestError::Other)?;
+                    match stream.read(piece) {
+                        // The read timed out, or a signal interrupted it, for example when a run resumes after Ctrl-Z.
+                        // The next iteration checks the time limit.
+                        Err(error)
+                            if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                        // A TLS connection was closed without notice.
+                        Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(0),
+                        read => {
+                            let of = |error| RequestError::of_transfer(error, awaited, deadline.timeout);
+                            return read.map_err(of);
+                        }
+                    }
                 }
-            }
-        });
+            }),
+        };
         self.can_be_reused = matches!(answer, Ok((_, true)));
         match (answer, sent) {
             (Ok((answer, _)), _) => Ok(answer),
             (Err(_), Err(unsent)) => Err(unsent.into()),
-            (Err(error), Ok(())) => Err(error),
+            (Err(error), Ok(())) => Err(error.into()),
         }
     }
 }
 
 /// Connects from one of this host's addresses. No time limit is needed, because a connect within this host succeeds or
 /// fails at once.
-fn connect_from(from: IpAddr, to: SocketAddr) -> std::io::Result<TcpStream> {
+fn connect_from(from: IpAddr, to: SocketAddr) -> io::Result<TcpStream> {
     let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket =
         rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, Some(ipproto::TCP))?;
@@ -228,39 +257,49 @@ fn connect_from(from: IpAddr, to: SocketAddr) -> std::io::Result<TcpStream> {
     Ok(TcpStream::from(socket))
 }
 
-/// Assembles a response from `input` and the data that `read` returns, with at most `most` bytes of its body. Also
-/// returns whether the connection can carry another request. Bytes after the response remain in `input`.
+/// Assembles a response from `input` and the data that `read` returns, with at most `most` bytes of its body. With 0, it
+/// ends with the head. Also returns whether the connection can carry another request. Bytes after the response remain in
+/// `input`.
 fn read_answer(
     to_head: bool,
     most: usize,
     input: &mut Vec<u8>,
-    mut read: impl FnMut(&mut [u8]) -> anyhow::Result<usize>,
-) -> anyhow::Result<(Answer, bool)> {
+    mut read: impl FnMut(&mut [u8], Awaited) -> Result<usize, RequestError>,
+) -> Result<(Answer, bool), RequestError> {
     let mut decoder = ResponseDecoder::new();
     decoder.begin(to_head);
     let mut answer = Answer { status: 0, headers: BTreeMap::new(), body: Vec::new() };
+    let mut begun = !input.is_empty();
     loop {
-        let step = decoder.advance(input).map_err(|malformed| anyhow::anyhow!(malformed.describe(input)))?;
+        let step = decoder.advance(input);
+        let step = step.map_err(|malformed| RequestError::Malformed(malformed.describe(input)))?;
         let consumed = match step {
             Step::NeedMore => {
                 let mut piece = [0; 16 * 1024];
-                let count = read(&mut piece)?;
+                let count = read(&mut piece, if begun { Awaited::Rest } else { Awaited::Response })?;
                 if count == 0 {
-                    anyhow::ensure!(decoder.end_of_input()?, "the connection was closed without a response");
-                    return Ok((answer, false));
+                    return match decoder.end_of_input() {
+                        Ok(true) => Ok((answer, false)),
+                        _ => Err(RequestError::Ended { begun, reset: false }),
+                    };
                 }
+                begun = true;
                 input.extend_from_slice(&piece[..count]);
                 0
             }
             Step::Interim { consumed } => consumed,
             Step::Head { consumed, head } => {
                 answer.status = head.status;
-                fields(&input[..consumed], |field| {
+                let read_fields = fields(&input[..consumed], |field| {
                     let value = field.unfolded();
                     let value = String::from_utf8_lossy(&value);
                     let known = answer.headers.entry(field.name.to_ascii_lowercase()).or_default();
                     *known = if known.is_empty() { value.into_owned() } else { format!("{known}, {value}") };
-                })?;
+                });
+                read_fields.map_err(|malformed| RequestError::Malformed(malformed.to_string()))?;
+                if most == 0 {
+                    return Ok((answer, false));
+                }
                 consumed
             }
             Step::Body { consumed, data } => {
@@ -336,7 +375,7 @@ mod tests {
         assert!(connection.send(request, false).is_err(), "it is closed");
         let refused =
             HttpClient::plain(address, Duration::from_secs(10)).connect().err().expect("nothing listens");
-        assert!(refused.downcast_ref::<std::io::Error>().is_some(), "{refused:#}");
+        assert!(refused.downcast_ref::<RequestError>().is_some_and(RequestError::is_refused), "{refused:#}");
     }
 
     #[test]

@@ -7,4 +7,5 @@ pub mod http_client;
 pub mod ledger;
 mod net;
 pub mod readiness;
+pub mod request_error;
 pub mod upstream;

@@ -1,6 +1,7 @@
 //! Waits until a gateway is ready: repeats an HTTP request within a time limit.
 
 use crate::http_client::HttpClient;
+use crate::request_error::{Awaited, RequestError};
 use hoptax_load::spec::TlsSpec;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -50,14 +51,12 @@ impl std::fmt::Debug for OverTls {
 
 impl OverTls {
     /// Sends the request once and returns the status.
-    fn ask(&self, address: SocketAddr) -> std::io::Result<u16> {
+    fn ask(&self, address: SocketAddr) -> Result<u16, RequestError> {
         let client = HttpClient { tls: Some(&self.tls), ..HttpClient::plain(address, ATTEMPT_TIMEOUT) };
-        match client.send(&self.request, false) {
-            Ok(answer) => Ok(answer.status),
-            Err(error) => {
-                Err(error.downcast().unwrap_or_else(|other| std::io::Error::other(format!("{other:#}"))))
-            }
-        }
+        client.send(&self.request, false).map(|answer| answer.status).map_err(|error| {
+            let other = |other| RequestError::Other(std::io::Error::other(format!("{other:#}")));
+            error.downcast().unwrap_or_else(other)
+        })
     }
 }
 
@@ -98,9 +97,9 @@ fn attempt(probe: &Probe) -> Result<(), String> {
         None => ask(probe.address, &probe.path, ATTEMPT_TIMEOUT),
         Some(over_tls) => over_tls.ask(probe.address),
     };
-    let status = status.map_err(|error| match error.kind() {
-        std::io::ErrorKind::ConnectionRefused => format!("nothing listens on {}", probe.address),
-        _ => format!("{url}: {error}"),
+    let status = status.map_err(|error| match error.is_refused() {
+        true => format!("nothing listens on {}", probe.address),
+        false => format!("{url}: {error}"),
     })?;
     if status != probe.status {
         return Err(format!("{url} answered {status}; {} means ready", probe.status));
@@ -114,7 +113,7 @@ fn attempt(probe: &Probe) -> Result<(), String> {
 ///
 /// # Errors
 /// If nothing answers in time, or the response is not HTTP/1.x.
-pub fn ask(address: SocketAddr, path: &str, timeout: Duration) -> std::io::Result<u16> {
+pub fn ask(address: SocketAddr, path: &str, timeout: Duration) -> Result<u16, RequestError> {
     exchange(address, "GET", path, &[], timeout)
 }
 
@@ -122,7 +121,12 @@ pub fn ask(address: SocketAddr, path: &str, timeout: Duration) -> std::io::Resul
 ///
 /// # Errors
 /// If there is no response within ten seconds, or it is not HTTP/1.x.
-pub fn send(address: SocketAddr, method: &str, path: &str, headers: &[(&str, &str)]) -> std::io::Result<u16> {
+pub fn send(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+) -> Result<u16, RequestError> {
     exchange(address, method, path, headers, ACTION_TIMEOUT)
 }
 
@@ -132,8 +136,23 @@ fn exchange(
     path: &str,
     headers: &[(&str, &str)],
     timeout: Duration,
-) -> std::io::Result<u16> {
-    let mut stream = TcpStream::connect_timeout(&address, timeout)?;
+) -> Result<u16, RequestError> {
+    let stream = TcpStream::connect_timeout(&address, timeout);
+    let stream = stream.map_err(|error| RequestError::of_connect(error, timeout))?;
+    beginning(stream, method, path, headers, timeout)
+        .map_err(|error| RequestError::of_transfer(error, Awaited::Response, timeout))
+        .and_then(|answer| status(&answer))
+}
+
+/// The first bytes of a response, `HTTP/1.1 200`. The connection is closed afterwards.
+fn beginning(
+    mut stream: TcpStream,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    timeout: Duration,
+) -> std::io::Result<Vec<u8>> {
+    let address = stream.peer_addr()?;
     stream.set_read_timeout(Some(timeout))?;
     stream.set_write_timeout(Some(timeout))?;
     // Send the request in a single write: `write!` on a socket would send a segment for each piece. A server might
@@ -143,18 +162,20 @@ fn exchange(
     let request =
         format!("{method} {path} HTTP/1.1\r\nhost: {address}\r\n{length}{headers}connection: close\r\n\r\n");
     stream.write_all(request.as_bytes())?;
-    // Read only the beginning of the response, `HTTP/1.1 200`. The connection is closed afterwards.
     let mut answer = Vec::new();
     stream.take(12).read_to_end(&mut answer)?;
-    status(&answer)
+    Ok(answer)
 }
 
-fn status(answer: &[u8]) -> std::io::Result<u16> {
+fn status(answer: &[u8]) -> Result<u16, RequestError> {
+    if answer.is_empty() {
+        return Err(RequestError::Ended { begun: false, reset: false });
+    }
     let digits = answer.strip_prefix(b"HTTP/1.").and_then(|rest| rest.get(2..5));
     digits
         .and_then(|digits| std::str::from_utf8(digits).ok())
         .and_then(|digits| digits.parse().ok())
-        .ok_or_else(|| std::io::Error::other("the answer is not HTTP/1.x"))
+        .ok_or_else(|| RequestError::Other(std::io::Error::other("the answer is not HTTP/1.x")))
 }
 
 #[cfg(test)]

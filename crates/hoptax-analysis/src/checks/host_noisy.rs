@@ -1,7 +1,8 @@
 //! `host-noisy`: the hypervisor or processes outside of the run took CPU time during trials.
 
-use super::{Concerns, Finding, MANY, Rule, Severity, Subject, evidence, percent, with_host};
+use super::{Concerns, Finding, MANY, Measured, Rule, Severity, Subject, evidence, percent, with_host};
 use crate::Trial;
+use hoptax_plan::{GatewayKind, Upstream};
 use hoptax_record::HostUsage;
 use hoptax_record::start::StartRecord;
 
@@ -75,9 +76,10 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
             most_of_it(host)
         ),
         advice: format!(
-            "Measure when nothing else runs, or on a dedicated machine. More rounds (a longer `time`) narrow the intervals. Direct \
+            "{}Measure when nothing else runs, or on a dedicated machine. More rounds (a longer `time`) narrow the intervals. Direct \
              and gateways are measured in the same rounds, so the noise affects both. The noise floor shows how \
              large the noise is.{}",
+            unknown_processes(subject, host),
             read_quiet(subject)
         ),
     }]
@@ -129,6 +131,39 @@ fn most_of_it(host: &HostUsage) -> String {
         Some(process) => format!(", most of it `{}`", process.name),
         None => String::new(),
     }
+}
+
+/// Advice to name the processes of services that already run: hoptax cannot tell the CPU time of unknown processes from
+/// noise.
+fn unknown_processes(subject: &Subject<'_>, host: &HostUsage) -> String {
+    if host.foreign <= FOREIGN {
+        return String::new();
+    }
+    let is_unknown = |label: &str| {
+        let gateway = subject.gateway(label).map(|gateway| &gateway.kind);
+        matches!(gateway, Some(GatewayKind::External { pid: None, prometheus: None, pods: None, .. }))
+    };
+    let gateways = subject.gateways().filter(|(case, trials)| {
+        is_unknown(&case.gateway) && trials.iter().all(|trial| trial.record.gateway.is_none())
+    });
+    let mut names: Vec<&str> = gateways.map(|(case, _)| case.gateway.as_str()).collect();
+    names.dedup();
+    let upstream = match &subject.run.plan.upstream {
+        Upstream::Running(running) => running.pid.is_none(),
+        Upstream::BuiltIn(_) => false,
+    };
+    let is_watched = |(_, trials): Measured<'_>| trials.iter().any(|trial| trial.record.upstream.is_some());
+    if upstream && !subject.measured().any(is_watched) {
+        names.push("the upstream");
+    }
+    if names.is_empty() {
+        return String::new();
+    }
+    format!(
+        "hoptax does not know the process of {}, so its CPU time counts as that of other processes: add its `pid` to the \
+         plan if it runs on this host. ",
+        names.join(", ")
+    )
 }
 
 fn is_noisy(trial: &Trial<'_>) -> bool {
@@ -183,6 +218,20 @@ mod tests {
             run.push(trial);
             assert_eq!(raised(&run, CODE)[0].message.contains("used 20 %, most of it `cargo`."), named);
         }
+    }
+
+    #[test]
+    fn a_gateway_without_a_process_may_be_the_noise() {
+        let advice = |watched: bool, foreign: f64| {
+            let mut run = Run::closed(1);
+            let trial = via("mine", 0).host(0.1, foreign);
+            run.push(if watched { trial } else { trial.unwatched() });
+            run.record.plan.gateways = vec![crate::fixture::features::external("mine")];
+            raised(&run, CODE).remove(0).advice
+        };
+        assert!(advice(false, 0.4).starts_with("hoptax does not know the process of mine, so its CPU time"));
+        assert!(!advice(true, 0.4).contains("pid"), "its process was found");
+        assert!(!advice(false, 0.01).contains("pid"), "the hypervisor took the time");
     }
 
     #[test]

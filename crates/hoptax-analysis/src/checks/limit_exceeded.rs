@@ -1,6 +1,6 @@
 //! `limit-exceeded`: a rate limit let more requests through than it allows.
 
-use super::rate_limit::{INEXACT, TOO_MANY, most_passed};
+use super::rate_limit::{INEXACT, most_passed};
 use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use crate::Trial;
 use crate::load::grouped;
@@ -36,7 +36,7 @@ fn of_case(subject: &Subject<'_>, (case, trials): Measured<'_>) -> Option<Findin
     let exceeding: Vec<(u64, f64)> = trials
         .iter()
         .filter(|trial| !trial.has_events())
-        .map(|trial| (succeeded(subject, trial), trial.seconds()))
+        .map(|trial| (succeeded(subject, &case.gateway, trial), trial.seconds()))
         .filter(|(succeeded, seconds)| {
             *succeeded as f64 > most_passed(per_second, *seconds) * (1.0 + INEXACT)
         })
@@ -73,10 +73,11 @@ fn of_case(subject: &Subject<'_>, (case, trials): Measured<'_>) -> Option<Findin
 }
 
 /// Number of requests of the trial that the limiter let through and that were answered with success.
-fn succeeded(subject: &Subject<'_>, trial: &Trial<'_>) -> u64 {
+fn succeeded(subject: &Subject<'_>, gateway: &str, trial: &Trial<'_>) -> u64 {
+    let of_limits = subject.statuses_of_limits(gateway);
     let statuses = trial.load.counts.status.iter();
     statuses
-        .filter(|(status, _)| **status != TOO_MANY && !subject.is_rejection(**status))
+        .filter(|(status, _)| !of_limits.contains(status) && !subject.is_rejection(**status))
         .map(|(_, count)| count)
         .sum()
 }

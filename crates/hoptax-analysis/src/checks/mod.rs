@@ -4,6 +4,7 @@
 mod amplification;
 mod balance;
 mod bandwidth_bound;
+mod cached_answers;
 #[cfg(test)]
 mod clean;
 mod clock;
@@ -35,6 +36,7 @@ mod not_ready;
 mod not_settled;
 mod page;
 mod ports_exhausted;
+mod queued;
 mod quiet_differs;
 mod rate_limit;
 mod rate_missed;

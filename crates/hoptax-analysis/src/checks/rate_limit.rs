@@ -3,11 +3,13 @@
 use super::{Measured, Subject};
 use crate::{Case, Trial};
 use hoptax_load::record::Counts;
-use hoptax_plan::Feature;
+use hoptax_plan::{Feature, GatewayKind};
 use hoptax_stats::share;
 
 /// Status of a request that a rate limit rejects.
 pub(super) const TOO_MANY: u16 = 429;
+/// Statuses of such a rejection by gateways that already run. nginx answers 503 unless told otherwise.
+const REJECTIONS: [u16; 2] = [TOO_MANY, 503];
 /// Tolerance, as a share of the requests that a limit allows. Some limiters count inexactly.
 pub(super) const INEXACT: f64 = 0.1;
 /// Burst that a limit allows, as the time in which the limit alone allows as many requests, s. Token buckets of the
@@ -26,6 +28,10 @@ pub(super) struct Limited {
     pub(super) rejected: u64,
     /// Share of the responses that the limit did not reject.
     pub(super) passed: f64,
+    /// Responses per second that the limit did not reject.
+    pub(super) accepted: f64,
+    /// The most frequent status of the rejections.
+    pub(super) status: u16,
 }
 
 /// Highest number of requests that a limit of `per_second` lets through in a trial of `seconds`. The time is rounded up,
@@ -41,31 +47,48 @@ fn fewest_passed(per_second: u32, seconds: f64) -> f64 {
 }
 
 impl Subject<'_> {
-    /// The rate limit that the plan sets for a gateway, requests per second.
+    /// The rate limit that the plan sets for a gateway, or expects of a gateway that already runs, requests per second.
     pub(super) fn rate_limit(&self, gateway: &str) -> Option<u32> {
-        self.gateway(gateway)?.features().iter().find_map(|feature| match feature {
+        let gateway = self.gateway(gateway)?;
+        if matches!(gateway.kind, GatewayKind::External { .. }) {
+            return self.run.plan.targets.iter().find_map(|target| target.rate_limit);
+        }
+        gateway.features().iter().find_map(|feature| match feature {
             Feature::RateLimit { per_second } => Some(*per_second),
             _ => None,
         })
     }
 
     /// The rejections of a case, if a rate limit of the plan explains all of them: more requests were due than the limit
-    /// allows, all rejections are 429s, and at least as many requests passed as the limit allows.
+    /// allows, all rejections are 429s (or 503s of a gateway that already runs), and at least as many requests passed as
+    /// the limit allows.
     pub(super) fn limited(&self, (case, trials): Measured<'_>) -> Option<Limited> {
         let per_second = self.rate_limit(&case.gateway)?;
         let counts = case.counts.as_ref()?;
-        let rejected = counts.status.get(&TOO_MANY).copied().unwrap_or(0);
+        let statuses = self.statuses_of_limits(&case.gateway);
+        let of_status = |status: &u16| counts.status.get(status).copied().unwrap_or(0);
+        let rejected: u64 = statuses.iter().map(of_status).sum();
+        let status = statuses.iter().copied().max_by_key(|status| of_status(status))?;
         let of_responses = |count: u64| share(count as f64, counts.completed as f64);
         let explains_some = highest_rate(case, counts, trials) > f64::from(per_second);
         let explains_all = rejected as f64 <= most_rejected(per_second, case, counts, trials)
-            && of_responses(self.rejected_otherwise(counts))? <= DOUBTFUL;
+            && of_responses(self.rejected_otherwise(statuses, counts))? <= DOUBTFUL;
         let share = of_responses(rejected).filter(|share| *share > DOUBTFUL)?;
-        (explains_some && explains_all).then_some(Limited { per_second, rejected, passed: 1.0 - share })
+        let passed = 1.0 - share;
+        let seconds: f64 = trials.iter().map(Trial::seconds).sum();
+        let accepted = passed * counts.completed as f64 / seconds;
+        (explains_some && explains_all).then_some(Limited { per_second, rejected, passed, accepted, status })
     }
 
-    /// Number of rejections with another status than 429.
-    fn rejected_otherwise(&self, counts: &Counts) -> u64 {
-        let others = counts.status.iter().filter(|(status, _)| **status != TOO_MANY);
+    /// The statuses of requests that a rate limit of this gateway rejects.
+    pub(super) fn statuses_of_limits(&self, gateway: &str) -> &'static [u16] {
+        let gateway = self.gateway(gateway).map(|gateway| &gateway.kind);
+        if matches!(gateway, Some(GatewayKind::External { .. })) { &REJECTIONS } else { &REJECTIONS[..1] }
+    }
+
+    /// Number of rejections with another status than those of limits.
+    fn rejected_otherwise(&self, of_limits: &[u16], counts: &Counts) -> u64 {
+        let others = counts.status.iter().filter(|(status, _)| !of_limits.contains(status));
         others.filter(|(status, _)| self.is_rejection(**status)).map(|(_, count)| count).sum()
     }
 }
@@ -104,6 +127,27 @@ mod tests {
         run.push(trial);
         let of = |code| raised(&run, code).into_iter().map(|finding| (finding.code, finding.severity));
         ["rejections-counted", "different-work", "amplification"].into_iter().flat_map(of).collect()
+    }
+
+    #[test]
+    fn a_limit_of_a_gateway_that_already_runs_explains_503_too() {
+        let found = |rate_limit, status| {
+            let mut run = Run::closed(16);
+            run.push(via("direct", 0).first()).push(via("mine", 0).status(status, 880));
+            run.record.plan.gateways = vec![crate::fixture::features::external("mine")];
+            run.record.plan.targets[0].rate_limit = rate_limit;
+            raised(&run, "rejections-counted").remove(0)
+        };
+        for status in [429, 503] {
+            let note = found(Some(100), status);
+            assert_eq!(note.severity, Severity::Note, "{note:?}");
+            let said =
+                format!("let 120/s (12 %) of the requests through. The others received status {status}");
+            assert!(note.message.contains(&said), "{}", note.message);
+        }
+        let void = found(None, 503);
+        assert_eq!(void.severity, Severity::Void);
+        assert!(void.advice.contains("expect: { rate_limit: 1000/s }"), "{}", void.advice);
     }
 
     /// A trial of one second with 1,000 requests, in which `rejected` requests have this status. Their bodies are short,

@@ -4,11 +4,15 @@ use super::rate_limit::{DOUBTFUL, INEXACT, Limited, TOO_MANY};
 use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent};
 use crate::Case;
 use crate::load::grouped;
+use hoptax_plan::GatewayKind;
 use hoptax_stats::share;
 
 const CODE: &str = "rejections-counted";
 /// Limit for the share of rejected requests. Above this share, the case is void.
 const MOST: f64 = 0.5;
+/// Status of a server that does not serve the requested host on this connection (RFC 9110, section 15.5.20).
+const MISDIRECTED: u16 = 421;
+const ADVICE: &str = "Remove rate limits and circuit breakers, or lower the load until these limits no longer reject requests.";
 
 pub(super) fn rule() -> Rule {
     Rule {
@@ -19,8 +23,8 @@ pub(super) fn rule() -> Rule {
         ),
         when: format!(
             "more than {} of the responses have a status outside of 200 to 399. A status that the plan's upstream \
-             sends, or that a target expects, does not count. A `rate-limit` of N/s explains the rejections if more \
-             than N requests/s were due, all rejections have status {TOO_MANY}, and the gateway rejected no more \
+             sends, or that a target expects, does not count. A `rate-limit`, or `rate_limit` of a target, of N/s explains the rejections if more \
+             than N requests/s were due, all rejections have status {TOO_MANY} (`external` gateways: or 503), and the gateway rejected no more \
              requests than the limit can. In s seconds, the limit must let at least N × (s − 1) requests through, \
              less {}",
             percent(DOUBTFUL),
@@ -28,8 +32,7 @@ pub(super) fn rule() -> Rule {
         ),
         seen: "A rejection is faster than a normal answer. A gateway that rejects requests therefore looks better \
                than a gateway that serves them.",
-        advice: "Remove rate limits and circuit breakers, or lower the load until these limits no longer reject \
-                 requests.",
+        advice: ADVICE,
     }
 }
 
@@ -47,7 +50,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
 /// A rate limit of the plan explains all rejections. The case then shows the price of rejecting requests, as the plan
 /// requests it.
 fn by_the_plan(case: &Case, limited: Limited) -> Finding {
-    let Limited { per_second, rejected, passed } = limited;
+    let Limited { per_second, rejected, passed, accepted, status } = limited;
     Finding {
         code: CODE,
         severity: Severity::Note,
@@ -56,14 +59,15 @@ fn by_the_plan(case: &Case, limited: Limited) -> Finding {
         evidence: evidence([
             ("completed", case.counts.as_ref().map(|counts| counts.completed).into()),
             ("rejected", rejected.into()),
+            ("accepted_per_second", accepted.into()),
             ("rate_limit", per_second.into()),
             ("share", (1.0 - passed).into()),
         ]),
         message: format!(
-            "The rate limit of {}/s that the plan sets let {} of the requests through. The others received status \
-             {TOO_MANY} from the gateway. The figures describe these answers too, which are faster than normal \
-             answers.",
+            "The rate limit of {}/s that the plan sets let {}/s ({}) of the requests through. The others received status \
+             {status} from the gateway. The figures describe these answers too, which are faster than normal answers.",
             grouped(f64::from(per_second)),
+            grouped(accepted.round()),
             percent(passed)
         ),
         advice: "To measure only requests that reach the upstream, lower the load below the limit, or raise \
@@ -94,10 +98,18 @@ fn unexplained(subject: &Subject<'_>, case: &Case) -> Option<Finding> {
              a normal answer, so throughput and response times look better than they are.",
             percent(share)
         ),
-        advice:
-            "Remove rate limits and circuit breakers, or lower the load until these limits no longer reject \
-                 requests. The gateway's log may show what it rejected."
-                .into(),
+        advice: match (commonest, subject.gateway(&case.gateway).map(|gateway| &gateway.kind)) {
+            (MISDIRECTED, _) => {
+                "The gateway does not serve this host on this connection: correct the target's header `host`, or \
+                 `server_name`."
+                    .to_owned()
+            }
+            (TOO_MANY | 503, Some(GatewayKind::External { .. })) => format!(
+                "{ADVICE} If it has a rate limit that you want to measure, say so in the target: expect: {{ rate_limit: \
+                 1000/s }}."
+            ),
+            _ => format!("{ADVICE} The gateway's log may show what it rejected."),
+        },
     })
 }
 
@@ -117,7 +129,10 @@ mod tests {
         let findings = raised(&run, CODE);
         assert_eq!((findings.len(), findings[0].severity), (1, Severity::Note), "{findings:?}");
         let message = &findings[0].message;
-        assert!(message.starts_with("The rate limit of 100/s that the plan sets let 11 % of"), "{message}");
+        assert!(
+            message.starts_with("The rate limit of 100/s that the plan sets let 110/s (11 %) of"),
+            "{message}"
+        );
         assert_eq!(findings[0].evidence["rejected"], 1780);
         assert_eq!(findings[0].evidence["completed"], 2000);
     }

@@ -13,7 +13,7 @@ struct Registered {
     place: u32,
 }
 
-const ALL: [Registered; 43] = [
+const ALL: [Registered; 45] = [
     Registered { rule: errors::rule, check: errors::check, place: 1 },
     Registered { rule: gateway_died::rule, check: gateway_died::check, place: 39 },
     Registered { rule: event_failed::rule, check: event_failed::check, place: 2 },
@@ -26,6 +26,7 @@ const ALL: [Registered; 43] = [
     Registered { rule: upstream_not_reused::rule, check: upstream_not_reused::check, place: 25 },
     Registered { rule: upstream_http_version::rule, check: upstream_http_version::check, place: 26 },
     Registered { rule: amplification::rule, check: amplification::check, place: 29 },
+    Registered { rule: cached_answers::rule, check: cached_answers::check, place: 44 },
     Registered { rule: balance::rule, check: balance::check, place: 30 },
     Registered { rule: rate_missed::rule, check: rate_missed::check, place: 6 },
     Registered { rule: generator_saturated::rule, check: generator_saturated::check, place: 7 },
@@ -46,6 +47,7 @@ const ALL: [Registered; 43] = [
     Registered { rule: unpinned_version::rule, check: unpinned_version::check, place: 35 },
     Registered { rule: bandwidth_bound::rule, check: bandwidth_bound::check, place: 20 },
     Registered { rule: hidden_limit::rule, check: hidden_limit::check, place: 17 },
+    Registered { rule: queued::rule, check: queued::check, place: 45 },
     Registered { rule: listen_overflow::rule, check: listen_overflow::check, place: 15 },
     Registered { rule: logging_unequal::rule, check: logging_unequal::check, place: 19 },
     Registered { rule: ports_exhausted::rule, check: ports_exhausted::check, place: 16 },

@@ -36,6 +36,8 @@ pub struct Change {
     pub files: BTreeMap<String, String>,
     /// Whether the gateway must answer some requests with 429.
     pub expects_429: bool,
+    /// Whether a gateway that already runs has a rate limit. It rejects requests with 429 or 503.
+    pub limits_rate: bool,
     /// The features that require this change. Each feature is verified before any trial.
     #[serde(with = "super::words")]
     pub features: Vec<Feature>,
@@ -120,6 +122,12 @@ impl Change {
         }
     }
 
+    /// Whether a rate limit can reject a request with this status. Any gateway that already runs may have a limit, and the
+    /// usual status is 429.
+    pub fn may_reject_with(&self, status: u16) -> bool {
+        status == 429 || self.limits_rate && status == 503
+    }
+
     /// `text` without secrets.
     pub fn redact(&self, text: &str) -> String {
         self.credentials.as_ref().map_or_else(|| text.to_owned(), |made| made.redact(text))
@@ -170,6 +178,9 @@ impl Change {
             let says_status = target.checks.iter().any(|check| matches!(check, Check::Status(_)));
             if self.expects_429 && !says_status {
                 target.checks.push(Check::Status(vec![(200, 399), (429, 429)]));
+            }
+            if self.limits_rate && !says_status {
+                target.checks.push(Check::Status(vec![(200, 399), (429, 429), (503, 503)]));
             }
         }
         files.extend(self.files.iter().map(|(name, text)| (name.clone(), text.clone())));
@@ -264,6 +275,7 @@ mod tests {
                     certificate: write("client.pem", &made.client.certificate),
                     key: write("client.key", &made.client.key),
                 }),
+                insecure: false,
             }),
             token_file: None,
         };

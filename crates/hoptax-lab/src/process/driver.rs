@@ -1,5 +1,6 @@
 //! State of the driver `process`: the plan's settings, and the resources of this machine.
 
+use super::probe::Probe;
 use super::secrets::Secrets;
 use crate::cpus;
 use crate::features::Credentials;
@@ -39,8 +40,12 @@ pub struct ProcessDriver {
     pub(super) packs: PackSet,
     pub(super) run_directory: PathBuf,
     pub(super) upstream: Upstream,
-    /// Path to request from services that already run, to check that they respond.
-    pub(super) target_path: String,
+    /// Whether gateways that already run limit rates.
+    pub(super) limits_rate: bool,
+    /// Process of an upstream that already runs, if it is known.
+    pub(super) upstream_process: Option<u32>,
+    /// The request that shows that a service which already runs responds.
+    pub(super) probe: Probe,
     pub(super) profile: Profile,
     pub(super) access_log: AccessLog,
     pub(super) path_split: PathSplit,
@@ -104,7 +109,9 @@ impl ProcessDriver {
             packs,
             run_directory: std::path::absolute(run_directory).context("finding the run directory")?,
             upstream: plan.upstream.clone(),
-            target_path: plain_path(plan).to_owned(),
+            limits_rate: plan.targets.iter().any(|target| target.rate_limit.is_some()),
+            upstream_process: None,
+            probe: Probe::new(plan),
             profile: plan.profile,
             access_log: plan.access_log,
             path_split: plan.path_split,
@@ -279,13 +286,6 @@ fn temporary_directories() -> (PathBuf, PathBuf) {
     let temporary = std::env::temp_dir();
     let short = if temporary.as_os_str().len() > LONGEST_TEMPORARY { Path::new("/tmp") } else { &temporary };
     (temporary.join(format!("hoptax-{drawn:016x}")), short.join(format!("hoptax-{drawn:016x}-s")))
-}
-
-/// The first path in the plan that contains no template, or `/` if every path contains a template. The response to this
-/// path does not matter.
-fn plain_path(plan: &Plan) -> &str {
-    let paths = plan.targets.iter().map(|target| target.path.as_str());
-    paths.into_iter().find(|path| !path.contains("{{")).unwrap_or("/")
 }
 
 /// A failure to start a service, with the last lines of its logs.

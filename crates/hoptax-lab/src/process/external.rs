@@ -2,27 +2,19 @@
 //! them.
 
 use super::pods::ControlGroups;
+use super::probe::Probe;
 use super::prometheus::Metrics;
 use crate::external_ledger::ExternalLedger;
 use crate::features::Change;
-use crate::{Facts, Service};
-use hoptax_host::Watched;
-use hoptax_load::spec::{HttpVersion, TargetSpec};
-use hoptax_load::target;
+use crate::{Facts, Observed, Service};
+use hoptax_host::{Watched, listeners, log_files};
 use hoptax_plan::units::origin;
 use hoptax_plan::{LedgerSource, Prometheus, WatchedPods};
-use hoptax_record::{Failure, RoleUsage, Stage};
-use hoptax_servers::http_client::HttpClient;
+use hoptax_record::{Failure, FoundProcess, RoleUsage, Stage};
 use hoptax_servers::ledger::Ledger;
-use hoptax_servers::readiness;
 use procfs::process::Process;
-use std::collections::BTreeMap;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::time::Duration;
-
-/// Time limit for one response. The limit is long, because a busy machine may respond slowly. It does not delay the
-/// error for a closed port, because a closed port refuses connections at once.
-const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A service that already runs.
 #[derive(Debug)]
@@ -31,6 +23,8 @@ struct Attached {
     addresses: Vec<SocketAddr>,
     facts: Facts,
     process: Option<Identity>,
+    /// Size of the process's logs when hoptax connected, bytes.
+    logs_at_start: u64,
     metrics: Option<Metrics>,
     control_groups: Option<ControlGroups>,
     count: Option<ExternalLedger>,
@@ -39,8 +33,11 @@ struct Attached {
 /// Where CPU time and memory of a service come from.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Watch<'a> {
-    /// Id of the process, if it runs on this machine.
+    /// Id of the process, if it runs on this machine. If nothing else is given either, the process that listens on the
+    /// service's address is found.
     pub(super) pid: Option<u32>,
+    /// A process that is watched for another service.
+    pub(super) other: Option<u32>,
     /// The Prometheus server that monitors the service, and the shortest trial.
     pub(super) prometheus: Option<(&'a Prometheus, Duration)>,
     /// The pods of the service, and the shortest trial.
@@ -55,8 +52,8 @@ struct Identity {
     started: u64,
 }
 
-/// Connects to the service at `url` (`http://host:port` or `https://…`). Requests `path` with `change` applied, to
-/// check that the service responds. If `ledger` is given, the service has a ledger.
+/// Connects to the service at `url` (`http://host:port` or `https://…`). Sends the request of `probe` with `change`
+/// applied, to check that the service responds. If `ledger` is given, the service has a ledger.
 ///
 /// # Errors
 /// If the URL does not resolve, nothing responds at the URL, the process does not exist, Prometheus lacks the series, the
@@ -64,7 +61,7 @@ struct Identity {
 pub(super) fn attach(
     url: &str,
     watch: Watch<'_>,
-    path: &str,
+    probe: &Probe,
     change: Change,
     ledger: Option<&LedgerSource>,
 ) -> Result<Box<dyn Service>, Failure> {
@@ -74,11 +71,14 @@ pub(super) fn attach(
         detail: String::new(),
     };
     let address = resolve(url).map_err(|error| fail(format!("{url}: {error}")))?;
-    answers(address, path, &change).map_err(|error| {
-        fail(format!("nothing answers at {url} ({address}): {error:#}. Start it before the run"))
-    })?;
+    probe.ask(url, address, &change).map_err(fail)?;
+    let found = (watch.prometheus.is_none() && watch.pods.is_none() && watch.pid.is_none())
+        .then(|| listeners::owner(address))
+        .flatten()
+        .filter(|(pid, _)| watch.other != Some(*pid))
+        .map(|(pid, name)| FoundProcess { pid, name });
     let process = match watch.pid {
-        None => None,
+        None => found.as_ref().and_then(|found| identify(found.pid)),
         Some(pid) => Some(identify(pid).ok_or_else(|| {
             fail(format!(
                 "there is no process {pid} to watch for {url}. Give its current pid, or leave `pid` out"
@@ -102,18 +102,11 @@ pub(super) fn attach(
             Some(open_ledger(ledger, address, &change).map_err(|error| fail(format!("{error:#}")))?)
         }
     };
-    let facts = Facts { change, ..Facts::default() };
+    let facts = Facts { change, found_process: found.filter(|_| process.is_some()), ..Facts::default() };
     let (url, addresses) = (url.to_owned(), vec![address]);
-    Ok(Box::new(Attached { url, addresses, facts, process, metrics, control_groups, count }))
-}
-
-fn answers(address: SocketAddr, path: &str, change: &Change) -> anyhow::Result<()> {
-    let Some(tls) = &change.tls else { return Ok(readiness::ask(address, path, TIMEOUT).map(drop)?) };
-    let mut headers = vec![("host".to_owned(), address.to_string())];
-    headers.extend(change.headers.iter().cloned());
-    let spec = TargetSpec::only("GET", path, headers, Vec::new());
-    let request = target::first_request(&spec, &BTreeMap::new(), 0, HttpVersion::Http11)?;
-    HttpClient { address, tls: Some(tls), from: None, timeout: TIMEOUT }.send(&request, false).map(drop)
+    let logs_at_start = process.map_or(0, |process| log_files::of_tree(process.pid).bytes);
+    let attached = Attached { url, addresses, facts, process, logs_at_start, metrics, control_groups, count };
+    Ok(Box::new(attached))
 }
 
 /// Opens the ledger and reads it once, so that an unreadable ledger is reported before any trial.
@@ -167,14 +160,27 @@ impl Service for Attached {
         }
     }
 
+    /// The size of the log files that the process has open. If it also writes to a pipe, it may log there, unless its files
+    /// have grown since hoptax's first request.
+    fn observe(&mut self) -> Observed {
+        let logs = self.process.map(|process| log_files::of_tree(process.pid));
+        let seen = logs.filter(|logs| !logs.elsewhere || logs.bytes > self.logs_at_start);
+        Observed { log_bytes: seen.map(|logs| logs.bytes), ..Observed::default() }
+    }
+
     fn ledger(&self) -> Option<anyhow::Result<Ledger>> {
         self.count.as_ref().map(ExternalLedger::read)
     }
 
-    /// Checks only that the process exists, if the plan names a process. Sends no request, because a request would add
+    /// Checks only that the process exists, if the plan names a process. A process that was found by its socket may be
+    /// replaced: its successor is found again. Sends no request, because a request would add
     /// to the measured work of the service. The trial shows whether the service responds.
     fn check(&mut self) -> Result<(), Failure> {
         match self.process {
+            Some(known) if identify(known.pid) != Some(known) && self.facts.found_process.is_some() => {
+                self.process = listeners::owner(self.addresses[0]).and_then(|(pid, _)| identify(pid));
+                Ok(())
+            }
             Some(known) if identify(known.pid) != Some(known) => Err(Failure {
                 stage: Stage::Trial,
                 message: format!("process {} of {} ended in the middle of the run", known.pid, self.url),
@@ -207,6 +213,10 @@ mod tests {
         address
     }
 
+    fn probe() -> Probe {
+        Probe::new(&crate::fake::plan(vec![], 1))
+    }
+
     #[test]
     fn attaches_with_any_status_and_watches_the_named_process() {
         let address = answering();
@@ -214,7 +224,7 @@ mod tests {
         let mut service = attach(
             &format!("http://{address}"),
             Watch { pid: Some(watched.id()), ..Watch::default() },
-            "/",
+            &probe(),
             Change::default(),
             None,
         )
@@ -231,7 +241,7 @@ mod tests {
         let gone = attach(
             &format!("http://{address}"),
             Watch { pid: Some(watched.id()), ..Watch::default() },
-            "/",
+            &probe(),
             Change::default(),
             None,
         )
@@ -244,7 +254,10 @@ mod tests {
     fn reports_what_is_wrong_with_the_address() {
         let nobody = hoptax_host::ports::Ports::take(1).expect("a port").numbers().expect("known")[0];
         let refused = |url: &str| {
-            attach(url, Watch::default(), "/", Change::default(), None).err().expect("nothing there").message
+            attach(url, Watch::default(), &probe(), Change::default(), None)
+                .err()
+                .expect("nothing there")
+                .message
         };
         let message = refused(&format!("http://127.0.0.1:{nobody}"));
         assert!(message.starts_with(&format!("nothing answers at http://127.0.0.1:{nobody}")), "{message}");

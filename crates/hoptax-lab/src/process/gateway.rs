@@ -461,6 +461,7 @@ impl Attempt<'_> {
             rendered: rendered.digests(),
             change: Change { access_log: self.access_log(), ..self.change() },
             profiling: self.profiling(),
+            found_process: None,
         }
     }
 

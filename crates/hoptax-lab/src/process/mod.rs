@@ -13,6 +13,7 @@ mod external;
 mod gateway;
 mod pod_list;
 mod pods;
+mod probe;
 mod prometheus;
 mod ready;
 mod samples;
@@ -34,13 +35,11 @@ impl Driver for ProcessDriver {
             }
             Upstream::Running(running) => {
                 let change = Change::for_login(&self.upstream_login, &self.credentials);
-                external::attach(
-                    &running.url,
-                    external::Watch { pid: running.pid, ..Default::default() },
-                    &self.target_path,
-                    change,
-                    running.ledger.as_ref(),
-                )
+                let watch = external::Watch { pid: running.pid, ..Default::default() };
+                let ledger = running.ledger.as_ref();
+                let upstream = external::attach(&running.url, watch, &self.probe, change, ledger)?;
+                self.upstream_process = upstream.process().map(|watched| watched.pid);
+                Ok(upstream)
             }
         }
     }
@@ -95,10 +94,12 @@ impl ProcessDriver {
                 }
                 let watched = external::Watch {
                     pid: *pid,
+                    other: self.upstream_process,
                     prometheus: prometheus.as_ref().map(|from| (from, self.shortest_trial)),
                     pods: pods.as_ref().map(|from| (from, self.shortest_trial)),
                 };
-                external::attach(url, watched, &self.target_path, change.unwrap_or_default(), None)
+                let change = Change { limits_rate: self.limits_rate, ..change.unwrap_or_default() };
+                external::attach(url, watched, &self.probe, change, None)
             }
         }
     }

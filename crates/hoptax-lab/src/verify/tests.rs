@@ -34,6 +34,31 @@ fn serve(answers: &[&str]) -> SocketAddr {
     address
 }
 
+/// Like [`serve`], with one answer.
+fn serve_bytes(answer: &[u8]) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("known");
+    let answer = answer.to_vec();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("accepted");
+            let _ = stream.read(&mut [0; 1024]);
+            let _ = stream.write_all(&answer);
+        }
+    });
+    address
+}
+
+const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\nx-own: 1\r\ncontent-encoding: gzip\r\nconnection: \
+                    close\r\nvary: accept-encoding\r\n\r\n";
+
+/// Direct's answer with another body, compressed.
+fn gzipped(body: &str) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(HEAD.as_bytes().to_vec(), flate2::Compression::new(6));
+    encoder.write_all(body.as_bytes()).expect("written");
+    encoder.finish().expect("compressed")
+}
+
 const TIMEOUT: Duration = Duration::from_secs(20);
 const DIRECT: &str =
     "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\nx-own: 1\r\ncontent-length: 5\r\n\r\nhello";
@@ -84,9 +109,12 @@ fn each_difference_is_reported_with_both_answers() {
         let begins = format!("its answer differs from the answer of direct: {difference}");
         let ways_out = failure.message.strip_prefix(&begins).unwrap_or_else(|| panic!("{failure:?}"));
         let header = difference.strip_prefix("header `").and_then(|rest| rest.split('`').next());
-        let ignored =
-            header.map_or_else(String::new, |name| format!("expect: {{ ignore_headers: [{name}] }}"));
-        assert!(ways_out.contains(&ignored) && ways_out.is_empty() == header.is_none(), "{failure:?}");
+        let way_out = match (header, difference.starts_with("the body")) {
+            (Some(name), _) => format!("expect: {{ ignore_headers: [{name}] }}"),
+            (None, true) => "expect: { varies: true }".to_owned(),
+            (None, false) => String::new(),
+        };
+        assert!(ways_out.contains(&way_out) && ways_out.is_empty() == way_out.is_empty(), "{failure:?}");
         let (direct, gateway) = failure.detail.split_once("gateway:\n").expect("both");
         assert!(direct.starts_with("direct:\n  200\n  content-length: 5\n"), "{}", failure.detail);
         assert!(gateway.contains("  | hel"), "{}", failure.detail);
@@ -102,10 +130,11 @@ fn headers_that_the_plan_or_the_pack_names_may_differ_and_are_noted() {
         let requests = Requests { ignored_headers: vec![names], ..requests(vec![get()]) };
         let reason = |name: &&str| ((*name).to_owned(), "it adds its own".to_owned());
         let change = Change { ignored_headers: by_pack.iter().map(reason).collect(), ..Change::default() };
-        verify_noting_ignored(serve(&[DIRECT]), serve(&[&other]), &requests, &change, TIMEOUT)
+        verify_and_note(serve(&[DIRECT]), serve(&[&other]), &requests, &change, TIMEOUT)
     };
     assert!(noted(&["content-type"], &[]).is_err(), "the other header differs too");
-    let both = noted(&["content-type", "x-added", "date"], &["x-own"]).expect("all may differ");
+    let both =
+        noted(&["content-type", "x-added", "date"], &["x-own"]).expect("all may differ").ignored_headers;
     let one = |name: &str, direct: &str, gateway: &str, reason: Option<&str>| IgnoredHeader {
         name: name.into(),
         direct: Some(direct.into()),
@@ -119,8 +148,36 @@ fn headers_that_the_plan_or_the_pack_names_may_differ_and_are_noted() {
     assert_eq!(both, expected);
     let (direct, via) = (serve(&[DIRECT]), serve(&[DIRECT]));
     let requests = Requests { ignored_headers: vec![vec!["x-own".into()]], ..requests(vec![get()]) };
-    let same = verify_noting_ignored(direct, via, &requests, &Change::default(), TIMEOUT);
-    assert_eq!(same, Ok(Vec::new()), "nothing differed");
+    let same = verify_and_note(direct, via, &requests, &Change::default(), TIMEOUT);
+    assert_eq!(same, Ok(Verified::default()), "nothing differed");
+}
+
+#[test]
+fn compressed_bodies_are_compared_decoded_if_the_request_accepts_them() {
+    let asks = |encoding: &str| {
+        let mut target = get();
+        target.headers.push(("Accept-Encoding".into(), encoding.into()));
+        requests(vec![target])
+    };
+    let gateway = serve_bytes(&gzipped("hello"));
+    let seen = verify_and_note(serve(&[DIRECT]), gateway, &asks("gzip, br"), &Change::default(), TIMEOUT);
+    let bodies = seen.expect("equal when decoded").bodies;
+    let lengths = BodyLengths {
+        target: "GET /".into(),
+        direct: 5,
+        gateway: gzipped("hello").len() as u64 - HEAD.len() as u64,
+        direct_encoding: None,
+        gateway_encoding: Some("gzip".into()),
+    };
+    assert_eq!(bodies, [lengths]);
+    let other = serve_bytes(&gzipped("hallo"));
+    let failure = verify(serve(&[DIRECT]), other, &asks("gzip"), &Change::default(), TIMEOUT);
+    assert!(failure.expect_err("differs").message.contains("differs from byte 1 on"));
+    for unasked in [requests(vec![get()]), asks("identity")] {
+        let gateway = serve_bytes(&gzipped("hello"));
+        let failure = verify(serve(&[DIRECT]), gateway, &unasked, &Change::default(), TIMEOUT);
+        assert!(failure.expect_err("nobody asked for it").message.contains("header `content-encoding`"));
+    }
 }
 
 #[test]
@@ -136,7 +193,7 @@ fn an_answer_cannot_drive_the_terminal() {
 #[test]
 fn a_missing_or_incomplete_answer_is_a_failure() {
     let failure = against_direct("").expect_err("it closes");
-    assert_eq!(failure.message, "it gave no answer: the connection ended before the message was complete");
+    assert_eq!(failure.message, "it gave no answer: the connection was closed before the response");
     assert!(failure.detail.ends_with("gateway:\nno answer\n"), "{}", failure.detail);
     let failure = against_direct(&DIRECT.replace("hello", "he")).expect_err("cut short");
     assert!(failure.message.starts_with("it gave no answer: "), "{failure:?}");
@@ -147,7 +204,7 @@ fn waiting_for_an_answer_is_limited() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let silent = listener.local_addr().expect("known");
     let error = ask(silent, &get(), Duration::from_millis(50)).expect_err("nothing comes");
-    assert_eq!(error.to_string(), "no complete response within 50ms");
+    assert_eq!(error.to_string(), "no response within 50ms");
 }
 
 #[test]

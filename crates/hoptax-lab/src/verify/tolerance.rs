@@ -46,6 +46,51 @@ fn compression(direct: &Answer, gateway: &mut Answer) -> Result<(), String> {
     }
     gateway.body = unpacked(&gateway.body).map_err(|error| format!("its body is not valid gzip: {error}"))?;
     gateway.headers.remove("content-encoding");
+    only_encoded(direct, gateway);
+    Ok(())
+}
+
+/// Decodes both bodies, unless they are equal. One of the two sides may have compressed its body, or both.
+///
+/// # Errors
+/// If a body cannot be decoded.
+pub(super) fn decode(direct: &mut Answer, gateway: &mut Answer) -> Result<(), String> {
+    const NAME: &str = "content-encoding";
+    if direct.body == gateway.body && direct.headers.get(NAME) == gateway.headers.get(NAME) {
+        return Ok(());
+    }
+    let encoded = [&*direct, &*gateway].map(|answer| answer.headers.contains_key(NAME));
+    for (whose, answer) in [("direct's", &mut *direct), ("its", &mut *gateway)] {
+        let Some(encoding) = answer.headers.remove(NAME) else { continue };
+        let body = answer.body.as_slice();
+        if body.is_empty() {
+            // The response to HEAD.
+            continue;
+        }
+        let decoded = match encoding.to_ascii_lowercase().as_str() {
+            "gzip" | "x-gzip" => unpacked(body),
+            "deflate" => plain(flate2::read::ZlibDecoder::new(body)),
+            "identity" => continue,
+            _ => {
+                return Err(format!(
+                    "{whose} body is encoded as `{encoding}`, which hoptax cannot decode; write accept-encoding: gzip \
+                     among the target's headers"
+                ));
+            }
+        };
+        answer.body = decoded.map_err(|error| format!("{whose} body is not valid {encoding}: {error}"))?;
+    }
+    match encoded {
+        [false, true] => only_encoded(direct, gateway),
+        [true, false] => only_encoded(gateway, direct),
+        // Two compressors make different bytes of the same body, and so different validators.
+        _ => as_direct(direct, gateway, "etag"),
+    }
+    Ok(())
+}
+
+/// Undoes what compression changes in the headers of `gateway`.
+fn only_encoded(direct: &Answer, gateway: &mut Answer) {
     vary(direct, gateway, "accept-encoding");
     // Compression changes the bytes of the body. So the gateway may weaken or remove a strong validator, and may remove
     // `accept-ranges` (RFC 9110 §8.8.1).
@@ -60,7 +105,6 @@ fn compression(direct: &Answer, gateway: &mut Answer) -> Result<(), String> {
     if !gateway.headers.contains_key("accept-ranges") {
         as_direct(direct, gateway, "accept-ranges");
     }
-    Ok(())
 }
 
 /// Removes `name` from the gateway's header `vary`, unless direct's `vary` contains it as well.
@@ -81,8 +125,12 @@ fn vary(direct: &Answer, gateway: &mut Answer, name: &str) {
 }
 
 pub(super) fn unpacked(body: &[u8]) -> std::io::Result<Vec<u8>> {
+    plain(flate2::read::MultiGzDecoder::new(body))
+}
+
+fn plain(decoder: impl std::io::Read) -> std::io::Result<Vec<u8>> {
     let mut plain = Vec::new();
-    flate2::read::MultiGzDecoder::new(body).take(LARGEST).read_to_end(&mut plain)?;
+    decoder.take(LARGEST).read_to_end(&mut plain)?;
     Ok(plain)
 }
 
@@ -123,6 +171,31 @@ mod tests {
         let mut other = gateway(&packed(b"hello"));
         other.headers.insert("etag".into(), "W/\"y\"".into());
         assert!(difference_of(&gzip, &direct, other).expect("another etag").contains("etag"));
+    }
+
+    #[test]
+    fn one_side_or_both_may_compress_if_the_request_accepts_it() {
+        let plain = answer(&[("etag", "\"x\"")], b"hello");
+        let zipped = answer(
+            &[("etag", "W/\"x\""), ("content-encoding", "gzip"), ("vary", "Accept-Encoding")],
+            &packed(b"hello"),
+        );
+        let other = answer(
+            &[("etag", "\"y\""), ("content-encoding", "gzip"), ("vary", "Accept-Encoding")],
+            &[packed(b"hel"), packed(b"lo")].concat(),
+        );
+        let decoded = |direct: &Answer, gateway: &Answer| {
+            let (mut direct, mut gateway) = (direct.clone(), gateway.clone());
+            decode(&mut direct, &mut gateway).map_or_else(Some, |()| difference(&direct, &gateway))
+        };
+        for (direct, gateway) in [(&plain, &zipped), (&zipped, &plain), (&zipped, &other), (&zipped, &zipped)]
+        {
+            assert_eq!(decoded(direct, gateway), None);
+        }
+        let wrong = answer(&[("content-encoding", "gzip")], &packed(b"hallo"));
+        assert!(decoded(&answer(&[], b"hello"), &wrong).expect("differs").contains("differs from byte 1"));
+        let brotli = answer(&[("content-encoding", "br")], b"?");
+        assert!(decoded(&plain, &brotli).expect("unknown").contains("write accept-encoding: gzip"));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use super::reader::Reader;
 use crate::de::one_of;
 use crate::error::Place;
-use crate::raw::{Placed, RawFeature, RawFeatures, RawGateway, Short};
+use crate::raw::{Placed, RawFeature, RawFeatures, RawGateway, Short, SteadyRate};
 use crate::units;
 use crate::units::nearest;
 use crate::{
@@ -161,19 +161,7 @@ fn with_settings(reader: &mut Reader<'_>, place: Place, raw: &RawFeature) -> Opt
         found.push((jwt.place, Feature::Jwt(algorithm)));
     }
     if let Some(limit) = &raw.rate_limit {
-        let per_second = match units::rate(&limit.value.0) {
-            Ok(rate) if rate >= 1.0 && rate.fract() == 0.0 && rate <= f64::from(u32::MAX) => rate as u32,
-            Ok(_) => {
-                let message =
-                    format!("the rate limit {} is not a whole number of requests per second", limit.value.0);
-                reader.fault(limit.place, message, "write a whole number, at least 1/s, such as 1000/s");
-                1
-            }
-            Err(error) => {
-                reader.fault(limit.place, error.message, error.help);
-                1
-            }
-        };
+        let per_second = per_second(reader, limit);
         found.push((limit.place, Feature::RateLimit { per_second }));
     }
     if let Some(routes) = &raw.routes {
@@ -234,6 +222,23 @@ fn with_settings(reader: &mut Reader<'_>, place: Place, raw: &RawFeature) -> Opt
             let message = format!("this entry has a second feature, `{}`", feature.name());
             reader.fault(*second, message, "write a list entry for each feature");
             None
+        }
+    }
+}
+
+/// A rate limit: a whole number of requests per second.
+pub(super) fn per_second(reader: &mut Reader<'_>, limit: &Placed<SteadyRate>) -> u32 {
+    match units::rate(&limit.value.0) {
+        Ok(rate) if rate >= 1.0 && rate.fract() == 0.0 && rate <= f64::from(u32::MAX) => rate as u32,
+        Ok(_) => {
+            let message =
+                format!("the rate limit {} is not a whole number of requests per second", limit.value.0);
+            reader.fault(limit.place, message, "write a whole number, at least 1/s, such as 1000/s");
+            1
+        }
+        Err(error) => {
+            reader.fault(limit.place, error.message, error.help);
+            1
         }
     }
 }

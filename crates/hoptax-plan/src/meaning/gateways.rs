@@ -7,7 +7,8 @@ use crate::de::one_of;
 use crate::raw::{Placed, RawGateway, Short};
 use crate::units::nearest;
 use crate::{
-    Access, Feature, Gateway, GatewayKind, HopKind, PackDriver, PackInfo, Running, Upstream, variant_name,
+    Access, Feature, Gateway, GatewayKind, HopKind, PackDriver, PackInfo, Running, TlsAccess, Upstream,
+    variant_name,
 };
 use hoptax_record::DIRECT;
 
@@ -39,6 +40,7 @@ pub(super) fn read(
                 url: None,
                 server_name: None,
                 authority: None,
+                insecure: None,
                 client_certificate: None,
                 pid: None,
                 watch: None,
@@ -205,6 +207,7 @@ fn access_keys(typed: &RawGateway) -> Typed<'_> {
     Typed {
         server_name: typed.server_name.as_ref(),
         authority: typed.authority.as_ref(),
+        insecure: typed.insecure.as_ref(),
         client_certificate: typed.client_certificate.as_ref(),
     }
 }
@@ -262,6 +265,10 @@ fn check_upstream_access(
     upstream: &Running,
 ) {
     let Some(tls) = &upstream.access.tls else { return };
+    if let Some((message, help)) = unverifiable(&pack.name, tls) {
+        reader.fault(name.place, message, help);
+        return;
+    }
     let upstream_tls = Feature::UpstreamTls.name();
     let certificate = tls.client_certificate.as_ref().map(|_| Feature::CLIENT_CERTIFICATE);
     let lacks = |what: &str| match pack.unsupported.get(what) {
@@ -281,6 +288,28 @@ fn check_upstream_access(
             return;
         }
     }
+}
+
+/// Why a gateway that hoptax starts cannot verify the upstream's certificate, and what to do.
+fn unverifiable(pack: &str, tls: &TlsAccess) -> Option<(String, &'static str)> {
+    if tls.authority.is_none() {
+        return Some((
+            format!(
+                "`{pack}` cannot verify the upstream's certificate, because `upstream` has no `authority`"
+            ),
+            "add authority: ca.pem to `upstream`, a file with the certificates of the issuing authorities",
+        ));
+    }
+    let is_address = tls.server_name.parse::<std::net::IpAddr>().is_ok();
+    is_address.then(|| {
+        (
+            format!(
+                "`{pack}` checks the upstream's certificate against a DNS name, not against {}",
+                tls.server_name
+            ),
+            "add server_name: to `upstream`, with a DNS name from its certificate",
+        )
+    })
 }
 
 /// Refuses an upstream if a sidecar cannot intercept its traffic. The upstream must have only one instance, and the run

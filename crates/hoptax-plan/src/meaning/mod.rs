@@ -58,6 +58,7 @@ pub(crate) fn understand(
     let entries = replacements::entries(&raw.gateways);
     let gateways = gateways::read(&mut reader, raw.gateways, &upstream.value);
     let replacements = replacements::read(&mut reader, &entries, &gateways);
+    target::check_rate_limits(&mut reader, raw.target.as_ref(), &gateways);
     let targets = target::read(&mut reader, raw.target, &upstream.value);
     // Without `trials`, a plan has short trials and short warmups by default. A plan with events does not, because an
     // event happens at a fixed time within a trial, and a short trial could end before it.

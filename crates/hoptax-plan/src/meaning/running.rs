@@ -12,6 +12,7 @@ use hoptax_record::bounded;
 pub(super) struct Typed<'a> {
     pub(super) server_name: Option<&'a Placed<String>>,
     pub(super) authority: Option<&'a Placed<String>>,
+    pub(super) insecure: Option<&'a Placed<bool>>,
     pub(super) client_certificate: Option<&'a Placed<RawCertificate>>,
 }
 
@@ -21,7 +22,8 @@ impl Typed<'_> {
         let certificate = self.client_certificate.map(|typed| (typed.place, "client_certificate"));
         let name = self.server_name.map(|typed| (typed.place, "server_name"));
         let authority = self.authority.map(|typed| (typed.place, "authority"));
-        name.or(authority).or(certificate)
+        let insecure = self.insecure.map(|typed| (typed.place, "insecure"));
+        name.or(authority).or(insecure).or(certificate)
     }
 }
 
@@ -29,16 +31,10 @@ pub(super) fn upstream(reader: &mut Reader<'_>, url: &Placed<String>, typed: &Ra
     let keys = Typed {
         server_name: typed.server_name.as_ref(),
         authority: typed.authority.as_ref(),
+        insecure: typed.insecure.as_ref(),
         client_certificate: typed.client_certificate.as_ref(),
     };
     let (origin, tls) = access(reader, url, &keys);
-    if tls.as_ref().is_some_and(|tls| tls.authority.is_none()) {
-        reader.fault(
-            url.place,
-            "gateways cannot verify the upstream's certificate, because there is no `authority`",
-            "add authority: ca.pem, a file with the certificates of the issuing authorities",
-        );
-    }
     let token_file =
         typed.token_file.as_ref().map(|file| body::existing(reader, file.place, &file.value, bounded::TOKEN));
     let pid = pid(reader, typed.pid.as_ref());
@@ -54,7 +50,7 @@ pub(super) fn access(
 ) -> (String, Option<TlsAccess>) {
     let Some(origin) = reader.unit(url, units::origin) else { return (String::new(), None) };
     let tls = match origin.tls {
-        true => Some(tls(reader, url, &origin, typed)),
+        true => Some(tls(reader, &origin, typed)),
         false => {
             if let Some((place, key)) = typed.first() {
                 let message = format!("`{key}` needs TLS, but {origin} is not https");
@@ -66,40 +62,31 @@ pub(super) fn access(
     (origin.to_string(), tls)
 }
 
-fn tls(reader: &mut Reader<'_>, url: &Placed<String>, origin: &Origin, typed: &Typed<'_>) -> TlsAccess {
-    let is_address = origin.host.parse::<std::net::IpAddr>().is_ok();
+fn tls(reader: &mut Reader<'_>, origin: &Origin, typed: &Typed<'_>) -> TlsAccess {
     let server_name = match typed.server_name {
         Some(name) => {
-            if !is_host_name(&name.value) {
+            if rustls::pki_types::ServerName::try_from(name.value.as_str()).is_err() {
                 reader.fault(
                     name.place,
-                    format!("`{}` is not a valid host name", name.value.escape_debug()),
-                    "write a DNS name from the server's certificate",
+                    format!("`{}` is neither a host name nor an IP address", name.value.escape_debug()),
+                    "write a name from the server's certificate",
                 );
             }
             name.value.clone()
         }
-        None => {
-            if is_address {
-                reader.fault(
-                    url.place,
-                    format!("a certificate is checked against a name, but {} is an address", origin.host),
-                    "add server_name: with a DNS name from the server's certificate",
-                );
-            }
-            origin.host.strip_suffix('.').unwrap_or(&origin.host).to_owned()
-        }
+        None => origin.host.strip_suffix('.').unwrap_or(&origin.host).to_owned(),
     };
+    let insecure = typed.insecure.is_some_and(|insecure| insecure.value);
+    if let (true, Some(authority)) = (insecure, typed.authority) {
+        let message = "`insecure` accepts any certificate, so `authority` has no effect";
+        reader.fault(authority.place, message, "remove one of the two");
+    }
     let authority = typed.authority.map(|file| pem(reader, file, "CERTIFICATE"));
     let client_certificate = typed.client_certificate.map(|typed| CertificateFiles {
         certificate: pem(reader, &typed.value.certificate, "CERTIFICATE"),
         key: pem(reader, &typed.value.key, "PRIVATE KEY"),
     });
-    TlsAccess { server_name, authority, client_certificate }
-}
-
-fn is_host_name(name: &str) -> bool {
-    rustls::pki_types::DnsName::try_from(name).is_ok()
+    TlsAccess { server_name, authority, client_certificate, insecure }
 }
 
 /// Returns the path of a PEM file. Checks that the file exists and contains a section of the expected kind.

@@ -2,10 +2,10 @@
 
 use super::reader::Reader;
 use super::templates::Template;
-use super::{body, expect};
+use super::{body, expect, features};
 use crate::error::Place;
 use crate::raw::{Ordered, Placed, RawHeaderFile, RawTarget, Short, Sweep, Text};
-use crate::{Body, Target, Upstream};
+use crate::{Body, Gateway, GatewayKind, Target, Upstream};
 use hoptax_load::target::MOST_TARGETS;
 use hoptax_load::template::Place as Part;
 use hoptax_record::bounded;
@@ -23,6 +23,25 @@ pub(super) fn read(
     match typed {
         None => vec![Target::get("/")],
         Some(typed) => list(reader, typed, upstream),
+    }
+}
+
+/// Refuses rate limits of gateways that hoptax starts: those have a feature for it.
+pub(super) fn check_rate_limits(
+    reader: &mut Reader<'_>,
+    typed: Option<&Sweep<RawTarget>>,
+    gateways: &[Gateway],
+) {
+    let expected = typed.iter().flat_map(|typed| &typed.0).filter_map(|target| target.value.expect.as_ref());
+    let mut limits = expected.filter_map(|expect| expect.rate_limit.as_ref());
+    if let Some(limit) = limits.next()
+        && !gateways.iter().any(|gateway| matches!(gateway.kind, GatewayKind::External { .. }))
+    {
+        reader.fault(
+            limit.place,
+            "`rate_limit` describes an `external` gateway, and there is none",
+            "remove it, or give a pack the feature: features: [{ rate-limit: 1000/s }]",
+        );
     }
 }
 
@@ -93,10 +112,24 @@ fn read_one(reader: &mut Reader<'_>, typed: RawTarget, upstream: &Upstream) -> T
     }
     let varies = typed.expect.as_ref().is_some_and(|expect| expect.varies == Some(true));
     let ignore_headers = expect::ignored_headers(reader, typed.expect.as_ref());
+    let rate_limit = typed.expect.as_ref().and_then(|expect| expect.rate_limit.as_ref());
+    let rate_limit = rate_limit.map(|limit| features::per_second(reader, limit));
     let checks = typed.expect.map(|typed| expect::read(reader, typed, &method, upstream)).unwrap_or_default();
     let name = typed.name.map_or_else(|| format!("{method} {path}"), |name| checked_name(reader, name));
     let weight = reader.count(typed.weight.as_ref(), "weight", 1, MOST_WEIGHT);
-    Target { name, weight, method, path, headers, body, body_is_template, checks, varies, ignore_headers }
+    Target {
+        name,
+        weight,
+        method,
+        path,
+        headers,
+        body,
+        body_is_template,
+        checks,
+        varies,
+        ignore_headers,
+        rate_limit,
+    }
 }
 
 /// Values of the `content-length` headers of a target.

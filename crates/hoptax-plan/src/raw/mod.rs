@@ -167,16 +167,19 @@ impl RawIdle {
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawUpstream {
     /// URL of an upstream that already runs: http://host:port or https://host:port. It can be combined only with
-    /// `server_name`, `authority`, `client_certificate`, `token_file`, `pid` and `ledger`.
+    /// `server_name`, `authority`, `insecure`, `client_certificate`, `token_file`, `pid` and `ledger`.
     pub(crate) url: Option<Placed<String>>,
-    /// DNS name for which the upstream's certificate must be valid. Only with https. Default: the host of `url`, if it
-    /// is a name.
+    /// Name or IP address for which the upstream's certificate must be valid. Only with https. Default: the host of
+    /// `url`. Gateways that hoptax starts need a DNS name.
     #[schemars(with = "Option<Text>")]
     pub(crate) server_name: Option<Placed<String>>,
-    /// PEM file with the certificate authorities that are trusted to sign the upstream's certificate. Required with
-    /// https.
+    /// PEM file with the certificate authorities that are trusted to sign the upstream's certificate, or with that
+    /// certificate itself. Only with https. Gateways that hoptax starts need it. Default: the authorities that the
+    /// system trusts.
     #[schemars(with = "Option<Text>")]
     pub(crate) authority: Option<Placed<String>>,
+    /// Accept any certificate of the upstream. Only with https, and not with gateways that hoptax starts.
+    pub(crate) insecure: Option<Placed<bool>>,
     /// Client certificate that gateways present to the upstream. If there is no `token_file`, the generator presents
     /// the certificate too when it connects directly. Only with https.
     pub(crate) client_certificate: Option<Placed<RawCertificate>>,
@@ -283,14 +286,16 @@ pub(crate) struct RawGateway {
     pub(crate) git: Option<Placed<RawGit>>,
     /// URL of an `external` gateway: http://host:port or https://host:port.
     pub(crate) url: Option<Placed<String>>,
-    /// DNS name for which the certificate of an `external` gateway must be valid. Only with https. Default: the host of
-    /// `url`, if it is a name.
+    /// Name or IP address for which the certificate of an `external` gateway must be valid. Only with https. Default:
+    /// the host of `url`.
     #[schemars(with = "Option<Text>")]
     pub(crate) server_name: Option<Placed<String>>,
-    /// PEM file with the certificate authorities that are trusted to sign the certificate of an `external` gateway.
-    /// Only with https. Default: the authorities that the system trusts.
+    /// PEM file with the certificate authorities that are trusted to sign the certificate of an `external` gateway, or
+    /// with that certificate itself. Only with https. Default: the authorities that the system trusts.
     #[schemars(with = "Option<Text>")]
     pub(crate) authority: Option<Placed<String>>,
+    /// Accept any certificate of an `external` gateway. Only with https.
+    pub(crate) insecure: Option<Placed<bool>>,
     /// Client certificate that the generator presents to an `external` gateway. Only with https.
     pub(crate) client_certificate: Option<Placed<RawCertificate>>,
     /// Process id of an `external` gateway. hoptax measures CPU and memory of this process and its descendants.

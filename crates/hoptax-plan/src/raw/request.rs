@@ -1,7 +1,7 @@
 //! Targets, expectations and timeouts in YAML.
 
 use super::forms::one_of;
-use super::{Bytes, Ordered, Placed, Short, StatusText, Sweep, Text, Time};
+use super::{Bytes, Ordered, Placed, Short, StatusText, SteadyRate, Sweep, Text, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -76,6 +76,8 @@ pub(crate) struct RawExpect {
     /// Names of response headers that gateways may change: a name or a list. hoptax does not compare these headers with
     /// direct's headers, and the report shows how they differed. Default: none.
     pub(crate) ignore_headers: Option<Sweep<Text>>,
+    /// Rate limit of `external` gateways, such as 1000/s. Their rejections (429, 503) then count as intended.
+    pub(crate) rate_limit: Option<Placed<SteadyRate>>,
 }
 
 /// Checks of a response body.

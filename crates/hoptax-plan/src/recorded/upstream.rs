@@ -72,8 +72,21 @@ impl From<&Target> for kept::Target {
             checks,
             varies,
             ignore_headers,
+            rate_limit,
         } = target.clone();
-        Self { name, weight, method, path, headers, body, body_is_template, checks, varies, ignore_headers }
+        Self {
+            name,
+            weight,
+            method,
+            path,
+            headers,
+            body,
+            body_is_template,
+            checks,
+            varies,
+            ignore_headers,
+            rate_limit,
+        }
     }
 }
 
@@ -90,7 +103,20 @@ impl From<kept::Target> for Target {
             checks,
             varies,
             ignore_headers,
+            rate_limit,
         } = target;
-        Self { name, weight, method, path, headers, body, body_is_template, checks, varies, ignore_headers }
+        Self {
+            name,
+            weight,
+            method,
+            path,
+            headers,
+            body,
+            body_is_template,
+            checks,
+            varies,
+            ignore_headers,
+            rate_limit,
+        }
     }
 }

@@ -62,6 +62,7 @@ fn an_upstream_over_tls_has_a_name_an_authority_and_credentials() {
                     certificate: file("ca.pem"),
                     key: file("client.key"),
                 }),
+                insecure: false,
             }),
             token_file: Some(file("token")),
         },
@@ -81,13 +82,34 @@ fn an_upstream_over_tls_has_a_name_an_authority_and_credentials() {
 fn an_external_gateway_can_use_the_systems_authorities() {
     let text = format!("gateways: [{{ name: external, url: \"https://gate.test\" }}]\n{LOAD}");
     let plan = read(&text, Path::new(".")).unwrap_or_else(|error| panic!("{error}"));
-    let tls = TlsAccess { server_name: "gate.test".into(), authority: None, client_certificate: None };
+    let tls = TlsAccess { server_name: "gate.test".into(), ..TlsAccess::default() };
     let access = Access { tls: Some(tls), token_file: None };
     let url = "https://gate.test:443".to_owned();
     assert_eq!(
         plan.gateways[0].kind,
         GatewayKind::External { url, pid: None, access, prometheus: None, pods: None }
     );
+}
+
+#[test]
+fn a_certificate_can_have_an_address_as_its_only_name_or_be_accepted_unseen() {
+    let directory = directory();
+    let access = |keys: &str| {
+        let text = format!(
+            "upstream: {{ url: \"https://127.0.0.1:1\", {keys} }}\n\
+             gateways: [{{ name: external, url: \"https://[::1]:2\", {keys} }}]\n{LOAD}"
+        );
+        let plan = read(&text, directory.path()).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(kept(&plan), plan);
+        let Upstream::Running(upstream) = &plan.upstream else { panic!("running") };
+        let GatewayKind::External { access, .. } = &plan.gateways[0].kind else { panic!("external") };
+        [&upstream.access, access].map(|access| access.tls.clone().expect("https"))
+    };
+    let [upstream, gateway] = access("authority: ca.pem");
+    assert_eq!((upstream.server_name.as_str(), gateway.server_name.as_str()), ("127.0.0.1", "::1"));
+    let [named, _] = access("authority: ca.pem, server_name: 10.0.0.1");
+    assert_eq!(named.server_name, "10.0.0.1");
+    assert!(access("insecure: true").iter().all(|tls| tls.insecure && tls.authority.is_none()));
 }
 
 #[test]
@@ -157,12 +179,15 @@ fn wrong_access_is_refused() {
     let directory = directory();
     let certificate = "client_certificate: { certificate: ca.pem, key: client.key }";
     for (upstream, gateways, part) in [
-        ("url: \"https://127.0.0.1:1\", authority: ca.pem", "envoy", "add server_name:"),
+        ("url: \"https://127.0.0.1:1\", authority: ca.pem", "envoy", "add server_name: to `upstream`"),
         ("url: \"https://api.test\"", "envoy", "add authority: ca.pem"),
+        ("url: \"https://api.test\", insecure: true", "envoy", "`upstream` has no `authority`"),
+        (&format!("{SECURE}, insecure: true"), "hop-l4", "so `authority` has no effect"),
+        ("url: \"http://a.b\", insecure: true", "hop-l4", "`insecure` needs TLS, but http://a.b:80"),
         (
             "url: \"https://a.b\", server_name: \"a b\", authority: ca.pem",
             "envoy",
-            "is not a valid host name",
+            "is neither a host name nor an IP address",
         ),
         (
             "url: \"http://a.b\", authority: ca.pem",
@@ -226,6 +251,20 @@ fn a_matrix_has_only_features_that_the_running_upstream_allows() {
     };
     assert_eq!(labels(""), ["envoy", "envoy.key-auth", "envoy.jwt-hs256", "envoy.tls"]);
     assert_eq!(labels(", token_file: token"), ["envoy", "envoy.key-auth", "envoy.tls", "envoy.token-review"]);
+}
+
+#[test]
+fn a_target_can_expect_the_rate_limit_of_an_external_gateway() {
+    let of = |gateway: &str, limit: &str| {
+        let text = format!("gateways: [{gateway}]\ntarget: {{ expect: {{ rate_limit: {limit} }} }}\n{LOAD}");
+        read(&text, Path::new("."))
+    };
+    let external = "{ name: external, url: \"http://a.b\" }";
+    let plan = of(external, "1000/s").unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(plan.targets[0].rate_limit, Some(1000));
+    assert_eq!(kept(&plan), plan);
+    assert!(of(external, "0.5/s").expect_err("refused").contains("write a whole number"));
+    assert!(of("envoy", "1000/s").expect_err("refused").contains("features: [{ rate-limit: 1000/s }]"));
 }
 
 #[test]

@@ -34,6 +34,9 @@ pub struct Target {
     /// Names of response headers that are not compared with direct's headers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignore_headers: Vec<String>,
+    /// Rate limit of gateways that already run, requests per second. Absent if they have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_limit: Option<u32>,
 }
 
 fn one() -> u32 {
@@ -115,6 +118,7 @@ mod tests {
             checks: Vec::new(),
             varies: false,
             ignore_headers: Vec::new(),
+            rate_limit: None,
         }
     }
 

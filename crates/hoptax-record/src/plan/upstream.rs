@@ -93,7 +93,7 @@ pub struct Access {
 }
 
 /// TLS to a service that already runs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TlsAccess {
     /// Name or address for which the service's certificate must be valid.
     pub server_name: String,
@@ -102,6 +102,9 @@ pub struct TlsAccess {
     pub authority: Option<PathBuf>,
     /// Client certificate to present; absent if there is none.
     pub client_certificate: Option<CertificateFiles>,
+    /// Whether any certificate of the service is accepted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub insecure: bool,
 }
 
 /// PEM files of a certificate chain and its private key.

@@ -11,7 +11,7 @@ use hoptax_lab::verify::Requests;
 use hoptax_load::clock;
 use hoptax_load::record::PhaseLine;
 use hoptax_load::spec::LoadSpec;
-use hoptax_record::{Failure, IgnoredHeader};
+use hoptax_record::{Failure, Verified};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -37,7 +37,7 @@ pub(super) fn verify(
     direct: &[SocketAddr],
     gateway: SocketAddr,
     change: &Change,
-) -> Result<Vec<IgnoredHeader>, Failure> {
+) -> Result<Verified, Failure> {
     let verify = Verify {
         requests: requests.clone(),
         timeout,

@@ -108,7 +108,7 @@ pub enum Request {
         /// What is asked for.
         request: ServiceRequest,
     },
-    /// → `Vec<IgnoredHeader>`.
+    /// → `Verified`.
     Verify(Box<Verify>),
     /// Sends one request to a gateway → [`RouteAnswer`].
     AskRoute(Box<AskRoute>),

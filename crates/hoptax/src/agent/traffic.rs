@@ -26,7 +26,7 @@ use hoptax_load::record::{Phase, PhaseLine};
 use hoptax_load::spec::LoadSpec;
 use hoptax_plan::{Feature, PathSplit};
 use hoptax_record::profile::PassKind;
-use hoptax_record::{Failure, IgnoredHeader, Leg, Link, Stage, TrialHost};
+use hoptax_record::{Failure, Leg, Link, Stage, TrialHost, Verified};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -87,7 +87,7 @@ impl HostsTraffic {
         direct: &[SocketAddr],
         gateway: SocketAddr,
         change: &Change,
-    ) -> Result<Vec<IgnoredHeader>, Failure> {
+    ) -> Result<Verified, Failure> {
         match self.generator() {
             Some(host) => generator::verify(&host, requests, timeout, direct, gateway, change),
             None => self.local.verify(requests, timeout, direct, gateway, change),
@@ -177,7 +177,7 @@ impl Traffic for HostsTraffic {
         direct: &[SocketAddr],
         gateway: SocketAddr,
         change: &Change,
-    ) -> Result<Vec<IgnoredHeader>, Failure> {
+    ) -> Result<Verified, Failure> {
         let log = change.access_log.clone().filter(|_| !self.layout().gateway_is_near());
         let Some(log) = log else {
             return self.verify_from_generator(requests, timeout, direct, gateway, change);
@@ -187,7 +187,7 @@ impl Traffic for HostsTraffic {
         let proves_log = change.features.contains(&Feature::AccessLog);
         change.features.retain(|feature| *feature != Feature::AccessLog);
         let before = self.size_at_gateway(&log)?;
-        let ignored = self.verify_from_generator(requests, timeout, direct, gateway, &change)?;
+        let verified = self.verify_from_generator(requests, timeout, direct, gateway, &change)?;
         let until = Instant::now() + LOG_BOUND;
         let mut asked = Instant::now();
         while proves_log && self.size_at_gateway(&log)? <= before {
@@ -206,7 +206,7 @@ impl Traffic for HostsTraffic {
                 asked = Instant::now();
             }
         }
-        Ok(ignored)
+        Ok(verified)
     }
 
     /// Between machines there is a real network, which this does not measure.

@@ -23,8 +23,8 @@ use hoptax_plan::{Gateway, GatewayKind, HopKind, Start, units};
 use hoptax_record::dir::{DirError, RunDir};
 use hoptax_record::plan::Action;
 use hoptax_record::{
-    Contender as ContenderRecord, DIRECT, DeathDuring, Ended, Failure, IgnoredHeader, Leg, RunHost, SCHEMA,
-    Stage, TrialRecord, WarmUp,
+    Contender as ContenderRecord, DIRECT, DeathDuring, Ended, Failure, Leg, RunHost, SCHEMA, Stage,
+    TrialRecord, Verified, WarmUp,
 };
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -83,6 +83,7 @@ impl Run<'_> {
             }
         };
         record.contenders[0].version = flow.upstream.facts().version.clone();
+        record.contenders[0].found_process = flow.upstream.facts().found_process.clone();
         record.link = self.largest_body().and_then(|bytes| flow.traffic.link(bytes));
         record.legs = flow.legs();
         flow.start_gateways(&mut record);
@@ -194,6 +195,9 @@ fn contender(label: &str, kind: String, workers: Option<u32>) -> ContenderRecord
         counters: Vec::new(),
         rendered: BTreeMap::new(),
         ignored_headers: Vec::new(),
+        found_process: None,
+        cached: None,
+        bodies: Vec::new(),
         warm_ups: Vec::new(),
         deaths: Vec::new(),
         failed: None,
@@ -259,9 +263,11 @@ impl Flow<'_> {
             }
             let contender = &mut record.contenders[index + 1];
             let state = match self.start(gateway).and_then(|service| self.verify(service, &gateway.label)) {
-                Ok((service, ignored_headers)) => {
+                Ok((service, verified)) => {
                     note_facts(contender, service.facts());
-                    contender.ignored_headers = ignored_headers;
+                    contender.ignored_headers = verified.ignored_headers;
+                    contender.bodies = verified.bodies;
+                    contender.cached = verified.cached;
                     self.reloads[index] = service.controller().is_some_and(|one| one.can_reload());
                     let stops = self.run.plan.isolate || self.run.plan.start.is_some();
                     if stops { GatewayState::Stopped } else { GatewayState::Up(service) }
@@ -281,18 +287,18 @@ impl Flow<'_> {
         self.driver.start_gateway(gateway, self.upstream.addresses())
     }
 
-    /// Verifies a gateway. Also returns the headers that were left out of its comparison with direct.
+    /// Verifies a gateway. Also returns what was left out of its comparison with direct.
     fn verify(
         &mut self,
         mut service: Box<dyn Service>,
         label: &str,
-    ) -> Result<(Box<dyn Service>, Vec<IgnoredHeader>), Failure> {
+    ) -> Result<(Box<dyn Service>, Verified), Failure> {
         self.progress.preparing(&format!("verifying {label} against direct"));
         let (direct, via) = (self.upstream.addresses(), service.addresses()[0]);
         let requests = self.requests();
         let change = &service.facts().change;
         match self.traffic.verify(&requests, self.run.plan.timeout.total, direct, via, change) {
-            Ok(ignored_headers) => Ok((service, ignored_headers)),
+            Ok(verified) => Ok((service, verified)),
             Err(failure) => {
                 service.stop();
                 let gateway = self.run.plan.gateways.iter().find(|gateway| gateway.label == label);
@@ -596,7 +602,14 @@ fn explained(failure: Option<Failure>, death: Option<Failure>) -> Option<Failure
 
 /// Adds the usual cause to the failed verification of a gateway that hoptax did not configure.
 fn about_external(failure: Failure, upstream: SocketAddr) -> Failure {
-    let cause = format!("hoptax did not configure it: it must forward to the plan's upstream, {upstream}");
+    let is_status = |status: u16| failure.message.contains(&format!("status {status} instead of"));
+    let cause = match is_status(429) || is_status(503) {
+        true => {
+            "If a rate limit of it rejected the request, say so in the target: expect: { rate_limit: 1000/s }"
+                .into()
+        }
+        false => format!("hoptax did not configure it: it must forward to the plan's upstream, {upstream}"),
+    };
     Failure { message: format!("{}. {cause}", failure.message), ..failure }
 }
 
@@ -606,6 +619,7 @@ fn note_facts(contender: &mut ContenderRecord, facts: &Facts) {
     contender.settings.clone_from(&facts.settings);
     contender.counters.clone_from(&facts.counters);
     contender.rendered.clone_from(&facts.rendered);
+    contender.found_process.clone_from(&facts.found_process);
 }
 
 mod profiles;

@@ -17,7 +17,7 @@ use hoptax_load::clock;
 use hoptax_load::record::{LoadRecord, Phase, PhaseLine, SecondLine};
 use hoptax_load::spec::{LoadSpec, Timeouts};
 use hoptax_record::profile::PassKind;
-use hoptax_record::{Failure, IgnoredHeader, Link, Stage};
+use hoptax_record::{Failure, Link, Stage, Verified};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -132,10 +132,10 @@ impl Traffic for LocalTraffic {
         direct: &[SocketAddr],
         gateway: SocketAddr,
         change: &Change,
-    ) -> Result<Vec<IgnoredHeader>, Failure> {
-        let ignored = verify::verify_noting_ignored(direct[0], gateway, requests, change, timeout)?;
+    ) -> Result<Verified, Failure> {
+        let verified = verify::verify_and_note(direct[0], gateway, requests, change, timeout)?;
         proofs::prove(direct, gateway, requests, change, timeout)?;
-        Ok(ignored)
+        Ok(verified)
     }
 
     fn link(&mut self, message_bytes: u64) -> Option<Link> {

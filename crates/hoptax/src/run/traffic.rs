@@ -15,7 +15,7 @@ use hoptax_load::spec::LoadSpec;
 use hoptax_record::profile::PassKind;
 use hoptax_record::start::UsedAtReady;
 use hoptax_record::{
-    Failure, GeneratorTrial, HostUsage, IgnoredHeader, Leg, Link, NetworkUsage, RoleUsage, Stage, TrialHost,
+    Failure, GeneratorTrial, HostUsage, Leg, Link, NetworkUsage, RoleUsage, Stage, TrialHost, Verified,
 };
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
@@ -40,7 +40,7 @@ pub trait Traffic {
         direct: &[SocketAddr],
         gateway: SocketAddr,
         change: &Change,
-    ) -> Result<Vec<IgnoredHeader>, Failure>;
+    ) -> Result<Verified, Failure>;
 
     /// Asks routes of a gateway while a load is sent. `from` is the host that sends the load, as in [`Self::load_from`].
     fn route_asker(&self, from: Option<&str>) -> Box<dyn RouteAsker> {

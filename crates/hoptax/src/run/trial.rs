@@ -6,7 +6,7 @@ use crate::schedule::{Contender, Slot};
 use hoptax_lab::{Observed, Service, counters};
 use hoptax_load::Address;
 use hoptax_load::random::Random;
-use hoptax_load::record::LoadRecord;
+use hoptax_load::record::{Cause, LoadRecord};
 use hoptax_load::spec::{EventLoopName, HttpVersion, LoadSpec, Rate, SPEC_SCHEMA, Shape, Timeouts};
 use hoptax_plan::{LoadPoint, PathSplit, Plan, units};
 use hoptax_record::{CpuRoundTrip, Failure, HostUsage, LedgerDelta, SCHEMA, Stage, StepPurpose, TrialRecord};
@@ -131,10 +131,19 @@ pub(super) fn record(
 pub(super) fn nothing_answered(record: &LoadRecord) -> Option<Failure> {
     let counts = &record.counts;
     let causes = counts.errors.iter().map(|(cause, count)| format!("{count} × {cause}"));
+    let of = |cause: Cause| counts.causes.get(&cause).copied().unwrap_or(0);
+    let closed = of(Cause::ClosedBeforeResponse) + of(Cause::ResetBeforeResponse);
+    let usual = match closed > 0 && closed == counts.resets {
+        true => {
+            ". Each connection ended before the first byte of a response: the service may serve another host (the target's \
+             header `host`), or expect TLS, HTTP/2 or the PROXY protocol"
+        }
+        false => "",
+    };
     (counts.completed == 0).then(|| Failure {
         stage: Stage::Trial,
         message: format!(
-            "none of {} requests was answered: {} timeouts, {} connect errors, {} resets, {} bad responses",
+            "none of {} requests was answered: {} timeouts, {} connect errors, {} resets, {} bad responses{usual}",
             counts.scheduled, counts.timeouts, counts.connect_errors, counts.resets, counts.bad_responses
         ),
         detail: causes.collect::<Vec<_>>().join("\n"),

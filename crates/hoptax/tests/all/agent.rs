@@ -18,8 +18,8 @@ use hoptax_load::record::{Phase, PhaseLine};
 use hoptax_load::spec::TargetSpec;
 use hoptax_load::stamp;
 use hoptax_plan::{PathSplit, Plan, recorded};
-use hoptax_record::Role;
 use hoptax_record::dir::RunDir;
+use hoptax_record::{Role, Verified};
 use site::{AHEAD_NS, Services, Site, closed, plan, run};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -50,7 +50,7 @@ fn load_from_one_agent_to_services_of_another_adds_up() {
     let asked = requests(&direct[0].to_string());
     let change = services.hop.facts().change.clone();
     let verified = ready.traffic.verify(&asked, Duration::from_secs(10), &direct, via, &change);
-    assert_eq!(verified, Ok(vec![]));
+    assert_eq!(verified, Ok(Verified::default()));
 
     let ledger = || services.upstream.ledger().expect("it has one").expect("readable");
     let before = ledger();

@@ -40,6 +40,7 @@ mod load_output;
 mod methodology;
 mod misbehaviour;
 mod origin;
+mod own_gateway;
 mod pack_docs;
 mod packs;
 mod path;

@@ -378,10 +378,11 @@ enum Where {
 use Where::{Generated, Real};
 
 /// Every finding, with the place of the test that must raise the finding.
-const PLANTS: [(&str, Where); 43] = [
+const PLANTS: [(&str, Where); 45] = [
     ("amplification", Real("findings.rs")),
     ("balance", Real("findings.rs")),
     ("bandwidth-bound", Generated("a saturated loopback needs the whole machine")),
+    ("cached-answers", Real("own_gateway.rs")),
     ("clock", Real("path.rs")),
     ("connections-short", Real("planted.rs")),
     ("cpus-moved", Generated("only the hypervisor can move CPUs")),
@@ -409,6 +410,7 @@ const PLANTS: [(&str, Where); 43] = [
     ("not-ready", Generated("no gateway here is ready in only some of its starts")),
     ("not-settled", Generated("the load of a test is too short to tell")),
     ("ports-exhausted", Generated("exhausted ports would affect every test on the machine")),
+    ("queued", Real("own_gateway.rs")),
     ("quiet-differs", Generated("only the hypervisor can cause steal")),
     ("rate-missed", Real("planted.rs")),
     ("rejections-counted", Real("findings.rs")),

@@ -21,7 +21,7 @@ use hoptax_lab::{Driver as _, Service};
 use hoptax_load::stamp::ClockId;
 use hoptax_plan::{Body, Gateway, Plan, Upstream};
 use hoptax_record::plan::Idle;
-use hoptax_record::{Failure, IgnoredHeader, Stage};
+use hoptax_record::{Failure, Stage, Verified};
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -218,7 +218,7 @@ impl Session {
         Ok(self.services.add(service, Vec::new()))
     }
 
-    fn verify(&mut self, verify: Verify) -> Result<Vec<IgnoredHeader>, Failure> {
+    fn verify(&mut self, verify: Verify) -> Result<Verified, Failure> {
         let Verify { requests, timeout, direct, gateway, mut change, credentials } = verify;
         change.credentials = credentials.map(Arc::new);
         self.traffic()?.verify(&requests, timeout, &direct, gateway, &change)

@@ -17,7 +17,7 @@ use hoptax_plan::recorded::{self, Run as ReadRun};
 use hoptax_plan::{Body, Plan, UntilSettled, Upstream};
 use hoptax_record::profile::PassKind;
 use hoptax_record::start::StartRecord;
-use hoptax_record::{Environment, Link};
+use hoptax_record::{Environment, IgnoredHeader, Link};
 use hoptax_servers::ledger::{InstanceCounts, Ledger};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -79,7 +79,7 @@ impl Traffic for FakeTraffic {
         _: &[SocketAddr],
         gateway: SocketAddr,
         _: &Change,
-    ) -> Result<Vec<IgnoredHeader>, Failure> {
+    ) -> Result<Verified, Failure> {
         self.log.borrow_mut().push(format!("verify {}", gateway.port()));
         match self.answers_wrong {
             Some(port) if port == gateway.port() => Err(Failure {
@@ -87,7 +87,7 @@ impl Traffic for FakeTraffic {
                 message: "its answer differs".into(),
                 detail: "200 against 404".into(),
             }),
-            _ => Ok(self.ignored_headers.clone()),
+            _ => Ok(Verified { ignored_headers: self.ignored_headers.clone(), ..Verified::default() }),
         }
     }
 

@@ -14,6 +14,7 @@ use hoptax_load::record::{Phase, PhaseLine};
 use hoptax_plan::{
     Action, Event, Feature, Gateway, GatewayKind, Idle, PackDriver, Plan, RoutePosition, recorded,
 };
+use hoptax_record::Verified;
 use hoptax_record::dir::RunDir;
 use hoptax_record::profile::PassKind;
 use std::net::IpAddr;
@@ -68,7 +69,7 @@ fn features_are_proved_between_hosts_and_no_secret_is_kept() {
     let asked = requests(&direct[0].to_string());
     let timeout = Duration::from_secs(10);
     let mut verify = |change| ready.traffic.verify(&asked, timeout, &direct, via, change);
-    assert_eq!(verify(&facts.change), Ok(vec![]));
+    assert_eq!(verify(&facts.change), Ok(Verified::default()));
     // A proof that cannot succeed: this gateway has no rate limit.
     let mut change = facts.change.clone();
     change.features.push(Feature::RateLimit { per_second: 5 });
@@ -276,7 +277,7 @@ fn hosts_in_network_namespaces_have_addresses_and_counters_of_their_own() {
     let change = services.hop.facts().change.clone();
     let asked = requests("a");
     let verified = ready.traffic.verify(&asked, Duration::from_secs(10), &direct, via, &change);
-    assert_eq!(verified, Ok(vec![]));
+    assert_eq!(verified, Ok(Verified::default()));
     let loaded = services.load(&plan, &mut ready.traffic, &mut |_| {});
     assert_eq!(loaded.failed, None);
     let record = loaded.record.expect("measured");

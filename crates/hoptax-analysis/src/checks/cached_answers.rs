@@ -1,0 +1,120 @@
+//! `cached-answers`: a cache answered instead of the upstream, and there is no ledger that would show it.
+
+use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence};
+
+const CODE: &str = "cached-answers";
+/// Limit for the upstream's CPU time per request of a gateway, as a share of its CPU time per direct request. Below it, most
+/// requests did not reach the upstream.
+const IDLE: f64 = 0.1;
+/// Smallest CPU time per direct request for this comparison, µs. Shorter times are those of an upstream that is asked for
+/// nothing but its presence.
+const LEAST_US: f64 = 5.0;
+
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: "void; warning if only a header says it and requests differ".into(),
+        when: format!(
+            "the upstream has no ledger, and one of these holds. (1) Before the first trial, a repeated request was \
+             answered with a header that says that a cache gave the answer, such as `age` or `x-cache: HIT`, and direct's \
+             answer has no such header. (2) The upstream used less than {} of the CPU time per request that it used for \
+             direct, which is at least {LEAST_US} µs. With a ledger, `amplification` finds caches",
+            super::percent(IDLE)
+        ),
+        seen: "nginx with `proxy_cache` answered every request itself, and said so in each answer. The report called this \
+               gateway faster than direct, and believable.",
+        advice: "Switch the cache off. Or make each request different: path: \"/?n={{uuid}}\". Or publish the figures as \
+                 those of a cache.",
+    }
+}
+
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    subject.pairs().filter_map(|(via, direct)| of_case(subject, via, direct)).collect()
+}
+
+fn of_case(subject: &Subject<'_>, (case, trials): Measured<'_>, direct: Measured<'_>) -> Option<Finding> {
+    if trials.iter().any(|trial| trial.record.ledger.is_some()) {
+        return None;
+    }
+    let contender = subject.run.contenders.iter().find(|one| one.label == case.gateway);
+    let header = contender.and_then(|one| one.cached.as_deref());
+    let used = upstream_cpu(case).zip(upstream_cpu(direct.0));
+    let idle = used.filter(|(via, direct)| *direct >= LEAST_US && *via < IDLE * direct);
+    let message = match (idle, header) {
+        (Some((via, direct)), _) => format!(
+            "The upstream used {via:.1} µs of CPU time for each request to {}, and {direct:.1} µs for each direct request. So \
+             most of these requests did not reach the upstream{}.",
+            case.gateway,
+            header.map_or_else(String::new, |header| format!(": a cache answered them (`{header}`)"))
+        ),
+        (None, Some(header)) => format!(
+            "A cache answers for the upstream: {} sent `{header}` with its answer to a repeated request. Such answers cost \
+             less than answers from the upstream, and all answers of direct come from the upstream.",
+            case.gateway
+        ),
+        (None, None) => return None,
+    };
+    let targets = &subject.run.plan.targets;
+    let differ = targets.iter().any(|target| target.path.contains("{{"));
+    Some(Finding {
+        code: CODE,
+        severity: if idle.is_none() && differ { Severity::Warning } else { Severity::Void },
+        concerns: Concerns::ALL,
+        case: Some(case.case.clone()),
+        evidence: evidence([
+            ("header", header.into()),
+            ("upstream_us_per_request", used.map(|(via, _)| via).into()),
+            ("direct_upstream_us_per_request", used.map(|(_, direct)| direct).into()),
+            ("limit", IDLE.into()),
+        ]),
+        message,
+        advice: "Switch the cache off. Or make each request different: path: \"/?n={{uuid}}\". Or publish the figures as \
+                 those of a cache."
+            .into(),
+    })
+}
+
+fn upstream_cpu(case: &crate::Case) -> Option<f64> {
+    case.cpu.as_ref()?.upstream_us_per_request
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::raised;
+    use super::*;
+    use crate::fixture::{Run, via};
+
+    /// A run without a ledger. The upstream used this much CPU time for the gateway's requests.
+    fn found(upstream_ms: u64, header: Option<&str>, path: &str, with_ledger: bool) -> Vec<Finding> {
+        let mut run = Run::closed(1);
+        run.push(via("direct", 0).first().upstream_cpu_ms(20));
+        run.push(via("mine", 0).upstream_cpu_ms(upstream_ms));
+        run.record.plan.targets[0].path = path.into();
+        run.record.contenders[1].cached = header.map(str::to_owned);
+        if !with_ledger {
+            run.trials.iter_mut().for_each(|trial| trial.ledger = None);
+        }
+        raised(&run, CODE)
+    }
+
+    #[test]
+    fn raised_by_headers_of_caches_and_by_an_idle_upstream() {
+        let one = |findings: Vec<Finding>| {
+            assert_eq!(findings.len(), 1, "{findings:?}");
+            (findings[0].severity, findings[0].message.clone())
+        };
+        let (severity, message) = one(found(20, Some("x-cache: HIT"), "/", false));
+        assert_eq!(severity, Severity::Void);
+        assert!(message.contains("`x-cache: HIT`"), "{message}");
+        assert_eq!(one(found(20, Some("age: 1"), "/{{seq}}", false)).0, Severity::Warning);
+        let (severity, message) = one(found(1, None, "/", false));
+        assert_eq!(severity, Severity::Void);
+        assert!(message.contains("used 1.0 µs") && message.contains("20.0 µs for each direct"), "{message}");
+    }
+
+    #[test]
+    fn not_raised_with_a_ledger_or_by_an_upstream_that_works() {
+        assert_eq!(found(1, Some("age: 1"), "/", true), [], "`amplification` compares the ledger");
+        assert_eq!(found(15, None, "/", false), []);
+    }
+}

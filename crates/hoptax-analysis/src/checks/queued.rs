@@ -1,0 +1,161 @@
+//! `queued`: requests wait in the gateway although nobody is busy, because it limits its upstream connections.
+
+use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use crate::load::grouped;
+use crate::{Case, Trial};
+use serde_json::json;
+
+const CODE: &str = "queued";
+/// Limit for the CPU time of a role, as a share of one CPU. Below it, the role is not busy.
+const BUSY: f64 = 0.7;
+/// Smallest share of idle CPU time for which nobody is busy, if the gateway's CPU time is not known.
+const IDLE: f64 = 0.3;
+/// Limit for the growth of the throughput from a load with fewer connections to one with at least [`MORE`] times as many.
+const GROWTH: f64 = 1.1;
+const MORE: f64 = 1.5;
+/// Limit for the number of requests with the upstream at a time, as a share of the connections.
+const FEW: f64 = 0.5;
+/// Smallest service time of direct for this limit, µs. Below it, CPU times decide how many requests are with the upstream.
+const LEAST_US: f64 = 500.0;
+
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: "warning; note if only one number of connections was measured".into(),
+        when: format!(
+            "in a closed loop, direct's mean service time is at least {LEAST_US} µs, and the gateway's throughput × that time \
+             is less than {} of the number of connections: most requests wait in the gateway. The generator, the upstream and \
+             the gateway each use less than {} of a CPU (or at least {} of the host is idle, if the gateway's CPU time is not \
+             known). It is a warning if the throughput grows by less than {} although the connections grow by {} or more, and \
+             direct's throughput grows",
+            percent(FEW),
+            percent(BUSY),
+            percent(IDLE),
+            percent(GROWTH - 1.0),
+            percent(MORE - 1.0)
+        ),
+        seen: "HAProxy with `maxconn 16` kept all further requests in its queue. The added time at 128 connections was that of \
+               the queue, and no CPU was busy.",
+        advice: "Raise the gateway's limit of upstream connections: `maxconn` (HAProxy), `max_conns` (nginx), circuit \
+                 breakers (Envoy), connections per host (Caddy). Or use fewer connections than this limit.",
+    }
+}
+
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    subject.pairs().filter_map(|(via, direct)| of_case(subject, via, direct.0)).collect()
+}
+
+fn of_case(subject: &Subject<'_>, via: Measured<'_>, direct: &Case) -> Option<Finding> {
+    let (case, trials) = via;
+    if case.load.is_open() || !trials.iter().all(nobody_is_busy) {
+        return None;
+    }
+    let throughput = |case: &Case| Some(case.throughput.as_ref()?.estimate.estimate);
+    let (reached, most) = (throughput(case)?, throughput(direct)?);
+    let connections = f64::from(case.load.connections);
+    // Little's law: requests in a place = rate × time in that place. Direct's time is that of the upstream alone.
+    let service_us = direct.service_time.as_ref()?.mean.as_ref()?.estimate;
+    let with_upstream = reached * service_us / 1e6;
+    if service_us < LEAST_US || with_upstream > FEW * connections {
+        return None;
+    }
+    let before = subject.gateways().map(|(other, _)| other).filter(|other| {
+        other.gateway == case.gateway
+            && !other.load.is_open()
+            && other.load.http == case.load.http
+            && f64::from(other.load.connections) * MORE <= connections
+    });
+    let before = before.max_by_key(|other| other.load.connections);
+    let flat = before.filter(|other| throughput(other).is_some_and(|earlier| reached < GROWTH * earlier));
+    if before.is_some() && flat.is_none() {
+        return None;
+    }
+    let fewer = flat.map(|other| other.load.connections);
+    let since = fewer.map_or_else(String::new, |fewer| format!(", as many as with {fewer} connections"));
+    Some(Finding {
+        code: CODE,
+        severity: if flat.is_some() { Severity::Warning } else { Severity::Note },
+        concerns: Concerns::ALL,
+        case: Some(case.case.clone()),
+        evidence: evidence([
+            ("throughput", reached.into()),
+            ("direct_throughput", most.into()),
+            ("connections", case.load.connections.into()),
+            ("fewer_connections", json!(fewer)),
+            ("direct_service_time_us", service_us.into()),
+            ("with_upstream", with_upstream.into()),
+            ("gateway_busy", json!(trials.iter().filter_map(gateway_busy).reduce(f64::max))),
+        ]),
+        message: format!(
+            "Requests wait in the gateway although nobody is busy. It handles {}/s with {} connections{since}; direct handles \
+             {}/s. About {with_upstream:.0} requests are with the upstream at a time (throughput × direct's service time), so \
+             the gateway seems to have a limit of about {with_upstream:.0} upstream connections, or to wait for something \
+             else.",
+            grouped(reached.round()),
+            case.load.connections,
+            grouped(most.round())
+        ),
+        advice: "Raise the gateway's limit of upstream connections: `maxconn` (HAProxy), `max_conns` (nginx), circuit breakers \
+                 (Envoy), connections per host (Caddy). Or use fewer connections than this limit: the added time is then that \
+                 of the gateway and not of its queue."
+            .into(),
+    })
+}
+
+fn gateway_busy(trial: &Trial<'_>) -> Option<f64> {
+    Some(trial.record.gateway.as_ref()?.cpu_ns as f64 / trial.load.measured_ns as f64)
+}
+
+fn nobody_is_busy(trial: &Trial<'_>) -> bool {
+    let upstream = trial.record.upstream.as_ref().map(|usage| usage.cpu_ns);
+    let upstream = upstream.map_or(0.0, |used| used as f64 / trial.load.measured_ns as f64);
+    let gateway_is_idle = match gateway_busy(trial) {
+        Some(busy) => busy < BUSY,
+        None => trial.record.host.idle >= IDLE,
+    };
+    trial.generator_utilisation() < BUSY && upstream < BUSY && gateway_is_idle
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::raised;
+    use super::*;
+    use crate::fixture::{Run, closed_point, via};
+
+    /// A run with 32 and with 128 connections. The upstream takes 5 ms. The throughput of the gateway is given for both.
+    fn found(of_gateway: [u64; 2], busy_ms: u64) -> Vec<Finding> {
+        let mut run = Run::with_load(vec![closed_point(32, 1), closed_point(128, 1)]);
+        for (load, connections) in [(0, 32), (1, 128)] {
+            let direct = via("direct", 0).first().at_load(load).all_at_us(5000);
+            run.push(direct.throughput(connections * 200).generator_busy(20));
+            let mine = via("mine", 0).at_load(load).all_at_us(9000).throughput(of_gateway[load as usize]);
+            run.push(mine.generator_busy(20).gateway_cpu_us(busy_ms * 1000));
+        }
+        raised(&run, CODE)
+    }
+
+    #[test]
+    fn raised_by_throughput_that_does_not_grow_while_nobody_is_busy() {
+        let findings = found([3200, 3200], 100);
+        assert_eq!(findings.len(), 1, "{findings:#?}");
+        assert_eq!(findings[0].severity, Severity::Warning);
+        assert!(findings[0].message.contains("About 16 requests are with the upstream"), "{findings:#?}");
+        assert!(findings[0].message.contains("as many as with 32 connections"), "{findings:#?}");
+    }
+
+    #[test]
+    fn a_single_number_of_connections_is_a_note() {
+        let mut run = Run::closed(128);
+        run.push(via("direct", 0).first().all_at_us(5000).throughput(25_600).generator_busy(20));
+        run.push(via("mine", 0).all_at_us(40_000).throughput(3200).generator_busy(20));
+        let findings = raised(&run, CODE);
+        assert_eq!((findings.len(), findings[0].severity), (1, Severity::Note), "{findings:#?}");
+    }
+
+    #[test]
+    fn not_raised_if_somebody_is_busy_or_throughput_grows() {
+        assert_eq!(found([3200, 3200], 950), [], "the gateway is busy");
+        assert_eq!(found([3200, 12_000], 100), [], "it grows");
+        assert_eq!(found([6000, 25_000], 100), [], "as direct does");
+    }
+}

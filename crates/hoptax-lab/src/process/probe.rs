@@ -1,0 +1,109 @@
+//! Checks that a service which hoptax does not start answers, with a request as the plan sends them.
+
+use crate::features::Change;
+use hoptax_load::spec::{HttpVersion, TargetSpec};
+use hoptax_load::target;
+use hoptax_plan::{Plan, Target, units};
+use hoptax_record::bounded;
+use hoptax_servers::http_client::HttpClient;
+use hoptax_servers::request_error::{Awaited, RequestError};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Seed for random values in templates.
+const SEED: u64 = 1;
+
+/// The options of `hoptax load` that TLS errors advise, and the keys of a plan with the same meaning.
+const KEYS: [(&str, &str); 6] = [
+    ("`--ca FILE`", "`authority: FILE`"),
+    ("`--insecure`", "`insecure: true`"),
+    ("`--server-name NAME`", "`server_name: NAME`"),
+    ("`--cert FILE --key FILE`", "`client_certificate`"),
+    ("`--cert FILE`", "`client_certificate`"),
+    (" (`--tls`)", ""),
+];
+
+/// The first request of a plan.
+#[derive(Debug)]
+pub(super) struct Probe {
+    target: TargetSpec,
+    files: BTreeMap<String, String>,
+    timeout: Duration,
+}
+
+impl Probe {
+    /// The request for the plan's first target. If the files of the target are on another host, a GET of its path.
+    pub(super) fn new(plan: &Plan) -> Self {
+        let timeout = plan.timeout.total;
+        let files = plan
+            .files
+            .iter()
+            .filter_map(|(name, path)| Some((name.clone(), bounded::read_text(path, bounded::LINES).ok()?)));
+        let probe = Self { target: spec(&plan.targets[0]), files: files.collect(), timeout };
+        if target::first_request(&probe.target, &probe.files, SEED, HttpVersion::Http11).is_ok() {
+            return probe;
+        }
+        let path = &plan.targets[0].path;
+        let path = if path.contains("{{") { "/" } else { path };
+        Self { target: TargetSpec::only("GET", path, Vec::new(), Vec::new()), ..probe }
+    }
+
+    /// Sends the request to the service at `url`. Any status is right.
+    ///
+    /// # Errors
+    /// If there is no answer. The text says why, and what to do.
+    pub(super) fn ask(&self, url: &str, address: SocketAddr, change: &Change) -> Result<(), String> {
+        let mut targets = vec![self.target.clone()];
+        let mut files = self.files.clone();
+        change.apply_to(&mut targets, &mut files);
+        if !targets[0].headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
+            let host = units::host_header_of(change.tls.is_some(), address);
+            targets[0].headers.insert(0, ("host".to_owned(), host));
+        }
+        let request = target::first_request(&targets[0], &files, SEED, HttpVersion::Http11)
+            .map_err(|error| format!("cannot build a request for {url}: {error}"))?;
+        let client = HttpClient { address, tls: change.tls.as_ref(), from: None, timeout: self.timeout };
+        let outcome = client.status(&request);
+        outcome.map(drop).map_err(|error| match error.downcast_ref::<RequestError>() {
+            Some(error) => in_words(url, address, error),
+            None => format!("cannot ask {url}: {error:#}"),
+        })
+    }
+}
+
+fn spec(target: &Target) -> TargetSpec {
+    let body = target.body.as_ref().and_then(|body| hoptax_servers::upstream::bytes(body).ok());
+    let mut spec =
+        TargetSpec::only(&target.method, &target.path, target.headers.clone(), body.unwrap_or_default());
+    spec.body_is_template = target.body_is_template;
+    spec
+}
+
+fn in_words(url: &str, address: SocketAddr, error: &RequestError) -> String {
+    match error {
+        RequestError::Connect(_) | RequestError::Timeout { awaited: Awaited::Connection, .. } => {
+            format!("nothing answers at {url} ({address}): {error}. Start it before the run")
+        }
+        RequestError::Timeout { .. } => format!(
+            "{url} ({address}) accepts connections but does not answer: {error}. Check what it waits for, such as its own \
+             upstream, or set a longer `timeout` in the plan"
+        ),
+        RequestError::Ended { begun: false, .. } if url.starts_with("https:") => format!(
+            "{url} ({address}) accepts connections but does not answer: {error}. It may serve another host (set the \
+             header `host` of the target), or expect HTTP/2 or the PROXY protocol"
+        ),
+        RequestError::Ended { begun: false, .. } => format!(
+            "{url} ({address}) accepts connections but does not answer: {error}. It may serve another host (set the \
+             header `host` of the target), or expect TLS (write https://), HTTP/2 or the PROXY protocol"
+        ),
+        RequestError::Malformed(_) => format!(
+            "{url} ({address}) does not answer in HTTP/1: {error}. Check that this is its port for HTTP/1.1"
+        ),
+        RequestError::Tls(text) => {
+            let text = KEYS.iter().fold(text.clone(), |text, (option, key)| text.replace(option, key));
+            format!("cannot use {url} ({address}): {text}")
+        }
+        _ => format!("{url} ({address}) does not answer: {error}"),
+    }
+}

@@ -1,0 +1,360 @@
+//! Gateways and upstreams as their users configure them: other hosts, the usual certificate, echo services, compression,
+//! and what hoptax says if they do not answer.
+
+use crate::findings::two_ports;
+use crate::run::{report, run, run_directory, text};
+use crate::support::server::{Response, Server};
+use crate::support::{Json, PATIENCE, Scratch, wait_until};
+use crate::world::is_missing;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A real nginx with a configuration of its user.
+pub(crate) struct Nginx {
+    process: Child,
+    files: Scratch,
+}
+
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        // A signal that nginx passes on to its workers. If it has ended already, there is nothing to do.
+        let _ = Command::new("kill").arg(self.process.id().to_string()).status();
+        let _ = self.process.wait();
+    }
+}
+
+impl Nginx {
+    /// Starts nginx, which listens at `address`. `http` is the content of its block `http`; `ROOT` in it is its directory.
+    pub(crate) fn start(address: SocketAddr, http: &str) -> Self {
+        let files = Scratch::new();
+        let root = files.path().display().to_string();
+        let config = format!(
+            "daemon off; pid {root}/nginx.pid; error_log {root}/error.log; worker_processes 1;\n\
+             events {{ worker_connections 256; }}\n\
+             http {{ client_body_temp_path {root}/1; proxy_temp_path {root}/2;\n\
+             fastcgi_temp_path {root}/3; uwsgi_temp_path {root}/4; scgi_temp_path {root}/5;\n\
+             {} }}\n",
+            http.replace("ROOT", &root)
+        );
+        let config = files.file("nginx.conf", &config);
+        let mut command = Command::new("nginx");
+        command
+            .arg("-p")
+            .arg(files.path())
+            .arg("-c")
+            .arg(config)
+            .arg("-e")
+            .arg(files.path().join("error.log"));
+        let process = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let mut nginx = Self { process: process.expect("nginx starts"), files };
+        wait_until("nginx listens", PATIENCE, || {
+            let log = nginx.files.path().join("error.log");
+            let errors = || std::fs::read_to_string(&log).unwrap_or_default();
+            assert!(nginx.process.try_wait().expect("a child").is_none(), "{}", errors());
+            TcpStream::connect(address).is_ok()
+        });
+        nginx
+    }
+}
+
+/// The certificate that `openssl req -x509` creates for `127.0.0.1`, and its key, as files.
+fn usual_certificate(scratch: &Scratch) -> [String; 2] {
+    let files = ["own.pem", "own.key"].map(|name| scratch.path().join(name).display().to_string());
+    let made = Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"])
+        .args(["-out", &files[0], "-keyout", &files[1]])
+        .output()
+        .expect("openssl runs");
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    files
+}
+
+/// A plan with a running upstream and one external gateway. `more` has further keys.
+fn plan(upstream: &str, gateway: &str, more: &str) -> String {
+    format!(
+        "name: own
+upstream: {{ {upstream} }}
+gateways: [{{ name: external, label: mine, {gateway} }}]
+load: [{{ loop: closed, connections: 2, requests: 40, duration: 20s }}]
+trials: 3
+warmup: 0s
+timeout: 2s
+{more}"
+    )
+}
+
+/// The void findings of a report, except those about a busy machine.
+fn void(report: &Json) -> Vec<&Json> {
+    let findings = report["findings"].as_array().expect("findings").iter();
+    findings.filter(|one| one["severity"] == "void").collect()
+}
+
+#[test]
+fn gateways_that_serve_one_host_only_are_measured_with_the_usual_certificate() {
+    if is_missing("nginx") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let [certificate, key] = usual_certificate(&scratch);
+    let [plain, secure] = two_ports();
+    // Requests for other hosts get no answer at all.
+    let _nginx = Nginx::start(
+        plain,
+        &format!(
+            "access_log off; ssl_certificate {certificate}; ssl_certificate_key {key};
+             server {{ listen {plain} default_server; listen {secure} ssl default_server; return 444; }}
+             server {{ listen {plain}; listen {secure} ssl; server_name a.test; return 200 hello; }}"
+        ),
+    );
+    let upstream = format!("url: \"http://{plain}\"");
+    let host = "target: { headers: { host: a.test } }\n";
+    let trusted = format!("url: \"https://{secure}\", authority: {certificate}");
+    let any = format!("url: \"https://{secure}\", insecure: true");
+    for (gateway, noted) in [(&trusted, false), (&any, true)] {
+        let scratch = Scratch::new();
+        let output = run(&scratch, &plan(&upstream, gateway, host), &[]);
+        assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+        let page = std::fs::read_to_string(run_directory(&scratch).join("report.md")).expect("written");
+        assert_eq!(page.contains("accepts any certificate"), noted, "{page}");
+    }
+
+    // The same without the host, and with a name that the certificate does not have.
+    let output = run(&Scratch::new(), &plan(&upstream, &trusted, ""), &[]);
+    let said = text(&output.stderr) + &text(&output.stdout);
+    let expected = [
+        "does not answer: the connection was closed before the response. It may serve another host",
+        "expect TLS (write https://), HTTP/2 or the PROXY protocol",
+    ];
+    for part in expected {
+        assert!(said.contains(part), "{part}\n{said}");
+    }
+    let other = format!("{trusted}, server_name: b.test");
+    let output = run(&Scratch::new(), &plan(&upstream, &other, host), &[]);
+    let said = text(&output.stderr) + &text(&output.stdout);
+    assert!(
+        said.contains("is for another name; pass the name in the certificate (`server_name: NAME`)"),
+        "{said}"
+    );
+    assert!(!said.contains("--insecure") && !said.contains("docs.rs"), "{said}");
+}
+
+#[test]
+fn a_service_that_does_not_answer_is_described_at_once() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let silent = listener.local_addr().expect("bound");
+    let chatty = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let ssh = chatty.local_addr().expect("bound");
+    std::thread::spawn(move || {
+        for mut stream in chatty.incoming().flatten() {
+            let _ = stream.read(&mut [0; 512]);
+            let _ = stream.write_all(b"SSH-2.0-OpenSSH_9\r\n\r\n");
+        }
+    });
+    let upstream = Server::start(|_| Response::text("hello"));
+    for (url, part) in [
+        (
+            format!("http://{silent}"),
+            "accepts connections but does not answer: no response within 2s. Check what",
+        ),
+        (format!("https://{silent}"), "does not answer: no TLS handshake within 2s"),
+        (format!("http://{ssh}"), "does not answer in HTTP/1: malformed response: "),
+        (format!("https://{}", upstream.address), "cannot use https://127.0.0.1"),
+    ] {
+        let begun = Instant::now();
+        let gateway = format!("url: \"{url}\"");
+        let output =
+            run(&Scratch::new(), &plan(&format!("url: \"http://{}\"", upstream.address), &gateway, ""), &[]);
+        let said = text(&output.stderr) + &text(&output.stdout);
+        assert!(said.contains(part) && !said.contains("os error"), "{url}: {part}\n{said}");
+        // The former time limit of 30 s would be noticed, a slow machine would not.
+        assert!(begun.elapsed() < Duration::from_secs(30), "{url}: {:?}", begun.elapsed());
+    }
+}
+
+#[test]
+fn echo_services_are_measured_if_the_plan_says_that_bodies_vary() {
+    if is_missing("nginx") {
+        return;
+    }
+    let echo = Server::start(|request| Response::text(request.head.clone()));
+    let [address, _] = two_ports();
+    let _nginx = Nginx::start(
+        address,
+        &format!(
+            "access_log off; server {{ listen {address}; location / {{ proxy_pass http://{};
+             proxy_http_version 1.1; proxy_set_header Connection \"\";
+             proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
+             proxy_set_header X-Request-Start \"{}\"; }} }}",
+            echo.address,
+            "t".repeat(200)
+        ),
+    );
+    let upstream = format!("url: \"http://{}\"", echo.address);
+    let gateway = format!("url: \"http://{address}\"");
+    let output = run(&Scratch::new(), &plan(&upstream, &gateway, ""), &["--accept-void"]);
+    let said = text(&output.stderr) + &text(&output.stdout);
+    assert!(said.contains("add expect: { varies: true } to the target"), "{said}");
+
+    let scratch = Scratch::new();
+    let varies = "target: { expect: { varies: true } }\n";
+    let output = run(&scratch, &plan(&upstream, &gateway, varies), &["--accept-void"]);
+    assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+    let report = report(&run_directory(&scratch));
+    let codes: Vec<&str> =
+        void(&report).iter().map(|finding| finding["code"].as_str().expect("a code")).collect();
+    assert!(!codes.contains(&"different-work"), "{codes:?}");
+}
+
+#[test]
+fn compressing_gateways_are_compared_by_decoded_bodies() {
+    if is_missing("nginx") {
+        return;
+    }
+    let upstream = Server::start(|_| Response::text("words ".repeat(700)));
+    let [address, _] = two_ports();
+    let _nginx = Nginx::start(
+        address,
+        &format!(
+            "access_log off; gzip on; gzip_types text/plain; gzip_proxied any; gzip_http_version 1.0;
+             server {{ listen {address}; location / {{ proxy_pass http://{}; }} }}",
+            upstream.address
+        ),
+    );
+    let gateway = format!("url: \"http://{address}\"");
+    let of = |target: &str| {
+        let scratch = Scratch::new();
+        let upstream = format!("url: \"http://{}\"", upstream.address);
+        let output = run(&scratch, &plan(&upstream, &gateway, target), &["--accept-void"]);
+        assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+        let report = report(&run_directory(&scratch));
+        assert!(void(&report).iter().all(|finding| finding["code"] != "different-work"), "{report:#}");
+        std::fs::read_to_string(run_directory(&scratch).join("report.md")).expect("written")
+    };
+    let page = of("target: { headers: { accept-encoding: gzip } }\n");
+    assert!(page.contains("bytes (gzip); direct's had 4,200 (not compressed)"), "{page}");
+    assert!(!page.contains("nothing was compressed"), "{page}");
+    let page = of("");
+    assert!(
+        page.contains("No request had the header `accept-encoding`, so nothing was compressed"),
+        "{page}"
+    );
+}
+
+/// Codes of the findings about the gateway, with their severities.
+fn findings(report: &Json) -> Vec<(String, String)> {
+    let text = |finding: &Json, key: &str| finding[key].as_str().unwrap_or_default().to_owned();
+    let all = report["findings"].as_array().expect("findings").iter();
+    all.map(|finding| (text(finding, "code"), text(finding, "severity"))).collect()
+}
+
+/// Requests are counted by nobody here. The answers themselves, or the upstream's CPU time, show that they come from a cache.
+#[test]
+fn a_cache_is_found_without_a_ledger() {
+    if is_missing("nginx") {
+        return;
+    }
+    let [address, origin] = two_ports();
+    let body = "x".repeat(2000);
+    let server = format!("access_log off; server {{ listen {origin}; return 200 {body}; }}");
+    let _upstream = Nginx::start(origin, &server);
+    let cache = |header: &str| {
+        format!(
+            "access_log off; proxy_cache_path ROOT/cache keys_zone=all:1m;
+             server {{ listen {address}; location / {{ proxy_pass http://{origin}; proxy_cache all;
+             proxy_cache_valid 10m; {header} }} }}"
+        )
+    };
+    let upstream = format!("url: \"http://{origin}\"");
+    let gateway = format!("url: \"http://{address}\"");
+    let measured = |header: &str, load: &str| {
+        let _nginx = Nginx::start(address, &cache(header));
+        let scratch = Scratch::new();
+        let plan = plan(&upstream, &gateway, "").replace("requests: 40", load);
+        let output = run(&scratch, &plan, &["--accept-void"]);
+        assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+        report(&run_directory(&scratch))
+    };
+    let void = ("cached-answers".to_owned(), "void".to_owned());
+    let report = measured("add_header X-Cache-Status $upstream_cache_status;", "requests: 40");
+    assert!(findings(&report).contains(&void), "{:?}", findings(&report));
+    let report = measured("", "requests: 2000");
+    assert!(findings(&report).contains(&void), "{:?}", findings(&report));
+    let notes = report["notes"].to_string();
+    assert!(notes.contains("(process ") && notes.contains("of the upstream and"), "{notes}");
+}
+
+#[test]
+fn a_queue_of_the_gateway_is_recognised() {
+    if is_missing("haproxy") {
+        return;
+    }
+    let [address, _] = two_ports();
+    let [upstream, _] = two_ports();
+    let scratch = Scratch::new();
+    let config = scratch.file(
+        "haproxy.cfg",
+        &format!(
+            "defaults\n mode http\n timeout connect 5s\n timeout client 60s\n timeout server 60s\n timeout queue 60s\n\
+             frontend f\n bind {address}\n default_backend b\nbackend b\n server s {upstream} maxconn 2\n"
+        ),
+    );
+    let mut command = Command::new("haproxy");
+    command.arg("-db").arg("-f").arg(config).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut haproxy = command.spawn().expect("haproxy starts");
+    wait_until("haproxy listens", PATIENCE, || TcpStream::connect(address).is_ok());
+    // 2 requests at a time for 20 ms each: 100/s with any number of connections.
+    let plan = format!(
+        "name: queue
+upstream: {{ port: {}, delay: 20ms }}
+gateways: [{{ name: external, label: mine, url: \"http://{address}\", pid: {} }}]
+load: [{{ loop: closed, connections: [8, 32], duration: 2s }}]
+trials: 1
+warmup: 500ms
+timeout: 30s
+",
+        upstream.port(),
+        haproxy.id()
+    );
+    let output = run(&scratch, &plan, &["--accept-void"]);
+    haproxy.kill().expect("ours");
+    haproxy.wait().expect("ours");
+    assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+    let found = findings(&report(&run_directory(&scratch)));
+    assert!(found.contains(&("queued".into(), "warning".into())), "{found:?}");
+}
+
+#[test]
+fn a_rate_limit_of_an_external_gateway_is_measured_and_its_log_is_seen() {
+    if is_missing("nginx") {
+        return;
+    }
+    let upstream = Server::start(|_| Response::text("hello"));
+    let [address, _] = two_ports();
+    // nginx rejects with 503, also the second of two requests within 10 ms.
+    let _nginx = Nginx::start(
+        address,
+        &format!(
+            "access_log ROOT/access.log; limit_req_zone $server_name zone=all:1m rate=100r/s;
+             server {{ listen {address}; location / {{ limit_req zone=all; proxy_pass http://{}; }} }}",
+            upstream.address
+        ),
+    );
+    let url = format!("url: \"http://{}\"", upstream.address);
+    let gateway = format!("url: \"http://{address}\"");
+    let scratch = Scratch::new();
+    let limit = "target: { expect: { rate_limit: 100/s } }\n";
+    let plan = plan(&url, &gateway, limit).replace("requests: 40, duration: 20s", "duration: 2s");
+    let output = run(&scratch, &plan, &["--accept-void"]);
+    assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+    let directory = run_directory(&scratch);
+    let found = findings(&report(&directory));
+    assert!(found.contains(&("rejections-counted".into(), "note".into())), "{found:?}");
+    let page = std::fs::read_to_string(directory.join("report.md")).expect("written");
+    assert!(page.contains(" accepted"), "{page}");
+    assert!(!page.contains("cannot be seen"), "{page}");
+    let logged = crate::run::trials(&directory).into_iter().filter(|trial| trial["contender"] == "mine");
+    let bytes: Vec<u64> = logged.filter_map(|trial| trial["gateway_log_bytes"].as_u64()).collect();
+    assert!(bytes.len() == 3 && bytes.iter().all(|bytes| *bytes > 1000), "{bytes:?}");
+}
