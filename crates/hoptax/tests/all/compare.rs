@@ -111,6 +111,43 @@ fn incomparable_runs_are_refused_with_a_fix() {
     assert_eq!(itself.status.code(), Some(2));
 }
 
+/// Two runs of one plan below `results`. Each verb takes its name or `latest`, and a path below another directory.
+#[test]
+fn runs_are_named_by_their_plan_or_as_latest() {
+    let scratch = Scratch::new();
+    for (name, cpu_us) in [("20261101T000000Z-made-up", 20), ("20261102T000000Z-made-up", 30)] {
+        let (_made, from) = on_disk(&nginx(200, cpu_us));
+        let to = scratch.path().join("results").join(name);
+        std::fs::create_dir_all(&to).expect("made");
+        for file in ["run.json", "trials.jsonl"] {
+            std::fs::copy(from.join(file), to.join(file)).expect("copied");
+        }
+    }
+    let budget = scratch.file("b.yaml", "- { metric: cpu_us_per_request, max: 25us }\n");
+    let (old, elsewhere) = ("results/20261101T000000Z-made-up", scratch.path().join("results/made-up"));
+    let budget = budget.to_str().expect("UTF-8");
+    for (arguments, code) in [
+        (vec!["report", "made-up"], 0),
+        (vec!["report", "latest"], 0),
+        (vec!["report", elsewhere.to_str().expect("UTF-8")], 0),
+        (vec!["gate", "made-up", "--budget", budget], 3),
+        (vec!["gate", old, "--budget", budget, "--baseline", "latest"], 0),
+        (vec!["compare", old, "latest", "--fail-on", "worse"], 3),
+        (vec!["history", "results", "show", "latest"], 0),
+    ] {
+        let output = hoptax().current_dir(scratch.path()).args(&arguments).output().expect("runs");
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}{}", text(&output.stdout));
+        assert!(
+            arguments[0] == "history" || said.contains("20261102T000000Z-made-up"),
+            "{arguments:?}: which one? {said}"
+        );
+    }
+    let output = hoptax().current_dir(scratch.path()).args(["report", "unknown"]).output().expect("runs");
+    assert!(!output.status.success(), "{}", text(&output.stdout));
+    assert!(text(&output.stderr).contains("is it a run directory"), "{}", text(&output.stderr));
+}
+
 #[test]
 fn two_gateways_of_one_run_are_paired() {
     let (_below, dir) = on_disk(&sample());

@@ -92,7 +92,9 @@ fn runs_are_listed_searched_and_shown() {
     }
     let by_path = root.path().join(FIRST);
     assert!(said(&root, &["show", &format!("{}/", by_path.display())]).contains("nginx 1.22.1"));
-    assert!(refused(&root, &["show", "nightly"]).contains(&format!("did you mean {THIRD}?")));
+    assert_eq!(said(&root, &["show", "nightly"]), show, "the newest run of the plan");
+    assert_eq!(said(&root, &["show", "latest"]), show);
+    assert!(refused(&root, &["show", "nigh"]).contains(&format!("did you mean {THIRD}?")));
     assert!(refused(&root, &["show", "../etc"]).contains("there is no run"));
 }
 
