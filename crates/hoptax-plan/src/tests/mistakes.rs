@@ -310,7 +310,10 @@ fn gateways() {
         ("{ name: hop-l4, workers: 2 }", "1:37 `hop-l4` always has one worker;"),
         ("{ name: hop-l7, features: [tls] }", "1:39 `hop-l7` has no features;"),
         ("external", "1:12 an external gateway needs a `url`;"),
-        ("{ name: external, url: \"https://127.0.0.1\" }", "1:35 a certificate is checked against a name"),
+        (
+            "{ name: external, url: \"http://x\", insecure: true }",
+            "1:57 `insecure` needs TLS, but http://x:80",
+        ),
         ("{ name: external, url: \"ftp://x\" }", "1:35 the URL `ftp://x` is neither http nor https"),
         ("{ name: external, url: \"http://x\", workers: 2 }", "1:56 hoptax does not start this gateway"),
         ("{ name: external, url: \"http://x\", pid: 0 }", "1:52 `pid` is 0, which is not a process;"),

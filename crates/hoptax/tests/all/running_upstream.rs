@@ -236,7 +236,7 @@ fn refused_credentials_are_reported_before_measuring() {
     };
     says(
         &world.plan("", "  - hop-l4\n").replace("authority: ca.pem", "authority: client.pem"),
-        &format!("nothing answers at https://{ADDRESS}"),
+        &format!("cannot use https://{ADDRESS}:"),
     );
     says(
         &world.plan("", "  - hop-l4\n").replace("/instances/0/requests", "/no/such"),
