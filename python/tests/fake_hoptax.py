@@ -2,7 +2,7 @@
 """A program with hoptax's command line, for tests. It starts nothing.
 
 `run` writes a report with a case for each gateway and load point of the plan, a copy of a case of a kept run. The file
-that FAKE_HOPTAX names (JSON) changes it: `figures` by label and metric, `findings`, `status`, `log`, `not_installed`.
+that FAKE_HOPTAX names (JSON) changes it: `figures` by label and metric, or by label, loop and metric, `findings`, `status`, `log`, `not_installed`.
 Each call is a line of the file that FAKE_HOPTAX_CALLS names.
 """
 
@@ -41,7 +41,8 @@ def case(template, label, index, load, figures):
         rate=float(rate.partition("/")[0]) if rate else None,
     )
     made.update(gateway=label, case=f"{label}, {words}", findings=[])
-    for metric, (estimate, low, high) in figures.get(label, {}).items():
+    own = figures.get(label, {})
+    for metric, (estimate, low, high) in own.get(load["loop"], {} if "open" in own or "closed" in own else own).items():
         holder = made["tax"] if metric in TAXES else made["response_time"]
         holder[metric] = {"estimate": estimate, "low": low, "high": high, "trials": 20, "distinguishable": True}
     return made

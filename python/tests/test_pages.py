@@ -32,7 +32,11 @@ def run_tests(pytester):
 
 def test_the_tests_of_the_guide_run(run_tests, pytester, fake):
     fake(figures={
-        "nginx": {"added_p50": [72, 66, 78], "cpu_us_per_request": [20, 18, 22]},
+        # A closed loop saturates: there the tax is that of waiting, and only throughput has a bound.
+        "nginx": {
+            "open": {"added_p50": [72, 66, 78], "cpu_us_per_request": [20, 18, 22]},
+            "closed": {"added_p50": [1770, 1640, 1910], "throughput_ratio": [0.67, 0.65, 0.68]},
+        },
         "haproxy": {"cpu_us_per_request": [25, 23, 27]},
     })
     for build in ("main", "pr"):
@@ -46,10 +50,12 @@ def test_the_tests_of_the_guide_run(run_tests, pytester, fake):
 
 
 def test_the_script_of_the_guide_runs(tmp_path, monkeypatch, capsys, fake):
-    fake(figures={"nginx": {"added_p50": [72, 66, 78]}})
+    fake(figures={"nginx": {"open": {"added_p50": [72, 66, 78]}, "closed": {"added_p50": [1770, 1640, 1910]}}})
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "pandas", type("pandas", (), {"DataFrame": list}))
-    plan = {"name": "a", "gateways": ["nginx"], "load": [{"loop": "closed", "connections": 8}]}
+    # Several load points, as in the quickstart.
+    loads = [{"loop": "open", "rate": "1000/s", "connections": 8}, {"loop": "closed", "connections": 8}]
+    plan = {"name": "a", "gateways": ["nginx"], "load": loads}
     (tmp_path / "plan.yaml").write_text(json.dumps(plan))
     [script] = [block for block in blocks(GUIDE) if "hoptax.run(" in block]
     exec(script, {})

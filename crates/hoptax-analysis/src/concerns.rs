@@ -3,20 +3,48 @@
 //! The answer ranks gateways by their added latency at the median, at one load point. It rests on the medians of direct
 //! and of these gateways there. A finding about other figures, another load point or a reference hop does not make the
 //! answer doubtful. Without a ranking, every finding counts, because a report then shows all figures alike.
+//!
+//! A closed loop always reaches some limit: the generator's, the upstream's, or that of CPUs that roles share. That matters
+//! for an answer from this closed loop. Otherwise it is a note on the throughput there.
 
 use super::analysis::Analysis;
-use super::checks::{Figures, Finding};
+use super::checks::{Figures, Finding, Severity};
 use super::gateway_pairs::competitors;
+use super::headline;
 use hoptax_plan::recorded::RunRecord;
 use hoptax_record::DIRECT;
 use std::collections::BTreeSet;
 
 /// Sets [`Concerns::answer`](hoptax_record::report::Concerns::answer) of every finding.
 pub(super) fn mark(analysis: &mut Analysis, run: &RunRecord) {
+    soften_limits(analysis);
     let Some(cases) = cases_of_answer(analysis, run) else { return };
     for finding in &mut analysis.findings {
         finding.concerns.answer = is_about(finding, &cases);
     }
+}
+
+/// Codes of findings that say what limited a load.
+const LIMITS: [&str; 3] = ["generator-saturated", "upstream-saturated", "shared-cpus"];
+
+/// Turns warnings about the limit of a closed loop into notes, unless the latency headline comes from this closed loop.
+fn soften_limits(analysis: &mut Analysis) {
+    let measured = || analysis.cases.iter().filter(|case| case.trials > 0);
+    let Some(answer) = headline::for_latency(&mut measured().map(|case| &case.load)).map(|load| load.index)
+    else {
+        return;
+    };
+    let elsewhere: BTreeSet<String> = measured()
+        .filter(|case| !case.load.is_open() && case.load.index != answer)
+        .map(|case| case.case.clone())
+        .collect();
+    let is_limit = |finding: &&mut Finding| {
+        LIMITS.contains(&finding.code) && finding.case.as_ref().is_some_and(|case| elsewhere.contains(case))
+    };
+    for finding in analysis.findings.iter_mut().filter(is_limit) {
+        finding.severity = finding.severity.max(Severity::Note);
+    }
+    analysis.findings.sort_by_key(|finding| finding.severity);
 }
 
 fn is_about(finding: &Finding, cases: &BTreeSet<String>) -> bool {
@@ -34,7 +62,7 @@ fn cases_of_answer(analysis: &Analysis, run: &RunRecord) -> Option<BTreeSet<Stri
 
 #[cfg(test)]
 mod tests {
-    use crate::checks::Finding;
+    use crate::checks::{Finding, Severity};
     use crate::fixture::{Run, closed_point, open_point, via};
 
     /// Two load points; the answer comes from the first. In four rounds, nginx and haproxy answer after 150 and 170 µs.
@@ -50,6 +78,25 @@ mod tests {
             }
         }
         run
+    }
+
+    #[test]
+    fn the_limit_of_a_closed_loop_is_a_note_unless_the_answer_rests_on_it() {
+        let severity = |run: &Run| {
+            let findings = run.analyse().findings;
+            assert!(findings.windows(2).all(|pair| pair[0].severity <= pair[1].severity), "{findings:#?}");
+            let found = findings.into_iter().filter(|finding| finding.code == "generator-saturated");
+            found.map(|finding| finding.severity).collect::<Vec<_>>()
+        };
+        let mut run = run();
+        run.push(via("nginx", 4).at_load(1).all_at_us(154).generator_busy(95));
+        assert_eq!(severity(&run), [Severity::Note]);
+        let mut run = self::run();
+        run.push(via("nginx", 4).at_load(0).all_at_us(154).generator_busy(95));
+        assert_eq!(severity(&run), [Severity::Warning], "an open loop");
+        let mut run = Run::steady(4, 100, &[("nginx", 150), ("haproxy", 170)]);
+        run.push(via("nginx", 4).all_at_us(150).generator_busy(95));
+        assert_eq!(severity(&run), [Severity::Warning], "the only load");
     }
 
     fn rejections(run: &Run) -> Vec<Finding> {

@@ -477,6 +477,7 @@ fn ledger(requests: u64) -> LedgerDelta {
         bytes_out: requests * 1100,
         http_version: BTreeMap::from([("1.1".into(), requests)]),
         by_instance: vec![requests],
+        closing: Some(0),
         requests_only: false,
     }
 }

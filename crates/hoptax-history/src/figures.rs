@@ -16,6 +16,8 @@ use std::path::Path;
 pub(super) struct Analysed {
     /// `believable`, `warnings` or `void`; absent if nothing was measured.
     pub(super) verdict: Option<&'static str>,
+    /// True if a budget was breached or could not be judged.
+    pub(super) over_budget: bool,
     /// The answer of the report. If the report has no answer and the run has only one gateway, this is the summary of
     /// that gateway.
     pub(super) answer: Option<String>,
@@ -84,6 +86,7 @@ impl Analysed {
         let model = Model::new(&run.record, run.trials.len(), analysis, &run.unreadable);
         Self {
             verdict: model.measured_anything().then(|| verdict(model.belief())),
+            over_budget: model.over_budget(),
             answer: answer(&model),
             cases,
             unreadable: run.unreadable.clone(),

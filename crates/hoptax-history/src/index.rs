@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Name of the index file in the history's directory.
 pub(super) const FILE: &str = ".hoptax-history.sqlite";
 /// Version of the tables and of the analysis that fills them.
-const VERSION: i32 = 4;
+const VERSION: i32 = 5;
 /// How long to wait while another process locks the index.
 const PATIENCE: Duration = Duration::from_secs(15);
 
@@ -46,6 +46,7 @@ CREATE TABLE runs (
     notes_problem TEXT,
     tries INTEGER NOT NULL,
     verdict TEXT,
+    over_budget INTEGER,
     answer TEXT
 );
 CREATE INDEX runs_by_time ON runs (sorted DESC, id DESC);

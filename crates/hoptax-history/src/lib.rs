@@ -106,6 +106,8 @@ pub struct Entry {
     pub starts: bool,
     /// Verdict of the report: `believable`, `warnings` or `void`. Absent until the run is analysed.
     pub verdict: Option<String>,
+    /// Whether a budget of the plan was exceeded, so that `hoptax run` exited with 3. Absent until the run is analysed.
+    pub over_budget: Option<bool>,
     /// The answer of the report, in one sentence. Absent until the run is analysed, and if the report has no answer.
     pub answer: Option<String>,
     /// Tags of the run, sorted.

@@ -42,6 +42,9 @@ pub struct State {
     pub left_s: f64,
     /// The current trial. Absent before the first trial.
     pub trial: Option<Trial>,
+    /// Trials that have ended at the current load point, in the order of the run. Empty unless its trials are too short for
+    /// figures by second.
+    pub rounds: Vec<Round>,
     /// CPU and memory use of each role, over the last second.
     pub cpu: Vec<Role>,
     /// Steal: the share of the host's CPU time that the hypervisor took during the last second, 0 to 1. Absent if
@@ -88,6 +91,34 @@ pub struct Trial {
     pub due: Option<f64>,
     /// Figures of each second of the measured time so far.
     pub seconds: Vec<Second>,
+    /// Whether the trials of this load point are too short for figures by second. If so, `rounds` has their figures.
+    pub by_round: bool,
+}
+
+/// A contender's trial that has ended at the current load point.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Round {
+    /// `direct` or the gateway's label.
+    pub gateway: String,
+    /// Number of the round, starting with 1.
+    pub round: u32,
+    /// Figures of the whole trial.
+    #[serde(flatten)]
+    pub figures: Second,
+}
+
+impl State {
+    /// Figures of the current case in the order of time: of each second of the trial, or of each trial if trials are short.
+    pub fn course(&self) -> Vec<Second> {
+        let Some(trial) = &self.trial else { return Vec::new() };
+        match trial.by_round {
+            false => trial.seconds.clone(),
+            true => {
+                let own = self.rounds.iter().filter(|round| round.gateway == trial.gateway);
+                own.map(|round| round.figures).collect()
+            }
+        }
+    }
 }
 
 /// Phases of a trial.
@@ -117,7 +148,7 @@ impl From<Phase> for TrialPhase {
     }
 }
 
-/// One second of a trial.
+/// One second of a trial, or one short trial.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct Second {
     /// Responses per second.

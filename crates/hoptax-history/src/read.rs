@@ -91,6 +91,7 @@ fn without_record(found: &Found, state: State, problem: String) -> Row {
             trials_planned: 0,
             starts: false,
             verdict: None,
+            over_budget: None,
             answer: None,
             tags: Vec::new(),
             note: String::new(),

@@ -20,7 +20,7 @@ const TRIES: i64 = 3;
 const GIVEN_UP: &str = "its analysis was started three times and never finished; \
     `hoptax history rebuild` tries again";
 const ENTRY: &str = "id, state, problem, name, started, took, hoptax, contenders, loads, trials, planned, starts, verdict, \
-    answer, tags, note, notes_problem";
+    over_budget, answer, tags, note, notes_problem";
 
 /// The data in the index that shows whether a directory must be read again.
 pub(super) struct Known {
@@ -56,7 +56,7 @@ pub(super) fn put(change: &Transaction<'_>, found: &Found, row: &Row) -> Result<
          took = excluded.took, hoptax = excluded.hoptax, contenders = excluded.contenders, loads = excluded.loads,
          trials = excluded.trials, planned = excluded.planned, starts = excluded.starts, basis = excluded.basis,
          words = excluded.words, tags = excluded.tags, note = excluded.note, note_words = excluded.note_words,
-         notes_problem = excluded.notes_problem, tries = excluded.tries, verdict = NULL, answer = NULL";
+         notes_problem = excluded.notes_problem, tries = excluded.tries, verdict = NULL, over_budget = NULL, answer = NULL";
     change.prepare_cached(sql)?.execute(named_params! {
         ":id": entry.id,
         ":mark": found.mark(),
@@ -202,18 +202,18 @@ pub(super) fn end_analysis(
     analysed: &Result<Analysed, String>,
 ) -> Result<(), Error> {
     let change = index.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-    let (verdict, answer, found) = match analysed {
-        Ok(one) => (one.verdict, one.answer.clone(), one.unreadable.first().cloned()),
-        Err(problem) => (None, None, Some(problem.clone())),
+    let (verdict, over_budget, answer, found) = match analysed {
+        Ok(one) => (one.verdict, Some(one.over_budget), one.answer.clone(), one.unreadable.first().cloned()),
+        Err(problem) => (None, None, None, Some(problem.clone())),
     };
     let problems: Vec<String> =
         begun.problem.iter().filter(|known| **known != GIVEN_UP).cloned().chain(found).collect();
     let is_damaged = analysed.as_ref().map_or(true, |one| !one.unreadable.is_empty());
     let sql = "UPDATE runs SET tries = 0, verdict = ?3, answer = ?4, problem = ?5,
-        state = CASE WHEN ?6 AND state = 'whole' THEN 'damaged' ELSE state END
+        state = CASE WHEN ?6 AND state = 'whole' THEN 'damaged' ELSE state END, over_budget = ?7
         WHERE run = ?1 AND mark = ?2";
     let problem = (!problems.is_empty()).then(|| problems.join("; "));
-    let values = params![begun.run, begun.mark, verdict, answer, problem, is_damaged];
+    let values = params![begun.run, begun.mark, verdict, answer, problem, is_damaged, over_budget];
     if change.prepare_cached(sql)?.execute(values)? == 0 {
         return Ok(());
     }
@@ -242,6 +242,7 @@ fn entry(row: &rusqlite::Row<'_>) -> Result<Entry, Error> {
         trials_planned: row.get("planned")?,
         starts: row.get("starts")?,
         verdict: row.get("verdict")?,
+        over_budget: row.get("over_budget")?,
         answer: row.get("answer")?,
         tags: parsed(row, "tags")?,
         note: row.get("note")?,

@@ -115,7 +115,7 @@ fn a_run_is_listed_from_its_record_and_analysed_later() {
     let after = one(&store, "20260101T000000Z-made-up");
     assert!(after.answer.as_ref().is_some_and(|answer| answer.contains("nginx")), "{after:?}");
     assert!(after.verdict.is_some());
-    assert_eq!(Entry { verdict: None, answer: None, ..after }, before);
+    assert_eq!(Entry { verdict: None, over_budget: None, answer: None, ..after }, before);
     assert_eq!(store.list(&Query::default()).expect("listed").pending, 0);
 }
 

@@ -443,6 +443,10 @@ pub struct LedgerDelta {
     pub http_version: BTreeMap<String, u64>,
     /// Number of requests that each instance answered.
     pub by_instance: Vec<u64>,
+    /// Number of requests after which the client closes the connection: `Connection: close`, or HTTP/1.0 without keep-alive.
+    /// Absent if the upstream did not count them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closing: Option<u64>,
     /// Whether the ledger counts only requests. If so, the numbers of connections, bytes and versions are unknown,
     /// although they are zero here.
     #[serde(default)]

@@ -4,8 +4,9 @@
 use super::charts;
 use super::format::Scale;
 use super::model::Model;
-use super::text::{inline, with_interval, wrapped};
+use super::text::{inline, listed, with_interval, wrapped};
 use hoptax_analysis::{Analysis, Capacity, Limit, Load};
+use hoptax_record::StepPurpose;
 use hoptax_record::report::Summary;
 use minijinja::{Value, context};
 
@@ -25,8 +26,14 @@ fn cells(one: &Capacity) -> [String; 4] {
         (None, None) => "not reached".to_owned(),
     };
     let of_direct = one.of_direct.as_ref().map_or_else(none, |ratio| with_interval(ratio, Scale::percent()));
-    let confirmed =
-        one.confirmed.map_or_else(none, |one| format!("{} ({}/{})", value(one.rate), one.held, one.trials));
+    let confirmed = match one.confirmed {
+        Some(one) => format!("{} ({}/{})", value(one.rate), one.held, one.trials),
+        None if one.rate.is_none() => none(),
+        None => match longer_trials(one).iter().fold((0, 0), |sum, rate| (sum.0 + rate.1, sum.1 + rate.2)) {
+            (_, 0) => "not tried".into(),
+            (held, trials) => format!("no ({held}/{trials})"),
+        },
+    };
     let broken = one.broken.first().map_or(String::new(), |term| format!(": {term}"));
     let limit = match one.limited_by {
         None => none(),
@@ -34,6 +41,44 @@ fn cells(one: &Capacity) -> [String; 4] {
         Some(limit) => format!("{}{broken}", name(limit)),
     };
     [rate, of_direct, confirmed, limit]
+}
+
+/// Rates of longer trials, how many of these trials held the objective, and how many there were. The lowest rate comes last.
+fn longer_trials(one: &Capacity) -> Vec<(f64, u32, u32)> {
+    let mut rates: Vec<(f64, u32, u32)> = Vec::new();
+    for step in one.steps.iter().filter(|step| step.purpose == StepPurpose::Confirm) {
+        let Some(held) = step.held else { continue };
+        match rates.iter_mut().find(|rate| rate.0 == step.rate) {
+            Some(rate) => (rate.1, rate.2) = (rate.1 + u32::from(held), rate.2 + 1),
+            None => rates.push((step.rate, u32::from(held), 1)),
+        }
+    }
+    rates.sort_by(|one, other| other.0.total_cmp(&one.0));
+    rates
+}
+
+/// Says why no rate is confirmed, and what to do. `None` if one is confirmed, or if no rate was found.
+fn unconfirmed(one: &Capacity) -> Option<String> {
+    if one.confirmed.is_some() || one.rate.is_none() {
+        return None;
+    }
+    let who = format!("No rate of {} is confirmed under {}", one.gateway, one.slo);
+    let tried = longer_trials(one);
+    let Some((lowest, ..)) = tried.last() else {
+        return Some(format!(
+            "{who}: the search ended before its longer trials. Let it finish, with more `time` if the plan limits it."
+        ));
+    };
+    let tried: Vec<String> = tried
+        .iter()
+        .map(|(rate, held, trials)| format!("{held} of {trials} at {}/s", value(*rate)))
+        .collect();
+    Some(format!(
+        "{who}: of the longer trials, too few held it ({}). Plan with less than {} requests/s, or search again on a quieter \
+         machine.",
+        listed(&tried),
+        value(*lowest)
+    ))
 }
 
 fn name(limit: Limit) -> &'static str {
@@ -106,6 +151,7 @@ pub(super) fn terminal(model: &Model, width: usize) -> String {
                 text.push('\n');
             }
         }
+        text.extend(found.iter().filter_map(|one| unconfirmed(one)).map(|line| wrapped(&line, width)));
     }
     text
 }
@@ -147,10 +193,12 @@ pub(super) fn markdown(model: &Model) -> String {
         ));
         text.push_str(&HEADINGS.map(|heading| format!(" {heading} |")).concat());
         text.push_str("\n|---|---|---:|---:|---:|---|\n");
+        let unconfirmed: Vec<String> = found.iter().filter_map(|one| unconfirmed(one)).collect();
         for one in found {
             let cells = cells(one).map(|cell| format!(" {} |", inline(&cell))).concat();
             text.push_str(&format!("| {} | {} |{cells}\n", inline(&one.gateway), inline(&one.slo)));
         }
+        text.extend(unconfirmed.iter().map(|line| format!("\n{}\n", inline(line))));
     }
     text
 }
@@ -166,6 +214,7 @@ pub(super) fn html(model: &Model) -> Vec<Value> {
         context! {
             label => format!("Highest rate held: {}", load.label),
             rows => found.iter().map(row).collect::<Vec<_>>(),
+            unconfirmed => found.iter().filter_map(|one| unconfirmed(one)).collect::<Vec<_>>(),
         }
     };
     searches(model).into_iter().map(of).collect()

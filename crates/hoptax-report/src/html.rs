@@ -12,6 +12,7 @@ use super::charts::{self, ChartError, Width};
 use super::document;
 use super::figures;
 use super::format::{Scale, bytes, grouped, number};
+use super::found_in;
 use super::model::{Belief, Model};
 use super::page::Page;
 use super::precision;
@@ -20,7 +21,7 @@ use super::table::{self, Cell};
 use super::text::{capital, same_holds_for, stage_name};
 use base64::Engine as _;
 use hoptax_analysis::causes;
-use hoptax_analysis::{BudgetResult, Case, Finding, Latency, Load, TargetFigures, headline};
+use hoptax_analysis::{BudgetResult, Case, Finding, Latency, Load, Outcome, TargetFigures, headline};
 use hoptax_load::spec::Retry;
 use hoptax_record::dir::RenderedFile;
 use hoptax_stats::{Estimate, Statistic};
@@ -107,6 +108,13 @@ pub fn html(model: &Model) -> Result<String, HtmlError> {
         about_profiles => super::profiles::NOTE,
         settings => model.settings().into_iter().map(|(labels, one)| context! { labels => labels.join(", "), one })
             .collect::<Vec<_>>(),
+        over => budgets(model, |outcome| matches!(outcome, Outcome::Exceeded | Outcome::Unmeasured)),
+        undecided => budgets(model, |outcome| outcome == Outcome::Inconclusive),
+        variants => model.prices.sentences.iter().map(|one| context! {
+            gateway => &one.gateway,
+            words => one.in_full(),
+            colour => charts::css(charts::colour(model, &one.gateway)),
+        }).collect::<Vec<_>>(),
         gateways => model.summaries_outside_prices().into_iter().map(|(one, others)| context! {
             gateway => &one.gateway,
             // The name is removed from the sentence, because the template shows it separately.
@@ -114,7 +122,14 @@ pub fn html(model: &Model) -> Result<String, HtmlError> {
             details => if others.is_empty() { one.details.join(" ") } else { same_holds_for(&others) },
             colour => charts::css(charts::colour(model, &one.gateway)),
         }).collect::<Vec<_>>(),
-        findings => model.findings_by_rule().into_iter().map(|(finding, others)| context! { finding, others, evidence => evidence(finding) })
+        findings => model.findings_by_rule().into_iter().map(|(finding, others)| context! {
+            finding,
+            cases => found_in::groups(model, finding.case.as_deref(), &others).iter()
+                .map(|group| context! { contenders => group.contenders(), loads => group.loads() })
+                .collect::<Vec<_>>(),
+            count => others.len() + 1,
+            evidence => evidence(finding),
+        })
             .collect::<Vec<_>>(),
         failures => model.failures().into_iter().map(|group| context! {
             label => group.label,
@@ -336,6 +351,11 @@ fn of_work(case: &Case) -> Vec<String> {
         or_dash(case.cpu.as_ref().and_then(|one| one.generator_utilisation).map(share)),
         or_dash(case.memory.as_ref().and_then(|one| one.gateway_pss_bytes_max).map(|pss| bytes(pss as f64))),
     ]
+}
+
+/// Sentences about the budgets with some outcomes.
+fn budgets(model: &Model, is_meant: impl Fn(Outcome) -> bool) -> Vec<String> {
+    model.budget.iter().filter(|result| is_meant(result.outcome)).map(figures::sentence).collect()
 }
 
 fn of_budget(result: &BudgetResult) -> Value {

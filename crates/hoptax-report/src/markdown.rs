@@ -7,6 +7,7 @@ use super::failures::FailureGroup;
 use super::figures;
 use super::folded::{Part, fitted};
 use super::format::bytes;
+use super::found_in;
 use super::gateway_pairs;
 use super::model::{Belief, Model};
 use super::precision;
@@ -29,8 +30,13 @@ const AGAIN: u8 = 3;
 /// parts. The text always fits into a comment on GitHub.
 pub fn markdown(model: &Model) -> String {
     let headline = for_latency(&mut model.loads()).map(|load| load.index);
-    let mut text = answer(model);
-    text.push_str(&verdict(model));
+    let mut text = format!("## {}: {}\n\n", inline(&model.name), model.question());
+    // A reader should not take a figure for true before the report says that it is void.
+    let is_void = model.belief() == Belief::Void;
+    let (first, second) =
+        if is_void { (verdict(model), answer(model)) } else { (answer(model), verdict(model)) };
+    text.push_str(&if is_void { format!("{}\n", first.trim_start()) } else { first });
+    text.push_str(&second);
     for load in model.loads().filter(|load| Some(load.index) == headline) {
         let _ = write!(text, "\n### {}\n\n{}", inline(&capital(&load.label)), load_table(model, load));
     }
@@ -47,9 +53,9 @@ pub fn markdown(model: &Model) -> String {
     fitted(&text, parts(model, headline))
 }
 
-/// The title, notes on the records, the answer, and one or two sentences about each gateway.
+/// Notes on the records, the answer, and one or two sentences about each gateway.
 fn answer(model: &Model) -> String {
-    let mut text = format!("## {}: {}\n\n", inline(&model.name), model.question());
+    let mut text = String::new();
     for note in &model.notes {
         line(&mut text, &format!("> {}\n", inline(note)));
     }
@@ -238,22 +244,11 @@ fn findings(model: &Model) -> String {
     for (finding, others) in model.findings_by_rule() {
         let case = finding.case.as_ref().map_or(String::new(), |case| format!(" {}:", inline(case)));
         let (message, advice) = (inline(&finding.message), inline(&finding.advice));
-        let also = also(&others);
+        let also = inline(&found_in::sentence(model, finding.case.as_deref(), &others));
         let severity = finding.severity.name();
         line(&mut text, &format!("- **{severity}** `{}`{case} {message}{also} *{advice}*", finding.code));
     }
     text
-}
-
-/// Names the other cases with the same finding. Long lists are shortened.
-fn also(others: &[&str]) -> String {
-    const MOST: usize = 8;
-    let named = inline(&others[..others.len().min(MOST)].join("; "));
-    match others.len() {
-        0 => String::new(),
-        1..=MOST => format!(" Also: {named}."),
-        all => format!(" Also: {named}; and {} more.", all - MOST),
-    }
 }
 
 fn again(model: &Model) -> String {

@@ -3,6 +3,7 @@
 use super::format::Scale;
 use super::table::{self, Cell, in_one_line, none};
 use super::text::{capital, inline, listed, place, with_interval};
+use super::void;
 use hoptax_analysis::headline;
 use hoptax_analysis::{Analysis, Beyond, Difference, Load, Price, Prices};
 use hoptax_plan::Metric;
@@ -50,7 +51,11 @@ impl PriceList {
         let intervals = all
             .flat_map(|prices| Metric::PRICES.map(|metric| prices.get(metric)))
             .filter(|price| price.is_some_and(|price| price.estimate.interval().is_some()));
-        Self { expected_by_chance: intervals.count() as f64 * BY_CHANCE, sentences: sentences(&rows), rows }
+        Self {
+            expected_by_chance: intervals.count() as f64 * BY_CHANCE,
+            sentences: sentences(&rows, analysis),
+            rows,
+        }
     }
 
     /// True if the list has a row that compares this gateway with the same gateway without features.
@@ -137,20 +142,26 @@ fn less_one(ratio: &Estimate) -> Estimate {
     }
 }
 
-fn sentences(rows: &[Price]) -> Vec<Summary> {
+fn sentences(rows: &[Price], analysis: &Analysis) -> Vec<Summary> {
     let mut gateways: Vec<&str> = Vec::new();
     for row in rows {
         if !gateways.contains(&row.gateway.as_str()) {
             gateways.push(&row.gateway);
         }
     }
-    gateways.into_iter().filter_map(|gateway| sentence(gateway, rows)).collect()
+    gateways.into_iter().filter_map(|gateway| sentence(gateway, rows, analysis)).collect()
 }
 
-fn sentence(gateway: &str, rows: &[Price]) -> Option<Summary> {
+fn sentence(gateway: &str, rows: &[Price], analysis: &Analysis) -> Option<Summary> {
     let own = || rows.iter().filter(|row| row.gateway == gateway);
     let at = |load: Option<&Load>| own().find(|row| Some(row.load.index) == load.map(|load| load.index));
     let price = at(headline::for_latency(&mut own().map(|row| &row.load)))?;
+    let codes = voided(price, analysis);
+    if !codes.is_empty() {
+        let (features, bare, place) = (named(price), &price.bare, place(&price.load));
+        let sentence = format!("The price of {features} for {bare} {place} is void: {}.", listed(&codes));
+        return Some(Summary { gateway: gateway.to_owned(), sentence, details: Vec::new() });
+    }
     let costs = if price.features.len() == 1 { "costs" } else { "together cost" };
     let parts = [
         (price.prices.added_p50.as_ref(), "at the median"),
@@ -178,6 +189,7 @@ fn sentence(gateway: &str, rows: &[Price]) -> Option<Summary> {
     };
     if let Some(busy) = at(headline::for_throughput(&mut own().map(|row| &row.load)))
         && let Some(ratio) = &busy.prices.throughput_ratio
+        && voided(busy, analysis).is_empty()
     {
         let at = if busy.load.index == price.load.index {
             "There".to_owned()
@@ -189,6 +201,18 @@ fn sentence(gateway: &str, rows: &[Price]) -> Option<Summary> {
         details.push(format!("{at} throughput changes by {change}{doubt}."));
     }
     Some(Summary { gateway: gateway.to_owned(), sentence, details })
+}
+
+/// Codes of the findings that make the gateway with the features void, or the one without them.
+fn voided(price: &Price, analysis: &Analysis) -> Vec<String> {
+    let cases = [&price.gateway, &price.bare].map(|gateway| analysis.case(gateway, price.load.index));
+    let mut codes: Vec<String> = Vec::new();
+    for code in cases.into_iter().flatten().flat_map(|case| void::codes(case, analysis)) {
+        if !codes.iter().any(|known| known == code) {
+            codes.push(code.to_owned());
+        }
+    }
+    codes
 }
 
 /// A price as part of a sentence: `+12 µs (7–17) at the median`.
@@ -268,8 +292,7 @@ pub(super) fn html(list: &PriceList) -> minijinja::Value {
             context! { title => table.title(), load => table.load.index, rows => table.rows().into_iter().map(row).collect::<Vec<_>>() }
         })
         .collect();
-    let sentences: Vec<String> = list.sentences.iter().map(Summary::in_full).collect();
-    context! { title => TITLE, note => list.note(), headings => HEADINGS.to_vec(), tables, sentences }
+    context! { title => TITLE, note => list.note(), headings => HEADINGS.to_vec(), tables }
 }
 
 #[cfg(test)]

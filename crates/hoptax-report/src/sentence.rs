@@ -2,8 +2,8 @@
 
 use super::answer;
 use super::format::Scale;
-use super::tail;
 use super::text::{capital, place, stop, with_interval};
+use super::{over_load, tail, void};
 use hoptax_analysis::headline;
 use hoptax_analysis::{Analysis, Case, Difference, Finding, Load, Severity, competitors};
 use hoptax_plan::Metric;
@@ -17,15 +17,20 @@ pub(super) fn summaries(run: &RunRecord, analysis: &Analysis) -> Vec<Summary> {
     let mut gateways: Vec<_> = run.contenders.iter().filter(|contender| contender.label != DIRECT).collect();
     let tax = |label: &str| median(label, analysis).map_or(f64::INFINITY, |(_, tax)| tax.estimate.estimate);
     gateways.sort_by(|one, other| tax(&one.label).total_cmp(&tax(&other.label)));
+    let has_answer = answer(run, analysis).is_some();
     gateways
         .into_iter()
         .map(|contender| {
-            let (sentence, details) = match &contender.failed {
+            let (sentence, mut details) = match &contender.failed {
                 Some(failure) => {
                     (format!("{} was not measured: {}", contender.label, stop(&failure.message)), Vec::new())
                 }
                 None => about(&contender.label, analysis),
             };
+            // An answer says it for all gateways.
+            if !has_answer && let Some((load, _)) = median(&contender.label, analysis) {
+                details.extend(over_load::of_gateway(analysis, load, &contender.label));
+            }
             Summary { gateway: contender.label.clone(), sentence, details }
         })
         .collect()
@@ -38,19 +43,48 @@ fn about(gateway: &str, analysis: &Analysis) -> (String, Vec<String>) {
     let Some(latency) = case_of(&measured, headline::for_latency) else {
         return (nothing(gateway, &cases), Vec::new());
     };
+    let extra = latency.tax.as_ref().and_then(|tax| tax.extra_upstream_requests.as_ref());
+    let extra = extra.and_then(extra_part);
+    let voided = void::codes(latency, analysis);
+    if !voided.is_empty() {
+        let sentence = format!(
+            "{gateway} is void {}: {}. Do not use its figures.",
+            place(&latency.load),
+            voided.join(", ")
+        );
+        return (sentence, extra.into_iter().collect());
+    }
     let (added, mut details) = latency_parts(latency, analysis);
     if let Some(throughput) = case_of(&measured, headline::for_throughput) {
         let limit = generator_limit(throughput, analysis);
-        details.extend(throughput_part(throughput, latency, limit));
+        let voided = void::codes(throughput, analysis);
+        match voided.is_empty() {
+            true => details.extend(throughput_part(throughput, latency, limit)),
+            false => details.push(format!(
+                "{} it is void: {}.",
+                capital(&place(&throughput.load)),
+                voided.join(", ")
+            )),
+        }
     }
-    if let Some(extra) = latency.tax.as_ref().and_then(|tax| tax.extra_upstream_requests.as_ref())
-        && extra.distinguishable
-        && extra.estimate.estimate.abs() >= 0.005
-    {
-        let extra = with_interval(&extra.estimate, Scale::plain());
-        details.push(format!("It makes {extra} extra upstream requests per request."));
-    }
+    details.extend(extra);
     (format!("{gateway} {added}."), details)
+}
+
+/// Requests that a gateway makes in addition to the client's, or that do not reach the upstream.
+fn extra_part(extra: &Difference) -> Option<String> {
+    let of = &extra.estimate;
+    if !extra.distinguishable || of.estimate.abs() < 0.005 {
+        return None;
+    }
+    Some(match of.estimate {
+        missing if missing <= -0.995 => "None of its requests arrive at the upstream.".into(),
+        missing if missing < 0.0 => {
+            let missing = with_interval(&negated(of), Scale::percent());
+            format!("{missing} of its requests do not arrive at the upstream.")
+        }
+        _ => format!("It makes {} extra upstream requests per request.", with_interval(of, Scale::plain())),
+    })
 }
 
 /// The load point of the latency headline, and the tax at the median at that load point.
@@ -76,8 +110,9 @@ pub(super) fn answer(run: &RunRecord, analysis: &Analysis) -> Option<String> {
     if analysis.findings.iter().any(is_void) {
         return None;
     }
-    let ranking = analysis.ranking(&competitors(run, &analysis.prices))?;
-    Some(answer::in_words(&ranking))
+    let competitors = competitors(run, &analysis.prices);
+    let ranking = analysis.ranking(&competitors)?;
+    Some(answer::in_words(&ranking) + &over_load::in_words(analysis, ranking.load, &competitors))
 }
 
 fn nothing(gateway: &str, cases: &[&Case]) -> String {
@@ -189,8 +224,12 @@ fn throughput_part(case: &Case, latency_case: &Case, limit: &str) -> Option<Stri
             with_interval(&cpu.estimate, Scale::of_us(cpu.estimate.estimate))
         ));
     }
-    (!parts.is_empty()).then(|| format!("{at} it {}.", parts.join(" and ")))
+    let and = if parts.first().is_some_and(|part| part.contains(NOISE)) { ", and " } else { " and " };
+    (!parts.is_empty()).then(|| format!("{at} it {}.", parts.join(and)))
 }
+
+/// The end of a figure that could be zero.
+const NOISE: &str = ", not distinguishable from noise";
 
 fn taken(ratio: &Difference) -> String {
     let estimate = &ratio.estimate;
@@ -200,28 +239,25 @@ fn taken(ratio: &Difference) -> String {
         high: estimate.low.map(|low| 1.0 - low),
         trials: estimate.trials,
     };
+    let in_words = |share: &str| match lost.estimate < 0.0 {
+        true => format!("has {share} more throughput than direct"),
+        false => format!("takes {share} of the throughput"),
+    };
+    let share = if lost.estimate < 0.0 { negated(&lost) } else { lost };
     if lost.interval().is_none() {
-        let value = Scale::percent().value(lost.estimate);
-        return format!(
-            "takes {value} of the throughput (one trial: no interval, not distinguishable from noise)"
-        );
+        let value = Scale::percent().value(share.estimate);
+        return in_words(&value) + " (one trial: no interval, not distinguishable from noise)";
     }
-    let share = with_interval(&lost, Scale::percent());
-    match (ratio.distinguishable, lost.estimate < 0.0) {
-        (false, _) => format!("takes {share} of the throughput, not distinguishable from noise,"),
-        (true, false) => format!("takes {share} of the throughput"),
-        (true, true) => {
-            format!("has {} more throughput than direct", with_interval(&gained(&lost), Scale::percent()))
-        }
-    }
+    let noise = if ratio.distinguishable { "" } else { NOISE };
+    in_words(&with_interval(&share, Scale::percent())) + noise
 }
 
-fn gained(lost: &Estimate) -> Estimate {
+fn negated(estimate: &Estimate) -> Estimate {
     Estimate {
-        estimate: -lost.estimate,
-        low: lost.high.map(|high| -high),
-        high: lost.low.map(|low| -low),
-        trials: lost.trials,
+        estimate: -estimate.estimate,
+        low: estimate.high.map(|high| -high),
+        high: estimate.low.map(|low| -low),
+        trials: estimate.trials,
     }
 }
 
@@ -275,6 +311,78 @@ mod tests {
         );
         assert!(told.contains(" At p99 the difference is not distinguishable from noise ("), "{told}");
         assert!(told.contains("of the throughput, not distinguishable"), "{told}");
+    }
+
+    #[test]
+    fn a_gain_is_never_a_loss_of_less_than_nothing() {
+        let mut run = Run::closed(8);
+        for round in 0..4 {
+            run.push(via("direct", round).first().all_at_us(100).throughput(100));
+            run.push(via("direct", round).last().all_at_us(100).throughput(900));
+            let trial = via("nginx", round).all_at_us(150).throughput(700 + 40 * u64::from(round));
+            run.push(trial.gateway_cpu_us(11_700 + 18 * u64::from(round)));
+        }
+        let told = sentence(&run, "nginx");
+        assert!(
+            told.contains(" more throughput than direct, not distinguishable from noise, and uses "),
+            "{told}"
+        );
+        assert!(!told.contains("takes −"), "{told}");
+        for wrong in [",.", ",,", "noise, ."] {
+            assert!(!told.contains(wrong), "{told}");
+        }
+        for trial in run.trials.iter_mut() {
+            trial.gateway = None;
+        }
+        let told = sentence(&run, "nginx");
+        assert!(told.contains("than direct, not distinguishable from noise."), "{told}");
+    }
+
+    #[test]
+    fn requests_that_never_arrive_are_not_extra_requests() {
+        let told = |upstream: u64| {
+            let mut run = Run::closed(8);
+            for round in 0..4 {
+                run.direct(round, 100, 100);
+                let mut trial = via("cache", round).all_at_us(150);
+                trial.0.ledger.as_mut().expect("made with one").requests = upstream;
+                run.push(trial);
+            }
+            sentence(&run, "cache")
+        };
+        assert!(told(0).contains(" None of its requests arrive at the upstream."), "{}", told(0));
+        assert!(told(600).contains(" of its requests do not arrive at the upstream."), "{}", told(600));
+        assert!(told(2000).contains(" extra upstream requests per request."), "{}", told(2000));
+        assert!(!told(1000).contains("upstream"), "{}", told(1000));
+    }
+
+    #[test]
+    fn a_void_case_claims_nothing() {
+        let mut run = Run::with_load(vec![open_point(1000.0, 8, 1), closed_point(32, 1)]);
+        for round in 0..3 {
+            for load in 0..2 {
+                run.push(via("direct", round).first().at_load(load).all_at_us(200));
+                run.push(via("direct", round).last().at_load(load).all_at_us(200));
+                run.push(
+                    via("limited", round).at_load(load).all_at_us(100 + u64::from(round)).status(429, 950),
+                );
+                let status = if load == 1 { 950 } else { 0 };
+                run.push(via("busy", round).at_load(load).all_at_us(250).status(503, status));
+            }
+        }
+        let told = sentence(&run, "limited");
+        assert!(
+            told.starts_with("limited is void at 1,000/s over 8 connections: rejections-counted"),
+            "{told}"
+        );
+        assert!(told.ends_with(". Do not use its figures."), "{told}");
+        let told = sentence(&run, "busy");
+        assert!(
+            told.starts_with("busy adds ")
+                && told.contains(" At 32 connections it is void: rejections-counted"),
+            "{told}"
+        );
+        assert!(!told.contains("throughput"), "{told}");
     }
 
     /// Sixty rounds of 3 s. Of the requests via nginx, 6 % take 400 µs longer than the others. The slowest 2 % take

@@ -4,11 +4,12 @@ use super::belief;
 use super::busier;
 use super::capacity;
 use super::failures::FailureGroup;
+use super::found_in;
 use super::gateway_pairs;
 use super::generators;
 use super::host;
 use super::layout::{self, MARK};
-use super::model::Model;
+use super::model::{Belief, Model};
 use super::precision;
 use super::profiles;
 use super::quiet;
@@ -121,6 +122,10 @@ impl Page {
             model.seed
         );
         text.push_str(&self.wrap(&trials, "", ""));
+        // A reader should not take a figure for true before the report says that it is void.
+        if model.measured_anything() && model.belief() == Belief::Void {
+            text.push_str(&self.wrap(&belief::verdict(model), &self.style(RED, "void"), "  "));
+        }
         if let Some(answer) = &model.answer {
             text.push_str(&self.title(answer));
         }
@@ -301,21 +306,21 @@ impl Page {
     }
 
     fn findings(&self, model: &Model) -> String {
-        model.findings_by_rule().iter().map(|(finding, others)| self.finding(finding, others.len())).collect()
+        model
+            .findings_by_rule()
+            .iter()
+            .map(|(finding, others)| self.finding(model, finding, others))
+            .collect()
     }
 
-    fn finding(&self, finding: &Finding, others: usize) -> String {
+    fn finding<'m>(&self, model: &'m Model, finding: &'m Finding, others: &[&'m str]) -> String {
         let style = match finding.severity {
             Severity::Void => RED,
             Severity::Warning => YELLOW,
             Severity::Note => DIM,
         };
         let about = finding.case.as_ref().map_or(String::new(), |case| format!("{case}: "));
-        let more = match others {
-            0 => String::new(),
-            1 => " The same holds for 1 more case.".into(),
-            others => format!(" The same holds for {others} more cases."),
-        };
+        let more = found_in::sentence(model, finding.case.as_deref(), others);
         let line = format!("{}: {about}{}{more} {}", finding.code, finding.message, finding.advice);
         self.wrap(&line, &self.style(style, finding.severity.name()), "  ")
     }
@@ -378,7 +383,7 @@ mod tests {
             "failed envoy (not installed)",
             "last line of a log",
             "warning generator-saturated: ",
-            "holds for 3 more cases.",
+            "All 4 cases: ",
             "Believable: no warning concerns the answer. Warnings about other figures",
         ] {
             assert!(text.contains(part), "`{part}` is missing:\n{text}");

@@ -33,6 +33,9 @@ pub struct InstanceCounts {
     pub connections: u64,
     /// Connections open now.
     pub open: u64,
+    /// Requests after which the client closes the connection. Absent from ledgers that do not count them.
+    #[serde(default)]
+    pub closing: Option<u64>,
     /// Bytes received.
     pub bytes_in: u64,
     /// Bytes sent.
@@ -52,6 +55,9 @@ impl Ledger {
             delta.requests += requests;
             delta.by_instance.push(requests);
             delta.connections += now.connections.saturating_sub(before.connections);
+            if let Some(closing) = now.closing {
+                *delta.closing.get_or_insert(0) += closing.saturating_sub(before.closing.unwrap_or(0));
+            }
             delta.bytes_in += now.bytes_in.saturating_sub(before.bytes_in);
             delta.bytes_out += now.bytes_out.saturating_sub(before.bytes_out);
             for (version, count) in &now.http_version {
@@ -97,6 +103,7 @@ mod tests {
     fn subtracts_instance_by_instance() {
         let counts = |requests| InstanceCounts {
             requests,
+            closing: Some(requests / 5),
             http_version: [("1.1".to_owned(), requests)].into(),
             ..InstanceCounts::default()
         };
@@ -106,6 +113,7 @@ mod tests {
         let delta = later.since(&earlier);
         assert_eq!((delta.requests, delta.by_instance), (10, vec![10, 0]));
         assert_eq!(delta.http_version, [("1.1".to_owned(), 10)].into());
+        assert_eq!(delta.closing, Some(2));
         assert_eq!(earlier.since(&later).requests, 0);
     }
 }

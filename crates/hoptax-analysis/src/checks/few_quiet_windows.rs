@@ -7,7 +7,7 @@ const CODE: &str = "few-quiet-windows";
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
-        severity: "warning".into(),
+        severity: "note".into(),
         when: "the hypervisor disturbed more than half of the 100 ms windows of a trial".into(),
         seen: "The figures of quiet windows leave out such a trial, so they come from fewer trials. On rented \
                machines, the share of CPU time that the hypervisor took in a 100 ms window varied between 0 and 60 % \
@@ -27,7 +27,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
         };
         Some(Finding {
             code: CODE,
-            severity: Severity::Warning,
+            severity: Severity::Note,
             concerns: Concerns::only(Figures::QuietWindows),
             case: Some(case.case.clone()),
             evidence: evidence([

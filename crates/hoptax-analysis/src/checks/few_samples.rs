@@ -11,7 +11,7 @@ const ABOVE: f64 = 10.0;
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
-        severity: "warning; a note if only p99.9 is affected".into(),
+        severity: "note; a warning if the median is affected".into(),
         when: format!(
             "fewer than {ABOVE} samples of a case lie above a reported percentile. The samples of all trials of the \
              case are counted together"
@@ -39,7 +39,7 @@ fn shown((case, _): Measured<'_>) -> Option<Finding> {
     let names: Vec<&str> = doubtful.iter().map(|statistic| statistic.name()).collect();
     Some(Finding {
         code: CODE,
-        severity: if least < Statistic::P999 { Severity::Warning } else { Severity::Note },
+        severity: if least == Statistic::P50 { Severity::Warning } else { Severity::Note },
         concerns: Concerns::only(if least > Statistic::P50 { Figures::Tails } else { Figures::All }),
         case: Some(case.case.clone()),
         evidence: evidence([

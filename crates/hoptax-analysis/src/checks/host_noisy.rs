@@ -1,7 +1,7 @@
 //! `host-noisy`: the hypervisor or processes outside of the run took CPU time during trials.
 
 use super::{Concerns, Finding, MANY, Measured, Rule, Severity, Subject, evidence, percent, with_host};
-use crate::Trial;
+use crate::{Case, Trial, headline};
 use hoptax_plan::{GatewayKind, Upstream};
 use hoptax_record::HostUsage;
 use hoptax_record::start::StartRecord;
@@ -16,7 +16,8 @@ pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: format!(
-            "warning; a note if at most {} of the trials of each case are affected",
+            "warning; a note if at most {0} of all trials, and at most {0} of the trials of each case at the answer's \
+             load point, are affected",
             percent(MANY)
         ),
         when: format!(
@@ -174,10 +175,20 @@ fn is_disturbed(host: &HostUsage) -> bool {
     host.steal > STEAL || host.foreign > FOREIGN
 }
 
-/// True if more than a few trials of any case were noisy.
+/// True if more than a few trials of the run, or of a case at the load point of the answer, were noisy.
 fn is_often_noisy(subject: &Subject<'_>) -> bool {
     let noisy = |trials: &[Trial<'_>]| trials.iter().filter(|trial| is_noisy(trial)).count();
-    subject.measured().any(|(_, trials)| noisy(trials) as f64 > MANY * trials.len() as f64)
+    let answer = headline::for_latency(&mut subject.measured().map(|(case, _)| &case.load));
+    let is_of_answer = |case: &Case| Some(case.load.index) == answer.map(|load| load.index);
+    let (mut all, mut all_noisy) = (0, 0);
+    for (case, trials) in subject.measured() {
+        if is_of_answer(case) && noisy(trials) as f64 > MANY * trials.len() as f64 {
+            return true;
+        }
+        all += trials.len();
+        all_noisy += noisy(trials);
+    }
+    all_noisy as f64 > MANY * all as f64
 }
 
 /// Advice to read the quiet figures. Empty if no window was left out because of steal.
@@ -194,7 +205,7 @@ mod tests {
     use super::super::tests::raised;
     use super::*;
     use crate::fixture::hosts::{from_two_hosts, on_hosts};
-    use crate::fixture::{Run, via};
+    use crate::fixture::{Run, closed_point, open_point, via};
     use hoptax_record::ForeignProcess;
 
     #[test]
@@ -245,6 +256,22 @@ mod tests {
             let found = raised(&run, CODE);
             assert_eq!((found.len(), found[0].severity), (1, expected), "{noisy} of 20");
         }
+    }
+
+    #[test]
+    fn noise_away_from_the_answer_is_a_note_if_it_is_rare() {
+        let severity = |load: u32| {
+            let mut run = Run::with_load(vec![open_point(1000.0, 8, 1), closed_point(32, 1)]);
+            for round in 0..20 {
+                for at in 0..2 {
+                    let steal = if at == load && round < 3 { 0.06 } else { 0.0 };
+                    run.push(via("nginx", round).at_load(at).host(steal, 0.0));
+                    run.push(via("envoy", round).at_load(at));
+                }
+            }
+            raised(&run, CODE)[0].severity
+        };
+        assert_eq!((severity(0), severity(1)), (Severity::Warning, Severity::Note));
     }
 
     #[test]

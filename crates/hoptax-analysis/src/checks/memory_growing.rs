@@ -20,7 +20,7 @@ const STEP: f64 = 0.005;
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
-        severity: "warning".into(),
+        severity: "note".into(),
         when: format!(
             "a gateway's resident memory grew by more than {0} and by more than 1 MiB, in one of these ways. (1) \
              The memory grew throughout the second half of the gateway's last trial (Mann–Kendall test). (2) The \
@@ -79,7 +79,7 @@ fn over_rounds((case, trials): Measured<'_>) -> Option<Finding> {
 fn finding(case: &Case, before: f64, after: f64, when: &str) -> Finding {
     Finding {
         code: CODE,
-        severity: Severity::Warning,
+        severity: Severity::Note,
         concerns: Concerns::only(Figures::Memory),
         case: Some(case.case.clone()),
         evidence: evidence([

@@ -10,8 +10,8 @@ hoptax checks every run for mistakes that make its figures wrong. Each finding h
 evidence, and advice. Reports show them, and `hoptax findings CODE` explains one.
 
 - `void`: do not use this case. `hoptax run` exits with 4, unless `--accept-void` is given.
-- `warning`: use the figures with this in mind.
-- `note`: good to know.
+- `warning`: act on it before you believe the answer.
+- `note`: good to know about one figure.
 
 The thresholds are a matter of judgement: beyond them, we would not trust a figure without a closer look. If chance
 could cause a finding, its rule requires a difference that chance does not explain and that is large enough to matter

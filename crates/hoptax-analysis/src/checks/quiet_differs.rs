@@ -11,7 +11,7 @@ const CODE: &str = "quiet-differs";
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
-        severity: "warning; a note if only quiet windows show the tax".into(),
+        severity: "warning; a note if only quiet windows show the tax, or if only p99 is affected".into(),
         when: "a tax is distinguishable from noise only in the figures of all windows, or only in the figures of \
                quiet windows. Quiet windows are the windows of 100 ms that the hypervisor did not disturb. hoptax \
                checks the taxes at p50 and p99. In a closed loop, hoptax also checks the tax on throughput".into(),
@@ -47,7 +47,7 @@ fn of_case(case: &Case) -> Option<Finding> {
     let words: Vec<String> = differing.iter().map(in_words).collect();
     Some(Finding {
         code: CODE,
-        severity: if doubtful { Severity::Warning } else { Severity::Note },
+        severity: if doubtful && !tails_only { Severity::Warning } else { Severity::Note },
         concerns: Concerns::only(if tails_only { Figures::Tails } else { Figures::All }),
         case: Some(case.case.clone()),
         evidence: evidence([
@@ -119,7 +119,7 @@ mod tests {
         }
         let findings = raised(&run, CODE);
         assert_eq!(findings.len(), 1);
-        assert_eq!(findings[0].severity, Severity::Warning);
+        assert_eq!((findings[0].severity, findings[0].concerns.figures), (Severity::Note, Figures::Tails));
         assert_eq!(findings[0].evidence["metrics"]["added_p99"]["all"]["distinguishable"], true);
         assert_eq!(findings[0].evidence["metrics"]["added_p99"]["quiet"]["distinguishable"], false);
         assert!(findings[0].message.contains("added_p99 is 8"), "{}", findings[0].message);

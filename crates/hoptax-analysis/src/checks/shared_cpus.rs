@@ -24,7 +24,9 @@ struct Shared<'t> {
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
-        severity: "warning".into(),
+        severity: "warning; a note for a closed loop that the answer does not rest on and for direct in any closed loop, \
+                   because a closed loop always reaches some limit"
+            .into(),
         when: format!(
             "roles (generator, gateway, upstream) share CPUs of a machine, and these roles together used more than {} of the \
              time of the shared CPUs in a trial",
@@ -51,7 +53,8 @@ fn of_case(subject: &Subject<'_>, case: &Case, trials: &[Trial<'_>]) -> Option<F
     let there = subject.on_host(case.load.index, worst.machine);
     Some(Finding {
         code: CODE,
-        severity: Severity::Warning,
+        // A closed loop always reaches some limit.
+        severity: if case.is_direct() && !case.load.is_open() { Severity::Note } else { Severity::Warning },
         concerns: Concerns::ALL,
         case: Some(case.case.clone()),
         evidence: evidence([

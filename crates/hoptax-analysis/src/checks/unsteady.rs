@@ -49,7 +49,7 @@ const USUAL: f64 = 5.0;
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
-        severity: "warning".into(),
+        severity: format!("warning; a note for a standstill in at most {} of the trials", percent(MANY)),
         when: format!(
             "any of these holds. (1) In at least {} of a case's trials, the figure changes by more than {} in the \
              same direction. In each of these trials, a rank test gives p below {}. hoptax compares the second half \
@@ -134,6 +134,7 @@ fn standstill(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
     // A few standstills among many trials hardly move the median.
     if stalled.len() as f64 <= MANY * trials.len() as f64 {
         finding.concerns = Concerns::only(Figures::Tails);
+        finding.severity = Severity::Note;
     }
     Some(finding)
 }

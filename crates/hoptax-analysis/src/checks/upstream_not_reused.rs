@@ -1,6 +1,7 @@
 //! `upstream-not-reused`: the gateway opens new upstream connections although clients reuse theirs.
 
 use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use crate::Trial;
 use hoptax_stats::share;
 
 const CODE: &str = "upstream-not-reused";
@@ -15,6 +16,9 @@ const FEWEST: u64 = 50;
 /// Smallest number of requests per client connection for which keep-alive counts as on. With fewer requests, it is
 /// reasonable for a gateway to open one upstream connection for each client connection.
 const KEPT: u32 = 10;
+/// From this share of requests on new connections, no pool is in effect. A pool that is too small still lends its
+/// connections to some requests.
+const ALL_NEW: f64 = 0.9;
 
 pub(super) fn rule() -> Rule {
     Rule {
@@ -28,8 +32,81 @@ pub(super) fn rule() -> Rule {
         seen: "The figures then show the cost of new connections, not of the gateway. One proxy without a pool of \
                upstream connections looked 30 to 60 times slower than it is.",
         advice: "Give the gateway a pool of upstream connections (nginx: `keepalive` in the upstream block, with \
-                 `proxy_http_version 1.1` and an empty `Connection` header). Check whether the gateway sends \
-                 `Connection: close`.",
+                 `proxy_http_version 1.1` and an empty `Connection` header). The finding names what is missing.",
+    }
+}
+
+/// What keeps a gateway from reusing its upstream connections.
+enum Cause {
+    /// Requests in HTTP/1.0 close their connection.
+    OldVersion,
+    /// Requests carry `Connection: close`.
+    Closing,
+    /// The gateway closes connections after the response although its requests do not say so.
+    NoPool,
+    /// As [`Self::NoPool`] or [`Self::Closing`]: the ledger of an older run did not count requests that close.
+    NoPoolOrClosing,
+    /// Some connections are reused.
+    SmallPool,
+}
+
+impl Cause {
+    /// The cause, from the ledgers and from the share of requests that were sent on a new connection.
+    fn of(trials: &[Trial<'_>], share: f64) -> Self {
+        let ledgers = || trials.iter().filter_map(|trial| trial.record.ledger.as_ref());
+        let requests: u64 = ledgers().map(|ledger| ledger.requests).sum();
+        let old: u64 = ledgers().filter_map(|ledger| ledger.http_version.get("1.0")).sum();
+        let closing: Option<u64> = ledgers().map(|ledger| ledger.closing).sum();
+        let most = |count: u64| 2 * count > requests;
+        match closing {
+            None if most(old) => Self::OldVersion,
+            Some(closing) if most(closing) && most(old) => Self::OldVersion,
+            Some(closing) if most(closing) => Self::Closing,
+            Some(_) if share >= ALL_NEW => Self::NoPool,
+            None if share >= ALL_NEW => Self::NoPoolOrClosing,
+            _ => Self::SmallPool,
+        }
+    }
+
+    /// What was seen, and what is missing.
+    fn in_words(&self, clients: u32) -> String {
+        match self {
+            Self::OldVersion => "Its requests use HTTP/1.0 and close the connection: HTTP/1.1 and the empty \
+                                 `Connection` header are missing"
+                .into(),
+            Self::Closing => {
+                "Its requests carry `Connection: close`: the empty `Connection` header is missing".into()
+            }
+            Self::NoPool => "Its requests do not ask to close the connection: the pool is missing".into(),
+            Self::NoPoolOrClosing => {
+                "No connection is reused: the pool is missing, or requests carry `Connection: close`".into()
+            }
+            Self::SmallPool => {
+                format!("Some connections are reused: the pool is too small for {clients} connections")
+            }
+        }
+    }
+
+    fn advice(&self, clients: u32) -> String {
+        let fix = match self {
+            Self::OldVersion => {
+                "Use HTTP/1.1 to the upstream without a `Connection` header (nginx: `proxy_http_version 1.1`, \
+                 `proxy_set_header Connection \"\"`), and a pool (nginx: `keepalive`)"
+            }
+            Self::Closing => {
+                "Do not send `Connection: close` to the upstream (nginx: `proxy_set_header Connection \"\"`), and \
+                 use a pool (nginx: `keepalive`)"
+            }
+            Self::NoPool | Self::NoPoolOrClosing => {
+                "Give the gateway a pool of upstream connections (nginx: `keepalive` in the upstream block)"
+            }
+            Self::SmallPool => "Enlarge the pool (nginx: `keepalive`)",
+        };
+        let size = match self {
+            Self::SmallPool => format!(" to at least {clients} connections"),
+            _ => String::new(),
+        };
+        format!("{fix}{size}. Or publish the figures as those of a gateway without such a pool.")
     }
 }
 
@@ -51,6 +128,7 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
     if share <= NOT_REUSED || excess < FEWEST {
         return None;
     }
+    let cause = Cause::of(trials, share);
     Some(Finding {
         code: CODE,
         severity: Severity::Warning,
@@ -66,14 +144,12 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
         message: format!(
             "The gateway opened {connections} connections for {} upstream requests, but clients opened only \
              {clients} connections. {} of the requests pay for a new upstream connection, but direct requests do \
-             not.",
+             not. {}.",
             ledger.requests,
-            percent(share.min(1.0))
+            percent(share.min(1.0)),
+            cause.in_words(case.load.connections)
         ),
-        advice:
-            "Give the gateway a pool of upstream connections that is large enough for the load, and check whether \
-             the gateway sends `Connection: close`. Or publish the figures as those of a gateway without a pool."
-                .into(),
+        advice: cause.advice(case.load.connections),
     })
 }
 
@@ -92,6 +168,31 @@ mod tests {
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].evidence["upstream_connections"], 1000);
         assert_eq!(findings[0].evidence["share"], 0.968);
+    }
+
+    #[test]
+    fn names_what_is_missing() {
+        let told = |requests_per_connection: u64, version: &str, closing: Option<u64>| {
+            let mut run = Run::closed(64);
+            let mut trial = via("nginx", 0).upstream_connections(1000 / requests_per_connection);
+            trial = trial.upstream_versions(&[(version, 1000)]);
+            trial.0.ledger.as_mut().expect("made with one").closing = closing;
+            run.push(trial);
+            let found = raised(&run, CODE).remove(0);
+            (found.message, found.advice)
+        };
+        for (reused, version, closing, missing) in [
+            (1, "1.0", Some(1000), ": HTTP/1.1 and the empty `Connection` header are missing."),
+            (1, "1.0", None, ": HTTP/1.1 and the empty `Connection` header are missing."),
+            (1, "1.1", Some(1000), ": the empty `Connection` header is missing."),
+            (1, "1.1", Some(0), ": the pool is missing."),
+            (1, "1.1", None, ": the pool is missing, or requests carry `Connection: close`."),
+            (2, "1.1", Some(0), ": the pool is too small for 64 connections."),
+        ] {
+            let (message, advice) = told(reused, version, closing);
+            assert!(message.ends_with(missing), "{message}");
+            assert_eq!(advice.contains("at least 64 connections"), reused == 2, "{advice}");
+        }
     }
 
     #[test]

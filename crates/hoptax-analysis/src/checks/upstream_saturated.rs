@@ -25,7 +25,8 @@ pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity:
-            "warning; a note for direct in a closed loop, because a closed loop always reaches some limit"
+            "warning; a note for a closed loop that the answer does not rest on and for direct in any closed loop, because \
+             a closed loop always reaches some limit"
                 .into(),
         when: format!(
             "any of these holds. (1) An instance of the built-in upstream used more than {} of a CPU in a trial. \

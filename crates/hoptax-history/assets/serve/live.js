@@ -23,6 +23,13 @@ const live = () => {
     byId("done").hidden = stage !== "ended";
   };
 
+  // Okabe and Ito's palette, as in the report. Direct is grey.
+  const PALETTE = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#f0e442"];
+  const shade = (who) => {
+    const gateways = state.cases.map((one) => one.gateway).filter((one) => one !== "direct");
+    const place = [...new Set(gateways)].indexOf(who);
+    return place < 0 ? "#808080" : PALETTE[place % PALETTE.length];
+  };
   const tile = (value, name) => element("div", { class: "tile" }, element("b", {}, value), element("span", {}, name));
   const showTrial = () => {
     const trial = state.trial;
@@ -31,15 +38,27 @@ const live = () => {
     byId("trial-title").textContent = `Trial ${trial.number}: ${trial.gateway}`;
     const due = trial.due === null ? "" : `, ${kinds.rate.format(trial.due)} requests/s due`;
     const measured =
-      trial.phase === "measuring" ? `, second ${Math.floor(trial.elapsed_s)} of ${number(trial.duration_s)}` : "";
+      trial.phase === "measuring" && !trial.by_round ? `, second ${Math.floor(trial.elapsed_s)} of ${number(trial.duration_s)}` : "";
     byId("trial-words").textContent = `${trial.load}${due} · ${trial.phase}${measured}`;
-    const last = trial.seconds[trial.seconds.length - 1] || {};
+    const course = trial.by_round ? state.rounds.filter((one) => one.gateway === trial.gateway) : trial.seconds;
+    const last = course[course.length - 1] || {};
+    const of = trial.by_round ? ", its last trial" : "";
     const tiles = [
-      tile(orDash(last.rate, kinds.rate), "responses per second"),
-      tile(orDash(last.p50_us, kinds.time), "p50"),
-      tile(orDash(last.p99_us, kinds.time), "p99"),
-      tile(orDash(last.failed, kinds.rate), "failures per second"),
+      tile(orDash(last.rate, kinds.rate), `responses per second${of}`),
+      tile(orDash(last.p50_us, kinds.time), `p50${of}`),
+      tile(orDash(last.p99_us, kinds.time), `p99${of}`),
+      tile(orDash(last.failed, kinds.rate), `failures per second${of}`),
     ];
+    const contenders = [...new Set(state.rounds.map((one) => one.gateway))];
+    const key = contenders.flatMap((who) => [
+      element("span", { class: "dot", style: `background:${shade(who)}` }),
+      document.createTextNode(`${who} `),
+    ]);
+    document.querySelectorAll("#trial-part .by-second").forEach((one) => (one.hidden = trial.by_round));
+    document.querySelectorAll("#trial-part .by-round").forEach((one) => {
+      one.hidden = !trial.by_round;
+      one.replaceChildren(document.createTextNode("by round: "), ...key.map((part) => part.cloneNode(true)));
+    });
     if (state.steal !== null) tiles.push(tile(kinds.share.format(state.steal), "CPU time taken by the hypervisor"));
     byId("tiles").replaceChildren(...tiles);
   };
@@ -89,14 +108,30 @@ const live = () => {
     byId("doubts").replaceChildren(...part("Failures", failures), ...part("Findings so far", findings));
   };
 
+  const byRound = () => Boolean(state.trial) && state.trial.by_round;
+  // One line for each contender, with the figures of its trials by round.
+  const rounds = (of) =>
+    [...new Set(state.rounds.map((one) => one.gateway))].map((who) => {
+      const own = state.rounds.filter((one) => one.gateway === who);
+      return {
+        type: "line",
+        name: who,
+        color: shade(who),
+        showSymbol: own.length < 3,
+        symbolSize: 6,
+        lineStyle: { width: 2, type: who === "direct" ? "dashed" : "solid", color: shade(who) },
+        data: own.map((one) => [one.round, of(one)]),
+      };
+    });
   const axis = (theme) => ({
     type: "value",
-    min: 0,
-    max: (extent) => Math.max(extent.max, state.trial ? state.trial.duration_s : 1),
+    min: (extent) => (byRound() ? extent.min : 0),
+    max: (extent) => (byRound() ? extent.max : Math.max(extent.max, state.trial ? state.trial.duration_s : 1)),
+    minInterval: 1,
     axisLine: { show: false },
     axisTick: { show: false },
     splitLine: { show: false },
-    axisLabel: { ...textStyle(theme.quiet, 12), hideOverlap: true, formatter: (value) => `${value} s` },
+    axisLabel: { ...textStyle(theme.quiet, 12), hideOverlap: true, formatter: (value) => (byRound() ? value : `${value} s`) },
   });
   const line = (name, colour, type, of) => ({
     type: "line",
@@ -108,19 +143,19 @@ const live = () => {
     lineStyle: { width: 2, type, color: colour },
     data: (state.trial ? state.trial.seconds : []).map((second, at) => [at + 1, of(second)]),
   });
-  const overTime = (kind, lines, more) => (theme) => ({
+  const overTime = (kind, lines, of, more) => (theme) => ({
     grid: { left: 4, right: 16, top: 12, bottom: 4, containLabel: true },
     tooltip: tooltip(theme, {
       trigger: "axis",
       formatter: (points) =>
         [
-          `<b>second ${points[0].value[0]}</b>`,
+          `<b>${byRound() ? "round" : "second"} ${points[0].value[0]}</b>`,
           ...points.map((point) => `${escaped(point.seriesName)} <b>${orDash(point.value[1], kind)}</b>`),
         ].join("<br>"),
     }),
     xAxis: axis(theme),
     yAxis: values(theme, kind, more),
-    series: lines(theme),
+    series: byRound() ? rounds(of) : lines(theme),
   });
   const charts = [
     chartIn(
@@ -131,6 +166,7 @@ const live = () => {
           line("responses", theme.one, "solid", (one) => one.rate),
           line("failures", theme.bad, [3, 3], (one) => one.failed),
         ],
+        (one) => one.rate,
         { min: 0, splitNumber: 4 },
       ),
     ),
@@ -142,6 +178,7 @@ const live = () => {
           line("p50", theme.one, "solid", (one) => one.p50_us),
           line("p99", theme.two, [6, 3], (one) => one.p99_us),
         ],
+        (one) => one.p50_us,
         { type: "log" },
       ),
     ),

@@ -264,15 +264,14 @@ fn of_run(registry: &mut Registry, state: Option<&live::State>) {
         Some(Unit::Bytes),
         roles(|one| one.memory_bytes as f64),
     );
-    if let Some(trial) = &state.trial {
-        of_trial(&mut gauges, trial);
+    if let Some((trial, last)) = state.trial.as_ref().zip(state.course().pop()) {
+        of_trial(&mut gauges, trial, last);
     }
 }
 
-/// Adds the figures of the last second of the current trial.
-fn of_trial(gauges: &mut Gauges<'_>, trial: &live::Trial) {
+/// Adds the figures of the last second of the current trial, or of the last trial of the same case if trials are short.
+fn of_trial(gauges: &mut Gauges<'_>, trial: &live::Trial, last: live::Second) {
     let case = || vec![("gateway", trial.gateway.clone()), ("load", trial.load.clone())];
-    let Some(last) = trial.seconds.last() else { return };
     let per_second = || Some(Unit::Other("per_second".into()));
     gauges.put(
         "trial_responses",

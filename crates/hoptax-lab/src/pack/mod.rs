@@ -105,19 +105,21 @@ impl Pack {
         self.files.clone().into_iter().chain([manifest]).collect()
     }
 
-    /// Writes the pack's folder below `directory` and returns its path.
+    /// Copies the pack's folder to a subdirectory of `directory` and returns its path. The copy does not say when the pack was
+    /// last run with the real gateway, because nobody has run what becomes of the copy.
     ///
     /// # Errors
     /// If a file cannot be written.
     pub fn write(&self, directory: &Path) -> std::io::Result<PathBuf> {
         let folder = directory.join(self.name());
         std::fs::create_dir_all(&folder)?;
-        std::fs::write(folder.join(MANIFEST), &self.text)?;
+        std::fs::write(folder.join(MANIFEST), without_last_run(&self.text))?;
         for (name, text) in &self.files {
             let path = folder.join(name);
             if let Some(parent) = path.parent() {
                 std::fs::create_dir_all(parent)?;
             }
+            let text = if name == README { without_last_run(text) } else { text.clone() };
             std::fs::write(path, text)?;
         }
         Ok(folder)
@@ -165,6 +167,23 @@ impl Pack {
         };
         self.manifest.needs.iter().map(place).collect()
     }
+}
+
+const README: &str = "README.md";
+
+/// A manifest without the key `last_run_for_real`, or a README without its line about the last run.
+fn without_last_run(text: &str) -> String {
+    let mut kept = String::new();
+    let mut is_inside = false;
+    for line in text.split_inclusive('\n') {
+        is_inside = line.starts_with("last_run_for_real:")
+            || line.starts_with("Last run: version ")
+            || (is_inside && (line.starts_with(' ') || line.trim().is_empty() && kept.ends_with("\n\n")));
+        if !is_inside {
+            kept.push_str(line);
+        }
+    }
+    kept
 }
 
 /// Joins names to `a, b and c`; returns `nothing` if there are none.

@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 pub enum Severity {
     /// Do not use the figures of this case.
     Void,
-    /// Use the figures with this in mind.
+    /// Act on it before believing the answer.
     Warning,
-    /// Good to know.
+    /// Good to know about one figure.
     Note,
 }
 

@@ -127,9 +127,7 @@ const flameChart = (index) => (theme, width) => {
             },
     };
   };
-  const what = graph.difference
-    ? "Red: more time. Blue: less. Grey: not distinguishable. Width: the longer of both times."
-    : "Width: time per request.";
+  const what = graph.difference ? "Width: the longer of both times." : "Width: time per request.";
   const found = search.trim() ? ` Found: ${time(matchedTime(graph, matches))} per request.` : "";
   const listed = [...shown].sort((a, b) => graph.nodes[b].us - graph.nodes[a].us).slice(0, 60);
   return {
@@ -171,7 +169,39 @@ const flameChart = (index) => (theme, width) => {
   };
 };
 
-// The field that searches a flame graph.
+const LIBRARIES_NAMED = 6;
+
+// What the colours of a flame graph mean: kinds of frames, then the programs and libraries with most time of their own.
+const flameKey = (graph) => {
+  const entry = (colour, text) =>
+    element("span", {}, element("span", { class: "swatch", style: `background:${colour}` }), text);
+  if (graph.difference) {
+    return [entry("hsl(8, 80%, 66%)", "more time"), entry("hsl(212, 75%, 66%)", "less time"), entry("#c9cbcf", "not distinguishable")];
+  }
+  const kinds = [
+    ["thread", "threads"],
+    ["kernel", "kernel"],
+    ["generated", "generated code"],
+  ].filter(([kind]) => graph.nodes.some((node) => node.kind === kind));
+  const below = graph.nodes.map(() => 0);
+  graph.nodes.forEach((node, at) => {
+    if (at) below[node.parent] += node.us;
+  });
+  const own = new Map();
+  graph.nodes.forEach((node, at) => {
+    if (!node.module || ["thread", "kernel", "generated"].includes(node.kind)) return;
+    own.set(node.module, (own.get(node.module) ?? 0) + Math.max(0, node.us - below[at]));
+  });
+  const modules = [...own].sort((a, b) => b[1] - a[1]).map(([module]) => module);
+  const more = modules.length - LIBRARIES_NAMED;
+  return [
+    ...kinds.map(([kind, text]) => entry(flameColour({ kind }, graph, 1), text)),
+    ...modules.slice(0, LIBRARIES_NAMED).map((module) => entry(flameColour({ module }, graph, 1), module.split("/").pop())),
+    ...(more > 0 ? [element("span", {}, `${more} more`)] : []),
+  ];
+};
+
+// The field that searches a flame graph, and what its colours mean.
 const flameControls = (index) => {
   const field = element("input", {
     type: "search",
@@ -180,5 +210,7 @@ const flameControls = (index) => {
     oninput: (event) => changeFlame(index, { search: event.target.value }),
   });
   const all = element("button", { type: "button", onclick: () => changeFlame(index, { zoom: 0 }) }, "Show all");
-  return element("div", { class: "pair" }, field, " ", all);
+  const graph = page.flames?.[index];
+  const key = graph ? element("p", { class: "flame-key quiet", role: "note" }, ...flameKey(graph)) : "";
+  return element("div", {}, element("div", { class: "pair" }, field, " ", all), key);
 };

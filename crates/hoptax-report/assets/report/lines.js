@@ -314,6 +314,10 @@ const frontierChart = (index) => (theme, width) => {
   const search = page.searches[index];
   const found = search.trials.filter((one) => isShown(one.gateway) && one.points.length);
   if (!found.length) return null;
+  // A trial without a p99 is slower than any limit: it is drawn hollow at the top edge.
+  const measured = found.flatMap((one) => one.points.map((point) => point[2])).filter((us) => us > 0);
+  const scale = measured.length ? around(measured) : { min: 1e3, max: 1e6 };
+  const up = (us) => us ?? scale.max;
   // Trials whose rates differ by less than 10 % form one group. The line goes through the median of each group.
   const middles = (points) => {
     const groups = [];
@@ -323,7 +327,7 @@ const frontierChart = (index) => (theme, width) => {
       else groups.push([point]);
     }
     return groups.map((group) => {
-      const times = group.map((point) => point[2]).sort((a, b) => a - b);
+      const times = group.map((point) => up(point[2])).sort((a, b) => a - b);
       return [group[Math.floor(group.length / 2)][0], times[Math.floor(times.length / 2)]];
     });
   };
@@ -332,7 +336,11 @@ const frontierChart = (index) => (theme, width) => {
     {
       type: "scatter",
       name: gateways[one.gateway].label,
-      data: one.points.map((point) => [point[0], point[2], point[1]]),
+      data: one.points.map((point) => ({
+        value: [point[0], up(point[2]), point[1], point[2]],
+        itemStyle:
+          point[2] === null ? { color: theme.card, borderColor: styleOf(one.gateway).colour, borderWidth: 2 } : {},
+      })),
       symbol: styleOf(one.gateway).mark,
       symbolSize: 9,
       itemStyle: { color: styleOf(one.gateway).colour, opacity: 0.85 },
@@ -359,10 +367,13 @@ const frontierChart = (index) => (theme, width) => {
       tooltip: tooltip(theme, {
         trigger: "item",
         formatter: (point) =>
-          `<b>${escaped(point.seriesName)}</b><br>${rate(point.value[0])} requests/s<br>p50 ${time(point.value[2])}, p99 ${time(point.value[1])}`,
+          `<b>${escaped(point.seriesName)}</b><br>${rate(point.value[0])} requests/s<br>` +
+          [["p50", point.value[2]], ["p99", point.value[3]]]
+            .map(([name, us]) => (us === null ? `${name}: too few answers` : `${name} ${time(us)}`))
+            .join(", "),
       }),
       xAxis: logAxis(theme, (value) => rate(value), around(all.map((point) => point[0]))),
-      yAxis: logAxis(theme, (us) => time(us), around(all.map((point) => point[2]))),
+      yAxis: logAxis(theme, (us) => time(us), scale),
       series,
     },
     height: 380,

@@ -43,8 +43,13 @@ const overTimeChart = (theme, width) => {
       .flatMap((one) => one.events.map((event) => [`${event.at_s} ${event.event}`, event]))
       .sort((a, b) => a[1].at_s - b[1].at_s),
   );
+  const end = start(rounds[rounds.length - 1]) + length;
+  // With many rounds only some have a line and a name, so that names neither overlap nor are cut off at the right.
+  const room = (width - 70) / 56;
+  const every = Math.max(1, Math.ceil(rounds.length / room));
+  const isNamed = (round, place) => place % every === 0 && (!place || (1 - start(round) / end) * room >= 1);
   const marked = [
-    ...rounds.map((round) => ({
+    ...rounds.filter(isNamed).map((round) => ({
       xAxis: start(round),
       label: {
         show: true,
@@ -72,7 +77,6 @@ const overTimeChart = (theme, width) => {
     const round = rounds.filter((one) => start(one) <= x).pop() ?? rounds[0];
     return { round, at: x - start(round) };
   };
-  const end = start(rounds[rounds.length - 1]) + length;
   const axis = (grid, more) => ({
     type: "value",
     gridIndex: grid,

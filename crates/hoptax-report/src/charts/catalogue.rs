@@ -365,14 +365,19 @@ fn frontier(model: &Model, load: &Load) -> Option<Panel> {
             continue;
         }
         let mut trials: Vec<(f64, f64)> =
-            one.steps.iter().filter_map(|step| Some((step.rate, step.p99_us?))).collect();
+            // A p99 among requests without a response time is longer than any limit.
+            one.steps
+                .iter()
+                .filter(|step| step.held.is_some())
+                .map(|step| (step.rate, step.p99_us.unwrap_or(f64::INFINITY)))
+                .collect();
         trials.sort_by(|a, b| a.0.total_cmp(&b.0));
         let points = middles(&trials).into_iter().map(|(rate, us)| (rate, Some(us))).collect();
         lines.push(Line { points, ..line(&one.gateway, colour(model, &one.gateway)) });
     }
     let points = || lines.iter().flat_map(|line| &line.points);
     let across = Axis::around(Unit::Rate, points().map(|(rate, _)| *rate))?;
-    let up = Axis::around(Unit::Time, points().filter_map(|(_, us)| *us))?;
+    let up = Axis::around(Unit::Time, points().filter_map(|(_, us)| us.filter(|us| us.is_finite())))?;
     Some(Panel { title: String::new(), across, up, lines, marks })
 }
 

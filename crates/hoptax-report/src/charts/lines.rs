@@ -91,7 +91,9 @@ impl Axis {
         Self { log: false, low: 0.0, high, ticks }
     }
 
+    /// A value beyond all limits is placed at the upper end.
     fn place(&self, value: f64) -> f64 {
+        let value = if value.is_infinite() { self.high } else { value };
         if self.log { value.max(self.low).log10() } else { value }
     }
 
@@ -193,9 +195,13 @@ impl Panel {
             }
         }
         let dots = self.lines.iter().filter(|line| line.dots).flat_map(|line| {
-            let of = |(x, y): &(f64, Option<f64>)| Some((self.across.place(*x), self.up.place((*y)?)));
+            let of = move |(x, y): &(f64, Option<f64>)| {
+                let y = (*y)?;
+                let style = if y.is_finite() { line.colour.filled() } else { line.colour.stroke_width(2) };
+                Some(((self.across.place(*x), self.up.place(y)), style))
+            };
             let size = sheet.px(4);
-            line.points.iter().filter_map(of).map(move |at| Circle::new(at, size, line.colour.filled()))
+            line.points.iter().filter_map(of).map(move |(at, style)| Circle::new(at, size, style))
         });
         chart.draw_series(dots).map_err(ChartError::new)?;
         let place = |x: f64, y: f64| chart.backend_coord(&(self.across.place(x), self.up.place(y)));

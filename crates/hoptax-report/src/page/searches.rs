@@ -30,8 +30,9 @@ struct Found {
 #[derive(Debug, Serialize)]
 struct Trials {
     gateway: usize,
-    /// Rate, p50 (µs) and p99 (µs) of each trial that has these figures, sorted by rate.
-    points: Vec<(f64, f64, f64)>,
+    /// Rate, p50 (µs) and p99 (µs) of each trial, sorted by rate. A percentile is absent if it lies among requests without a
+    /// response time: it is longer than any limit.
+    points: Vec<(f64, Option<f64>, Option<f64>)>,
 }
 
 /// All searches, in the plan's order. `place` returns the index of a contender in the document.
@@ -77,9 +78,9 @@ impl<'m> Search<'m> {
     }
 }
 
-fn points(one: &Capacity) -> Vec<(f64, f64, f64)> {
-    let of = |step: &hoptax_analysis::Step| Some((step.rate, step.p50_us?, step.p99_us?));
-    let mut points: Vec<_> = one.steps.iter().filter_map(of).filter(|point| point.1 > 0.0).collect();
+fn points(one: &Capacity) -> Vec<(f64, Option<f64>, Option<f64>)> {
+    let of = |step: &hoptax_analysis::Step| (step.rate, step.p50_us, step.p99_us);
+    let mut points: Vec<_> = one.steps.iter().filter(|step| step.held.is_some()).map(of).collect();
     points.sort_by(|one, other| one.0.total_cmp(&other.0));
     points
 }

@@ -32,6 +32,8 @@ pub(super) struct Counts {
     pub(super) http11: Count,
     pub(super) connections: Count,
     pub(super) open: Count,
+    /// Requests after which the client closes the connection.
+    pub(super) closing: Count,
     pub(super) bytes_in: Count,
     pub(super) bytes_out: Count,
     /// Token reviews, also counted as requests.
@@ -55,6 +57,7 @@ impl Counts {
             requests: http10 + http11,
             connections: sum(|one| &one.connections),
             open: sum(|one| &one.open),
+            closing: Some(sum(|one| &one.closing)),
             bytes_in: sum(|one| &one.bytes_in),
             bytes_out: sum(|one| &one.bytes_out),
             http_version: versions

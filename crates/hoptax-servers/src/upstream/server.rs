@@ -282,6 +282,7 @@ impl<'a> Server<'a> {
                     at += consumed;
                     if !keep_alive {
                         connection.state = State::Last;
+                        self.counts.closing.add(1);
                     }
                     if let Some(answer) = connection.answer.take() {
                         // Requests are counted on arrival, so that the count includes requests whose response is

@@ -1,7 +1,8 @@
 //! Medians of the trials so far, for each case of the live view. Reports do not use these medians.
 
-use hoptax_history::live::Case;
+use hoptax_history::live::{Case, Round, Second};
 use hoptax_load::clock::SECOND;
+use hoptax_load::record::LoadRecord;
 use hoptax_record::{DIRECT, TrialRecord};
 use hoptax_stats::median;
 
@@ -36,6 +37,8 @@ struct Seen {
     who: usize,
     round: u32,
     rate: f64,
+    /// Failures per second.
+    failed: f64,
     /// p50 and p99 of the response time, µs. Absent if no request was answered.
     times: Option<[f64; 2]>,
 }
@@ -48,6 +51,17 @@ pub fn figures(trial: &TrialRecord) -> Option<(f64, Option<[f64; 2]>)> {
     let times = record.histograms.response_time.decode().ok().filter(|times| !times.is_empty());
     let times = times.map(|times| [0.5, 0.99].map(|at| times.value_at_quantile(at) as f64 / 1e3));
     Some((record.completed_in_time as f64 * SECOND as f64 / record.measured_ns as f64, times))
+}
+
+/// At most this many trials of a load point are shown one by one.
+const MOST_ROUNDS: usize = 400;
+
+/// Requests without a successful answer, per second of the measured time.
+fn failed_per_second(record: &LoadRecord) -> f64 {
+    let counts = &record.counts;
+    let failed = counts.timeouts + counts.connect_errors + counts.resets + counts.bad_responses;
+    let bad = failed + counts.completed.saturating_sub(counts.ok);
+    bad as f64 * SECOND as f64 / record.measured_ns.max(1) as f64
 }
 
 impl Tally {
@@ -69,7 +83,25 @@ impl Tally {
             // mean nothing.
             self.seen.retain(|seen| (seen.load, seen.who) != (load, who));
         }
-        self.seen.push(Seen { load, who, round: trial.round, rate, times });
+        let failed = trial.load_record.as_ref().map_or(0.0, failed_per_second);
+        self.seen.push(Seen { load, who, round: trial.round, rate, failed, times });
+    }
+
+    /// The latest trials at a load point, in the order of the run.
+    pub(super) fn rounds(&self, load: usize) -> Vec<Round> {
+        let here: Vec<&Seen> = self.seen.iter().filter(|seen| seen.load == load).collect();
+        let first = here.len().saturating_sub(MOST_ROUNDS);
+        let of = |seen: &&Seen| Round {
+            gateway: self.labels[seen.who].clone(),
+            round: seen.round + 1,
+            figures: Second {
+                rate: seen.rate,
+                failed: seen.failed,
+                p50_us: seen.times.map(|times| times[0]),
+                p99_us: seen.times.map(|times| times[1]),
+            },
+        };
+        here[first..].iter().map(of).collect()
     }
 
     /// Replaces the half-widths.

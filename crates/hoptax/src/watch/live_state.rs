@@ -16,6 +16,9 @@ use std::time::Duration;
 /// Share of the starts after which their pace is known well enough to say how long the others will take.
 const FEW_STARTS: f64 = 0.1;
 
+/// Trials that are shorter than this, s, are shown by round: they have too few seconds to show.
+const BY_ROUND: f64 = 2.0;
+
 /// Live state of one run. Times (`now`) are values of [`hoptax_load::clock::now`], nanoseconds.
 #[derive(Debug)]
 pub struct LiveState {
@@ -28,6 +31,8 @@ pub struct LiveState {
     searches: bool,
     begun: u64,
     expected: Duration,
+    /// Load point of the current trial.
+    load: usize,
     /// Time at which the last trial ended.
     trial_ended: u64,
     /// Rate of the current trial; absent in a closed loop.
@@ -58,6 +63,7 @@ impl LiveState {
             elapsed_s: 0.0,
             left_s: 0.0,
             trial: None,
+            rounds: Vec::new(),
             cpu: Vec::new(),
             steal: None,
             cases: Vec::new(),
@@ -76,6 +82,7 @@ impl LiveState {
             searches,
             begun: 0,
             expected: Duration::ZERO,
+            load: 0,
             trial_ended: 0,
             due: None,
             measuring: None,
@@ -137,7 +144,10 @@ impl LiveState {
             duration_s: duration.as_secs_f64(),
             due: self.due.as_ref().map(|rate| rate.at(0)),
             seconds: Vec::new(),
+            by_round: duration.as_secs_f64() < BY_ROUND,
         });
+        self.load = slot.load;
+        self.update_rounds();
         self.state.stage = Stage::Measuring;
         self.state.doing.clear();
         self.state.round = format!("{}{}", slot.round + 1, self.rounds);
@@ -184,7 +194,13 @@ impl LiveState {
         self.trial_ended = now;
         self.tally.add(trial);
         self.state.cases = self.tally.cases();
+        self.update_rounds();
         self.tick(now);
+    }
+
+    fn update_rounds(&mut self) {
+        let by_round = self.state.trial.as_ref().is_some_and(|trial| trial.by_round);
+        self.state.rounds = if by_round { self.tally.rounds(self.load) } else { Vec::new() };
     }
 
     /// A start is on disk.

@@ -84,6 +84,29 @@ fn a_trial_is_shown_from_its_start_to_its_end() {
 }
 
 #[test]
+fn short_trials_show_the_rounds_of_their_load_point() {
+    let text = TWO_ROUNDS.replace("duration: 5s", "duration: 300ms");
+    let mut live = LiveState::new("2026-two", &plan(&text));
+    live.begun(12, Duration::from_secs(100), 0);
+    for round in 0..2 {
+        live.trial(0, &slot(round, 1), "direct", S);
+        live.recorded(&via("direct", round).at_load(1).first().all_at_us(100 + u64::from(round)).0, 2 * S);
+        live.trial(1, &slot(round, 1), "hop-l4", S);
+        assert!(live.state().trial.as_ref().is_some_and(|trial| trial.by_round));
+        assert_eq!(live.state().course().len(), round as usize, "before its own trial of this round");
+        live.recorded(&via("hop-l4", round).at_load(1).all_at_us(150).status(500, 100).0, 2 * S);
+    }
+    let state = live.state();
+    let seen: Vec<_> = state.rounds.iter().map(|one| (one.gateway.as_str(), one.round)).collect();
+    assert_eq!(seen, [("direct", 1), ("hop-l4", 1), ("direct", 2), ("hop-l4", 2)]);
+    let last = state.course().pop().expect("two trials");
+    assert!(last.rate > 0.0 && last.failed > 0.0, "{last:?}");
+    assert!(last.p50_us.is_some_and(|p50| (p50 - 150.0).abs() < 1.0), "{last:?}");
+    live.trial(2, &slot(1, 0), "direct", 3 * S);
+    assert!(live.state().rounds.is_empty(), "ten seconds are long enough for figures by second");
+}
+
+#[test]
 fn roles_are_those_of_the_current_trial() {
     let mut live = LiveState::new("r", &plan(TWO_ROUNDS));
     let tree = |cpus| Some(RecentTree { cpus, rss_bytes: 5 << 20 });

@@ -524,6 +524,13 @@ const STATED: &[(&str, &str, &str, &str)] = &[
         "at 1 in 10,000, with Cohen's w",
     ),
     ("hoptax-analysis/src/checks/balance.rs", "EFFECT: f64 = 0.1", METHODOLOGY, "Cohen's w above 0.1"),
+    (
+        "hoptax-report/src/over_load.rs",
+        "APART: f64 = 0.2",
+        METHODOLOGY,
+        "by at least 20 % of the smaller tax",
+    ),
+    ("hoptax-report/src/over_load.rs", "FACTOR: f64 = 2.0", METHODOLOGY, "change by a factor of at least 2"),
     ("hoptax-analysis/src/checks/unsteady.rs", "CHANGE: f64 = 0.1", METHODOLOGY, "the change must be 10 %"),
     (
         "hoptax-analysis/src/checks/unsteady.rs",

@@ -3,7 +3,7 @@
 use crate::support::hoptax;
 use crate::world::{Running, exe, get, http_upstream, is_missing, running_plan};
 use hoptax_lab::Driver as _;
-use hoptax_lab::packs::{Pack, PackSet};
+use hoptax_lab::packs::PackSet;
 use hoptax_lab::process::ProcessDriver;
 use hoptax_lab::render::Variables;
 use hoptax_plan::{AccessLog, Gateway, GatewayKind, Profile};
@@ -165,10 +165,17 @@ fn one_pack_is_shown_whole_and_written_out() {
     assert!(nested.status.success(), "{}", String::from_utf8_lossy(&nested.stderr));
     assert!(directory.path().join("traefik/project/build.sh").is_file(), "files of the project");
     let again = PackSet::load(Some(directory.path())).expect("the written files are a pack");
-    assert_eq!(
-        again.get("tyk").map(Pack::manifest),
-        PackSet::load(None).expect("right").get("tyk").map(Pack::manifest)
-    );
+    let shipped = PackSet::load(None).expect("right");
+    for (name, heading) in [("tyk", "# Tyk\n\n## "), ("traefik", "# Traefik\n\n## ")] {
+        let [mut copy, shipped] =
+            [&again, &shipped].map(|packs| packs.get(name).expect("a pack").manifest().clone());
+        assert!(shipped.last_run_for_real.is_some() && copy.last_run_for_real.is_none(), "{name}");
+        copy.last_run_for_real = shipped.last_run_for_real.clone();
+        assert_eq!(copy, shipped);
+        let readme =
+            std::fs::read_to_string(directory.path().join(name).join("README.md")).expect("a README");
+        assert!(readme.starts_with(heading), "{readme}");
+    }
     let unknown = hoptax().args(["gateways", "kongg"]).output().expect("it runs");
     let error = String::from_utf8(unknown.stderr).expect("text");
     assert_eq!(

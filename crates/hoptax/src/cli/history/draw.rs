@@ -179,6 +179,7 @@ mod tests {
             trials_planned: 15,
             starts: false,
             verdict: Some("believable".into()),
+            over_budget: Some(false),
             answer: Some("nginx adds least.".into()),
             tags: vec!["before-tuning".into(), "x".into()],
             note: "two\nlines \u{1b}[31m".into(),
@@ -193,6 +194,7 @@ mod tests {
             problem,
             contenders: vec![],
             verdict: None,
+            over_budget: None,
             trials,
             trials_planned,
             ..run("b\nc")

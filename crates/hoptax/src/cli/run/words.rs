@@ -52,6 +52,7 @@ pub(super) fn phase(trial: &Trial) -> String {
         TrialPhase::Starting => "starting".to_owned(),
         TrialPhase::Connecting => "connecting".to_owned(),
         TrialPhase::Warmup => "warming up".to_owned(),
+        TrialPhase::Measuring if trial.by_round => "measuring".to_owned(),
         TrialPhase::Measuring => format!("measuring {:.0} of {} s", trial.elapsed_s, trial.duration_s),
         TrialPhase::Draining => "draining".to_owned(),
     }

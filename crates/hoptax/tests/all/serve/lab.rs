@@ -123,8 +123,10 @@ pub(super) fn current_state() -> State {
             elapsed_s: 3.2,
             duration_s: 10.0,
             due: None,
+            by_round: false,
             seconds: vec![second(8_000.0), second(8_100.0), second(7_900.0)],
         }),
+        rounds: Vec::new(),
         cpu: vec![live::Role { role: "gateway".into(), cpus: 0.93, memory_bytes: 9 << 20 }],
         steal: Some(0.02),
         cases: vec![live::Case {

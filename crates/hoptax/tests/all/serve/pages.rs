@@ -6,7 +6,7 @@ use crate::browser::client::Browser;
 use crate::report::fixture::{Run, via};
 use crate::support::server::{self, Response};
 use crate::support::{Json, Scratch};
-use hoptax_history::live::{Board, Second, Stage};
+use hoptax_history::live::{Board, Round, Second, Stage};
 use hoptax_history::serve::Server;
 use serde_json::json;
 use std::path::Path;
@@ -569,6 +569,43 @@ fn a_current_run_is_followed_to_its_end() {
     );
     page.assert_no_problems();
     drop(server);
+}
+
+#[test]
+fn short_trials_are_followed_by_round() {
+    let board = Board::new(current_state());
+    let round = |gateway: &str, round, rate| Round {
+        gateway: gateway.into(),
+        round,
+        figures: Second { rate, failed: 2.0, p50_us: Some(140.0 + rate / 100.0), p99_us: Some(800.0) },
+    };
+    board.change(|state| {
+        let trial = state.trial.as_mut().expect("a current trial");
+        (trial.by_round, trial.duration_s, trial.elapsed_s, trial.seconds) = (true, 0.3, 0.1, Vec::new());
+        for number in 1..6 {
+            state.rounds.push(round("direct", number, 9_000.0 + 90.0 * f64::from(number)));
+            state.rounds.push(round("nginx", number, 7_650.0));
+        }
+    });
+    let (_history, server) = over(Some(board));
+    for (name, width, is_dark) in [("live-rounds", 1440, false), ("live-rounds-390", 390, true)] {
+        let mut page = Page::open(&server, width, is_dark);
+        page.visit("/live");
+        page.browser.until("document.documentElement.dataset.shown > 0");
+        page.picture(name);
+        let text = page.ask("document.getElementById('trial-part').innerText");
+        let text = text.as_str().expect("a text");
+        assert!(text.contains("7.65 k") && text.contains("its last trial"), "{text}");
+        assert!(text.contains("by round: ") && !text.contains("second 0 of"), "{text}");
+        assert_eq!(
+            page.ask(
+                "[...document.querySelectorAll('#live-rate, #live-latency')].map((one) => one.dataset.drawn)"
+            ),
+            json!(["2", "2"]),
+            "direct and nginx"
+        );
+        page.assert_no_problems();
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::cli::load::figures::{short, size};
 use crate::cli::load::spectrum::bar;
 use crate::cli::terminal::sheet::{BAD, BOLD, DIM, DUE, GOOD, Sheet};
 use hoptax_analysis::Severity;
-use hoptax_history::live::{Case, Failure, Finding, Stage, State, Trial};
+use hoptax_history::live::{Case, Failure, Finding, Second, Stage, State, Trial};
 use hoptax_report::same_message;
 use ratatui_core::style::Style;
 use ratatui_core::terminal::Frame;
@@ -41,9 +41,10 @@ fn full(sheet: &mut Sheet<'_>, state: &State) {
         Some(trial) => {
             let who = format!("{} · {}", trial.gateway, trial.load);
             sheet.line(apart(width, (who, BOLD), (doing(state), Style::new())));
-            sheet.line(last_second(trial));
+            let course = state.course();
+            sheet.line(latest(trial, &course));
             let rows = 1 + height.saturating_sub(LEAST_HEIGHT) / 6;
-            sheet.graph(rows.min(6), &history(trial, width));
+            sheet.graph(rows.min(6), &history(trial, &course, width));
             sheet.skip(gap);
             roles(sheet, state);
         }
@@ -80,9 +81,9 @@ fn compact(sheet: &mut Sheet<'_>, state: &State) {
             if sheet.height() >= 10 {
                 sheet.line(Line::styled(clip(&trial.load, width), DIM));
             }
-            let second = trial.seconds.last();
+            let second = state.course().pop();
             let due = trial.due.map(|due| format!(" of {}/s", short(due))).unwrap_or_default();
-            sheet.line(format!("{}/s{due}", short(second.map_or(0.0, |second| second.rate))));
+            sheet.line(format!("{}/s{due}", short(second.as_ref().map_or(0.0, |second| second.rate))));
             let times = second.map_or((None, None), |second| (second.p50_us, second.p99_us));
             let (p50, p99) = (words::microseconds(times.0), words::microseconds(times.1));
             sheet.line(format!("p50 {p50}  p99 {p99}"));
@@ -144,27 +145,32 @@ fn doing(state: &State) -> String {
     }
 }
 
-fn last_second(trial: &Trial) -> Line<'static> {
-    let Some(second) = trial.seconds.last() else {
-        return Line::styled("waiting for the first second", DIM);
+/// The last second of the trial, or the last trial of the same case if trials are short.
+fn latest(trial: &Trial, course: &[Second]) -> Line<'static> {
+    let Some(second) = course.last() else {
+        let waiting =
+            if trial.by_round { "waiting for its first trial" } else { "waiting for the first second" };
+        return Line::styled(waiting, DIM);
     };
     let due = trial.due.map(|due| format!(" of {}/s due", short(due))).unwrap_or_default();
     let (p50, p99) = (words::microseconds(second.p50_us), words::microseconds(second.p99_us));
-    let failed: f64 = trial.seconds.iter().map(|second| second.failed).sum();
+    let failed: f64 = course.iter().map(|second| second.failed).sum();
     let failed = match failed {
         failed if failed <= 0.0 => Span::styled("none failed", GOOD),
         failed => Span::styled(format!("{} failed", short(failed.max(1.0))), BAD),
     };
-    let figures = format!("{}/s{due}   p50 {p50}   p99 {p99}   ", short(second.rate));
+    let which = if trial.by_round { "last trial " } else { "" };
+    let figures = format!("{which}{}/s{due}   p50 {p50}   p99 {p99}   ", short(second.rate));
     Line::from(vec![Span::raw(figures), failed])
 }
 
-/// Responses per second, and the rate that was due. Each second is drawn as wide as possible. If there is no room for
-/// all seconds, only the last seconds are shown.
-fn history(trial: &Trial, width: usize) -> (Vec<f64>, Option<Vec<f64>>) {
-    let wide = (width / (trial.duration_s.ceil() as usize).max(1)).clamp(1, 16);
-    let first = trial.seconds.len().saturating_sub(width / wide);
-    let rates = trial.seconds[first..].iter().flat_map(|second| std::iter::repeat_n(second.rate, wide));
+/// Responses per second, and the rate that was due. Each second or trial is drawn as wide as possible. If there is no room
+/// for all of them, only the last ones are shown.
+fn history(trial: &Trial, course: &[Second], width: usize) -> (Vec<f64>, Option<Vec<f64>>) {
+    let most = if trial.by_round { course.len() } else { trial.duration_s.ceil() as usize };
+    let wide = (width / most.max(1)).clamp(1, 16);
+    let first = course.len().saturating_sub(width / wide);
+    let rates = course[first..].iter().flat_map(|second| std::iter::repeat_n(second.rate, wide));
     let rates: Vec<f64> = rates.collect();
     let due = trial.due.map(|due| vec![due; rates.len()]);
     (rates, due)

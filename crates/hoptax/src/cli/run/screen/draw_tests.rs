@@ -1,6 +1,6 @@
 use super::*;
 use crate::cli::terminal::drawn::{lines as drawn_lines, shows};
-use hoptax_history::live::{Role, SCHEMA, Second, TrialPhase};
+use hoptax_history::live::{Role, Round, SCHEMA, Second, TrialPhase};
 
 const LOADS: [&str; 3] = [
     "closed loop, 16 connections",
@@ -55,8 +55,10 @@ fn state() -> State {
             elapsed_s: 6.2,
             duration_s: 10.0,
             due: Some(5_000.0),
+            by_round: false,
             seconds: [4_800.0, 5_000.0, 5_010.0, 4_100.0, 5_000.0, 4_990.0].map(second).to_vec(),
         }),
+        rounds: Vec::new(),
         cpu: vec![role("generator", 0.31), role("gateway", 0.52), role("upstream", 0.2)],
         steal: Some(0.0123),
         cases: cases.collect(),
@@ -97,6 +99,26 @@ fn a_screen_of_80_columns_shows_everything() {
         ],
     );
     assert!(lines.iter().any(|line| line.contains("████")), "{lines:#?}");
+}
+
+#[test]
+fn short_trials_are_shown_by_round() {
+    let mut state = state();
+    let trial = state.trial.as_mut().expect("one");
+    (trial.by_round, trial.duration_s, trial.elapsed_s, trial.seconds) = (true, 0.3, 0.2, Vec::new());
+    let lines = screen(&state, 80, 24);
+    shows(&lines, &["waiting for its first trial"]);
+    assert!(!lines.iter().any(|line| line.contains("0.3 s")), "{lines:#?}");
+    let round = |gateway: &str, round, rate| Round {
+        gateway: gateway.to_owned(),
+        round,
+        figures: Second { rate, failed: 0.0, p50_us: Some(210.0), p99_us: Some(1_203.0) },
+    };
+    state.rounds = vec![round("nginx", 1, 4_800.0), round("direct", 2, 9.0), round("nginx", 2, 4_990.0)];
+    let lines = screen(&state, 80, 24);
+    shows(&lines, &["last trial 4.99k/s of 5.00k/s due   p50 210.0 µs   p99 1.20 ms   none failed"]);
+    assert!(lines.iter().any(|line| line.contains("████")), "{lines:#?}");
+    shows(&screen(&state, 40, 12), &["4.99k/s of 5.00k/s", "p50 210.0 µs"]);
 }
 
 #[test]
