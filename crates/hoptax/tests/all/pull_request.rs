@@ -239,8 +239,7 @@ fn a_comment_mentions_nobody_forges_no_mark_and_is_bounded() {
     let body = text.strip_prefix("<!-- hoptax tax -->\n").expect("our mark");
     assert!(
         !body.contains("<!--") && !body.contains("@everyone") && body.contains("everyone"),
-        "{:.100}",
-        body
+        "{body:.100}"
     );
     assert!(body.chars().count() < 65_000 && body.ends_with("The rest is in the report."));
 }

@@ -216,6 +216,10 @@ pub(super) fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).expect("made");
     for entry in std::fs::read_dir(from).unwrap_or_else(|error| panic!("{from:?}: {error}")).flatten() {
         let (from, to) = (entry.path(), to.join(entry.file_name()));
-        if from.is_dir() { copy(&from, &to) } else { drop(std::fs::copy(from, to).expect("copied")) }
+        if from.is_dir() {
+            copy(&from, &to);
+        } else {
+            std::fs::copy(from, to).expect("copied");
+        }
     }
 }
