@@ -345,6 +345,14 @@ mod tests {
         names.map(|entry| entry.path().display().to_string()).collect()
     }
 
+    /// A directory for copies that others cannot write, whatever the umask is.
+    fn base(scratch: &tempfile::TempDir) -> String {
+        let base = scratch.path().join("there").display().to_string();
+        std::fs::create_dir(&base).expect("made");
+        set_mode(&base, 0o755);
+        base
+    }
+
     fn set_mode(path: &str, mode: u32) {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("ours");
     }
@@ -353,8 +361,8 @@ mod tests {
     fn the_program_is_copied_once_and_an_older_one_is_replaced() {
         for write in [by_dd as Write, by_cp] {
             let scratch = tempfile::tempdir().expect("a directory");
-            let (exe, base) = (program(scratch.path()), scratch.path().join("there"));
-            let base = base.to_str().expect("text");
+            let (exe, base) = (program(scratch.path()), base(&scratch));
+            let base = base.as_str();
             let there = machine(&["env"]);
             let older = there.with_copy(base, write, Path::new("/bin/true"), &mut |_| {}).expect("copied");
             let mut said = Vec::new();
@@ -377,7 +385,7 @@ mod tests {
     fn a_planted_program_is_not_run() {
         let scratch = tempfile::tempdir().expect("a directory");
         let exe = program(scratch.path());
-        let base = scratch.path().join("there").display().to_string();
+        let base = base(&scratch);
         // Where earlier versions looked for it, by a digest that can be calculated.
         let mut predictable = hoptax_record::Digest::default();
         predictable.add(&std::fs::read(&exe).expect("read"));
@@ -425,7 +433,7 @@ mod tests {
     fn a_copy_of_another_user_is_refused() {
         let scratch = tempfile::tempdir().expect("a directory");
         let exe = program(scratch.path());
-        let base = scratch.path().join("there").display().to_string();
+        let base = base(&scratch);
         let copied = machine(&["env"]).with_copy(&base, by_cp, &exe, &mut |_| {}).expect("copied");
         // For this machine, the user is another one, and the files are the same.
         let bin = scratch.path().join("bin");
@@ -443,7 +451,7 @@ mod tests {
     fn without_commands_that_prove_a_copy_the_program_is_copied_again() {
         let scratch = tempfile::tempdir().expect("a directory");
         let exe = program(scratch.path());
-        let base = scratch.path().join("there").display().to_string();
+        let base = base(&scratch);
         for missing in ["ls", "id", "sha256sum"] {
             let script = format!("[ \"$0\" != {missing} ] || exit 127; exec \"$0\" \"$@\"");
             let there = machine(&["sh", "-c", &script]);

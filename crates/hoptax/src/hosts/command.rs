@@ -135,6 +135,10 @@ impl Program {
             Why::TooLong => format!("took longer than {}", humantime::format_duration(limit)),
             Why::Interrupted => "was interrupted".to_owned(),
         };
+        let remains = match ended {
+            End::Asked(_, Some(_)) | End::Running(_) => "What it was creating or removing may remain. ",
+            _ => "",
+        };
         let what = match ended {
             End::Exit(status) if status.success() => return Ok(()),
             End::Exit(status) => match status.code() {
@@ -142,22 +146,14 @@ impl Program {
                 None => format!("was ended by a signal ({status})"),
             },
             End::Asked(reason, None) => why(reason),
-            End::Asked(reason, Some(last)) => format!(
-                "{}, and ended only after {last}. What it was creating or removing may remain",
-                why(reason)
-            ),
-            End::Running(reason) => {
-                format!(
-                    "{}, and still runs after SIGKILL. What it was creating or removing may remain",
-                    why(reason)
-                )
-            }
+            End::Asked(reason, Some(last)) => format!("{}, and ended only after {last}", why(reason)),
+            End::Running(reason) => format!("{}, and still runs after SIGKILL", why(reason)),
             End::Lost(error) => format!("cannot be waited for: {error}"),
         };
         let quoted = last_lines(complaints);
         let quoted = if quoted.is_empty() { String::new() } else { format!(":\n{quoted}\n") };
         let stop = if quoted.is_empty() { ". " } else { "" };
-        Err(anyhow!("`{}` {what}{quoted}{stop}{}", self.shown(), self.advice))
+        Err(anyhow!("`{}` {what}{quoted}{stop}{remains}{}", self.shown(), self.advice))
     }
 }
 
@@ -406,18 +402,21 @@ mod tests {
     #[test]
     fn a_command_that_ignores_signals_is_killed_and_the_error_says_what_may_remain() {
         let directory = tempfile::tempdir().expect("a directory");
-        let lines = RefCell::new(Vec::new());
-        let progress = |line: &str| lines.borrow_mut().push(line.to_owned());
+        let (lines, interrupted) = (RefCell::new(Vec::new()), AtomicBool::new(false));
+        let progress = |line: &str| {
+            lines.borrow_mut().push(line.to_owned());
+            interrupted.fetch_or(line == "ready", Ordering::Relaxed);
+        };
         let log = Log { path: &directory.path().join("log"), progress: &progress };
         let moment = Duration::from_millis(20);
         let interrupt = [(Signal::INT, moment), (Signal::TERM, moment), (Signal::KILL, GRACE)];
-        let interrupted = AtomicBool::new(true);
         // `exec` keeps ignored signals ignored. The inner shell is a process that the program started.
-        let stubborn = shell("trap '' INT TERM; sh -c 'exec sleep 600'; exit 3");
+        let stubborn = shell("trap '' INT TERM; echo ready; sh -c 'exec sleep 600'; exit 3");
         let shown = stubborn.run_with(&log, GRACE, Some(&interrupted), &interrupt).expect_err("killed");
         assert!(
             shown.to_string().ends_with(
-                "was interrupted, and ended only after SIGKILL. What it was creating or removing may remain. Try it yourself"
+                "was interrupted, and ended only after SIGKILL:\n  ready\nWhat it was creating or removing may remain. Try it \
+                 yourself"
             ),
             "{shown}"
         );
