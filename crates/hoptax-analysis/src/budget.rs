@@ -1,7 +1,8 @@
 //! Checks measured figures against the limits of budgets.
 //!
 //! A budget is kept if the *whole* interval is within the limit, exceeded if the whole interval is beyond it, and otherwise
-//! inconclusive. If there is no interval (one trial only), the value itself is compared with the limit.
+//! inconclusive. If there is no interval (one trial only), the value itself is compared with the limit, and a change is
+//! inconclusive.
 
 use super::case::Case;
 use super::limits::{Judged, Limits, together, would_decide};
@@ -281,6 +282,7 @@ fn incomparable(metric: Metric, baseline: &Baseline<'_>, side: &Side<'_>) -> Opt
 }
 
 const TOO_CLOSE: &str = "it is so close to the limit that more rounds would not decide it";
+const ONE_ROUND: &str = "one round says nothing about chance. Measure at least two";
 const MEASURE_BOTH: &str = "separate runs scatter too much for this limit. Measure both versions in one run, with `against`, or widen the limit";
 
 /// The outcome of one limit.
@@ -344,6 +346,9 @@ impl ChangeResult {
     pub(super) fn judge(&self, value: &Estimate, measured_s: Option<f64>) -> Part {
         if let Some(reason) = &self.incomparable {
             return Part::inconclusive(reason);
+        }
+        if value.interval().is_none() && value.trials <= 1 {
+            return Part::inconclusive(ONE_ROUND);
         }
         let limits = Limits { max: self.max, min: self.min };
         let part = Part::judged(limits, &Judged { value: *value, of_rounds: self.of_rounds }, measured_s);
@@ -421,8 +426,12 @@ mod tests {
         assert_eq!(outcome(&mut run, Metric::AddedP50, Some(45.0), None), Outcome::Exceeded);
         assert_eq!(outcome(&mut run, Metric::AddedP50, Some(55.0), None), Outcome::Kept);
         assert_eq!(outcome(&mut run, Metric::ErrorShare, Some(0.0), None), Outcome::Kept);
-        assert_eq!(relative(&mut run, Metric::P50, "direct", 0.4).outcome, Outcome::Exceeded);
-        assert_eq!(relative(&mut run, Metric::P50, "direct", 0.6).outcome, Outcome::Kept);
+        // A change of one round may be chance.
+        for max in [0.4, 0.6] {
+            let result = relative(&mut run, Metric::P50, "direct", max);
+            assert_eq!(result.outcome, Outcome::Inconclusive);
+            assert!(result.reason.is_some_and(|reason| reason.contains("at least two")));
+        }
     }
 
     #[test]
