@@ -13,8 +13,10 @@ use super::targets::TargetFigures;
 use super::tax::Tax;
 use super::throughput::Throughput;
 use super::trial::Trial;
-use hoptax_load::record::{Counts, TlsTally};
-use hoptax_record::report::{Bytes, Connections, Cpu, FailedTrial, Ledger, Memory};
+use hdrhistogram::Histogram;
+use hoptax_load::histogram::{empty_of_counts, spread};
+use hoptax_load::record::{Counts, LoadRecord, TlsTally};
+use hoptax_record::report::{Bytes, Connections, Cpu, FailedTrial, Ledger, Memory, Spread};
 use hoptax_record::{DIRECT, Failure};
 use hoptax_stats::share;
 use std::collections::BTreeMap;
@@ -213,7 +215,22 @@ fn connections(trials: &[Trial<'_>], requests_sent: u64) -> Connections {
         reused: all().map(|one| one.reused).sum(),
         closed_by_peer: all().map(|one| one.closed_by_peer).sum(),
         per_request: share(opened as f64, requests_sent as f64),
+        responses: responses(trials.iter().map(|trial| trial.load))
+            .as_ref()
+            .and_then(spread)
+            .map(Spread::from),
+        unanswered: trials.iter().map(|trial| Some(trial.load.occupancy.as_ref()?.unanswered)).sum(),
     }
+}
+
+/// Responses on each connection of each trial. Absent if a trial does not say it.
+pub(crate) fn responses<'a>(trials: impl Iterator<Item = &'a LoadRecord>) -> Option<Histogram<u64>> {
+    let mut sum = empty_of_counts();
+    for load in trials {
+        // A histogram of another program can have another range.
+        sum.add(load.occupancy.as_ref()?.responses.decode().ok()?).ok()?;
+    }
+    Some(sum)
 }
 
 fn bytes(trials: &[Trial<'_>]) -> Bytes {

@@ -10,10 +10,10 @@ pub mod starts;
 
 use crate::{Analysis, analyse};
 use hoptax_load::clock::{MILLISECOND, SECOND};
-use hoptax_load::histogram::{Encoded, TRIAL_DIGITS, WINDOW_DIGITS, empty};
+use hoptax_load::histogram::{Encoded, TRIAL_DIGITS, WINDOW_DIGITS, empty, empty_of_counts};
 use hoptax_load::record::{
-    Bytes, Cause, Connections, Counts, GeneratorCpu, Histograms, Lifetime, LoadRecord, RECORD_SCHEMA,
-    StampTally, TargetRecord, TlsTally, WINDOW_NS, Window,
+    Bytes, Cause, Connections, Counts, GeneratorCpu, Histograms, Lifetime, LoadRecord, Occupancy,
+    RECORD_SCHEMA, Silence, StampTally, TargetRecord, TlsTally, WINDOW_NS, Window,
 };
 use hoptax_load::spec::{Arrivals, Rate, Shape};
 use hoptax_load::stamp::ClockId;
@@ -389,6 +389,21 @@ impl MadeTrial {
         self
     }
 
+    /// Sets the number of responses of each connection.
+    pub fn responses(mut self, responses: &[u64]) -> Self {
+        let mut counts = empty_of_counts();
+        responses.iter().for_each(|count| counts.record(*count).expect("in range"));
+        self.load().occupancy = Some(Occupancy {
+            responses: Encoded::new(&counts),
+            unanswered: responses.iter().filter(|count| **count == 0).count() as u64,
+            busy_ns: 0,
+            waited: 0,
+            silence: Silence::default(),
+            longest_turn_ns: 0,
+        });
+        self
+    }
+
     pub fn established(mut self, established: u64) -> Self {
         self.load().connections.established = established;
         self
@@ -502,6 +517,9 @@ fn load_record() -> LoadRecord {
         started_ns: 5 * SECOND,
         measured_ns: SECOND,
         interrupted: false,
+        gave_up: false,
+        occupancy: None,
+        redirected_to: None,
         counts: Counts {
             scheduled: REQUESTS,
             sent: REQUESTS,

@@ -23,6 +23,7 @@
 //! peer to close it (see `Worker::retire`), and the slot opens its next connection under its other token.
 
 use crate::recorder::{Response, Times};
+use crate::redirect::{self, is_redirect};
 use crate::scratch::Scratch;
 use crate::stamp::Stamped;
 use crate::target::Target;
@@ -102,6 +103,10 @@ pub(crate) struct Slot {
     pub(crate) leaving: bool,
     /// Number of failures in a row. Each failure doubles the time that the slot waits.
     pub(crate) failures: u8,
+    /// Number of responses to requests of the measured time, on all connections of the slot.
+    pub(crate) answered: u32,
+    /// True if a request of the slot got no response in the measured time or after it.
+    pub(crate) in_vain: bool,
     pub(crate) session: Option<Box<Session>>,
     reader: Reader,
 }
@@ -155,6 +160,8 @@ impl Slot {
             second: false,
             leaving: false,
             failures: 0,
+            answered: 0,
+            in_vain: false,
             session: None,
             reader: Reader {
                 decoder: ResponseDecoder::new(),
@@ -262,6 +269,9 @@ impl Reader {
                 Step::Interim { consumed } => consumed,
                 Step::Head { consumed, head } => {
                     self.status = head.status;
+                    if is_redirect(head.status) && scratch.redirected_to.is_none() {
+                        scratch.redirected_to = redirect::location(&input[..consumed]);
+                    }
                     target.checks.head(&input[..consumed], &mut self.progress);
                     if let Some(place) = scratch.stamps.get_mut(target.index as usize) {
                         self.stamped = place.find(&input[..consumed]);

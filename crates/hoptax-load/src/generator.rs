@@ -11,15 +11,16 @@ use crate::record::{
     EVENT_LOOP, GeneratorCpu, Histograms, LoadRecord, Phase, PhaseLine, Progress, RECORD_SCHEMA, StampTally,
     Window,
 };
+use crate::recorder::occupancy;
 use crate::recorder::{Handshakes, Recorder, Tally};
 use crate::spec::{Arrivals, LoadSpec, Part, SPEC_SCHEMA, Shape};
 use crate::stamp::ClockId;
 use crate::target::{Mix, Protocol};
 use crate::tls;
-use crate::trial::{self, Message, Outcome, Reports, Shared, TrialTimes};
+use crate::trial::{self, Early, Message, Outcome, Reports, Shared, TrialTimes};
 use crate::worker::{Setup, Spin, Worker};
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
@@ -94,7 +95,13 @@ fn run_from(
     let tls = spec.tls.as_ref().map(tls::Client::new).transpose()?;
     let spare = limits::make_room_for(spec.own_connections())?;
     let workers = spec.own_workers();
-    let shared = Shared { spec, workers: spec.all_workers(), times: OnceLock::new(), interrupt };
+    let shared = Shared {
+        spec,
+        workers: spec.all_workers(),
+        times: OnceLock::new(),
+        interrupt,
+        hopeless: AtomicU32::new(0),
+    };
     let setup = Setup {
         addresses: &spec.addresses,
         sources: &spec.sources,
@@ -375,7 +382,10 @@ fn merge(spec: &LoadSpec, mix: &Mix<'_>, conducted: Conducted, outcomes: Vec<Out
     let workers = outcomes.len() as u32;
     let start = conducted.times.start;
     let ended = outcomes.iter().map(|outcome| outcome.ended).max().unwrap_or(start);
-    let interrupted = outcomes.iter().any(|outcome| outcome.interrupted);
+    let ended_by = |early| outcomes.iter().any(|outcome| outcome.early == Some(early));
+    let (interrupted, gave_up) = (ended_by(Early::Interrupted), ended_by(Early::GaveUp));
+    let busy = outcomes.iter().map(|outcome| &outcome.tally.busy);
+    let occupancy = occupancy::sum(busy).map(|busy| busy.record(start));
     let cpu = GeneratorCpu {
         used_ns: conducted.cpu + outcomes.iter().map(|outcome| outcome.cpu).sum::<u64>(),
         busiest_worker_ns: outcomes.iter().map(|outcome| outcome.cpu).max().unwrap_or(0),
@@ -398,6 +408,9 @@ fn merge(spec: &LoadSpec, mix: &Mix<'_>, conducted: Conducted, outcomes: Vec<Out
         started_ns: start,
         measured_ns: ended.saturating_sub(start),
         interrupted,
+        gave_up,
+        occupancy,
+        redirected_to: tally.redirected_to.take(),
         histograms: Histograms {
             response_time: Encoded::new(&latencies.response_time),
             service_time: Encoded::new(&latencies.service_time),

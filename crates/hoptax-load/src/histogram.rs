@@ -24,6 +24,32 @@ pub fn empty(digits: u8) -> Histogram<u64> {
         .expect("the bounds are constants that the crate accepts")
 }
 
+/// Creates an empty histogram for counts, such as the number of responses of each connection.
+pub fn empty_of_counts() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, u64::from(u32::MAX), TRIAL_DIGITS)
+        .expect("the bounds are constants that the crate accepts")
+}
+
+/// The rank of a quantile (0 to 1) among `samples` values, from 1: the smallest rank with at least this share of the values
+/// at or below it. A product such as 0.9 · 2,000 must not become the next rank because it is not exact in floating point.
+pub fn rank(quantile: f64, samples: u64) -> u64 {
+    let exact = quantile.clamp(0.0, 1.0) * samples as f64;
+    let rank = (exact - 4.0 * f64::EPSILON * exact).ceil() as u64;
+    rank.clamp(1, samples.max(1))
+}
+
+/// The value with this rank (from 1). Zero if the histogram is empty.
+pub fn value_at_rank(histogram: &Histogram<u64>, rank: u64) -> u64 {
+    // Half a rank below the rank, so that no rounding can reach another rank.
+    histogram.value_at_quantile((rank.max(1) as f64 - 0.5) / histogram.len().max(1) as f64)
+}
+
+/// The lowest value, the median and the highest value. `None` if the histogram is empty.
+pub fn spread(histogram: &Histogram<u64>) -> Option<[u64; 3]> {
+    let median = value_at_rank(histogram, rank(0.5, histogram.len()));
+    (!histogram.is_empty()).then(|| [histogram.min(), median, histogram.max()])
+}
+
 /// True if `numbers` contains the minimum of `i64`. Each number is stored with 7 bits per byte, and 8 bits in its ninth
 /// byte. The minimum would mean a gap of 2^63 values, and the decoder would overflow when it negates the minimum.
 fn has_least_number(mut numbers: &[u8]) -> bool {
@@ -143,6 +169,28 @@ impl Encoded {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whole_ranks_are_not_rounded_up() {
+        for thousands in 1..2_000_u64 {
+            let samples = 1000 * thousands;
+            for per_mille in [500_u32, 550, 900, 990, 999] {
+                let quantile = f64::from(per_mille) / 10.0 / 100.0;
+                assert_eq!(
+                    rank(quantile, samples),
+                    u64::from(per_mille) * thousands,
+                    "{quantile} of {samples}"
+                );
+            }
+        }
+        assert_eq!([rank(0.0, 5), rank(0.9, 5), rank(1.0, 5), rank(0.5, 0)], [1, 5, 5, 1]);
+        let mut histogram = empty(TRIAL_DIGITS);
+        (1..=999).for_each(|value| histogram.record(value * 1000).expect("in range"));
+        for rank in 1..=999 {
+            let value = value_at_rank(&histogram, rank);
+            assert!(histogram.equivalent(value, rank * 1000), "{value} at {rank}");
+        }
+    }
 
     #[test]
     fn encoding_round_trips() {

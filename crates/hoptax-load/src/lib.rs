@@ -30,6 +30,7 @@ pub mod pacer;
 pub mod random;
 pub mod record;
 mod recorder;
+pub mod redirect;
 mod scratch;
 pub mod seconds;
 mod spares;

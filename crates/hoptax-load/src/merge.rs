@@ -5,8 +5,10 @@
 
 use crate::histogram::{DecodeError, Encoded, TRIAL_DIGITS, WINDOW_DIGITS, empty};
 use crate::record::{
-    GeneratorCpu, Histograms, LoadRecord, RECORD_SCHEMA, StampTally, TargetRecord, TlsTally, Window,
+    GeneratorCpu, Histograms, LoadRecord, Occupancy, RECORD_SCHEMA, StampTally, TargetRecord, TlsTally,
+    Window,
 };
+use crate::recorder::occupancy::add_records;
 use crate::recorder::sums;
 
 /// The record of the whole load. `None` without parts.
@@ -35,6 +37,7 @@ pub fn merge(parts: &[LoadRecord]) -> Result<Option<LoadRecord>, DecodeError> {
         started_ns,
         measured_ns: ended_ns - started_ns,
         interrupted: parts.iter().any(|part| part.interrupted),
+        gave_up: parts.iter().any(|part| part.gave_up),
         histograms: Histograms {
             response_time: all(|one| Some(&one.response_time))?,
             service_time: all(|one| Some(&one.service_time))?,
@@ -59,6 +62,8 @@ pub fn merge(parts: &[LoadRecord]) -> Result<Option<LoadRecord>, DecodeError> {
         },
         rss_bytes_max: parts.iter().map(|part| part.rss_bytes_max).sum(),
         windows: windows(parts)?,
+        occupancy: occupancy(parts)?,
+        redirected_to: parts.iter().find_map(|part| part.redirected_to.clone()),
     };
     for part in parts {
         sums::add_counts(&mut sum.counts, part.counts.clone());
@@ -75,6 +80,14 @@ pub fn merge(parts: &[LoadRecord]) -> Result<Option<LoadRecord>, DecodeError> {
             mine.clock = mine.clock.take().filter(|clock| stamps.clock.as_ref() == Some(clock));
         }
     }
+    Ok(Some(sum))
+}
+
+/// How the connections of all parts were used. `None` if one part does not say it.
+fn occupancy(parts: &[LoadRecord]) -> Result<Option<Occupancy>, DecodeError> {
+    let all: Option<Vec<&Occupancy>> = parts.iter().map(|part| part.occupancy.as_ref()).collect();
+    let Some((first, others)) = all.as_deref().and_then(<[_]>::split_first) else { return Ok(None) };
+    let sum = others.iter().try_fold((*first).clone(), |sum, one| add_records(sum, one))?;
     Ok(Some(sum))
 }
 

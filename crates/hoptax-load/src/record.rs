@@ -35,6 +35,9 @@ pub struct LoadRecord {
     pub measured_ns: u64,
     /// True if a signal ended the trial early.
     pub interrupted: bool,
+    /// True if the load ended early because every request failed ([`crate::spec::LoadSpec::gives_up`]).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gave_up: bool,
     /// Outcomes of the requests scheduled in the measured time.
     pub counts: Counts,
     /// Number of requests that completed inside the measured time, no matter when they were scheduled. Throughput is
@@ -45,6 +48,12 @@ pub struct LoadRecord {
     pub lifetime: Lifetime,
     /// Numbers of connections.
     pub connections: Connections,
+    /// How the connections were used. Absent in records of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub occupancy: Option<Occupancy>,
+    /// Where the first redirect pointed to, without its query. Absent if there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub redirected_to: Option<String>,
     /// Bytes of the requests completed inside the measured time.
     pub bytes: Bytes,
     /// Latency histograms, nanoseconds.
@@ -151,6 +160,34 @@ pub struct Connections {
     /// it received them.
     #[serde(default)]
     pub unasked: u64,
+}
+
+/// How the connections were used. A connection here is one of those that the load requests; if it ends, the next
+/// connection in its place continues its counts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Occupancy {
+    /// Responses to requests of the measured time on each connection, as a histogram of counts.
+    pub responses: Encoded,
+    /// Number of connections that had a request, but got no response.
+    pub unanswered: u64,
+    /// Time in which a request was in flight, summed over the connections, inside the measured time, nanoseconds.
+    pub busy_ns: u64,
+    /// Number of requests of the measured time that were due while no connection was free (open loop).
+    pub waited: u64,
+    /// The longest time inside the measured time in which requests were in flight and no response ended.
+    pub silence: Silence,
+    /// The longest turn of a worker's event loop in the measured time, nanoseconds. A worker sleeps for at most 50 ms, so
+    /// a longer turn means that it did not run, or had too much to do.
+    pub longest_turn_ns: u64,
+}
+
+/// A time in which no response ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Silence {
+    /// Its begin after the start of the measured time, nanoseconds.
+    pub at_ns: u64,
+    /// Its length, nanoseconds.
+    pub for_ns: u64,
 }
 
 /// Numbers of HTTP bytes, including heads. With TLS, bytes are counted before encryption and after decryption.

@@ -5,6 +5,7 @@
 //! everything that happened in the measured time. It includes requests that were scheduled before the measured time and
 //! completed within it, because they are work done in that time.
 
+pub(crate) mod occupancy;
 mod paths;
 pub(crate) mod sums;
 mod tally;
@@ -119,6 +120,7 @@ impl Recorder {
     /// had already carried another request.
     pub(crate) fn sent(&mut self, scheduled: u64, sent: u64, reused: bool) {
         self.tally.lifetime.sent += 1;
+        self.tally.busy.sent(sent);
         if let Some(windows) = self.window(sent) {
             windows.running.sent += 1;
         }
@@ -133,8 +135,10 @@ impl Recorder {
         }
     }
 
-    pub(crate) fn completed(&mut self, times: Times, now: u64, response: Response) {
+    /// Records a complete response. Returns true if its request belongs to the measured time.
+    pub(crate) fn completed(&mut self, times: Times, now: u64, response: Response) -> bool {
         self.tally.lifetime.completed += 1;
+        self.no_longer_in_flight(times, now, true);
         let ok = response.failed.is_none();
         if now >= self.start && now < self.end {
             self.tally.completed_in_time += 1;
@@ -149,7 +153,7 @@ impl Recorder {
             windows.response_time.saturating_record(response_time);
         }
         if !self.counts(times.scheduled) {
-            return;
+            return false;
         }
         self.tally.last_outcome = now;
         self.tally.counts.completed += 1;
@@ -163,6 +167,13 @@ impl Recorder {
             self.alike.saturating_record(response_time);
         } else {
             self.record_apart(times, now);
+        }
+        true
+    }
+
+    fn no_longer_in_flight(&mut self, times: Times, now: u64, response: bool) {
+        if let Some(sent) = times.sent {
+            self.tally.busy.ended(sent, now, response, (self.start, self.end));
         }
     }
 
@@ -180,6 +191,8 @@ impl Recorder {
     /// request was sent, the timeout also counts in the service time. Other failures are only counted, because the time
     /// until a connection fails does not show how long a response takes.
     pub(crate) fn failed(&mut self, times: Times, now: u64, cause: Cause, text: &str) {
+        self.no_longer_in_flight(times, now, false);
+        self.tally.failures += 1;
         let timeout = cause.kind() == FailureKind::Timeout;
         let response_time = now.saturating_sub(times.scheduled);
         if let Some(windows) = self.window(now) {
@@ -221,12 +234,37 @@ impl Recorder {
     }
 
     pub(crate) fn unfinished(&mut self, times: Times) {
+        self.no_longer_in_flight(times, self.end, false);
         if self.counts(times.scheduled) {
             match times.sent {
                 Some(_) => self.tally.counts.in_flight += 1,
                 None => self.tally.counts.unsent += 1,
             }
         }
+    }
+
+    /// Records that a request had to wait until a connection was free.
+    pub(crate) fn waited(&mut self, scheduled: u64) {
+        self.tally.busy.waited += u64::from(self.counts(scheduled));
+    }
+
+    /// Records how long a turn of the event loop took.
+    pub(crate) fn turned(&mut self, ns: u64) {
+        self.tally.busy.longest_turn = self.tally.busy.longest_turn.max(ns);
+    }
+
+    /// True if the measured time has begun.
+    pub(crate) fn is_measuring(&self, now: u64) -> bool {
+        now >= self.start
+    }
+
+    /// Number of failed requests while no response was complete, over the whole life. `None` once a response was complete.
+    pub(crate) fn failures_without_response(&self) -> Option<u64> {
+        (self.tally.lifetime.completed == 0).then_some(self.tally.failures)
+    }
+
+    pub(crate) fn tally(&mut self) -> &mut Tally {
+        &mut self.tally
     }
 
     pub(crate) fn outstanding(&self) -> u64 {

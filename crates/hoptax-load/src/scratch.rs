@@ -18,12 +18,19 @@ pub(crate) struct Scratch {
     /// For each target, the place of the upstream's timestamps in the heads of its responses. Empty if timestamps are
     /// not read.
     pub(crate) stamps: Vec<Place>,
+    /// Where the first redirect pointed to.
+    pub(crate) redirected_to: Option<String>,
 }
 
 impl Scratch {
     /// Creates the memory for `targets` targets. `stamps` is true if responses carry the upstream's timestamps.
     pub(crate) fn new(targets: usize, stamps: bool) -> Self {
         let stamps = vec![Place::default(); if stamps { targets } else { 0 }];
-        Self { heads: vec![HeadCache::new(); targets], pieces: Spares::new(KEPT), stamps }
+        Self {
+            heads: vec![HeadCache::new(); targets],
+            pieces: Spares::new(KEPT),
+            stamps,
+            redirected_to: None,
+        }
     }
 }

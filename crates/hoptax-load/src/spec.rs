@@ -61,6 +61,10 @@ pub struct LoadSpec {
     /// True if other processes that handle the requests run on `cpus` too.
     #[serde(default)]
     pub shares_cpus: bool,
+    /// True to end the load early if nothing but failures comes back: no response was ever complete, and five requests per
+    /// connection failed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gives_up: bool,
     /// Seed of all random numbers.
     pub seed: u64,
     /// True to record windows.

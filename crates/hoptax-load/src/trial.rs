@@ -9,7 +9,7 @@ use crate::spec::{self, LoadSpec, Rate, Retry, Shape};
 use crate::worker::{Source, Worker};
 use std::io;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::Sender;
 
 /// Maximum duration of one sleep of a worker. A worker therefore notices an interrupt within this time.
@@ -28,6 +28,8 @@ pub(crate) struct Shared<'a> {
     /// The times of the trial. Empty until they are set. If they are set to `None`, there will be no traffic.
     pub(crate) times: OnceLock<Option<TrialTimes>>,
     pub(crate) interrupt: &'a AtomicBool,
+    /// Number of workers that have seen nothing but failures.
+    pub(crate) hopeless: AtomicU32,
 }
 
 /// Times of a trial, the same for all workers.
@@ -84,12 +86,34 @@ pub(crate) struct Outcome {
     pub(crate) ended: u64,
     /// CPU time of the worker during the measured time, nanoseconds.
     pub(crate) cpu: u64,
-    pub(crate) interrupted: bool,
+    pub(crate) early: Option<Early>,
+}
+
+/// Why a trial ended early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Early {
+    Interrupted,
+    GaveUp,
 }
 
 impl Shared<'_> {
     pub(crate) fn is_interrupted(&self) -> bool {
         self.interrupt.load(Ordering::Relaxed)
+    }
+
+    /// True if no worker has seen anything but failures. `counted` is true while this worker counts as one of them.
+    fn all_hopeless(&self, worker: &Worker<'_>, counted: &mut bool) -> bool {
+        if !self.spec.gives_up {
+            return false;
+        }
+        if !*counted && worker.is_hopeless() {
+            *counted = true;
+            self.hopeless.fetch_add(1, Ordering::Relaxed);
+        } else if *counted && worker.has_response() {
+            *counted = false;
+            self.hopeless.fetch_sub(1, Ordering::Relaxed);
+        }
+        self.hopeless.load(Ordering::Relaxed) >= self.spec.own_workers()
     }
 
     /// The share of worker `index`, which is numbered among the workers of all parts.
@@ -140,16 +164,21 @@ pub(crate) fn run<L: EventLoop>(
     let Some(times) = agreed(&mut worker, io, shared)? else {
         let now = clock::now();
         worker.recorder.measure(now, now);
-        return Ok(Outcome { tally: worker.recorder.finish(now), ended: now, cpu: 0, interrupted: true });
+        return Ok(Outcome {
+            tally: worker.recorder.finish(now),
+            ended: now,
+            cpu: 0,
+            early: Some(Early::Interrupted),
+        });
     };
-    let (ended, cpu, interrupted) = measure(&mut worker, io, (index, shared, reports), times)?;
+    let (ended, cpu, early) = measure(&mut worker, io, (index, shared, reports), times)?;
     let _ = reports.messages.send(Message::Measured { ended });
     worker.set_source(Source::Quiet);
-    if !interrupted {
+    if early.is_none() {
         drain(&mut worker, io, shared, ended)?;
     }
     worker.record_unfinished();
-    Ok(Outcome { tally: worker.finish(ended), ended, cpu, interrupted })
+    Ok(Outcome { tally: worker.finish(ended), ended, cpu, early })
 }
 
 /// Phase `Connecting`: opens all connections, or stops at a time limit.
@@ -183,8 +212,8 @@ fn agreed<L: EventLoop>(
     }
 }
 
-/// Runs the warm-up and the measured time. Returns the end of the measured time, the CPU time used in it, and whether
-/// the trial was interrupted.
+/// Runs the warm-up and the measured time. Returns the end of the measured time, the CPU time used in it, and why the
+/// trial ended early, if it did.
 ///
 /// The measured time ends at its latest end or at an interrupt. If the number of requests is limited, it also ends
 /// when the last request has its outcome. The returned end is the first nanosecond after the measured time.
@@ -193,7 +222,7 @@ fn measure<L: EventLoop>(
     io: &mut L,
     (index, shared, reports): (u32, &Shared<'_>, &Reports),
     times: TrialTimes,
-) -> io::Result<(u64, u64, bool)> {
+) -> io::Result<(u64, u64, Option<Early>)> {
     let limit = shared.spec.requests.map(|requests| shared.share(requests, index));
     let established = worker.established_count();
     worker.recorder.established(established);
@@ -204,13 +233,17 @@ fn measure<L: EventLoop>(
     let window_ns = shared.spec.window_length();
     let mut window_ends =
         if reports.windows.is_some() { times.start.saturating_add(window_ns) } else { u64::MAX };
-    let (ended, interrupted) = loop {
+    let (mut is_hopeless, mut turned) = (false, None);
+    let (ended, early) = loop {
         let now = clock::now();
+        if let Some(before) = turned.replace(now).filter(|before| *before >= times.start) {
+            worker.recorder.turned(now - before);
+        }
         if now >= times.start && cpu_at_start.is_none() {
             cpu_at_start = Some(clock::thread_cpu());
         }
         if now >= times.end {
-            break (times.end, false);
+            break (times.end, None);
         }
         if now >= window_ends {
             let index = (now - times.start) / window_ns;
@@ -218,12 +251,15 @@ fn measure<L: EventLoop>(
             window_ends = times.start + (index + 1) * window_ns;
         }
         if shared.is_interrupted() {
-            break (if now < times.start { times.start } else { now + 1 }, true);
+            break (if now < times.start { times.start } else { now + 1 }, Some(Early::Interrupted));
+        }
+        if now >= times.start && shared.all_hopeless(worker, &mut is_hopeless) {
+            break (now + 1, Some(Early::GaveUp));
         }
         let resolved =
             |limit| worker.recorder.scheduled_so_far() >= limit && worker.recorder.outstanding() == 0;
         if now >= times.start && limit.is_some_and(resolved) {
-            break ((worker.recorder.last_outcome() + 1).max(times.start), false);
+            break ((worker.recorder.last_outcome() + 1).max(times.start), None);
         }
         let edge = if now < times.start { times.start } else { times.end };
         worker.turn(io, now, edge.min(window_ends).min(now + LONGEST_SLEEP))?;
@@ -234,7 +270,7 @@ fn measure<L: EventLoop>(
     // Requests that were due before the end, but were never assigned to a connection.
     let unsent = worker.due_unsent(ended);
     worker.recorder.left_unsent(unsent);
-    Ok((ended, cpu, interrupted))
+    Ok((ended, cpu, early))
 }
 
 /// Phase `Draining`: waits for outstanding responses. It waits at most as long as the timeouts of a connect and a

@@ -34,6 +34,9 @@ const SPIN: u64 = 50_000;
 /// fewer attempts.
 const OPENING_ATTEMPTS: u8 = 5;
 
+/// A load without any response gives up after this many failures per slot. With the rests between them, they take 0.3 s.
+const HOPELESS_FAILURES: u64 = 5;
+
 #[derive(Debug)]
 pub(crate) struct Setup<'a> {
     pub(crate) addresses: &'a [Address],
@@ -201,13 +204,29 @@ impl<'a> Worker<'a> {
     pub(crate) fn record_unfinished(&mut self) {
         for slot in &mut self.slots {
             if let Some(times) = slot.request.take() {
+                slot.in_vain = true;
                 self.recorder.unfinished(times);
             }
         }
     }
 
-    pub(crate) fn finish(self, ended: u64) -> Tally {
+    pub(crate) fn finish(mut self, ended: u64) -> Tally {
+        let tally = self.recorder.tally();
+        for slot in &self.slots {
+            tally.busy.connection(slot.answered, slot.in_vain);
+        }
+        tally.redirected_to = self.scratch.redirected_to.take();
         self.recorder.finish(ended)
+    }
+
+    /// True if every request so far failed, and there were enough for each slot.
+    pub(crate) fn is_hopeless(&self) -> bool {
+        let enough = HOPELESS_FAILURES * self.slots.len() as u64;
+        self.recorder.failures_without_response().is_some_and(|failures| failures >= enough)
+    }
+
+    pub(crate) fn has_response(&self) -> bool {
+        self.recorder.failures_without_response().is_none()
     }
 
     /// Does all work that is due, then waits for events until `until` or until more work is due.
@@ -239,7 +258,7 @@ impl<'a> Worker<'a> {
             // The steps above took time, and they armed timeouts at times after the old value of `now`.
             now = clock::now().max(now);
         }
-        self.dispatch(io, now);
+        self.dispatch(io, now, false);
         let deadline = self.deadline(now, until);
         io.turn(self, Some(deadline))
     }
@@ -287,18 +306,24 @@ impl<'a> Worker<'a> {
                 }
             }
             Source::Open { .. } => {
+                // While slots get their first request, an empty list of free slots does not mean that all are busy.
+                let waited = self.free.is_empty() && self.starting.is_empty();
                 self.free.push_back(slot);
-                self.dispatch(io, now);
+                self.dispatch(io, now, waited);
             }
         }
     }
 
-    /// In an open loop, assigns requests that are due to free slots.
-    fn dispatch<L: EventLoop>(&mut self, io: &mut L, mut now: u64) {
+    /// In an open loop, assigns requests that are due to free slots. `waited` is true if no slot was free until now.
+    fn dispatch<L: EventLoop>(&mut self, io: &mut L, mut now: u64, mut waited: bool) {
         while let (Source::Open { warmup, measured }, false) = (&mut self.source, self.free.is_empty()) {
             let next = if warmup.peek().is_some() { warmup } else { measured };
             let Some(scheduled) = next.take_due(now) else { return };
             let slot = self.free.pop_front().expect("there is a free one");
+            if waited || self.slots[slot as usize].state() != State::Idle {
+                self.recorder.waited(scheduled);
+            }
+            waited = false;
             self.assign(io, slot, scheduled, now);
             now = clock::now();
         }
@@ -370,6 +395,7 @@ impl<'a> Worker<'a> {
         self.resting.push(Reverse((now + rest, slot)));
         if let Some(times) = state.request.take() {
             self.active -= 1;
+            state.in_vain |= self.recorder.is_measuring(now);
             self.recorder.failed(times, now, cause, text);
         }
     }
@@ -426,7 +452,7 @@ impl<'a> Worker<'a> {
         let times = state.request.take().expect("a busy slot has a request");
         state.failures = 0;
         self.active -= 1;
-        self.recorder.completed(times, now, response);
+        state.answered += u32::from(self.recorder.completed(times, now, response));
         if self.setup.stamps {
             self.recorder.stamped(times, now, state.stamped());
         }

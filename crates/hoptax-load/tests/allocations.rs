@@ -269,6 +269,7 @@ fn carry_out(case: &Case, address: SocketAddr, requests: u64) -> (u64, LoadRecor
         workers: 1,
         cpus: Vec::new(),
         shares_cpus: false,
+        gives_up: false,
         seed: 1,
         windows: case.windows,
         window_ns: None,

@@ -2,6 +2,7 @@
 
 use crate::counts::failures;
 use hdrhistogram::Histogram;
+use hoptax_load::histogram::{rank, value_at_rank};
 use hoptax_load::record::LoadRecord;
 use hoptax_plan::{Figure, Objective, Term};
 use hoptax_record::TrialRecord;
@@ -65,9 +66,8 @@ impl<'a> SearchTrial<'a> {
             Figure::Mean => Some(self.response_time.mean()),
             Figure::Max => (recorded == due).then(|| self.response_time.max() as f64),
             Figure::Percentile(percentile) => {
-                let rank = (percentile * due as f64).ceil();
-                let of_recorded = rank / recorded as f64;
-                (of_recorded <= 1.0).then(|| self.response_time.value_at_quantile(of_recorded) as f64)
+                let rank = rank(percentile, due);
+                (rank <= recorded).then(|| value_at_rank(&self.response_time, rank) as f64)
             }
         }
     }

@@ -4,6 +4,7 @@
 //! number of due requests scatters around the rate.
 
 use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent};
+use crate::counts::failures;
 use crate::load::grouped;
 use crate::{Load, Trial};
 use hoptax_stats::share;
@@ -37,8 +38,16 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
             let broken: u64 = trials.iter().map(|trial| trial.failures_of_events(timeout)).sum();
             let seconds: f64 = trials.iter().map(Trial::seconds).sum();
             let achieved = share((done + broken) as f64, due as f64).filter(|achieved| *achieved < LEAST)?;
-            let (consequence, lower) = words(&case.load, rate);
             let unsent = case.counts.as_ref().map_or(0, |counts| counts.unsent);
+            let failed = case.counts.as_ref().map_or(0, failures).saturating_sub(broken);
+            let (consequence, advice) = match 2 * failed >= due.saturating_sub(done + broken) {
+                // Requests that fail do not say that the system is overloaded.
+                true => (
+                    format!("{failed} requests failed."),
+                    "Find the cause of the failures, which the finding `errors` lists.".to_owned(),
+                ),
+                false => words(&case.load, rate),
+            };
             Some(Finding {
                 code: CODE,
                 severity: Severity::Warning,
@@ -60,21 +69,18 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                     done as f64 / seconds,
                     percent(achieved)
                 ),
-                advice: format!(
-                    "{lower}, or use more connections. A connection carries one request at a time, so the rate cannot \
-                     exceed connections ÷ response time."
-                ),
+                advice,
             })
         })
         .collect()
 }
 
-/// Returns two texts. The first text says what the missed rate means for the figures. The second text says which rate
-/// to lower. With stages, the stage with the highest rate causes the overload, and its unfinished requests also delay
+/// Returns two texts. The first text says what the missed rate means for the figures. The second text says what to do. With
+/// stages, the stage with the highest rate causes the overload, and its unfinished requests also delay
 /// the later stages.
 fn words(load: &Load, rate: f64) -> (String, String) {
     let highest = grouped(highest(load, rate));
-    match load.is_steady() {
+    let (consequence, lower) = match load.is_steady() {
         true => (
             "Response times are those of an overloaded system, and grow with the length of the trial.".into(),
             "Lower the rate".into(),
@@ -88,7 +94,10 @@ fn words(load: &Load, rate: f64) -> (String, String) {
                 "Lower the highest rate ({highest}/s), follow it with a lower rate for long enough to catch up"
             ),
         ),
-    }
+    };
+    let connections =
+        "A connection carries one request at a time, so the rate cannot exceed connections ÷ response time.";
+    (consequence, format!("{lower}, or use more connections. {connections}"))
 }
 
 fn highest(load: &Load, rate: f64) -> f64 {
@@ -109,6 +118,17 @@ mod tests {
         let findings = raised(&run, CODE);
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].evidence["share"], 0.98);
+    }
+
+    #[test]
+    fn failures_are_no_overload() {
+        let mut run = Run::with_load(vec![open_point(1000.0, 8, 1)]);
+        run.push(via("nginx", 0).scheduled(1000).throughput(600).errors(400));
+        let findings = raised(&run, CODE);
+        assert_eq!(findings.len(), 1);
+        let Finding { message, advice, .. } = &findings[0];
+        assert!(message.ends_with("400 requests failed.") && !message.contains("overload"), "{message}");
+        assert!(advice.contains("`errors`"), "{advice}");
     }
 
     #[test]

@@ -13,15 +13,17 @@ struct Registered {
     place: u32,
 }
 
-const ALL: [Registered; 45] = [
+const ALL: [Registered; 47] = [
     Registered { rule: errors::rule, check: errors::check, place: 1 },
     Registered { rule: gateway_died::rule, check: gateway_died::check, place: 39 },
     Registered { rule: event_failed::rule, check: event_failed::check, place: 2 },
     Registered { rule: failed_checks::rule, check: failed_checks::check, place: 3 },
     Registered { rule: rejections_counted::rule, check: rejections_counted::check, place: 4 },
+    Registered { rule: redirected::rule, check: redirected::check, place: 47 },
     Registered { rule: limit_exceeded::rule, check: limit_exceeded::check, place: 38 },
     Registered { rule: different_work::rule, check: different_work::check, place: 28 },
     Registered { rule: connections_short::rule, check: connections_short::check, place: 5 },
+    Registered { rule: connections_unserved::rule, check: connections_unserved::check, place: 46 },
     Registered { rule: keepalive_lost::rule, check: keepalive_lost::check, place: 24 },
     Registered { rule: upstream_not_reused::rule, check: upstream_not_reused::check, place: 25 },
     Registered { rule: upstream_http_version::rule, check: upstream_http_version::check, place: 26 },

@@ -8,7 +8,7 @@ pub(super) fn unmet(checks: &[Check], answer: &Answer) -> Option<String> {
     checks.iter().find_map(|check| match check {
         Check::Status(ranges) => {
             (!ranges.iter().any(|(least, most)| (*least..=*most).contains(&answer.status)))
-                .then(|| format!("status {}", answer.status))
+                .then(|| wrong_status(answer.status, ranges))
         }
         Check::BodyContains(text) => {
             (!contains(&answer.body, text.as_bytes())).then(|| format!("the body does not contain `{text}`"))
@@ -20,6 +20,18 @@ pub(super) fn unmet(checks: &[Check], answer: &Answer) -> Option<String> {
             .then(|| format!("the body has {} bytes", answer.body.len())),
         Check::Header { name, value } => header(name, value.as_deref(), answer),
     })
+}
+
+fn wrong_status(status: u16, expected: &[(u16, u16)]) -> String {
+    let range = |(least, most): &(u16, u16)| match least == most {
+        true => least.to_string(),
+        false => format!("{least}-{most}"),
+    };
+    let expected: Vec<String> = expected.iter().map(range).collect();
+    format!(
+        "status {status} instead of {}. If {status} is right, add expect: {{ status: {status} }} to the target",
+        expected.join(", ")
+    )
 }
 
 fn header(name: &str, value: Option<&str>, answer: &Answer) -> Option<String> {

@@ -17,6 +17,7 @@ mod connections;
 mod lateness;
 mod mix;
 mod namespace;
+mod occupancy;
 mod parts;
 mod retry;
 mod stages;
@@ -143,6 +144,7 @@ fn spec(addresses: &[SocketAddr]) -> LoadSpec {
         workers: 1,
         cpus: Vec::new(),
         shares_cpus: false,
+        gives_up: false,
         seed: 1,
         windows: true,
         window_ns: None,
@@ -219,6 +221,7 @@ fn adds_up_in_windows(record: &LoadRecord, window_ns: u64) {
     }
     assert!(record.lifetime.completed >= counts.completed);
     mix::adds_up(record);
+    occupancy::adds_up(record);
 }
 
 fn quantile(encoded: &Encoded, quantile: f64) -> u64 {

@@ -33,6 +33,9 @@ fn record(times: &[Vec<u64>; WINDOWS], started_ns: u64) -> LoadRecord {
         started_ns,
         measured_ns: 400,
         interrupted: false,
+        gave_up: false,
+        occupancy: None,
+        redirected_to: None,
         counts: Counts {
             scheduled: count + 4,
             sent: count + 4,

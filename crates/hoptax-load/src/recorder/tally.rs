@@ -1,5 +1,6 @@
 //! Results of a worker, and how the results of all workers are added up.
 
+use super::occupancy::Busy;
 use super::paths::Paths;
 use super::sums;
 use super::targets::Targets;
@@ -23,6 +24,11 @@ pub(crate) struct Tally {
     pub(crate) tls: Option<Box<Handshakes>>,
     pub(crate) paths: Option<Box<Paths>>,
     pub(crate) last_outcome: u64,
+    /// Failed requests over the whole life of the worker.
+    pub(crate) failures: u64,
+    pub(crate) busy: Box<Busy>,
+    /// Where the first redirect pointed to.
+    pub(crate) redirected_to: Option<String>,
 }
 
 /// The histograms of a trial, in nanoseconds.
@@ -86,6 +92,9 @@ impl Tally {
             tls: None,
             paths: None,
             last_outcome: 0,
+            failures: 0,
+            busy: Box::new(Busy::new()),
+            redirected_to: None,
         }
     }
 
@@ -105,6 +114,7 @@ impl Tally {
             self.paths.get_or_insert_with(|| Box::new(Paths::new())).add(&theirs);
         }
         self.last_outcome = self.last_outcome.max(other.last_outcome);
+        self.redirected_to = self.redirected_to.take().or(other.redirected_to);
         if self.windows.len() < other.windows.len() {
             self.windows.resize_with(other.windows.len(), Window::default);
         }

@@ -27,7 +27,9 @@ impl Worker<'_> {
     pub(crate) fn leave_unsent(&mut self) {
         if self.pace.is_limited() {
             for index in 0..self.queued.len() {
-                if let Some(times) = self.slots[self.queued[index] as usize].request.take() {
+                let slot = &mut self.slots[self.queued[index] as usize];
+                if let Some(times) = slot.request.take() {
+                    slot.in_vain = true;
                     self.active -= 1;
                     self.recorder.unfinished(times);
                 }

@@ -113,6 +113,7 @@ impl Case {
             workers: 1,
             cpus: Vec::new(),
             shares_cpus: false,
+            gives_up: false,
             seed: 1,
             windows: true,
             window_ns: None,

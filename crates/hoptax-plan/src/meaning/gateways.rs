@@ -7,8 +7,8 @@ use crate::de::one_of;
 use crate::raw::{Placed, RawGateway, Short};
 use crate::units::nearest;
 use crate::{
-    Access, Feature, Gateway, GatewayKind, HopKind, PackDriver, PackInfo, Running, TlsAccess, Upstream,
-    variant_name,
+    Access, AccessLog, Feature, Gateway, GatewayKind, HopKind, PackDriver, PackInfo, Profile, Running,
+    TlsAccess, Upstream, variant_name,
 };
 use hoptax_record::DIRECT;
 
@@ -21,6 +21,7 @@ pub(super) fn read(
     reader: &mut Reader<'_>,
     typed: Vec<Placed<Short<RawGateway>>>,
     upstream: &Upstream,
+    settings: (Profile, AccessLog),
 ) -> Vec<Gateway> {
     let mut gateways: Vec<Gateway> = Vec::new();
     for Placed { place, value } in typed {
@@ -55,6 +56,7 @@ pub(super) fn read(
         let label = label(reader, &typed, if several { &[] } else { &gateways });
         let kind = kind(reader, &typed, upstream);
         let kind = hop_delay::read(reader, &typed, kind);
+        refuse_unsupported(reader, &typed, &kind, settings);
         for gateway in versions::expand(reader, &typed, Gateway { label, kind }) {
             let alone = gateway.label.clone();
             let place = typed.name.place;
@@ -234,6 +236,34 @@ fn pack(reader: &mut Reader<'_>, typed: &RawGateway, upstream: &Upstream) -> Gat
         features,
         // `versions` sets the driver.
         driver: PackDriver::Process,
+    }
+}
+
+/// Refuses settings that the pack of this gateway lists as unsupported. The run would refuse them too, but only after it has
+/// started.
+fn refuse_unsupported(
+    reader: &mut Reader<'_>,
+    typed: &RawGateway,
+    kind: &GatewayKind,
+    (profile, access_log): (Profile, AccessLog),
+) {
+    let name = &typed.name;
+    let GatewayKind::Pack { workers, .. } = kind else { return };
+    let Some(pack) = reader.context.known.iter().find(|pack| pack.name == name.value) else { return };
+    let several = (*workers != 1 && profile == Profile::Equalised).then(|| {
+        let place = typed.workers.as_ref().map_or(name.place, |workers| workers.place);
+        ("workers", place, format!("{workers} workers"), "remove `workers`")
+    });
+    let log = (access_log == AccessLog::File).then(|| {
+        let help = "remove this gateway, or `access_log: file`";
+        ("access_log", name.place, "`access_log: file`".to_owned(), help)
+    });
+    let faults = several.into_iter().chain(log).filter_map(|(what, place, shown, help)| {
+        let reason = pack.unsupported.get(what)?;
+        Some((place, format!("the gateway `{}` does not support {shown}: {reason}", name.value), help))
+    });
+    for (place, message, help) in faults.collect::<Vec<_>>() {
+        reader.fault(place, message, help);
     }
 }
 

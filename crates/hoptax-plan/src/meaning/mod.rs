@@ -56,7 +56,9 @@ pub(crate) fn understand(
     let name = reader.name(raw.name, stem);
     let upstream = upstream::read(&mut reader, raw.upstream);
     let entries = replacements::entries(&raw.gateways);
-    let gateways = gateways::read(&mut reader, raw.gateways, &upstream.value);
+    let (profile, access_log) =
+        (raw.profile.unwrap_or(Profile::Equalised), raw.access_log.unwrap_or(AccessLog::Off));
+    let gateways = gateways::read(&mut reader, raw.gateways, &upstream.value, (profile, access_log));
     let replacements = replacements::read(&mut reader, &entries, &gateways);
     target::check_rate_limits(&mut reader, raw.target.as_ref(), &gateways);
     let targets = target::read(&mut reader, raw.target, &upstream.value);
@@ -104,8 +106,8 @@ pub(crate) fn understand(
         pause,
         timeout,
         sources,
-        profile: raw.profile.unwrap_or(Profile::Equalised),
-        access_log: raw.access_log.unwrap_or(AccessLog::Off),
+        profile,
+        access_log,
         path_split: raw.path_split.unwrap_or_default(),
         cpu_profile,
         cpus,

@@ -34,6 +34,7 @@ fn read(text: &str, directory: &Path) -> Result<Plan, String> {
             &["upstream-tls", "token-review"],
             &[("client-certificate", "it has none"), ("token-review-external", "it sends no body")],
         ),
+        pack("alone", &[], &[("workers", "it has one thread"), ("access_log", "it writes none")]),
     ];
     let context = Context { cpus: 4, known, directory: directory.to_owned() };
     parse("plans/x.yaml", text, &[], &context).map_err(|errors| errors.to_string())
@@ -275,4 +276,19 @@ fn bodies_of_a_target_can_vary() {
     let plan = read(&text, &PathBuf::new()).unwrap_or_else(|error| panic!("{error}"));
     assert!(plan.targets[0].varies);
     assert_eq!(plan.targets[0].ignore_headers, ["age", "cache-control"]);
+}
+
+#[test]
+fn settings_that_a_pack_does_not_support_are_refused() {
+    let directory = directory();
+    let read = |text: &str| read(&format!("{text}{LOAD}"), directory.path());
+    let error = |text: &str| read(text).expect_err(text);
+    let several = error("gateways: [{ name: alone, workers: 2 }]\n");
+    assert!(several.contains("`alone` does not support 2 workers: it has one thread"), "{several}");
+    assert!(several.contains("x.yaml:1:37") && several.contains("remove `workers`"), "{several}");
+    let log = error("access_log: file\ngateways: [envoy, alone]\n");
+    assert!(log.contains("`alone` does not support `access_log: file`: it writes none"), "{log}");
+    for fine in ["gateways: [alone]\n", "profile: stock\ngateways: [{ name: alone, workers: 2 }]\n"] {
+        assert!(read(fine).is_ok(), "{fine}");
+    }
 }

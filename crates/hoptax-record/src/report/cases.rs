@@ -108,6 +108,29 @@ pub struct Connections {
     pub closed_by_peer: u64,
     /// Connections opened per request sent; absent without requests.
     pub per_request: Option<f64>,
+    /// Responses on each connection of a trial. Absent in runs of older versions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub responses: Option<Spread>,
+    /// Connections that had a request in a trial, but got no response. Absent in runs of older versions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unanswered: Option<u64>,
+}
+
+/// The lowest, the median and the highest of several counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Spread {
+    /// The lowest count.
+    pub min: u64,
+    /// The median.
+    pub median: u64,
+    /// The highest count.
+    pub max: u64,
+}
+
+impl From<[u64; 3]> for Spread {
+    fn from([min, median, max]: [u64; 3]) -> Self {
+        Self { min, median, max }
+    }
 }
 
 /// Bytes on the wire, over all trials.

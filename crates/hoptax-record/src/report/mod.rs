@@ -25,8 +25,8 @@ mod warm_ups;
 pub use budgets::{Budget, Change, Gate, Outcome, WouldDecide};
 pub use capacity::{Capacity, Confirmed, Limit, Step};
 pub use cases::{
-    Bytes, Case, Connections, Cpu, Event, FailedTrial, Generator, Ledger, Memory, Path, Quiet, Stretch,
-    Target, Tls,
+    Bytes, Case, Connections, Cpu, Event, FailedTrial, Generator, Ledger, Memory, Path, Quiet, Spread,
+    Stretch, Target, Tls,
 };
 pub use comparison::{Comparison, Obstacle, Row, Verdict};
 pub use figures::{Contrast, Difference, Estimate, Latency, Throughput};

@@ -5,6 +5,7 @@
 //! loop. It includes timeouts, but no other failures, because other failures have no response time.
 
 use hdrhistogram::Histogram;
+use hoptax_load::histogram::{rank, value_at_rank};
 use hoptax_load::record::Counts;
 use hoptax_load::spec::{Arrivals, Shape};
 use hoptax_plan::units::{show_duration, show_pace};
@@ -219,7 +220,7 @@ impl Times {
             last.end = max;
         }
         let avg = seconds(histogram.mean());
-        let at = |percentile: f64| seconds(histogram.value_at_quantile(percentile / 100.0) as f64);
+        let at = |percentile: f64| seconds(value_at_rank(histogram, rank(percentile / 100.0, count)) as f64);
         Self {
             count,
             min,
@@ -257,6 +258,18 @@ mod tests {
             assert!(pair[0].end <= pair[1].start && pair[1].start <= pair[1].end, "{pair:?}");
         }
         assert!((times.sum - 3.002_181_15).abs() < 0.003, "{}", times.sum);
+    }
+
+    #[test]
+    fn a_percentile_is_the_value_of_its_whole_rank() {
+        for samples in [1000_u64, 2000, 5000] {
+            let mut histogram = empty(TRIAL_DIGITS);
+            histogram.record_n(300_000, samples - samples / 1000).expect("in range");
+            histogram.record_n(20_000_000, samples / 1000).expect("in range");
+            let found = Times::of(&histogram).percentiles;
+            let last = found.last().expect("the 99.9th percentile");
+            assert!(last.value < 0.0004, "{last:?} of {samples}");
+        }
     }
 
     #[test]

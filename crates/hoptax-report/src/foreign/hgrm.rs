@@ -2,6 +2,7 @@
 //! are in milliseconds.
 
 use hdrhistogram::Histogram;
+use hoptax_load::histogram::rank;
 use std::fmt::Write;
 
 /// Number of steps in which the distance to 100 % is halved. 5 is HdrHistogram's default.
@@ -18,10 +19,8 @@ pub fn hgrm(histogram: &Histogram<u64>) -> String {
 
 fn write(histogram: &Histogram<u64>, out: &mut String) -> std::fmt::Result {
     writeln!(out, "{:>12} {:>14} {:>10} {:>14}\n", "Value", "Percentile", "TotalCount", "1/(1-Percentile)")?;
-    let mut total = 0;
-    for step in histogram.iter_quantiles(TICKS) {
-        total += step.count_since_last_iteration();
-        let (value, quantile) = (step.value_iterated_to() as f64 / MILLISECOND, step.quantile_iterated_to());
+    for Row { quantile, value, total } in rows(histogram) {
+        let value = value as f64 / MILLISECOND;
         if quantile < 1.0 {
             writeln!(out, "{value:>12.6} {quantile:1.12} {total:>10} {:>14.2}", 1.0 / (1.0 - quantile))?;
         } else {
@@ -39,6 +38,40 @@ fn write(histogram: &Histogram<u64>, out: &mut String) -> std::fmt::Result {
     let (buckets, halves) =
         (histogram.buckets(), 2 * histogram.distinct_values() / (usize::from(histogram.buckets()) + 1));
     writeln!(out, "#[Buckets = {buckets:>12}, SubBuckets     = {halves:>12}]")
+}
+
+/// A line of the distribution: `total` values are at or below `value`.
+struct Row {
+    quantile: f64,
+    value: u64,
+    total: u64,
+}
+
+/// The lines. The first line in the bucket with the largest value is the last one before 100 %, as in HdrHistogram. Its own
+/// iterator adds up the steps in floating point, and so takes the value of the next rank at many whole ranks.
+fn rows(histogram: &Histogram<u64>) -> Vec<Row> {
+    let mut total = 0;
+    let buckets = histogram.iter_recorded().map(|step| {
+        total += step.count_since_last_iteration();
+        (step.value_iterated_to(), total)
+    });
+    let buckets: Vec<(u64, u64)> = buckets.collect();
+    let Some(last) = buckets.last() else { return Vec::new() };
+    let mut rows = Vec::new();
+    for halving in 0.. {
+        for tick in 0..TICKS {
+            let left = f64::from(2 * TICKS - tick) / f64::from(2 * TICKS) * 0.5_f64.powi(halving);
+            let quantile = 1.0 - left;
+            let rank = rank(quantile, histogram.len());
+            let (value, total) = buckets[buckets.partition_point(|(_, total)| *total < rank)];
+            rows.push(Row { quantile, value, total });
+            if total == last.1 {
+                rows.push(Row { quantile: 1.0, value, total });
+                return rows;
+            }
+        }
+    }
+    rows
 }
 
 #[cfg(test)]
@@ -73,6 +106,21 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("#[Buckets =") && text.contains("SubBuckets     =         2048]"), "{text}");
+    }
+
+    #[test]
+    fn a_line_has_the_value_of_its_whole_rank() {
+        for samples in [20_u64, 2000, 100_000] {
+            let mut histogram = empty(TRIAL_DIGITS);
+            histogram.record_n(300_000, samples / 10 * 9).expect("in range");
+            histogram.record_n(20_000_000, samples / 10).expect("in range");
+            let rows = rows(&histogram);
+            let at = |quantile: f64| {
+                rows.iter().find(|row| (row.quantile - quantile).abs() < 1e-9).expect("a line")
+            };
+            assert!(at(0.9).value < 400_000 && at(0.9125).value > 19_000_000, "{samples}");
+            assert_eq!((at(0.9).total, rows.last().map(|row| row.total)), (samples / 10 * 9, Some(samples)));
+        }
     }
 
     #[test]

@@ -135,6 +135,7 @@ mod tests {
             workers: 9,
             cpus: vec![8, 9],
             shares_cpus: true,
+            gives_up: false,
             seed: 5,
             windows: true,
             window_ns: None,

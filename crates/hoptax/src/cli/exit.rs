@@ -14,8 +14,8 @@ pub enum Exit {
     Failed,
     /// 2: the plan or the command line is wrong.
     BadInput,
-    /// 3: a budget is exceeded, a comparison or a change of the history is worse (with `--fail-on worse`), or a pack is
-    /// not equalised.
+    /// 3: a budget or a limit of a load is exceeded, a comparison or a change of the history is worse (with
+    /// `--fail-on worse`), or a pack is not equalised.
     OverBudget,
     /// 4: measured, but a `void` finding says that the result cannot be trusted.
     Void,

@@ -18,6 +18,7 @@ mod doubts;
 pub(super) mod figures;
 mod interrupts;
 mod json;
+mod limits;
 mod live;
 mod outcome;
 mod output;
@@ -44,6 +45,7 @@ impl Args {
         if let Some(note) = hoptax_load::template::unequal_files(&spec.targets, &spec.files) {
             eprintln!("note: {note}");
         }
+        let limits = limits::of(&spec, self.limits.fail_above, &[&self.limits.max, &self.limits.min]);
         let files = output::Files::open(&self.output)?;
         // The summary computes the figures of each stage from the windows.
         spec.windows |= matches!(spec.shape, Shape::Open { rate: Rate::Stages(_), .. });
@@ -64,20 +66,31 @@ impl Args {
             LoadError::Spec(wrong) => BadInput(wrong).into(),
             other => as_error(other),
         })?;
-        files.write(&outcome::LoadOutcome { url, spec: &spec, record: &record })?;
-        Ok(verdict(&record))
+        let outcome = outcome::LoadOutcome::new(url, &spec, &record, &limits)?;
+        files.write(&outcome)?;
+        Ok(verdict(&record, &outcome.limits))
     }
 }
 
-/// The exit code. The code is [`Exit::Failed`] if no request completed and the user did not interrupt the load.
-fn verdict(record: &LoadRecord) -> Exit {
-    if record.counts.completed > 0 || record.completed_in_time > 0 || record.interrupted {
-        return Exit::Success;
+/// The exit code. It is [`Exit::Failed`] if no request completed and the user did not interrupt the load, and
+/// [`Exit::OverBudget`] if a limit is exceeded.
+fn verdict(record: &LoadRecord, limits: &[limits::Judged]) -> Exit {
+    let is_answered = record.counts.completed > 0 || record.completed_in_time > 0 || record.interrupted;
+    if !is_answered {
+        let text = record.counts.errors.iter().max_by_key(|(_, count)| **count);
+        let text = text.map_or("no request was due in the measured time", |(text, _)| text.as_str());
+        let cause = record.counts.causes.iter().max_by_key(|(_, count)| **count);
+        let advice = cause.map_or("", |(cause, _)| doubts::advice_on(*cause));
+        eprintln!("error: no request completed: {text}. {advice}");
+        return Exit::Failed;
     }
-    let cause = record.counts.errors.iter().max_by_key(|(_, count)| **count);
-    let cause = cause.map_or("no request was due in the measured time", |(text, _)| text.as_str());
-    eprintln!("error: no request completed: {cause}; check that a server listens there");
-    Exit::Failed
+    let mut exit = Exit::Success;
+    for limit in limits.iter().filter(|limit| !limit.kept) {
+        let hint = if limit.implied { "; set another limit with --fail-above" } else { "" };
+        eprintln!("error: limit exceeded: {}{hint}", limit.text);
+        exit = Exit::OverBudget;
+    }
+    exit
 }
 
 /// Converts an error of the load engine. An error in the input becomes [`BadInput`].

@@ -15,7 +15,7 @@ checks that it is up to date.
 | 0 | success: every case was measured, all budgets hold, no `void` finding |
 | 1 | the command could not run, or no gateway could be measured |
 | 2 | the plan or the command line is wrong; the error says where, why and how to fix it, and nothing was started |
-| 3 | a budget is exceeded, a comparison or a change is worse (with `--fail-on worse`), or a pack is not equalised (`hoptax lint`) |
+| 3 | a budget or a limit of `hoptax load` is exceeded, a comparison or a change is worse (with `--fail-on worse`), or a pack is not equalised (`hoptax lint`) |
 | 4 | measured, but a `void` [finding](findings.md) says that the result cannot be trusted |
 
 Durations, rates, sizes and shares have [units](plan.md#units). `-h` prints short help, `--help` prints all of it.

@@ -263,6 +263,7 @@ impl<'a> RunningGateway<'a> {
             workers: 1,
             cpus: Vec::new(),
             shares_cpus: false,
+            gives_up: false,
             seed: 1,
             windows: true,
             window_ns: None,

@@ -18,8 +18,9 @@ use hoptax_lab::verify::Requests;
 use hoptax_lab::{Driver, Facts, Service};
 use hoptax_load::clock;
 use hoptax_load::record::{Phase, PhaseLine};
+use hoptax_load::spec::Check;
 use hoptax_plan::recorded::{RunRecord, to_disk};
-use hoptax_plan::{Gateway, GatewayKind, HopKind, Start, units};
+use hoptax_plan::{Gateway, GatewayKind, HopKind, Start, Upstream, units};
 use hoptax_record::dir::{DirError, RunDir};
 use hoptax_record::plan::Action;
 use hoptax_record::{
@@ -86,8 +87,12 @@ impl Run<'_> {
         record.contenders[0].found_process = flow.upstream.facts().found_process.clone();
         record.link = self.largest_body().and_then(|bytes| flow.traffic.link(bytes));
         record.legs = flow.legs();
-        flow.start_gateways(&mut record);
+        let hopeless = flow.start_gateways(&mut record);
         dir.write_run(&to_disk(&record))?;
+        if let Some(failure) = hopeless {
+            drop(flow);
+            return end(dir, &mut record, 0, self.is_interrupted(), Some(failure));
+        }
         flow.progress.prepared(&record);
         flow.warm_up_together();
         flow.note_warm_ups(&mut record);
@@ -256,10 +261,12 @@ impl Flow<'_> {
         self.traffic.legs(self.run.contents.messages(self.run.plan))
     }
 
-    fn start_gateways(&mut self, record: &mut RunRecord) {
+    /// Starts and verifies the gateways. Returns the reason if the run cannot have a result: direct itself gives no right
+    /// answer, or no gateway can be measured.
+    fn start_gateways(&mut self, record: &mut RunRecord) -> Option<Failure> {
         for (index, gateway) in self.run.plan.gateways.iter().enumerate() {
             if self.run.is_interrupted() {
-                return;
+                return None;
             }
             let contender = &mut record.contenders[index + 1];
             let state = match self.start(gateway).and_then(|service| self.verify(service, &gateway.label)) {
@@ -273,13 +280,29 @@ impl Flow<'_> {
                     if stops { GatewayState::Stopped } else { GatewayState::Up(service) }
                 }
                 Err(failure) => {
-                    self.progress.failed(&gateway.label, &failure);
                     contender.failed = Some(failure.clone());
+                    if failure.stage == Stage::Verify && !self.direct_is_right() {
+                        self.progress.failed(DIRECT, &failure);
+                        return Some(failure);
+                    }
+                    self.progress.failed(&gateway.label, &failure);
                     GatewayState::Failed(failure)
                 }
             };
             self.gateways.push(state);
         }
+        let mut failures = self.gateways.iter().map(|state| match state {
+            GatewayState::Failed(failure) => Some(failure.clone()),
+            GatewayState::Up(_) | GatewayState::Stopped => None,
+        });
+        failures.next().flatten().filter(|_| failures.all(|failed| failed.is_some()))
+    }
+
+    /// Verifies direct against itself.
+    fn direct_is_right(&mut self) -> bool {
+        let (requests, timeout) = (self.requests(), self.run.plan.timeout.total);
+        let (direct, change) = (self.upstream.addresses(), &self.upstream.facts().change);
+        self.traffic.verify(&requests, timeout, direct, direct[0], change).is_ok()
     }
 
     fn start(&mut self, gateway: &Gateway) -> Result<Box<dyn Service>, Failure> {
@@ -524,8 +547,12 @@ impl Flow<'_> {
     fn requests(&self) -> Requests {
         let tls = self.upstream.facts().change.tls.is_some();
         let direct = units::host_header_of(tls, self.upstream.addresses()[0]);
+        let mut targets = self.run.contents.targets(&self.run.plan.targets, &direct);
+        if !sends_other_status(&self.run.plan.upstream) {
+            targets.iter_mut().for_each(|target| target.checks.extend(default_status(&target.checks)));
+        }
         Requests {
-            targets: self.run.contents.targets(&self.run.plan.targets, &direct),
+            targets,
             files: self.run.contents.files.clone(),
             versions: trial::versions(self.run.plan),
             varies: self.run.plan.targets.iter().map(|target| target.varies).collect(),
@@ -590,6 +617,17 @@ impl Flow<'_> {
             .filter_map(|[one, other]| Some(([one, other], self.traffic.cpu_round_trip_ns(one, other)?)));
         measured.collect()
     }
+}
+
+/// True if the plan's upstream is set up to send a status that is no success by default.
+fn sends_other_status(upstream: &Upstream) -> bool {
+    matches!(upstream, Upstream::BuiltIn(built_in) if !(200..400).contains(&built_in.status))
+}
+
+/// The check of the status that a target has by default.
+fn default_status(checks: &[Check]) -> Option<Check> {
+    let has_one = checks.iter().any(|check| matches!(check, Check::Status(_)));
+    (!has_one).then(|| Check::Status(vec![(200, 399)]))
 }
 
 /// If a service died, the death of the service is the cause of the failure. The generator's failure then becomes a

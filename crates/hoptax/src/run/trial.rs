@@ -66,6 +66,7 @@ pub fn load_spec(run: &Run<'_>, slot: &Slot, addresses: Vec<SocketAddr>) -> Load
         workers: (cpus.len() as u32).clamp(1, connections),
         shares_cpus: cpus.iter().any(|cpu| run.cpus.upstream.contains(cpu) || run.cpus.gateway.contains(cpu)),
         cpus,
+        gives_up: false,
         seed: Random::stream(run.seed ^ ARRIVALS, arrivals).next_u64(),
         windows: true,
         window_ns: None,

@@ -4,7 +4,7 @@ use crate::support::{PATIENCE, hoptax, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ impl Drop for KilledOnDrop {
 }
 
 pub(crate) struct Upstream {
-    _process: KilledOnDrop,
+    process: KilledOnDrop,
     address: String,
     control: String,
 }
@@ -32,11 +32,19 @@ impl Upstream {
         let mut process = KilledOnDrop(command.spawn().expect("starts"));
         let ready: Value = serde_json::from_str(&line(&mut process)).expect("one line of JSON");
         let text = |value: &Value| value.as_str().expect("an address").to_owned();
-        Self { _process: process, address: text(&ready["instances"][0]), control: text(&ready["control"]) }
+        Self { process, address: text(&ready["instances"][0]), control: text(&ready["control"]) }
     }
 
     pub(crate) fn url(&self) -> String {
         format!("http://{}/", self.address)
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address.parse().expect("an address")
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.0.id()
     }
 
     pub(crate) fn requests(&self) -> u64 {

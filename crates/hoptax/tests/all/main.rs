@@ -5,6 +5,7 @@ mod as_curl_sends;
 mod browser;
 mod capacity;
 mod client_certificate;
+mod clients;
 mod cluster;
 mod compare;
 mod conformance;

@@ -3,8 +3,10 @@
 
 use crate::findings::two_ports;
 use crate::run::{report, run, run_directory, text, trials};
+use crate::support::haproxy::Haproxy;
 use crate::support::hog::Hog;
 use crate::support::proxy::{Misbehaviour, Planted, Proxy};
+use crate::support::server::{Response, Server};
 use crate::support::{Json, PATIENCE, Scratch, eventually, hoptax, json};
 use hdrhistogram::Histogram;
 use hoptax_load::histogram::Encoded;
@@ -96,6 +98,54 @@ fn case_c_twice_the_requests_at_the_upstream() {
     assert!((1.9..2.1).contains(&per_request), "{per_request}");
     assert_eq!(finding(&report, "amplification", "remembers"), None);
     assert_eq!(finding(&report, "amplification", "direct"), None);
+}
+
+/// HAProxy serves only half of the connections. The others never get a response, but send few requests, so that hardly any
+/// request fails.
+#[test]
+fn clients_that_a_gateway_never_serves() {
+    let scratch = Scratch::new();
+    let upstream = two_ports()[0];
+    let haproxy = Haproxy::with_at_most(20, upstream, &scratch);
+    let plan = format!(
+        "name: planted\nupstream: {{ port: {} }}\ngateways:\n  - {{ name: external, label: haproxy, url: \"{}\" }}\n\
+         warmup: 0s\ntimeout: 2s\nload: [{{ loop: closed, connections: 40, duration: 1s }}]\ntrials: 1\n",
+        upstream.port(),
+        haproxy.url()
+    );
+    let report = measured(&scratch, &plan);
+    let found = raised(&report, "connections-unserved", "haproxy");
+    assert_eq!((&found["severity"], &found["evidence"]["unserved"]), (&"void".into(), &20.into()), "{found}");
+    assert_eq!(finding(&report, "connections-unserved", "direct"), None);
+    let cases = report["cases"].as_array().expect("cases");
+    let unanswered = |gateway: &str| {
+        let case = cases.iter().find(|case| case["gateway"] == gateway).expect("a case");
+        case["connections"]["unanswered"].clone()
+    };
+    assert_eq!((unanswered("direct"), unanswered("haproxy")), (0.into(), 20.into()));
+}
+
+/// Direct and the gateway send every client to another address.
+#[test]
+fn redirects_are_no_result() {
+    let server = Server::start(|_| Response::new(302, "").with("location", "/login?from=1"));
+    let plan = format!(
+        "name: planted\nupstream: {{ url: \"http://{}\" }}\ngateways: [hop-l7]\nwarmup: 0s\n\
+         load: [{{ loop: closed, connections: 2, duration: 300ms }}]\ntrials: 1\n",
+        server.address
+    );
+    let report = measured(&Scratch::new(), &plan);
+    for contender in ["direct", "hop-l7"] {
+        let found = raised(&report, "redirected", contender);
+        assert_eq!(
+            (&found["severity"], &found["evidence"]["commonest_status"]),
+            (&"void".into(), &302.into())
+        );
+        assert!(
+            found["message"].as_str().is_some_and(|text| text.contains("status 302 to /login.")),
+            "{found}"
+        );
+    }
 }
 
 /// Case D: the load had more connections than a gateway accepts, and requests timed out. The percentiles then cover
@@ -378,13 +428,14 @@ enum Where {
 use Where::{Generated, Real};
 
 /// Every finding, with the place of the test that must raise the finding.
-const PLANTS: [(&str, Where); 45] = [
+const PLANTS: [(&str, Where); 47] = [
     ("amplification", Real("findings.rs")),
     ("balance", Real("findings.rs")),
     ("bandwidth-bound", Generated("a saturated loopback needs the whole machine")),
     ("cached-answers", Real("own_gateway.rs")),
     ("clock", Real("path.rs")),
     ("connections-short", Real("planted.rs")),
+    ("connections-unserved", Real("planted.rs")),
     ("cpus-moved", Generated("only the hypervisor can move CPUs")),
     ("different-work", Real("findings.rs")),
     ("errors", Real("findings.rs")),
@@ -413,6 +464,7 @@ const PLANTS: [(&str, Where); 45] = [
     ("queued", Real("own_gateway.rs")),
     ("quiet-differs", Generated("only the hypervisor can cause steal")),
     ("rate-missed", Real("planted.rs")),
+    ("redirected", Real("planted.rs")),
     ("rejections-counted", Real("findings.rs")),
     ("shared-cpus", Generated("how much is used of shared CPUs depends on the machine")),
     ("still-warming", Real("warm_up.rs")),

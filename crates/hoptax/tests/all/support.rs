@@ -1,6 +1,7 @@
 //! Helpers for all tests: the binary under test, temporary directories, retries, and notes about skipped tests.
 
 pub(crate) mod client;
+pub(crate) mod haproxy;
 pub(crate) mod hog;
 mod notes;
 pub(crate) mod planted_pack;

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::limits::{self, Limit};
 use super::values;
 use crate::cli::help;
 
@@ -30,6 +31,8 @@ pub(in crate::cli) struct Args {
     pub(super) tls: TlsArgs,
     #[command(flatten)]
     pub(super) generator: GeneratorArgs,
+    #[command(flatten)]
+    pub(super) limits: LimitArgs,
     #[command(flatten)]
     pub(super) output: OutputArgs,
     /// Run the load spec (JSON) in this file, or on standard input with -. Prints the load record to standard output
@@ -181,6 +184,20 @@ pub(super) struct GeneratorArgs {
     /// Seed of random arrivals, choice of targets, and templates
     #[arg(long, default_value_t = 0, value_parser = values::seed, value_name = "N")]
     pub(super) seed: u64,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Limits (exit code 3 if one is exceeded)")]
+pub(super) struct LimitArgs {
+    /// Maximum share of requests that fail or are not successes [default: 50%; with --expect-…: 0%]
+    #[arg(long, value_parser = units::share, value_name = "SHARE")]
+    pub(super) fail_above: Option<f64>,
+    /// Maximum of a statistic of the response times, such as p99=20ms, mean=5ms or max=1s; can be repeated
+    #[arg(long, value_parser = limits::maximum, value_name = "METRIC=TIME")]
+    pub(super) max: Vec<Limit>,
+    /// Minimum throughput, such as throughput=1000/s
+    #[arg(long, value_parser = limits::minimum, value_name = "METRIC=RATE")]
+    pub(super) min: Vec<Limit>,
 }
 
 #[derive(Debug, clap::Args)]

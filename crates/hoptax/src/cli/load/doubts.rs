@@ -1,26 +1,36 @@
-//! Warnings about results of a load that users easily misread. Each warning has advice.
+//! Warnings about results of a load that users easily misread. Each warning has advice that follows from what was seen.
 //!
 //! The limits are the same as in the findings of `hoptax-analysis/src/checks`.
 
-use super::figures::{decimals, thousands, time};
+mod failing;
+mod lateness;
+mod text;
+
+pub(super) use failing::{advice_on, failed};
 use hdrhistogram::Histogram;
-use hoptax_load::record::{Cause, Connections, LoadRecord};
-use hoptax_load::spec::{LoadSpec, Retry, Shape, is_idempotent};
-use std::fmt;
+use hoptax_load::histogram::{rank, value_at_rank};
+use hoptax_load::record::{Cause, Connections, LoadRecord, Silence};
+use hoptax_load::spec::{Check, LoadSpec, Retry, Shape, is_idempotent};
+pub(super) use lateness::Late;
 
 /// Maximum share of the measured time during which the busiest worker may be on a CPU.
 const BUSY: f64 = 0.85;
-/// Maximum p99 of the send lag (how late requests are sent), as a share of the median response time.
-const LATE: f64 = 0.1;
-/// Minimum share of the due requests that must complete in the measured time.
-const ACHIEVED: f64 = 0.99;
-/// Maximum share of connections that may be busy on average. Above this limit, requests have to wait for a connection.
-const OCCUPIED: f64 = 0.8;
 /// Minimum number of requests per connection. Below this limit, keep-alive does not work.
 const KEPT: u64 = 10;
 /// Maximum share of failed requests. If more requests fail, the response times do not show the requested load but a
 /// lighter load.
 const FAILED: f64 = 0.01;
+/// Mean number of responses of the connections that got any. Above this limit, a connection without any was not served. It
+/// did not just have bad luck.
+const SERVED: u64 = 3;
+/// A silence matters if it is at least this long, and is this share of the measured time or [`LONG`].
+const SILENT: u64 = 250_000_000;
+const SILENT_SHARE: f64 = 0.05;
+const LONG: u64 = 1_000_000_000;
+/// A silence is a stall if it is this many times as long as the median service time.
+const STALLED: u64 = 10;
+/// Minimum share of redirects among the responses that makes them the answer.
+const MOSTLY: f64 = 0.5;
 /// Status of a server that does not serve the requested host on this connection (RFC 9110, section 15.5.20).
 const MISDIRECTED: u16 = 421;
 
@@ -28,198 +38,144 @@ const MISDIRECTED: u16 = 421;
 pub(super) enum Doubt {
     /// The busiest worker was on a CPU for this share of the time.
     GeneratorBusy { share: f64, workers: u32 },
+    /// A worker did not run for this long, although it had CPU time left.
+    GeneratorPaused { for_ns: u64 },
     /// The generator established fewer connections (`stood`) than requested (`asked`).
     ConnectionsShort { asked: u64, stood: u64 },
-    /// Fewer requests per second completed (`done`) than were due (`due`). `occupied` is true if all connections were
-    /// busy.
-    RateMissed { due: f64, done: f64, connections: u32, occupied: bool },
-    /// Requests were sent late. `occupied` is true if all connections were busy.
-    SentLate { p99_ns: u64, occupied: bool, connections: u32 },
+    /// Some connections got no response, the others `median` each.
+    Unserved { unanswered: u64, asked: u64, median: u64 },
+    /// Requests were in flight, and no response arrived for a long time.
+    Stalled { silence: Silence, is_open: bool },
+    /// Fewer requests per second completed (`done`) than were due (`due`).
+    RateMissed { due: f64, done: f64, late: Late },
+    /// Requests were sent late.
+    SentLate { p99_ns: u64, late: Late },
     /// The server closes connections instead of keeping them alive.
     NotKeptAlive { opened: u64, requests: u64 },
     /// The server closes most connections after their first response without announcing this, and `lost` requests were
-    /// on such connections.
-    /// `can_retry` is true if hoptax could send some of these requests again, and was not told to.
+    /// on such connections. `can_retry` is true if such requests can be sent again, but were not.
     ClosedUnannounced { closed: u64, lost: u64, can_retry: bool },
     /// The server answered this many requests with status 421. `over_tls` is true if the load uses TLS.
     Misdirected { count: u64, over_tls: bool },
     /// The server closed each connection before its first response. `over_tls` is true if the load uses TLS.
     NeverAnswered { over_tls: bool },
-    /// Many requests failed.
-    Failures { failed: u64, scheduled: u64 },
+    /// Many requests failed, most of them with this cause.
+    Failures { failed: u64, scheduled: u64, most: Option<Cause> },
+    /// Many responses are not successes, most of them with this status.
+    NotSuccesses { failed: u64, completed: u64, status: Option<u16> },
+    /// Most responses are redirects, which nobody expected.
+    Redirects { redirects: u64, completed: u64, status: u16, to: Option<String> },
+}
+
+/// Histograms of a record, in nanoseconds.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Decoded<'a> {
+    pub(super) response_time: &'a Histogram<u64>,
+    pub(super) service_time: &'a Histogram<u64>,
+    pub(super) send_lag: &'a Histogram<u64>,
+    /// Responses of each connection. Absent if they were not recorded.
+    pub(super) responses: Option<&'a Histogram<u64>>,
 }
 
 /// The warnings about `record`.
-pub(super) fn of(
-    spec: &LoadSpec,
-    record: &LoadRecord,
-    response_time: &Histogram<u64>,
-    service_time: &Histogram<u64>,
-    send_lag: &Histogram<u64>,
-) -> Vec<Doubt> {
-    let counts = &record.counts;
-    let seconds = record.measured_ns as f64 / 1e9;
+pub(super) fn of(spec: &LoadSpec, record: &LoadRecord, times: Decoded<'_>) -> Vec<Doubt> {
     let mut doubts = Vec::new();
-    let busy = record.cpu.busiest_worker_ns as f64 / record.measured_ns.max(1) as f64;
-    if busy > BUSY {
-        doubts.push(Doubt::GeneratorBusy { share: busy.min(1.0), workers: record.workers });
-    }
+    doubts.extend(generator(record));
     let (asked, stood) = (record.connections.asked, record.connections.established);
     if stood < asked && !record.interrupted {
         doubts.push(Doubt::ConnectionsShort { asked, stood });
     }
-    if matches!(spec.shape, Shape::Open { .. }) && seconds > 0.0 {
-        let throughput = record.completed_in_time as f64 / seconds;
-        // Little's law: busy connections = throughput × service time.
-        let occupied = throughput * service_time.mean() / 1e9 > OCCUPIED * f64::from(spec.connections);
-        let connections = spec.connections;
-        let due = counts.scheduled;
-        let lag = send_lag.value_at_quantile(0.99);
-        if due > 0 && (record.completed_in_time as f64) < ACHIEVED * due as f64 && !record.interrupted {
-            doubts.push(Doubt::RateMissed {
-                due: due as f64 / seconds,
-                done: throughput,
-                connections,
-                occupied,
-            });
-        } else if lag as f64 > LATE * response_time.value_at_quantile(0.5) as f64 {
-            doubts.push(Doubt::SentLate { p99_ns: lag, occupied, connections });
-        }
+    doubts.extend(unserved(record, times));
+    let silence = stall(record, times);
+    if let Some(silence) = silence {
+        doubts.push(Doubt::Stalled { silence, is_open: matches!(spec.shape, Shape::Open { .. }) });
     }
-    let Connections { opened, closed_after_first: closed, closed_on_reuse: lost, .. } = record.connections;
-    if closed > 0 && closed * KEPT > counts.sent && closed * 2 > opened {
-        let can_retry =
-            spec.retry == Retry::Off && spec.targets.iter().any(|target| is_idempotent(&target.method));
-        doubts.push(Doubt::ClosedUnannounced { closed, lost, can_retry });
-    } else if spec.requests_per_connection.is_none() && opened > 0 && opened * KEPT > counts.sent {
-        doubts.push(Doubt::NotKeptAlive { opened, requests: counts.sent });
-    }
-    let misdirected = counts.status.get(&MISDIRECTED).copied().unwrap_or(0);
-    if misdirected as f64 > FAILED * counts.completed as f64 {
-        doubts.push(Doubt::Misdirected { count: misdirected, over_tls: spec.tls.is_some() });
-    }
-    let failed = counts.timeouts + counts.connect_errors + counts.resets + counts.bad_responses;
-    let of = |cause: Cause| counts.causes.get(&cause).copied().unwrap_or(0);
-    let unanswered = of(Cause::ClosedBeforeResponse) + of(Cause::ResetBeforeResponse);
-    if counts.completed == 0 && 2 * unanswered > failed {
-        doubts.push(Doubt::NeverAnswered { over_tls: spec.tls.is_some() });
-    }
-    if failed as f64 > FAILED * counts.scheduled as f64 {
-        doubts.push(Doubt::Failures { failed, scheduled: counts.scheduled });
-    }
+    doubts.extend(lateness::of(spec, record, times, silence.is_some()));
+    doubts.extend(keep_alive(spec, record));
+    doubts.extend(failing::misdirected(spec, record));
+    doubts.extend(failing::never_answered(spec, record));
+    doubts.extend(failing::failures(record));
+    doubts.extend(failing::not_successes(record));
+    doubts.extend(redirects(spec, record));
     doubts
 }
 
-impl fmt::Display for Doubt {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::GeneratorBusy { share, .. } => write!(
-                f,
-                "The busiest worker was on a CPU for {:.0} % of the time. The limit may be the generator, not the \
-                 server.",
-                100.0 * share
-            ),
-            Self::ConnectionsShort { asked, stood } => write!(
-                f,
-                "Only {} of {} connections were established when traffic began. The load was lighter than requested.",
-                thousands(*stood),
-                thousands(*asked)
-            ),
-            Self::RateMissed { due, done, .. } => write!(
-                f,
-                "{} requests/s were due, and {} requests/s were completed. This is an overload, so response times \
-                 grow with the duration.",
-                decimals(*due),
-                decimals(*done)
-            ),
-            Self::SentLate { p99_ns, occupied, .. } => {
-                let cause = if *occupied { ", waiting for a connection" } else { "" };
-                write!(
-                    f,
-                    "1 % of the requests were sent more than {} after they were due{cause}. The response times of \
-                     these requests include this delay.",
-                    time(*p99_ns as f64)
-                )
-            }
-            Self::NotKeptAlive { opened, requests } => write!(
-                f,
-                "{} connections were opened for {} requests. The server does not keep connections alive, so \
-                 response times include the time to connect.",
-                thousands(*opened),
-                thousands(*requests)
-            ),
-            Self::ClosedUnannounced { closed, lost, .. } => write!(
-                f,
-                "The server closed {} connections after their first response without saying `Connection: close`. It \
-                 did not answer {} requests that were sent on such connections.",
-                thousands(*closed),
-                thousands(*lost)
-            ),
-            Self::Misdirected { count, .. } => write!(
-                f,
-                "The server answered {} requests with 421 Misdirected Request: it does not serve this host on this \
-                 connection.",
-                thousands(*count)
-            ),
-            Self::NeverAnswered { .. } => f.write_str(
-                "The server accepted connections, and closed them before the first byte of a response.",
-            ),
-            Self::Failures { failed, scheduled } => write!(
-                f,
-                "{} of {} requests failed. Requests that fail at once make the other requests look faster.",
-                thousands(*failed),
-                thousands(*scheduled)
-            ),
-        }
-    }
+fn is_busy(record: &LoadRecord) -> Option<f64> {
+    let share = record.cpu.busiest_worker_ns as f64 / record.measured_ns.max(1) as f64;
+    (share > BUSY).then(|| share.min(1.0))
 }
 
-impl Doubt {
-    /// What to do.
-    pub(super) fn advice(&self) -> String {
-        match self {
-            Self::GeneratorBusy { workers, .. } => {
-                format!("Use more workers (--workers {}), or a lower rate (--rate).", workers + 1)
-            }
-            Self::ConnectionsShort { .. } => {
-                "Raise the limit (the server's connections, its listen backlog, or open files), or use fewer \
-                 connections (-c)."
-                    .to_owned()
-            }
-            Self::RateMissed { connections, occupied: true, .. } => format!(
-                "All connections were busy: lower the rate, or use more connections (-c {}).",
-                connections * 2
-            ),
-            Self::RateMissed { .. } => "Lower the rate, or find the cause of the failures.".to_owned(),
-            Self::SentLate { connections, occupied: true, .. } => {
-                format!("Use more connections (-c {}), or lower the rate.", connections * 2)
-            }
-            Self::SentLate { .. } => {
-                "Reserve a CPU for the generator (--cpus), or compare service times.".to_owned()
-            }
-            Self::NotKeptAlive { .. } => {
-                "Switch on keep-alive in the server, or add --no-keepalive if this is intended.".to_owned()
-            }
-            Self::ClosedUnannounced { can_retry: false, .. } => {
-                "Switch on keep-alive in the server, or use a new connection for each request (--no-keepalive)."
-                    .to_owned()
-            }
-            Self::ClosedUnannounced { .. } => {
-                "Switch on keep-alive in the server, or send such requests again, as HTTP clients do (--retry \
-                 idle-close)."
-                    .to_owned()
-            }
-            Self::Misdirected { over_tls: true, .. } => {
-                "Give the name of the header `host` to TLS too (--server-name NAME), or correct the header (-H 'host: \
-                 NAME')."
-                    .to_owned()
-            }
-            Self::Misdirected { .. } => "Correct the header `host` (-H 'host: NAME').".to_owned(),
-            Self::NeverAnswered { over_tls } => format!(
-                "It may serve another host (-H 'host: NAME'), or expect {}HTTP/2 or the PROXY protocol.",
-                if *over_tls { "" } else { "TLS (https://), " }
-            ),
-            Self::Failures { .. } => "Fix the causes listed above before you use the times.".to_owned(),
-        }
+fn generator(record: &LoadRecord) -> Option<Doubt> {
+    if let Some(share) = is_busy(record) {
+        return Some(Doubt::GeneratorBusy { share, workers: record.workers });
     }
+    paused(record).map(|for_ns| Doubt::GeneratorPaused { for_ns })
+}
+
+/// How long the generator did not run, if that matters and it was not busy.
+fn paused(record: &LoadRecord) -> Option<u64> {
+    let longest = record.occupancy.as_ref()?.longest_turn_ns;
+    (matters(longest, record.measured_ns) && is_busy(record).is_none()).then_some(longest)
+}
+
+fn matters(ns: u64, measured_ns: u64) -> bool {
+    ns >= SILENT && (ns >= LONG || ns as f64 >= SILENT_SHARE * measured_ns as f64)
+}
+
+/// The longest silence, if the server caused it and it is much longer than a usual response.
+fn stall(record: &LoadRecord, times: Decoded<'_>) -> Option<Silence> {
+    let occupancy = record.occupancy.as_ref()?;
+    let silence = occupancy.silence;
+    let usual = value_at_rank(times.service_time, rank(0.5, times.service_time.len()));
+    let is_stall = matters(silence.for_ns, record.measured_ns)
+        && record.counts.completed > 0
+        && silence.for_ns >= STALLED * usual
+        // A generator that does not run cannot read responses.
+        && 2 * occupancy.longest_turn_ns < silence.for_ns;
+    is_stall.then_some(silence)
+}
+
+fn unserved(record: &LoadRecord, times: Decoded<'_>) -> Option<Doubt> {
+    let unanswered = record.occupancy.as_ref()?.unanswered;
+    let asked = record.connections.asked;
+    let served = asked.saturating_sub(unanswered);
+    if unanswered == 0 || served == 0 || record.counts.completed < SERVED * served {
+        return None;
+    }
+    let responses = times.responses?;
+    // The connections without a response have the lowest ranks.
+    let idle = responses.len().saturating_sub(served);
+    let median = value_at_rank(responses, idle + rank(0.5, served));
+    Some(Doubt::Unserved { unanswered, asked, median })
+}
+
+fn keep_alive(spec: &LoadSpec, record: &LoadRecord) -> Option<Doubt> {
+    let counts = &record.counts;
+    let Connections { opened, closed_by_peer, closed_after_first: closed, closed_on_reuse: lost, .. } =
+        record.connections;
+    if closed > 0 && closed * KEPT > counts.sent && closed * 2 > opened {
+        let is_off = spec.retry == Retry::Off;
+        let can_retry = is_off && spec.targets.iter().any(|target| is_idempotent(&target.method));
+        return Some(Doubt::ClosedUnannounced { closed, lost, can_retry });
+    }
+    // Connections that ended with a failure say nothing about keep-alive.
+    let ended_well = closed_by_peer.saturating_sub(counts.resets);
+    let ends = ended_well * KEPT > counts.sent && ended_well * 2 > opened;
+    (spec.requests_per_connection.is_none() && ends)
+        .then_some(Doubt::NotKeptAlive { opened, requests: counts.sent })
+}
+
+/// Redirects that are most of the responses, unless the user expects them.
+fn redirects(spec: &LoadSpec, record: &LoadRecord) -> Option<Doubt> {
+    let expected =
+        spec.targets.iter().any(|target| target.checks.iter().any(|check| matches!(check, Check::Status(_))));
+    let statuses =
+        || record.counts.status.iter().filter(|(status, _)| hoptax_load::redirect::is_redirect(**status));
+    let redirects: u64 = statuses().map(|(_, count)| count).sum();
+    let completed = record.counts.completed;
+    if expected || redirects == 0 || (redirects as f64) < MOSTLY * completed as f64 {
+        return None;
+    }
+    let status = statuses().max_by_key(|(_, count)| **count).map(|(status, _)| *status)?;
+    Some(Doubt::Redirects { redirects, completed, status, to: record.redirected_to.clone() })
 }

@@ -1,11 +1,13 @@
 //! `hoptax load --json`: the same members as for a case in `hoptax report --format json`. Intervals are null, because
 //! there is only one trial.
 
+use super::limits::Judged;
 use super::outcome::LoadOutcome;
 use hdrhistogram::Histogram;
-use hoptax_load::histogram::{DecodeError, Encoded, LOWEST};
+use hoptax_load::histogram::{DecodeError, Encoded, LOWEST, spread};
 use hoptax_load::record::{Counts, LoadRecord, TargetRecord, TlsTally};
 use hoptax_load::spec::{HttpVersion, LoadSpec, Rate, Retry, Shape, Stage};
+use hoptax_record::report::Spread;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -21,9 +23,13 @@ pub(super) struct Case {
     schema: u32,
     url: String,
     interrupted: bool,
+    /// True if the load ended early because every request failed.
+    gave_up: bool,
     load: Load,
     trials: u32,
     measured_s: f64,
+    /// Requests in flight on average.
+    concurrency: Option<f64>,
     throughput: Throughput,
     response_time: Times,
     service_time: Times,
@@ -44,6 +50,10 @@ pub(super) struct Case {
     bytes: Bytes,
     cpu: Cpu,
     memory: Memory,
+    /// Where the first redirect points to.
+    redirected_to: Option<String>,
+    limits: Vec<Judged>,
+    warnings: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -108,6 +118,9 @@ struct Connections {
     reused: u64,
     closed_by_peer: u64,
     per_request: f64,
+    responses: Option<Spread>,
+    /// Connections that had a request, but got no response.
+    unanswered: Option<u64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -142,9 +155,11 @@ impl Case {
             schema: SCHEMA,
             url: load.url.to_owned(),
             interrupted: record.interrupted,
+            gave_up: record.gave_up,
             load: Load::new(spec, record),
             trials: 1,
             measured_s: seconds,
+            concurrency: load.concurrency(),
             throughput: Throughput { estimate: estimate(ratio(completed, seconds)), unit: "requests/s" },
             response_time: Times::new(&record.histograms.response_time)?,
             service_time: Times::new(&record.histograms.service_time)?,
@@ -162,6 +177,8 @@ impl Case {
                 reused: connections.reused,
                 closed_by_peer: connections.closed_by_peer,
                 per_request: ratio(connections.opened as f64, record.counts.sent as f64),
+                responses: load.responses.as_ref().and_then(spread).map(Spread::from),
+                unanswered: record.occupancy.as_ref().map(|one| one.unanswered),
             },
             bytes: Bytes {
                 sent: bytes.sent,
@@ -174,6 +191,9 @@ impl Case {
                 generator_utilisation: ratio(record.cpu.busiest_worker_ns as f64, record.measured_ns as f64),
             },
             memory: Memory { generator_rss_bytes_max: record.rss_bytes_max },
+            redirected_to: record.redirected_to.clone(),
+            limits: load.limits.clone(),
+            warnings: load.doubts.iter().map(|doubt| format!("{doubt} {}", doubt.advice())).collect(),
         })
     }
 }

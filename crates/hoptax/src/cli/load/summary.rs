@@ -1,6 +1,5 @@
 //! The text summary, in at most 80 columns. It contains the figures that wrk, ab and siege print.
 
-use super::doubts;
 use super::figures::{decimals, size, thousands};
 use super::outcome::LoadOutcome;
 use crate::cli::paint::{Ink, Paint};
@@ -37,17 +36,16 @@ pub(super) struct Summary<'a> {
     columns: Columns,
     targets: Vec<parts::Row>,
     stages: Vec<parts::Row>,
-    doubts: Vec<doubts::Doubt>,
+    outcome: &'a LoadOutcome<'a>,
 }
 
 impl<'a> Summary<'a> {
-    pub(super) fn new(load: &LoadOutcome<'a>, paint: Paint) -> Result<Self, DecodeError> {
+    pub(super) fn new(load: &'a LoadOutcome<'a>, paint: Paint) -> Result<Self, DecodeError> {
         let (spec, record) = (load.spec, load.record);
         let histograms = &record.histograms;
         let response_time = histograms.response_time.decode()?;
         let service_time = histograms.service_time.decode()?;
         let send_lag = histograms.send_lag.decode()?;
-        let doubts = doubts::of(spec, record, &response_time, &service_time, &send_lag);
         let mut columns = vec![("response time", response_time.clone())];
         // In a closed loop, service times equal response times unless a connection has to be opened again.
         if matches!(spec.shape, Shape::Open { .. }) || send_lag.max() >= LOWEST {
@@ -65,7 +63,7 @@ impl<'a> Summary<'a> {
         };
         let (targets, columns) = (parts::targets(&record.targets)?, Columns(columns));
         let url = load.url;
-        Ok(Self { url, spec, record, paint, response_time, columns, targets, stages, doubts })
+        Ok(Self { url, spec, record, paint, response_time, columns, targets, stages, outcome: load })
     }
 
     fn head(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -114,6 +112,10 @@ impl<'a> Summary<'a> {
         if self.record.interrupted {
             writeln!(f, "{}", self.paint.ink(Ink::Doubt, "INTERRUPTED: ended early"))?;
         }
+        if self.record.gave_up {
+            let text = "ENDED EARLY: every request failed, five or more on each connection";
+            writeln!(f, "{}", self.paint.ink(Ink::Doubt, text))?;
+        }
         writeln!(f)
     }
 
@@ -150,8 +152,9 @@ impl<'a> Summary<'a> {
                 ),
             )?;
         }
-        let in_flight = throughput * self.response_time.mean() / SECOND;
-        line(f, "Concurrency", &format!("{in_flight:.2} requests in flight on average"))?;
+        if let Some(in_flight) = self.outcome.concurrency() {
+            line(f, "Concurrency", &format!("{in_flight:.2} requests in flight on average"))?;
+        }
         let due = counts.scheduled - counts.in_flight;
         let share = |part: u64| if due > 0 { 100.0 * part as f64 / due as f64 } else { 0.0 };
         let mut available = format!("{:.2} %", share(counts.completed));
@@ -175,10 +178,10 @@ impl<'a> Summary<'a> {
     }
 
     fn doubts(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.doubts.is_empty() {
+        if !self.outcome.doubts.is_empty() {
             writeln!(f)?;
         }
-        for doubt in &self.doubts {
+        for doubt in &self.outcome.doubts {
             let mark = self.paint.ink(Ink::Doubt, "!");
             let text = format!("{doubt} {}", doubt.advice());
             for (index, line) in wrapped(&text, WIDTH - 2).iter().enumerate() {
@@ -200,6 +203,7 @@ impl fmt::Display for Summary<'_> {
         self.outcomes(f)?;
         parts::write(f, "target", &self.targets)?;
         parts::write(f, "stage", &self.stages)?;
+        self.limits(f)?;
         self.doubts(f)
     }
 }

@@ -61,6 +61,7 @@ pub(super) fn spec(args: &Args) -> anyhow::Result<LoadSpec> {
         workers: args.generator.workers.unwrap_or(default_workers),
         cpus,
         shares_cpus: false,
+        gives_up: true,
         seed: args.generator.seed,
         windows: args.output.csv,
         window_ns: None,

@@ -36,6 +36,8 @@ struct FakeTraffic {
     origins: Vec<Option<String>>,
     /// Port of a gateway that fails verification.
     answers_wrong: Option<u16>,
+    /// True if direct gives no right answer, so that every verification fails.
+    direct_is_wrong: bool,
     /// Headers that verification of each gateway leaves out.
     ignored_headers: Vec<IgnoredHeader>,
     interrupt_at_load: Option<usize>,
@@ -82,7 +84,7 @@ impl Traffic for FakeTraffic {
     ) -> Result<Verified, Failure> {
         self.log.borrow_mut().push(format!("verify {}", gateway.port()));
         match self.answers_wrong {
-            Some(port) if port == gateway.port() => Err(Failure {
+            wrong if self.direct_is_wrong || wrong == Some(gateway.port()) => Err(Failure {
                 stage: Stage::Verify,
                 message: "its answer differs".into(),
                 detail: "200 against 404".into(),
@@ -162,6 +164,9 @@ fn record(completed: u64) -> LoadRecord {
         started_ns: 0,
         measured_ns: clock::SECOND,
         interrupted: false,
+        gave_up: false,
+        occupancy: None,
+        redirected_to: None,
         counts: load::Counts { scheduled: 100, completed, timeouts: 100 - completed, ..Default::default() },
         completed_in_time: completed,
         lifetime: load::Lifetime { sent: 100, completed, opened: 1 },
@@ -513,6 +518,33 @@ fn an_upstream_that_does_not_start_measures_nothing() {
     assert_eq!((outcome.measured, run.trials.len()), (0, 0));
     assert_eq!(journal, ["start upstream"]);
     assert!(outcome.ended.failed.is_some());
+}
+
+#[test]
+fn without_a_right_answer_of_direct_nothing_is_measured() {
+    let mut scene = Scene::new();
+    scene.traffic.direct_is_wrong = true;
+    let (outcome, run, journal) = scene.play();
+    assert_eq!((outcome.measured, run.trials.len()), (0, 0));
+    assert!(outcome.ended.failed.is_some());
+    assert_eq!(
+        journal.iter().filter(|line| line.starts_with("start")).count(),
+        2,
+        "upstream and first gateway: {journal:?}"
+    );
+    assert!(!journal.iter().any(|line| line.starts_with("load")), "{journal:?}");
+}
+
+#[test]
+fn without_any_gateway_to_measure_nothing_is_measured() {
+    let mut scene = Scene::new();
+    scene.script("hop-l4").start_fails = Some("no".into());
+    scene.traffic.answers_wrong = Some(HOP_L7);
+    let (outcome, run, journal) = scene.play();
+    assert_eq!((outcome.measured, run.trials.len()), (0, 0));
+    assert!(outcome.ended.failed.is_some());
+    assert!(run.record.contenders[1..].iter().all(|contender| contender.failed.is_some()));
+    assert!(!journal.iter().any(|line| line.starts_with("load")), "{journal:?}");
 }
 
 #[test]

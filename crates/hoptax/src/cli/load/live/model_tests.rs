@@ -34,6 +34,7 @@ pub(in super::super::super) fn spec(
         workers,
         cpus: Vec::new(),
         shares_cpus: false,
+        gives_up: false,
         seed: 0,
         windows: true,
         window_ns: None,

@@ -4,6 +4,7 @@ use super::super::causes;
 use super::super::figures::{cut, thousands};
 use super::{LABEL, Summary, WIDTH, line, write_wrapped};
 use crate::cli::paint::Ink;
+use hoptax_load::histogram::spread;
 use hoptax_load::spec::Verify;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,7 +16,21 @@ impl Summary<'_> {
         let (asked, established) = (thousands(connections.asked), thousands(connections.established));
         line(f, "Connections", &format!("{asked} requested, {established} established when traffic began"))?;
         let (opened, closed) = (thousands(connections.opened), thousands(connections.closed_by_peer));
-        line(f, "", &format!("{opened} opened while measuring, {closed} closed by the server"))
+        line(f, "", &format!("{opened} opened while measuring, {closed} closed by the server"))?;
+        let Some(spread) = self.outcome.responses.as_ref().and_then(spread) else { return Ok(()) };
+        let [least, median, most] = spread.map(thousands);
+        line(f, "", &format!("{least} to {most} responses on each connection, median {median}"))
+    }
+
+    /// The limits that the user set, and the default limit if it is exceeded.
+    pub(super) fn limits(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let limits = self.outcome.limits.iter().filter(|limit| !(limit.implied && limit.kept));
+        for (index, limit) in limits.enumerate() {
+            let (word, ink) = if limit.kept { ("kept", Ink::Faint) } else { ("exceeded", Ink::Failure) };
+            let text = format!("{}: {}", limit.text, self.paint.ink(ink, word));
+            line(f, if index == 0 { "Limits" } else { "" }, &text)?;
+        }
+        Ok(())
     }
 
     pub(super) fn tls(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,12 +1,13 @@
 use super::super::figures::cut;
+use super::super::limits;
 use super::super::live::model_spec;
 use super::*;
-use hoptax_load::histogram::{Encoded, TRIAL_DIGITS, WINDOW_DIGITS, empty};
+use hoptax_load::histogram::{Encoded, TRIAL_DIGITS, WINDOW_DIGITS, empty, empty_of_counts};
 use hoptax_load::record::{
-    Bytes, Cause, Connections, Counts, GeneratorCpu, Histograms, Lifetime, RECORD_SCHEMA, TargetRecord,
-    TlsTally, Window,
+    Bytes, Cause, Connections, Counts, GeneratorCpu, Histograms, Lifetime, Occupancy, RECORD_SCHEMA, Silence,
+    TargetRecord, TlsTally, Window,
 };
-use hoptax_load::spec::{Arrivals, Stage, TlsSpec, TlsVersion, Verify};
+use hoptax_load::spec::{Arrivals, Check, Stage, TlsSpec, TlsVersion, Verify};
 
 const S: u64 = 1_000_000_000;
 
@@ -27,6 +28,9 @@ fn record() -> LoadRecord {
         started_ns: 0,
         measured_ns: S,
         interrupted: false,
+        gave_up: false,
+        occupancy: None,
+        redirected_to: None,
         counts: Counts {
             scheduled: 1000,
             sent: 1000,
@@ -61,12 +65,18 @@ fn record() -> LoadRecord {
 /// The summary of `record`. Checks that no line is too long.
 #[track_caller]
 fn summary(spec: &LoadSpec, record: &LoadRecord) -> String {
-    let load = LoadOutcome { url: "http://127.0.0.1/", spec, record };
+    let limits = limits::of(spec, None, &[]);
+    let load = LoadOutcome::new("http://127.0.0.1/", spec, record, &limits).expect("readable");
     let text = Summary::new(&load, Paint::OFF).expect("readable").to_string();
     for line in text.lines() {
         assert!(line.chars().count() <= WIDTH, "{} columns: {line:?} in\n{text}", line.chars().count());
     }
     text
+}
+
+/// The words of `text`, without line breaks.
+fn flat(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[track_caller]
@@ -188,6 +198,8 @@ fn warnings_have_advice() {
 
     let mut opened = record();
     opened.connections.opened = 1000;
+    assert!(!summary(&closed(), &opened).contains('!'), "nothing says that the server closed them");
+    opened.connections.closed_by_peer = 1000;
     says(
         &summary(&closed(), &opened),
         &["! 1,000 connections were opened for 1,000 requests", "--no-keepalive"],
@@ -233,7 +245,11 @@ fn warnings_have_advice() {
         &["! 1,000.0 requests/s were due, and 900.0 requests/s were completed", "Lower the rate"],
     );
     missed.histograms.service_time = histogram(TRIAL_DIGITS, [11_000_000; 900]);
-    says(&summary(&open, &missed), &["All connections were busy", "-c 20"]);
+    missed.occupancy = Some(Occupancy { waited: 900, ..used([90; 10]) });
+    says(
+        &flat(&summary(&open, &missed)),
+        &["had to wait for a connection", "11.0 requests in flight", "-c 14"],
+    );
     assert!(!summary(&closed(), &missed).contains('!'), "a closed loop has no rate to miss");
 
     let mut late = record();
@@ -241,6 +257,124 @@ fn warnings_have_advice() {
     says(
         &summary(&open, &late),
         &["! 1 % of the requests were sent more than 2.00 ms after they were due", "--cpus"],
+    );
+}
+
+/// Connections with these numbers of responses.
+fn used<const N: usize>(responses: [u64; N]) -> Occupancy {
+    let mut counts = empty_of_counts();
+    responses.iter().for_each(|count| counts.record(*count).expect("in range"));
+    Occupancy {
+        responses: Encoded::new(&counts),
+        unanswered: responses.iter().filter(|count| **count == 0).count() as u64,
+        busy_ns: S,
+        waited: 0,
+        silence: Silence::default(),
+        longest_turn_ns: 50_000_000,
+    }
+}
+
+#[test]
+fn connections_without_a_response_are_a_warning() {
+    let mut record = record();
+    record.occupancy = Some(used([0, 0, 0, 0, 0, 150, 200, 200, 200, 250]));
+    let text = flat(&summary(&closed(), &record));
+    says(
+        &text,
+        &["! 5 of 10 connections never got a response. Half of the others got at least 200.", "(-c 5)"],
+    );
+    says(&text, &["0 to 250 responses on each connection, median 0", "Concurrency 1.00 requests in flight"]);
+}
+
+#[test]
+fn a_stall_is_named_and_the_generator_is_not_blamed() {
+    let mut record = record();
+    let silence = Silence { at_ns: 2 * S, for_ns: 5 * S };
+    record.measured_ns = 10 * S;
+    record.occupancy = Some(Occupancy { silence, waited: 400, ..used([100; 10]) });
+    let text = flat(&summary(&closed(), &record));
+    says(
+        &text,
+        &["! No response arrived for 5.00 s, beginning at 2.00 s", "a closed loop sends nothing", "--rate"],
+    );
+    record.histograms.send_lag = histogram(TRIAL_DIGITS, [4 * S; 1000]);
+    let text = flat(&summary(&open(Rate::Fixed(100.0)), &record));
+    says(&text, &["! No response arrived for 5.00 s", "Requests that were due in this time had to wait."]);
+    assert!(!text.contains("--cpus") && !text.contains("service times"), "{text}");
+    // If the generator itself did not run, the server is not blamed.
+    record.occupancy = Some(Occupancy { silence, longest_turn_ns: 49 * S / 10, ..used([100; 10]) });
+    let text = flat(&summary(&closed(), &record));
+    says(&text, &["! The generator did not run for 4.90 s"]);
+    assert!(!text.contains("No response arrived"), "{text}");
+}
+
+#[test]
+fn a_load_of_failures_is_no_overload_and_says_nothing_of_keep_alive() {
+    for (cause, advice) in [
+        (Cause::MalformedResponse, "speaks HTTP/1.1"),
+        (Cause::ResponseTimeout, "--timeout"),
+        (Cause::ConnectRefused, "a server listens there"),
+        (Cause::ClosedBeforeResponse, "TLS, HTTP/2, PROXY protocol"),
+    ] {
+        let mut record = record();
+        record.completed_in_time = 0;
+        record.counts =
+            Counts { scheduled: 1000, sent: 1000, causes: [(cause, 1000)].into(), ..Counts::default() };
+        match cause {
+            Cause::ResponseTimeout => record.counts.timeouts = 1000,
+            Cause::ConnectRefused => record.counts.connect_errors = 1000,
+            Cause::ClosedBeforeResponse => record.counts.resets = 1000,
+            _ => record.counts.bad_responses = 1000,
+        }
+        record.connections.opened = 1000;
+        record.connections.closed_by_peer = record.counts.resets;
+        let text = flat(&summary(&open(Rate::Fixed(1000.0)), &record));
+        says(&text, &["! All 1,000 requests failed.", "Limits failures 100 %, limit 50%: exceeded"]);
+        assert!(text.contains(advice), "{advice:?} in {text}");
+        for wrong in ["keep-alive", "overload", "response times grow", "connections alive"] {
+            assert!(!text.contains(wrong), "{wrong:?} in {text}");
+        }
+    }
+}
+
+#[test]
+fn refusals_and_redirects_are_warnings() {
+    let mut limited = record();
+    limited.counts.ok = 200;
+    limited.counts.status = [(200, 200), (429, 800)].into();
+    let text = flat(&summary(&closed(), &limited));
+    says(
+        &text,
+        &["! 80.00 % of the responses (800) were not successes, most with status 429.", "limits the rate"],
+    );
+    let mut moved = record();
+    moved.counts.status = [(302, 1000)].into();
+    moved.redirected_to = Some("/login".into());
+    let text = flat(&summary(&closed(), &moved));
+    says(&text, &["! 100 % of the responses were redirects (status 302 to /login).", "failures 100 %"]);
+    let mut expected = closed();
+    expected.targets[0].checks = vec![Check::Status(vec![(300, 399)])];
+    let text = flat(&summary(&expected, &moved));
+    assert!(!text.contains('!') && !text.contains("Limits"), "{text}");
+    limited.counts.status = [(304, 1000)].into();
+    limited.counts.ok = 1000;
+    assert!(!summary(&closed(), &limited).contains('!'), "304 is no redirect");
+}
+
+#[test]
+fn limits_are_kept_or_exceeded() {
+    let record = record();
+    let limits = ["p99=2ms", "p50=100us", "max=1ms"].map(|text| limits::maximum(text).expect("a limit"));
+    let limits =
+        limits::of(&closed(), Some(0.01), &[&limits, &[limits::minimum("throughput=2000/s").expect("one")]]);
+    let spec = closed();
+    let load = LoadOutcome::new("http://127.0.0.1/", &spec, &record, &limits).expect("readable");
+    let kept: Vec<bool> = load.limits.iter().map(|limit| limit.kept).collect();
+    assert_eq!(kept, [true, true, false, false, false]);
+    let text = flat(&Summary::new(&load, Paint::OFF).expect("readable").to_string());
+    says(
+        &text,
+        &["Limits failures 0 %, limit 1%: kept", "throughput 1,000.0 requests/s, minimum 2000/s: exceeded"],
     );
 }
 

@@ -1,0 +1,113 @@
+//! `connections-unserved`: some connections got no response, although the others got several.
+
+use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use crate::case::responses;
+use hoptax_load::histogram::{rank, value_at_rank};
+use hoptax_load::record::LoadRecord;
+use hoptax_stats::share;
+
+const CODE: &str = "connections-unserved";
+/// Mean number of responses of the connections that got any. Above this limit, a connection without any was not served. It
+/// did not just have bad luck.
+const SERVED: u64 = 3;
+/// Limit for the share of connections that were not served. Above this share the case is void, because its load differs too
+/// much from the plan's load. `connections-short` has the same limit.
+const ANOTHER_CASE: f64 = 0.1;
+
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: format!("warning; void above {} of the connections", percent(ANOTHER_CASE)),
+        when: format!(
+            "a connection had requests in a trial and got no response, while the others got {SERVED} or more on average"
+        ),
+        seen: "The other side then serves only some of the clients, and percentiles describe only these. With `maxconn 100` \
+               and 200 connections, HAProxy never answered 100 of them. Only 0.2 % of the requests failed, because each \
+               waiting connection sends few.",
+        advice: "Raise the limit of connections (HAProxy: `maxconn`, nginx: `worker_connections`), or request fewer \
+                 connections.",
+    }
+}
+
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    subject.measured().filter_map(of_case).collect()
+}
+
+/// Connections of a trial that were not served. Zero if too few responses arrived to say so.
+fn unserved(load: &LoadRecord) -> u64 {
+    let unanswered = load.occupancy.as_ref().map_or(0, |occupancy| occupancy.unanswered);
+    let served = load.connections.asked.saturating_sub(unanswered);
+    let is_clear = served > 0 && load.counts.completed >= SERVED * served;
+    if is_clear { unanswered } else { 0 }
+}
+
+fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
+    // Connections that wait for a gateway that restarts are no sign of a limit.
+    let loads = || trials.iter().filter(|trial| trial.record.events.is_empty()).map(|trial| trial.load);
+    let waiting: u64 = loads().map(unserved).sum();
+    let asked: u64 = loads().map(|load| load.connections.asked).sum();
+    let share = share(waiting as f64, asked as f64).filter(|_| waiting > 0)?;
+    let most = loads().max_by_key(|load| unserved(load))?;
+    let responses = responses(loads())?;
+    let served = asked - waiting;
+    let median = value_at_rank(&responses, responses.len().saturating_sub(served) + rank(0.5, served));
+    Some(Finding {
+        code: CODE,
+        severity: if share > ANOTHER_CASE { Severity::Void } else { Severity::Warning },
+        concerns: Concerns::ALL,
+        case: Some(case.case.clone()),
+        evidence: evidence([
+            ("asked", most.connections.asked.into()),
+            ("unserved", unserved(most).into()),
+            ("median_of_others", median.into()),
+            ("share", share.into()),
+        ]),
+        message: format!(
+            "{} of {} connections never got a response in a trial. Half of the others got at least {median}. So the figures \
+             describe only the clients that were served, under the load of these clients.",
+            unserved(most),
+            most.connections.asked
+        ),
+        advice: format!(
+            "Raise the limit of connections (HAProxy: `maxconn`, nginx: `worker_connections`), or request at most {} \
+             connections.",
+            most.connections.asked - unserved(most)
+        ),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::raised;
+    use super::*;
+    use crate::fixture::{Run, via};
+
+    #[test]
+    fn void_if_half_of_the_clients_wait() {
+        let mut run = Run::closed(32);
+        run.push(via("direct", 0).first().responses(&[31; 32]));
+        let counts: Vec<u64> = [0; 16].into_iter().chain([62; 16]).collect();
+        run.push(via("haproxy", 0).responses(&counts)).push(via("haproxy", 1).responses(&counts));
+        let findings = raised(&run, CODE);
+        assert_eq!((findings.len(), findings[0].severity), (1, Severity::Void));
+        let said =
+            "16 of 32 connections never got a response in a trial. Half of the others got at least 62.";
+        assert!(findings[0].message.starts_with(said), "{}", findings[0].message);
+        assert!(findings[0].advice.contains("at most 16"), "{}", findings[0].advice);
+    }
+
+    #[test]
+    fn one_connection_of_many_is_a_warning() {
+        let mut run = Run::closed(32);
+        let counts: Vec<u64> = [0].into_iter().chain([32; 31]).collect();
+        run.push(via("haproxy", 0).responses(&counts));
+        assert_eq!(raised(&run, CODE)[0].severity, Severity::Warning);
+    }
+
+    #[test]
+    fn not_raised_if_every_connection_is_served_or_nothing_is_known() {
+        let mut run = Run::closed(32);
+        run.push(via("nginx", 0).responses(&[31; 32])).push(via("older", 0));
+        assert_eq!(raised(&run, CODE), []);
+    }
+}

@@ -1,0 +1,100 @@
+//! `redirected`: most answers are redirects, which hoptax does not follow.
+
+use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use hoptax_load::redirect::is_redirect;
+use hoptax_plan::Upstream;
+use hoptax_stats::share;
+
+const CODE: &str = "redirected";
+/// Limit for the share of redirects among the answers.
+const MOST: f64 = 0.5;
+
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: "void".into(),
+        when: format!(
+            "more than {} of the answers are redirects (status 301, 302, 303, 307 or 308), no target's `expect` names \
+             this status, and the plan's upstream does not send it",
+            percent(MOST)
+        ),
+        seen: "hoptax does not follow redirects, so the figures describe the redirect and not the service. A service that \
+               sends every client from http to https looks fast.",
+        advice: "Request the address that the redirect points to. If redirects are what you measure, add `expect: { status: \
+                 302 }` to the target, with their status.",
+    }
+}
+
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    subject.measured().filter_map(|measured| of_case(subject, measured)).collect()
+}
+
+fn of_case(subject: &Subject<'_>, (case, trials): Measured<'_>) -> Option<Finding> {
+    let counts = case.counts.as_ref()?;
+    let plan = &subject.run.plan;
+    let is_meant = &|status: u16| {
+        matches!(&plan.upstream, Upstream::BuiltIn(upstream) if upstream.status == status)
+            || plan.targets.iter().any(|target| target.expects_status(status))
+    };
+    let redirects =
+        || counts.status.iter().filter(move |(status, _)| is_redirect(**status) && !is_meant(**status));
+    let redirected: u64 = redirects().map(|(_, count)| count).sum();
+    let share = share(redirected as f64, counts.completed as f64).filter(|share| *share > MOST)?;
+    let status = redirects().max_by_key(|(_, count)| **count).map(|(status, _)| *status)?;
+    let to = trials.iter().find_map(|trial| trial.load.redirected_to.as_deref());
+    let to_where = to.map_or_else(String::new, |to| format!(" to {to}"));
+    Some(Finding {
+        code: CODE,
+        severity: Severity::Void,
+        concerns: Concerns::ALL,
+        case: Some(case.case.clone()),
+        evidence: evidence([
+            ("completed", counts.completed.into()),
+            ("redirected", redirected.into()),
+            ("commonest_status", status.into()),
+            ("to", to.into()),
+            ("share", share.into()),
+        ]),
+        message: format!(
+            "{} of the answers were redirects: status {status}{to_where}. hoptax does not follow redirects, so the figures \
+             describe the redirect, and not the service behind it.",
+            percent(share)
+        ),
+        advice: format!(
+            "Request the address that the redirect points to. If redirects are what you measure, add `expect: {{ status: \
+             {status} }}` to the target."
+        ),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::raised;
+    use super::*;
+    use crate::fixture::{Run, via};
+    use hoptax_load::spec::Check;
+
+    #[test]
+    fn raised_if_direct_and_gateway_redirect() {
+        let mut run = Run::closed(32);
+        run.push(via("direct", 0).first().status(302, 1000)).push(via("nginx", 0).status(302, 1000));
+        run.trials.iter_mut().for_each(|trial| {
+            trial.load_record.as_mut().expect("made with one").redirected_to = Some("/login".into());
+        });
+        let findings = raised(&run, CODE);
+        assert_eq!(findings.len(), 2);
+        assert!(findings.iter().all(|finding| finding.severity == Severity::Void));
+        assert!(findings[0].message.contains("status 302 to /login"), "{}", findings[0].message);
+    }
+
+    #[test]
+    fn not_raised_by_some_or_expected_redirects() {
+        let mut run = Run::closed(32);
+        run.push(via("nginx", 0).status(302, 400)).push(via("mine", 0).status(304, 1000));
+        assert_eq!(raised(&run, CODE), []);
+        let mut run = Run::closed(32);
+        run.record.plan.targets[0].checks = vec![Check::Status(vec![(300, 399)])];
+        run.push(via("nginx", 0).status(302, 1000));
+        assert_eq!(raised(&run, CODE), []);
+    }
+}

@@ -1,0 +1,100 @@
+//! Requests that failed, and responses that are not successes.
+
+use super::{Doubt, FAILED, MISDIRECTED};
+use hoptax_load::record::{Cause, Counts, LoadRecord};
+use hoptax_load::spec::LoadSpec;
+
+pub(in super::super) fn failed(counts: &Counts) -> u64 {
+    counts.timeouts + counts.connect_errors + counts.resets + counts.bad_responses
+}
+
+pub(super) fn misdirected(spec: &LoadSpec, record: &LoadRecord) -> Option<Doubt> {
+    let count = record.counts.status.get(&MISDIRECTED).copied().unwrap_or(0);
+    (count as f64 > FAILED * record.counts.completed as f64)
+        .then_some(Doubt::Misdirected { count, over_tls: spec.tls.is_some() })
+}
+
+pub(super) fn never_answered(spec: &LoadSpec, record: &LoadRecord) -> Option<Doubt> {
+    let counts = &record.counts;
+    let of = |cause: Cause| counts.causes.get(&cause).copied().unwrap_or(0);
+    let unanswered = of(Cause::ClosedBeforeResponse) + of(Cause::ResetBeforeResponse);
+    (counts.completed == 0 && 2 * unanswered > failed(counts))
+        .then_some(Doubt::NeverAnswered { over_tls: spec.tls.is_some() })
+}
+
+pub(super) fn failures(record: &LoadRecord) -> Option<Doubt> {
+    let counts = &record.counts;
+    let failed = failed(counts);
+    let most = counts.causes.iter().max_by_key(|(_, count)| **count).map(|(cause, _)| *cause);
+    (failed as f64 > FAILED * counts.scheduled as f64).then_some(Doubt::Failures {
+        failed,
+        scheduled: counts.scheduled,
+        most,
+    })
+}
+
+pub(super) fn not_successes(record: &LoadRecord) -> Option<Doubt> {
+    let counts = &record.counts;
+    let failed = counts.completed.saturating_sub(counts.ok);
+    if failed == 0 || failed as f64 <= FAILED * counts.completed as f64 {
+        return None;
+    }
+    // The status is the reason only if no more responses have it than failed, and it is most of them.
+    let statuses = counts.status.iter().filter(|(status, count)| **count <= failed && **status >= 300);
+    let status = statuses.max_by_key(|(_, count)| **count).filter(|(_, count)| 2 * **count > failed);
+    let status = status.map(|(status, _)| *status);
+    if status == Some(MISDIRECTED) {
+        // It has a warning of its own.
+        return None;
+    }
+    Some(Doubt::NotSuccesses { failed, completed: counts.completed, status })
+}
+
+/// What to do about a cause of failed requests.
+pub(in super::super) fn advice_on(cause: Cause) -> &'static str {
+    use Cause as C;
+    match cause {
+        C::ConnectRefused => "Check that a server listens there.",
+        C::ConnectTimeout | C::Unreachable => {
+            "Check the address, firewalls between here and there, and the server's listen backlog."
+        }
+        C::ConnectReset | C::ConnectFailed => "Read the log of the server, and of firewalls before it.",
+        C::PortsExhausted => "Use more source addresses (--source), or keep connections alive.",
+        C::DescriptorsExhausted => {
+            "Raise the limit of open files (ulimit -n), or use fewer connections (-c)."
+        }
+        C::TlsCertificate => {
+            "Trust the certificate's authority (--ca), fix the name (--server-name), or accept any certificate \
+             (--insecure)."
+        }
+        C::TlsTimeout | C::TlsRefused | C::TlsClosed | C::TlsMalformed => {
+            "Check that the server speaks TLS there, and with these versions (--tls)."
+        }
+        C::FirstByteTimeout | C::ResponseTimeout | C::ReadTimeout => {
+            "The server was too slow: read its log, send less load, or wait longer (--timeout)."
+        }
+        C::ClosedBeforeResponse | C::ResetBeforeResponse => {
+            "The server ends connections without a response. Read its log. Common causes are a limit, an unknown \
+             host name, or another protocol: TLS, HTTP/2, PROXY protocol."
+        }
+        C::ClosedInResponse | C::ResetInResponse => {
+            "The server ends connections in the middle of a response: read its log."
+        }
+        C::MalformedResponse => "Check that the server speaks HTTP/1.1 there.",
+    }
+}
+
+/// What to do about responses with this status.
+pub(super) fn advice_on_status(status: Option<u16>) -> &'static str {
+    match status {
+        Some(401 | 403 | 407) => "Send what the server requires, for example -H 'authorization: …'.",
+        Some(404 | 410) => "Check the path, and the host name (-H 'host: …').",
+        Some(405) => "Use a method that the server accepts (-X).",
+        Some(400 | 411 | 413..=415 | 422) => {
+            "Check what the server requires of a request: its body, its headers."
+        }
+        Some(429) => "The server limits the rate: send less load, or raise its limit.",
+        Some(500..) => "Read the server's log.",
+        _ => "Compare a response with what you expect, for example with curl -i.",
+    }
+}

@@ -1,0 +1,108 @@
+//! Open loops that did not keep their schedule, and why: what was counted decides, not a guess.
+
+use super::{Decoded, Doubt, is_busy, paused};
+use hoptax_load::histogram::{rank, value_at_rank};
+use hoptax_load::record::LoadRecord;
+use hoptax_load::spec::{LoadSpec, Shape};
+
+/// Maximum p99 of the send lag (how late requests are sent), as a share of the median response time.
+const LATE: f64 = 0.1;
+/// Minimum share of the due requests that must complete in the measured time.
+const ACHIEVED: f64 = 0.99;
+/// Part of the late or missing requests that a cause must explain.
+const EXPLAINS: f64 = 0.5;
+/// Share of connections that may be busy on average, for the advice about their number.
+const OCCUPIED: f64 = 0.8;
+
+/// Why requests were sent late or not completed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(in super::super) enum Late {
+    /// The generator had no CPU time left, or did not run.
+    Generator,
+    /// The server did not answer for some time.
+    Stall,
+    /// No connection was free. The rate times the service time needs this many connections.
+    NoConnection { has: u32, needs: f64 },
+    /// Requests failed.
+    Failures,
+    /// Requests were in flight when the measured time ended.
+    Unfinished,
+    /// None of these.
+    Unknown,
+}
+
+pub(super) fn of(
+    spec: &LoadSpec,
+    record: &LoadRecord,
+    times: Decoded<'_>,
+    is_stalled: bool,
+) -> Option<Doubt> {
+    let seconds = record.measured_ns as f64 / 1e9;
+    let due = record.counts.scheduled as f64;
+    if !matches!(spec.shape, Shape::Open { .. }) || seconds <= 0.0 || due == 0.0 {
+        return None;
+    }
+    let needs = due / seconds * times.service_time.mean() / 1e9;
+    let no_connection = Late::NoConnection { has: spec.connections, needs };
+    let waited = record.occupancy.as_ref().map_or(0, |occupancy| occupancy.waited) as f64;
+    let is_generator = is_busy(record).is_some() || paused(record).is_some();
+    let first_of = |causes: &[(bool, Late)]| {
+        causes.iter().find(|(holds, _)| *holds).map_or(Late::Unknown, |(_, cause)| *cause)
+    };
+
+    let done = record.completed_in_time as f64;
+    if done < ACHIEVED * due {
+        if record.interrupted || record.gave_up {
+            return None;
+        }
+        let counts = &record.counts;
+        let missing = EXPLAINS * (due - done);
+        let failed = super::failing::failed(counts) as f64;
+        let unfinished = counts.completed.saturating_sub(record.completed_in_time) as f64;
+        let late = first_of(&[
+            (failed >= missing, Late::Failures),
+            (is_generator, Late::Generator),
+            (is_stalled, Late::Stall),
+            (waited + counts.unsent as f64 >= missing, no_connection),
+            (unfinished >= missing, Late::Unfinished),
+        ]);
+        return Some(Doubt::RateMissed { due: due / seconds, done: done / seconds, late });
+    }
+
+    let at = |histogram, quantile| value_at_rank(histogram, rank(quantile, histogram.len()));
+    let (p99_ns, limit) = (at(times.send_lag, 0.99), LATE * at(times.response_time, 0.5) as f64);
+    if p99_ns as f64 <= limit || is_stalled {
+        // The warning about the stall also says that requests waited.
+        return None;
+    }
+    let late = times.send_lag.len() - times.send_lag.count_between(0, limit as u64);
+    let late =
+        first_of(&[(is_generator, Late::Generator), (waited >= EXPLAINS * late as f64, no_connection)]);
+    Some(Doubt::SentLate { p99_ns, late })
+}
+
+impl Late {
+    pub(super) fn advice(self) -> String {
+        match self {
+            Self::Generator => "The generator is the cause: see above.".to_owned(),
+            Self::Stall => "The server stopped answering: see above.".to_owned(),
+            Self::NoConnection { has, needs } => {
+                let enough = (needs / OCCUPIED).ceil() as u64;
+                if enough > u64::from(has) {
+                    return format!(
+                        "The rate times the mean service time is {needs:.1} requests in flight: use more connections \
+                         (-c {enough}), or lower the rate."
+                    );
+                }
+                format!("Requests come in bursts: use more connections (-c {}), or lower the rate.", 2 * u64::from(has))
+            }
+            Self::Failures => "Most of the missing requests failed: see below.".to_owned(),
+            Self::Unfinished => {
+                "The others were answered after the measured time. Measure for longer (-d) than responses take.".to_owned()
+            }
+            Self::Unknown => {
+                "Reserve a CPU for the generator (--cpus), and compare with a lower rate.".to_owned()
+            }
+        }
+    }
+}
