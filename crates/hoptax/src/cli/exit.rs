@@ -39,9 +39,9 @@ impl From<Exit> for ExitCode {
 /// What an inconclusive budget counts as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum OnInconclusive {
-    /// Exit 5
+    /// exit 5
     Fail,
-    /// Exit 0
+    /// exit 0
     Pass,
 }
 

@@ -44,7 +44,7 @@ pub(super) struct Args {
     #[arg(long, help = help::ACCEPT_VOID)]
     accept_void: bool,
 
-    #[arg(long, value_enum, default_value = "fail", help = help::INCONCLUSIVE)]
+    #[arg(long, value_enum, value_name = "OUTCOME", default_value = "fail", help = help::INCONCLUSIVE)]
     inconclusive: OnInconclusive,
 }
 

@@ -52,7 +52,7 @@ pub(super) struct Args {
     skip_missing: bool,
     #[arg(long, help = help::ACCEPT_VOID)]
     accept_void: bool,
-    #[arg(long, value_enum, default_value = "fail", help = help::INCONCLUSIVE)]
+    #[arg(long, value_enum, value_name = "OUTCOME", default_value = "fail", help = help::INCONCLUSIVE)]
     inconclusive: OnInconclusive,
     #[arg(long, help = help::NO_LIVE)]
     no_live: bool,
