@@ -34,25 +34,26 @@ fn decode(input: &[u8]) -> Option<(Vec<u8>, usize)> {
     }
 }
 
-/// Reference decoder for complete input. It follows the grammar of RFC 9112 §7.1, but does not check extensions and
-/// trailers.
+/// Reference decoder for complete input. It follows the grammar of RFC 9112 §7.1, but lines can end with a lone LF, and it
+/// does not check extensions and trailers.
 fn plainly(input: &[u8]) -> Option<(Vec<u8>, usize)> {
-    let line_end = |at: usize| input[at..].windows(2).position(|pair| pair == b"\r\n").map(|end| at + end);
+    let line_end = |at: usize| input[at..].iter().position(|&byte| byte == b'\n').map(|end| at + end);
     let (mut at, mut body) = (0, Vec::new());
     loop {
         let end = line_end(at)?;
         let line = std::str::from_utf8(input[at..end].split(|&byte| byte == b';').next()?).ok()?;
-        let size = usize::from_str_radix(line.trim_end_matches([' ', '\t']), 16).ok()?;
-        at = end + 2;
+        let size = usize::from_str_radix(line.trim_end_matches([' ', '\t', '\r']), 16).ok()?;
+        at = end + 1;
         if size == 0 {
             break;
         }
         body.extend_from_slice(input.get(at..at.checked_add(size)?)?);
         at += size;
-        if input.get(at..at + 2)? != b"\r\n" {
-            return None;
-        }
-        at += 2;
+        at += match input.get(at..)? {
+            [b'\r', b'\n', ..] => 2,
+            [b'\n', ..] => 1,
+            _ => return None,
+        };
     }
     trailers_end(input, at).map(|end| (body, end))
 }

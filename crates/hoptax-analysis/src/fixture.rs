@@ -126,6 +126,7 @@ impl Run {
                 settings: Vec::new(),
                 counters: Vec::new(),
                 rendered: BTreeMap::new(),
+                address_note: None,
                 ignored_headers: Vec::new(),
                 found_process: None,
                 cached: None,

@@ -146,6 +146,8 @@ pub struct Facts {
     pub counters: Vec<Counter>,
     /// Digest of each rendered file, by file name.
     pub rendered: BTreeMap<String, String>,
+    /// Which addresses of the service's name are used, in words. Absent if it has only one.
+    pub address_note: Option<String>,
     /// The changes that requests to the service need.
     pub change: Change,
     /// How to record stacks of the service.

@@ -25,6 +25,7 @@ pub mod histogram;
 #[cfg(target_os = "linux")]
 mod limits;
 pub mod merge;
+pub mod names;
 mod pace;
 pub mod pacer;
 pub mod random;

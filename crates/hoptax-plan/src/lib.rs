@@ -54,8 +54,8 @@ pub use upstream::{BuiltInUpstream, Delay, Upstream};
 pub use hoptax_record::plan::{
     Access, AccessLog, AutoTrials, Body, CertificateFiles, CpuPlan, CpuProfile, CpuSets, GitBuild, HopKind,
     Idle, LOCAL, LedgerSource, PackDriver, PathSplit, Pods, Profile, ProgramSource, ProgramVersion,
-    Prometheus, Pull, Replacement, Roles, Running, Start, Terraform, TerraformReach, Timeouts, TlsAccess,
-    Toleration, UntilSettled, WatchedPods, Workload, WorkloadKind,
+    Prometheus, Pull, Replacement, Resolve, Roles, Running, Start, Terraform, TerraformReach, Timeouts,
+    TlsAccess, Toleration, UntilSettled, WatchedPods, Workload, WorkloadKind,
 };
 
 #[cfg(test)]

@@ -160,6 +160,10 @@ pub struct Contender {
     /// Digest of each rendered configuration file. The key is the name of the file. Equal digests mean equal
     /// configurations.
     pub rendered: BTreeMap<String, String>,
+    /// Which addresses of the service's name were used, in words: for direct, of the upstream's name. Absent if it has only
+    /// one, and in older runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address_note: Option<String>,
     /// Response headers that differed from direct's headers and were left out of the comparison. Empty in older runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignored_headers: Vec<IgnoredHeader>,

@@ -308,6 +308,11 @@ fn notes(run: &RunRecord, trials_recorded: usize, unreadable: &[String], analysi
         Some(_) => {}
     }
     notes.extend(run.plan.replacements.iter().map(replaced));
+    notes.extend(
+        run.contenders
+            .iter()
+            .filter_map(|one| Some(format!("{}: {}.", one.label, one.address_note.as_ref()?))),
+    );
     notes.extend(ignored_headers(run));
     notes.extend(compressed(run));
     notes.extend(left_out(run));

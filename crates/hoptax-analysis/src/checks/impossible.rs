@@ -50,10 +50,11 @@ pub(super) fn rule() -> Rule {
              one connection, the shortest service time via a gateway is below {} of the shortest service time of \
              direct. (8) A gateway is better than direct, and the whole interval of the difference lies beyond the \
              noise floor. In an open loop, better means a shorter median response time. In a closed loop, better \
-             means a higher throughput",
+             means a higher throughput. (9) In all trials, the median response time via a gateway is below {} of direct's",
             QUICKEST_NS / 1000,
             percent(IN_FLIGHT),
             percent(IDLE),
+            percent(SHORTEST),
             percent(SHORTEST)
         ),
         seen: "Such figures are wrong, or something other than the gateway answered. Published tables have shown a \
@@ -223,7 +224,8 @@ fn edges(trial: &Trial<'_>, connections: f64) -> f64 {
 
 /// Checks that the gateway is not faster than direct, because a hop only adds work.
 fn faster(subject: &Subject<'_>, via: Measured<'_>, direct: Measured<'_>) -> Option<Finding> {
-    let seen: Vec<_> = [shorter_way(via, direct.1), better(subject, via.0)].into_iter().flatten().collect();
+    let faster = better(subject, via.0).or_else(|| shorter_median(via, direct));
+    let seen: Vec<_> = [shorter_way(via, direct.1), faster].into_iter().flatten().collect();
     (!seen.is_empty()).then(|| finding(via.0, Severity::Warning, seen))
 }
 
@@ -248,6 +250,22 @@ fn shorter_way((case, via): Measured<'_>, direct: &[Trial<'_>]) -> Option<Contra
             us(direct)
         );
         ("shorter_way", words, json!({ "via_us": us(via), "direct_us": us(direct) }))
+    })
+}
+
+/// Checks that the median response time via the gateway is not below half of direct's in all trials. In a closed loop,
+/// throughput alone can hide that, because its interval is wide if direct's figures scatter.
+fn shorter_median((_, via): Measured<'_>, (_, direct): Measured<'_>) -> Option<Contradiction> {
+    let medians = |trials: &[Trial<'_>]| -> Option<Vec<f64>> {
+        trials.iter().map(|trial| trial.response_time_us(Statistic::P50)).collect()
+    };
+    let slowest = medians(via)?.into_iter().fold(0.0, f64::max);
+    let fastest = medians(direct)?.into_iter().fold(f64::INFINITY, f64::min);
+    (via.len() >= 2 && slowest < SHORTEST * fastest).then(|| {
+        let words = format!(
+            "the median response time via the gateway is at most {slowest:.1} µs, and that of direct at least {fastest:.1} µs"
+        );
+        ("shorter_median", words, json!({ "via_us": slowest, "direct_us": fastest }))
     })
 }
 
@@ -341,6 +359,19 @@ mod tests {
         let mut run = Run::closed(1);
         run.push(via("nginx", 0).all_at_us(999).established(1));
         assert_eq!(raised(&run, CODE), []);
+    }
+
+    #[test]
+    fn raised_by_a_median_far_below_directs_in_a_closed_loop() {
+        let mut run = Run::closed(2);
+        for round in 0..2 {
+            // Direct's throughput scatters so much that it proves nothing.
+            run.direct(round, 48_000, 48_000).push(via("nginx", round).all_at_us(560));
+        }
+        let findings = raised(&run, CODE);
+        let of_times =
+            findings.iter().filter(|finding| finding.message.contains("the median response time via"));
+        assert_eq!(of_times.count(), 1, "{findings:?}");
     }
 
     #[test]

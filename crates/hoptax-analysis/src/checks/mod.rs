@@ -11,6 +11,7 @@ mod clock;
 mod connections_short;
 mod connections_unserved;
 mod cpus_moved;
+mod delayed_ack;
 mod different_work;
 mod errors;
 mod event_failed;

@@ -13,7 +13,7 @@ struct Registered {
     place: u32,
 }
 
-const ALL: [Registered; 47] = [
+const ALL: [Registered; 48] = [
     Registered { rule: errors::rule, check: errors::check, place: 1 },
     Registered { rule: gateway_died::rule, check: gateway_died::check, place: 39 },
     Registered { rule: event_failed::rule, check: event_failed::check, place: 2 },
@@ -42,6 +42,7 @@ const ALL: [Registered; 47] = [
     Registered { rule: still_warming::rule, check: still_warming::check, place: 37 },
     Registered { rule: not_ready::rule, check: not_ready::check, place: 40 },
     Registered { rule: not_settled::rule, check: not_settled::check, place: 41 },
+    Registered { rule: delayed_ack::rule, check: delayed_ack::check, place: 48 },
     Registered { rule: impossible::rule, check: impossible::check, place: 32 },
     Registered { rule: herd::rule, check: herd::check, place: 33 },
     Registered { rule: memory_growing::rule, check: memory_growing::check, place: 34 },

@@ -238,7 +238,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let file = directory.path().join("token");
         std::fs::write(&file, token).expect("written");
-        (directory, Access { tls: None, token_file: Some(file) })
+        (directory, Access { token_file: Some(file), ..Access::default() })
     }
 
     #[test]
@@ -277,7 +277,7 @@ mod tests {
                 }),
                 insecure: false,
             }),
-            token_file: None,
+            ..Access::default()
         };
         let tls = |access: &Access| {
             Change::for_login(&Login::read(access).expect("right"), &made).tls.expect("over TLS")

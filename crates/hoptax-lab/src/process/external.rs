@@ -8,12 +8,13 @@ use crate::external_ledger::ExternalLedger;
 use crate::features::Change;
 use crate::{Facts, Observed, Service};
 use hoptax_host::{Watched, listeners, log_files};
+use hoptax_load::names::{self, Use};
 use hoptax_plan::units::origin;
-use hoptax_plan::{LedgerSource, Prometheus, WatchedPods};
+use hoptax_plan::{LedgerSource, Prometheus, Resolve, WatchedPods};
 use hoptax_record::{Failure, FoundProcess, RoleUsage, Stage};
 use hoptax_servers::ledger::Ledger;
 use procfs::process::Process;
-use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// A service that already runs.
@@ -60,6 +61,7 @@ struct Identity {
 /// pods cannot be watched, or the ledger cannot be read.
 pub(super) fn attach(
     url: &str,
+    resolve: Resolve,
     watch: Watch<'_>,
     probe: &Probe,
     change: Change,
@@ -70,8 +72,11 @@ pub(super) fn attach(
         message: change.redact(&message),
         detail: String::new(),
     };
-    let address = resolve(url).map_err(|error| fail(format!("{url}: {error}")))?;
-    probe.ask(url, address, &change).map_err(fail)?;
+    let (addresses, address_note) = locate(url, resolve).map_err(fail)?;
+    for address in &addresses {
+        probe.ask(url, *address, &change).map_err(fail)?;
+    }
+    let address = addresses[0];
     let found = (watch.prometheus.is_none() && watch.pods.is_none() && watch.pid.is_none())
         .then(|| listeners::owner(address))
         .flatten()
@@ -88,7 +93,7 @@ pub(super) fn attach(
     let metrics = match watch.prometheus {
         None => None,
         Some((from, shortest)) => {
-            let address = resolve(&from.url).map_err(|error| fail(format!("{}: {error}", from.url)))?;
+            let address = first(&from.url).map_err(fail)?;
             Some(Metrics::open(from, address, shortest).map_err(fail)?)
         }
     };
@@ -102,8 +107,9 @@ pub(super) fn attach(
             Some(open_ledger(ledger, address, &change).map_err(|error| fail(format!("{error:#}")))?)
         }
     };
-    let facts = Facts { change, found_process: found.filter(|_| process.is_some()), ..Facts::default() };
-    let (url, addresses) = (url.to_owned(), vec![address]);
+    let found_process = found.filter(|_| process.is_some());
+    let facts = Facts { change, address_note, found_process, ..Facts::default() };
+    let url = url.to_owned();
     let logs_at_start = process.map_or(0, |process| log_files::of_tree(process.pid).bytes);
     let attached = Attached { url, addresses, facts, process, logs_at_start, metrics, control_groups, count };
     Ok(Box::new(attached))
@@ -118,7 +124,7 @@ fn open_ledger(
     let count = match &ledger.url {
         None => ExternalLedger::new(ledger, upstream, change.clone())?,
         Some(url) => {
-            let address = resolve(url).map_err(|error| anyhow::anyhow!("{url}: {error}"))?;
+            let address = first(url).map_err(anyhow::Error::msg)?;
             ExternalLedger::new(ledger, address, Change::default())?
         }
     };
@@ -126,12 +132,29 @@ fn open_ledger(
     Ok(count)
 }
 
-fn resolve(url: &str) -> Result<SocketAddr, String> {
-    let origin = origin(url).map_err(|error| format!("{} ({})", error.message, error.help))?;
-    let mut addresses = (origin.host.as_str(), origin.port)
-        .to_socket_addrs()
-        .map_err(|error| format!("cannot be resolved: {error}"))?;
-    addresses.next().ok_or_else(|| "resolves to no address".to_owned())
+/// The addresses of a service, and a note if its name has several.
+///
+/// # Errors
+/// If the name does not resolve, or none of its addresses accepts connections.
+fn locate(url: &str, resolve: Resolve) -> Result<(Vec<SocketAddr>, Option<String>), String> {
+    let origin = origin(url).map_err(|error| format!("{url}: {} ({})", error.message, error.help))?;
+    let which = match resolve {
+        Resolve::All => Use::All,
+        Resolve::First => Use::First,
+    };
+    let found = names::find(&origin.host, origin.port, which, None)
+        .map_err(|error| format!("{url}: cannot be resolved: {error}"))?;
+    if found.used.is_empty() {
+        let reasons = found.reasons();
+        return Err(format!("nothing answers at {url}: {reasons}. Start it before the run"));
+    }
+    let note = found.note(&origin.host);
+    Ok((found.used, note))
+}
+
+/// The first address that accepts connections.
+fn first(url: &str) -> Result<SocketAddr, String> {
+    Ok(locate(url, Resolve::First)?.0[0])
 }
 
 fn identify(pid: u32) -> Option<Identity> {
@@ -223,6 +246,7 @@ mod tests {
         let mut watched = Command::new("sleep").arg("60").stdin(Stdio::null()).spawn().expect("starts");
         let mut service = attach(
             &format!("http://{address}"),
+            Resolve::All,
             Watch { pid: Some(watched.id()), ..Watch::default() },
             &probe(),
             Change::default(),
@@ -240,6 +264,7 @@ mod tests {
         assert_eq!(failure.stage, Stage::Trial);
         let gone = attach(
             &format!("http://{address}"),
+            Resolve::All,
             Watch { pid: Some(watched.id()), ..Watch::default() },
             &probe(),
             Change::default(),
@@ -254,7 +279,7 @@ mod tests {
     fn reports_what_is_wrong_with_the_address() {
         let nobody = hoptax_host::ports::Ports::take(1).expect("a port").numbers().expect("known")[0];
         let refused = |url: &str| {
-            attach(url, Watch::default(), &probe(), Change::default(), None)
+            attach(url, Resolve::All, Watch::default(), &probe(), Change::default(), None)
                 .err()
                 .expect("nothing there")
                 .message
@@ -267,8 +292,8 @@ mod tests {
 
     #[test]
     fn the_port_is_80_unless_given() {
-        assert_eq!(resolve("http://127.0.0.1"), Ok("127.0.0.1:80".parse().expect("an address")));
-        assert_eq!(resolve("http://[::1]:8080/"), Ok("[::1]:8080".parse().expect("an address")));
-        assert_eq!(resolve("http://[::1]"), Ok("[::1]:80".parse().expect("an address")));
+        assert_eq!(first("http://127.0.0.1"), Ok("127.0.0.1:80".parse().expect("an address")));
+        assert_eq!(first("http://[::1]:8080/"), Ok("[::1]:8080".parse().expect("an address")));
+        assert_eq!(first("http://[::1]"), Ok("[::1]:80".parse().expect("an address")));
     }
 }

@@ -454,6 +454,7 @@ impl Attempt<'_> {
             advice: spec.advice.clone(),
         };
         Facts {
+            address_note: None,
             version,
             workers,
             settings: rendered.settings.clone(),

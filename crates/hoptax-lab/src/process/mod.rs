@@ -37,7 +37,8 @@ impl Driver for ProcessDriver {
                 let change = Change::for_login(&self.upstream_login, &self.credentials);
                 let watch = external::Watch { pid: running.pid, ..Default::default() };
                 let ledger = running.ledger.as_ref();
-                let upstream = external::attach(&running.url, watch, &self.probe, change, ledger)?;
+                let resolve = running.access.resolve;
+                let upstream = external::attach(&running.url, resolve, watch, &self.probe, change, ledger)?;
                 self.upstream_process = upstream.process().map(|watched| watched.pid);
                 Ok(upstream)
             }
@@ -84,7 +85,7 @@ impl ProcessDriver {
             GatewayKind::DelayingHop(delay) => {
                 self.start_hop(&gateway.label, HopKind::L7, Some(delay), upstreams, wait)
             }
-            GatewayKind::External { url, pid, prometheus, pods, .. } => {
+            GatewayKind::External { url, pid, access, prometheus, pods } => {
                 let mut change = self
                     .gateway_logins
                     .get(&gateway.label)
@@ -99,7 +100,7 @@ impl ProcessDriver {
                     pods: pods.as_ref().map(|from| (from, self.shortest_trial)),
                 };
                 let change = Change { limits_rate: self.limits_rate, ..change.unwrap_or_default() };
-                external::attach(url, watched, &self.probe, change, None)
+                external::attach(url, access.resolve, watched, &self.probe, change, None)
             }
         }
     }

@@ -7,8 +7,8 @@ use crate::de::one_of;
 use crate::raw::{Placed, RawGateway, Short};
 use crate::units::nearest;
 use crate::{
-    Access, AccessLog, Feature, Gateway, GatewayKind, HopKind, PackDriver, PackInfo, Profile, Running,
-    TlsAccess, Upstream, variant_name,
+    Access, AccessLog, Feature, Gateway, GatewayKind, HopKind, PackDriver, PackInfo, Profile, Resolve,
+    Running, TlsAccess, Upstream, variant_name,
 };
 use hoptax_record::DIRECT;
 
@@ -43,6 +43,7 @@ pub(super) fn read(
                 authority: None,
                 insecure: None,
                 client_certificate: None,
+                resolve: None,
                 pid: None,
                 watch: None,
                 instead_of: None,
@@ -116,7 +117,7 @@ fn kind(reader: &mut Reader<'_>, typed: &RawGateway, upstream: &Upstream) -> Gat
         return external(reader, typed);
     }
     let key = typed.url.as_ref().map(|_| "url").or(typed.pid.as_ref().map(|_| "pid"));
-    let key = key.or(typed.watch.as_ref().map(|_| "watch"));
+    let key = key.or(typed.watch.as_ref().map(|_| "watch")).or(typed.resolve.as_ref().map(|_| "resolve"));
     if let Some(key) = key.or(access_keys(typed).first().map(|(_, key)| key)) {
         reader.fault(
             name.place,
@@ -186,6 +187,7 @@ fn external(reader: &mut Reader<'_>, typed: &RawGateway) -> GatewayKind {
             "remove `variant`",
         );
     }
+    let resolve = typed.resolve.as_ref().map_or_else(Resolve::default, |typed| typed.value);
     let pid = running::pid(reader, typed.pid.as_ref());
     if let (Some(watch), Some(_)) = (&typed.watch, pid) {
         reader.fault(watch.place, "`pid` and `watch` exclude each other", "remove one of the two");
@@ -202,7 +204,7 @@ fn external(reader: &mut Reader<'_>, typed: &RawGateway) -> GatewayKind {
             (String::new(), None)
         }
     };
-    GatewayKind::External { url, pid, access: Access { tls, token_file: None }, prometheus, pods }
+    GatewayKind::External { url, pid, access: Access { tls, token_file: None, resolve }, prometheus, pods }
 }
 
 fn access_keys(typed: &RawGateway) -> Typed<'_> {

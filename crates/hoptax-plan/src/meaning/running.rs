@@ -6,7 +6,7 @@ use crate::error::Place;
 use crate::raw::{Placed, RawCertificate, RawLedger, RawPrometheus, RawUpstream, RawWatch};
 use crate::selector::Selector;
 use crate::units::{self, Origin};
-use crate::{Access, CertificateFiles, LedgerSource, Prometheus, Running, TlsAccess, WatchedPods};
+use crate::{Access, CertificateFiles, LedgerSource, Prometheus, Resolve, Running, TlsAccess, WatchedPods};
 use hoptax_record::bounded;
 
 pub(super) struct Typed<'a> {
@@ -37,9 +37,10 @@ pub(super) fn upstream(reader: &mut Reader<'_>, url: &Placed<String>, typed: &Ra
     let (origin, tls) = access(reader, url, &keys);
     let token_file =
         typed.token_file.as_ref().map(|file| body::existing(reader, file.place, &file.value, bounded::TOKEN));
+    let resolve = typed.resolve.as_ref().map_or_else(Resolve::default, |typed| typed.value);
     let pid = pid(reader, typed.pid.as_ref());
     let ledger = typed.ledger.as_ref().map(|typed| ledger(reader, &typed.value));
-    Running { url: origin, access: Access { tls, token_file }, pid, ledger }
+    Running { url: origin, access: Access { tls, token_file, resolve }, pid, ledger }
 }
 
 /// Checks a URL. Returns its normalized form, and the TLS settings for https.

@@ -27,7 +27,7 @@ pub(crate) use texts::{
 };
 
 use super::selector::SelectorKind;
-use super::{AccessLog, HopDelayHow, HopWarmingFall, Idle, Metric, PathSplit, Profile};
+use super::{AccessLog, HopDelayHow, HopWarmingFall, Idle, Metric, PathSplit, Profile, Resolve};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -167,7 +167,7 @@ impl RawIdle {
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawUpstream {
     /// URL of an upstream that already runs: http://host:port or https://host:port. It can be combined only with
-    /// `server_name`, `authority`, `insecure`, `client_certificate`, `token_file`, `pid` and `ledger`.
+    /// `server_name`, `authority`, `insecure`, `client_certificate`, `token_file`, `resolve`, `pid` and `ledger`.
     pub(crate) url: Option<Placed<String>>,
     /// Name or IP address for which the upstream's certificate must be valid. Only with https. Default: the host of
     /// `url`. Gateways that hoptax starts need a DNS name.
@@ -186,6 +186,9 @@ pub(crate) struct RawUpstream {
     /// File with a bearer token on a single line. All requests carry the token.
     #[schemars(with = "Option<Text>")]
     pub(crate) token_file: Option<Placed<String>>,
+    /// If the host of `url` has several addresses: `all` that accept connections are used in turn, or only the `first`.
+    /// Default: all.
+    pub(crate) resolve: Option<Placed<Resolve>>,
     /// Process id of the upstream. hoptax measures CPU and memory of this process and its descendants.
     pub(crate) pid: Option<Placed<u32>>,
     /// Where to read the upstream's own count of requests. Default: the count is not read.
@@ -298,6 +301,9 @@ pub(crate) struct RawGateway {
     pub(crate) insecure: Option<Placed<bool>>,
     /// Client certificate that the generator presents to an `external` gateway. Only with https.
     pub(crate) client_certificate: Option<Placed<RawCertificate>>,
+    /// If the host of an `external` gateway's `url` has several addresses: `all` that accept connections are used in turn,
+    /// or only the `first`. Default: all.
+    pub(crate) resolve: Option<Placed<Resolve>>,
     /// Process id of an `external` gateway. hoptax measures CPU and memory of this process and its descendants.
     pub(crate) pid: Option<Placed<u32>>,
     /// Where CPU and memory of an `external` gateway on another machine come from. Excludes `pid`.

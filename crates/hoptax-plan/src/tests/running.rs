@@ -47,7 +47,7 @@ const SECURE: &str = "url: \"https://127.0.0.1:6443\", server_name: api.test, au
 fn an_upstream_over_tls_has_a_name_an_authority_and_credentials() {
     let directory = directory();
     let text = format!(
-        "upstream: {{ {SECURE}, client_certificate: {{ certificate: ca.pem, key: client.key }}, token_file: token, pid: 4711, \
+        "upstream: {{ {SECURE}, client_certificate: {{ certificate: ca.pem, key: client.key }}, token_file: token, resolve: first, pid: 4711, \
          ledger: {{ select: 'requests_total{{verb=\"GET\"}}' }} }}\n\
          gateways: [hop-l4, envoy, {{ name: envoy, label: asks, features: [token-review] }}]\n{LOAD}"
     );
@@ -66,6 +66,7 @@ fn an_upstream_over_tls_has_a_name_an_authority_and_credentials() {
                 insecure: false,
             }),
             token_file: Some(file("token")),
+            resolve: Resolve::First,
         },
         pid: Some(4711),
         ledger: Some(LedgerSource {
@@ -84,7 +85,7 @@ fn an_external_gateway_can_use_the_systems_authorities() {
     let text = format!("gateways: [{{ name: external, url: \"https://gate.test\" }}]\n{LOAD}");
     let plan = read(&text, Path::new(".")).unwrap_or_else(|error| panic!("{error}"));
     let tls = TlsAccess { server_name: "gate.test".into(), ..TlsAccess::default() };
-    let access = Access { tls: Some(tls), token_file: None };
+    let access = Access { tls: Some(tls), token_file: None, resolve: Resolve::All };
     let url = "https://gate.test:443".to_owned();
     assert_eq!(
         plan.gateways[0].kind,

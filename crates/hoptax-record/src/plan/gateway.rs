@@ -253,7 +253,10 @@ mod tests {
         assert_eq!(read, Upstream::Running(expected));
         let read: GatewayKind =
             serde_json::from_str(r#"{"external":{"url":"http://a:1","pid":null}}"#).expect("read");
-        assert!(matches!(read, GatewayKind::External { access: Access { tls: None, token_file: None }, .. }));
+        assert!(matches!(
+            read,
+            GatewayKind::External { access: Access { tls: None, token_file: None, .. }, .. }
+        ));
     }
 
     #[test]

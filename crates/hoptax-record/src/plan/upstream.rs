@@ -90,6 +90,20 @@ pub struct Access {
     pub tls: Option<TlsAccess>,
     /// File that contains a bearer token on a single line; absent if no token is needed.
     pub token_file: Option<PathBuf>,
+    /// Which addresses of the URL's name are used.
+    #[serde(default)]
+    pub resolve: Resolve,
+}
+
+/// Which addresses of a name are used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Resolve {
+    /// All that accept connections, in turn.
+    #[default]
+    All,
+    /// The first that accepts connections.
+    First,
 }
 
 /// TLS to a service that already runs.

@@ -2,7 +2,7 @@
 
 use super::exit::Exit;
 use super::help;
-use super::plan_source::{Only, PlanSource, doubts, fits, replace_missing};
+use super::plan_source::{Only, PlanSource, doubts, fits, names_of_several, replace_missing};
 use crate::schedule::{estimate, estimate_at_most, expected_rounds, planned_starts, search};
 use hoptax_lab::packs::PackSet;
 #[cfg(target_os = "linux")]
@@ -41,6 +41,7 @@ impl Args {
         let replaced = replace_missing(&mut plan, &packs);
         let mut notes = fits(&mut plan, &packs)?;
         notes.extend(doubts(&plan));
+        notes.extend(names_of_several(&plan));
         if !plan.is_local() {
             notes.push(
                 "this did not look at the hosts' gateways and limits; `hoptax hosts PLAN` does".to_owned(),

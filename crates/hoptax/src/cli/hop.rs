@@ -5,6 +5,7 @@ use super::help;
 use super::upstream::{cpus, print_ready};
 use clap::ValueEnum;
 use hoptax_host::threads::StopSignals;
+use hoptax_load::names::{self, Use};
 use hoptax_plan::{HopDelay, HopDelayHow, HopKind, HopWarming, HopWarmingFall, units};
 use hoptax_servers::hop::{HopSettings, RunningHop};
 use std::net::{SocketAddr, ToSocketAddrs as _};
@@ -112,11 +113,7 @@ impl Args {
         let settings = HopSettings {
             kind,
             listen: resolve("--listen", &self.listen)?,
-            upstreams: self
-                .upstreams
-                .iter()
-                .map(|typed| resolve("--upstream", typed))
-                .collect::<Result<_, _>>()?,
+            upstreams: self.upstreams.iter().map(|typed| upstream(typed)).collect::<Result<_, _>>()?,
             workers: self.workers,
             cpus: cpus(self.cpus.as_deref())?,
             delay: self.delay.read(kind)?,
@@ -128,6 +125,21 @@ impl Args {
         hop.threads().wait(signals)?;
         Ok(Exit::Success)
     }
+}
+
+/// The address of an upstream. If a name has several, this is the first that accepts connections, or the first of all if
+/// none does: the upstream need not run yet.
+fn upstream(typed: &str) -> Result<SocketAddr, BadInput> {
+    let first = resolve("--upstream", typed)?;
+    let Some((host, port)) = typed.rsplit_once(':').filter(|_| typed.parse::<SocketAddr>().is_err()) else {
+        return Ok(first);
+    };
+    let port = port.parse().unwrap_or(first.port());
+    let Ok(found) = names::find(host, port, Use::First, None) else { return Ok(first) };
+    if let Some(note) = found.note(host) {
+        eprintln!("note: {note}");
+    }
+    Ok(found.used.first().copied().unwrap_or(first))
 }
 
 pub(super) fn resolve(option: &str, typed: &str) -> Result<SocketAddr, BadInput> {

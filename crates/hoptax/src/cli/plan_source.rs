@@ -8,7 +8,10 @@ use hoptax_lab::limits::{self, Limits, LoadLimits, RoleLimits};
 use hoptax_lab::packs::PackSet;
 #[cfg(target_os = "linux")]
 use hoptax_lab::packs::binary;
-use hoptax_plan::{self as plan, BuiltInUpstream, Gateway, GatewayKind, LOCAL, Plan, Upstream, units};
+use hoptax_load::names;
+use hoptax_plan::{
+    self as plan, BuiltInUpstream, Gateway, GatewayKind, LOCAL, Plan, Resolve, Upstream, units,
+};
 use std::path::PathBuf;
 
 #[derive(Debug, Clone, clap::Args)]
@@ -145,6 +148,32 @@ pub(crate) fn fits(_plan: &mut Plan, _packs: &PackSet) -> anyhow::Result<Vec<Str
 /// Warnings about a plan that can run, but perhaps not as its author expects.
 pub(crate) fn doubts(plan: &Plan) -> impl Iterator<Item = String> {
     unknown_port(plan).into_iter().chain(unequal_files(plan))
+}
+
+/// For each service of the plan that already runs: how many addresses its name has here, if more than one.
+pub(crate) fn names_of_several(plan: &Plan) -> Vec<String> {
+    let upstream = match &plan.upstream {
+        Upstream::Running(running) => Some((&running.url, running.access.resolve)),
+        Upstream::BuiltIn(_) => None,
+    };
+    let gateways = plan.gateways.iter().filter_map(|gateway| match &gateway.kind {
+        GatewayKind::External { url, access, .. } => Some((url, access.resolve)),
+        _ => None,
+    });
+    let note = |(url, resolve): (&String, Resolve)| {
+        let origin = units::origin(url).ok()?;
+        let mut found = names::resolve(&origin.host, origin.port).ok()?;
+        let is_ipv4 = found[0].is_ipv4();
+        found.retain(|address| address.is_ipv4() == is_ipv4);
+        let all: Vec<String> = found.iter().map(ToString::to_string).collect();
+        let which = match resolve {
+            Resolve::All => "a run uses those that accept connections in turn; resolve: first keeps one",
+            Resolve::First => "a run uses the first that accepts connections",
+        };
+        (all.len() > 1)
+            .then(|| format!("{} has {} addresses ({}): {which}", origin.host, all.len(), all.join(", ")))
+    };
+    upstream.into_iter().chain(gateways).filter_map(note).collect()
 }
 
 /// A warning if a request takes lines from files of different length.

@@ -85,6 +85,7 @@ impl Run<'_> {
         };
         record.contenders[0].version = flow.upstream.facts().version.clone();
         record.contenders[0].found_process = flow.upstream.facts().found_process.clone();
+        record.contenders[0].address_note = flow.upstream.facts().address_note.clone();
         record.link = self.largest_body().and_then(|bytes| flow.traffic.link(bytes));
         record.legs = flow.legs();
         let hopeless = flow.start_gateways(&mut record);
@@ -199,6 +200,7 @@ fn contender(label: &str, kind: String, workers: Option<u32>) -> ContenderRecord
         settings: Vec::new(),
         counters: Vec::new(),
         rendered: BTreeMap::new(),
+        address_note: None,
         ignored_headers: Vec::new(),
         found_process: None,
         cached: None,
@@ -658,6 +660,7 @@ fn note_facts(contender: &mut ContenderRecord, facts: &Facts) {
     contender.counters.clone_from(&facts.counters);
     contender.rendered.clone_from(&facts.rendered);
     contender.found_process.clone_from(&facts.found_process);
+    contender.address_note.clone_from(&facts.address_note);
 }
 
 mod profiles;

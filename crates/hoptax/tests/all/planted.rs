@@ -428,7 +428,7 @@ enum Where {
 use Where::{Generated, Real};
 
 /// Every finding, with the place of the test that must raise the finding.
-const PLANTS: [(&str, Where); 47] = [
+const PLANTS: [(&str, Where); 48] = [
     ("amplification", Real("findings.rs")),
     ("balance", Real("findings.rs")),
     ("bandwidth-bound", Generated("a saturated loopback needs the whole machine")),
@@ -437,6 +437,7 @@ const PLANTS: [(&str, Where); 47] = [
     ("connections-short", Real("planted.rs")),
     ("connections-unserved", Real("planted.rs")),
     ("cpus-moved", Generated("only the hypervisor can move CPUs")),
+    ("delayed-ack", Real("delayed_ack.rs")),
     ("different-work", Real("findings.rs")),
     ("errors", Real("findings.rs")),
     ("event-failed", Real("events.rs")),

@@ -1,5 +1,6 @@
 //! The options of `hoptax load`. `to_spec` turns them into a load spec.
 
+use hoptax_load::names::Use;
 use hoptax_load::spec::{Arrivals, Check, HttpVersion, Rate, Retry, TlsVersion};
 use hoptax_plan::units;
 use std::net::IpAddr;
@@ -123,6 +124,9 @@ pub(super) struct ConnectionArgs {
     /// Connect to this address instead of the URL's host; if repeated, the addresses are used in turn
     #[arg(long, value_name = "HOST:PORT")]
     pub(super) connect_to: Vec<String>,
+    /// Which addresses of a name to connect to: `all` that accept connections, in turn, or only the `first` of them
+    #[arg(long, default_value = "all", value_parser = values::resolve, value_name = "WHICH")]
+    pub(super) resolve: Use,
     /// Connect to this Unix socket instead of the URL's host
     #[arg(long, value_name = "PATH", conflicts_with_all = ["connect_to", "source"])]
     pub(super) unix: Option<PathBuf>,

@@ -60,6 +60,8 @@ pub(super) struct Case {
 struct Load {
     r#loop: &'static str,
     connections: u32,
+    /// Connections go to these addresses in turn.
+    addresses: Vec<String>,
     /// Requests per second. If the rate has stages, this is the mean.
     rate: Option<f64>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -209,6 +211,7 @@ impl Load {
         Self {
             r#loop,
             connections: spec.connections,
+            addresses: spec.addresses.iter().map(ToString::to_string).collect(),
             rate,
             stages: match &spec.shape {
                 Shape::Open { rate: Rate::Stages(stages), .. } => stages.clone(),

@@ -89,6 +89,9 @@ impl<'a> Summary<'a> {
         if let [Address::Unix(path)] = spec.addresses.as_slice() {
             words.push(format!("Unix socket {}", path.display()));
         }
+        if spec.addresses.len() > 1 {
+            words.push(format!("to {} addresses in turn", spec.addresses.len()));
+        }
         match spec.sources.as_slice() {
             [] => {}
             [only] => words.push(format!("from {only}")),

@@ -1,5 +1,6 @@
 //! Parsers of option values: counts, statuses, lengths, protocols.
 
+use hoptax_load::names::Use;
 use hoptax_load::spec::{Check, HttpVersion, Retry, TlsVersion};
 use hoptax_plan::units::{self, UnitError};
 use hoptax_wire::http1::is_token;
@@ -164,6 +165,15 @@ pub(super) fn tls_version(text: &str) -> Result<TlsVersion, UnitError> {
             wrong(format!("TLS {text} is insecure and not supported"), "use 1.2, 1.3 or 1.2,1.3")
         }
         _ => wrong(format!("`{text}` is not a version of TLS"), "use 1.2, 1.3 or 1.2,1.3"),
+    }
+}
+
+/// Which addresses of a name are used.
+pub(super) fn resolve(typed: &str) -> Result<Use, String> {
+    match typed {
+        "all" => Ok(Use::All),
+        "first" => Ok(Use::First),
+        _ => Err("write all or first".to_owned()),
     }
 }
 

@@ -3,9 +3,9 @@
 use super::super::args::ConnectionArgs;
 use super::super::url::{Url, split_authority};
 use crate::cli::exit::BadInput;
-use hoptax_load::Address;
 use hoptax_load::spec::{Retry, TargetSpec, is_idempotent};
-use std::net::{SocketAddr, ToSocketAddrs as _};
+use hoptax_load::{Address, names};
+use std::net::SocketAddr;
 
 /// The addresses to connect to. Host names are resolved to addresses.
 ///
@@ -16,8 +16,11 @@ pub(super) fn addresses(args: &ConnectionArgs, url: &Url) -> Result<Vec<Address>
         return unix(path).map(|address| vec![address]);
     }
     let addresses = match args.connect_to.as_slice() {
-        [] => vec![resolve(&url.host, url.port)?.into()],
-        typed => typed.iter().map(|typed| connect_to(typed)).collect::<Result<_, _>>()?,
+        [] => resolve(args, &url.host, url.port)?,
+        typed => {
+            let each = typed.iter().map(|typed| connect_to(args, typed)).collect::<Result<Vec<_>, _>>()?;
+            each.concat()
+        }
     };
     for source in &args.source {
         for address in &addresses {
@@ -79,14 +82,14 @@ fn unix(path: &std::path::Path) -> Result<Address, BadInput> {
     }
 }
 
-fn connect_to(typed: &str) -> Result<Address, BadInput> {
+fn connect_to(args: &ConnectionArgs, typed: &str) -> Result<Vec<Address>, BadInput> {
     if typed.starts_with("unix:") {
         let path = typed.trim_start_matches("unix:");
-        return unix(std::path::Path::new(path));
+        return unix(std::path::Path::new(path)).map(|address| vec![address]);
     }
     let wrong = |help: String| BadInput(format!("--connect-to {typed} is not a valid address; {help}"));
     if let Ok(address) = typed.parse::<SocketAddr>() {
-        return Ok(address.into());
+        return Ok(vec![address.into()]);
     }
     if typed.contains("://") {
         return Err(wrong("use HOST:PORT, without a scheme".to_owned()));
@@ -98,18 +101,25 @@ fn connect_to(typed: &str) -> Result<Address, BadInput> {
         return Err(wrong(format!("use only the address to connect to: {to}")));
     }
     match split_authority(typed) {
-        Some((host, Some(port))) => Ok(resolve(host, port)?.into()),
+        Some((host, Some(port))) => resolve(args, host, port),
         Some((host, None)) => Err(wrong(format!("add the port: {host}:80"))),
         None => Err(wrong("use HOST:PORT, with an IPv6 address in brackets".to_owned())),
     }
 }
 
-/// Returns only the first address of the host, so that all connections go to the same address.
-fn resolve(host: &str, port: u16) -> Result<SocketAddr, BadInput> {
-    let mut found = (host, port).to_socket_addrs().map_err(|error| {
+/// The addresses of a host to connect to. Prints a note if it has several.
+fn resolve(args: &ConnectionArgs, host: &str, port: u16) -> Result<Vec<Address>, BadInput> {
+    let found = names::find(host, port, args.resolve, args.source.first().copied()).map_err(|error| {
         BadInput(format!(
             "cannot resolve {host:?}: {error}; check the name, or use --connect-to ADDRESS:PORT"
         ))
     })?;
-    found.next().ok_or_else(|| BadInput(format!("{host:?} has no address; use --connect-to ADDRESS:PORT")))
+    if let Some(note) = found.note(host) {
+        eprintln!("note: {note}");
+    }
+    if found.used.is_empty() {
+        // The load fails, and its error names all these addresses.
+        return Ok(found.refused.into_iter().map(|(address, _)| address.into()).collect());
+    }
+    Ok(found.used.into_iter().map(Address::from).collect())
 }
