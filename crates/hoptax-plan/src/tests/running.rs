@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::selector::SelectorKind;
-use crate::{Access, CertificateFiles, LedgerSource, TlsAccess};
+use crate::{Access, CertificateFiles, LedgerSource, Resolve, TlsAccess};
 use std::path::{Path, PathBuf};
 
 /// Creates a directory with the files that the plans of these tests name.
