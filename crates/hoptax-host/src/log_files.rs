@@ -58,7 +58,7 @@ fn appends(pid: u32, descriptor: &str) -> bool {
 
 /// True for `/dev/null`, which has the same device number everywhere (null(4)).
 fn is_null(file: &Metadata) -> bool {
-    const NULL: u64 = 1 << 8 | 3;
+    const NULL: u64 = (1 << 8) | 3;
     file.file_type().is_char_device() && file.rdev() == NULL
 }
 
