@@ -336,7 +336,7 @@ fn a_rate_limit_of_an_external_gateway_is_measured_and_its_log_is_seen() {
     let _nginx = Nginx::start(
         address,
         &format!(
-            "access_log ROOT/access.log; limit_req_zone $server_name zone=all:1m rate=100r/s;
+            "access_log ROOT/access.log; limit_req_zone $binary_remote_addr zone=all:1m rate=100r/s;
              server {{ listen {address}; location / {{ limit_req zone=all; proxy_pass http://{}; }} }}",
             upstream.address
         ),
