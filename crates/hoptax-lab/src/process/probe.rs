@@ -90,8 +90,8 @@ fn in_words(url: &str, address: SocketAddr, error: &RequestError) -> String {
              upstream, or set a longer `timeout` in the plan"
         ),
         RequestError::Ended { begun: false, .. } if url.starts_with("https:") => format!(
-            "{url} ({address}) accepts connections but does not answer: {error}. It may serve another host (set the \
-             header `host` of the target), or expect HTTP/2 or the PROXY protocol"
+            "{url} ({address}) accepts connections but does not answer: {error}. It may not speak TLS (write http://), serve \
+             another host (set the header `host` of the target), or expect HTTP/2 or the PROXY protocol"
         ),
         RequestError::Ended { begun: false, .. } => format!(
             "{url} ({address}) accepts connections but does not answer: {error}. It may serve another host (set the \

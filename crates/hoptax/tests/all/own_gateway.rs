@@ -160,7 +160,10 @@ fn a_service_that_does_not_answer_is_described_at_once() {
         ),
         (format!("https://{silent}"), "does not answer: no TLS handshake within 2s"),
         (format!("http://{ssh}"), "does not answer in HTTP/1: malformed response: "),
-        (format!("https://{}", upstream.address), "cannot use https://127.0.0.1"),
+        (
+            format!("https://{}", upstream.address),
+            "before the response. It may not speak TLS (write http://)",
+        ),
     ] {
         let begun = Instant::now();
         let gateway = format!("url: \"{url}\"");
