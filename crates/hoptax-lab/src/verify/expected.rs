@@ -75,7 +75,10 @@ mod tests {
             assert_eq!(unmet(&[met], &answer), None);
         }
         for (check, message) in [
-            (Check::Status(vec![(200, 299)]), "status 404"),
+            (
+                Check::Status(vec![(200, 204), (301, 301)]),
+                "status 404 instead of 200-204, 301. If 404 is right, add expect: { status: 404 } to the target",
+            ),
             (Check::BodyContains("help".into()), "the body does not contain `help`"),
             (Check::BodyEquals("hell".into()), "the body is not `hell`"),
             (Check::BodyLength { least: 6, most: 9 }, "the body has 5 bytes"),
