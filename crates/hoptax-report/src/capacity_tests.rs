@@ -162,3 +162,48 @@ fn a_search_beside_rounds_adds_a_sentence_about_the_gateway() {
     assert_eq!(model.cases.len(), 2);
     assert_eq!(model.loads().count(), 1);
 }
+
+/// The run, with other longer trials of nginx: two at 2,700/s, or none.
+fn with_longer_trials(of_nginx: Option<u64>) -> Run {
+    let mut run = searched();
+    let is_longer = |trial: &hoptax_record::TrialRecord| {
+        trial.step.is_some_and(|step| step.purpose == StepPurpose::Confirm)
+    };
+    run.trials.retain(|trial| trial.contender != "nginx" || !is_longer(trial));
+    for number in 30..32 {
+        let Some(us) = of_nginx else { break };
+        let mut trial = via("nginx", number).all_at_us(us).step(2700.0);
+        trial.0.step.as_mut().expect("just given").purpose = StepPurpose::Confirm;
+        run.push(trial);
+    }
+    run
+}
+
+#[test]
+fn an_unconfirmed_rate_says_why_and_what_to_do() {
+    let broken = with_longer_trials(Some(80_000)).model();
+    let why = "No rate of nginx is confirmed under p99 < 10ms and errors < 0.1%: of the longer trials, too few held it (0 of 2 at \
+               2.7 k/s). Plan with less than 2.7 k requests/s, or search again on a quieter machine.";
+    assert!(terminal(&broken, 300, false).contains(why), "{}", terminal(&broken, 300, false));
+    for text in [terminal(&broken, 300, false), markdown(&broken), words(&broken)] {
+        assert!(text.contains("No rate of nginx is confirmed") && text.contains("no (0"), "{text}");
+    }
+    let ended = with_longer_trials(None).model();
+    let text = terminal(&ended, 300, false);
+    assert!(
+        text.contains("not tried") && text.contains("the search ended before its longer trials."),
+        "{text}"
+    );
+    let whole = terminal(&searched().model(), 300, false);
+    assert!(!whole.contains("No rate of nginx is confirmed under p99 < 10ms"), "{whole}");
+}
+
+#[test]
+fn trials_without_a_p99_are_drawn_too() {
+    let mut run = searched();
+    run.push(via("nginx", 40).all_at_us(80_000).scheduled(2000).step(9000.0));
+    let model = run.model();
+    let points = |text: &str| text.matches("[9000.0,").count();
+    let page = crate::page::Page::new(&model).json();
+    assert!(points(&page) == 1 && page.contains(",null]"), "{page}");
+}

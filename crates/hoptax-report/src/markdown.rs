@@ -400,6 +400,21 @@ mod tests {
     }
 
     #[test]
+    fn void_comes_before_any_sentence() {
+        let mut run = Run::steady(4, 100, &[("nginx", 150), ("haproxy", 160)]);
+        for round in 4..9 {
+            run.push(via("nginx", round).all_at_us(3).status(500, 999));
+        }
+        let model = run.model();
+        for text in [markdown(&model), crate::terminal(&model, 200, false), crate::html::words(&model)] {
+            let verdict = text.find("Void: do not use these figures").expect("a verdict");
+            let sentence = text.find(" is void at 32 connections: ").expect("a sentence");
+            assert!(verdict < sentence, "{text}");
+            assert!(!text.contains("less than direct") && !text.contains("more throughput"), "{text}");
+        }
+    }
+
+    #[test]
     fn says_not_distinguishable_in_the_cell() {
         let mut run = Run::closed(1);
         for round in 0..3 {

@@ -308,7 +308,7 @@ mod tests {
         assert!(
             told.contains(
                 " From 50 connections on, the order is the reverse: a adds less than b (at 512 connections 51 µs \
-                 against 91 µs)."
+                 against 91.1 µs)."
             ),
             "{told}"
         );
@@ -341,7 +341,7 @@ mod tests {
         assert!(
             told.ends_with(
                 " At 64 connections small-pool adds 2.46 ms, 48 times as much as at 1 connection, haproxy 491 µs \
-                 (9.5 times) and nginx 488 µs (9.5 times)."
+                 (9.6 times) and nginx 488 µs (9.6 times)."
             ),
             "{told}"
         );

@@ -364,10 +364,10 @@ mod tests {
                 run.push(via("direct", round).first().at_load(load).all_at_us(200));
                 run.push(via("direct", round).last().at_load(load).all_at_us(200));
                 run.push(
-                    via("limited", round).at_load(load).all_at_us(100 + u64::from(round)).status(429, 950),
+                    via("limited", round).at_load(load).all_at_us(100 + u64::from(round)).status(500, 950),
                 );
                 let status = if load == 1 { 950 } else { 0 };
-                run.push(via("busy", round).at_load(load).all_at_us(250).status(503, status));
+                run.push(via("busy", round).at_load(load).all_at_us(250).status(500, status));
             }
         }
         let told = sentence(&run, "limited");

@@ -382,9 +382,9 @@ mod tests {
             "envoy was not measured",
             "failed envoy (not installed)",
             "last line of a log",
-            "warning generator-saturated: ",
-            "All 4 cases: ",
-            "Believable: no warning concerns the answer. Warnings about other figures",
+            "note generator-saturated: ",
+            "All 5",
+            "Believable: no finding is worse than a note.",
         ] {
             assert!(text.contains(part), "`{part}` is missing:\n{text}");
         }
@@ -477,5 +477,12 @@ mod tests {
             text.contains("added_p50 must be at most 20 µs; it was not measured: did not start."),
             "{text}"
         );
+        let page = crate::html::words(&run.model());
+        let first = page.split("<nav class=\"contents\"").next().expect("a first screen");
+        assert!(
+            first.contains("Over budget.") && first.contains("added_p50 must be at most 20 µs"),
+            "{first}"
+        );
+        assert!(page.contains("<a href=\"#budget\">Budget</a>"), "{page}");
     }
 }
