@@ -204,11 +204,11 @@ mod tests {
         let tails = (Severity::Note, Figures::Tails);
         // The tax is 50 µs. In the last run, direct differs from itself by 100 µs.
         for (last_direct, of_gateway, expected) in
-            [(150, 25, tails), (150, 35, (Severity::Warning, Figures::All)), (250, 35, tails)]
+            [(150, 40, tails), (150, 50, (Severity::Warning, Figures::All)), (250, 50, tails)]
         {
             let mut run = Run::with_load(vec![open_point(1000.0, 8, 1)]);
-            run.push(via("direct", 0).first().all_at_us(150).send_lag_us(25));
-            run.push(via("direct", 0).last().all_at_us(last_direct).send_lag_us(25));
+            run.push(via("direct", 0).first().all_at_us(150).send_lag_us(40));
+            run.push(via("direct", 0).last().all_at_us(last_direct).send_lag_us(40));
             run.push(via("nginx", 0).all_at_us((150 + last_direct) / 2 + 50).send_lag_us(of_gateway));
             let findings = raised(&run, CODE);
             let of = |finding: &Finding| (finding.severity, finding.concerns.figures);
