@@ -35,7 +35,7 @@ pub fn markdown(model: &Model) -> String {
             (_, Some(reason)) => format!("{}; {reason}", measured(result)),
             (_, None) => measured(result),
         };
-        let cells = [result.outcome.words(), &result.case, result.metric.name(), &limit(result), &measured];
+        let cells = [result.outcome.words(), &result.case, result.metric.words(), &limit(result), &measured];
         let cells = cells.map(inline).join(" | ");
         text.push_str(&format!("| {cells} |\n"));
     }

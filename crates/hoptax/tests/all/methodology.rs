@@ -404,7 +404,7 @@ const STATED: &[(&str, &str, &str, &str)] = &[
         "hoptax-analysis/src/difference.rs",
         "LEAST_CHANGE: f64 = 0.01",
         METHODOLOGY,
-        "`d · |first| + max(f, 1 % · |first|)`",
+        "by more than `max(f, 1 %)`, beyond chance",
     ),
     (
         "hoptax-analysis/src/difference.rs",
@@ -416,7 +416,7 @@ const STATED: &[(&str, &str, &str, &str)] = &[
         "hoptax-analysis/src/difference.rs",
         "ALPHA: f64 = 0.05",
         METHODOLOGY,
-        "the chance of *any* wrong call is at most 5 %",
+        "in at most 5 % of comparisons is *any* row called wrongly",
     ),
     // Change points.
     (
