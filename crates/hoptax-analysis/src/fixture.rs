@@ -570,6 +570,7 @@ fn record(load: Vec<LoadPoint>) -> RunRecord {
         delay: Delay::Fixed(Duration::ZERO),
         failures: 0.0,
         port: None,
+        answers: Vec::new(),
     };
     let plan = Plan {
         name: "made-up".into(),
@@ -579,6 +580,7 @@ fn record(load: Vec<LoadPoint>) -> RunRecord {
         targets: vec![Target::get("/")],
         files: BTreeMap::new(),
         secrets: Vec::new(),
+        imported: None,
         load: load.clone(),
         trials: Trials::Fixed(5),
         start: None,

@@ -20,6 +20,7 @@ fn upstream(placement: &Placement) -> RunningUpstream {
         delay: Delay::Fixed(Duration::ZERO),
         failures: 1.0,
         port: None,
+        answers: Vec::new(),
     };
     RunningUpstream::start(&settings, placement).expect("starts")
 }
@@ -162,6 +163,7 @@ fn the_same_instance_answers_over_tls_and_counts_it() {
                 delay: Delay::Fixed(Duration::ZERO),
                 failures: 0.0,
                 port: None,
+                answers: Vec::new(),
             },
             &Placement { identity: Some("no certificate".into()), ..Placement::default() }
         )

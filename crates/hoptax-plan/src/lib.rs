@@ -42,18 +42,18 @@ pub use image::check_image;
 pub use load_point::{LoadPoint, Search};
 pub use objective::{Figure, Objective, REACHED, Term};
 pub use parse::{
-    BudgetContext, Context, LoadError, TEMPLATE, load, load_budget, load_targets, parse, parse_budget,
-    parse_targets, read_as,
+    BudgetContext, Context, LoadError, TEMPLATE, load, load_budget, load_targets, parse, parse_answer,
+    parse_budget, parse_targets, read_as,
 };
 pub use plan::{Plan, Trials};
 pub use raw::schema;
 pub use target::{Target, Targets};
-pub use upstream::{BuiltInUpstream, Delay, Upstream};
+pub use upstream::{Answer, BuiltInUpstream, Delay, Upstream};
 
 // Types that are the same in a plan and on disk are defined only once, in `hoptax_record`.
 pub use hoptax_record::plan::{
     Access, AccessLog, AutoTrials, Body, CertificateFiles, CpuPlan, CpuProfile, CpuSets, GitBuild, HopKind,
-    Idle, LOCAL, LedgerSource, PackDriver, PathSplit, Pods, Profile, ProgramSource, ProgramVersion,
+    Idle, Imported, LOCAL, LedgerSource, PackDriver, PathSplit, Pods, Profile, ProgramSource, ProgramVersion,
     Prometheus, Pull, Replacement, Resolve, Roles, Running, Start, Terraform, TerraformReach, Timeouts,
     TlsAccess, Toleration, UntilSettled, WatchedPods, Workload, WorkloadKind,
 };

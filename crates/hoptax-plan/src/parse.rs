@@ -3,7 +3,7 @@
 use super::error::{Fault, Place, PlanErrors, Sources};
 use super::node::{Key, Node, Value};
 use super::raw::{Placed, RawBudget};
-use super::{Budget, PackInfo, Plan, Targets, de, meaning, node};
+use super::{Answer, Budget, PackInfo, Plan, Targets, de, meaning, node};
 use hoptax_record::bounded;
 use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
@@ -139,6 +139,18 @@ pub fn parse_targets(file_name: &str, text: &str, context: &Context) -> Result<T
     }
     let raw = de::from_node(&root).map_err(|faults| sources.errors(faults))?;
     meaning::understand_targets(raw, context, &sources).map_err(|faults| sources.errors(faults))
+}
+
+/// Parses and checks one answer of the built-in upstream, in the syntax of `answers` in a plan.
+///
+/// # Errors
+/// All errors, each with its place and how to fix it.
+pub fn parse_answer(text: &str) -> Result<Answer, PlanErrors> {
+    let sources = Sources { file: "--answer", text, sets: &[] };
+    let root = node::read(text, 0, 0).map_err(|fault| sources.errors(vec![fault]))?;
+    let raw = de::from_node(&root).map_err(|faults| sources.errors(faults))?;
+    let nothing = Context { cpus: 0, known: Vec::new(), directory: PathBuf::new() };
+    meaning::understand_answer(raw, &nothing, &sources).map_err(|faults| sources.errors(faults))
 }
 
 /// The run that budgets are checked against.

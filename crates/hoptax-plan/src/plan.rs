@@ -1,8 +1,9 @@
 //! The checked plan.
 
 use crate::{
-    AccessLog, AutoTrials, Budget, CpuPlan, CpuProfile, Event, Gateway, Host, Idle, LOCAL, LoadPoint,
-    PathSplit, Profile, Replacement, Roles, Start, Target, Timeouts, UntilSettled, Upstream, units,
+    AccessLog, AutoTrials, Budget, CpuPlan, CpuProfile, Event, Gateway, Host, Idle, Imported, LOCAL,
+    LoadPoint, PathSplit, Profile, Replacement, Roles, Start, Target, Timeouts, UntilSettled, Upstream,
+    units,
 };
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -23,6 +24,8 @@ pub struct Plan {
     pub replacements: Vec<Replacement>,
     /// The targets, with unique names. There is at least one target.
     pub targets: Vec<Target>,
+    /// The traffic that the targets stand for, if `hoptax import` wrote the plan.
+    pub imported: Option<Imported>,
     /// For each file name in `{{line FILE}}`, the path of the file.
     pub files: BTreeMap<String, PathBuf>,
     /// Files with secret values of headers, each on one line. Empty in a plan that was read from a run's record.
@@ -71,6 +74,20 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Describes the targets, and the traffic that they stand for.
+    pub fn describe_targets(&self) -> String {
+        let targets = Target::describe_all(&self.targets);
+        match &self.imported {
+            None => targets,
+            Some(Imported { from, requests, represented }) => {
+                let share = (represented * 1000.0).floor() / 10.0;
+                format!(
+                    "traffic of {from}, with targets of their own for {share} % of {requests} requests: {targets}"
+                )
+            }
+        }
+    }
+
     /// The host of this name. `None` if no role is on it, and if all roles are on the machine that runs hoptax.
     pub fn host(&self, name: &str) -> Option<&Host> {
         self.hosts.iter().find(|host| host.name == name)

@@ -52,7 +52,8 @@ impl Target {
         }
     }
 
-    /// Describes targets: `GET /` for a single target, or a mix such as `90 % GET /, 10 % login (POST /login)`.
+    /// Describes targets: `GET /` for a single target, or a mix such as `90 % GET /, 10 % login (POST /login)`. Of many targets,
+    /// only the most frequent are listed.
     pub fn describe_all(targets: &[Self]) -> String {
         if let [only] = targets {
             return format!("{} {}", only.method, only.path);
@@ -64,7 +65,16 @@ impl Target {
             let named = if what == target.name { what } else { format!("{} ({what})", target.name) };
             format!("{} % {named}", (share * digits).round() / digits)
         });
-        each.collect::<Vec<_>>().join(", ")
+        let mut listed: Vec<String> = each.collect();
+        if targets.len() > MOST_LISTED + 1 {
+            let mut order: Vec<usize> = (0..targets.len()).collect();
+            order.sort_by_key(|index| std::cmp::Reverse(targets[*index].weight));
+            let (first, others) = order.split_at(MOST_LISTED);
+            let share: f64 = others.iter().map(|index| targets[*index].share_of(targets)).sum();
+            let rest = format!("{} others {} %", others.len(), (share * 1000.0).round() / 10.0);
+            listed = first.iter().map(|index| listed[*index].clone()).chain([rest]).collect();
+        }
+        listed.join(", ")
     }
 
     /// This target's share of the requests to `targets`.
@@ -80,6 +90,9 @@ impl Target {
         })
     }
 }
+
+/// Number of targets of a mix that are listed in a description.
+const MOST_LISTED: usize = 5;
 
 /// The content of a file for `hoptax load --targets`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,6 +113,11 @@ mod tests {
         let mix = [Target { weight: 2, ..Target::get("/") }, login];
         assert_eq!(Target::describe_all(&mix), "66.7 % GET /, 33.3 % login (POST /login)");
         assert_eq!(Target::describe_all(&mix[1..]), "POST /login");
+        let one = |weight| Target { weight, ..Target::get(&format!("/{weight}")) };
+        let many: Vec<Target> = (1..=8).map(one).collect();
+        let listed =
+            "22.2 % GET /8, 19.4 % GET /7, 16.7 % GET /6, 13.9 % GET /5, 11.1 % GET /4, 3 others 16.7 %";
+        assert_eq!(Target::describe_all(&many), listed);
     }
 
     #[test]

@@ -318,16 +318,46 @@ fn uniform(text: &str, arguments: &str) -> Result<Delay, UnitError> {
     Ok(Delay::Uniform { from, to })
 }
 
+/// Parses `1KiB` or `choice(90% 1KiB, 10% 64KiB)`: sizes with their shares, which add up to 1.
+///
+/// # Errors
+/// If the text has another form.
+pub fn sizes(text: &str) -> Result<Vec<(f64, u64)>, UnitError> {
+    let arguments = text.trim().strip_prefix("choice(").and_then(|rest| rest.strip_suffix(')'));
+    match arguments {
+        Some(arguments) => shares_of(arguments, size, "size", "write choice(90% 1KiB, 10% 64KiB)"),
+        None => Ok(vec![(1.0, size(text)?)]),
+    }
+}
+
+/// Prints sizes in the form that [`sizes`] parses.
+pub fn show_sizes(sizes: &[(f64, u64)]) -> String {
+    match sizes {
+        [(_, only)] => format!("{only}B"),
+        several => {
+            let part = |(share, size): &(f64, u64)| format!("{} {size}B", show_share(*share));
+            format!("choice({})", several.iter().map(part).collect::<Vec<_>>().join(", "))
+        }
+    }
+}
+
 fn choice(arguments: &str) -> Result<Delay, UnitError> {
+    shares_of(arguments, duration, "delay", "write choice(99% 0ms, 1% 50ms)").map(Delay::Choice)
+}
+
+/// Parses `99% VALUE, 1% VALUE`.
+fn shares_of<T>(
+    arguments: &str,
+    value: fn(&str) -> Result<T, UnitError>,
+    what: &str,
+    example: &str,
+) -> Result<Vec<(f64, T)>, UnitError> {
     let mut choices = Vec::new();
     for part in arguments.split(',').map(str::trim) {
-        let Some((of_all, delay)) = part.split_once(char::is_whitespace) else {
-            return Err(UnitError::new(
-                format!("the choice `{part}` needs a share and a delay"),
-                "write choice(99% 0ms, 1% 50ms)",
-            ));
+        let Some((of_all, text)) = part.split_once(char::is_whitespace) else {
+            return Err(UnitError::new(format!("the choice `{part}` needs a share and a {what}"), example));
         };
-        choices.push((share(of_all)?, duration(delay)?));
+        choices.push((share(of_all)?, value(text)?));
     }
     let sum: f64 = choices.iter().map(|(share, _)| share).sum();
     // The tolerance allows three shares of 33.3333333 % each.
@@ -337,7 +367,7 @@ fn choice(arguments: &str) -> Result<Delay, UnitError> {
             "change them to add up to 100%",
         ));
     }
-    Ok(Delay::Choice(choices))
+    Ok(choices)
 }
 
 impl fmt::Display for Delay {

@@ -1,6 +1,8 @@
 //! The upstream of a plan.
 
+use crate::units::show_sizes;
 use crate::{Body, Running};
+use std::fmt;
 use std::time::Duration;
 
 /// The service behind the gateways.
@@ -29,6 +31,62 @@ pub struct BuiltInUpstream {
     pub failures: f64,
     /// Port of the first instance. The other instances use the ports after it. If absent, the kernel chooses the ports.
     pub port: Option<u16>,
+    /// Answers to particular paths. Other requests get the answer that the fields above describe.
+    pub answers: Vec<Answer>,
+}
+
+impl BuiltInUpstream {
+    /// Whether two equal requests can get different answers because of [`BuiltInUpstream::answers`].
+    pub fn varies(&self) -> bool {
+        let same = |one: &Answer, other: &Answer| one.method == other.method && one.path == other.path;
+        let repeated = |(index, answer): (usize, &Answer)| {
+            self.answers[..index].iter().any(|earlier| same(earlier, answer))
+        };
+        self.answers.iter().any(|answer| answer.sizes.len() > 1)
+            || self.answers.iter().enumerate().any(repeated)
+    }
+}
+
+/// What the built-in upstream answers to requests for one path.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// Method; absent for any.
+    pub method: Option<String>,
+    /// Path without query. `*` is one or more characters other than `/`.
+    pub path: String,
+    /// Answers with the same method and path are drawn by weight.
+    pub weight: u32,
+    /// Status of the response.
+    pub status: u16,
+    /// Sizes of the body, bytes, with their shares, which add up to 1.
+    pub sizes: Vec<(f64, u64)>,
+    /// Delay of the response.
+    pub delay: Delay,
+}
+
+impl Answer {
+    /// Mean size of the body, bytes.
+    pub fn mean_size(&self) -> f64 {
+        self.sizes.iter().map(|(share, size)| share * *size as f64).sum()
+    }
+}
+
+/// Prints an answer as it is typed in a plan.
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
+        f.write_str("{ ")?;
+        if let Some(method) = &self.method {
+            write!(f, "method: {method}, ")?;
+        }
+        let sizes = quoted(&show_sizes(&self.sizes));
+        let (path, delay) = (quoted(&self.path), quoted(&self.delay.to_string()));
+        write!(
+            f,
+            "path: {path}, weight: {}, status: {}, body: {sizes}, delay: {delay} }}",
+            self.weight, self.status
+        )
+    }
 }
 
 /// Delay of a response.

@@ -40,7 +40,7 @@ impl Model {
             plan_text: run.plan_text.clone(),
             rounds: rounds(run, &analysis),
             stopped: run.stopped,
-            target: Target::describe_all(&run.plan.targets),
+            target: run.plan.describe_targets(),
             profile: run.plan.profile,
             trials_planned: run.trials_planned,
             trials_recorded,

@@ -282,5 +282,8 @@ fn upstream_arguments(upstream: &BuiltInUpstream) -> Vec<OsString> {
     if let Some(port) = upstream.port {
         give("--port", port.to_string().into());
     }
+    for answer in &upstream.answers {
+        give("--answer", answer.to_string().into());
+    }
     arguments
 }

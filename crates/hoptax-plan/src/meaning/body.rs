@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 /// Largest accepted body. With larger bodies, results would show how fast the memory is, not how fast the hop is. Also,
 /// the generator and the upstream keep bodies in memory.
-const LARGEST_BODY: u64 = bounded::BODY;
+pub(super) const LARGEST_BODY: u64 = bounded::BODY;
 
 pub(super) fn of_response(reader: &mut Reader<'_>, typed: Placed<Short<RawBody, Bytes>>) -> Body {
     let place = typed.place;

@@ -4,6 +4,7 @@
 //! After an error, reading continues with a placeholder for the wrong value, so that all errors are reported at once. A
 //! plan is returned only if there was no error.
 
+mod answers;
 mod body;
 mod budget;
 mod connections;
@@ -35,10 +36,10 @@ mod warmup;
 mod words;
 
 use super::error::{Fault, Place, Sources};
-use super::raw::{Placed, RawBudget, RawIdle, RawLoad, RawPlan, RawTarget, Sweep};
+use super::raw::{Placed, RawAnswer, RawBudget, RawIdle, RawLoad, RawPlan, RawTarget, Sweep};
 use super::{
-    AccessLog, Budget, BudgetContext, Context, LOCAL, LoadPoint, Plan, Profile, Running, Start, Targets,
-    Trials, Upstream,
+    AccessLog, Answer, Budget, BudgetContext, Context, LOCAL, LoadPoint, Plan, Profile, Running, Start,
+    Targets, Trials, Upstream,
 };
 use reader::Reader;
 use std::path::PathBuf;
@@ -61,7 +62,13 @@ pub(crate) fn understand(
     let gateways = gateways::read(&mut reader, raw.gateways, &upstream.value, (profile, access_log));
     let replacements = replacements::read(&mut reader, &entries, &gateways);
     target::check_rate_limits(&mut reader, raw.target.as_ref(), &gateways);
-    let targets = target::read(&mut reader, raw.target, &upstream.value);
+    let mut targets = target::read(&mut reader, raw.target, &upstream.value);
+    if let Upstream::BuiltIn(built_in) = &upstream.value
+        && built_in.varies()
+    {
+        targets.iter_mut().for_each(|target| target.varies = true);
+    }
+    let imported = raw.imported.map(|typed| answers::imported(&mut reader, typed));
     // Without `trials`, a plan has short trials and short warmups by default. A plan with events does not, because an
     // event happens at a fixed time within a trial, and a short trial could end before it.
     let typed = trials::Typed::latest(raw.trials, raw.time, raw.precision);
@@ -96,6 +103,7 @@ pub(crate) fn understand(
         gateways,
         replacements,
         targets,
+        imported,
         files: reader.files,
         secrets: reader.secrets,
         load,
@@ -159,6 +167,17 @@ pub(crate) fn understand_targets(
         true => Ok(Targets { targets, files: reader.files }),
         false => Err(reader.faults),
     }
+}
+
+/// Checks and converts one answer of the built-in upstream that does not belong to a plan.
+pub(crate) fn understand_answer(
+    raw: RawAnswer,
+    context: &Context,
+    sources: &Sources<'_>,
+) -> Result<Answer, Vec<Fault>> {
+    let mut reader = Reader::new(context, sources);
+    let answer = answers::read(&mut reader, raw);
+    if reader.faults.is_empty() { Ok(answer) } else { Err(reader.faults) }
 }
 
 pub(crate) fn understand_budget(

@@ -2,14 +2,14 @@
 
 use super::reader::{Reader, UpstreamRead};
 use super::target::read_headers;
-use super::{body, running};
+use super::{answers, body, running};
 use crate::raw::{Placed, RawUpstream};
 use crate::units;
 use crate::{Body, BuiltInUpstream, Delay, Upstream};
 use std::time::Duration;
 
 /// Default size of a response body, in bytes. Such a body fits into one packet, and is large enough to be realistic.
-const DEFAULT_BODY: u64 = 1024;
+pub(super) const DEFAULT_BODY: u64 = 1024;
 
 /// Maximum number of instances. Each instance has its own thread and port.
 const MOST_INSTANCES: u32 = 256;
@@ -31,6 +31,7 @@ fn running(reader: &mut Reader<'_>, url: &Placed<String>, typed: &RawUpstream) -
         ("delay", typed.delay.is_some()),
         ("failures", typed.failures.is_some()),
         ("port", typed.port.is_some()),
+        ("answers", typed.answers.is_some()),
     ];
     for (key, _) in others.iter().filter(|(_, given)| *given) {
         reader.fault(
@@ -87,12 +88,13 @@ fn built_in(reader: &mut Reader<'_>, typed: RawUpstream) -> UpstreamRead {
     let failures =
         typed.failures.and_then(|failures| reader.unit(&failures, units::share)).unwrap_or_default();
     let port = typed.port.and_then(|port| first_port(reader, &port, instances));
-    let value =
-        Upstream::BuiltIn(BuiltInUpstream { instances, status, headers, body, delay, failures, port });
+    let answers = typed.answers.map(|answers| answers::list(reader, answers)).unwrap_or_default();
+    let built_in = BuiltInUpstream { instances, status, headers, body, delay, failures, port, answers };
+    let value = Upstream::BuiltIn(built_in);
     UpstreamRead { value, url_place: None, delay_place }
 }
 
-fn status(reader: &mut Reader<'_>, typed: Option<&Placed<u16>>) -> u16 {
+pub(super) fn status(reader: &mut Reader<'_>, typed: Option<&Placed<u16>>) -> u16 {
     let Some(Placed { place, value }) = typed else { return 200 };
     if !(200..=599).contains(value) {
         reader.fault(*place, format!("{value} is not the status of a final response"), "use 200 to 599");

@@ -23,7 +23,8 @@ pub(crate) use request::{
 pub(crate) use texts::{
     AddressText, ArrivalsText, AskText, Auto, Bytes, ConnectionCount, CpuList, DelayText, FeatureText,
     FeaturesText, HostAddress, HttpText, JwtText, KeepAliveText, Limit, ObjectiveText, OnOffText,
-    PrecisionText, Rate, RequestCount, Share, StageText, StatusText, SteadyRate, Text, Time, TrialsText,
+    PrecisionText, Rate, RequestCount, Share, SizesText, StageText, StatusText, SteadyRate, Text, Time,
+    TrialsText,
 };
 
 use super::selector::SelectorKind;
@@ -47,6 +48,8 @@ pub(crate) struct RawPlan {
     pub(crate) gateways: Vec<Placed<Short<RawGateway>>>,
     /// The request to send: one target, or a list of targets that are mixed by weight. Default: GET /.
     pub(crate) target: Option<Sweep<RawTarget>>,
+    /// The traffic that the targets stand for. `hoptax import` writes it, and reports quote it.
+    pub(crate) imported: Option<RawImported>,
     /// How requests are sent. Each entry is one load point. An entry that contains lists gives several load points. Only
     /// a plan with `start` has a default: an open loop with 1000/s over 32 connections.
     pub(crate) load: Option<Placed<Vec<Placed<RawLoad>>>>,
@@ -208,6 +211,42 @@ pub(crate) struct RawUpstream {
     pub(crate) failures: Option<Placed<Share>>,
     /// Port of the first instance. The other instances use the ports after it. Default: chosen by the kernel.
     pub(crate) port: Option<Placed<u16>>,
+    /// Answers to particular paths. Other requests get the answer that the keys above describe. Default: none.
+    pub(crate) answers: Option<Vec<Placed<RawAnswer>>>,
+}
+
+/// The traffic that `hoptax import` made the targets from.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "imported")]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawImported {
+    /// Name of the file.
+    pub(crate) from: String,
+    /// Number of requests in the file.
+    pub(crate) requests: u64,
+    /// Share of these requests that have a target of their own kind.
+    pub(crate) represented: Placed<Share>,
+}
+
+/// What the built-in upstream answers to requests for one path. Answers with the same method and path are drawn by weight.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "answer")]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawAnswer {
+    /// Method. Default: any.
+    #[schemars(with = "Option<Text>")]
+    pub(crate) method: Option<Placed<String>>,
+    /// Path without query. `*` is one or more characters other than `/`, as in /users/*. The most exact path is used.
+    pub(crate) path: Placed<String>,
+    /// Share of this answer among those with the same method and path: its weight ÷ the sum of their weights. Default: 1.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub(crate) weight: Option<Placed<u32>>,
+    /// Status. Default: 200.
+    pub(crate) status: Option<Placed<u16>>,
+    /// Size of the body, or a distribution of sizes. Default: 1KiB, or no body if the status is 204 or 304.
+    pub(crate) body: Option<Placed<SizesText>>,
+    /// Delay. Default: 0ms.
+    pub(crate) delay: Option<Placed<DelayText>>,
 }
 
 /// A certificate chain and its private key, as PEM files. Relative paths start from the plan's directory.

@@ -45,6 +45,11 @@ texts! {
         "pattern": r"^[0-9]*\.?[0-9]+ *(B|KiB|MiB|GiB|kB|MB|GB)$",
         "description": "A number and a unit: B, KiB, MiB, GiB (1024) or kB, MB, GB (1000)."
     }
+    SizesText {
+        "type": "string",
+        "pattern": r"^([0-9]*\.?[0-9]+ *(B|KiB|MiB|GiB|kB|MB|GB)|choice\(.+\))$",
+        "description": "A size such as 1KiB, or a distribution such as choice(90% 1KiB, 10% 64KiB)."
+    }
     Rate {
         "type": "string",
         "pattern": Form::Pace.pattern(),

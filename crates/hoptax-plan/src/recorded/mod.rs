@@ -64,6 +64,7 @@ impl From<&Plan> for kept::Plan {
             gateways: to_disk_all(&plan.gateways),
             replacements: plan.replacements.clone(),
             targets: to_disk_all(&plan.targets),
+            imported: plan.imported.clone(),
             files: plan.files.clone(),
             load: to_disk_all(&plan.load),
             trials: match plan.trials {
@@ -102,6 +103,7 @@ impl TryFrom<kept::Plan> for Plan {
             gateways: plan.gateways.into_iter().map(Gateway::try_from).collect::<Result<_, _>>()?,
             replacements: plan.replacements,
             targets: plan.targets.into_iter().map(Target::from).collect(),
+            imported: plan.imported,
             files: plan.files,
             secrets: Vec::new(),
             load: plan.load.into_iter().map(LoadPoint::from).collect(),

@@ -1,7 +1,7 @@
 //! Conversions of upstreams and targets.
 
 use super::kept;
-use crate::{BuiltInUpstream, Delay, Target, Upstream};
+use crate::{Answer, BuiltInUpstream, Delay, Target, Upstream};
 
 impl From<&Upstream> for kept::Upstream {
     fn from(upstream: &Upstream) -> Self {
@@ -14,6 +14,7 @@ impl From<&Upstream> for kept::Upstream {
                 delay: (&ours.delay).into(),
                 failures: ours.failures,
                 port: ours.port,
+                answers: ours.answers.iter().map(Into::into).collect(),
             }),
             Upstream::Running(running) => Self::Running(running.clone()),
         }
@@ -31,9 +32,24 @@ impl From<kept::Upstream> for Upstream {
                 delay: ours.delay.into(),
                 failures: ours.failures,
                 port: ours.port,
+                answers: ours.answers.into_iter().map(Into::into).collect(),
             }),
             kept::Upstream::Running(running) => Self::Running(running),
         }
+    }
+}
+
+impl From<&Answer> for kept::Answer {
+    fn from(answer: &Answer) -> Self {
+        let Answer { method, path, weight, status, sizes, delay } = answer.clone();
+        Self { method, path, weight, status, sizes, delay: (&delay).into() }
+    }
+}
+
+impl From<kept::Answer> for Answer {
+    fn from(answer: kept::Answer) -> Self {
+        let kept::Answer { method, path, weight, status, sizes, delay } = answer;
+        Self { method, path, weight, status, sizes, delay: delay.into() }
     }
 }
 

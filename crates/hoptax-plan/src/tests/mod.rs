@@ -69,6 +69,7 @@ fn missing_keys_have_defaults() {
                 delay: Delay::Fixed(Duration::ZERO),
                 failures: 0.0,
                 port: None,
+                answers: Vec::new(),
             }),
             gateways: vec![Gateway {
                 label: "nginx".to_owned(),
@@ -84,6 +85,7 @@ fn missing_keys_have_defaults() {
             targets: vec![Target::get("/")],
             files: BTreeMap::new(),
             secrets: Vec::new(),
+            imported: None,
             load: vec![LoadPoint::closed(1, Duration::from_millis(300))],
             trials: timed(Duration::from_secs(180), 0.05, None),
             start: None,

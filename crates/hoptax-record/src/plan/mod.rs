@@ -18,10 +18,10 @@ pub use gateway::{
 };
 pub use host::{Host, HostKind, LOCAL, Pods, Roles};
 pub use load::{Action, Budget, Event, Figure, LoadPoint, LoadSelector, Objective, Route, Search, Term};
-pub use target::{Target, Timeouts};
+pub use target::{Imported, Target, Timeouts};
 pub use upstream::{
-    Access, Body, BuiltInUpstream, CertificateFiles, Delay, LedgerSource, Resolve, Running, SelectorKind,
-    TlsAccess, Upstream,
+    Access, Answer, Body, BuiltInUpstream, CertificateFiles, Delay, LedgerSource, Resolve, Running,
+    SelectorKind, TlsAccess, Upstream,
 };
 
 use serde::{Deserialize, Serialize};
@@ -48,6 +48,9 @@ pub struct Plan {
     /// Files from which templates take lines. The key is the name that templates use for the file.
     #[serde(default)]
     pub files: BTreeMap<String, PathBuf>,
+    /// Where the targets come from. Absent unless `hoptax import` wrote the plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imported: Option<Imported>,
     /// Every load point.
     pub load: Vec<LoadPoint>,
     /// Number of rounds.

@@ -5,6 +5,17 @@ use hoptax_load::spec::Check;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::time::Duration;
 
+/// The traffic that `hoptax import` made the targets from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Imported {
+    /// Name of the file.
+    pub from: String,
+    /// Number of requests that the file has.
+    pub requests: u64,
+    /// Share of these requests that have a target of their own kind, 0 to 1.
+    pub represented: f64,
+}
+
 /// A target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {

@@ -31,6 +31,26 @@ pub struct BuiltInUpstream {
     pub failures: f64,
     /// Port of the first instance; absent if the kernel chose it.
     pub port: Option<u16>,
+    /// Answers to particular paths. Other requests get the answer above.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub answers: Vec<Answer>,
+}
+
+/// What the built-in upstream answers to requests for one path.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Answer {
+    /// Method; absent for any.
+    pub method: Option<String>,
+    /// Path without query. `*` is one or more characters other than `/`.
+    pub path: String,
+    /// Answers with the same method and path are drawn by weight.
+    pub weight: u32,
+    /// Status of the response.
+    pub status: u16,
+    /// Sizes of the body, bytes, with their shares, which add up to 1.
+    pub sizes: Vec<(f64, u64)>,
+    /// Delay of the response.
+    pub delay: Delay,
 }
 
 /// A request or response body.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// Bodies up to this size are stored together with each head, so that a response is one send. Larger bodies are
 /// stored once.
-const INLINE_BODY: usize = 64 * 1024;
+pub(super) const INLINE_BODY: usize = 64 * 1024;
 
 /// The properties that decide which response a request receives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,8 +46,10 @@ impl AnswerTo {
 pub(super) struct Answers {
     /// Heads with inline bodies, indexed by [`AnswerTo::index`].
     written: Vec<Vec<u8>>,
-    /// The configured body if it is larger than [`INLINE_BODY`]; otherwise empty.
+    /// The configured body if it is larger than [`INLINE_BODY`]; otherwise empty. Answers to particular paths share one body.
     large_body: Arc<Vec<u8>>,
+    /// Number of bytes of `large_body` that are sent.
+    length: usize,
     /// Position of the stamps in each element of `written`; empty without stamps.
     stamps: Vec<usize>,
 }
@@ -69,26 +71,54 @@ impl Answers {
             settings.status
         );
         let body = bytes(&settings.body)?;
+        let inline = body.len() <= INLINE_BODY;
+        let mut answers = Self::heads(settings.status, (&settings.headers, stamps), &body, inline)?;
+        if has_body(settings.status) && !inline {
+            answers.length = body.len();
+            answers.large_body = Arc::new(body);
+        }
+        Ok(answers)
+    }
+
+    /// Builds the responses with one status and the first `length` bytes of a shared body. Each costs about 3 KiB.
+    pub(super) fn of_length(
+        status: u16,
+        headers: &[(String, String)],
+        (body, length): (&Arc<Vec<u8>>, usize),
+        stamps: bool,
+    ) -> anyhow::Result<Self> {
+        let mut answers = Self::heads(status, (headers, stamps), &body[..length], false)?;
+        if has_body(status) {
+            answers.length = length;
+            answers.large_body = Arc::clone(body);
+        }
+        Ok(answers)
+    }
+
+    /// Builds all heads, with the body after them if it is `inline`.
+    fn heads(
+        status: u16,
+        (headers, stamps): (&[(String, String)], bool),
+        body: &[u8],
+        inline: bool,
+    ) -> anyhow::Result<Self> {
         let (mut written, mut places) = (Vec::new(), Vec::new());
         for index in 0..AnswerTo::COUNT {
             let to = AnswerTo::from_index(index);
-            let (status, body) =
-                if to.failed { (500, FAILURE_BODY) } else { (settings.status, body.as_slice()) };
-            let mut answer = head(to, status, (&settings.headers, stamps), body.len())?;
+            let (status, body) = if to.failed { (500, FAILURE_BODY) } else { (status, body) };
+            let mut answer = head(to, status, (headers, stamps), body.len())?;
             if stamps {
                 let place = blank_in(&answer).context(
                     "a response's headers have no space for the timestamps, which is a bug of hoptax",
                 )?;
                 places.push(place);
             }
-            if has_body(status) && !to.head && body.len() <= INLINE_BODY {
+            if has_body(status) && !to.head && (inline || to.failed) {
                 answer.extend_from_slice(body);
             }
             written.push(answer);
         }
-        let large = has_body(settings.status) && body.len() > INLINE_BODY;
-        let large_body = Arc::new(if large { body } else { Vec::new() });
-        Ok(Self { written, large_body, stamps: places })
+        Ok(Self { written, large_body: Arc::default(), length: 0, stamps: places })
     }
 
     pub(super) fn are_stamped(&self) -> bool {
@@ -104,7 +134,7 @@ impl Answers {
 
     /// The bytes of a response: the prepared part, and the large body after it (usually empty).
     pub(super) fn get(&self, to: AnswerTo) -> (&[u8], &[u8]) {
-        let body = if to.head || to.failed { &[] } else { self.large_body.as_slice() };
+        let body = if to.head || to.failed { &[] } else { &self.large_body[..self.length] };
         (&self.written[to.index()], body)
     }
 }
@@ -185,6 +215,7 @@ mod tests {
             delay: Delay::Fixed(Duration::ZERO),
             failures: 0.0,
             port: None,
+            answers: Vec::new(),
         }
     }
 

@@ -22,30 +22,35 @@ impl Behaviour {
     }
 
     pub(super) fn delay_ns(&mut self) -> u64 {
-        match &self.delay {
-            Delay::Fixed(delay) => nanoseconds(*delay),
-            Delay::Uniform { from, to } => {
-                let (from, to) = (nanoseconds(*from), nanoseconds(*to));
-                from + self.random.below(to.saturating_sub(from) + 1)
-            }
-            Delay::Exponential { mean } => (nanoseconds(*mean) as f64 * self.random.exponential()) as u64,
-            Delay::Choice(choices) => {
-                let mut left = self.random.unit();
-                for (share, delay) in choices {
-                    if left < *share {
-                        return nanoseconds(*delay);
-                    }
-                    left -= share;
-                }
-                // Because of rounding, the shares may sum to slightly less than 1. The last choice then covers the
-                // remainder.
-                choices.last().map_or(0, |(_, delay)| nanoseconds(*delay))
-            }
-        }
+        draw(&self.delay, &mut self.random)
     }
 
     pub(super) fn fails(&mut self) -> bool {
         self.failures > 0.0 && self.random.unit() < self.failures
+    }
+}
+
+/// Draws a delay.
+pub(super) fn draw(delay: &Delay, random: &mut Random) -> u64 {
+    match delay {
+        Delay::Fixed(delay) => nanoseconds(*delay),
+        Delay::Uniform { from, to } => {
+            let (from, to) = (nanoseconds(*from), nanoseconds(*to));
+            from + random.below(to.saturating_sub(from) + 1)
+        }
+        Delay::Exponential { mean } => (nanoseconds(*mean) as f64 * random.exponential()) as u64,
+        Delay::Choice(choices) => {
+            let mut left = random.unit();
+            for (share, delay) in choices {
+                if left < *share {
+                    return nanoseconds(*delay);
+                }
+                left -= share;
+            }
+            // Because of rounding, the shares may sum to slightly less than 1. The last choice then covers the
+            // remainder.
+            choices.last().map_or(0, |(_, delay)| nanoseconds(*delay))
+        }
     }
 }
 

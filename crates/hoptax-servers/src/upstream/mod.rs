@@ -8,6 +8,7 @@ mod answer;
 mod control;
 mod counts;
 mod delay;
+mod rules;
 mod secure;
 mod server;
 mod sockets;
@@ -88,6 +89,7 @@ impl RunningUpstream {
         let room = room(net::descriptor_limit(), settings.instances * listeners);
         let tls = placement.identity.as_deref().map(secure::config).transpose()?;
         let answers = answer::Answers::new(settings, placement.stamps)?;
+        let rules = rules::Rules::new(&settings.answers, &settings.headers, placement.stamps)?;
         let host = placement.address.unwrap_or(LOOPBACK);
         let listeners = (0..settings.instances)
             .map(|instance| {
@@ -135,6 +137,10 @@ impl RunningUpstream {
             switches[instance as usize].push(Arc::clone(&switch));
             // Each instance has its own copy of the responses, because stamps are written into them.
             let answers = answers.clone();
+            let mut rules = rules.clone();
+            if let Some(rules) = &mut rules {
+                rules.seed(placement.seed, u64::from(instance));
+            }
             let token_secret = placement.token_secret.clone();
             let cpu = placement.cpus.get(instance as usize % placement.cpus.len().max(1)).copied();
             let name = format!("upstream-{}{instance}", if tls.is_some() { "tls-" } else { "" });
@@ -146,6 +152,7 @@ impl RunningUpstream {
                 let from = server::Listening {
                     instance,
                     answers,
+                    rules,
                     behaviour,
                     counts: &seen,
                     all_counts: &all_counts,
@@ -208,6 +215,7 @@ mod tests {
             delay: Delay::Fixed(Duration::ZERO),
             failures: 0.0,
             port,
+            answers: Vec::new(),
         }
     }
 

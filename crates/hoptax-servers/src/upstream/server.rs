@@ -7,9 +7,10 @@
 //! * *discarding*: the input was not HTTP and 400 has been sent; further input is discarded, because closing at once
 //!   could reset the connection before the peer has read the response.
 
-use super::answer::{AnswerTo, Answers, BAD_REQUEST, CONTINUE};
+use super::answer::{AnswerTo, Answers, BAD_REQUEST, CONTINUE, INLINE_BODY};
 use super::counts::Counts;
 use super::delay::Behaviour;
+use super::rules::{Chosen, Rules};
 use super::secure::{SecureLoop, Sessions};
 use super::sockets::Sockets;
 use super::special::{InstanceFacts, Special, is_special};
@@ -45,6 +46,8 @@ const MOST_DELAYED: usize = 1024;
 pub(super) struct Listening<'a> {
     pub(super) instance: u32,
     pub(super) answers: Answers,
+    /// Answers to particular paths.
+    pub(super) rules: Option<Rules>,
     pub(super) behaviour: Behaviour,
     pub(super) counts: &'a Counts,
     pub(super) all_counts: &'a [Arc<Counts>],
@@ -110,6 +113,8 @@ pub(super) fn serve(
 enum Reply {
     /// The response to a request. The number is the time when the request was read; 0 without stamps.
     Answer(AnswerTo, u64),
+    /// The same for a request with a rule. The second number is the place in [`Rules`].
+    Ruled(AnswerTo, u64, u32),
     /// The response to a verification path. The number is its index in [`Server::prepared`].
     Prepared(u32),
     Continue,
@@ -134,7 +139,7 @@ struct Connection {
     /// half of the possible connections are in use, because this saves reading the clock.
     heard: u64,
     decoder: RequestDecoder,
-    answer: Option<AnswerTo>,
+    answer: Option<(AnswerTo, Option<Chosen>)>,
     /// The request that is being read, if its path is a verification path.
     special: Option<Box<Special>>,
     /// Input that is incomplete, or that is not read because the connection is blocked. Almost always unallocated.
@@ -153,6 +158,7 @@ struct Timer {
 
 struct Server<'a> {
     answers: Answers,
+    rules: Option<Rules>,
     behaviour: Behaviour,
     counts: &'a Counts,
     switch: &'a Switch,
@@ -177,6 +183,7 @@ impl<'a> Server<'a> {
     fn new(from: Listening<'a>) -> Self {
         Self {
             answers: from.answers,
+            rules: from.rules,
             behaviour: from.behaviour,
             counts: from.counts,
             switch: from.switch,
@@ -268,7 +275,7 @@ impl<'a> Server<'a> {
                         connection.special = Some(Box::new(Special::new(&head, whole)));
                         self.send_continue(token, &head, body_is_missing);
                     } else {
-                        self.head(token, &head, body_is_missing);
+                        self.head(token, &head, &input[at..], body_is_missing);
                     }
                     at += consumed;
                 }
@@ -284,12 +291,19 @@ impl<'a> Server<'a> {
                         connection.state = State::Last;
                         self.counts.closing.add(1);
                     }
-                    if let Some(answer) = connection.answer.take() {
+                    if let Some((answer, chosen)) = connection.answer.take() {
                         // Requests are counted on arrival, so that the count includes requests whose response is
                         // delayed or whose client gives up.
                         self.counts.requests(answer.version).add(1);
-                        let delay = self.behaviour.delay_ns();
-                        self.reply(token, Reply::Answer(answer, now), delay);
+                        match chosen {
+                            Some(Chosen { place, delay_ns }) => {
+                                self.reply(token, Reply::Ruled(answer, now, place), delay_ns)
+                            }
+                            None => {
+                                let delay = self.behaviour.delay_ns();
+                                self.reply(token, Reply::Answer(answer, now), delay);
+                            }
+                        }
                     } else if let Some(special) = connection.special.take() {
                         let tls = io.tls(token);
                         self.answer_special(token, &special, tls);
@@ -314,13 +328,18 @@ impl<'a> Server<'a> {
         at
     }
 
-    fn head(&mut self, token: Token, head: &RequestHead, body_is_missing: bool) {
-        self.connections[token.index()].answer = Some(AnswerTo {
+    /// Chooses the answer. `input` begins with the request's head.
+    fn head(&mut self, token: Token, head: &RequestHead, input: &[u8], body_is_missing: bool) {
+        let answer = AnswerTo {
             version: head.version,
             keep_alive: head.keep_alive,
             head: head.is_head,
             failed: self.behaviour.fails(),
-        });
+        };
+        let rules = self.rules.as_mut();
+        let chosen =
+            rules.and_then(|rules| rules.choose(&input[head.method.clone()], &input[head.target.clone()]));
+        self.connections[token.index()].answer = Some((answer, chosen));
         self.send_continue(token, head, body_is_missing);
     }
 
@@ -403,6 +422,9 @@ impl<'a> Server<'a> {
     fn bytes(&self, reply: Reply) -> (&[u8], &[u8]) {
         match reply {
             Reply::Answer(to, _) => self.answers.get(to),
+            Reply::Ruled(to, _, place) => {
+                self.rules.as_ref().map_or((&[], &[]), |rules| rules.get(place).get(to))
+            }
             Reply::Prepared(place) => (&self.prepared[place as usize], &[]),
             Reply::Continue => (CONTINUE, &[]),
             Reply::BadRequest => (BAD_REQUEST, &[]),
@@ -427,7 +449,7 @@ impl<'a> Server<'a> {
         self.counts.bytes_out.add(length);
         let mut batch = mem::take(&mut self.batch);
         let sent = match ready.as_slice() {
-            [reply] => {
+            [reply] if !matches!(reply, Reply::Ruled(..)) => {
                 self.stamp(*reply, now);
                 let (head, body) = self.bytes(*reply);
                 send_both(io, token, head, body)
@@ -450,10 +472,17 @@ impl<'a> Server<'a> {
     }
 
     fn stamp(&mut self, reply: Reply, now: u64) {
-        if let Reply::Answer(to, received) = reply
-            && self.answers.are_stamped()
-        {
-            self.answers.stamp(to, Stamp { received, replied: now });
+        if !self.answers.are_stamped() {
+            return;
+        }
+        match reply {
+            Reply::Answer(to, received) => self.answers.stamp(to, Stamp { received, replied: now }),
+            Reply::Ruled(to, received, place) => {
+                if let Some(rules) = &mut self.rules {
+                    rules.get_mut(place).stamp(to, Stamp { received, replied: now });
+                }
+            }
+            _ => {}
         }
     }
 
@@ -468,7 +497,10 @@ impl<'a> Server<'a> {
             self.stamp(reply, now);
             let (head, body) = self.bytes(reply);
             batch.extend_from_slice(head);
-            if !body.is_empty() {
+            // Copying a short body costs less than a second send.
+            if body.len() <= INLINE_BODY {
+                batch.extend_from_slice(body);
+            } else {
                 send_both(io, token, batch, body)?;
                 batch.clear();
             }

@@ -303,7 +303,7 @@ impl Preview {
             searches: plan.load.iter().filter_map(|load| load.searched()).map(SearchPreview::of).collect(),
             contenders,
             targets: plan.targets.iter().map(|target| TargetPreview::of(target, &plan.targets)).collect(),
-            requested: Target::describe_all(&plan.targets),
+            requested: plan.describe_targets(),
             load: plan.load.iter().map(LoadPreview::of).collect(),
             rounds: expected_rounds(plan),
             most_rounds: match plan.trials {

@@ -34,6 +34,7 @@ mod history;
 mod hop;
 #[cfg(target_os = "linux")]
 mod hosts;
+mod import;
 mod init;
 #[cfg(target_os = "linux")]
 mod lint;
@@ -92,6 +93,7 @@ enum Verb {
     #[cfg(target_os = "linux")]
     Hosts(hosts::Args),
     Init(init::Args),
+    Import(Box<import::Args>),
     #[cfg(target_os = "linux")]
     Gateways(gateways::Args),
     #[cfg(target_os = "linux")]
@@ -154,6 +156,7 @@ pub fn main() -> ExitCode {
         #[cfg(target_os = "linux")]
         Verb::Hosts(args) => args.run(),
         Verb::Init(args) => args.run(),
+        Verb::Import(args) => args.run(),
         #[cfg(target_os = "linux")]
         Verb::Gateways(args) => args.run(),
         #[cfg(target_os = "linux")]

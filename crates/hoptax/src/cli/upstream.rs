@@ -3,7 +3,7 @@
 use super::exit::{BadInput, Exit};
 use super::help;
 use hoptax_host::threads::{StopSignals, check_cpus};
-use hoptax_plan::{Body, BuiltInUpstream, Delay, units};
+use hoptax_plan::{Answer, Body, BuiltInUpstream, Delay, units};
 use hoptax_servers::upstream::{IDENTITY, Placement, RunningUpstream, TOKEN_SECRET};
 use hoptax_wire::http1::{is_field_value, is_token};
 use std::io::Write as _;
@@ -39,6 +39,9 @@ pub(super) struct Args {
     /// Share of requests to answer with status 500, such as 0.01 or 1%. The requests are chosen at random
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = units::share)]
     failures: f64,
+    /// Answer of one path, as in a plan's `upstream.answers`: '{ path: "/users/*", status: 404, body: 20B }'; can be repeated
+    #[arg(long = "answer", value_name = "ANSWER", value_parser = hoptax_plan::parse_answer)]
+    answers: Vec<Answer>,
     /// Port of the first instance; the other instances use the next ports [default: free ports]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
@@ -80,6 +83,7 @@ impl Args {
             delay: self.delay,
             failures: self.failures,
             port: self.port,
+            answers: self.answers,
         };
         let placement = Placement {
             control_port: self.control_port,

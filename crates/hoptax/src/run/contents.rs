@@ -84,6 +84,11 @@ const RESPONSE_HEAD: u64 = 100;
 /// Size of a response's body, bytes. Absent if the upstream is not the built-in one.
 pub(super) fn response_body(plan: &Plan) -> Option<u64> {
     match &plan.upstream {
+        Upstream::BuiltIn(BuiltInUpstream { answers, .. }) if !answers.is_empty() => {
+            let weight: f64 = answers.iter().map(|answer| f64::from(answer.weight)).sum();
+            let bytes: f64 = answers.iter().map(|answer| f64::from(answer.weight) * answer.mean_size()).sum();
+            Some((bytes / weight) as u64)
+        }
         Upstream::BuiltIn(BuiltInUpstream { body: Body::Size(bytes), .. }) => Some(*bytes),
         Upstream::BuiltIn(BuiltInUpstream { body: Body::Text(text), .. }) => Some(text.len() as u64),
         Upstream::BuiltIn(BuiltInUpstream { body: Body::File(path), .. }) => {

@@ -30,6 +30,7 @@ mod history;
 mod hop;
 mod hop_delay;
 mod hosts;
+mod import;
 mod kept_runs;
 mod kubernetes_lab;
 mod lab;

@@ -1,0 +1,87 @@
+use super::*;
+use crate::seen::Seen;
+use std::time::Duration;
+
+/// A log of a known mix: `count` requests over 100 s.
+fn mix(requests: &[(&str, &str, u16, u64)]) -> Mix {
+    let mut mix = Mix::new(false);
+    for (index, (method, target, status, bytes)) in requests.iter().enumerate() {
+        mix.add(Seen {
+            method: (*method).to_owned(),
+            target: (*target).to_owned(),
+            status: Some(*status),
+            at: Some(1_795_811_144.0 + index as f64 * 100.0 / requests.len() as f64),
+            response_bytes: Some(*bytes),
+            took: Some(Duration::from_millis(2)),
+            ..Seen::default()
+        });
+    }
+    mix
+}
+
+fn written(mix: &Mix, top: usize) -> String {
+    let options = Options { top, ..Options::default() };
+    plan(&Source { name: "access.log", options: &options, mix }, &mix.choose(top))
+}
+
+#[test]
+fn a_known_mix_becomes_a_plan() {
+    let mut requests = Vec::new();
+    for index in 0..1000 {
+        requests.push(match index % 10 {
+            0 => ("POST", "/orders", 201, 10),
+            1 | 2 => ("GET", if index % 4 == 1 { "/users/17" } else { "/users/99" }, 200, 300),
+            3 => ("GET", "/users/50", 404, 20),
+            4 => ("DELETE", if index % 4 == 0 { "/odd" } else { "/even" }, 204, 0),
+            _ => ("GET", "/search?q=secret&page=3", 200, 1000),
+        });
+    }
+    let mix = mix(&requests);
+    let text = written(&mix, 3);
+    for expected in [
+        "# Traffic from access.log: 1000 requests from 2026-11-27 20:25:44 UTC to 2026-11-27 20:27:23 UTC.\n",
+        "# 3 of 5 kinds have a target of their own: 90% of the requests. The rest has one per method.\n",
+        "imported: { from: \"access.log\", requests: 1000, represented: 90% }\n",
+        "    - { method: GET, path: \"/search\", weight: 500, status: 200, body: 1000B, delay: 2000us }\n",
+        "    - { method: GET, path: \"/users/*\", weight: 200, status: 200, body: 300B, delay: 2000us }\n",
+        "    - { method: GET, path: \"/users/*\", weight: 100, status: 404, body: 20B, delay: 2000us }\n",
+        "  - name: \"GET /search?q=x&page=*\"\n    weight: 500\n    path: \"/search?q=x&page=3\"\n",
+        "    path: \"/users/{{random 17 99}}\"\n    expect: { status: [200-399, 404] }\n",
+        "  - name: \"DELETE (others)\"\n    weight: 100\n    method: DELETE\n    path: \"/",
+        "# The rate of the source over 100 s, in 10 s.\n",
+        "    rate: [10/s for 1000ms, 10/s for 1000ms,",
+    ] {
+        assert!(text.contains(expected), "{expected}\n---\n{text}");
+    }
+    assert!(!text.contains("secret"), "{text}");
+    assert!(text.contains("weight: 100, status: 204, delay: 2000us }\n"), "{text}");
+}
+
+#[test]
+fn weights_of_large_logs_fit_and_names_are_unique() {
+    let long = format!("/{}", "a".repeat(100));
+    let (one, two) = (format!("{long}/1x"), format!("{long}/2x"));
+    let mut mix = mix(&[("GET", &one, 200, 1), ("GET", &two, 200, 1)]);
+    let text = written(&mix, 50);
+    assert!(text.contains("…\"\n") && text.contains(" (2)\"\n"), "{text}");
+    for _ in 0..3_000_000 / 1000 {
+        mix.add(Seen { method: "GET".into(), target: one.clone(), status: Some(200), ..Seen::default() });
+    }
+    assert!(list(&mix.choose(50), "").contains("weight: 3001\n"));
+}
+
+#[test]
+fn shares_of_a_distribution_add_up() {
+    let mut sketch = Sketch::default();
+    (1..=999).for_each(|value| sketch.add(value));
+    let text = distribution(&sketch, |value| format!("{value}B")).expect("values");
+    let shares: f64 = text
+        .trim_matches('"')
+        .trim_start_matches("choice(")
+        .split(", ")
+        .map(|part| part.split('%').next().and_then(|share| share.parse::<f64>().ok()).expect("a share"))
+        .sum();
+    assert!((shares - 100.0).abs() < 1e-9, "{text}");
+    assert_eq!(time_text(0), "0ms");
+    assert_eq!(time_text(1_234_567_890), "1234ms");
+}

@@ -1,0 +1,237 @@
+//! `hoptax import`: a log that the real nginx wrote gives its mix back, and the plan is measured on real gateways.
+
+use crate::load::load;
+use crate::run::{run_directory, text, trials};
+use crate::support::{PATIENCE, Scratch, hoptax, json, wait_until, yaml};
+use crate::world::is_missing;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command};
+
+const REQUESTS: u64 = 6000;
+
+/// The known mix. Ids in paths and the values of the query differ from request to request.
+const MIX: &str = r#"
+- { name: item, weight: 60, path: "/items/{{random 1 5000}}", headers: { authorization: Bearer abc } }
+- { name: search, weight: 25, path: "/search?q=secret-{{seq}}&page={{random 1 9}}" }
+- { name: order, weight: 10, method: POST, path: /orders, body: 300B }
+- { name: gone, weight: 5, path: "/gone/{{uuid}}", expect: { status: 404 } }
+"#;
+
+/// A service whose answers have different lengths, with a log in the combined format.
+struct Service {
+    process: Child,
+    scratch: Scratch,
+}
+
+impl Service {
+    fn start() -> Self {
+        let scratch = Scratch::new();
+        let path = scratch.path().display();
+        let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+            .map(|part| format!("  {part}_temp_path {path}/{part};\n"))
+            .concat();
+        let (short, long) = ("s".repeat(200), "l".repeat(3000));
+        let config = scratch.file(
+            "nginx.conf",
+            &format!(
+                "daemon off;\nmaster_process off;\npid {path}/pid;\nerror_log {path}/error.log;\n\
+                 events {{ worker_connections 256; }}\n\
+                 http {{\n{temporary}  default_type text/plain;\n  access_log {path}/access.log combined;\n  \
+                 server {{\n    listen unix:{path}/socket;\n    \
+                 location /items/ {{ return 200 {short}; }}\n    location /search {{ return 200 {long}; }}\n    \
+                 location /orders {{ return 201 ok; }}\n    location / {{ return 404; }}\n  }}\n}}\n"
+            ),
+        );
+        let process = Command::new("nginx").arg("-c").arg(&config).spawn().expect("starts");
+        let service = Self { process, scratch };
+        wait_until("nginx listens", PATIENCE, || UnixStream::connect(service.file("socket")).is_ok());
+        service
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.scratch.path().join(name).display().to_string()
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        // The process may have exited already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Requests of each target that were answered.
+fn by_target(record: &Value) -> BTreeMap<String, u64> {
+    let one = |target: &Value| {
+        let counts = if target["counts"].is_null() { target } else { &target["counts"] };
+        (target["name"].as_str().expect("a name").to_owned(), counts["completed"].as_u64().expect("a count"))
+    };
+    record["targets"].as_array().expect("several targets").iter().map(one).collect()
+}
+
+#[test]
+fn a_log_of_a_known_mix_gives_it_back_and_is_measured() {
+    if is_missing("nginx") || is_missing("haproxy") || is_missing("envoy") {
+        return;
+    }
+    let (service, scratch) = (Service::start(), Scratch::new());
+    let mix = scratch.file("mix.yaml", MIX).display().to_string();
+    let count = REQUESTS.to_string();
+    let sent = load(&[
+        "http://shop.test",
+        "--targets",
+        &mix,
+        "--unix",
+        &service.file("socket"),
+        "-n",
+        &count,
+        "-c",
+        "4",
+        "--json",
+    ]);
+    assert!(sent.status.success(), "{}", text(&sent.stderr));
+    let sent = by_target(&serde_json::from_slice(&sent.stdout).expect("JSON"));
+    wait_until("every request is logged", PATIENCE, || {
+        std::fs::read_to_string(service.file("access.log"))
+            .is_ok_and(|log| log.lines().count() as u64 == REQUESTS)
+    });
+
+    let plan = scratch.path().join("traffic.yaml");
+    let imported =
+        hoptax().arg("import").arg(service.file("access.log")).arg("-o").arg(&plan).output().expect("runs");
+    assert!(imported.status.success(), "{}", text(&imported.stderr));
+    let written = std::fs::read_to_string(&plan).expect("written");
+    assert!(!written.contains("secret") && !written.contains("abc"), "{written}");
+    let read = yaml::read(&written).expect("YAML");
+    let weights: BTreeMap<&str, u64> = read["target"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|target| {
+            (target["name"].as_str().expect("a name"), target["weight"].as_u64().expect("a weight"))
+        })
+        .collect();
+    let names = [
+        ("item", "GET /items/*"),
+        ("search", "GET /search?q=x&page=*"),
+        ("order", "POST /orders"),
+        ("gone", "GET /gone/*"),
+    ];
+    for (name, imported) in names {
+        assert_eq!(weights.get(imported), sent.get(name), "the log has every request: {written}");
+    }
+    for part in ["body: 200B", "body: 3000B", "status: 201", "status: 404"] {
+        assert!(written.contains(part), "{part}: {written}");
+    }
+
+    let checked = hoptax().arg("check").arg(&plan).output().expect("runs");
+    let shown = text(&checked.stdout);
+    assert!(checked.status.success(), "{shown}{}", text(&checked.stderr));
+    assert!(
+        shown.contains("traffic of access.log, with targets of their own for 100 % of 6000 requests"),
+        "{shown}"
+    );
+
+    let sets = [
+        "gateways=[nginx, haproxy, envoy]",
+        "load=[{ loop: closed, connections: 4, requests: 3000, duration: 60s }]",
+        "trials=2",
+        "warmup=50ms",
+    ];
+    let mut run = hoptax();
+    run.arg("run").arg(&plan).args(["--accept-void", "--out"]).arg(scratch.path());
+    sets.iter().for_each(|set| {
+        run.args(["--set", set]);
+    });
+    let output = run.output().expect("runs");
+    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+    assert!(text(&output.stdout).contains("traffic of access.log"), "{}", text(&output.stdout));
+    let measured = trials(&run_directory(&scratch));
+    assert_eq!(measured.len(), 2 * (2 + 3), "direct twice in each round");
+    for trial in measured {
+        let (who, record) = (&trial["contender"], &trial["load_record"]);
+        let counts = &record["counts"];
+        assert_eq!(counts["completed"], counts["ok"], "{who}: {counts}");
+        let found = by_target(record);
+        let all = found.values().sum::<u64>() as f64;
+        for (name, target) in names {
+            let expected = sent[name] as f64 / REQUESTS as f64;
+            let share = found[target] as f64 / all;
+            // Five standard deviations of a count.
+            let bound = 5.0 * (expected * (1.0 - expected) / all).sqrt();
+            assert!((share - expected).abs() < bound, "{who}: {target} has {share}, not {expected}");
+        }
+        let missing = counts["status"]["404"].as_u64().expect("some") as f64 / all;
+        assert!((0.03..0.08).contains(&missing), "{who}: only /gone answers 404: {counts}");
+    }
+}
+
+#[test]
+fn inputs_that_cannot_be_imported_are_refused() {
+    let scratch = Scratch::new();
+    let empty = scratch.file("empty", "").display().to_string();
+    let prose = scratch.file("prose", "this is\nnot a log\n").display().to_string();
+    let har = scratch.file("x.har", "{\"log\": {").display().to_string();
+    let line = "::1 - - [27/Nov/2026:20:25:44 +0000] \"GET / HTTP/1.1\" 200 5\n";
+    let log = scratch.file("log", line).display().to_string();
+    let there = scratch.file("there.yaml", "").display().to_string();
+    for (arguments, expected) in [
+        (vec![empty.as_str()], "empty is empty"),
+        (vec!["/no/such/file"], "cannot read /no/such/file"),
+        (vec!["/tmp"], "/tmp is a directory. Name its log files"),
+        (vec![&prose], "unknown format of the log. Its first line is:\n  this is"),
+        (vec![&har], "x.har is not JSON"),
+        (vec![&log, &har], "x.har is not JSON"),
+        (vec![&log, "--format", "$status"], "the format has no method and path"),
+        (vec![&log, "--format", "squid"], "there is no format `squid`. Use one of"),
+        (vec![&log, "--scale", "0"], "the factor must be above zero"),
+        (vec![&log, "--host", "other.test"], "log: no request found"),
+        (
+            vec![&log, "-o", &there],
+            "there.yaml already exists; name another file, or overwrite it with --force",
+        ),
+    ] {
+        let output = hoptax().arg("import").args(&arguments).output().expect("runs");
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
+        assert!(error.contains(expected), "{arguments:?}: {error}");
+    }
+}
+
+#[test]
+fn the_upstream_answers_by_path() {
+    let upstream = crate::load::Upstream::start(&[
+        "--body",
+        "7B",
+        "--answer",
+        r#"{ path: "/users/*", body: "choice(50% 10B, 50% 100KiB)" }"#,
+        "--answer",
+        "{ method: POST, path: /orders, status: 201, body: 2B }",
+    ]);
+    for (path, expected) in [("/users/1", [10_u64, 102_400].as_slice()), ("/other", &[7]), ("/orders", &[7])]
+    {
+        let record = json(hoptax().args([
+            "load",
+            &format!("{}{path}", upstream.url().trim_end_matches('/')),
+            "-n",
+            "200",
+            "-c",
+            "2",
+            "--json",
+        ]));
+        assert_eq!(record["counts"]["ok"], 200, "{path}: {record}");
+        let mean = record["bytes"]["per_response"].as_f64().expect("a number");
+        let (least, most) = (expected[0] as f64, expected[expected.len() - 1] as f64);
+        let heads = 200.0;
+        assert!((least..most + heads).contains(&mean), "{path}: {mean}");
+        if expected.len() == 2 {
+            assert!((mean / ((least + most) / 2.0) - 1.0).abs() < 0.3, "{path}: {mean}");
+        }
+    }
+    let refused = hoptax().args(["upstream", "--answer", "{ path: users }"]).output().expect("runs");
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("does not start with `/`"), "{}", text(&refused.stderr));
+}
