@@ -116,7 +116,7 @@ fn missing(error: &Error, verb: &Command, name: &str) -> Option<String> {
 const RUN: &str = "results/20260101T000000Z-quickstart";
 
 /// Example arguments for each verb that requires arguments.
-const COMMANDS: [(&str, &str); 20] = [
+const COMMANDS: [(&str, &str); 21] = [
     ("run", "plan.yaml"),
     ("load", "http://127.0.0.1:8080/"),
     ("profile", "plan.yaml"),
@@ -133,6 +133,7 @@ const COMMANDS: [(&str, &str); 20] = [
     ("check", "plan.yaml"),
     ("hosts", "plan.yaml"),
     ("hosts down", "plan.yaml"),
+    ("import", "access.log"),
     ("lint", "nginx"),
     ("render", "plan.yaml --gateway nginx"),
     ("hop", "l7 --upstream 127.0.0.1:8080"),
@@ -170,19 +171,23 @@ fn value(arg: &Arg) -> Option<String> {
 }
 
 /// Example values. The first text is the placeholder that the help shows for the value, such as `DIR`.
-const VALUES: [(&str, &str); 41] = [
+const VALUES: [(&str, &str); 45] = [
     ("A", "results/20260101T000000Z-before"),
     ("B", "results/20260102T000000Z-after"),
     ("ADDRESS", "127.0.0.1"),
     ("ADDRESS,…", "127.0.0.2,127.0.0.3"),
     ("ADDRESS:PORT", "127.0.0.1:7300"),
+    ("ANSWER", "'{ path: \"/users/*\", status: 404, body: 20B }'"),
     ("CASE", "nginx"),
     ("CPUS", "2-3"),
     ("DELAY", "2ms"),
     ("DIR", "results"),
     ("FILE", "file.txt"),
+    ("FACTOR", "2"),
     ("FILE|-", "spec.json"),
+    ("FORMAT", "combined"),
     ("GATEWAY", "nginx"),
+    ("HOST", "shop.example"),
     ("HOST:PORT", "127.0.0.1:8080"),
     ("ID", "20260101T000000Z-quickstart"),
     ("KEY=VALUE", "trials=3"),

@@ -93,8 +93,12 @@ pub(super) fn of(spec: &LoadSpec, record: &LoadRecord, times: Decoded<'_>) -> Ve
     doubts.extend(lateness::of(spec, record, times, silence.is_some()));
     doubts.extend(keep_alive(spec, record));
     doubts.extend(failing::misdirected(spec, record));
-    doubts.extend(failing::never_answered(spec, record));
-    doubts.extend(failing::failures(record));
+    let never_answered = failing::never_answered(spec, record);
+    // Its advice is the same, but without what is known of TLS.
+    if never_answered.is_none() {
+        doubts.extend(failing::failures(record));
+    }
+    doubts.extend(never_answered);
     doubts.extend(failing::not_successes(record));
     doubts.extend(redirects(spec, record));
     doubts

@@ -229,7 +229,7 @@ fn warnings_have_advice() {
     silent.counts.causes = [(hoptax_load::record::Cause::ClosedBeforeResponse, 1000)].into();
     says(
         &summary(&closed(), &silent),
-        &["before the first byte of a response", "-H 'host: NAME'", "PROXY protocol"],
+        &["and closed them before the first byte", "-H 'host: NAME'", "PROXY protocol"],
     );
 
     let mut misdirected = record();
@@ -314,7 +314,7 @@ fn a_load_of_failures_is_no_overload_and_says_nothing_of_keep_alive() {
         (Cause::MalformedResponse, "speaks HTTP/1.1"),
         (Cause::ResponseTimeout, "--timeout"),
         (Cause::ConnectRefused, "a server listens there"),
-        (Cause::ClosedBeforeResponse, "TLS, HTTP/2, PROXY protocol"),
+        (Cause::ClosedBeforeResponse, "TLS (https://), HTTP/2 or the PROXY protocol"),
     ] {
         let mut record = record();
         record.completed_in_time = 0;
@@ -329,7 +329,11 @@ fn a_load_of_failures_is_no_overload_and_says_nothing_of_keep_alive() {
         record.connections.opened = 1000;
         record.connections.closed_by_peer = record.counts.resets;
         let text = flat(&summary(&open(Rate::Fixed(1000.0)), &record));
-        says(&text, &["! All 1,000 requests failed.", "Limits failures 100 %, limit 50%: exceeded"]);
+        let failed = match cause {
+            Cause::ClosedBeforeResponse => "! The server accepted connections, and closed them",
+            _ => "! All 1,000 requests failed.",
+        };
+        says(&text, &[failed, "Limits failures 100 %, limit 50%: exceeded"]);
         assert!(text.contains(advice), "{advice:?} in {text}");
         for wrong in ["keep-alive", "overload", "response times grow", "connections alive"] {
             assert!(!text.contains(wrong), "{wrong:?} in {text}");
