@@ -4,7 +4,7 @@
 //! The command line uses the same parsers.
 
 pub use super::stages::{pace, show_pace, stages};
-use super::{Delay, Metric};
+use super::{Answer, Delay, Metric};
 use hoptax_load::spec::Arrivals;
 use std::fmt;
 use std::str::FromStr;
@@ -368,6 +368,24 @@ fn shares_of<T>(
         ));
     }
     Ok(choices)
+}
+
+/// Prints an answer as it is typed in a plan.
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
+        f.write_str("{ ")?;
+        if let Some(method) = &self.method {
+            write!(f, "method: {method}, ")?;
+        }
+        let sizes = quoted(&show_sizes(&self.sizes));
+        let (path, delay) = (quoted(&self.path), quoted(&self.delay.to_string()));
+        write!(
+            f,
+            "path: {path}, weight: {}, status: {}, body: {sizes}, delay: {delay} }}",
+            self.weight, self.status
+        )
+    }
 }
 
 impl fmt::Display for Delay {

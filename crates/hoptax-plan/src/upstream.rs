@@ -1,8 +1,6 @@
 //! The upstream of a plan.
 
-use crate::units::show_sizes;
 use crate::{Body, Running};
-use std::fmt;
 use std::time::Duration;
 
 /// The service behind the gateways.
@@ -68,24 +66,6 @@ impl Answer {
     /// Mean size of the body, bytes.
     pub fn mean_size(&self) -> f64 {
         self.sizes.iter().map(|(share, size)| share * *size as f64).sum()
-    }
-}
-
-/// Prints an answer as it is typed in a plan.
-impl fmt::Display for Answer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
-        f.write_str("{ ")?;
-        if let Some(method) = &self.method {
-            write!(f, "method: {method}, ")?;
-        }
-        let sizes = quoted(&show_sizes(&self.sizes));
-        let (path, delay) = (quoted(&self.path), quoted(&self.delay.to_string()));
-        write!(
-            f,
-            "path: {path}, weight: {}, status: {}, body: {sizes}, delay: {delay} }}",
-            self.weight, self.status
-        )
     }
 }
 

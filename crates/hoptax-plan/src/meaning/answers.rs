@@ -3,10 +3,12 @@
 use super::body::LARGEST_BODY;
 use super::reader::Reader;
 use super::target::is_token;
-use super::upstream::{DEFAULT_BODY, status};
 use crate::raw::{Placed, RawAnswer, RawImported};
 use crate::{Answer, Delay, Imported, units};
 use std::time::Duration;
+
+/// Default size of a response body, in bytes. Such a body fits into one packet, and is large enough to be realistic.
+pub(super) const DEFAULT_BODY: u64 = 1024;
 
 /// Most answers. A mix has at most 256 targets, each with a few statuses.
 const MOST_ANSWERS: usize = 2048;
@@ -88,4 +90,13 @@ fn check_path(reader: &mut Reader<'_>, path: &Placed<String>) {
 pub(super) fn imported(reader: &mut Reader<'_>, typed: RawImported) -> Imported {
     let represented = reader.unit(&typed.represented, units::share).unwrap_or_default();
     Imported { from: typed.from, requests: typed.requests, represented }
+}
+
+/// Reads the status of a response. The default is 200.
+pub(super) fn status(reader: &mut Reader<'_>, typed: Option<&Placed<u16>>) -> u16 {
+    let Some(Placed { place, value }) = typed else { return 200 };
+    if !(200..=599).contains(value) {
+        reader.fault(*place, format!("{value} is not the status of a final response"), "use 200 to 599");
+    }
+    *value
 }

@@ -1,15 +1,13 @@
 //! Checks and converts the upstream.
 
+use super::answers::{self, DEFAULT_BODY, status};
 use super::reader::{Reader, UpstreamRead};
 use super::target::read_headers;
-use super::{answers, body, running};
+use super::{body, running};
 use crate::raw::{Placed, RawUpstream};
 use crate::units;
 use crate::{Body, BuiltInUpstream, Delay, Upstream};
 use std::time::Duration;
-
-/// Default size of a response body, in bytes. Such a body fits into one packet, and is large enough to be realistic.
-pub(super) const DEFAULT_BODY: u64 = 1024;
 
 /// Maximum number of instances. Each instance has its own thread and port.
 const MOST_INSTANCES: u32 = 256;
@@ -92,14 +90,6 @@ fn built_in(reader: &mut Reader<'_>, typed: RawUpstream) -> UpstreamRead {
     let built_in = BuiltInUpstream { instances, status, headers, body, delay, failures, port, answers };
     let value = Upstream::BuiltIn(built_in);
     UpstreamRead { value, url_place: None, delay_place }
-}
-
-pub(super) fn status(reader: &mut Reader<'_>, typed: Option<&Placed<u16>>) -> u16 {
-    let Some(Placed { place, value }) = typed else { return 200 };
-    if !(200..=599).contains(value) {
-        reader.fault(*place, format!("{value} is not the status of a final response"), "use 200 to 599");
-    }
-    *value
 }
 
 fn first_port(reader: &mut Reader<'_>, port: &Placed<u16>, instances: u32) -> Option<u16> {

@@ -1,9 +1,8 @@
 //! Parses heads. Reads the fields that determine the end of the body and whether the connection stays open. Also
 //! caches the last head.
 
-use super::lenient::{Line, Lines};
+use super::lenient::{Field, Line, Lines};
 use super::{Framing, MAX_FIELDS, MAX_HEAD, Malformed, Version};
-use std::borrow::Cow;
 use std::mem::MaybeUninit;
 
 /// Memory for the fields of one head. It is on the stack and is not initialized before use.
@@ -217,27 +216,6 @@ pub(super) fn find_or_parse<T: Clone>(
         cache.remember(&input[..*length], parsed.clone());
     }
     Ok(found)
-}
-
-/// One header field of a head.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Field<'b> {
-    /// Name as sent.
-    pub name: &'b str,
-    /// Value without surrounding spaces and tabs. If the line is folded, it contains the line ends.
-    pub value: &'b [u8],
-}
-
-impl<'b> Field<'b> {
-    /// The value, with spaces instead of the line ends of a folded line (RFC 9112 §5.2).
-    pub fn unfolded(self) -> Cow<'b, [u8]> {
-        if !self.value.contains(&b'\n') {
-            return Cow::Borrowed(self.value);
-        }
-        let spaced = |&byte: &u8| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte };
-        let value: Vec<u8> = self.value.iter().map(spaced).collect();
-        Cow::Owned(value.trim_ascii().to_vec())
-    }
 }
 
 /// Calls `each` with every header field of a complete head, in order. Use this function to forward or compare heads:

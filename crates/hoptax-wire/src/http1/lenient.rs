@@ -3,7 +3,29 @@
 //!
 //! The first wrong byte decides the error, so that later bytes never change it.
 
-use super::{Field, MAX_RESPONSE_FIELDS, Malformed};
+use super::{MAX_RESPONSE_FIELDS, Malformed};
+use std::borrow::Cow;
+
+/// One header field of a head.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Field<'b> {
+    /// Name as sent.
+    pub name: &'b str,
+    /// Value without surrounding spaces and tabs. If the line is folded, it contains the line ends.
+    pub value: &'b [u8],
+}
+
+impl<'b> Field<'b> {
+    /// The value, with spaces instead of the line ends of a folded line (RFC 9112 §5.2).
+    pub fn unfolded(self) -> Cow<'b, [u8]> {
+        if !self.value.contains(&b'\n') {
+            return Cow::Borrowed(self.value);
+        }
+        let spaced = |&byte: &u8| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte };
+        let value: Vec<u8> = self.value.iter().map(spaced).collect();
+        Cow::Owned(value.trim_ascii().to_vec())
+    }
+}
 
 /// The header lines at the front of `rest`.
 #[derive(Debug, Clone)]

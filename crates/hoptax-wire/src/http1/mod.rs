@@ -31,7 +31,8 @@ pub use encode::{
     BadField, chunk_size_line, chunked, is_field_value, is_target, is_token, reason, request_head,
     response_head,
 };
-pub use head::{Field, HeadCache, fields, has_token, start_line_length};
+pub use head::{HeadCache, fields, has_token, start_line_length};
+pub use lenient::Field;
 pub use request::{RequestDecoder, RequestHead, RequestStep};
 pub use response::{ParsedResponse, ResponseDecoder, ResponseHead, Step};
 

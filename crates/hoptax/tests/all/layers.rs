@@ -9,12 +9,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Crates from the lowest layer up, each with the crates that it may use. ARCHITECTURE.md describes them.
-const LAYERS: [(&str, &[&str]); 12] = [
+const LAYERS: [(&str, &[&str]); 13] = [
     ("wire", &[]),
     ("load", &["wire"]),
     ("stats", &["load"]),
     ("record", &["load"]),
     ("plan", &["load", "record", "wire"]),
+    ("import", &["plan"]),
     ("host", &["load", "record"]),
     ("servers", &["host", "load", "plan", "record", "wire"]),
     ("lab", &["host", "load", "plan", "record", "servers", "wire"]),
@@ -24,8 +25,8 @@ const LAYERS: [(&str, &[&str]); 12] = [
     (
         "hoptax",
         &[
-            "analysis", "history", "host", "lab", "load", "plan", "record", "report", "servers", "stats",
-            "wire",
+            "analysis", "history", "host", "import", "lab", "load", "plan", "record", "report", "servers",
+            "stats", "wire",
         ],
     ),
 ];
