@@ -70,6 +70,7 @@ impl ProcessDriver {
         let mut arguments = Vec::new();
         let mut give = |name: &str, value: String| arguments.extend([OsString::from(name), value.into()]);
         give("--address", namespace.address().to_string());
+        give("--control-address", namespace.address().to_string());
         give("--port", DIRECT_PORT.to_string());
         give("--also", applications.join(","));
         arguments

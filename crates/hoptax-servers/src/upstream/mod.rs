@@ -37,7 +37,7 @@ pub struct UpstreamReady {
     /// TLS addresses of the same instances; empty without TLS.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tls_instances: Vec<SocketAddr>,
-    /// Address of the control socket, always on loopback.
+    /// Address of the control socket: on loopback, or in a network namespace of the run.
     pub control: SocketAddr,
 }
 
@@ -57,6 +57,9 @@ pub struct Placement {
     pub cpus: Vec<u32>,
     /// Seed of random delays and failures.
     pub seed: u64,
+    /// Address of the control socket; loopback if absent. Only an upstream in a network namespace of the run needs it, because
+    /// hoptax asks from outside. Other hosts do not reach such a namespace.
+    pub control_address: Option<IpAddr>,
     /// Address for everything except the control socket; 127.0.0.1 if absent.
     pub address: Option<IpAddr>,
     /// Additional ports of the first instance.
@@ -112,7 +115,8 @@ impl RunningUpstream {
                     .context("an additional port of the upstream")
             })
             .collect::<anyhow::Result<Vec<_>>>()?;
-        let control = SocketAddr::from((loopback(host), placement.control_port.unwrap_or(0)));
+        let control_host = placement.control_address.unwrap_or_else(|| loopback(host));
+        let control = SocketAddr::from((control_host, placement.control_port.unwrap_or(0)));
         let control = net::listener(control, false).context("the upstream's control socket")?;
         let addresses = |of: &[TcpListener]| of.iter().map(TcpListener::local_addr).collect::<Result<_, _>>();
         let ready = UpstreamReady {

@@ -51,6 +51,9 @@ pub(super) struct Args {
     /// More ports for the first instance to listen on, such as 8080 or 8080,8081
     #[arg(long, value_name = "PORT,…", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..))]
     also: Vec<u16>,
+    /// Address of the control socket, for an upstream in a network namespace of its own
+    #[arg(long, value_name = "ADDRESS", hide = true)]
+    control_address: Option<std::net::IpAddr>,
     /// Port of the control socket [default: a free port]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     control_port: Option<u16>,
@@ -86,6 +89,7 @@ impl Args {
             answers: self.answers,
         };
         let placement = Placement {
+            control_address: self.control_address,
             control_port: self.control_port,
             cpus,
             seed: self.seed,

@@ -66,9 +66,7 @@ fn each_fault_is_found_only_where_it_was_planted() {
         ("http-1-0", Misbehaviour { http_10: true, ..right() }, &["keepalive-lost"]),
         ("no-pool", Misbehaviour { fresh_upstream: true, ..right() }, &["upstream-not-reused"]),
         ("asks-twice", Misbehaviour { duplicate_every: Some(1), ..right() }, &["amplification"]),
-        // The cache holds the answer to the readiness request. This answer contains `connection: close`, so clients
-        // cannot keep their connections.
-        ("cached", Misbehaviour { cached: true, ..right() }, &["amplification", "keepalive-lost"]),
+        ("cached", Misbehaviour { cached: true, ..right() }, &["amplification"]),
         (
             "limited",
             Misbehaviour { limit_per_second: Some(20), ..right() },

@@ -248,7 +248,7 @@ fn unreadable_directories_are_listed_as_such() {
         fs::copy(from.join(name), older.join(name)).expect("copied");
     }
     let list = said(&root, &["list"]);
-    for state in ["broken", "newer", "damaged", "foreign", "warnings"] {
+    for state in ["broken", "newer", "damaged", "foreign", "believable"] {
         assert!(list.contains(state), "{state}:\n{list}");
     }
     assert!(!list.contains('\u{1b}'), "{list:?}");
