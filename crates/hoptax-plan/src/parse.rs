@@ -64,7 +64,7 @@ pub fn parse(file_name: &str, text: &str, sets: &[String], context: &Context) ->
 /// Lists of a plan whose items can be checked one by one.
 const LISTS: [&str; 3] = ["gateways", "load", "target"];
 /// Keys without which nothing else can be checked.
-const REQUIRED: [&str; 3] = ["gateways", "load", "hosts"];
+const REQUIRED: [&str; 4] = ["gateways", "load", "hosts", "roles"];
 /// Keys that other keys refer to, and the keys that refer to them. Without the former, the latter would seem wrong.
 const REFERRED: [&str; 4] = ["gateways", "load", "start", "target"];
 const REFERRING: [&str; 3] = ["budget", "events", "roles"];

@@ -88,7 +88,7 @@ mod tests {
         for text in [crate::terminal(&run.model(), 200, false), crate::markdown(&run.model())] {
             assert!(text.contains("are lower at 1,000/s than at 200/s"), "{text}");
         }
-        assert!(crate::html(&run.model()).expect("a page").contains("are lower at 1,000/s"));
+        assert!(crate::html(&run.model()).expect("a page").contains("are lower at 1,000"));
     }
 
     #[test]

@@ -241,7 +241,7 @@ fn despite(row: &Row) -> String {
     if row.floor > 0.0 && row.p_value.is_none_or(|p| p > 0.05) {
         format!("within ±{}", value(row.metric, row.floor))
     } else {
-        "chance, of many rows".into()
+        "chance".into()
     }
 }
 

@@ -67,7 +67,15 @@ fn of_case(subject: &Subject<'_>, via: Measured<'_>, direct: &Case) -> Option<Fi
     });
     let before = before.max_by_key(|other| other.load.connections);
     let flat = before.filter(|other| throughput(other).is_some_and(|earlier| reached < GROWTH * earlier));
-    if before.is_some() && flat.is_none() {
+    let is_alone = || {
+        let same = |other: &&Case| {
+            other.gateway == case.gateway && !other.load.is_open() && other.load.http == case.load.http
+        };
+        let mut others = subject.gateways().map(|(other, _)| other).filter(same);
+        others.all(|other| other.load.connections == case.load.connections)
+    };
+    // Whether the throughput grows is known at the higher number of connections.
+    if flat.is_none() && (before.is_some() || !is_alone()) {
         return None;
     }
     let fewer = flat.map(|other| other.load.connections);

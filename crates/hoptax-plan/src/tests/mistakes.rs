@@ -242,7 +242,10 @@ fn upstream_and_target() {
         ("target: { headers: { a: b, A: c } }", "1:28 the header `A` appears twice;"),
         ("target: { headers: { a: \"b\\r\\nc\" } }", "1:25 a header value cannot contain '\\r';"),
         ("target: { headers: { a: \" b\" } }", "1:25 a header value cannot start or end with a space;"),
-        ("target: { headers: { Content-Length: 3 } }", "1:22 hoptax sets `Content-Length` from the body"),
+        (
+            "target: { headers: { Content-Length: 3 } }",
+            "1:38 `content-length` is 3, but the body has 0 bytes",
+        ),
         ("name: ../x", "1:7 the name `../x` is not valid as a directory name;"),
         ("trials: 20000", "1:9 `trials` is too large: 20000; write 10000 or less"),
         ("trials: 0", "1:9 `trials` is zero; write 1 or more"),

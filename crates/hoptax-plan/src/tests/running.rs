@@ -286,7 +286,7 @@ fn settings_that_a_pack_does_not_support_are_refused() {
     let error = |text: &str| read(text).expect_err(text);
     let several = error("gateways: [{ name: alone, workers: 2 }]\n");
     assert!(several.contains("`alone` does not support 2 workers: it has one thread"), "{several}");
-    assert!(several.contains("x.yaml:1:37") && several.contains("remove `workers`"), "{several}");
+    assert!(several.contains("x.yaml:1:36") && several.contains("remove `workers`"), "{several}");
     let log = error("access_log: file\ngateways: [envoy, alone]\n");
     assert!(log.contains("`alone` does not support `access_log: file`: it writes none"), "{log}");
     for fine in ["gateways: [alone]\n", "profile: stock\ngateways: [{ name: alone, workers: 2 }]\n"] {

@@ -171,7 +171,7 @@ fn value(arg: &Arg) -> Option<String> {
 }
 
 /// Example values. The first text is the placeholder that the help shows for the value, such as `DIR`.
-const VALUES: [(&str, &str); 45] = [
+const VALUES: [(&str, &str); 47] = [
     ("A", "results/20260101T000000Z-before"),
     ("B", "results/20260102T000000Z-after"),
     ("ADDRESS", "127.0.0.1"),
@@ -196,6 +196,8 @@ const VALUES: [(&str, &str); 45] = [
     ("LOAD", "1"),
     ("METHOD", "POST"),
     ("METRIC", "added_p99"),
+    ("METRIC=RATE", "throughput=900/s"),
+    ("METRIC=TIME", "p99=20ms"),
     ("N", "4"),
     ("NAME", "nginx"),
     ("NAME: VALUE", "'x-id: 1'"),

@@ -228,7 +228,7 @@ fn warnings_have_advice() {
     silent.counts.resets = 1000;
     silent.counts.causes = [(hoptax_load::record::Cause::ClosedBeforeResponse, 1000)].into();
     says(
-        &summary(&closed(), &silent),
+        &flat(&summary(&closed(), &silent)),
         &["and closed them before the first byte", "-H 'host: NAME'", "PROXY protocol"],
     );
 
