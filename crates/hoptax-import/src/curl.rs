@@ -1,6 +1,6 @@
 //! curl command lines, as browsers copy them ("Copy as cURL (bash)") and as people write them into pages.
 
-use crate::ImportError;
+use crate::input::ImportError;
 use crate::mix::Mix;
 use crate::seen::{Seen, url_parts};
 use crate::shell_words::commands;

@@ -1,8 +1,9 @@
 //! HTTP archives (HAR 1.2), as browsers save them.
 
+use crate::input::{ImportError, Options};
 use crate::mix::Mix;
 use crate::seen::{Seen, url_parts};
-use crate::{ImportError, Options, time};
+use crate::time;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;

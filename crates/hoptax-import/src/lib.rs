@@ -10,6 +10,7 @@
 mod curl;
 mod fold;
 mod har;
+mod input;
 mod log;
 mod mix;
 mod openapi;
@@ -20,67 +21,11 @@ mod sketch;
 mod time;
 mod write;
 
+pub use input::{ImportError, Kind, Options};
 pub use log::FORMATS;
 
 use mix::Mix;
 use std::io::Read;
-
-/// What a file contains.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// An access log, one request per line.
-    Log,
-    /// An HTTP archive, as browsers save it.
-    Har,
-    /// curl command lines, as browsers copy them.
-    Curl,
-    /// An OpenAPI 3 document in JSON or YAML.
-    OpenApi,
-}
-
-/// How to read and to fold.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Options {
-    /// Format of the log: a name of [`FORMATS`], or a format string of nginx, Apache or Envoy. If absent, it is detected.
-    pub format: Option<String>,
-    /// Largest number of targets. The other classes become one target per method.
-    pub top: usize,
-    /// Whether values in queries are copied. Otherwise they are replaced.
-    pub keep_queries: bool,
-    /// Whether request bodies of HAR files are copied. Otherwise only their size is.
-    pub keep_bodies: bool,
-    /// Factor of the log's rate.
-    pub scale: f64,
-    /// Seconds into which the time of the log is compressed.
-    pub seconds: f64,
-    /// The only host whose requests are read. If absent: for a HAR file the most frequent one, otherwise all.
-    pub host: Option<String>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            format: None,
-            top: 50,
-            keep_queries: false,
-            keep_bodies: false,
-            scale: 1.0,
-            seconds: 10.0,
-            host: None,
-        }
-    }
-}
-
-/// Why a file cannot be imported: what is wrong, where, and how to fix it.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct ImportError(String);
-
-impl ImportError {
-    fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-}
 
 /// Largest HAR file, list of commands or OpenAPI document, bytes. Logs are read line by line and have no limit.
 const MOST_DOCUMENT: u64 = 256 << 20;
@@ -108,14 +53,15 @@ impl Importer {
     /// If the file cannot be read, or is of no known kind or of another kind than an earlier file.
     pub fn read(&mut self, name: &str, kind: Option<Kind>, input: impl Read) -> Result<(), ImportError> {
         let mut input = log::lines::unpacked(input)
-            .map_err(|error| ImportError(format!("cannot read {name}: {error}")))?;
-        let start = input.peek(4096).map_err(|error| ImportError(format!("cannot read {name}: {error}")))?;
+            .map_err(|error| ImportError::new(format!("cannot read {name}: {error}")))?;
+        let start =
+            input.peek(4096).map_err(|error| ImportError::new(format!("cannot read {name}: {error}")))?;
         if start.is_empty() {
-            return Err(ImportError(format!("{name} is empty")));
+            return Err(ImportError::new(format!("{name} is empty")));
         }
-        let kind = kind.or(self.kind).unwrap_or_else(|| detect(name, &start));
+        let kind = kind.unwrap_or_else(|| detect(name, &start));
         if self.kind.is_some_and(|earlier| earlier != kind) {
-            return Err(ImportError(format!(
+            return Err(ImportError::new(format!(
                 "{name} is not of the same kind as the files before it. Import it alone"
             )));
         }
@@ -164,7 +110,7 @@ impl Importer {
     ) -> Result<String, ImportError> {
         let names = self.names.join(", ");
         if self.mix.requests() == 0 {
-            return Err(ImportError(format!("{names}: no request found")));
+            return Err(ImportError::new(format!("{names}: no request found")));
         }
         let chosen = self.mix.choose(self.options.top);
         Ok(how(&write::Source { name: &names, options: &self.options, mix: &self.mix }, &chosen))
@@ -197,9 +143,9 @@ fn detect(name: &str, start: &[u8]) -> Kind {
 fn text(name: &str, input: impl Read) -> Result<String, ImportError> {
     let mut text = String::new();
     let read = input.take(MOST_DOCUMENT + 1).read_to_string(&mut text);
-    read.map_err(|error| ImportError(format!("cannot read {name}: {error}")))?;
+    read.map_err(|error| ImportError::new(format!("cannot read {name}: {error}")))?;
     if text.len() as u64 > MOST_DOCUMENT {
-        return Err(ImportError(format!("{name} is larger than 256 MiB. Split it")));
+        return Err(ImportError::new(format!("{name} is larger than 256 MiB. Split it")));
     }
     Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
 }

@@ -4,9 +4,9 @@ mod format;
 mod json;
 pub(crate) mod lines;
 
+use crate::input::{ImportError, Options};
 use crate::mix::Mix;
 use crate::seen::Seen;
-use crate::{ImportError, Options};
 use format::Pattern;
 use lines::Input;
 use std::io::BufRead as _;

@@ -1,6 +1,6 @@
 //! OpenAPI 3 documents: one target for each operation whose parameters have examples, defaults or types to make a value of.
 
-use crate::ImportError;
+use crate::input::ImportError;
 use crate::mix::Mix;
 use crate::seen::{Seen, url_parts};
 use serde_json::{Map, Value};
@@ -43,7 +43,7 @@ pub(crate) fn read(
             match of.request(method, path, of.resolved(item), operation) {
                 Ok(seen) => mix.add(seen),
                 Err(why) => {
-                    notes.push(format!("{name}: {} {path} was left out: {why}", method.to_uppercase()))
+                    notes.push(format!("{name}: {} {path} was left out: {why}", method.to_uppercase()));
                 }
             }
         }
@@ -115,7 +115,7 @@ impl<'a> Document<'a> {
                     query.push(format!("{}={}", encoded(name), encoded(&value)));
                 }
                 ("header", Some(value)) if is_required || self.has_example(parameter) => {
-                    headers.push((name.to_owned(), value))
+                    headers.push((name.to_owned(), value));
                 }
                 (_, None) if is_required => {
                     return Err(format!("the parameter `{name}` has no example and no type"));
@@ -193,10 +193,10 @@ impl<'a> Document<'a> {
     fn value_of(&self, of: &'a Value) -> Option<Value> {
         let first = || of.get("examples")?.as_object()?.values().next().map(|example| self.resolved(example));
         let example = of.get("example").cloned().or_else(|| first()?.get("value").cloned());
-        example.or_else(|| self.from_schema(of.get("schema")?, 0))
+        example.or_else(|| self.made_of(of.get("schema")?, 0))
     }
 
-    fn from_schema(&self, schema: &'a Value, depth: usize) -> Option<Value> {
+    fn made_of(&self, schema: &'a Value, depth: usize) -> Option<Value> {
         let schema = self.resolved(schema);
         let first = |key: &str| schema.get(key).and_then(Value::as_array).and_then(|list| list.first());
         let given = schema.get("example").or_else(|| first("examples")).or_else(|| schema.get("default"));
@@ -208,13 +208,13 @@ impl<'a> Document<'a> {
         }
         if let Some(all) = schema.get("allOf").and_then(Value::as_array) {
             let mut merged = Map::new();
-            for part in all.iter().filter_map(|part| self.from_schema(part, depth + 1)) {
+            for part in all.iter().filter_map(|part| self.made_of(part, depth + 1)) {
                 merged.extend(part.as_object().cloned().unwrap_or_default());
             }
             return Some(Value::Object(merged));
         }
         if let Some(one) = first("oneOf").or_else(|| first("anyOf")) {
-            return self.from_schema(one, depth + 1);
+            return self.made_of(one, depth + 1);
         }
         let kind =
             schema.get("type").and_then(|kind| kind.as_str().or_else(|| kind.as_array()?.first()?.as_str()));
@@ -223,13 +223,13 @@ impl<'a> Document<'a> {
             "number" => Some(schema.get("minimum").cloned().unwrap_or_else(|| 1.5.into())),
             "boolean" => Some(true.into()),
             "array" => {
-                let item = schema.get("items").and_then(|items| self.from_schema(items, depth + 1));
+                let item = schema.get("items").and_then(|items| self.made_of(items, depth + 1));
                 Some(Value::Array(item.into_iter().collect()))
             }
             "object" => {
                 let keys = schema.get("properties").and_then(Value::as_object);
                 let made =
-                    |(key, of): (&String, &'a Value)| Some((key.clone(), self.from_schema(of, depth + 1)?));
+                    |(key, of): (&String, &'a Value)| Some((key.clone(), self.made_of(of, depth + 1)?));
                 Some(Value::Object(keys.into_iter().flatten().filter_map(made).collect()))
             }
             "string" => Some(

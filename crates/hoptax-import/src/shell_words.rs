@@ -1,8 +1,13 @@
 //! Splits command lines as a shell does, as far as copied curl commands need it: quotes, `$'…'`, escapes, comments and the
 //! operators that end a command. Nothing is expanded.
 
+/// A command: the line (from 1) on which it begins, and its words.
+pub(crate) type Command = (usize, Vec<String>);
+/// A quote without an end: its line, and what is wrong.
+pub(crate) type Unfinished = (usize, &'static str);
+
 /// Commands with their words, and the line (from 1) on which each begins.
-pub(crate) fn commands(text: &str) -> Result<Vec<(usize, Vec<String>)>, (usize, &'static str)> {
+pub(crate) fn commands(text: &str) -> Result<Vec<Command>, Unfinished> {
     let mut reader =
         Reader { letters: text.chars().peekable(), line: 1, words: Vec::new(), word: None, begun: 1 };
     let mut commands = Vec::new();
@@ -68,13 +73,13 @@ impl Reader<'_> {
         self.words.extend(self.word.take());
     }
 
-    fn end_command(&mut self) -> Option<(usize, Vec<String>)> {
+    fn end_command(&mut self) -> Option<Command> {
         self.end_word();
         let words = std::mem::take(&mut self.words);
         (!words.is_empty()).then_some((self.begun, words))
     }
 
-    fn single(&mut self) -> Result<(), (usize, &'static str)> {
+    fn single(&mut self) -> Result<(), Unfinished> {
         self.started();
         let from = self.line;
         loop {
@@ -86,7 +91,7 @@ impl Reader<'_> {
         }
     }
 
-    fn double(&mut self) -> Result<(), (usize, &'static str)> {
+    fn double(&mut self) -> Result<(), Unfinished> {
         self.started();
         let from = self.line;
         loop {
@@ -108,7 +113,7 @@ impl Reader<'_> {
     }
 
     /// `$'…'`, as browsers write bodies with line breaks.
-    fn ansi(&mut self) -> Result<(), (usize, &'static str)> {
+    fn ansi(&mut self) -> Result<(), Unfinished> {
         self.started();
         let from = self.line;
         loop {

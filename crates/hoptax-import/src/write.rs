@@ -1,9 +1,10 @@
 //! Prints a mix as YAML: targets, answers of the built-in upstream, and the load.
 
 use crate::fold::Part;
+use crate::input::Options;
 use crate::mix::{Chosen, Class, Key, Mix};
 use crate::sketch::Sketch;
-use crate::{Options, secret, time};
+use crate::{secret, time};
 use std::fmt::Write as _;
 
 /// What the mix is from.

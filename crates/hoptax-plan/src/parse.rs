@@ -106,7 +106,7 @@ fn readable(root: &Node, unread: &[Fault]) -> Option<Node> {
         rest.retain(|(key, _)| !REFERRING.contains(&&*key.text));
     }
     // A fault that belongs to no key, such as a missing key, is about the whole plan.
-    (found == unread.len()).then(|| Node { place: root.place, value: Value::Mapping(rest) })
+    (found == unread.len()).then_some(Node { place: root.place, value: Value::Mapping(rest) })
 }
 
 /// Parses and checks a list of targets, or a single target, in the syntax of `target` in a plan.

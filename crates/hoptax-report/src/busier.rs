@@ -35,7 +35,7 @@ pub(super) fn line(model: &Model) -> Option<String> {
 }
 
 /// The contenders whose median is lower at the higher rate, beyond both intervals.
-fn lower_medians<'m>(model: &'m Model, slow: usize, fast: usize) -> Vec<&'m str> {
+fn lower_medians(model: &Model, slow: usize, fast: usize) -> Vec<&str> {
     let at = |load: usize| model.cases.iter().filter(move |case| case.load.index == load);
     let median = |case: &Case| case.response_time.as_ref()?.p50;
     let is_lower =

@@ -138,7 +138,7 @@ impl Found {
             Field::Host if !absent => self.seen.host = Some(text.to_ascii_lowercase()),
             // A status distinguishes lines of the format from others.
             Field::Status => {
-                self.seen.status = Some(text.parse().ok().filter(|status| (100..=999).contains(status))?)
+                self.seen.status = Some(text.parse().ok().filter(|status| (100..=999).contains(status))?);
             }
             Field::Bytes if !absent => self.seen.response_bytes = Some(text.parse().ok()?),
             Field::RequestBytes if !absent => self.seen.request_bytes = Some(text.parse().ok()?),

@@ -168,7 +168,7 @@ mod tests {
             Error::General("Some(Text)".into()),
         ] {
             let text = describe(&error);
-            let is_debug = |word: &str| word.chars().filter(|one| one.is_ascii_uppercase()).count() > 1;
+            let is_debug = |word: &str| word.chars().filter(char::is_ascii_uppercase).count() > 1;
             let odd = text.split(' ').filter(|word| is_debug(word) && !word.starts_with("TLS")).count();
             assert!(odd <= 3 && !text.contains("Some(") && !text.contains("::"), "{text}");
             assert!(!text.contains(&format!("{error}")), "{text}");

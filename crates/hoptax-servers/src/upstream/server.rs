@@ -297,7 +297,7 @@ impl<'a> Server<'a> {
                         self.counts.requests(answer.version).add(1);
                         match chosen {
                             Some(Chosen { place, delay_ns }) => {
-                                self.reply(token, Reply::Ruled(answer, now, place), delay_ns)
+                                self.reply(token, Reply::Ruled(answer, now, place), delay_ns);
                             }
                             None => {
                                 let delay = self.behaviour.delay_ns();

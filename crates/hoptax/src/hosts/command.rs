@@ -228,19 +228,15 @@ fn wait_with(
             Err(error) => return End::Lost(error),
         }
         meanwhile(None);
-        match &mut ending {
-            Some(one) => {
-                if !one.go_on(child, meanwhile) {
-                    return End::Running(one.why);
-                }
+        let was_interrupted = || interrupted.is_some_and(|flag| flag.load(Ordering::Relaxed));
+        if let Some(one) = &mut ending {
+            if !one.go_on(child, meanwhile) {
+                return End::Running(one.why);
             }
-            None if interrupted.is_some_and(|flag| flag.load(Ordering::Relaxed)) => {
-                ending = Some(Ending::begin(child, Why::Interrupted, interrupt));
-            }
-            None if started.elapsed() > limit => {
-                ending = Some(Ending::begin(child, Why::TooLong, &TOO_LONG));
-            }
-            None => {}
+        } else if was_interrupted() {
+            ending = Some(Ending::begin(child, Why::Interrupted, interrupt));
+        } else if started.elapsed() > limit {
+            ending = Some(Ending::begin(child, Why::TooLong, &TOO_LONG));
         }
         thread::sleep(POLL);
     }

@@ -184,7 +184,7 @@ fn inputs_that_cannot_be_imported_are_refused() {
         (vec!["/tmp"], "/tmp is a directory. Name its log files"),
         (vec![&prose], "unknown format of the log. Its first line is:\n  this is"),
         (vec![&har], "x.har is not JSON"),
-        (vec![&log, &har], "x.har is not JSON"),
+        (vec![&log, &har], "x.har is not of the same kind as the files before it"),
         (vec![&log, "--format", "$status"], "the format has no method and path"),
         (vec![&log, "--format", "squid"], "there is no format `squid`. Use one of"),
         (vec![&log, "--scale", "0"], "the factor must be above zero"),

@@ -161,7 +161,9 @@ fn unmet_expectations_are_reported() {
         (["--expect-length", "1KiB"], "body is 64 bytes long, not 1024"),
         (["--expect-header", "x-none"], "no header x-none"),
     ] {
-        let args = [&[url.as_str(), "-n", "30", "-c", "2"], &flags[..]].concat();
+        let limited = [&[url.as_str(), "-n", "30", "-c", "2"], &flags[..]].concat();
+        assert_eq!(load(&limited).status.code(), Some(3), "no response is a success");
+        let args = [&limited[..], &["--fail-above", "100%"]].concat();
         let text = summary(&args);
         assert!(text.contains("Not a success  30") && text.contains(&format!("30 × {reported}")), "{text}");
         let counts = case(&args)["counts"].clone();

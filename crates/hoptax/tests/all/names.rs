@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 fn cannot_mount() -> bool {
     let root = rustix::process::geteuid().is_root();
     if !root {
-        skip("needs root for an /etc/hosts of its own".to_owned());
+        skip("needs root for an /etc/hosts of its own");
     }
     !root
 }

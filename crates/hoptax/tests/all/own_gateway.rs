@@ -240,7 +240,7 @@ fn compressing_gateways_are_compared_by_decoded_bodies() {
     assert!(!page.contains("nothing was compressed"), "{page}");
     let page = of("");
     assert!(
-        page.contains("No request had the header `accept-encoding`, so nothing was compressed"),
+        page.contains("No request had the header \\`accept-encoding\\`, so nothing was compressed"),
         "{page}"
     );
 }
