@@ -122,7 +122,7 @@ fn failures_are_printed_after_the_screen_has_closed() {
     let scratch = Scratch::new();
     let mut terminal = Terminal::new(80, 24);
     let absent = "{ name: external, label: absent, url: \"http://127.0.0.1:1\" }";
-    let mut process = terminal.spawn(command(&scratch, &plan(absent, "1500ms"), &[]));
+    let mut process = terminal.spawn(command(&scratch, &plan(&format!("hop-l4, {absent}"), "1500ms"), &[]));
     let (_, seen) = terminal.after(&mut process);
     let (view, report) = seen.split_once(LEFT).expect("left");
     assert!(view.contains("failed absent: "), "{view}");

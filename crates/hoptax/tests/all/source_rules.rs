@@ -76,7 +76,7 @@ fn rsa_only_makes_keys() {
         let after = text
             .match_indices("rsa::")
             .filter(|(at, _)| !text[..*at].ends_with(|c: char| c.is_alphanumeric()));
-        let path = |rest: &str| rest.split([' ', '(', ';', '{']).next().unwrap_or_default().to_owned();
+        let path = |rest: &str| rest.split([' ', '(', ';', '{', ',']).next().unwrap_or_default().to_owned();
         uses.extend(after.map(|(at, _)| path(&text[at..])));
     }
     uses.sort();

@@ -69,7 +69,7 @@ pub(in crate::serve) fn failed(problem: Problem) -> Response {
 
 /// A page that makes the browser open `place` without a click.
 pub(in crate::serve) fn onwards(place: &str) -> Response {
-    match draw("onwards.html", context! { place }) {
+    match draw("onwards.html", context! { place, assets => &*ADDRESSES }) {
         Ok(page) => Html(page).into_response(),
         Err(fault) => fault.into_response(),
     }
