@@ -1,9 +1,9 @@
 //! State that all requests share: the history, the run in progress, and the guard.
 
-use super::drawing::Drawing;
 use super::guard::Guard;
 use super::latest::Cache;
 use super::options::{Options, ServeError};
+use super::places::Drawing;
 use super::problem::Problem;
 use crate::Store;
 use crate::live::{Board, Stage, State};

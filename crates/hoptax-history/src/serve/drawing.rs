@@ -5,55 +5,32 @@
 //! not wait for it.
 
 use super::app::App;
-use super::options::{Access, Options, ServeError};
 use super::problem::Problem;
-use super::routes;
-use axum::body::{Body, to_bytes};
+use axum::body::Body;
 use axum::extract::Request;
 use axum::http::header::{HeaderName, HeaderValue};
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::Response;
-use hyper::service::Service as _;
-use hyper_util::service::TowerToHyperService;
 use serde::{Deserialize, Serialize};
-use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::io::{self, Read as _};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::Arc;
-use tokio::sync::Semaphore;
-
-/// Maximum number of processes that draw at the same time. Further requests wait.
-pub(super) const DRAWING: usize = 4;
 
 /// What a process should draw: one line of JSON on its standard input.
 #[derive(Debug, Serialize, Deserialize)]
-struct Task {
-    root: PathBuf,
+pub(super) struct Task {
+    pub(super) root: PathBuf,
     /// Path and query of the request.
-    uri: String,
+    pub(super) uri: String,
     /// Whether the server's process measures a run.
-    under_way: bool,
+    pub(super) under_way: bool,
 }
 
 /// The first line of a process's standard output, JSON. The body of the response follows.
 #[derive(Debug, Serialize, Deserialize)]
-struct Head {
-    status: u16,
-    headers: Vec<(String, String)>,
-}
-
-/// Starts the processes.
-#[derive(Debug)]
-pub(super) struct Drawing {
-    exe: PathBuf,
-    places: Semaphore,
-}
-
-impl Drawing {
-    pub(super) fn new(exe: &Path) -> Self {
-        Self { exe: exe.to_owned(), places: Semaphore::new(DRAWING) }
-    }
+pub(super) struct Head {
+    pub(super) status: u16,
+    pub(super) headers: Vec<(String, String)>,
 }
 
 /// A process that is killed when this value is dropped.
@@ -113,42 +90,4 @@ fn response(mut output: Vec<u8>) -> Option<Response> {
         response.headers_mut().insert(name, HeaderValue::from_str(value).ok()?);
     }
     Some(response)
-}
-
-/// Reads a task from `input`, draws the response in this process, and writes it to `output`.
-///
-/// # Errors
-/// If the task cannot be read, the history cannot be opened, or the response cannot be written.
-pub fn draw(input: &mut dyn Read, output: &mut dyn Write) -> Result<(), ServeError> {
-    let unreadable = |error: serde_json::Error| ServeError::Start(error.into());
-    let task: Task = serde_json::from_reader(input).map_err(unreadable)?;
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let options = Options {
-        address,
-        access: Access::ReadOnly(None),
-        root: task.root,
-        live: None,
-        keep_off: Vec::new(),
-        exe: PathBuf::new(),
-    };
-    let app = Arc::new(App::open(&options, address)?.drawing_for(task.under_way));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
-    runtime.and_then(|runtime| runtime.block_on(respond(&app, &task.uri, output))).map_err(ServeError::Start)
-}
-
-async fn respond(app: &Arc<App>, uri: &str, output: &mut dyn Write) -> io::Result<()> {
-    let router = TowerToHyperService::new(routes::handlers().with_state(Arc::clone(app)));
-    let request = Request::builder().uri(uri).body(Body::empty()).map_err(io::Error::other)?;
-    let Ok(response) = router.call(request).await;
-    let (parts, body) = response.into_parts();
-    let header = |(name, value): (&HeaderName, &HeaderValue)| {
-        Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned()))
-    };
-    let head =
-        Head { status: parts.status.as_u16(), headers: parts.headers.iter().filter_map(header).collect() };
-    let body = to_bytes(body, usize::MAX).await.map_err(io::Error::other)?;
-    serde_json::to_writer(&mut *output, &head)?;
-    output.write_all(b"\n")?;
-    output.write_all(&body)?;
-    output.flush()
 }

@@ -1,8 +1,8 @@
 //! The server: runs on its own threads until it is dropped.
 
 use super::app::App;
-use super::drawing::DRAWING;
 use super::options::{Options, ServeError};
+use super::places::DRAWING;
 use super::{connections, routes};
 #[cfg(target_os = "linux")]
 use hoptax_host::cpus;

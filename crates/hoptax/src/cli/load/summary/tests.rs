@@ -235,7 +235,7 @@ fn warnings_have_advice() {
     let mut misdirected = record();
     let completed = misdirected.counts.completed;
     misdirected.counts.status = [(421, completed)].into();
-    says(&summary(&closed(), &misdirected), &["421 Misdirected Request", "-H 'host: NAME'"]);
+    says(&flat(&summary(&closed(), &misdirected)), &["421 Misdirected Request", "-H 'host: NAME'"]);
 
     let mut missed = record();
     missed.completed_in_time = 900;
