@@ -95,7 +95,7 @@ fn format_strings_of_nginx_and_apache_are_understood() {
     assert!(
         named("$remote_addr $status").is_err_and(|error| error.to_string().contains("no method and path"))
     );
-    assert!(named("squid").is_err_and(|error| error.to_string().contains("Use one of combined")));
+    assert!(named("squid").is_err_and(|error| error.to_string().contains("Use one of vhost_combined")));
 }
 
 fn read_all(text: &str) -> (Result<(), ImportError>, Mix, Vec<String>) {

@@ -96,7 +96,7 @@ fn malformed_chunks() {
         chunked("no CRLF after the data", MALFORMED, "2\r\nok0\r\n\r\n"),
         chunked("a lone CR after the data", MALFORMED, "2\r\nok\r0\r\n\r\n"),
         chunked("a size too small", MALFORMED, "1\r\nok\r\n0\r\n\r\n"),
-        chunked("a size too large", MALFORMED, "3\r\nok\r\n0\r\n\r\n"),
+        chunked("a size too large", MALFORMED, "5\r\nok\r\n0\r\n\r\n"),
         chunked("a NUL in an extension", MALFORMED, "2;a\0b\r\nok\r\n0\r\n\r\n"),
         chunked("a lone LF in an extension", MALFORMED, "2;a\nb\r\nok\r\n0\r\n\r\n"),
         chunked("malformed trailers", MALFORMED, "2\r\nok\r\n0\r\nnonsense\r\n\r\n"),
