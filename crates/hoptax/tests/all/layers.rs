@@ -32,7 +32,7 @@ const LAYERS: [(&str, &[&str]); 13] = [
 ];
 
 /// Permitted cycles, with the reason. A cycle must match one of these exactly.
-const KNOWN: [(&str, &[&str], &str); 5] = [
+const KNOWN: [(&str, &[&str], &str); 6] = [
     (
         "load",
         &["worker", "worker/tls"],
@@ -53,6 +53,11 @@ const KNOWN: [(&str, &[&str], &str); 5] = [
         "hoptax",
         &["cli/load/to_spec", "cli/load/to_spec/request", "cli/load/to_spec/targets", "cli/load/to_spec/tls"],
         "reading of files that flags name",
+    ),
+    (
+        "hoptax",
+        &["cli/load/doubts", "cli/load/doubts/failing", "cli/load/doubts/lateness"],
+        "each kind of doubt looks for its cause in a file of its own, and may give way to another kind",
     ),
 ];
 
