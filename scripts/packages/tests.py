@@ -281,15 +281,15 @@ class ChartLibrary(unittest.TestCase):
         self.licenses = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(self.licenses)
         self.manifest, self.lock = (json.loads((folder / name).read_text()) for name in ("package.json", "package-lock.json"))
-        self.library = (sbom.REPORT / "echarts.min.js").read_text()
+        self.bundle = (sbom.REPORT / "echarts.min.js").read_text()
 
     def problems(self):
-        return self.licenses.problems(self.manifest, self.lock, self.library)
+        return self.licenses.problems(self.manifest, self.lock, self.bundle)
 
     def test_the_library_of_this_tree_is_right(self):
         self.assertEqual(self.problems(), [])
         for holder in ("The Apache Software Foundation", "Baidu Inc.", "Mike Bostock"):
-            self.assertIn(holder, self.library.partition("*/")[0])
+            self.assertIn(holder, self.bundle.partition("*/")[0])
 
     def test_another_license_is_found(self):
         self.lock["packages"]["node_modules/zrender"]["license"] = "GPL-3.0"
@@ -301,7 +301,7 @@ class ChartLibrary(unittest.TestCase):
         self.assertIn("b is new", self.problems()[0])
 
     def test_a_library_of_another_version_or_without_notices_is_found(self):
-        self.library = self.library.partition("*/")[2]
+        self.bundle = self.bundle.partition("*/")[2]
         self.assertIn("does not begin with the notices", self.problems()[0])
         self.manifest["dependencies"]["echarts"] = "6.2.0"
         self.assertIn("does not have echarts 6.2.0", self.problems()[0])
