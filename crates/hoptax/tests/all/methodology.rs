@@ -1,4 +1,4 @@
-//! METHODOLOGY.md, BIAS.md and two pages of docs/concepts state constants of the code. Each row below pairs a constant
+//! METHODOLOGY.md, BIAS.md and some pages of docs state constants of the code. Each row below pairs a constant
 //! in the source with the words on the page. So neither of them can change alone.
 
 use std::fs::read_to_string;
@@ -7,6 +7,7 @@ use std::path::Path;
 const METHODOLOGY: &str = "METHODOLOGY.md";
 const BIAS: &str = "BIAS.md";
 const QUIET_WINDOWS: &str = "docs/concepts/quiet-windows.md";
+const FINDINGS: &str = "docs/concepts/findings.md";
 const PLAN: &str = "docs/reference/plan.md";
 const SIMULATIONS: &str = "docs/concepts/simulations.md";
 
@@ -49,19 +50,19 @@ const STATED: &[(&str, &str, &str, &str)] = &[
     (
         "hoptax-analysis/src/checks/workers_unequal.rs",
         "BEYOND: f64 = 1.25",
-        METHODOLOGY,
+        FINDINGS,
         "From 1.25 times the number of workers it counts as more",
     ),
     (
         "hoptax-analysis/src/checks/workers_unequal.rs",
         "UNLIKE: f64 = 1.5",
-        METHODOLOGY,
+        FINDINGS,
         "a ratio of 1.5 or more in closed loops is noted",
     ),
     (
         "hoptax-analysis/src/checks/workers_unequal.rs",
         "SPAN: usize = 5",
-        METHODOLOGY,
+        FINDINGS,
         "the gateway's CPU time in its busiest half second",
     ),
     // Tails.
@@ -508,7 +509,7 @@ const STATED: &[(&str, &str, &str, &str)] = &[
     (
         "hoptax-analysis/src/checks/shared_cpus.rs",
         "BUSY: f64 = 0.85",
-        METHODOLOGY,
+        FINDINGS,
         "with probability `u²`: 72 % at 85 %",
     ),
     (
@@ -579,19 +580,19 @@ const STATED: &[(&str, &str, &str, &str)] = &[
     (
         "hoptax-host/src/probe/threads.rs",
         "IDLE: f64 = 0.02",
-        METHODOLOGY,
+        FINDINGS,
         "on a CPU for at least 2 % of the measured time",
     ),
     (
         "hoptax-host/src/probe/threads.rs",
         "HELPER: f64 = 0.25",
-        METHODOLOGY,
+        FINDINGS,
         "at least a quarter of the time of the role's busiest thread",
     ),
     (
         "hoptax/src/run/generator.rs",
         "LINK_TIME: Duration = Duration::from_millis(300)",
-        METHODOLOGY,
+        FINDINGS,
         "over the loopback, one way, for 0.3 s",
     ),
     (
@@ -603,7 +604,7 @@ const STATED: &[(&str, &str, &str, &str)] = &[
     (
         "hoptax/src/run/flow.rs",
         "LARGE_BODY: u64 = 64 << 10",
-        METHODOLOGY,
+        FINDINGS,
         "once per run if that is 64 KiB or more",
     ),
     (
@@ -645,22 +646,17 @@ const STATED: &[(&str, &str, &str, &str)] = &[
         "between 16 KiB and 1 MiB",
     ),
     // Profiles.
-    (
-        "hoptax/src/run/pass.rs",
-        "WINDOWS: usize = 5",
-        METHODOLOGY,
-        "slices of 0.5 s of all passes are the batches",
-    ),
+    ("hoptax/src/run/pass.rs", "WINDOWS: usize = 5", PLAN, "slices of 0.5 s of all passes are the batches"),
     (
         "hoptax-stats/src/rounds.rs",
         "MOST_UNITS: usize = 30",
-        METHODOLOGY,
+        PLAN,
         "of all passes are the batches, at most 30",
     ),
     (
         "hoptax-stats/src/slices.rs",
         "LEAST_PASSES: usize = 4",
-        METHODOLOGY,
+        PLAN,
         "From four passes on, the passes are batches too, and the wider interval counts",
     ),
     ("hoptax/src/run/pass.rs", "WINDOWS: usize = 5", PLAN, "with an interval from slices of 0.5 s"),
