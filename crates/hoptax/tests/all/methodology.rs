@@ -659,7 +659,6 @@ const STATED: &[(&str, &str, &str, &str)] = &[
         PLAN,
         "From four passes on, the passes are batches too, and the wider interval counts",
     ),
-    ("hoptax/src/run/pass.rs", "WINDOWS: usize = 5", PLAN, "with an interval from slices of 0.5 s"),
     (
         "hoptax/src/run/pass.rs",
         "WAITING_EVERY: u32 = 2",
