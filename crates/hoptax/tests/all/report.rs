@@ -1,7 +1,7 @@
 //! `hoptax report`, on generated run directories.
 
 use crate::support::hoptax;
-use fixture::{Run, failure, sample, searched_point, via};
+use fixture::{Run, failure, sample, via};
 use hoptax_record::Stage;
 use hoptax_record::dir::RunDir;
 use serde_json::Value;
@@ -114,49 +114,6 @@ fn json_has_targets_handshakes_and_causes() {
     );
     assert_eq!(nginx["counts"]["causes"], serde_json::json!({ "reset-before-response": 6 }));
     assert_eq!(nginx["counts"]["failed_checks"], serde_json::json!({ "status 503": 4 }));
-}
-
-#[test]
-fn the_reference_names_every_member_of_a_case() {
-    let reference = include_str!("../../../../docs/reference/json.md");
-    let mut run = Run::mix(&[("read", 3), ("write", 1)]);
-    let direct = via("direct", 0).first().target("read", 5, 100).target("write", 5, 400).tls(9, 4, 800);
-    run.push(direct.stolen_ms(&[0; 10]));
-    let (_below, dir) = on_disk(&run);
-    let report = json(&dir);
-    let case = &report["cases"][0];
-    for member in case.as_object().expect("a case").keys() {
-        assert!(reference.contains(&format!("| `{member}` |")), "`{member}` is not described");
-    }
-    for holder in ["load", "counts", "connections", "bytes", "cpu", "memory", "ledger", "tls", "quiet"] {
-        let row = reference.lines().find(|line| line.starts_with(&format!("| `{holder}` |"))).expect(holder);
-        for member in case[holder].as_object().expect(holder).keys() {
-            assert!(row.contains(&format!("`{member}`")), "`{holder}.{member}` is not described");
-        }
-    }
-    for member in case["targets"][0].as_object().expect("a target").keys() {
-        let row = reference.lines().find(|line| line.starts_with("| `targets` |")).expect("a row");
-        assert!(row.contains(&format!("`{member}`")), "`targets[].{member}` is not described");
-    }
-}
-
-/// The reference must describe every member of a capacity, and every member of the capacity's steps.
-#[test]
-fn the_reference_names_every_member_of_a_capacity() {
-    let reference = include_str!("../../../../docs/reference/json.md");
-    let section =
-        reference.split("## A capacity\n").nth(1).expect("a section").split("\n## ").next().expect("text");
-    let mut run = Run::with_load(vec![searched_point()]);
-    run.push(via("direct", 0).all_at_us(100).step(800.0)).push(via("nginx", 0).all_at_us(100).step(800.0));
-    let (_below, dir) = on_disk(&run);
-    let capacity = &json(&dir)["capacity"][1];
-    for member in capacity.as_object().expect("a capacity").keys() {
-        assert!(section.contains(&format!("| `{member}` |")), "`{member}` is not described");
-    }
-    let row = section.lines().find(|line| line.starts_with("| `steps` |")).expect("a row");
-    for member in capacity["steps"][0].as_object().expect("a step").keys() {
-        assert!(row.contains(&format!("`{member}`")), "`steps[].{member}` is not described");
-    }
 }
 
 #[test]
