@@ -263,26 +263,6 @@ fn reports_wrong_options() {
     }
 }
 
-#[test]
-fn the_reference_names_every_option() {
-    for (verb, reference) in [
-        ("upstream", include_str!("../../../../docs/reference/upstream.md")),
-        ("hop", include_str!("../../../../docs/reference/hop.md")),
-    ] {
-        let help = hoptax().args([verb, "--help"]).output().expect("it runs");
-        let help = String::from_utf8(help.stdout).expect("text");
-        let options: Vec<&str> = help
-            .split_whitespace()
-            .filter(|word| word.starts_with("--") && !word.contains("--help"))
-            .collect();
-        assert!(options.len() > 3, "{help}");
-        for option in options.iter().filter(|option| **option != "--version") {
-            let named = [' ', '`'].iter().any(|end| reference.contains(&format!("`{option}{end}")));
-            assert!(named, "{verb}: {option} is missing");
-        }
-    }
-}
-
 /// During a run, all gateways keep running and keep their pools. Idle connections of other gateways must not use up the
 /// file descriptors. The current gateway needs some descriptors, and reading the ledger needs one.
 #[test]
