@@ -5,6 +5,7 @@
 //! inconclusive.
 
 use super::case::Case;
+use super::difference::ALPHA;
 use super::limits::{Judged, Limits, together, would_decide};
 use super::merged;
 use super::metric::percentile;
@@ -14,7 +15,7 @@ use hoptax_plan::recorded::RunRecord;
 use hoptax_plan::{Budget, LoadPoint, LoadSelector, Metric, Plan};
 use hoptax_record::DIRECT;
 use hoptax_record::report::{Outcome, WouldDecide};
-use hoptax_stats::{Contrast, Estimate, change, change_of_figures};
+use hoptax_stats::{Contrast, Estimate, change, change_of_figures, holm, student_beyond, student_within};
 
 /// The result of one budget for one case.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,6 +61,8 @@ pub struct ChangeResult {
     /// How much the machine may have changed the figure since the baseline run, as a share. `measured` contains it. Zero if
     /// the reference is in the same run.
     pub drift: f64,
+    /// True if the reference is in another run.
+    pub(super) between_runs: bool,
     /// Half-width that the rounds of this run give. Absent if all of the interval comes from them.
     pub(super) of_rounds: Option<f64>,
     /// Why the reference cannot decide: its machine was another one.
@@ -116,6 +119,7 @@ pub(super) fn of_replaced(budget: &Budget, plan: &Plan) -> Option<BudgetResult> 
             reference: None,
             measured: None,
             drift: 0.0,
+            between_runs: false,
             of_rounds: None,
             incomparable: None,
         }),
@@ -263,9 +267,33 @@ impl Judge<'_> {
             reference: before,
             measured: change,
             drift: factor - 1.0,
+            between_runs: true,
             of_rounds: own.zip(before).map(|(own, before)| own / before.estimate),
             incomparable: incomparable(metric, baseline, self.side),
             ..unknown
+        }
+    }
+}
+
+/// Takes back what chance may have exceeded: equal runs exceed one limit in twenty by chance, and a budget has many limits.
+/// Looks only at changes since a baseline run, because a pipeline compares with it again and again.
+pub(super) fn allow_for_chance(results: &mut [BudgetResult]) {
+    let is_between = |result: &&mut BudgetResult| {
+        let is_only_limit = result.max.is_none() && result.min.is_none();
+        is_only_limit && result.change.as_ref().is_some_and(|change| change.between_runs)
+    };
+    let mut results: Vec<&mut BudgetResult> = results.iter_mut().filter(is_between).collect();
+    let p_value = |result: &&mut BudgetResult| {
+        let exceeded = result.outcome == Outcome::Exceeded;
+        result.change.as_ref().filter(|_| exceeded).and_then(ChangeResult::p_value).unwrap_or(1.0)
+    };
+    let adjusted = holm(&results.iter().map(p_value).collect::<Vec<_>>());
+    let limits = results.len();
+    for (result, p) in results.iter_mut().zip(adjusted) {
+        if result.outcome == Outcome::Exceeded && p > ALPHA {
+            result.outcome = Outcome::Inconclusive;
+            result.reason =
+                Some(format!("with {limits} limits, one is exceeded like this by chance. {MEASURE_AGAIN}"));
         }
     }
 }
@@ -284,6 +312,7 @@ fn incomparable(metric: Metric, baseline: &Baseline<'_>, side: &Side<'_>) -> Opt
 const TOO_CLOSE: &str = "it is so close to the limit that more rounds would not decide it";
 const ONE_ROUND: &str = "one round says nothing about chance. Measure at least two";
 const MEASURE_BOTH: &str = "separate runs scatter too much for this limit. Measure both versions in one run, with `against`, or widen the limit";
+const MEASURE_AGAIN: &str = "Measure again, or measure both versions in one run, with `against`";
 
 /// The outcome of one limit.
 #[derive(Debug)]
@@ -337,9 +366,25 @@ impl ChangeResult {
             reference: None,
             measured: None,
             drift: 0.0,
+            between_runs: false,
             of_rounds: None,
             incomparable: None,
         }
+    }
+
+    /// p-value of the hypothesis that the change is within its limits. `None` without an interval. Ratios are compared by their
+    /// logarithms.
+    fn p_value(&self) -> Option<f64> {
+        let value = self.measured.as_ref()?;
+        let (low, high) = value.interval()?;
+        let degrees = f64::from(value.trials.saturating_sub(1).max(1));
+        let log = |change: f64| (1.0 + change).max(f64::MIN_POSITIVE).ln();
+        let beyond = |limit: f64, nearest: f64| {
+            let (distance, half) = (log(value.estimate) - log(limit), log(value.estimate) - log(nearest));
+            student_beyond(student_within(1.0 - ALPHA, degrees) * distance / half, degrees)
+        };
+        let max = self.max.filter(|max| low > *max).map(|max| beyond(max, low));
+        max.or_else(|| self.min.filter(|min| high < *min).map(|min| beyond(min, high)))
     }
 
     /// Judges the change. `value` is the measured one.
@@ -432,6 +477,40 @@ mod tests {
             assert_eq!(result.outcome, Outcome::Inconclusive);
             assert!(result.reason.is_some_and(|reason| reason.contains("at least two")));
         }
+    }
+
+    #[test]
+    fn one_of_many_limits_may_be_exceeded_by_chance() {
+        let result = |estimate: f64, low: f64| BudgetResult {
+            case: String::new(),
+            gateway: String::new(),
+            metric: Metric::P99,
+            max: None,
+            min: None,
+            measured: None,
+            more_than: None,
+            change: Some(ChangeResult {
+                max: Some(0.1),
+                between_runs: true,
+                measured: Some(Estimate { low: Some(low), high: Some(9.0), ..Estimate::bare(estimate, 8) }),
+                ..ChangeResult::unknown("earlier")
+            }),
+            outcome: if low > 0.1 { Outcome::Exceeded } else { Outcome::Kept },
+            reason: None,
+            would_decide: None,
+        };
+        let outcomes = |mut results: Vec<BudgetResult>| {
+            allow_for_chance(&mut results);
+            results.into_iter().map(|one| one.outcome).collect::<Vec<_>>()
+        };
+        // As two equal nginx had it once in 90 pairs: +152 % (+13.7 to +403), with twenty limits.
+        let by_chance = result(1.52, 0.137);
+        assert_eq!(outcomes(vec![by_chance.clone()]), [Outcome::Exceeded]);
+        let kept = std::iter::repeat_n(result(0.0, -0.05), 19);
+        let all = outcomes(kept.clone().chain([by_chance]).collect());
+        assert!(all[..19].iter().all(|one| *one == Outcome::Kept));
+        assert_eq!(all[19], Outcome::Inconclusive);
+        assert_eq!(outcomes(kept.chain([result(1.52, 0.9)]).collect())[19], Outcome::Exceeded);
     }
 
     #[test]

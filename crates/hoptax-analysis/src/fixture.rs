@@ -350,6 +350,12 @@ impl MadeTrial {
         self
     }
 
+    /// Sets how long the gateway waited for a CPU, µs.
+    pub fn gateway_waits_us(mut self, waits_us: u64) -> Self {
+        self.0.gateway.as_mut().expect("made with one").waiting_ns = Some(waits_us * 1000);
+        self
+    }
+
     /// Sets the CPU use of the generator's busiest worker, as per cent of the measured time.
     pub fn generator_busy(mut self, percent: u64) -> Self {
         self.load().cpu.busiest_worker_ns = SECOND / 100 * percent;
@@ -402,6 +408,14 @@ impl MadeTrial {
             silence: Silence::default(),
             longest_turn_ns: 0,
         });
+        self
+    }
+
+    /// Makes the trial `trial_ns` long. It begins with a silence of `silence_ns`, in which requests wait.
+    pub fn silent(mut self, silence_ns: u64, trial_ns: u64) -> Self {
+        self = self.responses(&[10]);
+        self.load().measured_ns = trial_ns;
+        self.load().occupancy.as_mut().expect("just set").silence = Silence { at_ns: 0, for_ns: silence_ns };
         self
     }
 

@@ -21,7 +21,9 @@ pub fn judge(
         None if budget.metric.is_start() => of_starts(budget, (starts, side), baseline),
         None => budget::judge(std::slice::from_ref(budget), cases, side, baseline),
     };
-    budgets.iter().flat_map(of_budget).collect()
+    let mut results = budgets.iter().flat_map(of_budget).collect::<Vec<_>>();
+    budget::allow_for_chance(&mut results);
+    results
 }
 
 /// Checks a budget for each gateway that it limits. Budgets limit starts of processes, not reloads.
@@ -151,6 +153,7 @@ fn change(
         min: budget.min_change,
         reference: reference.and_then(|other| other.estimate(budget.metric)),
         measured: measured.map(|change| estimate(&change)),
+        between_runs: budget.against.is_none(),
         ..ChangeResult::unknown(&against)
     }
 }

@@ -101,7 +101,7 @@ pub struct RowWords {
     pub load: String,
     /// Label of the gateway. If the two subjects have different labels, both labels.
     pub gateway: String,
-    /// The metric.
+    /// The metric in words.
     pub metric: &'static str,
     /// Unit of the metric.
     pub unit: &'static str,
@@ -130,7 +130,7 @@ pub fn words(comparison: &Comparison) -> Words {
         RowWords {
             load: row.load.label.clone(),
             gateway: labels(row),
-            metric: row.metric.name(),
+            metric: row.metric.words(),
             unit: row.unit,
             before: cell(&row.a),
             after: cell(&row.b),

@@ -49,13 +49,13 @@ pub(super) fn beta_quantile(a: f64, b: f64, probability: f64) -> f64 {
 
 /// Probability that a Student-t variable with `degrees` degrees of freedom lies outside `±t` (DLMF 8.17; Abramowitz and
 /// Stegun, 26.7.1).
-pub(super) fn student_beyond(t: f64, degrees: f64) -> f64 {
+pub fn student_beyond(t: f64, degrees: f64) -> f64 {
     incomplete_beta(degrees / 2.0, 0.5, degrees / (degrees + t * t))
 }
 
 /// The `t` for which a Student-t variable with `degrees` degrees of freedom lies within `±t` with probability
 /// `confidence`.
-pub(super) fn student_within(confidence: f64, degrees: f64) -> f64 {
+pub fn student_within(confidence: f64, degrees: f64) -> f64 {
     // With at least one degree of freedom and a confidence of at most 1 − 10⁻¹¹, every quantile is below 10¹².
     bisect(0.0, 1e12, |t| 1.0 - student_beyond(t, degrees) < confidence)
 }

@@ -22,6 +22,7 @@ mod threshold;
 mod two_runs;
 mod two_samples;
 
+pub use beta::{student_beyond, student_within};
 pub use bisect::{Measured, Suspects};
 pub use censored::{Observed, SampleMedian, resampled_median, sample_median};
 pub use chance::{chi_square_above, normal_two_sided};

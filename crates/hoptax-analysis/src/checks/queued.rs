@@ -3,6 +3,7 @@
 use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use crate::load::grouped;
 use crate::{Case, Trial};
+use hoptax_record::RoleUsage;
 use serde_json::json;
 
 const CODE: &str = "queued";
@@ -25,9 +26,9 @@ pub(super) fn rule() -> Rule {
         when: format!(
             "in a closed loop, direct's mean service time is at least {LEAST_US} µs, and the gateway's throughput × that time \
              is less than {} of the number of connections: most requests wait in the gateway. The generator, the upstream and \
-             the gateway each use less than {} of a CPU (or at least {} of the host is idle, if the gateway's CPU time is not \
-             known). It is a warning if the throughput grows by less than {} although the connections grow by {} or more, and \
-             direct's throughput grows",
+             the gateway each use less than {} of a CPU and rarely wait for one (or at least {} of the host is idle, if the \
+             gateway's CPU time is not known), also in direct's trials. It is a warning if the throughput grows by less than \
+             {} although the connections grow by {} or more, and direct's throughput grows",
             percent(FEW),
             percent(BUSY),
             percent(IDLE),
@@ -42,12 +43,12 @@ pub(super) fn rule() -> Rule {
 }
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
-    subject.pairs().filter_map(|(via, direct)| of_case(subject, via, direct.0)).collect()
+    subject.pairs().filter_map(|(via, direct)| of_case(subject, via, direct)).collect()
 }
 
-fn of_case(subject: &Subject<'_>, via: Measured<'_>, direct: &Case) -> Option<Finding> {
-    let (case, trials) = via;
-    if case.load.is_open() || !trials.iter().all(nobody_is_busy) {
+fn of_case(subject: &Subject<'_>, via: Measured<'_>, direct: Measured<'_>) -> Option<Finding> {
+    let ((case, trials), (direct, of_direct)) = (via, direct);
+    if case.load.is_open() || !trials.iter().chain(of_direct).all(nobody_is_busy) {
         return None;
     }
     let throughput = |case: &Case| Some(case.throughput.as_ref()?.estimate.estimate);
@@ -110,18 +111,27 @@ fn of_case(subject: &Subject<'_>, via: Measured<'_>, direct: &Case) -> Option<Fi
     })
 }
 
-fn gateway_busy(trial: &Trial<'_>) -> Option<f64> {
-    Some(trial.record.gateway.as_ref()?.cpu_ns as f64 / trial.load.measured_ns as f64)
+/// Time on a CPU and time of waiting for one, as a share of one CPU.
+fn busy(usage: &RoleUsage, trial: &Trial<'_>) -> f64 {
+    (usage.cpu_ns + usage.waiting_ns.unwrap_or(0)) as f64 / trial.load.measured_ns as f64
 }
 
+fn gateway_busy(trial: &Trial<'_>) -> Option<f64> {
+    Some(busy(trial.record.gateway.as_ref()?, trial))
+}
+
+/// Whether generator, upstream and gateway rarely used a CPU or waited for one.
 fn nobody_is_busy(trial: &Trial<'_>) -> bool {
-    let upstream = trial.record.upstream.as_ref().map(|usage| usage.cpu_ns);
-    let upstream = upstream.map_or(0.0, |used| used as f64 / trial.load.measured_ns as f64);
+    let busy = |usage: &RoleUsage| busy(usage, trial);
+    let record = &trial.record;
     let gateway_is_idle = match gateway_busy(trial) {
         Some(busy) => busy < BUSY,
-        None => trial.record.host.idle >= IDLE,
+        None => record.host.idle >= IDLE,
     };
-    trial.generator_utilisation() < BUSY && upstream < BUSY && gateway_is_idle
+    let others = [&record.generator, &record.upstream];
+    trial.generator_utilisation() < BUSY
+        && others.into_iter().flatten().all(|usage| busy(usage) < BUSY)
+        && gateway_is_idle
 }
 
 #[cfg(test)]
@@ -158,6 +168,17 @@ mod tests {
         run.push(via("mine", 0).all_at_us(40_000).throughput(3200).generator_busy(20));
         let findings = raised(&run, CODE);
         assert_eq!((findings.len(), findings[0].severity), (1, Severity::Note), "{findings:#?}");
+    }
+
+    #[test]
+    fn not_raised_if_other_processes_keep_the_cpus_busy() {
+        for (waits, expected) in [(1000, 1), (700_000, 0)] {
+            let mut run = Run::closed(128);
+            run.push(via("direct", 0).first().all_at_us(5000).throughput(25_600).generator_busy(20));
+            let mine = via("mine", 0).all_at_us(40_000).throughput(3200).generator_busy(20);
+            run.push(mine.gateway_cpu_us(200_000).gateway_waits_us(waits));
+            assert_eq!(raised(&run, CODE).len(), expected, "{waits}");
+        }
     }
 
     #[test]

@@ -45,6 +45,11 @@ const STANDSTILL: usize = 5;
 /// Limit for the median number of answers per window. From this number on, empty windows are not due to chance: the
 /// probability of five empty windows in a row is below e⁻²⁵.
 const USUAL: f64 = 5.0;
+/// In a trial that is shorter than two such standstills, this share of its time without an answer counts as a standstill.
+/// Requests must have waited in it.
+const OF_SHORT_TRIAL: f64 = 0.5;
+/// A silence in a short trial counts if it is this many times as long as the median service time.
+const LONGER: f64 = 10.0;
 
 pub(super) fn rule() -> Rule {
     Rule {
@@ -55,7 +60,7 @@ pub(super) fn rule() -> Rule {
              same direction. In each of these trials, a rank test gives p below {}. hoptax compares the second half \
              of each trial with the first half, and then with the first fifth. One of the two comparisons is \
              enough. (2) The figure jumps by more than {} within a trial (Pettitt's test). (3) No request is \
-             answered for {} ms or more. (4) In more than {} of the rounds, the figure of direct differs from the \
+             answered for {} ms or more, or, in a trial of less than {} ms, for {} of its time. (4) In more than {} of the rounds, the figure of direct differs from the \
              median of all rounds by more than {}, and by more than {WITHIN} times the usual difference between the two \
              direct trials of a round. \"The figure\" is the throughput of a \
              closed loop, or the median response time of an open loop at a steady rate",
@@ -64,6 +69,8 @@ pub(super) fn rule() -> Rule {
             percent(CHANCE),
             percent(JUMP),
             STANDSTILL as u64 * WINDOW_NS / MILLISECOND,
+            2 * STANDSTILL as u64 * WINDOW_NS / MILLISECOND,
+            percent(OF_SHORT_TRIAL),
             percent(MANY),
             percent(ROUND)
         ),
@@ -100,32 +107,22 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
 /// Looks for a standstill. The rank tests miss a standstill, because they count it as one value among many. But
 /// requests wait for the end of the standstill, and they form the tail of the response times of the case.
 fn standstill(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
-    let seconds = |windows: usize| windows as f64 * WINDOW_NS as f64 / SECOND as f64;
-    let longest = |trial: &Trial<'_>| {
-        let mut windows = trial.throughput_by_window();
-        let usual = median(&windows)?;
-        for (window, _) in windows.iter_mut().zip(trial.eventful_windows()).filter(|(_, eventful)| *eventful)
-        {
-            *window = usual;
-        }
-        let usual = usual * seconds(1);
-        let longest = windows.split(|throughput| *throughput > 0.0).map(<[f64]>::len).max()?;
-        (usual >= USUAL && longest >= STANDSTILL).then_some((trial.round(), longest))
-    };
-    let stalled: Vec<(u32, usize)> = trials.iter().filter_map(longest).collect();
-    let (round, windows) = stalled.iter().copied().max_by_key(|(_, windows)| *windows)?;
+    let longest =
+        |trial: &Trial<'_>| Some((trial.round(), of_windows(trial).or_else(|| of_short_trial(trial))?));
+    let stalled: Vec<(u32, f64)> = trials.iter().filter_map(longest).collect();
+    let (round, seconds) = stalled.iter().copied().max_by(|(_, a), (_, b)| a.total_cmp(b))?;
     let mut finding = finding(
         case,
         format!(
             "In round {}, no request was answered for {:.1} s ({} of {} trials had such a standstill). The requests \
              that waited during a standstill have the longest response times of this case.",
             round + 1,
-            seconds(windows),
+            seconds,
             stalled.len(),
             trials.len()
         ),
         [
-            ("standstill_s", seconds(windows)),
+            ("standstill_s", seconds),
             ("round", f64::from(round + 1)),
             ("trials_moved", stalled.len() as f64),
             ("trials", trials.len() as f64),
@@ -137,6 +134,30 @@ fn standstill(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
         finding.severity = Severity::Note;
     }
     Some(finding)
+}
+
+/// Length of a standstill in windows, seconds.
+fn of_windows(trial: &Trial<'_>) -> Option<f64> {
+    let seconds = |windows: usize| windows as f64 * WINDOW_NS as f64 / SECOND as f64;
+    let mut windows = trial.throughput_by_window();
+    let usual = median(&windows)?;
+    for (window, _) in windows.iter_mut().zip(trial.eventful_windows()).filter(|(_, eventful)| *eventful) {
+        *window = usual;
+    }
+    let longest = windows.split(|throughput| *throughput > 0.0).map(<[f64]>::len).max()?;
+    (usual * seconds(1) >= USUAL && longest >= STANDSTILL).then(|| seconds(longest))
+}
+
+/// Length of a standstill in a trial that has too few windows to see it, seconds.
+fn of_short_trial(trial: &Trial<'_>) -> Option<f64> {
+    let occupancy = trial.load.occupancy.as_ref()?;
+    let silence = occupancy.silence.for_ns;
+    let is_short = trial.measured_ns < 2 * STANDSTILL as u64 * WINDOW_NS;
+    let is_long = silence as f64 >= OF_SHORT_TRIAL * trial.measured_ns as f64
+        && silence as f64 / 1e3 >= LONGER * Statistic::P50.of(&trial.service_time)?;
+    // A generator that does not run cannot read responses.
+    let generator_ran = 2 * occupancy.longest_turn_ns < silence;
+    (is_short && is_long && generator_ran && !trial.has_events()).then(|| silence as f64 / SECOND as f64)
 }
 
 /// Throughput or median response time of each window of a trial. `None` if there are too few windows.
@@ -358,6 +379,21 @@ mod tests {
         let at_once = closed(4, |_, window| if window % 10 == 0 { 100.0 } else { 0.0 });
         let now_and_then = closed(4, |_, window| (window % 7 / 6) as f64);
         assert_eq!((raised(&at_once, CODE), raised(&now_and_then, CODE)), (vec![], vec![]));
+    }
+
+    #[test]
+    fn raised_by_a_standstill_in_a_short_trial() {
+        let of = |silence: u64, usual: u64, trial: u64| {
+            let mut run = Run::closed(1);
+            run.push(via("nginx", 0).all_at_us(usual).silent(silence * MILLISECOND, trial * MILLISECOND));
+            raised(&run, CODE)
+        };
+        let found = of(200, 150, 300);
+        assert_eq!((found.len(), &found[0].evidence["standstill_s"]), (1, &0.2.into()));
+        // Less than half of the trial; a usual response time; a trial in which windows tell.
+        for (silence, usual, trial) in [(140, 150, 300), (200, 50_000, 300), (600, 150, 1100)] {
+            assert_eq!(of(silence, usual, trial), [], "{silence} of {trial} ms, usual {usual} µs");
+        }
     }
 
     #[test]

@@ -214,6 +214,16 @@ fn an_included_warm_up_is_found() {
     assert!(number(&unsteady["evidence"]["change"]) > 0.5, "{unsteady}");
 }
 
+/// The trial is too short for its windows to show the stall.
+#[test]
+fn a_stall_in_a_short_trial_is_found() {
+    let stalls = Misbehaviour { stall: Some((60, 400 * MS)), ..Misbehaviour::default() };
+    let load = "load: [{ loop: open, rate: 1000/s, connections: 4, duration: 300ms }]\ntrials: 1\n";
+    let report = run_and_report(&[("stalls", stalls)], "", load);
+    let found = raised(&report, "unsteady", "stalls");
+    assert!(number(&found["evidence"]["standstill_s"]) >= 0.15, "{found}");
+}
+
 const SPREAD: &str = ", delay: \"uniform(1ms, 28ms)\"";
 const OF_SPREAD: &str = "load: [{ loop: closed, connections: 8, duration: 1s }]\ntrials: 1\n";
 

@@ -194,6 +194,29 @@ fn only_a_close_notify_ends_a_response_that_lasts_until_the_end() {
 }
 
 #[test]
+fn a_server_that_waits_for_the_client_to_close_delays_no_request() {
+    const CLOSES: &[u8] = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok";
+    let authority = Authority::new("authority.test");
+    let identity = authority.sign(NAME);
+    for (version, shape) in [
+        (TlsVersion::Tls12, Shape::Closed),
+        (TlsVersion::Tls13, Shape::Closed),
+        (TlsVersion::Tls13, open(100.0, Arrivals::Constant)),
+    ] {
+        let server = secure(testing::server(&identity, &[version], None), |mut stream, _| {
+            if request(&mut stream) && stream.write_all(CLOSES).is_ok() {
+                while request(&mut stream) {}
+            }
+        });
+        let spec = LoadSpec { shape, ..tls_spec(&[server.address], testing::client(&authority)) };
+        let record = load_tls(&until_done(20, LoadSpec { connections: 1, workers: 1, ..spec }));
+        assert_eq!((record.counts.ok, record.lifetime.opened), (20, 20), "{:?}", record.counts);
+        let slow = quantile(&record.histograms.response_time, 0.9);
+        assert!(slow < 500 * MILLISECOND, "{slow} ns");
+    }
+}
+
+#[test]
 fn unacceptable_certificates_are_refused_with_the_reason() {
     let authority = Authority::new("authority.test");
     let tls = testing::client(&authority);

@@ -252,10 +252,10 @@ fn a_row_of_the_chart_shows_the_values_of_its_table_row() {
     page.visit(&format!("/compare?{CHANGED}"));
     page.ask("document.getElementById('changes').scrollIntoView({ behavior: 'instant' })");
     let reported = page.ask(
-        "(() => { const row = [...document.querySelectorAll('#compared tbody tr')].find((row) => row.innerText.includes('added_p50')); \
+        "(() => { const row = [...document.querySelectorAll('#compared tbody tr')].find((row) => row.innerText.includes('added p50')); \
          const [before, after, change] = [...row.cells].slice(2, 5).map((cell) => \
          `${cell.firstChild.textContent} (${cell.querySelector('small').textContent})`); \
-         return ['nginx, closed loop, 32 connections', 'added_p50', `before ${before}`, `after ${after}`, `change ${change}`, 'worse']; })()",
+         return ['nginx, closed loop, 32 connections', 'added p50', `before ${before}`, `after ${after}`, `change ${change}`, 'worse']; })()",
     );
     let lines: Vec<&str> = reported.as_array().expect("lines").iter().filter_map(Json::as_str).collect();
     assert!(lines[2].contains(" µs (") && lines[4].starts_with("change +80.2 % ("), "{lines:?}");
@@ -264,7 +264,7 @@ fn a_row_of_the_chart_shows_the_values_of_its_table_row() {
          all.y + drawn.names[1].y]; }})()"));
     page.browser.point_at(place[0].as_f64().expect("x"), place[1].as_f64().expect("y"));
     let tip = "document.querySelector('#changes .tip')?.innerText.trim().split('\\n')";
-    page.browser.until(&format!("Boolean({tip}?.includes('added_p50'))"));
+    page.browser.until(&format!("Boolean({tip}?.includes('added p50'))"));
     assert_eq!(page.ask(tip), reported);
     page.browser.point_at(1.0, 1.0);
     page.ask("document.querySelector('#changes .canvas').focus()");
@@ -272,13 +272,15 @@ fn a_row_of_the_chart_shows_the_values_of_its_table_row() {
     page.browser.press("ArrowDown");
     let first = page.ask(said);
     assert!(
-        first.as_str().is_some_and(|said| said.contains("cpu_us_per_request, before ")
-            && said.ends_with("worse, part of the verdict")),
+        first
+            .as_str()
+            .is_some_and(|said| said.contains("CPU per request, before ")
+                && said.ends_with("worse, part of the verdict")),
         "{first}"
     );
     page.browser.press("ArrowDown");
     assert_eq!(page.ask(said), lines.join(", "));
-    page.browser.until(&format!("Boolean({tip}?.includes('added_p50'))"));
+    page.browser.until(&format!("Boolean({tip}?.includes('added p50'))"));
     page.browser.press("End");
     page.browser.press("ArrowDown");
     let last = page.ask(said);
@@ -327,7 +329,7 @@ fn outliers_are_arrows_and_do_not_stretch_the_axis() {
     page.visit(&format!("/compare?{PAIR}"));
     let drawn = page.ask(DRAWN);
     let names = drawn["names"].as_array().expect("names");
-    let wild = names.iter().find(|name| name["text"] == "haproxy cpu_us_per_request").expect("a row");
+    let wild = names.iter().find(|name| name["text"] == "haproxy CPU per request").expect("a row");
     let arrows = drawn["arrows"].as_array().expect("arrows");
     let near = |arrow: &Json| (arrow["y"].as_f64().expect("y") - wild["y"].as_f64().expect("y")).abs() < 20.0;
     // The mark and both ends of the interval are outside the axis, so the chart shows arrows instead.
