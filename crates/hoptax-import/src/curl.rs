@@ -2,7 +2,7 @@
 
 use crate::input::ImportError;
 use crate::mix::Mix;
-use crate::seen::{Seen, url_parts};
+use crate::seen::{Seen, announce_chunks, url_parts};
 use crate::shell_words::commands;
 
 /// Options with a value that do not change the request that hoptax sends.
@@ -200,6 +200,7 @@ impl Command {
                 target,
                 host: Some(typed_host.clone().unwrap_or_else(|| host.to_owned())),
                 request_bytes: body.as_ref().map(|body| body.len() as u64),
+                is_chunked: announce_chunks(&self.headers),
                 headers: self.headers.clone(),
                 body: body.clone(),
                 ..Seen::default()
@@ -275,6 +276,9 @@ mod tests {
             assert_eq!(found, (method, target, body), "{text}");
         }
         assert_eq!(requests("curl a.test/1 a.test/2").len(), 2);
+        assert!(
+            requests("curl -H 'Transfer-Encoding: chunked' -d x a.test")[0].is_chunked && !seen.is_chunked
+        );
     }
 
     #[test]

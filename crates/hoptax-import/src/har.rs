@@ -2,7 +2,7 @@
 
 use crate::input::{ImportError, Options};
 use crate::mix::Mix;
-use crate::seen::{Seen, url_parts};
+use crate::seen::{Seen, announce_chunks, url_parts};
 use crate::time;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -60,6 +60,7 @@ fn seen(entry: &Value, keep_bodies: bool) -> Option<Seen> {
     let pair = |header: &Value| {
         Some((header.get("name")?.as_str()?.to_owned(), header.get("value")?.as_str()?.to_owned()))
     };
+    let headers: Vec<(String, String)> = headers.iter().filter_map(pair).collect();
     // The time until the first byte of the response; sending and receiving are the network's.
     let wait = entry.pointer("/timings/wait").and_then(Value::as_f64).filter(|wait| *wait >= 0.0);
     Some(Seen {
@@ -73,7 +74,8 @@ fn seen(entry: &Value, keep_bodies: bool) -> Option<Seen> {
             .or_else(|| length(request.get("bodySize")).filter(|length| *length > 0)),
         response_bytes: on_the_wire.or_else(decoded),
         took: wait.and_then(|wait| Duration::try_from_secs_f64(wait / 1e3).ok()),
-        headers: headers.iter().filter_map(pair).collect(),
+        is_chunked: announce_chunks(&headers),
+        headers,
         body: body.filter(|_| keep_bodies).map(str::to_owned),
     })
 }

@@ -49,11 +49,14 @@ pub(crate) struct Class {
     pub(crate) headers: Vec<(String, String)>,
     /// The first body that is copied.
     pub(crate) body: Option<String>,
+    /// True if the first request sent its body in chunks.
+    pub(crate) is_chunked: bool,
 }
 
 impl Class {
     fn add(&mut self, seen: &Seen, numbers: &[u64]) {
         if self.count == 0 {
+            self.is_chunked = seen.is_chunked;
             self.headers.clone_from(&seen.headers);
             self.numbers = numbers.iter().map(|number| (*number, *number)).collect();
         }

@@ -21,6 +21,8 @@ pub(crate) struct Seen {
     pub(crate) headers: Vec<(String, String)>,
     /// The body to send, if it is copied.
     pub(crate) body: Option<String>,
+    /// True if the body was sent in chunks.
+    pub(crate) is_chunked: bool,
 }
 
 impl Seen {
@@ -32,6 +34,14 @@ impl Seen {
             && self.method != "CONNECT"
             && self.target.starts_with('/')
     }
+}
+
+/// Whether these headers announce a body in chunks.
+pub(crate) fn announce_chunks(headers: &[(String, String)]) -> bool {
+    let chunked = |(name, value): &(String, String)| {
+        name.eq_ignore_ascii_case("transfer-encoding") && value.to_ascii_lowercase().contains("chunked")
+    };
+    headers.iter().any(chunked)
 }
 
 /// Splits `GET /path HTTP/1.1`. A path that is a whole URL (as in requests to a forward proxy) loses its scheme and host.

@@ -187,9 +187,13 @@ fn headers(key: &Key, class: &Class, indent: &str) -> String {
 }
 
 fn body(class: &Class, indent: &str) -> String {
+    let chunked = if class.is_chunked { ", chunked: true" } else { "" };
     match (&class.body, class.request_bytes.mean()) {
         (Some(text), _) if text.len() <= LONGEST_TEXT => {
-            format!("{indent}  body: {{ text: {} }}\n", quoted(&text.replace("{{", "\\{{")))
+            format!("{indent}  body: {{ text: {}{chunked} }}\n", quoted(&text.replace("{{", "\\{{")))
+        }
+        (_, Some(bytes)) if bytes >= 1.0 && class.is_chunked => {
+            format!("{indent}  body: {{ size: {}B{chunked} }}\n", bytes.round())
         }
         (_, Some(bytes)) if bytes >= 1.0 => format!("{indent}  body: {}B\n", bytes.round()),
         _ => String::new(),

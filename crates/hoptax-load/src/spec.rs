@@ -380,8 +380,8 @@ pub struct TargetSpec {
     pub method: String,
     /// Path and query, beginning with `/` (origin form).
     pub path: String,
-    /// Headers in the order in which they are sent. `host` must be among them. `content-length` is added if there is a
-    /// body.
+    /// Headers in the order in which they are sent. `host` must be among them. `content-length` or, with `chunked`,
+    /// `transfer-encoding` is added if there is a body.
     pub headers: Vec<(String, String)>,
     /// Body of the request, in base64 in the JSON document. If empty, the request has no body.
     #[serde(with = "base64_bytes")]
@@ -389,6 +389,9 @@ pub struct TargetSpec {
     /// True to expand templates in the body.
     #[serde(default)]
     pub body_is_template: bool,
+    /// How the body is divided into chunks. Absent if it has a `content-length` instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chunked: Option<Chunked>,
     /// Conditions that a successful response must meet. If none of them checks the status, the status must be 200 to
     /// 399.
     #[serde(default)]
@@ -406,8 +409,38 @@ impl TargetSpec {
             headers,
             body,
             body_is_template: false,
+            chunked: None,
             checks: Vec::new(),
         }
+    }
+}
+
+/// How a request sends its body in chunks (`transfer-encoding: chunked`, RFC 9112, section 7.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Chunked {
+    /// Data in each chunk, bytes; at least 1. The last chunk can be shorter.
+    pub chunk_bytes: u64,
+    /// Time between the beginnings of two chunks, nanoseconds. With 0, the whole request is sent at once. Otherwise the
+    /// head and the first chunk are sent together, and then one chunk at a time.
+    #[serde(default)]
+    pub pause_ns: u64,
+}
+
+impl Chunked {
+    /// Default of `chunk_bytes`, about what HTTP clients use.
+    pub const USUAL_BYTES: u64 = 16 * 1024;
+    /// Maximum number of chunks of a body. Bodies are kept in memory, and each chunk adds some bytes.
+    pub const MOST_CHUNKS: u64 = 1_000_000;
+
+    /// Number of chunks of a body with this many bytes.
+    pub fn chunks(self, body: u64) -> u64 {
+        body.div_ceil(self.chunk_bytes.max(1))
+    }
+
+    /// Time from the first chunk to the last chunk of a body with this many bytes, nanoseconds.
+    pub fn pauses_ns(self, body: u64) -> u64 {
+        self.chunks(body).saturating_sub(1).saturating_mul(self.pause_ns)
     }
 }
 

@@ -69,6 +69,19 @@ impl Timeouts {
         }
     }
 
+    /// Called when the first piece of a request is sent at `now`, and more pieces follow.
+    pub(crate) fn sending(&mut self, slot: u32, now: u64) {
+        self.total.arm(slot, now);
+    }
+
+    /// Called when the last piece of a request is sent at `now`, if no byte of the response has arrived. The time limit
+    /// for the first byte does not include the pauses of the request.
+    pub(crate) fn sent_whole(&mut self, slot: u32, now: u64) {
+        if self.watches_first_byte {
+            self.first_byte.arm(slot, now);
+        }
+    }
+
     pub(crate) fn responding(&mut self, slot: u32) {
         if self.watches_first_byte {
             self.first_byte.disarm(slot);
@@ -266,6 +279,15 @@ mod tests {
         assert_eq!(timeouts.next(), 100 + LEAVING);
         assert_eq!(timeouts.expire(100 + LEAVING), Some((1, Kind::Leaving)));
         assert_eq!((timeouts.next(), timeouts.expire(u64::MAX)), (u64::MAX, None));
+    }
+
+    #[test]
+    fn the_first_byte_is_watched_once_the_whole_request_is_sent() {
+        let mut timeouts = timeouts(10, 20, 100);
+        timeouts.sending(0, 0);
+        assert_eq!(timeouts.next(), 100);
+        timeouts.sent_whole(0, 50);
+        assert_eq!(timeouts.expire(70), Some((0, Kind::FirstByte)));
     }
 
     #[test]

@@ -20,6 +20,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::io;
 use std::net::IpAddr;
 use tls_shared::TlsShared;
+use uploads::Uploads;
 
 /// Time that a slot waits after its first failure. Each further failure doubles this time.
 const SHORTEST_REST: u64 = 10 * MILLISECOND;
@@ -122,6 +123,8 @@ pub(crate) struct Worker<'a> {
     starting: std::ops::Range<u32>,
     active: usize,
     requests: Requests<'a>,
+    /// Absent if all requests are sent at once.
+    uploads: Option<Box<Uploads<'a>>>,
     scratch: Scratch,
     tls: Option<Box<TlsShared>>,
     pub(crate) connect_error: Option<String>,
@@ -152,6 +155,7 @@ impl<'a> Worker<'a> {
             starting: 0..0,
             active: 0,
             requests: Requests::new(setup.mix, (index, workers)),
+            uploads: setup.mix.has_pieces().then(Box::default),
             scratch: Scratch::new(setup.mix.len(), setup.stamps),
             tls: setup.tls.map(|client| TlsShared::new(client, slots as usize)),
             connect_error: None,
@@ -249,6 +253,9 @@ impl<'a> Worker<'a> {
             self.resting.pop();
             self.rested(io, slot, now);
         }
+        if self.uploads.is_some() {
+            self.send_pieces(io, now);
+        }
         if self.may_connect() || !self.starting.is_empty() {
             self.connect_queued(io);
             for _ in 0..STARTS_AT_ONCE {
@@ -272,6 +279,9 @@ impl<'a> Worker<'a> {
             deadline = deadline.min(self.pace.not_before().max(now));
         }
         deadline = deadline.min(self.timeouts.next());
+        if let Some(uploads) = &self.uploads {
+            deadline = deadline.min(uploads.next());
+        }
         if let Some(Reverse((at, _))) = self.resting.peek() {
             deadline = deadline.min(*at);
         }
@@ -342,34 +352,6 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn send<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64) {
-        let token = self.token(slot);
-        let state = &mut self.slots[slot as usize];
-        let times = state.request.as_mut().expect("only a slot with a request sends");
-        let reused = state.carried > 0;
-        state.carried = state.carried.saturating_add(1);
-        let bytes = self.requests.next(times.target, state.carried);
-        times.length = bytes.len() as u64;
-        let given = match &mut self.tls {
-            None => io.send(token, bytes),
-            Some(tls) => tls.send(io, token, state.session.as_deref_mut(), bytes),
-        };
-        if let Err(error) = given {
-            return self.unanswered(io, slot, now, Err(error));
-        }
-        // A retry was recorded when it was first sent. Its service time begins then too.
-        let is_retry = times.sent.is_some();
-        times.sent.get_or_insert(now);
-        let scheduled = times.scheduled;
-        let target = self.setup.mix.target(times.target);
-        state.expect_response(target);
-        state.step(Event::Sent);
-        self.timeouts.sent(slot, now);
-        if !is_retry {
-            self.recorder.sent(scheduled, now, reused);
-        }
-    }
-
     fn queue_connect(&mut self, slot: u32) {
         self.slots[slot as usize].step(Event::Wanted);
         self.queued.push_back(slot);
@@ -380,6 +362,7 @@ impl<'a> Worker<'a> {
     fn fail<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64, cause: Cause, text: &str) {
         io.close(self.token(slot));
         self.timeouts.failed(slot);
+        self.cancel_upload(slot);
         let state = &mut self.slots[slot as usize];
         match state.state() {
             State::Connecting | State::Handshaking => self.connecting -= 1,
@@ -448,8 +431,13 @@ impl<'a> Worker<'a> {
         self.timeouts.completed(slot);
         self.pace.proved();
         let token = self.token(slot);
+        // If the request is not whole yet, the rest of it would come before the next request. So the connection is not
+        // used again.
+        let unsent = io.unsent(token);
+        let is_cut = self.cancel_upload(slot) || unsent > 0;
         let state = &mut self.slots[slot as usize];
-        let times = state.request.take().expect("a busy slot has a request");
+        let mut times = state.request.take().expect("a busy slot has a request");
+        times.length = times.length.saturating_sub(unsent as u64);
         state.failures = 0;
         self.active -= 1;
         state.answered += u32::from(self.recorder.completed(times, now, response));
@@ -461,13 +449,10 @@ impl<'a> Worker<'a> {
             self.recorder.closed_by_peer(now);
         }
         let keep_alive = keep_alive && !state.session.as_ref().is_some_and(|session| session.is_spent());
-        // If the kernel has not accepted the whole request yet, the event loop would send the remaining bytes before
-        // the next request. So the connection is not used again.
-        let unsent = io.unsent(token) > 0;
-        if keep_alive && !closing && !unsent {
+        if keep_alive && !closing && !is_cut {
             state.step(Event::Ended);
         } else {
-            if unsent {
+            if is_cut {
                 io.close(token);
             }
             self.retire(io, slot, now);
@@ -580,7 +565,10 @@ impl Worker<'_> {
         let target = self.setup.mix.target(times.target);
         match result.as_ref().ok().filter(|()| whole).and_then(|()| state.read_end(target)) {
             Some(response) => self.complete(io, slot, now, response, false),
-            None => self.unanswered(io, slot, now, result),
+            None => {
+                let unsent = self.uploads.as_mut().and_then(|uploads| uploads.failure(slot));
+                self.unanswered(io, slot, now, result.and(unsent.map_or(Ok(()), Err)));
+            }
         }
     }
 
@@ -596,8 +584,10 @@ impl Worker<'_> {
 mod connects;
 mod retire;
 mod retry;
+mod send;
 mod tls;
 mod tls_shared;
+mod uploads;
 
 #[cfg(test)]
 mod tests;

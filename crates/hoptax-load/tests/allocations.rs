@@ -9,8 +9,8 @@
 
 use hoptax_load::record::{LoadRecord, Phase, Progress};
 use hoptax_load::spec::{
-    Arrivals, Check, EventLoopName, HttpVersion, LoadSpec, Rate, Retry, SPEC_SCHEMA, Shape, TargetSpec,
-    Timeouts, TlsSpec, TlsVersion, Verify,
+    Arrivals, Check, Chunked, EventLoopName, HttpVersion, LoadSpec, Rate, Retry, SPEC_SCHEMA, Shape,
+    TargetSpec, Timeouts, TlsSpec, TlsVersion, Verify,
 };
 use hoptax_load::stamp::{self, Stamp};
 use hoptax_load::{Watch, clock};
@@ -192,12 +192,35 @@ fn cases() -> Vec<Case> {
             ..case("TLS 1.3, large responses", Shape::Closed, large())
         },
         upload("closed loop, large requests"),
+        Case { targets: chunked, ..case("closed loop, requests in chunks", Shape::Closed, WHOLE) },
+        Case {
+            tls: Some(TlsVersion::Tls13),
+            targets: chunked,
+            ..case("TLS 1.3, requests in chunks", open(Arrivals::Poisson), WHOLE)
+        },
         Case { tls: Some(TlsVersion::Tls13), ..upload("TLS 1.3, large requests") },
     ]
 }
 
 fn plain() -> TargetSpec {
     TargetSpec::only("GET", "/", vec![("host".into(), "test".into())], Vec::new())
+}
+
+/// Bodies in chunks, with and without pauses, and with and without templates.
+fn chunked() -> Vec<TargetSpec> {
+    let one = |index: u64, text: &str, pause_ns| TargetSpec {
+        name: index.to_string(),
+        method: "POST".into(),
+        body: text.into(),
+        body_is_template: true,
+        chunked: Some(Chunked { chunk_bytes: 4, pause_ns }),
+        ..plain()
+    };
+    [("a body", 0), ("a body", 1), ("{{uuid}}", 0), ("{{uuid}}", 1)]
+        .into_iter()
+        .zip(0..)
+        .map(|((text, pause_ns), index)| one(index, text, pause_ns))
+        .collect()
 }
 
 /// A mix that uses all templates. It has two kinds of response, and its checks accept both.
@@ -373,6 +396,15 @@ fn request(connection: &mut impl Read, buffer: &mut [u8]) -> bool {
     let Ok(mut read @ 1..) = connection.read(buffer) else { return false };
     let text = String::from_utf8_lossy(&buffer[..read]);
     let head = text.find("\r\n\r\n").expect("a whole head") + 4;
+    if text[..head].contains("\r\ntransfer-encoding: chunked\r\n") {
+        while !buffer[..read].ends_with(b"\r\n0\r\n\r\n") {
+            match connection.read(&mut buffer[read..]) {
+                Ok(more @ 1..) => read += more,
+                _ => return false,
+            }
+        }
+        return true;
+    }
     let length = text[..head].lines().find_map(|line| line.strip_prefix("content-length: "));
     let whole = head + length.map_or(0, |length| length.parse().expect("a length"));
     while read < whole {

@@ -1,7 +1,7 @@
 //! Targets: the requests that a plan sends, and the checks of the responses.
 
 use super::Body;
-use hoptax_load::spec::Check;
+use hoptax_load::spec::{Check, Chunked};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -24,6 +24,8 @@ pub struct Target {
     pub body: Option<Body>,
     /// Whether templates in the body are expanded.
     pub body_is_template: bool,
+    /// How the body is sent in chunks. Absent if it has a `content-length`.
+    pub chunked: Option<Chunked>,
     /// Checks of responses. Without a check of the status, statuses from 200 to 399 are accepted.
     pub checks: Vec<Check>,
     /// Whether bodies differ between responses. If so, the gateway's body is not compared with direct's body.
@@ -45,6 +47,7 @@ impl Target {
             headers: Vec::new(),
             body: None,
             body_is_template: false,
+            chunked: None,
             checks: Vec::new(),
             varies: false,
             ignore_headers: Vec::new(),

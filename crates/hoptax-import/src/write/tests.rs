@@ -58,6 +58,24 @@ fn a_known_mix_becomes_a_plan() {
 }
 
 #[test]
+fn bodies_in_chunks_stay_so() {
+    let seen = |path: &str, text: Option<&str>| Seen {
+        method: "POST".into(),
+        target: path.into(),
+        request_bytes: Some(3),
+        body: text.map(str::to_owned),
+        is_chunked: true,
+        ..Seen::default()
+    };
+    let mut mix = Mix::new(false);
+    mix.add(seen("/a", Some("abc")));
+    mix.add(seen("/b", None));
+    let text = list(&mix.choose(50), "");
+    assert!(text.contains("body: { text: \"abc\", chunked: true }\n"), "{text}");
+    assert!(text.contains("body: { size: 3B, chunked: true }\n"), "{text}");
+}
+
+#[test]
 fn weights_of_large_logs_fit_and_names_are_unique() {
     let long = format!("/{}", "a".repeat(100));
     let (one, two) = (format!("{long}/1x"), format!("{long}/2x"));

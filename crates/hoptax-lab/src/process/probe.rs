@@ -77,6 +77,7 @@ fn spec(target: &Target) -> TargetSpec {
     let mut spec =
         TargetSpec::only(&target.method, &target.path, target.headers.clone(), body.unwrap_or_default());
     spec.body_is_template = target.body_is_template;
+    spec.chunked = target.chunked;
     spec
 }
 

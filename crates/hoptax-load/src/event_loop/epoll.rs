@@ -82,6 +82,8 @@ struct Connection {
     /// True once the handler knows that the peer has ended its stream. From then on, the connection only sends.
     ended: bool,
     finishing: bool,
+    /// Why sending failed. Received data is then still passed to the handler, before the failure.
+    failed: Option<Errno>,
 }
 
 impl Connection {
@@ -94,6 +96,7 @@ impl Connection {
             hangup: false,
             ended: false,
             finishing: false,
+            failed: None,
         }
     }
 
@@ -115,7 +118,7 @@ impl Connection {
     }
 
     /// Sends pending data. Returns true if this call has sent the last pending byte.
-    fn flush(&mut self, spares: &mut Spares) -> io::Result<bool> {
+    fn flush(&mut self, spares: &mut Spares) -> Result<bool, Errno> {
         if self.unsent() == 0 {
             return Ok(false);
         }
@@ -133,14 +136,17 @@ impl Connection {
 }
 
 /// Writes until everything is sent or the kernel accepts no more data. Returns the number of bytes sent.
-fn write(socket: &OwnedFd, bytes: &[u8]) -> io::Result<usize> {
+///
+/// If the peer resets the connection meanwhile, the rest counts as not accepted. The event of the reset follows.
+fn write(socket: &OwnedFd, bytes: &[u8]) -> Result<usize, Errno> {
     let mut sent = 0;
     while sent < bytes.len() {
         match rustix::net::send(socket, &bytes[sent..], SendFlags::NOSIGNAL) {
             Ok(count) => sent += count,
             Err(Errno::AGAIN) => break,
+            Err(Errno::PIPE | Errno::CONNRESET) if sent > 0 => break,
             Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         }
     }
     Ok(sent)
@@ -275,7 +281,7 @@ impl Epoll {
             match connection.flush(&mut self.spares) {
                 Ok(true) => handler.drained(self, token),
                 Ok(false) => {}
-                Err(error) => return self.broken(handler, token, error),
+                Err(error) => return self.unsendable(handler, token, generation, error),
             }
         }
         let Some(connection) = self.current(token, generation) else { return };
@@ -286,6 +292,18 @@ impl Epoll {
         }
         if flags.intersects(Flags::IN | Flags::RDHUP | Flags::HUP | Flags::ERR) {
             self.receive(handler, token, generation);
+        }
+    }
+
+    /// Called when pending data cannot be sent. A server that refuses a request may have answered before it closed the
+    /// connection, so its answer is read first.
+    fn unsendable(&mut self, handler: &mut impl Handler<Self>, token: Token, generation: u32, error: Errno) {
+        if let Some(connection) = self.current(token, generation) {
+            (connection.failed, connection.hangup) = (Some(error), true);
+        }
+        self.receive(handler, token, generation);
+        if self.current(token, generation).is_some() {
+            self.broken(handler, token, error.into());
         }
     }
 
@@ -329,6 +347,9 @@ impl Epoll {
 
     fn ended(&mut self, handler: &mut impl Handler<Self>, token: Token, generation: u32) {
         if let Some(connection) = self.current(token, generation) {
+            if let Some(error) = connection.failed {
+                return self.broken(handler, token, error.into());
+            }
             connection.ended = true;
         }
         if handler.closed(self, token, Ok(())) == AfterEnd::Close && self.current(token, generation).is_some()

@@ -13,6 +13,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+mod chunks;
 mod connections;
 mod lateness;
 mod mix;
@@ -133,6 +134,7 @@ fn spec(addresses: &[SocketAddr]) -> LoadSpec {
             headers: vec![("host".into(), "test".into())],
             body: Vec::new(),
             body_is_template: false,
+            chunked: None,
             checks: Vec::new(),
         }],
         shape: Shape::Closed,

@@ -84,6 +84,19 @@ impl<'a> Mix<'a> {
         self.target(target).encoded(carried >= self.last).closes
     }
 
+    /// The bytes of each request to `target`, if they are always the same. `carried` is as in [`Mix::closes`].
+    pub(crate) fn fixed(&self, target: u32, carried: u32) -> Option<&[u8]> {
+        match &self.target(target).encoded(carried >= self.last).request {
+            super::Request::Fixed(bytes) => Some(bytes),
+            super::Request::Made(_) => None,
+        }
+    }
+
+    /// True if requests to some target are sent in pieces.
+    pub(crate) fn has_pieces(&self) -> bool {
+        self.targets.iter().any(|target| target.pieces.is_some())
+    }
+
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.targets.iter().map(|target| target.name.as_str())
     }

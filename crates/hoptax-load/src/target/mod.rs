@@ -3,13 +3,16 @@
 //! A target without templates is encoded once, and every connection sends the same bytes. A target with templates is
 //! encoded again for each request, in buffers that belong to the worker.
 
+mod chunks;
 mod encoding;
 mod error;
 mod first;
+mod length;
 mod mix;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use chunks::Pieces;
 pub(crate) use encoding::Protocol;
 pub use error::{Part, TargetError};
 pub use first::first_request;
@@ -20,12 +23,13 @@ use crate::checks::{self, Checks};
 use crate::spec::{TargetSpec, is_idempotent};
 use crate::template::{Files, Place, Program, Usage, Values, push_decimal};
 use encoding::Encoding;
-use hoptax_wire::http1::is_token;
+use hoptax_wire::http1::{chunked, is_token};
+use length::{HEAD_END, own_lengths, refuse_own_length};
 
 /// Advice for error messages: the characters that are allowed in a method or in the name of a header.
 const TOKEN: &str = "use letters, digits and !#$%&'*+-.^_`|~";
-/// The bytes between the value of `content-length` and the body. `content-length` is always the last header.
-const HEAD_END: &[u8] = b"\r\n\r\n";
+/// The end of the head before a length that varies.
+const LENGTH: &[u8] = b"content-length: ";
 
 /// A request that is ready to be sent, and the checks of its response.
 #[derive(Debug)]
@@ -39,6 +43,8 @@ pub(crate) struct Target {
     /// True if the method is HEAD. Responses then have no body, even if their headers announce a body.
     pub(crate) is_head: bool,
     pub(crate) is_idempotent: bool,
+    /// How the request is cut into pieces. Absent if it is sent at once.
+    pub(crate) pieces: Option<Pieces>,
     pub(crate) checks: Checks,
 }
 
@@ -56,9 +62,12 @@ enum Request {
 
 #[derive(Debug)]
 struct Made {
-    /// The whole request, if the body has no templates. Otherwise, everything before the value of `content-length`.
+    /// The whole request, if the body has no templates. Otherwise everything before the value of `content-length`, or
+    /// before the first chunk.
     front: Program,
     body: Option<Program>,
+    /// Data in each chunk of `body`, bytes. Absent if `body` is not sent in chunks.
+    chunk: Option<usize>,
     usage: Usage,
 }
 
@@ -82,6 +91,7 @@ impl Target {
             last: protocol.per_connection.filter(|most| *most > 1).map(|_| encoded(true)).transpose()?,
             is_head,
             is_idempotent: is_idempotent(&target.method),
+            pieces: target.chunked.and_then(Pieces::new),
             checks: checks(target, is_head)?,
         })
     }
@@ -133,6 +143,7 @@ impl Encoded {
 
 impl Request {
     fn new(target: &TargetSpec, files: &Files<'_>, encoding: Encoding) -> Result<Self, TargetError> {
+        chunks::refuse_impossible(target, encoding.version)?;
         let mut front = head(target, files, encoding)?;
         let mut body = None;
         if target.body_is_template {
@@ -140,8 +151,8 @@ impl Request {
             match program.fixed() {
                 Some(bytes) => push_body(target, &mut front, bytes)?,
                 None => {
-                    refuse_own_length(target)?;
-                    front.push_bytes(b"content-length: ");
+                    refuse_own_length(target, "the length of the body varies")?;
+                    front.push_bytes(if target.chunked.is_some() { chunks::HEAD_END } else { LENGTH });
                     body = Some(program);
                 }
             }
@@ -152,7 +163,7 @@ impl Request {
             (Some(bytes), None) => Self::Fixed(bytes.to_vec()),
             _ => {
                 let usage = Usage::of([&front].into_iter().chain(&body), files);
-                Self::Made(Box::new(Made { front, body, usage }))
+                Self::Made(Box::new(Made { front, body, chunk: target.chunked.map(chunks::size), usage }))
             }
         })
     }
@@ -165,9 +176,14 @@ impl Made {
         if let Some(program) = &self.body {
             body.clear();
             program.write(values, body);
-            push_decimal(made, body.len() as u64);
-            made.extend_from_slice(HEAD_END);
-            made.extend_from_slice(body);
+            match self.chunk {
+                None => {
+                    push_decimal(made, body.len() as u64);
+                    made.extend_from_slice(HEAD_END);
+                    made.extend_from_slice(body);
+                }
+                Some(size) => chunked(made, body, size),
+            }
         }
         values.advance(&self.usage);
     }
@@ -175,7 +191,11 @@ impl Made {
     fn longest(&self, files: &Files<'_>) -> (usize, usize) {
         const LONGEST_LENGTH: usize = 20;
         let body = self.body.as_ref().map_or(0, |body| body.longest(files));
-        (self.front.longest(files) + LONGEST_LENGTH + HEAD_END.len() + body, body)
+        let framing = match self.chunk {
+            None => LONGEST_LENGTH + HEAD_END.len(),
+            Some(size) => chunks::longest_framing(body, size),
+        };
+        (self.front.longest(files) + framing + body, body)
     }
 }
 
@@ -202,7 +222,7 @@ fn head(target: &TargetSpec, files: &Files<'_>, encoding: Encoding) -> Result<Pr
             continue;
         }
         if is("transfer-encoding") {
-            return fault(part(), "hoptax adds this header itself".into(), "leave it out");
+            return fault(part(), "hoptax adds this header itself".into(), chunks::INSTEAD);
         }
         if is("host") && target.headers[..index].iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
             return fault(part(), "a request has only one host".into(), "keep one `host` header");
@@ -248,6 +268,13 @@ const WITH_BODY: [&str; 3] = ["POST", "PUT", "PATCH"];
 /// # Errors
 /// If the target has a `content-length` header of its own with another length.
 fn push_body(target: &TargetSpec, front: &mut Program, body: &[u8]) -> Result<(), TargetError> {
+    if let Some(how) = target.chunked {
+        front.push_bytes(chunks::HEAD_END);
+        let mut encoded = Vec::new();
+        chunked(&mut encoded, body, chunks::size(how));
+        front.push_bytes(&encoded);
+        return Ok(());
+    }
     let mut stated = !body.is_empty() || WITH_BODY.contains(&target.method.as_str());
     for (index, name, value) in own_lengths(target) {
         if value.parse() != Ok(body.len()) {
@@ -263,22 +290,6 @@ fn push_body(target: &TargetSpec, front: &mut Program, body: &[u8]) -> Result<()
     front.push_bytes(b"\r\n");
     front.push_bytes(body);
     Ok(())
-}
-
-/// The `content-length` headers of a target: their index, name and value.
-fn own_lengths(target: &TargetSpec) -> impl Iterator<Item = (usize, &str, &str)> {
-    let headers = target.headers.iter().enumerate();
-    headers
-        .filter(|(_, (name, _))| name.eq_ignore_ascii_case("content-length"))
-        .map(|(index, (name, value))| (index, name.as_str(), value.as_str()))
-}
-
-/// Refuses a `content-length` header of the target's own if the length of its bodies varies.
-fn refuse_own_length(target: &TargetSpec) -> Result<(), TargetError> {
-    own_lengths(target).next().map_or(Ok(()), |(index, name, _)| {
-        let (part, message) = (Part::Header(index, name.to_owned()), "the length of the body varies");
-        Err(TargetError::new(target, part, message, "leave it out: hoptax adds it"))
-    })
 }
 
 fn checks(target: &TargetSpec, is_head: bool) -> Result<Checks, TargetError> {

@@ -46,6 +46,7 @@ impl Worker<'_> {
     fn retry<L: EventLoop>(&mut self, io: &mut L, slot: u32) {
         io.close(self.token(slot));
         self.timeouts.failed(slot);
+        self.cancel_upload(slot);
         self.slots[slot as usize].step(Event::Closed);
         self.queue_connect(slot);
         self.connect_queued(io);

@@ -84,6 +84,7 @@ fn targets() -> [TargetSpec; 1] {
         headers: vec![("host".into(), "test".into())],
         body: Vec::new(),
         body_is_template: false,
+        chunked: None,
         checks: Vec::new(),
     }]
 }

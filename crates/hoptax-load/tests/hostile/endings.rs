@@ -3,6 +3,7 @@
 use super::Outcome::{Answered, Fails, FailsBy};
 use super::{Case, answers, answers_once, case, meet};
 use hoptax_load::record::Cause;
+use hoptax_load::spec::Chunked;
 use std::time::Duration;
 
 /// Beginnings of a response. Each is named after the point at which the connection ends.
@@ -181,11 +182,28 @@ fn stops_reading_a_large_request() {
 
 #[test]
 fn answers_before_it_has_read_the_body() {
-    let case = case("answers early", Answered(413), |peer| {
-        if peer.request_head() {
-            peer.write("HTTP/1.1 413 Content Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
-            peer.until_gone();
+    const REFUSAL: &str = "HTTP/1.1 413 Content Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+    let refuses = |name, then: fn(&mut super::Peer)| {
+        move || {
+            case(name, Answered(413), move |peer| {
+                if peer.request_head() {
+                    peer.write(REFUSAL);
+                    then(peer);
+                }
+            })
         }
-    });
-    meet(&[case.requesting("POST", 8 << 20)]);
+    };
+    let servers = [
+        refuses("reads on", super::Peer::until_gone),
+        refuses("reads nothing more", super::Peer::ignore),
+        refuses("closes", |_| {}),
+    ];
+    for server in servers {
+        for body in [100_000, 8 << 20] {
+            let at_once = Chunked { chunk_bytes: 16 << 10, pause_ns: 0 };
+            let in_pieces = Chunked { chunk_bytes: 16 << 10, pause_ns: 1_000_000 };
+            let case = |chunked| Case { chunked, ..server().requesting("POST", body) };
+            meet(&[case(None), case(Some(at_once)), case(Some(in_pieces))]);
+        }
+    }
 }

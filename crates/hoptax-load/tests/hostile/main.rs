@@ -17,7 +17,8 @@ mod server;
 use awake::{note_retry, unless_it_hangs};
 use hoptax_load::record::{Cause, LoadRecord};
 use hoptax_load::spec::{
-    Arrivals, EventLoopName, HttpVersion, LoadSpec, Rate, Retry, SPEC_SCHEMA, Shape, TargetSpec, Timeouts,
+    Arrivals, Chunked, EventLoopName, HttpVersion, LoadSpec, Rate, Retry, SPEC_SCHEMA, Shape, TargetSpec,
+    Timeouts,
 };
 use hoptax_load::{LoadError, Watch, run};
 use server::{Behaviour, Peer, Server};
@@ -57,6 +58,7 @@ struct Case {
     outcome: Outcome,
     method: &'static str,
     body: usize,
+    chunked: Option<Chunked>,
     timeout: u64,
 }
 
@@ -65,7 +67,7 @@ fn case(name: &'static str, outcome: Outcome, behaviour: impl Fn(&mut Peer) + Se
         Outcome::Fails(Cause::ResponseTimeout | Cause::ReadTimeout | Cause::ConnectTimeout) => IMPATIENT,
         _ => PATIENT,
     };
-    Case { name, behaviour: Arc::new(behaviour), outcome, method: "GET", body: 0, timeout }
+    Case { name, behaviour: Arc::new(behaviour), outcome, method: "GET", body: 0, chunked: None, timeout }
 }
 
 /// A server that sends these bytes for each request. It closes the connection when the client sends no further
@@ -94,6 +96,7 @@ impl Case {
 
     fn spec(&self, address: SocketAddr, shape: Shape) -> LoadSpec {
         let headers = vec![("host".to_owned(), "test".to_owned())];
+        let target = TargetSpec::only(self.method, "/", headers, vec![b'x'; self.body]);
         LoadSpec {
             schema: SPEC_SCHEMA,
             addresses: vec![address.into()],
@@ -102,7 +105,7 @@ impl Case {
             http: HttpVersion::Http11,
             requests_per_connection: None,
             retry: Retry::Off,
-            targets: vec![TargetSpec::only(self.method, "/", headers, vec![b'x'; self.body])],
+            targets: vec![TargetSpec { chunked: self.chunked, ..target }],
             files: BTreeMap::new(),
             shape,
             connections: CONNECTIONS,

@@ -1,11 +1,13 @@
 //! Bodies of responses and of requests. Bodies of requests can be templates.
 
+use super::chunked;
 use super::reader::Reader;
 use super::templates::Template;
 use crate::Body;
 use crate::error::Place;
 use crate::raw::{Bytes, Placed, RawBody, RawRequestBody, Short, Text};
 use crate::units;
+use hoptax_load::spec::Chunked;
 use hoptax_load::template::Place as Part;
 use hoptax_record::bounded;
 use std::path::PathBuf;
@@ -22,17 +24,46 @@ pub(super) fn of_response(reader: &mut Reader<'_>, typed: Placed<Short<RawBody, 
     }
 }
 
-/// Reads the body of a request. Also returns whether the body is a template. By default, a `text` is a template and a
-/// `file` is not.
+/// The body of a request.
+pub(super) struct RequestBody {
+    pub(super) body: Body,
+    pub(super) is_template: bool,
+    pub(super) chunked: Option<Chunked>,
+}
+
+/// Reads the body of a request. By default, a `text` is a template and a `file` is not.
 pub(super) fn of_request(
     reader: &mut Reader<'_>,
     typed: Placed<Short<RawRequestBody, Bytes>>,
-) -> (Body, bool) {
+) -> RequestBody {
     let place = typed.place;
-    let RawRequestBody { size, text, file, template } = match typed.value {
-        Short::Word(size) => return (sized(reader, &Placed { place, value: size }), false),
+    let mut typed = match typed.value {
+        Short::Word(size) => {
+            let body = sized(reader, &Placed { place, value: size });
+            return RequestBody { body, is_template: false, chunked: None };
+        }
         Short::Full(typed) => typed,
     };
+    let typed_chunked = typed.chunked.take();
+    let (body, is_template) = content(reader, place, typed);
+    // The length of a body with templates varies.
+    let length = length(&body).filter(|_| !is_template);
+    let chunked = typed_chunked.and_then(|typed| chunked::read(reader, typed, length));
+    RequestBody { body, is_template, chunked }
+}
+
+/// Length of a body, bytes. Absent if it is a file that cannot be read; then this error has already been reported.
+pub(super) fn length(body: &Body) -> Option<u64> {
+    match body {
+        Body::Size(size) => Some(*size),
+        Body::Text(text) => Some(text.len() as u64),
+        Body::File(path) => std::fs::metadata(path).ok().map(|found| found.len()),
+    }
+}
+
+/// The content of a body, and whether it is a template.
+fn content(reader: &mut Reader<'_>, place: Place, typed: RawRequestBody) -> (Body, bool) {
+    let RawRequestBody { size, text, file, template, chunked: _ } = typed;
     let (text_place, file_place) =
         (text.as_ref().map(|text| text.place), file.as_ref().map(|file| file.place));
     let body = body(reader, place, size, text, file);

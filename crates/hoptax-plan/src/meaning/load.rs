@@ -1,7 +1,7 @@
 //! Load: expands sweeps into load points.
 
 use super::reader::{Reader, UpstreamRead};
-use super::{rates, retry, search};
+use super::{chunked, rates, retry, search, target};
 use crate::error::Place;
 use crate::raw::{HttpText, KeepAliveText, Placed, RawLoad, RawLoop, Sweep};
 use crate::stages::{self, show_pace};
@@ -56,10 +56,12 @@ pub(super) fn read(
     for Placed { place, value } in typed.value {
         let faults_before = reader.faults.len();
         let mut axes = Axes::read(reader, place, &value, generator);
-        axes.short = timed.then(|| mean_delay(upstream));
-        axes.check_rates(reader, upstream);
+        let busy = Busy { delay: mean_delay(upstream), pauses: target::mean_pauses(targets) };
+        axes.short = timed.then(|| busy.total());
+        axes.check_rates(reader, busy);
         axes.check_search(reader);
         retry::check(reader, &axes.retry, targets);
+        chunked::check_versions(reader, &axes.http, targets);
         let count = axes.lengths().into_iter().fold(1, usize::saturating_mul);
         if count > MOST_POINTS {
             reader.fault(
@@ -95,6 +97,31 @@ fn mean_delay(upstream: &UpstreamRead) -> Duration {
     }
 }
 
+/// How long a request keeps its connection busy on average, as far as the plan says.
+#[derive(Debug, Clone, Copy)]
+struct Busy {
+    /// The upstream's delay.
+    delay: Duration,
+    /// The pauses in the request's body.
+    pauses: Duration,
+}
+
+impl Busy {
+    fn total(self) -> Duration {
+        self.delay + self.pauses
+    }
+
+    fn describe(self) -> String {
+        let delay = format!("an upstream delay of {}", show_duration(self.delay));
+        let pauses = format!("pauses of {} in the body", show_duration(self.pauses));
+        match (self.delay.is_zero(), self.pauses.is_zero()) {
+            (_, true) => delay,
+            (true, false) => pauses,
+            (false, false) => format!("{delay} and {pauses}"),
+        }
+    }
+}
+
 /// The axes of a sweep. Each axis has at least one value.
 struct Axes {
     loops: Vec<Placed<RawLoop>>,
@@ -109,7 +136,7 @@ struct Axes {
     http: Vec<Placed<HttpVersion>>,
     /// `None` for the host of the role `generator`, however it is written: it is the same load.
     from: Vec<Placed<Option<String>>>,
-    /// The mean delay of the upstream. `None` if short trials are not the default.
+    /// Mean time that a request takes at least. `None` if short trials are not the default.
     short: Option<Duration>,
     /// The search is not an axis: it applies to every load point.
     search: Option<Placed<Search>>,
@@ -220,7 +247,7 @@ impl Axes {
 
     /// Checks the rates. A rate must not be too high or too low to schedule, and must agree with the duration. At least
     /// one request must be due within the duration. There must be enough connections for the rate.
-    fn check_rates(&self, reader: &mut Reader<'_>, upstream: &UpstreamRead) {
+    fn check_rates(&self, reader: &mut Reader<'_>, busy: Busy) {
         for Placed { place, value } in &self.rate {
             let Some(rate) = value else { continue };
             if rate.highest() > HIGHEST_RATE {
@@ -246,15 +273,14 @@ impl Axes {
                 );
             }
         }
-        self.check_carried(reader, upstream);
+        self.check_carried(reader, busy);
     }
 
     /// Checks that there are enough connections for the rate. By Little's law, the number of requests in flight is the
     /// rate × the time in flight. Each connection carries only one request at a time. For stages, the mean rate is
     /// checked, because a single stage may exceed the capacity on purpose.
-    fn check_carried(&self, reader: &mut Reader<'_>, upstream: &UpstreamRead) {
-        let Upstream::BuiltIn(built_in) = &upstream.value else { return };
-        let delay = built_in.delay.mean().as_secs_f64();
+    fn check_carried(&self, reader: &mut Reader<'_>, busy: Busy) {
+        let delay = busy.total().as_secs_f64();
         let rates = self.rate.iter().filter_map(|rate| rate.value.as_ref());
         let Some(highest) = rates.max_by(|a, b| a.mean().total_cmp(&b.mean())) else { return };
         let rate = highest.mean();
@@ -273,8 +299,8 @@ impl Axes {
             reader.fault(
                 connections.place,
                 format!(
-                    "{shown} with an upstream delay of {} needs {least} connections, but there {}",
-                    show_duration(built_in.delay.mean()),
+                    "{shown} with {} needs {least} connections, but there {}",
+                    busy.describe(),
                     if connections.value == 1 {
                         "is 1".to_owned()
                     } else {

@@ -7,6 +7,7 @@
 mod answers;
 mod body;
 mod budget;
+mod chunked;
 mod connections;
 mod cpu_profile;
 mod events;
@@ -84,6 +85,7 @@ pub(crate) fn understand(
     let (warmup, until_settled) = warmup::read(&mut reader, raw.warmup, timed);
     let pause = reader.time(raw.pause, Duration::ZERO);
     let timeout = connections::timeouts(&mut reader, raw.timeout, &upstream);
+    chunked::check_pauses(&mut reader, &timeout);
     let hosts = hosts::Typed { hosts: raw.hosts, roles: raw.roles, from };
     let hosts = hosts::read(&mut reader, hosts, &upstream, &gateways);
     divided.check(&mut reader, &hosts);

@@ -25,11 +25,20 @@ pub(super) struct Reader<'a> {
     pub(super) files: BTreeMap<String, PathBuf>,
     /// Files with secret values of headers.
     pub(super) secrets: Vec<PathBuf>,
+    /// Places of the pauses in bodies, and how long the pauses of a body take together.
+    pub(super) pauses: Vec<(Place, Duration)>,
 }
 
 impl<'a> Reader<'a> {
     pub(super) fn new(context: &'a Context, sources: &'a Sources<'a>) -> Self {
-        Self { context, sources, faults: Vec::new(), files: BTreeMap::new(), secrets: Vec::new() }
+        Self {
+            context,
+            sources,
+            faults: Vec::new(),
+            files: BTreeMap::new(),
+            secrets: Vec::new(),
+            pauses: Vec::new(),
+        }
     }
 }
 

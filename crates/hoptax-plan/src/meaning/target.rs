@@ -1,14 +1,16 @@
 //! Targets, and headers of requests and responses.
 
+use super::body::RequestBody;
 use super::reader::Reader;
 use super::templates::Template;
 use super::{body, expect, features};
 use crate::error::Place;
 use crate::raw::{Ordered, Placed, RawHeaderFile, RawTarget, Short, Sweep, Text};
-use crate::{Body, Gateway, GatewayKind, Target, Upstream};
+use crate::{Gateway, GatewayKind, Target, Upstream};
 use hoptax_load::target::MOST_TARGETS;
 use hoptax_load::template::Place as Part;
 use hoptax_record::bounded;
+use std::time::Duration;
 
 /// Common methods. If a plan contains `get`, the error suggests `GET`.
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
@@ -103,13 +105,13 @@ fn read_one(reader: &mut Reader<'_>, typed: RawTarget, upstream: &Upstream) -> T
     let headers = typed.headers.map(|headers| from_files(reader, headers));
     let lengths = headers.as_ref().map(own_lengths).unwrap_or_default();
     let headers = headers.map(|headers| read_headers(reader, headers, true)).unwrap_or_default();
-    let (body, body_is_template) = typed.body.map_or((None, false), |typed| {
-        let (body, template) = body::of_request(reader, typed);
-        (Some(body), template)
-    });
+    let read = typed.body.map(|typed| body::of_request(reader, typed));
     for typed in lengths {
-        check_own_length(reader, &typed, body.as_ref().filter(|_| !body_is_template), body_is_template);
+        check_own_length(reader, &typed, read.as_ref());
     }
+    let body_is_template = read.as_ref().is_some_and(|read| read.is_template);
+    let chunked = read.as_ref().and_then(|read| read.chunked);
+    let body = read.map(|read| read.body);
     let varies = typed.expect.as_ref().is_some_and(|expect| expect.varies == Some(true));
     let ignore_headers = expect::ignored_headers(reader, typed.expect.as_ref());
     let rate_limit = typed.expect.as_ref().and_then(|expect| expect.rate_limit.as_ref());
@@ -125,11 +127,26 @@ fn read_one(reader: &mut Reader<'_>, typed: RawTarget, upstream: &Upstream) -> T
         headers,
         body,
         body_is_template,
+        chunked,
         checks,
         varies,
         ignore_headers,
         rate_limit,
     }
+}
+
+/// Mean time that the pauses in the body of a request take. Bodies with templates count as without pauses, because their
+/// length varies.
+pub(super) fn mean_pauses(targets: &[Target]) -> Duration {
+    let pauses = |target: &Target| {
+        let chunked = target.chunked.filter(|chunked| chunked.pause_ns > 0 && !target.body_is_template);
+        chunked
+            .zip(target.body.as_ref().and_then(body::length))
+            .map(|(chunked, length)| chunked.pauses_ns(length))
+    };
+    let weighted = |target: &Target| f64::from(target.weight) * pauses(target).unwrap_or(0) as f64;
+    let weight: f64 = targets.iter().map(|target| f64::from(target.weight)).sum();
+    Duration::from_nanos((targets.iter().map(weighted).sum::<f64>() / weight) as u64)
 }
 
 /// Values of the `content-length` headers of a target.
@@ -139,21 +156,20 @@ fn own_lengths(headers: &Ordered<Sweep<Text>>) -> Vec<Placed<Text>> {
 }
 
 /// Checks a `content-length` header, which must be the length of the body. `body` is absent if there is none.
-fn check_own_length(reader: &mut Reader<'_>, typed: &Placed<Text>, body: Option<&Body>, varies: bool) {
+fn check_own_length(reader: &mut Reader<'_>, typed: &Placed<Text>, read: Option<&RequestBody>) {
     const HELP: &str = "remove this header: hoptax sets it from the body";
-    let length = match body {
-        _ if varies => {
+    let length = match read {
+        None => Some(0),
+        Some(read) if read.chunked.is_some() => {
+            let message = "a chunked body has no `content-length`";
+            return reader.fault(typed.place, message, "remove this header, or remove `chunked`");
+        }
+        Some(read) if read.is_template => {
             return reader.fault(typed.place, "the length of a body with templates varies", HELP);
         }
-        None => 0,
-        Some(Body::Size(size)) => *size,
-        Some(Body::Text(text)) => text.len() as u64,
-        // If the file cannot be read, this error has already been reported.
-        Some(Body::File(path)) => match std::fs::metadata(path) {
-            Ok(found) => found.len(),
-            Err(_) => return,
-        },
+        Some(read) => body::length(&read.body),
     };
+    let Some(length) = length else { return };
     if typed.value.0.parse() != Ok(length) {
         let message = format!("`content-length` is {}, but the body has {length} bytes", typed.value.0);
         reader.fault(typed.place, message, HELP);
@@ -269,11 +285,11 @@ pub(super) fn read_headers(
         let lower = name.value.to_ascii_lowercase();
         // The length of a request is checked with its body.
         if lower == "content-length" && !templates || lower == "transfer-encoding" {
-            reader.fault(
-                name.place,
-                format!("hoptax sets `{}` from the body", name.value),
-                "remove this header",
-            );
+            let help = match lower == "transfer-encoding" && templates {
+                true => "remove this header; to send chunks, write chunked: true in the body",
+                false => "remove this header",
+            };
+            reader.fault(name.place, format!("hoptax sets `{}` from the body", name.value), help);
         }
         if headers.iter().any(|(other, _)| other.eq_ignore_ascii_case(&name.value)) {
             reader.fault(

@@ -18,7 +18,8 @@ pub(crate) use event::{RawAction, RawEvent};
 pub(crate) use forms::{Ordered, Placed, Short, Sweep};
 pub(crate) use host::{RawCommand, RawHost, RawRoles};
 pub(crate) use request::{
-    RawBodyExpect, RawExpect, RawHeaderFile, RawLength, RawRequestBody, RawTarget, RawTimeouts, RawWarmUp,
+    RawBodyExpect, RawChunked, RawExpect, RawHeaderFile, RawLength, RawRequestBody, RawTarget, RawTimeouts,
+    RawWarmUp,
 };
 pub(crate) use texts::{
     AddressText, ArrivalsText, AskText, Auto, Bytes, ConnectionCount, CpuList, DelayText, FeatureText,

@@ -57,6 +57,20 @@ pub(crate) struct RawRequestBody {
     pub(crate) file: Option<Placed<String>>,
     /// Whether templates such as `{{seq}}` in the body are expanded. Default: true for `text`, false for `file`.
     pub(crate) template: Option<Placed<bool>>,
+    /// Whether the body is sent in chunks (`transfer-encoding: chunked`): true, or a mapping with `chunk_size`, `pause` or
+    /// both. Default: false, with a `content-length`.
+    pub(crate) chunked: Option<Placed<Short<RawChunked, bool>>>,
+}
+
+/// Chunks of a body.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "chunked", extend("minProperties" = 1))]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawChunked {
+    /// Data in each chunk. Default: 16KiB.
+    pub(crate) chunk_size: Option<Placed<Bytes>>,
+    /// Time between two chunks: a slow upload. Default: 0s, the whole request is sent at once.
+    pub(crate) pause: Option<Placed<Time>>,
 }
 
 /// Checks of responses. A response must pass all given checks.

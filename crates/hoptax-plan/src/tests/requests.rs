@@ -1,7 +1,7 @@
 //! Tests of targets, templates, expectations and connections, and of wrong values for these.
 
 use super::*;
-use hoptax_load::spec::Check;
+use hoptax_load::spec::{Check, Chunked};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -87,6 +87,64 @@ fn bodies_and_lengths() {
     assert_eq!(length("1KiB"), Check::BodyLength { least: 1024, most: 1024 });
     assert_eq!(length("{ least: 1B }"), Check::BodyLength { least: 1, most: u64::MAX });
     assert_eq!(length("{ least: 1B, most: 2B }"), Check::BodyLength { least: 1, most: 2 });
+}
+
+#[test]
+fn bodies_in_chunks() {
+    let post = |body: &str| format!("target: {{ method: POST, body: {{ {body} }} }}\n");
+    let chunked = |body: &str| good(&with(&post(body))).targets[0].chunked;
+    let some = |chunk_bytes, pause_ns| Some(Chunked { chunk_bytes, pause_ns });
+    assert_eq!(chunked("size: 64KiB, chunked: true"), some(16_384, 0));
+    assert_eq!(chunked("size: 64KiB, chunked: false"), None);
+    assert_eq!(chunked("size: 64KiB"), None);
+    assert_eq!(chunked("text: '{{seq}}', chunked: { chunk_size: 4B, pause: 2ms }"), some(4, 2_000_000));
+    assert_eq!(chunked("size: 16KiB, chunked: { pause: 1h }"), some(16_384, 3_600_000_000_000), "one chunk");
+    let many = "load: [{ loop: closed, connections: 1, http: [1.1, 1.0] }]\ngateways: []\n";
+    let old = parsed(&format!("{}{many}", post("size: 1B, chunked: true")), &[]);
+    assert_eq!(
+        shown(old),
+        "2 [1.0] HTTP/1.0 has no chunked bodies, but the target `POST /` sends one; use 1.1, or remove `chunked` from the body"
+    );
+    for (body, expected) in [
+        ("size: 1B, chunked: {}", "1 [{] `chunked` is empty; write true, or add `chunk_size` or `pause`"),
+        ("size: 1B, chunked: yes", "1 [yes] expected true or false, found `yes`; write true"),
+        ("size: 1B, chunked: { chunk_size: 0B }", "1 [0B] `chunk_size` is zero;"),
+        (
+            "size: 1B, chunked: { size: 1B }",
+            "1 [size] unknown key `size`; known keys here: chunk_size, pause",
+        ),
+        (
+            "size: 1GiB, chunked: { chunk_size: 1B }",
+            "1 [1B] the body has 1073741824 chunks; raise `chunk_size`",
+        ),
+        (
+            "size: 64KiB, chunked: { pause: 1s }",
+            "1 [1s] every request would time out: the pauses of the body add up to 3s, and the timeout is 3s; raise",
+        ),
+    ] {
+        let shown = shown(parsed(&with(&post(body)), &[]));
+        assert!(shown.starts_with(expected) && !shown.contains('\n'), "{body}\n{shown}");
+    }
+    let open = "load: [{ loop: open, rate: 100/s, connections: 1, duration: 10s }]\ngateways: []\n";
+    let slow = format!("{}{open}", post("size: 48KiB, chunked: { pause: 10ms }"));
+    assert_eq!(
+        shown(parsed(&slow, &[])),
+        "2 [1] 100/s with pauses of 20ms in the body needs 2 connections, but there is 1; use at least 2 connections or at \
+         most 50/s"
+    );
+    for (header, expected) in [
+        (
+            "content-length: 1",
+            "a chunked body has no `content-length`; remove this header, or remove `chunked`",
+        ),
+        ("transfer-encoding: chunked", "remove this header; to send chunks, write chunked: true in the body"),
+    ] {
+        let head = format!(
+            "target: {{ method: PUT, headers: {{ {header} }}, body: {{ size: 1B, chunked: true }} }}\n"
+        );
+        let shown = shown(parsed(&with(&head), &[]));
+        assert!(shown.contains(expected) && !shown.contains('\n'), "{header}\n{shown}");
+    }
 }
 
 #[test]

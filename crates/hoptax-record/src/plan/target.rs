@@ -1,7 +1,7 @@
 //! Targets, checks of responses, and timeouts.
 
 use super::Body;
-use hoptax_load::spec::Check;
+use hoptax_load::spec::{Check, Chunked};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::time::Duration;
 
@@ -36,6 +36,9 @@ pub struct Target {
     /// Whether templates in the body are expanded.
     #[serde(default)]
     pub body_is_template: bool,
+    /// How the body is sent in chunks. Absent if it has a `content-length`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chunked: Option<Chunked>,
     /// Checks of the response.
     #[serde(default)]
     pub checks: Vec<Check>,
@@ -126,6 +129,7 @@ mod tests {
             headers: vec![("host".into(), "x".into())],
             body: Some(Body::Size(5)),
             body_is_template: false,
+            chunked: None,
             checks: Vec::new(),
             varies: false,
             ignore_headers: Vec::new(),
@@ -146,7 +150,8 @@ mod tests {
     fn a_written_plan_reads_back() {
         let ignore_headers = vec!["age".into()];
         let checks = vec![Check::BodyContains("x".into())];
-        let checked = Target { checks, weight: 7, ignore_headers, ..target("a") };
+        let chunked = Some(Chunked { chunk_bytes: 2, pause_ns: 3 });
+        let checked = Target { checks, weight: 7, ignore_headers, chunked, ..target("a") };
         let held = Held {
             targets: vec![checked, target("b")],
             timeout: Timeouts { connect: Duration::from_millis(5), ..Timeouts::all(Duration::from_secs(1)) },

@@ -1,6 +1,7 @@
 //! Encodes heads and chunk-size lines.
 
 use super::Version;
+use std::io::Write as _;
 
 /// A part of a head that is not valid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -114,7 +115,7 @@ fn write_fields<'a>(
 /// Appends the size line of a chunk. The caller then appends the chunk's data and CRLF, and after the last chunk
 /// `0\r\n\r\n`.
 pub fn chunk_size_line(line: &mut Vec<u8>, size: usize) {
-    line.extend_from_slice(format!("{size:x}\r\n").as_bytes());
+    write!(line, "{size:x}\r\n").expect("a vector accepts all bytes");
 }
 
 /// Appends `body` in chunks of `size` bytes, followed by the last chunk without trailers (RFC 9112, section 7.1).

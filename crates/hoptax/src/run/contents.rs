@@ -98,12 +98,12 @@ pub(super) fn response_body(plan: &Plan) -> Option<u64> {
     }
 }
 
-/// Adds `content-length: 0` if the user gave a body and it is empty. Without it, the engine would state the length of an
-/// empty body only for methods that usually have one.
-pub fn state_empty_body(headers: &mut Vec<(String, String)>, body: Option<&[u8]>) {
+/// Adds `content-length: 0` if the user gave a body and it is empty, unless it is sent in chunks. Without it, the engine
+/// would state the length of an empty body only for methods that usually have one.
+pub fn state_empty_body(headers: &mut Vec<(String, String)>, body: Option<&[u8]>, is_chunked: bool) {
     const NAME: &str = "content-length";
-    if body.is_some_and(<[u8]>::is_empty) && !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(NAME))
-    {
+    let is_stated = is_chunked || headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(NAME));
+    if body.is_some_and(<[u8]>::is_empty) && !is_stated {
         headers.push((NAME.to_owned(), "0".to_owned()));
     }
 }
@@ -113,7 +113,7 @@ fn request(target: &Target, body: Vec<u8>, host: &str) -> TargetSpec {
     if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
         headers.insert(0, ("host".to_owned(), host.to_owned()));
     }
-    state_empty_body(&mut headers, target.body.is_some().then_some(&body));
+    state_empty_body(&mut headers, target.body.is_some().then_some(&body), target.chunked.is_some());
     TargetSpec {
         name: target.name.clone(),
         weight: target.weight,
@@ -122,6 +122,7 @@ fn request(target: &Target, body: Vec<u8>, host: &str) -> TargetSpec {
         headers,
         body,
         body_is_template: target.body_is_template,
+        chunked: target.chunked,
         checks: target.checks.clone(),
     }
 }

@@ -32,12 +32,7 @@ const LAYERS: [(&str, &[&str]); 13] = [
 ];
 
 /// Permitted cycles, with the reason. A cycle must match one of these exactly.
-const KNOWN: [(&str, &[&str], &str); 6] = [
-    (
-        "load",
-        &["worker", "worker/tls"],
-        "methods of the worker, in a file for TLS; both are on the path of every request",
-    ),
+const KNOWN: [(&str, &[&str], &str); 5] = [
     ("load", &["target/mix", "target/mod"], "a target alone is sent as a mix of one"),
     (
         "plan",

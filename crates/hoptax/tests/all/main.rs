@@ -4,6 +4,7 @@ mod agent;
 mod as_curl_sends;
 mod browser;
 mod capacity;
+mod chunked_bodies;
 mod client_certificate;
 mod clients;
 mod cluster;

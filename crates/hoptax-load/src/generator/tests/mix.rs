@@ -35,10 +35,10 @@ pub(super) fn adds_up(record: &LoadRecord) {
 }
 
 /// Head and body of a received request.
-type Asked = (String, Vec<u8>);
+pub(super) type Asked = (String, Vec<u8>);
 
 /// A server that stores every request and sends the response that `answer` returns.
-fn keeping(answer: fn(&Asked) -> Vec<u8>) -> (Server, Arc<Mutex<Vec<Asked>>>) {
+pub(super) fn keeping(answer: fn(&Asked) -> Vec<u8>) -> (Server, Arc<Mutex<Vec<Asked>>>) {
     let kept: Arc<Mutex<Vec<Asked>>> = Arc::default();
     let keep = Arc::clone(&kept);
     let server = Server::new(move |mut connection, _| {

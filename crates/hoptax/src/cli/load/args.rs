@@ -98,6 +98,15 @@ pub(super) struct RequestArgs {
     /// Request body of this size, such as 64KiB
     #[arg(long, value_parser = units::size, value_name = "SIZE", conflicts_with = "body")]
     pub(super) body_size: Option<u64>,
+    /// Send the body in chunks (transfer-encoding: chunked)
+    #[arg(long)]
+    pub(super) chunked: bool,
+    /// Data in each chunk, such as 4KiB [default: 16KiB]
+    #[arg(long, value_parser = units::size, value_name = "SIZE", requires = "chunked")]
+    pub(super) chunk_size: Option<u64>,
+    /// Time between two chunks, such as 10ms [default: the whole request is sent at once]
+    #[arg(long, value_parser = units::duration, value_name = "TIME", requires = "chunked")]
+    pub(super) chunk_pause: Option<Duration>,
     /// Do not expand templates: send {{ unchanged in path, headers and body
     #[arg(long)]
     pub(super) no_templates: bool,

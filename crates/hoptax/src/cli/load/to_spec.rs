@@ -11,6 +11,7 @@ use hoptax_record::bounded;
 use std::path::Path;
 use std::time::Duration;
 
+mod chunks;
 mod connections;
 mod request;
 mod targets;
@@ -34,6 +35,8 @@ pub(super) fn spec(args: &Args) -> anyhow::Result<LoadSpec> {
         Some(file) => targets::targets(file, &args.request, &url)?,
         None => request::target(&args.request, &url).map(|(target, files)| (vec![target], files))?,
     };
+    let timeouts = timeouts(&args.load)?;
+    chunks::check(&targets, args.connection.http, timeouts)?;
     Ok(LoadSpec {
         schema: SPEC_SCHEMA,
         addresses: connections::addresses(&args.connection, &url)?,
@@ -57,7 +60,7 @@ pub(super) fn spec(args: &Args) -> anyhow::Result<LoadSpec> {
         warmup_ns: nanoseconds(args.load.warmup),
         duration_ns: nanoseconds(duration(&args.load)?),
         requests: args.load.requests,
-        timeouts: timeouts(&args.load)?,
+        timeouts,
         workers: args.generator.workers.unwrap_or(default_workers),
         cpus,
         shares_cpus: false,

@@ -2,7 +2,7 @@
 
 use super::super::args::RequestArgs;
 use super::super::url::Url;
-use super::{read, read_text};
+use super::{chunks, read, read_text};
 use crate::cli::exit::BadInput;
 use crate::run::state_empty_body;
 use anyhow::Context as _;
@@ -30,8 +30,10 @@ pub(super) fn target(
     let body = body(args)?;
     let default_method = if body.is_some() { "POST" } else { "GET" };
     let method = args.method.as_deref().unwrap_or(default_method);
-    state_empty_body(&mut headers, body.as_deref());
-    let mut target = TargetSpec::only(method, &url.path, headers, body.unwrap_or_default());
+    state_empty_body(&mut headers, body.as_deref(), args.chunked);
+    let chunked = chunks::given(args, body.is_some())?;
+    let mut target =
+        TargetSpec { chunked, ..TargetSpec::only(method, &url.path, headers, body.unwrap_or_default()) };
     target.checks = checks(args)?;
     if args.no_templates {
         target.path = escape_templates(&target.path);

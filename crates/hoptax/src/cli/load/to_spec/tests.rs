@@ -1,6 +1,6 @@
 use super::*;
 use clap::Parser;
-use hoptax_load::spec::{Check, HttpVersion, Retry, Stage, TlsVersion, Verify};
+use hoptax_load::spec::{Check, Chunked, HttpVersion, Retry, Stage, TlsVersion, Verify};
 use std::path::PathBuf;
 
 #[derive(Debug, Parser)]
@@ -277,6 +277,38 @@ fn bodies_come_from_text_file_and_size() {
     assert_eq!((read.method.as_str(), read.body.len(), read.body_is_template), ("POST", 18, false));
     let sized = target("load http://127.0.0.1/ --body-size 64KiB -X PUT");
     assert_eq!((sized.method.as_str(), sized.body.len()), ("PUT", 65536));
+}
+
+#[test]
+fn bodies_are_sent_in_chunks() {
+    let chunked = |options: &str| {
+        let line = format!("load http://127.0.0.1/ {options}");
+        typed(&line).expect(&line).targets.remove(0).chunked
+    };
+    let some = |chunk_bytes, pause_ns| Some(Chunked { chunk_bytes, pause_ns });
+    assert_eq!(chunked("-b x"), None);
+    assert_eq!(chunked("-b x --chunked"), some(16_384, 0));
+    assert_eq!(
+        chunked("--body-size 1MiB --chunked --chunk-size 4KiB --chunk-pause 10ms"),
+        some(4096, 10_000_000)
+    );
+    let empty = typed("load http://127.0.0.1/ --body-size 0B --chunked").expect("right").targets.remove(0);
+    assert_eq!((empty.chunked, empty.headers.len()), (some(16_384, 0), 1), "no content-length");
+    refused(&[
+        ("load http://127.0.0.1/ --chunked", "--chunked needs a body; add --body or --body-size"),
+        ("load http://127.0.0.1/ -b x --chunk-size 1KiB", "--chunked"),
+        ("load http://127.0.0.1/ -b x --chunk-pause 1s", "--chunked"),
+        ("load http://127.0.0.1/ -b x --chunked --chunk-size 0B", "use at least 1B"),
+        (
+            "load http://127.0.0.1/ -b x --chunked --http 1.0",
+            "--http 1.0 has no chunked bodies, but target POST /",
+        ),
+        ("load http://127.0.0.1/ --body-size 2MiB --chunked --chunk-size 1B", "has 2097152 chunks"),
+        (
+            "load http://127.0.0.1/ -b xx --chunked --chunk-size 1B --chunk-pause 10s",
+            "pauses of its body add up to 10s",
+        ),
+    ]);
 }
 
 #[test]

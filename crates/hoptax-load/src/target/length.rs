@@ -1,0 +1,22 @@
+//! The `content-length` headers of a target's own.
+
+use super::error::{Part, TargetError};
+use crate::spec::TargetSpec;
+
+/// The bytes between the value of the last header and the body.
+pub(super) const HEAD_END: &[u8] = b"\r\n\r\n";
+
+/// The `content-length` headers of a target: their index, name and value.
+pub(super) fn own_lengths(target: &TargetSpec) -> impl Iterator<Item = (usize, &str, &str)> {
+    let headers = target.headers.iter().enumerate();
+    headers
+        .filter(|(_, (name, _))| name.eq_ignore_ascii_case("content-length"))
+        .map(|(index, (name, value))| (index, name.as_str(), value.as_str()))
+}
+
+/// Refuses a `content-length` header of the target's own. `why` is the reason.
+pub(super) fn refuse_own_length(target: &TargetSpec, why: &str) -> Result<(), TargetError> {
+    own_lengths(target).next().map_or(Ok(()), |(index, name, _)| {
+        Err(TargetError::new(target, Part::Header(index, name.to_owned()), why, "leave it out"))
+    })
+}
