@@ -6,7 +6,6 @@ use hoptax_load::spec::{HttpVersion, TargetSpec};
 use hoptax_load::target;
 use hoptax_plan::selector::Selector;
 use hoptax_plan::{LedgerSource, units};
-use hoptax_servers::http_client::HttpClient;
 use hoptax_servers::ledger::{InstanceCounts, Ledger};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -57,8 +56,7 @@ impl ExternalLedger {
     /// # Errors
     /// If there is no response, or no selector matches.
     pub fn read(&self) -> anyhow::Result<Ledger> {
-        let client =
-            HttpClient { address: self.address, tls: self.change.tls.as_ref(), from: None, timeout: TIMEOUT };
+        let client = self.change.client(self.address, TIMEOUT);
         let place = &self.place;
         let answer = client
             .send(&self.request, false)

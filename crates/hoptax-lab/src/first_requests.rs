@@ -170,7 +170,7 @@ impl FirstRequests {
     }
 
     fn client(&self) -> HttpClient<'_> {
-        HttpClient { address: self.address, tls: self.change.tls.as_ref(), from: None, timeout: self.timeout }
+        self.change.client(self.address, self.timeout)
     }
 
     fn ask(&self, connection: &mut HttpConnection) -> anyhow::Result<Answer> {

@@ -1,7 +1,7 @@
 //! Credentials for services that already run, read from the plan's files before anything starts.
 
 use anyhow::Context as _;
-use hoptax_load::spec::{ClientCertificate, TlsSpec, TlsVersion, Verify};
+use hoptax_load::spec::{ClientCertificate, ProxyProtocol, TlsSpec, TlsVersion, Verify};
 use hoptax_plan::{Access, TlsAccess};
 use hoptax_record::bounded;
 use serde::{Deserialize, Serialize};
@@ -31,6 +31,8 @@ pub struct Login {
     pub tls: Option<TlsSpec>,
     /// A bearer token, if the service requires one.
     pub token: Option<String>,
+    /// Version of the PROXY protocol's header at the start of each connection.
+    pub proxy_protocol: Option<ProxyProtocol>,
 }
 
 impl std::fmt::Debug for Login {
@@ -48,6 +50,7 @@ impl Login {
         let login = Self {
             tls: access.tls.as_ref().map(tls).transpose()?,
             token: access.token_file.as_deref().map(token).transpose()?,
+            proxy_protocol: access.proxy_protocol,
         };
         if let Some(spec) = &login.tls {
             hoptax_load::tls::client_config(spec)

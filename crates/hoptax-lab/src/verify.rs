@@ -15,10 +15,10 @@ mod tolerance;
 pub use hoptax_servers::http_client::Answer;
 
 use crate::features::Change;
-use hoptax_load::spec::{Check, HttpVersion, TargetSpec, TlsSpec};
+use hoptax_load::spec::{Check, HttpVersion, TargetSpec};
 use hoptax_load::target;
 use hoptax_record::{BodyLengths, Failure, IgnoredHeader, Stage, Verified, printable};
-use hoptax_servers::http_client::{HttpClient, show};
+use hoptax_servers::http_client::show;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -129,10 +129,8 @@ pub fn verify_and_note(
                 target::first_request(via, &changed.files, SEED, *version),
             ) {
                 (Ok(bytes), Ok(changed)) => {
-                    let tls = requests.direct.tls.as_ref();
-                    let there = Asked { target, bytes, tls, varies, not_compared };
-                    let tls = change.tls.as_ref();
-                    let here = Asked { target: via, bytes: changed, tls, varies, not_compared };
+                    let there = Asked { target, bytes, change: &requests.direct, varies, not_compared };
+                    let here = Asked { target: via, bytes: changed, change, varies, not_compared };
                     compare((direct, &there), (gateway, &here), change, timeout)
                 }
                 (Err(error), _) | (_, Err(error)) => Err(Failure {
@@ -291,7 +289,7 @@ fn take_ignored(
 struct Asked<'a> {
     target: &'a TargetSpec,
     bytes: Vec<u8>,
-    tls: Option<&'a TlsSpec>,
+    change: &'a Change,
     varies: bool,
     /// Names of the headers that are not compared.
     not_compared: &'a [String],
@@ -314,8 +312,7 @@ impl Asked<'_> {
 
     /// Sends the request once and reads the whole response.
     fn of(&self, address: SocketAddr, timeout: Duration) -> anyhow::Result<Answer> {
-        let client = HttpClient { address, tls: self.tls, from: None, timeout };
-        client.send(&self.bytes, self.target.method == "HEAD")
+        self.change.client(address, timeout).send(&self.bytes, self.target.method == "HEAD")
     }
 }
 
@@ -325,7 +322,8 @@ impl Asked<'_> {
 /// If connecting fails, there is no complete response within `timeout`, or the response is not HTTP/1.x.
 pub fn ask(address: SocketAddr, target: &TargetSpec, timeout: Duration) -> anyhow::Result<Answer> {
     let bytes = target::first_request(target, &BTreeMap::new(), SEED, HttpVersion::Http11)?;
-    Asked { target, bytes, tls: None, varies: false, not_compared: &[] }.of(address, timeout)
+    let change = &Change::default();
+    Asked { target, bytes, change, varies: false, not_compared: &[] }.of(address, timeout)
 }
 
 /// Sends one request for the first target over HTTP/1.1, with `change` applied, and reads the whole response.
@@ -342,7 +340,7 @@ pub fn ask_changed(
     change.apply_to(&mut changed.targets, &mut changed.files);
     let target = &changed.targets[0];
     let bytes = target::first_request(target, &changed.files, SEED, HttpVersion::Http11)?;
-    Asked { target, bytes, tls: change.tls.as_ref(), varies: false, not_compared: &[] }.of(address, timeout)
+    Asked { target, bytes, change, varies: false, not_compared: &[] }.of(address, timeout)
 }
 
 /// Whether an answer to a request for `target` counts as successful: it passes the target's checks. Without a check of

@@ -26,8 +26,7 @@ fn upstream(placement: &Placement) -> RunningUpstream {
 }
 
 fn ask(address: SocketAddr, request: &str) -> anyhow::Result<Answer> {
-    let client = HttpClient { address, tls: None, from: None, timeout: TIMEOUT };
-    client.send(request.as_bytes(), request.starts_with("HEAD"))
+    HttpClient::plain(address, TIMEOUT).send(request.as_bytes(), request.starts_with("HEAD"))
 }
 
 fn get(address: SocketAddr, path: &str) -> Answer {
@@ -132,12 +131,7 @@ fn the_same_instance_answers_over_tls_and_counts_it() {
     let ready = upstream.ready();
     assert_eq!(ready.tls_instances.len(), 2);
     let change = Change::new(&[Feature::Tls], &made);
-    let client = HttpClient {
-        address: ready.tls_instances[1],
-        tls: change.tls.as_ref(),
-        from: None,
-        timeout: TIMEOUT,
-    };
+    let client = change.client(ready.tls_instances[1], TIMEOUT);
     let asked = |request: &str| client.send(request.as_bytes(), false).expect("answered");
     let echo = json(&asked("GET /.hoptax/echo HTTP/1.1\r\nhost: a\r\n\r\n"));
     assert_eq!((&echo["tls"]["version"], &echo["instance"]), (&"TLSv1.3".into(), &1.into()));

@@ -107,6 +107,7 @@ fn run_from(
         sources: &spec.sources,
         mix: &mix,
         tls: tls.as_ref(),
+        proxy_protocol: spec.proxy_protocol,
         most_leaving: usize::try_from(spare / u64::from(workers)).unwrap_or(usize::MAX),
         timeouts: spec.timeouts,
         retry: spec.retry,

@@ -4,6 +4,7 @@
 //! all files that the load needs: tokens, certificates, bodies.
 
 use crate::address::Address;
+use hoptax_wire::proxy_protocol::{Ends, header_v1, header_v2};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -26,6 +27,9 @@ pub struct LoadSpec {
     /// TLS settings for every connection. Absent if connections do not use TLS.
     #[serde(default)]
     pub tls: Option<TlsSpec>,
+    /// Version of the PROXY protocol's header that each connection begins with, before TLS. Absent if none is sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy_protocol: Option<ProxyProtocol>,
     /// HTTP version of the requests.
     #[serde(default)]
     pub http: HttpVersion,
@@ -165,6 +169,26 @@ impl Timeouts {
     /// Creates timeouts that are all `ns` nanoseconds long.
     pub fn all(ns: u64) -> Self {
         Self { connect_ns: ns, first_byte_ns: ns, total_ns: ns }
+    }
+}
+
+/// Version of the PROXY protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ProxyProtocol {
+    /// Version 1, a line of text.
+    V1,
+    /// Version 2, binary.
+    V2,
+}
+
+impl ProxyProtocol {
+    /// The header at the start of a connection. `ends` are its source and its destination; absent for a Unix socket.
+    pub fn header(self, ends: Option<Ends>) -> Vec<u8> {
+        match self {
+            Self::V1 => header_v1(ends),
+            Self::V2 => header_v2(ends),
+        }
     }
 }
 

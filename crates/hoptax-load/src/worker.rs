@@ -45,6 +45,7 @@ pub(crate) struct Setup<'a> {
     pub(crate) sources: &'a [IpAddr],
     pub(crate) mix: &'a Mix<'a>,
     pub(crate) tls: Option<&'a Client>,
+    pub(crate) proxy_protocol: Option<spec::ProxyProtocol>,
     /// Maximum number of retired connections per worker that are open at the same time as the regular connections.
     pub(crate) most_leaving: usize,
     pub(crate) timeouts: spec::Timeouts,
@@ -469,6 +470,9 @@ impl<L: EventLoop> Handler<L> for Worker<'_> {
             Ok(()) => {
                 self.pace.connected();
                 self.recorder.opened(self.slots[slot as usize].connect_started, now);
+                if let Err(error) = self.send_proxy_header(io, slot) {
+                    return self.connect_failed(io, slot, now, &error);
+                }
                 match self.tls {
                     None => self.established(io, slot, now),
                     Some(_) => self.start_handshake(io, slot, now),
@@ -531,7 +535,11 @@ impl Worker<'_> {
             io.close(token);
             state.step(Event::Closed);
             self.recorder.unasked();
-            self.connect_error = Some("the server sent data without a request".to_owned());
+            let text = match self.setup.proxy_protocol {
+                None => "the server sent data without a request",
+                Some(_) => "the server sent data without a request; it may not expect the PROXY protocol",
+            };
+            self.connect_error = Some(text.to_owned());
             return;
         }
         let times = state.request.as_mut().expect("a busy slot has a request");

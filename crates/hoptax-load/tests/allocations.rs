@@ -299,6 +299,7 @@ fn carry_out(case: &Case, address: SocketAddr, requests: u64) -> (u64, LoadRecor
         stamps: case.stamps,
         event_loop: EventLoopName::Epoll,
         part: None,
+        proxy_protocol: None,
     };
     let interrupt = AtomicBool::new(false);
     let mut before = 0;

@@ -3,6 +3,7 @@
 //! Records, sentences and labels show a feature as one word (`key-auth`, `routes=1000:last`). Packs list the features
 //! that they support by [`Feature::name`]. `docs/reference/features.md` describes each feature and its proof.
 
+use hoptax_load::spec::ProxyProtocol;
 use std::fmt;
 use std::str::FromStr;
 
@@ -37,6 +38,9 @@ pub enum Feature {
     Tls,
     /// TLS between clients and gateway. Clients must also present a certificate.
     Mtls,
+    /// Connections from clients begin with a header of the PROXY protocol. The gateway passes its source address on to
+    /// the upstream.
+    ProxyProtocol(ProxyProtocol),
     /// TLS between gateway and upstream. The gateway verifies the upstream's certificate.
     UpstreamTls,
     /// The gateway sets one header and removes another, on requests and on responses.
@@ -100,7 +104,7 @@ pub enum RoutePosition {
 
 impl Feature {
     /// Names of all features. All lists of features use this order.
-    pub const NAMES: [&str; 19] = [
+    pub const NAMES: [&str; 20] = [
         "key-auth",
         "basic-auth",
         "jwt-hs256",
@@ -109,6 +113,7 @@ impl Feature {
         "access-log",
         "tls",
         "mtls",
+        "proxy-protocol",
         "upstream-tls",
         "header-rewrite",
         "path-rewrite",
@@ -133,6 +138,7 @@ impl Feature {
             Self::AccessLog => "access-log",
             Self::Tls => "tls",
             Self::Mtls => "mtls",
+            Self::ProxyProtocol(_) => "proxy-protocol",
             Self::UpstreamTls => "upstream-tls",
             Self::HeaderRewrite => "header-rewrite",
             Self::PathRewrite => "path-rewrite",
@@ -158,6 +164,7 @@ impl Feature {
             "access-log" => Self::AccessLog,
             "tls" => Self::Tls,
             "mtls" => Self::Mtls,
+            "proxy-protocol" => Self::ProxyProtocol(ProxyProtocol::V2),
             "upstream-tls" => Self::UpstreamTls,
             "header-rewrite" => Self::HeaderRewrite,
             "path-rewrite" => Self::PathRewrite,
@@ -213,6 +220,7 @@ impl fmt::Display for Feature {
             Self::RateLimit { per_second } if self.is_reachable_limit() => write!(f, "={per_second}/s"),
             Self::Routes { count, ask } => write!(f, "={count}:{ask}"),
             Self::Consumers { count } => write!(f, "={count}"),
+            Self::ProxyProtocol(ProxyProtocol::V1) => f.write_str("=v1"),
             Self::RoundRobin { instances: Some(instances) } => write!(f, "={instances}"),
             Self::TokenReview { cache_s } if *cache_s > 0 => write!(f, "={cache_s}s"),
             _ => Ok(()),
@@ -254,6 +262,7 @@ impl FromStr for Feature {
                 Self::Routes { count: number(count)?, ask }
             }
             Self::Consumers { .. } => Self::Consumers { count: number(setting)? },
+            Self::ProxyProtocol(_) if setting == "v1" => Self::ProxyProtocol(ProxyProtocol::V1),
             Self::RoundRobin { .. } => Self::RoundRobin { instances: Some(number(setting)?) },
             Self::TokenReview { .. } => {
                 Self::TokenReview { cache_s: number(setting.strip_suffix('s').ok_or_else(wrong)?)? }
@@ -273,6 +282,7 @@ mod tests {
             Feature::RateLimit { per_second: 100 },
             Feature::Routes { count: 7, ask: RoutePosition::Last },
             Feature::Consumers { count: 3 },
+            Feature::ProxyProtocol(ProxyProtocol::V1),
             Feature::RoundRobin { instances: Some(2) },
             Feature::TokenReview { cache_s: 600 },
         ];

@@ -2,7 +2,7 @@
 //! that carries requests one after the other.
 
 use crate::request_error::{Awaited, RequestError};
-use hoptax_load::spec::TlsSpec;
+use hoptax_load::spec::{ProxyProtocol, TlsSpec};
 use hoptax_load::tls::client_config;
 use hoptax_plan::units;
 use hoptax_wire::http1::{ResponseDecoder, Step, Version, fields, request_head};
@@ -44,8 +44,31 @@ pub struct HttpClient<'a> {
     pub tls: Option<&'a TlsSpec>,
     /// Source address. If absent, the kernel chooses the address.
     pub from: Option<IpAddr>,
+    /// The header of the PROXY protocol at the start of each connection. Absent if none is sent.
+    pub proxy_header: Option<ProxyHeader>,
     /// Time limit for the whole response.
     pub timeout: Duration,
+}
+
+/// A header of the PROXY protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProxyHeader {
+    /// Version of the protocol.
+    pub version: ProxyProtocol,
+    /// The source address that it names. Absent for that of the connection.
+    pub source: Option<SocketAddr>,
+}
+
+impl ProxyHeader {
+    /// A header that names the client itself.
+    pub fn of_client(version: ProxyProtocol) -> Self {
+        Self { version, source: None }
+    }
+
+    fn send(self, mut connection: &TcpStream, to: SocketAddr) -> io::Result<()> {
+        let from = self.source.map_or_else(|| connection.local_addr(), Ok)?;
+        connection.write_all(&self.version.header(Some((from, to))))
+    }
 }
 
 trait Stream: std::io::Read + std::io::Write {
@@ -70,7 +93,7 @@ impl Stream for rustls::StreamOwned<rustls::ClientConnection, TcpStream> {
 impl HttpClient<'_> {
     /// A client without TLS. The kernel chooses the source address.
     pub fn plain(address: SocketAddr, timeout: Duration) -> Self {
-        Self { address, tls: None, from: None, timeout }
+        Self { address, tls: None, from: None, proxy_header: None, timeout }
     }
 
     /// Sends `request` and reads the whole response. Set `to_head` for a HEAD request, because its response has no
@@ -128,6 +151,11 @@ impl HttpClient<'_> {
         let plain = plain.map_err(|error| RequestError::of_connect(error, self.timeout))?;
         // The second part of a large request must not wait until the first part is acknowledged.
         plain.set_nodelay(true)?;
+        if let Some(header) = self.proxy_header {
+            header
+                .send(&plain, self.address)
+                .map_err(|error| RequestError::of_connect(error, self.timeout))?;
+        }
         let stream: Box<dyn Stream> = match self.tls {
             None => Box::new(plain.try_clone()?),
             Some(spec) => {

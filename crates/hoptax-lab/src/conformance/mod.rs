@@ -82,7 +82,7 @@ pub fn observe(
     timeout: Duration,
 ) -> anyhow::Result<Vec<Seen>> {
     let direct = HttpClient::plain(direct, timeout);
-    let gateway = HttpClient { tls: change.tls.as_ref(), ..HttpClient::plain(gateway, timeout) };
+    let gateway = change.client(gateway, timeout);
     CASES.iter().map(|case| one(case, &direct, &gateway, &change.ignored_headers)).collect()
 }
 

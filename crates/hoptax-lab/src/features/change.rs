@@ -10,13 +10,18 @@ use crate::login::Login;
 use crate::pack::manifest::Refusal;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hoptax_load::Address;
-use hoptax_load::spec::{Check, ClientCertificate, LoadSpec, TargetSpec, TlsSpec, TlsVersion, Verify};
+use hoptax_load::spec::{
+    Check, ClientCertificate, LoadSpec, ProxyProtocol, TargetSpec, TlsSpec, TlsVersion, Verify,
+};
 use hoptax_plan::{Feature, JwtAlgorithm, units};
 use hoptax_record::Failure;
+use hoptax_servers::http_client::{HttpClient, ProxyHeader};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Start of the name of a file that holds the credentials of several consumers, one per line.
 const CREDENTIALS_FILE: &str = "hoptax-credentials";
@@ -32,6 +37,8 @@ pub struct Change {
     pub prefix: String,
     /// Settings of TLS, if requests use TLS.
     pub tls: Option<TlsSpec>,
+    /// Version of the PROXY protocol's header at the start of each connection, if there is one.
+    pub proxy_protocol: Option<ProxyProtocol>,
     /// The text of each file, by file name. The templates of the headers read lines from these files.
     pub files: BTreeMap<String, String>,
     /// Whether the gateway must answer some requests with 429.
@@ -78,6 +85,7 @@ impl Change {
                     };
                     change.tls = Some(tls(made, Some(client)));
                 }
+                Feature::ProxyProtocol(version) => change.proxy_protocol = Some(*version),
                 Feature::HeaderRewrite => change.header(REQUEST_REMOVED.0, REQUEST_REMOVED.1),
                 Feature::PathRewrite => change.prefix.push_str(REWRITTEN_PREFIX),
                 Feature::Cors => change.header("origin", CORS_ORIGIN),
@@ -104,6 +112,7 @@ impl Change {
         let mut change = Self::default();
         change.add_token(login);
         change.tls.clone_from(&login.tls);
+        change.proxy_protocol = login.proxy_protocol;
         if let Some(tls) = change.tls.as_mut().filter(|_| login.token.is_some()) {
             tls.client_certificate = None;
         }
@@ -162,10 +171,17 @@ impl Change {
             spec.tls.clone_from(&self.tls);
             leave_out_port_443(spec);
         }
+        spec.proxy_protocol = self.proxy_protocol;
     }
 
-    /// Applies the change to `targets`. Adds to `files` the files that the targets' templates use. TLS is set
-    /// separately.
+    /// A client for such requests.
+    pub fn client(&self, address: SocketAddr, timeout: Duration) -> HttpClient<'_> {
+        let proxy_header = self.proxy_protocol.map(ProxyHeader::of_client);
+        HttpClient { tls: self.tls.as_ref(), proxy_header, ..HttpClient::plain(address, timeout) }
+    }
+
+    /// Applies the change to `targets`. Adds to `files` the files that the targets' templates use. TLS and the PROXY
+    /// protocol belong to connections: see [`Change::client`].
     pub fn apply_to(&self, targets: &mut [TargetSpec], files: &mut BTreeMap<String, String>) {
         for target in targets {
             target.path.insert_str(0, &self.prefix);

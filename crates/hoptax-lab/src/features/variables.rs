@@ -40,6 +40,8 @@ pub struct FeatureVariables {
     /// Values: `authority`, the path of the certificate of the authority that signed the clients' certificates;
     /// `authority_pem`, the text of this certificate.
     pub mtls: Option<serde_json::Value>,
+    /// Whether connections begin with a header of the PROXY protocol. Gateways accept both of its versions.
+    pub proxy_protocol: bool,
     /// Values: `authority`, a path; `server_name`, the name in the upstream's certificate; `external`, which is true if
     /// the upstream already ran before this run. Such an upstream may support TLS 1.2 only. If the upstream requires a
     /// client certificate, there are also the paths `certificate`, `key` and `bundle` (both in one file). With this
@@ -95,6 +97,7 @@ impl FeatureVariables {
                     all.mtls =
                         Some(json!({ "authority": file("authority.pem"), "authority_pem": made.authority }));
                 }
+                Feature::ProxyProtocol(_) => all.proxy_protocol = true,
                 Feature::UpstreamTls => {
                     all.upstream_tls = Some(match &made.upstream {
                         None => json!({

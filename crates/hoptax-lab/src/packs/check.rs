@@ -2,7 +2,7 @@
 
 use crate::conformance::{CASES, Case};
 use crate::counters;
-use crate::pack::manifest::{CounterFrom, TlsUse};
+use crate::pack::manifest::{CounterFrom, ReadyPort, TlsUse};
 use crate::pack::{Pack, PackError, list};
 use crate::render::{self, Variables, stays_below};
 use hoptax_host::guard::StopSignal;
@@ -238,6 +238,12 @@ fn check_start(pack: &Pack) -> Result<(), PackError> {
     if !manifest.ready.path.starts_with('/') {
         let message = format!("`ready.path: {}` does not begin with `/`", manifest.ready.path);
         return Err(pack.refuse(&manifest.ready.path, message, None));
+    }
+    const PROXIED: &str = "proxy-protocol";
+    if manifest.ready.port == ReadyPort::Main && manifest.features.iter().any(|feature| feature == PROXIED) {
+        let message = format!("requests for readiness have no header of `{PROXIED}`");
+        let help = "write `port: admin` in `ready`, or remove the feature";
+        return Err(pack.refuse("ready:", message, Some(help.to_owned())));
     }
     Ok(())
 }

@@ -50,6 +50,11 @@ fn mistakes_are_reported_with_their_line_and_the_fix() {
         ("access_log: file\n", "", &["`access_log` is missing", "unsupported"]),
         (
             "access_log: file\n",
+            "access_log: file\nfeatures: [proxy-protocol]\n",
+            &["gateway.yaml:6: requests for readiness have no header of `proxy-protocol`", "`port: admin`"],
+        ),
+        (
+            "access_log: file\n",
             "access_log: file\nunsupported: { access_log: no }\n",
             &["gateway.yaml:8: `access_log` is both"],
         ),

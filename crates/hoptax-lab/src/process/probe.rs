@@ -5,7 +5,6 @@ use hoptax_load::spec::{HttpVersion, TargetSpec};
 use hoptax_load::target;
 use hoptax_plan::{Plan, Target, units};
 use hoptax_record::bounded;
-use hoptax_servers::http_client::HttpClient;
 use hoptax_servers::request_error::{Awaited, RequestError};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -63,8 +62,7 @@ impl Probe {
         }
         let request = target::first_request(&targets[0], &files, SEED, HttpVersion::Http11)
             .map_err(|error| format!("cannot build a request for {url}: {error}"))?;
-        let client = HttpClient { address, tls: change.tls.as_ref(), from: None, timeout: self.timeout };
-        let outcome = client.status(&request);
+        let outcome = change.client(address, self.timeout).status(&request);
         outcome.map(drop).map_err(|error| match error.downcast_ref::<RequestError>() {
             Some(error) => in_words(url, address, error),
             None => format!("cannot ask {url}: {error:#}"),
@@ -92,11 +90,13 @@ fn in_words(url: &str, address: SocketAddr, error: &RequestError) -> String {
         ),
         RequestError::Ended { begun: false, .. } if url.starts_with("https:") => format!(
             "{url} ({address}) accepts connections but does not answer: {error}. It may not speak TLS (write http://), serve \
-             another host (set the header `host` of the target), or expect HTTP/2 or the PROXY protocol"
+             another host (set the header `host` of the target), or expect HTTP/2 or the PROXY protocol \
+             (proxy_protocol: v2)"
         ),
         RequestError::Ended { begun: false, .. } => format!(
             "{url} ({address}) accepts connections but does not answer: {error}. It may serve another host (set the \
-             header `host` of the target), or expect TLS (write https://), HTTP/2 or the PROXY protocol"
+             header `host` of the target), or expect TLS (write https://), HTTP/2 or the PROXY protocol \
+             (proxy_protocol: v2)"
         ),
         RequestError::Malformed(_) => format!(
             "{url} ({address}) does not answer in HTTP/1: {error}. Check that this is its port for HTTP/1.1"

@@ -449,6 +449,15 @@ impl EventLoop for Epoll {
         self.slots.get(token.index()).is_some_and(|slot| matches!(slot.kind, Kind::Open(_)))
     }
 
+    fn local_address(&self, token: Token) -> Option<SocketAddr> {
+        match self.slots.get(token.index()).map(|slot| &slot.kind) {
+            Some(Kind::Open(connection)) => {
+                rustix::net::getsockname(&connection.socket).ok()?.try_into().ok()
+            }
+            _ => None,
+        }
+    }
+
     fn unsent(&self, token: Token) -> usize {
         match self.slots.get(token.index()).map(|slot| &slot.kind) {
             Some(Kind::Open(connection)) => connection.unsent(),

@@ -44,6 +44,12 @@ pub trait EventLoop: Sized {
     /// token.
     fn is_connected(&self, token: Token) -> bool;
 
+    /// The local IP address and port of a connection. Absent for Unix sockets, and if the connection is gone.
+    fn local_address(&self, token: Token) -> Option<SocketAddr> {
+        let _ = token;
+        None
+    }
+
     /// Number of bytes passed to [`send`](EventLoop::send) that the kernel has not accepted yet.
     fn unsent(&self, token: Token) -> usize;
 

@@ -153,6 +153,7 @@ fn spec(addresses: &[SocketAddr]) -> LoadSpec {
         stamps: false,
         event_loop: EventLoopName::Epoll,
         part: None,
+        proxy_protocol: None,
     }
 }
 

@@ -61,7 +61,7 @@ impl Worker<'_> {
     }
 
     fn connect<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64) {
-        let (token, connection) = (self.token(slot), self.first_address + slot as usize * self.address_step);
+        let (token, connection) = (self.token(slot), self.connection_number(slot));
         let state = &mut self.slots[slot as usize];
         state.step(Event::Permitted);
         if !self.timeouts.is_connecting(slot) {
@@ -87,6 +87,22 @@ impl Worker<'_> {
                 self.pace.cost(failed, failed - now);
             }
         }
+    }
+
+    /// Number of the connection of `slot`, counted over all workers.
+    fn connection_number(&self, slot: u32) -> usize {
+        self.first_address + slot as usize * self.address_step
+    }
+
+    /// Sends the header of the PROXY protocol on the new connection of `slot`, if the load has one.
+    pub(super) fn send_proxy_header<L: EventLoop>(&self, io: &mut L, slot: u32) -> io::Result<()> {
+        let Some(version) = self.setup.proxy_protocol else { return Ok(()) };
+        let token = self.token(slot);
+        let ends = match self.setup.route(self.connection_number(slot)).0 {
+            Address::Tcp(to) => io.local_address(token).map(|from| (from, *to)),
+            Address::Unix(_) => None,
+        };
+        io.send(token, &version.header(ends))
     }
 
     pub(super) fn connect_failed<L: EventLoop>(

@@ -92,6 +92,7 @@ fn targets() -> [TargetSpec; 1] {
 fn setup<'a>(addresses: &'a [Address], mix: &'a Mix<'a>) -> Setup<'a> {
     Setup {
         tls: None,
+        proxy_protocol: None,
         addresses,
         sources: &[],
         mix,

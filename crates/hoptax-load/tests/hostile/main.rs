@@ -123,6 +123,7 @@ impl Case {
             stamps: false,
             event_loop: EventLoopName::Epoll,
             part: None,
+            proxy_protocol: None,
         }
     }
 

@@ -46,7 +46,7 @@ pub(super) fn read(
     Some(chunked)
 }
 
-/// Refuses uploads that take so long that every request would time out.
+/// Refuses uploads that take longer than the timeout, because every request would time out.
 pub(super) fn check_pauses(reader: &mut Reader<'_>, timeouts: &Timeouts) {
     let total = timeouts.total;
     let too_long = |(_, pauses): &(Place, Duration)| *pauses >= total;

@@ -2,6 +2,7 @@
 //! features.
 
 use super::reader::Reader;
+use super::running;
 use crate::de::one_of;
 use crate::error::Place;
 use crate::raw::{Placed, RawFeature, RawFeatures, RawGateway, Short, SteadyRate};
@@ -11,6 +12,7 @@ use crate::{
     Feature, Gateway, GatewayKind, JwtAlgorithm, MOST_CONSUMERS, MOST_ROUTES, PackInfo, RoutePosition,
     Running, Upstream,
 };
+use hoptax_load::spec::ProxyProtocol;
 
 /// Longest accepted time for caching token reviews, in seconds. It is one day.
 const LONGEST_CACHE_S: u64 = 86_400;
@@ -185,6 +187,10 @@ fn with_settings(reader: &mut Reader<'_>, place: Place, raw: &RawFeature) -> Opt
     if let Some(consumers) = &raw.consumers {
         let count = reader.count(Some(consumers), "consumers", 1, MOST_CONSUMERS);
         found.push((consumers.place, Feature::Consumers { count }));
+    }
+    if let Some(typed) = &raw.proxy_protocol {
+        let version = running::proxy_protocol(reader, typed).unwrap_or(ProxyProtocol::V2);
+        found.push((typed.place, Feature::ProxyProtocol(version)));
     }
     if let Some(instances) = &raw.round_robin {
         let instances = reader.count(Some(instances), "round-robin", 2, MOST_ROUTES);

@@ -44,6 +44,7 @@ pub(super) fn read(
                 insecure: None,
                 client_certificate: None,
                 resolve: None,
+                proxy_protocol: None,
                 pid: None,
                 watch: None,
                 instead_of: None,
@@ -118,6 +119,7 @@ fn kind(reader: &mut Reader<'_>, typed: &RawGateway, upstream: &Upstream) -> Gat
     }
     let key = typed.url.as_ref().map(|_| "url").or(typed.pid.as_ref().map(|_| "pid"));
     let key = key.or(typed.watch.as_ref().map(|_| "watch")).or(typed.resolve.as_ref().map(|_| "resolve"));
+    let key = key.or(typed.proxy_protocol.as_ref().map(|_| "proxy_protocol"));
     if let Some(key) = key.or(access_keys(typed).first().map(|(_, key)| key)) {
         reader.fault(
             name.place,
@@ -130,6 +132,13 @@ fn kind(reader: &mut Reader<'_>, typed: &RawGateway, upstream: &Upstream) -> Gat
     }
     if name.value.starts_with("hop-l") {
         refuse_keys_of_packs(reader, typed);
+    }
+    if matches!(upstream, Upstream::Running(running) if running.access.proxy_protocol.is_some()) {
+        let message =
+            format!("`{}` sends the upstream no PROXY protocol, which `upstream` requires", name.value);
+        let help =
+            "remove this gateway, or `proxy_protocol` if the upstream also accepts connections without it";
+        reader.fault(name.place, message, help);
     }
     match name.value.as_str() {
         "hop-l4" => hop(reader, typed, HopKind::L4),
@@ -204,7 +213,10 @@ fn external(reader: &mut Reader<'_>, typed: &RawGateway) -> GatewayKind {
             (String::new(), None)
         }
     };
-    GatewayKind::External { url, pid, access: Access { tls, token_file: None, resolve }, prometheus, pods }
+    let proxy_protocol =
+        typed.proxy_protocol.as_ref().and_then(|typed| running::proxy_protocol(reader, typed));
+    let access = Access { tls, token_file: None, resolve, proxy_protocol };
+    GatewayKind::External { url, pid, access, prometheus, pods }
 }
 
 fn access_keys(typed: &RawGateway) -> Typed<'_> {

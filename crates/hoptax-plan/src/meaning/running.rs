@@ -3,10 +3,11 @@
 use super::reader::Reader;
 use super::{body, kubernetes};
 use crate::error::Place;
-use crate::raw::{Placed, RawCertificate, RawLedger, RawPrometheus, RawUpstream, RawWatch};
+use crate::raw::{Placed, ProxyText, RawCertificate, RawLedger, RawPrometheus, RawUpstream, RawWatch};
 use crate::selector::Selector;
 use crate::units::{self, Origin};
 use crate::{Access, CertificateFiles, LedgerSource, Prometheus, Resolve, Running, TlsAccess, WatchedPods};
+use hoptax_load::spec::ProxyProtocol;
 use hoptax_record::bounded;
 
 pub(super) struct Typed<'a> {
@@ -40,7 +41,21 @@ pub(super) fn upstream(reader: &mut Reader<'_>, url: &Placed<String>, typed: &Ra
     let resolve = typed.resolve.as_ref().map_or_else(Resolve::default, |typed| typed.value);
     let pid = pid(reader, typed.pid.as_ref());
     let ledger = typed.ledger.as_ref().map(|typed| ledger(reader, &typed.value));
-    Running { url: origin, access: Access { tls, token_file, resolve }, pid, ledger }
+    let proxy_protocol = typed.proxy_protocol.as_ref().and_then(|typed| proxy_protocol(reader, typed));
+    Running { url: origin, access: Access { tls, token_file, resolve, proxy_protocol }, pid, ledger }
+}
+
+/// Reads a version of the PROXY protocol.
+pub(super) fn proxy_protocol(reader: &mut Reader<'_>, typed: &Placed<ProxyText>) -> Option<ProxyProtocol> {
+    match typed.value.0.as_str() {
+        "v1" => Some(ProxyProtocol::V1),
+        "v2" => Some(ProxyProtocol::V2),
+        other => {
+            let message = format!("`{other}` is not a version of the PROXY protocol");
+            reader.fault(typed.place, message, "write v1 or v2");
+            None
+        }
+    }
 }
 
 /// Checks a URL. Returns its normalized form, and the TLS settings for https.

@@ -50,6 +50,7 @@ fn refuse_without_url(reader: &mut Reader<'_>, typed: &RawUpstream) {
         ("client_certificate", typed.client_certificate.as_ref().map(|typed| typed.place)),
         ("token_file", typed.token_file.as_ref().map(|typed| typed.place)),
         ("resolve", typed.resolve.as_ref().map(|typed| typed.place)),
+        ("proxy_protocol", typed.proxy_protocol.as_ref().map(|typed| typed.place)),
         ("pid", typed.pid.as_ref().map(|typed| typed.place)),
         ("ledger", typed.ledger.as_ref().map(|typed| typed.place)),
     ];

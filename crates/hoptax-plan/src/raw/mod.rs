@@ -24,8 +24,8 @@ pub(crate) use request::{
 pub(crate) use texts::{
     AddressText, ArrivalsText, AskText, Auto, Bytes, ConnectionCount, CpuList, DelayText, FeatureText,
     FeaturesText, HostAddress, HttpText, JwtText, KeepAliveText, Limit, ObjectiveText, OnOffText,
-    PrecisionText, Rate, RequestCount, Share, SizesText, StageText, StatusText, SteadyRate, Text, Time,
-    TrialsText,
+    PrecisionText, ProxyText, Rate, RequestCount, Share, SizesText, StageText, StatusText, SteadyRate, Text,
+    Time, TrialsText,
 };
 
 use super::selector::SelectorKind;
@@ -193,6 +193,9 @@ pub(crate) struct RawUpstream {
     /// If the host of `url` has several addresses: `all` that accept connections are used in turn, or only the `first`.
     /// Default: all.
     pub(crate) resolve: Option<Placed<Resolve>>,
+    /// Version of the PROXY protocol's header that direct connections begin with: v1 or v2. Not with gateways that hoptax
+    /// starts. Default: none.
+    pub(crate) proxy_protocol: Option<Placed<ProxyText>>,
     /// Process id of the upstream. hoptax measures CPU and memory of this process and its descendants.
     pub(crate) pid: Option<Placed<u32>>,
     /// Where to read the upstream's own count of requests. Default: the count is not read.
@@ -344,6 +347,9 @@ pub(crate) struct RawGateway {
     /// If the host of an `external` gateway's `url` has several addresses: `all` that accept connections are used in turn,
     /// or only the `first`. Default: all.
     pub(crate) resolve: Option<Placed<Resolve>>,
+    /// Version of the PROXY protocol's header that connections to an `external` gateway begin with: v1 or v2. Default:
+    /// none.
+    pub(crate) proxy_protocol: Option<Placed<ProxyText>>,
     /// Process id of an `external` gateway. hoptax measures CPU and memory of this process and its descendants.
     pub(crate) pid: Option<Placed<u32>>,
     /// Where CPU and memory of an `external` gateway on another machine come from. Excludes `pid`.
@@ -434,6 +440,8 @@ pub(crate) struct RawFeature {
     /// Number of consumers, 1 to 10000. Each consumer has its own credentials. If no other authentication is enabled,
     /// hoptax enables `key-auth`.
     pub(crate) consumers: Option<Placed<u32>>,
+    /// Version of the header that each connection begins with: v1 or v2. Default: v2.
+    pub(crate) proxy_protocol: Option<Placed<ProxyText>>,
     /// Number of upstream instances that the gateway uses in turn. At least 2.
     pub(crate) round_robin: Option<Placed<u32>>,
     /// Time for which the gateway caches the result of a token review, in whole seconds. Default: no caching.

@@ -104,6 +104,10 @@ texts! {
         "enum": ["HS256", "RS256"],
         "description": "Signature algorithm of the tokens."
     }
+    ProxyText {
+        "enum": ["v1", "v2"],
+        "description": "Version of the PROXY protocol: v1 (text) or v2 (binary)."
+    }
     AskText {
         "enum": ["first", "middle", "last"],
         "description": "Position of a route: first, middle or last."

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::selector::SelectorKind;
-use crate::{Access, CertificateFiles, LedgerSource, Resolve, TlsAccess};
+use crate::{Access, CertificateFiles, Feature, LedgerSource, Resolve, TlsAccess};
+use hoptax_load::spec::ProxyProtocol;
 use std::path::{Path, PathBuf};
 
 /// Creates a directory with the files that the plans of these tests name.
@@ -28,7 +29,7 @@ fn read(text: &str, directory: &Path) -> Result<Plan, String> {
     };
     let known = vec![
         pack("envoy", &["key-auth", "jwt-hs256", "tls", "upstream-tls", "token-review"], &[]),
-        pack("plain", &["key-auth"], &[("upstream-tls", "it was built without TLS")]),
+        pack("plain", &["key-auth", "proxy-protocol"], &[("upstream-tls", "it was built without TLS")]),
         pack(
             "shy",
             &["upstream-tls", "token-review"],
@@ -67,6 +68,7 @@ fn an_upstream_over_tls_has_a_name_an_authority_and_credentials() {
             }),
             token_file: Some(file("token")),
             resolve: Resolve::First,
+            proxy_protocol: None,
         },
         pid: Some(4711),
         ledger: Some(LedgerSource {
@@ -85,7 +87,7 @@ fn an_external_gateway_can_use_the_systems_authorities() {
     let text = format!("gateways: [{{ name: external, url: \"https://gate.test\" }}]\n{LOAD}");
     let plan = read(&text, Path::new(".")).unwrap_or_else(|error| panic!("{error}"));
     let tls = TlsAccess { server_name: "gate.test".into(), ..TlsAccess::default() };
-    let access = Access { tls: Some(tls), token_file: None, resolve: Resolve::All };
+    let access = Access { tls: Some(tls), token_file: None, resolve: Resolve::All, proxy_protocol: None };
     let url = "https://gate.test:443".to_owned();
     assert_eq!(
         plan.gateways[0].kind,
@@ -112,6 +114,56 @@ fn a_certificate_can_have_an_address_as_its_only_name_or_be_accepted_unseen() {
     let [named, _] = access("authority: ca.pem, server_name: 10.0.0.1");
     assert_eq!(named.server_name, "10.0.0.1");
     assert!(access("insecure: true").iter().all(|tls| tls.insecure && tls.authority.is_none()));
+}
+
+#[test]
+fn connections_can_begin_with_the_proxy_protocol() {
+    let at = Path::new(".");
+    let plan = |upstream: &str, gateway: &str| {
+        read(&format!("upstream: {{ {upstream} }}\ngateways: [{gateway}]\n{LOAD}"), at)
+    };
+    let own = "url: \"http://a.b\", proxy_protocol: v2";
+    let external = "{ name: external, url: \"http://a.c\", proxy_protocol: v1 }";
+    let both = plan(own, external).unwrap_or_else(|error| panic!("{error}"));
+    let Upstream::Running(upstream) = &both.upstream else { panic!("running") };
+    let GatewayKind::External { access, .. } = &both.gateways[0].kind else { panic!("external") };
+    assert_eq!(upstream.access.proxy_protocol, Some(ProxyProtocol::V2));
+    assert_eq!(access.proxy_protocol, Some(ProxyProtocol::V1));
+    assert_eq!(kept(&both), both);
+    let features = |features: &str| {
+        let plan = plan("status: 200", &format!("{{ name: plain, features: [{features}] }}"));
+        plan.unwrap_or_else(|error| panic!("{error}")).gateways[0].features().to_vec()
+    };
+    assert_eq!(features("proxy-protocol"), [Feature::ProxyProtocol(ProxyProtocol::V2)]);
+    assert_eq!(features("{ proxy-protocol: v1 }"), [Feature::ProxyProtocol(ProxyProtocol::V1)]);
+    for (upstream, gateway, part) in [
+        (
+            "status: 200",
+            "{ name: external, url: \"http://a.c\", proxy_protocol: v3 }",
+            "`v3` is not a version of the PROXY",
+        ),
+        (
+            "status: 200",
+            "{ name: plain, features: [{ proxy-protocol: on }] }",
+            "`on` is not a version of the PROXY",
+        ),
+        (
+            "status: 200",
+            "{ name: plain, proxy_protocol: v1 }",
+            "`proxy_protocol` is only for a gateway that already runs",
+        ),
+        (
+            "status: 200",
+            "{ name: envoy, features: [proxy-protocol] }",
+            "the pack `envoy` has no feature `proxy-protocol`",
+        ),
+        ("proxy_protocol: v1", external, "`proxy_protocol` is only for an upstream that already runs"),
+        (own, "plain", "`plain` sends the upstream no PROXY protocol, which `upstream` requires"),
+        (own, "hop-l4", "`hop-l4` sends the upstream no PROXY protocol, which `upstream` requires"),
+    ] {
+        let shown = plan(upstream, gateway).expect_err("refused");
+        assert!(shown.contains(part), "{gateway}\n{shown}");
+    }
 }
 
 #[test]

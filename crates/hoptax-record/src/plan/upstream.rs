@@ -1,5 +1,6 @@
 //! The upstream, and how to connect to services that already run.
 
+use hoptax_load::spec::ProxyProtocol;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -113,6 +114,9 @@ pub struct Access {
     /// Which addresses of the URL's name are used.
     #[serde(default)]
     pub resolve: Resolve,
+    /// Version of the PROXY protocol's header at the start of each connection. Absent if none is sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy_protocol: Option<ProxyProtocol>,
 }
 
 /// Which addresses of a name are used.

@@ -142,6 +142,7 @@ mod tests {
             stamps: false,
             event_loop: EventLoopName::Epoll,
             part: None,
+            proxy_protocol: None,
         }
     }
 

@@ -270,6 +270,7 @@ impl<'a> RunningGateway<'a> {
             stamps: false,
             event_loop: EventLoopName::Epoll,
             part: None,
+            proxy_protocol: None,
         };
         self.gateway.0.facts().change.apply(&mut spec);
         let watched = WatchedRoles { upstream: self.upstream.0.process(), gateway: self.gateway.0.process() };

@@ -73,6 +73,7 @@ pub fn load_spec(run: &Run<'_>, slot: &Slot, addresses: Vec<SocketAddr>) -> Load
         stamps: plan.path_split == PathSplit::On,
         event_loop: EventLoopName::Epoll,
         part: None,
+        proxy_protocol: None,
     }
 }
 

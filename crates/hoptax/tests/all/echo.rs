@@ -1,7 +1,7 @@
 //! An upstream that echoes requests, with or without TLS. Also a client that sends requests with everything that a
 //! gateway's features require.
 
-use crate::support::client::{Answer, exchange};
+use crate::support::client::{Answer, exchange_all};
 use crate::support::server::{Response, Server};
 use hoptax_lab::features::{Change, Credentials, RESPONSE_REMOVED};
 use hoptax_load::spec::TlsSpec;
@@ -75,7 +75,9 @@ pub(crate) fn ask(
     for (name, value) in request.headers {
         head += &format!("{name}: {value}\r\n");
     }
-    exchange(Some(request.from), address, tls, &(head + "\r\n"))
+    let answers =
+        exchange_all(Some(request.from), address, (tls, change.proxy_protocol), &(head + "\r\n"), 1)?;
+    Ok(answers.into_iter().next().expect("one answer"))
 }
 
 /// If `value` is a template for several consumers, returns the line of the consumer with the index `consumer`.

@@ -11,6 +11,7 @@ mod world;
 use crate::support::{Scratch, skip};
 use crate::world::is_missing;
 use hoptax_lab::packs::binary;
+use hoptax_load::spec::ProxyProtocol;
 use hoptax_plan::{AccessLog, Feature, JwtAlgorithm, Profile, RoutePosition};
 use proofs::prove;
 use std::collections::BTreeSet;
@@ -38,6 +39,7 @@ fn sets() -> Vec<Vec<Feature>> {
             Feature::BasicAuth,
             Feature::Routes { count: 5, ask: RoutePosition::Middle },
             Feature::RoundRobin { instances: None },
+            Feature::ProxyProtocol(ProxyProtocol::V1),
         ],
         vec![Feature::Jwt(JwtAlgorithm::Rs256), Feature::Tls, Feature::Mtls],
         vec![Feature::Jwt(JwtAlgorithm::Hs256), Feature::Tls],

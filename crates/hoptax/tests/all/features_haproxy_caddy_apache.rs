@@ -192,6 +192,10 @@ fn prove(pack: &str, profile: Profile, feature: &str) {
             let answer = gateway_under_test.ask(&GET);
             assert!(answer.status >= 500, "{pack}: another authority's upstream: {answer:?}");
         }
+        "proxy-protocol" => {
+            let seen = start(&[plain(feature)]).lets_in(&GET).text().to_ascii_lowercase();
+            assert!(seen.contains("\nx-forwarded-for: 127.0.0.1\r"), "{pack}: {seen}");
+        }
         "header-rewrite" => {
             let answer = start(&[plain(feature)]).lets_in(&GET);
             let seen = answer.text().to_ascii_lowercase();

@@ -56,6 +56,7 @@ mod probes;
 mod profiles;
 mod prometheus;
 mod proofs;
+mod proxy_protocol;
 mod pull_request;
 mod readiness;
 mod report;

@@ -54,6 +54,7 @@ fn prove_one(scene: &Scene<'_>, feature: Feature) -> Proof {
         Feature::AccessLog => limits::prove_access_log(scene, feature),
         Feature::Tls => transport::prove_tls(scene, feature),
         Feature::Mtls => transport::prove_mtls(scene, feature),
+        Feature::ProxyProtocol(version) => transport::prove_proxy_protocol(scene, feature, version),
         Feature::UpstreamTls => transport::prove_upstream_tls(scene, feature),
         Feature::HeaderRewrite => rewriting::prove_headers(scene, feature),
         Feature::PathRewrite => rewriting::prove_path(scene, feature),

@@ -6,8 +6,7 @@ use hoptax_load::spec::{HttpVersion, TargetSpec, TlsSpec};
 use hoptax_load::target;
 use hoptax_plan::{Feature, units};
 use hoptax_record::{Failure, Stage};
-use hoptax_servers::http_client::{Agreed, HttpClient};
-use hoptax_servers::http_client::{Answer, show};
+use hoptax_servers::http_client::{Agreed, Answer, HttpClient, ProxyHeader, show};
 use hoptax_servers::upstream::MARK;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -34,6 +33,7 @@ pub(super) struct Request {
     pub(super) headers: Vec<(String, String)>,
     pub(super) tls: Option<TlsSpec>,
     pub(super) from: Option<IpAddr>,
+    pub(super) proxy_header: Option<ProxyHeader>,
 }
 
 impl Request {
@@ -81,6 +81,7 @@ impl Scene<'_> {
             headers: target.headers.clone(),
             tls: self.change.tls.clone(),
             from: None,
+            proxy_header: self.change.proxy_protocol.map(ProxyHeader::of_client),
         };
         for (name, value) in &self.change.headers {
             request = request.with(name, value);
@@ -102,8 +103,13 @@ impl Scene<'_> {
     pub(super) fn client<'b>(&self, request: &'b Request) -> anyhow::Result<(HttpClient<'b>, Vec<u8>)> {
         let spec = TargetSpec::only(request.method, &request.path, request.headers.clone(), Vec::new());
         let bytes = target::first_request(&spec, &self.requests.files, SEED, HttpVersion::Http11)?;
-        let (address, timeout) = (self.gateway, self.timeout);
-        Ok((HttpClient { address, tls: request.tls.as_ref(), from: request.from, timeout }, bytes))
+        let client = HttpClient {
+            tls: request.tls.as_ref(),
+            from: request.from,
+            proxy_header: request.proxy_header,
+            ..HttpClient::plain(self.gateway, self.timeout)
+        };
+        Ok((client, bytes))
     }
 
     pub(super) fn send_noting_tls(&self, request: &Request) -> anyhow::Result<(Answer, Option<Agreed>)> {
@@ -168,8 +174,7 @@ impl Scene<'_> {
         headers.extend(direct.headers.iter().cloned());
         let spec = TargetSpec::only("GET", &format!("{MARK}{path}"), headers, Vec::new());
         let bytes = target::first_request(&spec, &BTreeMap::new(), SEED, HttpVersion::Http11)?;
-        HttpClient { address, tls: direct.tls.as_ref(), from: None, timeout: self.timeout }
-            .send(&bytes, false)
+        direct.client(address, self.timeout).send(&bytes, false)
     }
 
     pub(super) fn upstream_echoes(&self) -> bool {

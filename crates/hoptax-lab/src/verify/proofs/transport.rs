@@ -2,10 +2,18 @@
 
 use super::scene::{Proof, Request, Scene, is, not_on};
 use crate::features::CIPHER_SUITE;
+use hoptax_load::spec::ProxyProtocol;
 use hoptax_plan::Feature;
+use hoptax_servers::http_client::ProxyHeader;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// The TLS version that every gateway must use.
 const VERSION: &str = "TLSv1_3";
+/// The header in which gateways name the client to the upstream.
+const FORWARDED_FOR: &str = "x-forwarded-for";
+/// Addresses of clients that do not exist (RFC 5737, RFC 3849). Only the header of the connection can name them.
+const CLIENT_V4: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
+const CLIENT_V6: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 7));
 /// The same version in the upstream's spelling.
 const VERSION_AT_UPSTREAM: &str = "TLSv1.3";
 
@@ -50,6 +58,23 @@ pub(super) fn prove_mtls(scene: &Scene<'_>, feature: Feature) -> Proof {
         }
         _ => Ok(()),
     }
+}
+
+/// The gateway must pass on the source address in the header of the connection.
+pub(super) fn prove_proxy_protocol(scene: &Scene<'_>, feature: Feature, version: ProxyProtocol) -> Proof {
+    let source = SocketAddr::from((if scene.gateway.is_ipv4() { CLIENT_V4 } else { CLIENT_V6 }, 4711));
+    let proxy_header = Some(ProxyHeader { version, source: Some(source) });
+    let request = Request { proxy_header, ..scene.request("echo") };
+    if !scene.echoes {
+        return scene.must_accept(feature, &request).map(drop);
+    }
+    let (echo, answer) = scene.echo(feature, &request)?;
+    let passed_on = echo.header(FORWARDED_FOR).unwrap_or("nothing");
+    let what = format!(
+        "of a connection whose header names the client {}, the upstream received `{FORWARDED_FOR}: {passed_on}`",
+        source.ip()
+    );
+    is(feature, passed_on == source.ip().to_string(), &what, &[("it answered", &answer)])
 }
 
 /// The upstream must receive requests over TLS, with the required TLS version.

@@ -1,7 +1,7 @@
 //! The options of `hoptax load`. `to_spec` turns them into a load spec.
 
 use hoptax_load::names::Use;
-use hoptax_load::spec::{Arrivals, Check, HttpVersion, Rate, Retry, TlsVersion};
+use hoptax_load::spec::{Arrivals, Check, HttpVersion, ProxyProtocol, Rate, Retry, TlsVersion};
 use hoptax_plan::units;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -142,6 +142,9 @@ pub(super) struct ConnectionArgs {
     /// Connect from these local addresses in turn; each address has about 28,000 ports
     #[arg(long, value_parser = values::address, value_delimiter = ',', value_name = "ADDRESS,…")]
     pub(super) source: Vec<IpAddr>,
+    /// Begin each connection with a header of the PROXY protocol, before TLS: v1 (text) or v2 (binary)
+    #[arg(long, value_parser = values::proxy_protocol, value_name = "VERSION")]
+    pub(super) proxy_protocol: Option<ProxyProtocol>,
     /// HTTP version: 1.1 or 1.0
     #[arg(long, default_value = "1.1", value_parser = values::http_version, value_name = "VERSION")]
     pub(super) http: HttpVersion,

@@ -57,12 +57,13 @@ pub(super) enum Doubt {
     ClosedUnannounced { closed: u64, lost: u64, can_retry: bool },
     /// The server answered this many requests with status 421. `over_tls` is true if the load uses TLS.
     Misdirected { count: u64, over_tls: bool },
-    /// The server closed each connection before its first response. `over_tls` is true if the load uses TLS.
-    NeverAnswered { over_tls: bool },
+    /// The server closed each connection before its first response. `over_tls` is true if the load uses TLS, and
+    /// `proxied` if it sends headers of the PROXY protocol.
+    NeverAnswered { over_tls: bool, proxied: bool },
     /// Many requests failed, most of them with this cause.
     Failures { failed: u64, scheduled: u64, most: Option<Cause> },
     /// Many responses are not successes, most of them with this status.
-    NotSuccesses { failed: u64, completed: u64, status: Option<u16> },
+    NotSuccesses { failed: u64, completed: u64, status: Option<u16>, proxied: bool },
     /// Most responses are redirects, which nobody expected.
     Redirects { redirects: u64, completed: u64, status: u16, to: Option<String> },
 }
@@ -99,7 +100,7 @@ pub(super) fn of(spec: &LoadSpec, record: &LoadRecord, times: Decoded<'_>) -> Ve
         doubts.extend(failing::failures(record));
     }
     doubts.extend(never_answered);
-    doubts.extend(failing::not_successes(record));
+    doubts.extend(failing::not_successes(spec, record));
     doubts.extend(redirects(spec, record));
     doubts
 }

@@ -71,6 +71,7 @@ pub(super) fn spec(args: &Args) -> anyhow::Result<LoadSpec> {
         stamps: false,
         event_loop: EventLoopName::Epoll,
         part: None,
+        proxy_protocol: args.connection.proxy_protocol,
     })
 }
 

@@ -1,7 +1,7 @@
 //! Parsers of option values: counts, statuses, lengths, protocols.
 
 use hoptax_load::names::Use;
-use hoptax_load::spec::{Check, HttpVersion, Retry, TlsVersion};
+use hoptax_load::spec::{Check, HttpVersion, ProxyProtocol, Retry, TlsVersion};
 use hoptax_plan::units::{self, UnitError};
 use hoptax_wire::http1::is_token;
 use std::net::IpAddr;
@@ -124,6 +124,15 @@ pub(super) fn http_version(text: &str) -> Result<HttpVersion, UnitError> {
         "1.1" | "1" => Ok(HttpVersion::Http11),
         "2" | "2.0" | "3" | "3.0" => wrong(format!("HTTP/{text} is not supported"), "use 1.1 or 1.0"),
         _ => wrong(format!("`{text}` is not a version of HTTP"), "use 1.1 or 1.0"),
+    }
+}
+
+/// `v1` or `v2`.
+pub(super) fn proxy_protocol(text: &str) -> Result<ProxyProtocol, UnitError> {
+    match text {
+        "v1" | "1" => Ok(ProxyProtocol::V1),
+        "v2" | "2" => Ok(ProxyProtocol::V2),
+        _ => wrong(format!("`{text}` is not a version of the PROXY protocol"), "use v1 or v2"),
     }
 }
 

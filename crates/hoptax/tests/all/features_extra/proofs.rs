@@ -31,6 +31,7 @@ pub(super) fn prove(gateway: &Extra, feature: Feature) {
         Feature::Routes { count, .. } => routes(gateway, count),
         Feature::Consumers { count } => consumers(gateway, count),
         Feature::RoundRobin { .. } => round_robin(gateway),
+        Feature::ProxyProtocol(_) => proxy_protocol(gateway),
         Feature::UpstreamTls | Feature::TokenReview { .. } => unreachable!("not asked for here"),
     }
 }
@@ -49,6 +50,12 @@ fn readable(gateway: &Extra, path: &str) -> Answer {
 fn own_header(gateway: &Extra, name: &str) -> String {
     let header = gateway.change.headers.iter().find(|(own, _)| own == name);
     header.expect("the feature wants it").1.clone()
+}
+
+/// The client connects from 127.0.0.1, and its header says so.
+fn proxy_protocol(gateway: &Extra) {
+    let answer = gateway.ask("/x");
+    assert!(answer.text().contains("\nx-forwarded-for: 127.0.0.1\n"), "{answer:?}");
 }
 
 fn key_auth(gateway: &Extra) {

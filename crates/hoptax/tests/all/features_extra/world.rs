@@ -1,6 +1,6 @@
 //! A gateway with features, in front of upstreams that echo requests.
 
-use crate::support::client::{Answer, exchange};
+use crate::support::client::{Answer, exchange_all};
 use crate::support::server::{Response, Server};
 use crate::support::{PATIENCE, wait_until};
 use crate::world::{Running, exe, running_plan};
@@ -100,7 +100,9 @@ impl Extra {
             text += &format!("{name}: {value}\r\n");
         }
         text += "\r\n";
-        exchange(request.from, self.service.0.addresses()[0], tls, &text)
+        let how = (tls, self.change.proxy_protocol);
+        let answers = exchange_all(request.from, self.service.0.addresses()[0], how, &text, 1)?;
+        Ok(answers.into_iter().next().expect("one answer"))
     }
 
     pub(super) fn lines(&self) -> Vec<String> {

@@ -1,13 +1,13 @@
 //! Helpers for tests of features: an upstream that stores requests, a gateway with features, and a client. The client
 //! can use TLS and other source addresses.
 
-use crate::support::client::{Answer, exchange, exchange_all};
+use crate::support::client::{Answer, exchange_all};
 use crate::support::server::{self, Response, Server};
 use crate::world::{Running, exe, running_plan};
 use hoptax_lab::Driver as _;
 use hoptax_lab::features::{Change, TOKEN_REVIEW_PATH};
 use hoptax_lab::process::ProcessDriver;
-use hoptax_load::spec::TlsSpec;
+use hoptax_load::spec::{ProxyProtocol, TlsSpec};
 use hoptax_plan::{Feature, Gateway, GatewayKind, Profile};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -141,6 +141,7 @@ pub(super) struct Ask {
     headers: Headers,
     body: &'static str,
     pub(super) tls: Option<TlsSpec>,
+    pub(super) proxy_protocol: Option<ProxyProtocol>,
     from: Option<Ipv4Addr>,
 }
 
@@ -156,7 +157,8 @@ impl Started {
         }
         let path = format!("{}{path}", self.change.prefix);
         let tls = self.change.tls.clone();
-        Ask { to: self.address, method: "GET", path, headers, body: "", tls, from: None }
+        let proxy_protocol = self.change.proxy_protocol;
+        Ask { to: self.address, method: "GET", path, headers, body: "", tls, proxy_protocol, from: None }
     }
 
     pub(super) fn rendered(&self, file: &str) -> String {
@@ -219,7 +221,11 @@ impl Ask {
 
     /// Like [`Self::send`], for a request that may get no response.
     pub(super) fn try_send(&self) -> std::io::Result<Answer> {
-        exchange(self.from, self.to, self.tls.as_ref(), &self.text(true))
+        Ok(self.exchange_all(&self.text(true), 1)?.remove(0))
+    }
+
+    fn exchange_all(&self, text: &str, count: usize) -> std::io::Result<Vec<Answer>> {
+        exchange_all(self.from, self.to, (self.tls.as_ref(), self.proxy_protocol), text, count)
     }
 
     /// Sends the request over TLS. Returns the negotiated version and cipher suite.
@@ -230,7 +236,7 @@ impl Ask {
     /// Sends the request `count` times, pipelined on one connection. Returns the statuses of the responses.
     pub(super) fn statuses_of(&self, count: usize) -> Vec<u16> {
         let text = self.text(false).repeat(count - 1) + &self.text(true);
-        let answers = exchange_all(self.from, self.to, self.tls.as_ref(), &text, count).expect("answers");
+        let answers = self.exchange_all(&text, count).expect("answers");
         answers.iter().map(|answer| answer.status).collect()
     }
 }

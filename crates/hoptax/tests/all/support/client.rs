@@ -2,7 +2,7 @@
 //! reading at the end of the response, because some gateways keep the connection open for another second.
 
 use super::PATIENCE;
-use hoptax_load::spec::TlsSpec;
+use hoptax_load::spec::{ProxyProtocol, TlsSpec};
 use hoptax_load::tls::client_config;
 use hoptax_wire::http1::{ResponseDecoder, Step};
 use std::io::{self, ErrorKind, Read, Write};
@@ -40,20 +40,24 @@ pub(crate) fn exchange(
     tls: Option<&TlsSpec>,
     request: &str,
 ) -> io::Result<Answer> {
-    let answers = exchange_all(from, to, tls, request, 1)?;
+    let answers = exchange_all(from, to, (tls, None), request, 1)?;
     Ok(answers.into_iter().next().expect("one answer"))
 }
 
-/// Sends `requests`, the text of several requests, pipelined on one connection. Reads `count` responses.
+/// Sends `requests`, the text of several requests, pipelined on one connection. Reads `count` responses. The connection
+/// begins with a header of the PROXY protocol, if a version of it is given.
 pub(crate) fn exchange_all(
     from: Option<Ipv4Addr>,
     to: SocketAddr,
-    tls: Option<&TlsSpec>,
+    (tls, proxy_protocol): (Option<&TlsSpec>, Option<ProxyProtocol>),
     requests: &str,
     count: usize,
 ) -> io::Result<Vec<Answer>> {
     let is_head = requests.starts_with("HEAD ");
     let mut plain = connect(from, to)?;
+    if let Some(version) = proxy_protocol {
+        plain.write_all(&version.header(Some((plain.local_addr()?, to))))?;
+    }
     let Some(spec) = tls else {
         plain.write_all(requests.as_bytes())?;
         return read(&mut plain, is_head, count);

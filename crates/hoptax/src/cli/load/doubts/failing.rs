@@ -18,8 +18,10 @@ pub(super) fn never_answered(spec: &LoadSpec, record: &LoadRecord) -> Option<Dou
     let counts = &record.counts;
     let of = |cause: Cause| counts.causes.get(&cause).copied().unwrap_or(0);
     let unanswered = of(Cause::ClosedBeforeResponse) + of(Cause::ResetBeforeResponse);
-    (counts.completed == 0 && 2 * unanswered > failed(counts))
-        .then_some(Doubt::NeverAnswered { over_tls: spec.tls.is_some() })
+    (counts.completed == 0 && 2 * unanswered > failed(counts)).then_some(Doubt::NeverAnswered {
+        over_tls: spec.tls.is_some(),
+        proxied: spec.proxy_protocol.is_some(),
+    })
 }
 
 pub(super) fn failures(record: &LoadRecord) -> Option<Doubt> {
@@ -33,7 +35,7 @@ pub(super) fn failures(record: &LoadRecord) -> Option<Doubt> {
     })
 }
 
-pub(super) fn not_successes(record: &LoadRecord) -> Option<Doubt> {
+pub(super) fn not_successes(spec: &LoadSpec, record: &LoadRecord) -> Option<Doubt> {
     let counts = &record.counts;
     let failed = counts.completed.saturating_sub(counts.ok);
     if failed == 0 || failed as f64 <= FAILED * counts.completed as f64 {
@@ -47,7 +49,8 @@ pub(super) fn not_successes(record: &LoadRecord) -> Option<Doubt> {
         // It has a warning of its own.
         return None;
     }
-    Some(Doubt::NotSuccesses { failed, completed: counts.completed, status })
+    let proxied = spec.proxy_protocol.is_some();
+    Some(Doubt::NotSuccesses { failed, completed: counts.completed, status, proxied })
 }
 
 /// What to do about a cause of failed requests.

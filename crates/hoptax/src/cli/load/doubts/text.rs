@@ -106,7 +106,7 @@ impl fmt::Display for Doubt {
                 thousands(*failed),
                 thousands(*scheduled)
             ),
-            Self::NotSuccesses { failed, completed, status } => {
+            Self::NotSuccesses { failed, completed, status, .. } => {
                 let status = status.map_or_else(String::new, |status| format!(", most with status {status}"));
                 write!(
                     f,
@@ -173,13 +173,20 @@ impl Doubt {
                     .to_owned()
             }
             Self::Misdirected { .. } => "Correct the header `host` (-H 'host: NAME').".to_owned(),
-            Self::NeverAnswered { over_tls } => format!(
-                "It may serve another host (-H 'host: NAME'), or expect {}HTTP/2 or the PROXY protocol.",
-                if *over_tls { "" } else { "TLS (https://), " }
+            Self::NeverAnswered { over_tls, proxied } => format!(
+                "It may serve another host (-H 'host: NAME'), or expect {}HTTP/2 or {}.",
+                if *over_tls { "" } else { "TLS (https://), " },
+                match proxied {
+                    true => "no PROXY protocol (leave out --proxy-protocol)",
+                    false => "the PROXY protocol (--proxy-protocol v2)",
+                }
             ),
             Self::Failures { most: Some(cause), .. } => failing::advice_on(*cause).to_owned(),
             Self::Failures { most: None, .. } => {
                 "Fix the causes listed above before you use the times.".to_owned()
+            }
+            Self::NotSuccesses { status: Some(400), proxied: true, .. } => {
+                "Leave out --proxy-protocol, unless the server expects the PROXY protocol.".to_owned()
             }
             Self::NotSuccesses { status, .. } => failing::advice_on_status(*status).to_owned(),
             Self::Redirects { .. } => {

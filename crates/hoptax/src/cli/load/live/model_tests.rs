@@ -41,6 +41,7 @@ pub(in super::super::super) fn spec(
         stamps: false,
         event_loop: EventLoopName::Epoll,
         part: None,
+        proxy_protocol: None,
     }
 }
 

@@ -25,7 +25,7 @@ pub(super) fn given(args: &RequestArgs, has_body: bool) -> Result<Option<Chunked
     Ok(Some(Chunked { chunk_bytes, pause_ns: u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX) }))
 }
 
-/// Refuses chunks with HTTP/1.0, too many chunks, and uploads that take so long that every request would time out.
+/// Refuses chunks with HTTP/1.0, too many chunks, and uploads that take longer than the timeout.
 ///
 /// # Errors
 /// The first of them.
