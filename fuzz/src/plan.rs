@@ -21,6 +21,8 @@ pub fn holds(input: &[u8]) {
         image: (name == "nginx").then(|| "nginx:1.27".to_owned()),
         variants: Vec::new(),
         intercepts: false,
+        unix_upstream: name == "nginx",
+        proxy: Default::default(),
     };
     let context = Context {
         cpus: 2,

@@ -12,6 +12,7 @@ pub fn words(cause: Cause) -> &'static str {
         Cause::PortsExhausted => "found every local port in use (`sources` gives more)",
         Cause::DescriptorsExhausted => "had no file descriptor or memory for a socket",
         Cause::ConnectFailed => "could not connect for another reason",
+        Cause::ProxyRefused => "got no tunnel through the proxy",
         Cause::TlsTimeout => "got no TLS handshake in time",
         Cause::TlsCertificate => "were stopped by an unacceptable certificate",
         Cause::TlsRefused => "were refused by a TLS alert in the handshake",

@@ -584,6 +584,7 @@ fn record(load: Vec<LoadPoint>) -> RunRecord {
         delay: Delay::Fixed(Duration::ZERO),
         failures: 0.0,
         port: None,
+        listen: hoptax_plan::Listen::Ports,
         answers: Vec::new(),
     };
     let plan = Plan {

@@ -1,9 +1,11 @@
-//! Finds out which processes listen on which TCP addresses.
+//! Finds out which processes listen on which addresses.
 
-use procfs::net::TcpState;
+use hoptax_load::Address;
+use procfs::net::{TcpState, UnixState};
 use procfs::process::{FDTarget, Process, all_processes};
 use std::collections::BTreeSet;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::path::Path;
 
 /// A listening socket.
 struct Listening {
@@ -37,10 +39,15 @@ const FORWARDERS: [&str; 8] =
 /// The process whose tree serves `address` on this machine, and its name. `None` if the address is elsewhere, if no single
 /// tree listens there, if its sockets cannot be read because it belongs to another user, if it only forwards, or if this
 /// process runs below it.
-pub fn owner(address: SocketAddr) -> Option<(u32, String)> {
-    // Only an address of this machine can be bound.
-    std::net::TcpListener::bind((address.ip(), 0)).ok()?;
-    let inodes: BTreeSet<u64> = at(address, all()).collect();
+pub fn owner(address: &Address) -> Option<(u32, String)> {
+    let inodes: BTreeSet<u64> = match address {
+        Address::Tcp(address) => {
+            // Only an address of this machine can be bound.
+            TcpListener::bind((address.ip(), 0)).ok()?;
+            at(*address, all()).collect()
+        }
+        Address::Unix(path) => at_path(path),
+    };
     let holds = |process: &Process| !sockets(process.pid.cast_unsigned()).is_disjoint(&inodes);
     let holders: Vec<_> = all_processes().into_iter().flatten().flatten().filter(holds).collect();
     let stats: Vec<_> = holders.iter().filter_map(|process| process.stat().ok()).collect();
@@ -70,6 +77,14 @@ fn at(address: SocketAddr, all: Vec<Listening>) -> impl Iterator<Item = u64> {
     of_port.into_iter().filter(move |one| receives(ip(one))).map(|one| one.inode)
 }
 
+/// The sockets that receive connections to this path. A connection has the path of its listener, but is connected.
+fn at_path(path: &Path) -> BTreeSet<u64> {
+    let entries = procfs::net::unix().into_iter().flatten();
+    let listening = entries
+        .filter(|entry| matches!(entry.state, UnixState::UNCONNECTED) && entry.path.as_deref() == Some(path));
+    listening.map(|entry| entry.inode).collect()
+}
+
 /// All listening sockets of this network namespace.
 fn all() -> Vec<Listening> {
     let tables = [procfs::net::tcp(), procfs::net::tcp6()];
@@ -93,7 +108,6 @@ fn sockets(pid: u32) -> BTreeSet<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::TcpListener;
 
     #[test]
     fn a_listener_is_a_stranger_unless_it_is_ours() {
@@ -143,20 +157,45 @@ mod tests {
         let output = server.stdout.take().expect("piped");
         std::io::BufRead::read_line(&mut std::io::BufReader::new(output), &mut line).expect("a port");
         let port: u16 = line.trim().parse().expect("a port");
-        let (pid, name) = owner(([127, 0, 0, 1], port).into()).expect("it listens");
+        let at = |ip, port| Address::from(SocketAddr::from((ip, port)));
+        let (pid, name) = owner(&at([127, 0, 0, 1], port)).expect("it listens");
         assert_eq!(
             (pid, name.starts_with("python3")),
             (server.id(), true),
             "not its child, which listens too"
         );
-        assert_eq!(owner(([192, 0, 2, 1], port).into()), None, "an address of another machine");
+        assert_eq!(owner(&at([192, 0, 2, 1], port)), None, "an address of another machine");
         drop(server.stdin.take());
         server.wait().expect("ours");
-        assert_eq!(owner(([127, 0, 0, 1], port).into()), None);
+        assert_eq!(owner(&at([127, 0, 0, 1], port)), None);
 
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let ours = owner(listener.local_addr().expect("bound"));
+        let ours = owner(&listener.local_addr().expect("bound").into());
         assert_eq!(ours, None, "its tree contains whatever this process starts");
+    }
+
+    #[test]
+    fn the_owner_of_a_unix_socket_is_found() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("socket");
+        let script = "import socket, sys\ns = socket.socket(socket.AF_UNIX)\ns.bind(sys.argv[1])\ns.listen()\n\
+                      print('ready', flush=True)\nsys.stdin.read()\n";
+        let mut server = std::process::Command::new("python3")
+            .args(["-c", script, &path.to_string_lossy()])
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .expect("python3 starts");
+        let output = server.stdout.take().expect("piped");
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(output), &mut line).expect("it is ready");
+        // A client of the socket does not listen.
+        let client = std::os::unix::net::UnixStream::connect(&path).expect("it listens");
+        let found = owner(&Address::Unix(path.clone())).map(|(pid, _)| pid);
+        assert_eq!(found, Some(server.id()));
+        drop((client, server.stdin.take()));
+        server.wait().expect("ours");
+        assert_eq!(owner(&Address::Unix(path)), None);
     }
 
     #[test]

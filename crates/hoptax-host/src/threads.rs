@@ -2,12 +2,14 @@
 //! such threads.
 
 use anyhow::Context as _;
+use hoptax_load::Address;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::num::NonZeroU64;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -17,7 +19,7 @@ use std::time::Duration;
 /// Threads, each with a listener. When this value is dropped, all threads are stopped and joined.
 #[derive(Debug)]
 pub struct Threads {
-    running: Vec<(SocketAddr, JoinHandle<()>)>,
+    running: Vec<(Address, JoinHandle<()>)>,
     stop: Stop,
     /// Channel for the messages that end [`Threads::wait`]. A message is the error of a thread, or `None` for a signal.
     news: (Sender<Option<io::Error>>, Receiver<Option<io::Error>>),
@@ -50,7 +52,7 @@ impl Threads {
     pub fn spawn(
         &mut self,
         name: &str,
-        address: SocketAddr,
+        address: impl Into<Address>,
         cpu: Option<u32>,
         work: impl FnOnce(&Stop) -> io::Result<()> + Send + 'static,
     ) -> anyhow::Result<()> {
@@ -62,7 +64,7 @@ impl Threads {
             }
         };
         let thread = Builder::new().name(name.to_owned()).spawn(body).context("cannot start a thread")?;
-        self.running.push((address, thread));
+        self.running.push((address.into(), thread));
         Ok(())
     }
 
@@ -95,7 +97,7 @@ impl Drop for Threads {
                 if thread.is_finished() {
                     break;
                 }
-                let _ = TcpStream::connect_timeout(&address, Duration::from_millis(100));
+                wake(&address, Duration::from_millis(100));
                 // Let the woken thread use the CPU.
                 std::thread::sleep(Duration::from_micros(u64::from(attempt.min(20)) * 50));
             }
@@ -103,6 +105,15 @@ impl Drop for Threads {
                 let _ = thread.join();
             }
         }
+    }
+}
+
+/// Opens a connection and closes it, so that the thread which listens on `address` wakes up. Waits at most `limit` for a TCP
+/// connection.
+pub fn wake(address: &Address, limit: Duration) {
+    match address {
+        Address::Tcp(address) => drop(TcpStream::connect_timeout(address, limit)),
+        Address::Unix(path) => drop(UnixStream::connect(path)),
     }
 }
 

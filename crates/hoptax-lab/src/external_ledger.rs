@@ -3,12 +3,11 @@
 use super::features::Change;
 use anyhow::Context as _;
 use hoptax_load::spec::{HttpVersion, TargetSpec};
-use hoptax_load::target;
+use hoptax_load::{Address, target};
 use hoptax_plan::selector::Selector;
 use hoptax_plan::{LedgerSource, units};
 use hoptax_servers::ledger::{InstanceCounts, Ledger};
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Time limit for reading the counters. A service with many metrics, such as a Kubernetes API server, needs some time
@@ -18,7 +17,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Reads an upstream's request counters.
 #[derive(Debug)]
 pub struct ExternalLedger {
-    address: SocketAddr,
+    address: Address,
     /// Credentials to send with each request for the counters.
     change: Change,
     request: Vec<u8>,
@@ -35,9 +34,10 @@ impl ExternalLedger {
     ///
     /// # Errors
     /// If the request cannot be built, or a selector is invalid.
-    pub fn new(ledger: &LedgerSource, address: SocketAddr, change: Change) -> anyhow::Result<Self> {
+    pub fn new(ledger: &LedgerSource, address: impl Into<Address>, change: Change) -> anyhow::Result<Self> {
+        let address = address.into();
         let selector = |text: &String| Selector::parse(ledger.kind, text).map_err(anyhow::Error::msg);
-        let mut headers = vec![("host".to_owned(), units::host_header_of(change.tls.is_some(), address))];
+        let mut headers = vec![("host".to_owned(), units::host_header_of(change.tls.is_some(), &address))];
         headers.extend(change.headers.iter().cloned());
         let spec = TargetSpec::only("GET", &ledger.path, headers, Vec::new());
         Ok(Self {
@@ -56,7 +56,7 @@ impl ExternalLedger {
     /// # Errors
     /// If there is no response, or no selector matches.
     pub fn read(&self) -> anyhow::Result<Ledger> {
-        let client = self.change.client(self.address, TIMEOUT);
+        let client = self.change.client(self.address.clone(), TIMEOUT);
         let place = &self.place;
         let answer = client
             .send(&self.request, false)
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
     use hoptax_plan::selector::SelectorKind;
     use std::io::{Read as _, Write as _};
-    use std::net::TcpListener;
+    use std::net::{SocketAddr, TcpListener};
 
     fn telling(body: &'static str) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");

@@ -2,6 +2,7 @@
 
 use super::{Controller, Driver, Effect, Facts, Observed, Service};
 use hoptax_host::Watched;
+use hoptax_load::Address;
 use hoptax_plan::{
     AccessLog, Action, Body, BuiltInUpstream, CpuPlan, Delay, Gateway, LoadPoint, PathSplit, Plan, Profile,
     Target, Timeouts, Upstream,
@@ -100,14 +101,14 @@ impl Driver for FakeDriver {
         self.start("upstream", self.upstream.clone())
     }
 
-    fn start_gateway(&mut self, gateway: &Gateway, _: &[SocketAddr]) -> Result<Box<dyn Service>, Failure> {
+    fn start_gateway(&mut self, gateway: &Gateway, _: &[Address]) -> Result<Box<dyn Service>, Failure> {
         self.start(&gateway.label, self.gateways.get(&gateway.label).cloned().unwrap_or_default())
     }
 
     fn launch_gateway(
         &mut self,
         gateway: &Gateway,
-        upstreams: &[SocketAddr],
+        upstreams: &[Address],
     ) -> Result<Box<dyn Service>, Failure> {
         self.start_gateway(gateway, upstreams)
     }
@@ -228,6 +229,7 @@ pub fn plan(gateways: Vec<Gateway>, connections: u32) -> Plan {
             delay: Delay::Fixed(Duration::ZERO),
             failures: 0.0,
             port: None,
+            listen: hoptax_plan::Listen::Ports,
             answers: Vec::new(),
         }),
         gateways,

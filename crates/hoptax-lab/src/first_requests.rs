@@ -3,12 +3,11 @@
 
 use super::features::Change;
 use super::verify::{Answer, Requests, is_right};
-use hoptax_load::clock;
 use hoptax_load::spec::{HttpVersion, TargetSpec};
 use hoptax_load::target;
+use hoptax_load::{Address, clock};
 use hoptax_servers::http_client::{HttpClient, HttpConnection};
 use serde::{Deserialize, Serialize};
-use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Pause between two connects while nothing listens. Starts are known to within this time and the time of a connect.
@@ -23,7 +22,7 @@ const SEED: u64 = 1;
 /// The request to send, and how often.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FirstRequests {
-    address: SocketAddr,
+    address: Address,
     target: TargetSpec,
     bytes: Vec<u8>,
     change: Change,
@@ -46,7 +45,7 @@ impl FirstRequests {
     /// # Panics
     /// If `requests` has no target.
     pub fn new(
-        address: SocketAddr,
+        address: impl Into<Address>,
         requests: &Requests,
         change: &Change,
         timeout: Duration,
@@ -58,7 +57,7 @@ impl FirstRequests {
         let version = changed.versions.first().copied().unwrap_or(HttpVersion::Http11);
         let bytes = target::first_request(&target, &changed.files, SEED, version)?;
         Ok(Self {
-            address,
+            address: address.into(),
             target,
             bytes,
             change: change.clone(),
@@ -70,8 +69,8 @@ impl FirstRequests {
     }
 
     /// The address to which the requests are sent.
-    pub fn address(&self) -> SocketAddr {
-        self.address
+    pub fn address(&self) -> &Address {
+        &self.address
     }
 
     /// `text` without secrets.
@@ -170,7 +169,7 @@ impl FirstRequests {
     }
 
     fn client(&self) -> HttpClient<'_> {
-        self.change.client(self.address, self.timeout)
+        self.change.client(self.address.clone(), self.timeout)
     }
 
     fn ask(&self, connection: &mut HttpConnection) -> anyhow::Result<Answer> {
@@ -201,7 +200,7 @@ mod tests {
     use hoptax_host::ports::{Ports, local};
     use hoptax_load::spec::Check;
     use std::io::{Read as _, Write as _};
-    use std::net::TcpListener;
+    use std::net::{SocketAddr, TcpListener};
 
     const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi";
     const BUSY: &str = "HTTP/1.1 503 Busy\r\ncontent-length: 0\r\n\r\n";

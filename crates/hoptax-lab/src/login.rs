@@ -1,6 +1,7 @@
 //! Credentials for services that already run, read from the plan's files before anything starts.
 
 use anyhow::Context as _;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hoptax_load::spec::{ClientCertificate, ProxyProtocol, TlsSpec, TlsVersion, Verify};
 use hoptax_plan::{Access, TlsAccess};
 use hoptax_record::bounded;
@@ -33,6 +34,9 @@ pub struct Login {
     pub token: Option<String>,
     /// Version of the PROXY protocol's header at the start of each connection.
     pub proxy_protocol: Option<ProxyProtocol>,
+    /// Value of the header `proxy-authorization`, if a forward proxy requires it.
+    #[serde(default)]
+    pub proxy_authorization: Option<String>,
 }
 
 impl std::fmt::Debug for Login {
@@ -51,6 +55,7 @@ impl Login {
             tls: access.tls.as_ref().map(tls).transpose()?,
             token: access.token_file.as_deref().map(token).transpose()?,
             proxy_protocol: access.proxy_protocol,
+            proxy_authorization: access.proxy_credentials.as_deref().map(proxy_authorization).transpose()?,
         };
         if let Some(spec) = &login.tls {
             hoptax_load::tls::client_config(spec)
@@ -68,8 +73,24 @@ impl Login {
         let key =
             self.tls.as_ref().and_then(|tls| tls.client_certificate.as_ref()).map(|one| one.key.lines());
         let lines = key.into_iter().flatten().filter(|line| !line.starts_with("-----"));
-        lines.chain(self.token.as_deref())
+        let proxy = self.proxy_authorization.as_deref().and_then(|value| value.strip_prefix(BASIC));
+        lines.chain(self.token.as_deref()).chain(proxy)
     }
+}
+
+const BASIC: &str = "Basic ";
+
+/// The header's value for `user:password` (RFC 7617).
+pub fn basic(user_and_password: &str) -> String {
+    format!("{BASIC}{}", STANDARD.encode(user_and_password))
+}
+
+/// The header's value for the credentials in a file.
+fn proxy_authorization(path: &Path) -> anyhow::Result<String> {
+    let credentials = text(path, bounded::TOKEN)?.trim_end_matches(['\r', '\n']).to_owned();
+    let is_valid = credentials.contains(':') && !credentials.contains(char::is_control);
+    anyhow::ensure!(is_valid, "{} must contain one line, USER:PASSWORD", path.display());
+    Ok(basic(&credentials))
 }
 
 fn tls(access: &TlsAccess) -> anyhow::Result<TlsSpec> {

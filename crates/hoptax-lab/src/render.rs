@@ -10,8 +10,9 @@ use super::packs::{Pack, PackError};
 use hoptax_host::guard::StopSignal;
 use hoptax_host::logs::ACCESS_LOG;
 use hoptax_host::namespace::Interception;
-use hoptax_host::ports::LOOPBACK;
-use hoptax_plan::units::nearest;
+use hoptax_host::ports::{LOOPBACK, local};
+use hoptax_load::Address;
+use hoptax_plan::units::{self, nearest};
 use hoptax_plan::{Feature, Profile};
 use hoptax_record::{Setting, digest};
 use minijinja::{Environment, UndefinedBehavior};
@@ -85,10 +86,28 @@ const NAMESPACE: &str = "198.18.0.2";
 /// Address of an upstream instance. Templates also have it as `host_port`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpstreamAddress {
-    /// IP address.
+    /// IP address; `localhost` for a Unix socket.
     pub host: String,
-    /// Port.
+    /// Port; 80 for a Unix socket.
     pub port: u16,
+    /// Path of the Unix socket; absent if the instance listens on a port.
+    pub socket: Option<String>,
+}
+
+impl UpstreamAddress {
+    /// The address for templates.
+    pub fn new(address: &Address) -> Self {
+        match address {
+            Address::Tcp(address) => {
+                Self { host: address.ip().to_string(), port: address.port(), socket: None }
+            }
+            Address::Unix(path) => Self {
+                host: units::LOCALHOST.to_owned(),
+                port: 80,
+                socket: Some(path.to_string_lossy().into_owned()),
+            },
+        }
+    }
 }
 
 impl Serialize for UpstreamAddress {
@@ -98,12 +117,13 @@ impl Serialize for UpstreamAddress {
             host: &'a str,
             port: u16,
             host_port: String,
+            socket: Option<&'a str>,
         }
-        let Self { host, port } = self;
+        let Self { host, port, socket } = self;
         // As in URLs, brackets around an IPv6 address keep it apart from the port.
         let host_port =
             if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
-        Parts { host, port: *port, host_port }.serialize(serializer)
+        Parts { host, port: *port, host_port, socket: socket.as_deref() }.serialize(serializer)
     }
 }
 
@@ -123,7 +143,7 @@ impl Variables {
             address: LOOPBACK,
             port: 20001,
             admin_port: 20002,
-            upstreams: vec![UpstreamAddress { host: "127.0.0.1".into(), port: 20003 }],
+            upstreams: vec![UpstreamAddress::new(&local(20003).into())],
             workers: 1,
             profile,
             variant: None,
@@ -179,12 +199,12 @@ impl Variables {
     fn canonical(&self) -> Self {
         let sample =
             Self::sample(self.profile, self.access_log.as_ref().map(|_| format!("/logs/{ACCESS_LOG}")));
-        let upstreams = (0..self.upstreams.len())
-            .map(|index| UpstreamAddress {
-                host: "127.0.0.1".into(),
-                port: 30_000_u16.saturating_add(u16::try_from(index).unwrap_or(u16::MAX)),
-            })
-            .collect();
+        let placeholder = |(index, upstream): (usize, &UpstreamAddress)| match &upstream.socket {
+            Some(_) => Address::Unix(format!("/upstream/{index}.sock").into()),
+            None => local(30_000_u16.saturating_add(u16::try_from(index).unwrap_or(u16::MAX))).into(),
+        };
+        let upstreams = self.upstreams.iter().enumerate().map(placeholder);
+        let upstreams = upstreams.map(|address| UpstreamAddress::new(&address)).collect();
         let intercept = self.intercept.as_ref().map(|_| InterceptVariables {
             address: NAMESPACE.into(),
             application_port: Interception::new(0, 0, 0).application,

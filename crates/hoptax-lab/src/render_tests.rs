@@ -51,7 +51,7 @@ fn an_ipv6_address_has_brackets_only_beside_its_port() {
         ("fd00::2", "fd00::3", "fd00::2 [fd00::2]:20001 fd00::3 [fd00::3]:80", "/[fd00::2]:20001"),
     ] {
         let address = address.parse().expect("an address");
-        let upstreams = vec![UpstreamAddress { host: upstream.into(), port: 80 }];
+        let upstreams = vec![UpstreamAddress { host: upstream.into(), port: 80, socket: None }];
         let variables = Variables { address, upstreams, ..sample() };
         assert_eq!(render(&pack, &variables).expect("nothing wrong").files[0].text, expected);
         let asked = Reload::Request("POST".into(), path.into());
@@ -107,7 +107,7 @@ fn digests_differ_with_the_configuration_and_not_with_the_run() {
         port: 4711,
         dir: "/elsewhere".into(),
         address: "10.0.0.2".parse().expect("an address"),
-        upstreams: vec![UpstreamAddress { host: "10.0.0.3".into(), port: 4712 }],
+        upstreams: vec![UpstreamAddress { host: "10.0.0.3".into(), port: 4712, socket: None }],
         ..sample()
     };
     assert_eq!(digest(&one), digest(&elsewhere));
@@ -201,7 +201,7 @@ fn renderings(pack: &Pack, address: IpAddr) -> Vec<Rendered> {
     for profile in [Profile::Stock, Profile::Equalised] {
         for features in [vec![], vec![Feature::Tls]].into_iter().take(1 + usize::from(offers_tls)) {
             let log = pack.manifest().access_log.map(|_| format!("/run-directory/logs/{ACCESS_LOG}"));
-            let upstreams = vec![UpstreamAddress { host: "10.9.9.9".into(), port: 20003 }];
+            let upstreams = vec![UpstreamAddress { host: "10.9.9.9".into(), port: 20003, socket: None }];
             let variables = Variables { address, upstreams, ..Variables::sample(profile, log) };
             let variables = variables.of(pack.manifest()).with_sample_features(features);
             all.push(render(pack, &variables).expect("nothing wrong"));

@@ -4,6 +4,7 @@
 
 use super::features::Change;
 use hoptax_host::Watched;
+use hoptax_load::Address;
 use hoptax_plan::{Action, Gateway};
 use hoptax_record::profile::Callers;
 use hoptax_record::{Counter, Failure, FoundProcess, RoleUsage, Setting};
@@ -28,7 +29,7 @@ pub trait Driver {
     fn start_gateway(
         &mut self,
         gateway: &Gateway,
-        upstreams: &[SocketAddr],
+        upstreams: &[Address],
     ) -> Result<Box<dyn Service>, Failure>;
 
     /// Starts `gateway` as [`Self::start_gateway`] does, but returns as soon as its process is being created. The
@@ -39,7 +40,7 @@ pub trait Driver {
     fn launch_gateway(
         &mut self,
         gateway: &Gateway,
-        upstreams: &[SocketAddr],
+        upstreams: &[Address],
     ) -> Result<Box<dyn Service>, Failure>;
 
     /// From now on, starts gateways so that profilers can name their frames. Gateways that run are not changed.
@@ -48,8 +49,13 @@ pub trait Driver {
 
 /// A running service.
 pub trait Service {
-    /// The service's addresses. Only an upstream with instances has several addresses.
+    /// The service's TCP addresses. Only an upstream with instances has several. An upstream on Unix sockets has none.
     fn addresses(&self) -> &[SocketAddr];
+
+    /// Where the service accepts requests: its TCP addresses, or its Unix sockets. There is at least one.
+    fn endpoints(&self) -> Vec<Address> {
+        self.addresses().iter().copied().map(Address::from).collect()
+    }
 
     /// Facts about the service, recorded when it started.
     fn facts(&self) -> &Facts;

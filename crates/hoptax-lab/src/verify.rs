@@ -16,7 +16,7 @@ pub use hoptax_servers::http_client::Answer;
 
 use crate::features::Change;
 use hoptax_load::spec::{Check, HttpVersion, TargetSpec};
-use hoptax_load::target;
+use hoptax_load::{Address, target};
 use hoptax_record::{BodyLengths, Failure, IgnoredHeader, Stage, Verified, printable};
 use hoptax_servers::http_client::show;
 use serde::{Deserialize, Serialize};
@@ -93,8 +93,8 @@ impl From<TargetSpec> for Requests {
 /// # Errors
 /// If one side does not respond, the responses differ, or they do not meet `expect`. The error contains both responses.
 pub fn verify(
-    direct: SocketAddr,
-    gateway: SocketAddr,
+    direct: impl Into<Address>,
+    gateway: impl Into<Address>,
     requests: &Requests,
     change: &Change,
     timeout: Duration,
@@ -107,12 +107,13 @@ pub fn verify(
 /// # Errors
 /// The same errors as [`verify`].
 pub fn verify_and_note(
-    direct: SocketAddr,
-    gateway: SocketAddr,
+    direct: impl Into<Address>,
+    gateway: impl Into<Address>,
     requests: &Requests,
     change: &Change,
     timeout: Duration,
 ) -> Result<Verified, Failure> {
+    let (direct, gateway) = (direct.into(), gateway.into());
     let mut ignored = BTreeMap::new();
     let mut bodies: Vec<BodyLengths> = Vec::new();
     let mut cached = None;
@@ -131,7 +132,7 @@ pub fn verify_and_note(
                 (Ok(bytes), Ok(changed)) => {
                     let there = Asked { target, bytes, change: &requests.direct, varies, not_compared };
                     let here = Asked { target: via, bytes: changed, change, varies, not_compared };
-                    compare((direct, &there), (gateway, &here), change, timeout)
+                    compare((&direct, &there), (&gateway, &here), change, timeout)
                 }
                 (Err(error), _) | (_, Err(error)) => Err(Failure {
                     stage: Stage::Verify,
@@ -169,8 +170,8 @@ fn which(requests: &Requests, target: &TargetSpec, version: HttpVersion) -> Stri
 }
 
 fn compare(
-    direct: (SocketAddr, &Asked<'_>),
-    gateway: (SocketAddr, &Asked<'_>),
+    direct: (&Address, &Asked<'_>),
+    gateway: (&Address, &Asked<'_>),
     change: &Change,
     timeout: Duration,
 ) -> Result<Verified, Failure> {
@@ -185,8 +186,8 @@ fn compare(
 }
 
 fn once(
-    (direct, direct_asked): (SocketAddr, &Asked<'_>),
-    (gateway, asked): (SocketAddr, &Asked<'_>),
+    (direct, direct_asked): (&Address, &Asked<'_>),
+    (gateway, asked): (&Address, &Asked<'_>),
     change: &Change,
     timeout: Duration,
 ) -> Result<Verified, Failure> {
@@ -311,8 +312,8 @@ impl Asked<'_> {
     }
 
     /// Sends the request once and reads the whole response.
-    fn of(&self, address: SocketAddr, timeout: Duration) -> anyhow::Result<Answer> {
-        self.change.client(address, timeout).send(&self.bytes, self.target.method == "HEAD")
+    fn of(&self, address: &Address, timeout: Duration) -> anyhow::Result<Answer> {
+        self.change.client(address.clone(), timeout).send(&self.bytes, self.target.method == "HEAD")
     }
 }
 
@@ -323,7 +324,7 @@ impl Asked<'_> {
 pub fn ask(address: SocketAddr, target: &TargetSpec, timeout: Duration) -> anyhow::Result<Answer> {
     let bytes = target::first_request(target, &BTreeMap::new(), SEED, HttpVersion::Http11)?;
     let change = &Change::default();
-    Asked { target, bytes, change, varies: false, not_compared: &[] }.of(address, timeout)
+    Asked { target, bytes, change, varies: false, not_compared: &[] }.of(&address.into(), timeout)
 }
 
 /// Sends one request for the first target over HTTP/1.1, with `change` applied, and reads the whole response.
@@ -340,7 +341,7 @@ pub fn ask_changed(
     change.apply_to(&mut changed.targets, &mut changed.files);
     let target = &changed.targets[0];
     let bytes = target::first_request(target, &changed.files, SEED, HttpVersion::Http11)?;
-    Asked { target, bytes, change, varies: false, not_compared: &[] }.of(address, timeout)
+    Asked { target, bytes, change, varies: false, not_compared: &[] }.of(&address.into(), timeout)
 }
 
 /// Whether an answer to a request for `target` counts as successful: it passes the target's checks. Without a check of

@@ -1,12 +1,12 @@
 //! Tests of the upstream's special requests (echo, token review, TLS) over real connections.
 
 use hoptax_lab::features::{Change, Credentials};
-use hoptax_plan::{Body, BuiltInUpstream, Delay, Feature};
+use hoptax_load::Address;
+use hoptax_plan::{Body, BuiltInUpstream, Delay, Feature, Listen};
 use hoptax_servers::http_client::{Answer, HttpClient};
 use hoptax_servers::ledger;
 use hoptax_servers::upstream::{LONG_HEADER, MARK, Placement, RunningUpstream};
 use hoptax_servers::upstream::{RESPONSE_REMOVED, TOKEN_REVIEW_PATH};
-use std::net::SocketAddr;
 use std::time::Duration;
 
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -20,16 +20,17 @@ fn upstream(placement: &Placement) -> RunningUpstream {
         delay: Delay::Fixed(Duration::ZERO),
         failures: 1.0,
         port: None,
+        listen: Listen::Ports,
         answers: Vec::new(),
     };
     RunningUpstream::start(&settings, placement).expect("starts")
 }
 
-fn ask(address: SocketAddr, request: &str) -> anyhow::Result<Answer> {
-    HttpClient::plain(address, TIMEOUT).send(request.as_bytes(), request.starts_with("HEAD"))
+fn ask(address: &Address, request: &str) -> anyhow::Result<Answer> {
+    HttpClient::plain(address.clone(), TIMEOUT).send(request.as_bytes(), request.starts_with("HEAD"))
 }
 
-fn get(address: SocketAddr, path: &str) -> Answer {
+fn get(address: &Address, path: &str) -> Answer {
     ask(address, &format!("GET {path} HTTP/1.1\r\nhost: a\r\n\r\n")).expect("answered")
 }
 
@@ -42,7 +43,7 @@ fn echo_tells_what_arrived_behind_any_prefix() {
     let upstream = upstream(&Placement::default());
     let request = "POST /public/route-00001/.hoptax/echo?q=%20 HTTP/1.1\r\nhost: a\r\nX-Odd:  v  \r\n\
                    transfer-encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n";
-    let answer = ask(upstream.ready().instances[1], request).expect("answered");
+    let answer = ask(&upstream.ready().instances[1], request).expect("answered");
     assert_eq!(answer.headers.get(RESPONSE_REMOVED).map(String::as_str), Some("by-upstream"));
     let echo = json(&answer);
     assert_eq!(echo["method"], "POST");
@@ -54,8 +55,8 @@ fn echo_tells_what_arrived_behind_any_prefix() {
     assert!(echo["tls"].is_null());
     // A request is special only if the mark `/.hoptax/` is in its path. The upstream answers all other requests as its
     // settings say, even if the mark is in the query.
-    assert_eq!(get(upstream.ready().instances[0], "/?x=/.hoptax/echo").status, 500);
-    assert_eq!(get(upstream.ready().instances[0], "/.hoptax").status, 500);
+    assert_eq!(get(&upstream.ready().instances[0], "/?x=/.hoptax/echo").status, 500);
+    assert_eq!(get(&upstream.ready().instances[0], "/.hoptax").status, 500);
     let ledger = ledger::fetch(upstream.ready().control).expect("a ledger");
     assert_eq!((ledger.instances[0].requests, ledger.instances[1].requests), (2, 1));
 }
@@ -63,7 +64,7 @@ fn echo_tells_what_arrived_behind_any_prefix() {
 #[test]
 fn each_path_answers_as_it_says() {
     let upstream = upstream(&Placement::default());
-    let address = upstream.ready().instances[0];
+    let address = &upstream.ready().instances[0];
     let of = |path: &str| get(address, &format!("{MARK}{path}"));
     for status in [200, 204, 304, 404, 500] {
         assert_eq!(of(&format!("status/{status}")).status, status);
@@ -93,7 +94,7 @@ fn token_reviews_tell_good_tokens_and_are_counted() {
     let made = Credentials::make(&[Feature::TokenReview { cache_s: 0 }]).expect("made");
     let secret = Some(made.jwt_secret.clone());
     let upstream = upstream(&Placement { token_secret: secret, ..Placement::default() });
-    let (first, second) = (upstream.ready().instances[0], upstream.ready().instances[1]);
+    let (first, second) = (&upstream.ready().instances[0], &upstream.ready().instances[1]);
     let good = &made.consumers[0].token_hs256;
     let bad = format!("{good}x");
     let review = |token: &str| {
@@ -131,18 +132,18 @@ fn the_same_instance_answers_over_tls_and_counts_it() {
     let ready = upstream.ready();
     assert_eq!(ready.tls_instances.len(), 2);
     let change = Change::new(&[Feature::Tls], &made);
-    let client = change.client(ready.tls_instances[1], TIMEOUT);
+    let client = change.client(ready.tls_instances[1].clone(), TIMEOUT);
     let asked = |request: &str| client.send(request.as_bytes(), false).expect("answered");
     let echo = json(&asked("GET /.hoptax/echo HTTP/1.1\r\nhost: a\r\n\r\n"));
     assert_eq!((&echo["tls"]["version"], &echo["instance"]), (&"TLSv1.3".into(), &1.into()));
     assert_eq!(echo["tls"]["cipher"], "TLS13_AES_128_GCM_SHA256");
     let large = asked("GET /.hoptax/chunked/3000000 HTTP/1.1\r\nhost: a\r\n\r\n");
-    assert_eq!(large.body, get(ready.instances[0], "/.hoptax/bytes/3000000").body);
+    assert_eq!(large.body, get(&ready.instances[0], "/.hoptax/bytes/3000000").body);
     let body = "x".repeat(1_000_000);
     let request = format!("POST /.hoptax/echo HTTP/1.1\r\nhost: a\r\ncontent-length: 1000000\r\n\r\n{body}");
     assert_eq!(json(&asked(&request))["body_bytes"], 1_000_000);
     // A plain request to the TLS port is answered with an alert and not counted.
-    let plain = HttpClient { tls: None, ..client };
+    let plain = HttpClient { tls: None, ..client.clone() };
     assert!(plain.send(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n", false).is_err());
     let ledger = ledger::fetch(ready.control).expect("a ledger");
     assert_eq!((ledger.instances[0].requests, ledger.instances[1].requests), (1, 3));
@@ -157,6 +158,7 @@ fn the_same_instance_answers_over_tls_and_counts_it() {
                 delay: Delay::Fixed(Duration::ZERO),
                 failures: 0.0,
                 port: None,
+                listen: Listen::Ports,
                 answers: Vec::new(),
             },
             &Placement { identity: Some("no certificate".into()), ..Placement::default() }

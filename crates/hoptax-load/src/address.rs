@@ -17,6 +17,16 @@ pub enum Address {
 
 const UNIX: &str = "unix:";
 
+impl Address {
+    /// IP address and port; `None` for a Unix socket.
+    pub fn tcp(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp(address) => Some(*address),
+            Self::Unix(_) => None,
+        }
+    }
+}
+
 impl From<SocketAddr> for Address {
     fn from(address: SocketAddr) -> Self {
         Self::Tcp(address)

@@ -28,6 +28,7 @@ use crate::scratch::Scratch;
 use crate::stamp::Stamped;
 use crate::target::Target;
 use crate::tls::Session;
+use crate::tunnel::{Tunnel, TunnelAnswer};
 use hoptax_wire::http1::{Malformed, ResponseDecoder, Step};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +54,7 @@ pub(crate) enum Event {
     Permitted,
     /// The peer's backlog is full. The connect is retried later.
     PutOff,
-    /// TCP is connected. The TLS handshake follows.
+    /// TCP is connected. A tunnel through a proxy, the TLS handshake, or both follow.
     Reached,
     /// The connection can carry requests.
     Established,
@@ -181,6 +182,21 @@ impl Slot {
 
     pub(crate) fn stamped(&self) -> Stamped {
         self.reader.stamped
+    }
+
+    /// Whether the slot has a connection to a proxy, but no tunnel yet. Only with a tunnel.
+    pub(crate) fn awaits_tunnel(&self) -> bool {
+        self.state == State::Handshaking && self.session.is_none()
+    }
+
+    /// Adds bytes to the proxy's answer to CONNECT, and reads it.
+    pub(crate) fn read_tunnel(&mut self, bytes: &[u8]) -> TunnelAnswer {
+        self.reader.spill.extend_from_slice(bytes);
+        let answer = Tunnel::answer(&self.reader.spill);
+        if answer != TunnelAnswer::More {
+            self.reader.spill = Vec::new();
+        }
+        answer
     }
 
     pub(crate) fn is_free(&self) -> bool {

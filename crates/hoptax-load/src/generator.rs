@@ -18,6 +18,7 @@ use crate::stamp::ClockId;
 use crate::target::{Mix, Protocol};
 use crate::tls;
 use crate::trial::{self, Early, Message, Outcome, Reports, Shared, TrialTimes};
+use crate::tunnel::Tunnel;
 use crate::worker::{Setup, Spin, Worker};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -93,6 +94,7 @@ fn run_from(
     let mix = Mix::new(&spec.targets, &spec.files, spec.seed, protocol)
         .map_err(|error| LoadError::Spec(error.to_string()))?;
     let tls = spec.tls.as_ref().map(tls::Client::new).transpose()?;
+    let tunnel = spec.tunnel.as_ref().map(Tunnel::request);
     let spare = limits::make_room_for(spec.own_connections())?;
     let workers = spec.own_workers();
     let shared = Shared {
@@ -108,6 +110,7 @@ fn run_from(
         mix: &mix,
         tls: tls.as_ref(),
         proxy_protocol: spec.proxy_protocol,
+        tunnel: tunnel.as_deref(),
         most_leaving: usize::try_from(spare / u64::from(workers)).unwrap_or(usize::MAX),
         timeouts: spec.timeouts,
         retry: spec.retry,
@@ -361,6 +364,9 @@ pub fn check(spec: &LoadSpec) -> Result<(), LoadError> {
                 spec.connections, spec.workers
             ));
         }
+    }
+    if let Some(tunnel) = &spec.tunnel {
+        tunnel.check().map_err(LoadError::Spec)?;
     }
     if spec.window_length() < SHORTEST_WINDOW {
         return wrong(format!("window_ns is below {SHORTEST_WINDOW}; give at least 1 ms"));

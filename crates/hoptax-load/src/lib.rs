@@ -43,6 +43,7 @@ mod timeouts;
 pub mod tls;
 #[cfg(target_os = "linux")]
 mod trial;
+mod tunnel;
 #[cfg(target_os = "linux")]
 mod worker;
 
@@ -50,3 +51,4 @@ pub use address::Address;
 pub use error::LoadError;
 #[cfg(target_os = "linux")]
 pub use generator::{Watch, check, run, run_part};
+pub use tunnel::{Tunnel, TunnelAnswer};

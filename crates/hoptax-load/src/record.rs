@@ -295,6 +295,8 @@ pub enum Cause {
     DescriptorsExhausted,
     /// The connect failed with another error.
     ConnectFailed,
+    /// The forward proxy did not open the tunnel (CONNECT).
+    ProxyRefused,
     /// The TLS handshake did not complete within the connect timeout.
     TlsTimeout,
     /// The server's certificate was not accepted.
@@ -338,6 +340,7 @@ impl Cause {
             | C::PortsExhausted
             | C::DescriptorsExhausted
             | C::ConnectFailed
+            | C::ProxyRefused
             | C::TlsCertificate
             | C::TlsRefused
             | C::TlsClosed => FailureKind::Connect,

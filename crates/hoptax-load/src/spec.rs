@@ -4,6 +4,7 @@
 //! all files that the load needs: tokens, certificates, bodies.
 
 use crate::address::Address;
+use crate::tunnel::Tunnel;
 use hoptax_wire::proxy_protocol::{Ends, header_v1, header_v2};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -24,6 +25,9 @@ pub struct LoadSpec {
     /// addresses and `m` is the number of sources. If empty, the kernel chooses.
     #[serde(default)]
     pub sources: Vec<IpAddr>,
+    /// Tunnel that every connection opens first: `addresses` are those of a forward proxy. Absent if there is no tunnel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tunnel: Option<Tunnel>,
     /// TLS settings for every connection. Absent if connections do not use TLS.
     #[serde(default)]
     pub tls: Option<TlsSpec>,

@@ -46,6 +46,8 @@ pub(crate) struct Setup<'a> {
     pub(crate) mix: &'a Mix<'a>,
     pub(crate) tls: Option<&'a Client>,
     pub(crate) proxy_protocol: Option<spec::ProxyProtocol>,
+    /// The request that opens a tunnel through a forward proxy.
+    pub(crate) tunnel: Option<&'a [u8]>,
     /// Maximum number of retired connections per worker that are open at the same time as the regular connections.
     pub(crate) most_leaving: usize,
     pub(crate) timeouts: spec::Timeouts,
@@ -112,7 +114,7 @@ pub(crate) struct Worker<'a> {
     resting: BinaryHeap<Reverse<(u64, u32)>>,
     /// Slots that need a connection, in the order in which they began to need it.
     queued: VecDeque<u32>,
-    /// Number of slots that are connecting or in a TLS handshake.
+    /// Number of slots that are connecting, wait for a tunnel, or are in a TLS handshake.
     connecting: usize,
     pace: Pace,
     /// Number of retired connections that the peer has not closed yet.
@@ -388,6 +390,9 @@ impl<'a> Worker<'a> {
         let state = &self.slots[slot as usize];
         let begun = state.request.is_some_and(|times| times.first_byte.is_some());
         let (cause, text) = match (kind, begun) {
+            (Kind::Connect, _) if self.awaits_tunnel(slot) => {
+                (Cause::ConnectTimeout, "timeout while waiting for the proxy's answer to CONNECT")
+            }
             (Kind::Connect, _) if state.state() == State::Handshaking => {
                 (Cause::TlsTimeout, "timeout in the TLS handshake")
             }
@@ -469,13 +474,12 @@ impl<L: EventLoop> Handler<L> for Worker<'_> {
         match result {
             Ok(()) => {
                 self.pace.connected();
-                self.recorder.opened(self.slots[slot as usize].connect_started, now);
                 if let Err(error) = self.send_proxy_header(io, slot) {
                     return self.connect_failed(io, slot, now, &error);
                 }
-                match self.tls {
-                    None => self.established(io, slot, now),
-                    Some(_) => self.start_handshake(io, slot, now),
+                match self.setup.tunnel {
+                    None => self.reached(io, slot, now),
+                    Some(request) => self.ask_for_tunnel(io, slot, now, request),
                 }
             }
             Err(error) => self.connect_failed(io, slot, now, &error),
@@ -508,6 +512,15 @@ impl<L: EventLoop> Handler<L> for Worker<'_> {
 }
 
 impl Worker<'_> {
+    /// Called when the connection leads to the server: TCP is connected, and the tunnel is open if there is one.
+    fn reached<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64) {
+        self.recorder.opened(self.slots[slot as usize].connect_started, now);
+        match self.tls {
+            None => self.established(io, slot, now),
+            Some(_) => self.start_handshake(io, slot, now),
+        }
+    }
+
     fn established<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64) {
         self.connecting -= 1;
         self.timeouts.connected(slot);
@@ -530,10 +543,13 @@ impl Worker<'_> {
         let token = self.token(slot);
         let state = &mut self.slots[slot as usize];
         if state.state() != State::Busy {
+            if self.awaits_tunnel(slot) {
+                return self.read_tunnel(io, slot, now, bytes);
+            }
             // A server that sends data without a request, for example status 408 on an idle connection, is about to
             // close the connection.
             io.close(token);
-            state.step(Event::Closed);
+            self.slots[slot as usize].step(Event::Closed);
             self.recorder.unasked();
             let text = match self.setup.proxy_protocol {
                 None => "the server sent data without a request",
@@ -557,6 +573,9 @@ impl Worker<'_> {
 
     /// Called when the peer has closed a connection, or when the connection has failed.
     fn ended<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64, result: io::Result<()>) {
+        if self.awaits_tunnel(slot) {
+            return self.tunnel_broken(io, slot, now, result);
+        }
         let state = &mut self.slots[slot as usize];
         match state.state() {
             State::Busy => {}
@@ -595,6 +614,7 @@ mod retry;
 mod send;
 mod tls;
 mod tls_shared;
+mod tunnel;
 mod uploads;
 
 #[cfg(test)]

@@ -266,6 +266,7 @@ fn examine(case: &Case) {
 /// Runs the case with `requests` requests. Returns the number of allocations and the record.
 fn carry_out(case: &Case, address: SocketAddr, requests: u64) -> (u64, LoadRecord) {
     let spec = LoadSpec {
+        tunnel: None,
         schema: SPEC_SCHEMA,
         addresses: vec![address.into()],
         sources: Vec::new(),

@@ -1,6 +1,6 @@
 //! The gateways of a plan, and the facts about packs that are needed to check a plan.
 
-use crate::{Access, Feature, HopDelay, HopKind, PackDriver, Prometheus, WatchedPods};
+use crate::{Access, Feature, HopDelay, HopKind, PackDriver, Prometheus, ProxyForm, WatchedPods};
 use std::collections::BTreeMap;
 
 /// Facts about a pack that are needed to check a plan. The lab reads them from the pack.
@@ -24,6 +24,10 @@ pub struct PackInfo {
     pub reloads: bool,
     /// Whether the gateway has a page of metrics on its admin port.
     pub has_metrics: bool,
+    /// Whether the gateway can forward to a Unix socket.
+    pub unix_upstream: bool,
+    /// The variants in which the gateway is a forward proxy, and how requests ask it.
+    pub proxy: BTreeMap<String, ProxyForm>,
     /// Whether the gateway is a sidecar that intercepts traffic in a network namespace.
     pub intercepts: bool,
 }

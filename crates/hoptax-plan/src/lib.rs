@@ -53,9 +53,9 @@ pub use upstream::{Answer, BuiltInUpstream, Delay, Upstream};
 // Types that are the same in a plan and on disk are defined only once, in `hoptax_record`.
 pub use hoptax_record::plan::{
     Access, AccessLog, AutoTrials, Body, CertificateFiles, CpuPlan, CpuProfile, CpuSets, GitBuild, HopKind,
-    Idle, Imported, LOCAL, LedgerSource, PackDriver, PathSplit, Pods, Profile, ProgramSource, ProgramVersion,
-    Prometheus, Pull, Replacement, Resolve, Roles, Running, Start, Terraform, TerraformReach, Timeouts,
-    TlsAccess, Toleration, UntilSettled, WatchedPods, Workload, WorkloadKind,
+    Idle, Imported, LOCAL, LedgerSource, Listen, PackDriver, PathSplit, Pods, Profile, ProgramSource,
+    ProgramVersion, Prometheus, ProxyForm, Pull, Replacement, Resolve, Roles, Running, Start, Terraform,
+    TerraformReach, Timeouts, TlsAccess, Toleration, UntilSettled, WatchedPods, Workload, WorkloadKind,
 };
 
 #[cfg(test)]

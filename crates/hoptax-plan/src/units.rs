@@ -5,8 +5,10 @@
 
 pub use super::stages::{pace, show_pace, stages};
 use super::{Answer, Delay, Metric};
+use hoptax_load::Address;
 use hoptax_load::spec::Arrivals;
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -499,9 +501,68 @@ pub fn host_header(tls: bool, host: &str, port: u16) -> String {
     if port == if tls { 443 } else { 80 } { host } else { format!("{host}:{port}") }
 }
 
-/// The value of the `host` header for an address. See [`host_header`].
-pub fn host_header_of(tls: bool, address: std::net::SocketAddr) -> String {
-    host_header(tls, &address.ip().to_string(), address.port())
+/// The value of the `host` header for an address. See [`host_header`]. It is `localhost` for a Unix socket, as curl users
+/// write it.
+pub fn host_header_of(tls: bool, address: &Address) -> String {
+    match address {
+        Address::Tcp(address) => host_header(tls, &address.ip().to_string(), address.port()),
+        Address::Unix(_) => LOCALHOST.to_owned(),
+    }
+}
+
+/// Host of requests to a Unix socket.
+pub const LOCALHOST: &str = "localhost";
+
+/// Maximum length of the path of a Unix socket, bytes (unix(7)), and the length of the end that hoptax appends for TLS and
+/// for further instances.
+const LONGEST_SOCKET: usize = 107;
+const LONGEST_END: usize = ".256.tls".len();
+
+/// Checks the path of a Unix socket.
+///
+/// # Errors
+/// If it is too long.
+pub fn socket_path(path: &str) -> Result<(), UnitError> {
+    if path.len() + LONGEST_END <= LONGEST_SOCKET {
+        return Ok(());
+    }
+    let most = LONGEST_SOCKET - LONGEST_END;
+    let message = format!("the path `{path}` is too long for a Unix socket");
+    Err(UnitError::new(message, format!("choose a path of at most {most} bytes")))
+}
+
+/// The URL of a service on a Unix socket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnixSocket {
+    /// Whether the service speaks TLS.
+    pub tls: bool,
+    /// Absolute path of the socket.
+    pub path: PathBuf,
+}
+
+impl fmt::Display for UnixSocket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}+unix:{}", if self.tls { "https" } else { "http" }, self.path.display())
+    }
+}
+
+/// Parses `http+unix:/path` and `https+unix:/path`. Also accepts `unix:/path`, two slashes before the path, and a path with
+/// `%2F` for each slash. Returns `None` for other URLs.
+pub fn unix_socket(url: &str) -> Option<Result<UnixSocket, UnitError>> {
+    let (scheme, rest) = url.split_once(':')?;
+    let tls = match scheme.to_ascii_lowercase().as_str() {
+        "unix" | "http+unix" => false,
+        "https+unix" => true,
+        _ => return None,
+    };
+    let path = rest.strip_prefix("//").unwrap_or(rest);
+    let path =
+        if path.starts_with("%2") { path.replace("%2F", "/").replace("%2f", "/") } else { path.to_owned() };
+    if !path.starts_with('/') || path.ends_with('/') {
+        let message = format!("the URL `{url}` does not name a Unix socket");
+        return Some(Err(UnitError::new(message, "write http+unix:/path/to/socket, with an absolute path")));
+    }
+    Some(socket_path(&path).map(|()| UnixSocket { tls, path: path.into() }))
 }
 
 /// Parses `http://host:port` and `https://host:port`. The port defaults to 80 or 443.
@@ -512,9 +573,9 @@ pub fn host_header_of(tls: bool, address: std::net::SocketAddr) -> String {
 pub fn origin(url: &str) -> Result<Origin, UnitError> {
     const FORM: &str = "write http://host:port or https://host:port";
     let refuse = |why: &str, help: String| UnitError::new(format!("the URL `{url}` {why}"), help);
-    if url.starts_with("unix:") || url.starts_with("http+unix:") {
-        let help = format!("{FORM}; `hoptax load --unix PATH` can measure a Unix socket");
-        return Err(refuse("names a Unix socket, and plans reach services over TCP", help));
+    if unix_socket(url).is_some() {
+        let help = format!("{FORM}; only an upstream can be on a Unix socket");
+        return Err(refuse("names a Unix socket", help));
     }
     let Some((scheme, rest)) = url.split_once("://") else {
         return Err(refuse("has no scheme", FORM.to_owned()));

@@ -1,6 +1,6 @@
 //! The upstream of a plan.
 
-use crate::{Body, Running};
+use crate::{Body, Listen, Running};
 use std::time::Duration;
 
 /// The service behind the gateways.
@@ -10,6 +10,16 @@ pub enum Upstream {
     BuiltIn(BuiltInUpstream),
     /// An upstream that already runs.
     Running(Running),
+}
+
+impl Upstream {
+    /// Whether requests reach the upstream over a Unix socket.
+    pub fn is_on_unix_socket(&self) -> bool {
+        match self {
+            Self::BuiltIn(built_in) => !built_in.listen.is_ports(),
+            Self::Running(running) => running.is_on_unix_socket(),
+        }
+    }
 }
 
 /// Settings of the built-in upstream.
@@ -29,6 +39,8 @@ pub struct BuiltInUpstream {
     pub failures: f64,
     /// Port of the first instance. The other instances use the ports after it. If absent, the kernel chooses the ports.
     pub port: Option<u16>,
+    /// Whether it listens on ports or on Unix sockets.
+    pub listen: Listen,
     /// Answers to particular paths. Other requests get the answer that the fields above describe.
     pub answers: Vec<Answer>,
 }

@@ -324,6 +324,7 @@ fn notes(run: &RunRecord, trials_recorded: usize, unreadable: &[String], analysi
     if let Upstream::Running(upstream) = &run.plan.upstream {
         notes.push(about_upstream(upstream));
     }
+    notes.extend(kinds_of_connection(run));
     notes.extend(unverified(run));
     notes.extend(found_processes(run));
     notes.extend(unreadable.iter().map(|line| format!("Skipped an unreadable record: {line}.")));
@@ -350,6 +351,16 @@ fn about_upstream(upstream: &Running) -> String {
             format!("The upstream at {url} is external. Its ledger has only its own count of requests.")
         }
     }
+}
+
+/// Says that direct and the gateways are reached over different kinds of connection.
+fn kinds_of_connection(run: &RunRecord) -> Option<String> {
+    let differ = run.plan.upstream.is_on_unix_socket() && run.contenders.len() > 1;
+    differ.then(|| {
+        "Direct connects to the upstream's Unix socket, and so do the gateways. The generator reaches the gateways over \
+         TCP. So a gateway's added time includes the difference between the two kinds of connection."
+            .to_owned()
+    })
 }
 
 /// Names the processes of services that already run, if hoptax found them by itself.

@@ -2,15 +2,16 @@
 //! that carries requests one after the other.
 
 use crate::request_error::{Awaited, RequestError};
+use crate::socket::Socket;
 use hoptax_load::spec::{ProxyProtocol, TlsSpec};
 use hoptax_load::tls::client_config;
+use hoptax_load::{Address, Tunnel, TunnelAnswer};
 use hoptax_plan::units;
 use hoptax_wire::http1::{ResponseDecoder, Step, Version, fields, request_head};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 const SHOWN: usize = 300;
@@ -36,13 +37,15 @@ pub struct Agreed {
 }
 
 /// Where and how to send requests.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct HttpClient<'a> {
     /// Address of the server.
-    pub address: SocketAddr,
+    pub address: Address,
     /// TLS settings; absent for plain connections.
     pub tls: Option<&'a TlsSpec>,
-    /// Source address. If absent, the kernel chooses the address.
+    /// Tunnel to open first, if `address` is that of a forward proxy.
+    pub tunnel: Option<&'a Tunnel>,
+    /// Source address of TCP connections. If absent, the kernel chooses the address.
     pub from: Option<IpAddr>,
     /// The header of the PROXY protocol at the start of each connection. Absent if none is sent.
     pub proxy_header: Option<ProxyHeader>,
@@ -65,9 +68,10 @@ impl ProxyHeader {
         Self { version, source: None }
     }
 
-    fn send(self, mut connection: &TcpStream, to: SocketAddr) -> io::Result<()> {
-        let from = self.source.map_or_else(|| connection.local_addr(), Ok)?;
-        connection.write_all(&self.version.header(Some((from, to))))
+    /// A connection to a Unix socket has no addresses.
+    fn send(self, connection: &mut Socket) -> io::Result<()> {
+        let ends = connection.ends()?.map(|(from, to)| (self.source.unwrap_or(from), to));
+        connection.write_all(&self.version.header(ends))
     }
 }
 
@@ -75,13 +79,13 @@ trait Stream: std::io::Read + std::io::Write {
     fn agreed(&self) -> Option<Agreed>;
 }
 
-impl Stream for TcpStream {
+impl Stream for Socket {
     fn agreed(&self) -> Option<Agreed> {
         None
     }
 }
 
-impl Stream for rustls::StreamOwned<rustls::ClientConnection, TcpStream> {
+impl Stream for rustls::StreamOwned<rustls::ClientConnection, Socket> {
     fn agreed(&self) -> Option<Agreed> {
         Some(Agreed {
             version: self.conn.protocol_version(),
@@ -92,8 +96,9 @@ impl Stream for rustls::StreamOwned<rustls::ClientConnection, TcpStream> {
 
 impl HttpClient<'_> {
     /// A client without TLS. The kernel chooses the source address.
-    pub fn plain(address: SocketAddr, timeout: Duration) -> Self {
-        Self { address, tls: None, from: None, proxy_header: None, timeout }
+    pub fn plain(address: impl Into<Address>, timeout: Duration) -> Self {
+        let address = address.into();
+        Self { address, tls: None, tunnel: None, from: None, proxy_header: None, timeout }
     }
 
     /// Sends `request` and reads the whole response. Set `to_head` for a HEAD request, because its response has no
@@ -119,7 +124,7 @@ impl HttpClient<'_> {
     /// # Errors
     /// As [`Self::send`], and if the status is not 200.
     pub fn get(&self, path: &str, most: usize) -> anyhow::Result<Vec<u8>> {
-        let host = units::host_header_of(self.tls.is_some(), self.address);
+        let host = units::host_header_of(self.tls.is_some(), &self.address);
         let headers = [("host", host.as_str()), ("connection", "close")];
         let request = request_head(Version::Http11, "GET", path, headers, None)?;
         let (answer, _) = self.exchange(&request, false, most)?;
@@ -144,17 +149,16 @@ impl HttpClient<'_> {
     }
 
     fn connect_by(&self, deadline: &Deadline) -> anyhow::Result<HttpConnection> {
-        let plain = match self.from {
-            None => TcpStream::connect_timeout(&self.address, deadline.left(Awaited::Connection)?),
-            Some(from) => connect_from(from, self.address),
+        let plain = match (self.from, &self.address) {
+            (Some(from), Address::Tcp(to)) => Socket::connect_from(from, *to),
+            _ => Socket::connect(&self.address, deadline.left(Awaited::Connection)?),
         };
-        let plain = plain.map_err(|error| RequestError::of_connect(error, self.timeout))?;
-        // The second part of a large request must not wait until the first part is acknowledged.
-        plain.set_nodelay(true)?;
+        let mut plain = plain.map_err(|error| RequestError::of_connect(error, self.timeout))?;
         if let Some(header) = self.proxy_header {
-            header
-                .send(&plain, self.address)
-                .map_err(|error| RequestError::of_connect(error, self.timeout))?;
+            header.send(&mut plain).map_err(|error| RequestError::of_connect(error, self.timeout))?;
+        }
+        if let Some(tunnel) = self.tunnel {
+            open_tunnel(&mut plain, tunnel, deadline)?;
         }
         let stream: Box<dyn Stream> = match self.tls {
             None => Box::new(plain.try_clone()?),
@@ -205,7 +209,7 @@ impl Deadline {
 
 /// An open connection that carries requests one after the other.
 pub struct HttpConnection {
-    plain: TcpStream,
+    plain: Socket,
     stream: Box<dyn Stream>,
     timeout: Duration,
     /// Bytes that arrived after the last response.
@@ -238,8 +242,8 @@ impl HttpConnection {
         // With TLS, the first write also waits for the handshake.
         let is_first = stream.agreed().is_some_and(|agreed| agreed.version.is_none());
         let writing = if is_first { Awaited::Handshake } else { Awaited::Response };
-        plain.set_write_timeout(Some(deadline.left(writing)?))?;
-        plain.set_read_timeout(Some(deadline.left(writing)?))?;
+        plain.set_write_timeout(deadline.left(writing)?)?;
+        plain.set_read_timeout(deadline.left(writing)?)?;
         // A server that refuses a request may answer and close before it has read the whole request. The answer
         // contains the reason. So a failed write is reported only if there is no answer.
         let sent = stream.write_all(request).and_then(|()| stream.flush());
@@ -249,7 +253,7 @@ impl HttpConnection {
             Err(RequestError::Tls(text)) => Err(RequestError::Tls(text.clone())),
             _ => read_answer(to_head, most, input, |piece, awaited| {
                 loop {
-                    plain.set_read_timeout(Some(deadline.left(awaited)?)).map_err(RequestError::Other)?;
+                    plain.set_read_timeout(deadline.left(awaited)?).map_err(RequestError::Other)?;
                     match stream.read(piece) {
                         // The read timed out, or a signal interrupted it, for example when a run resumes after Ctrl-Z.
                         // The next iteration checks the time limit.
@@ -274,15 +278,31 @@ impl HttpConnection {
     }
 }
 
-/// Connects from one of this host's addresses. No time limit is needed, because a connect within this host succeeds or
-/// fails at once.
-fn connect_from(from: IpAddr, to: SocketAddr) -> io::Result<TcpStream> {
-    let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let socket =
-        rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, Some(ipproto::TCP))?;
-    rustix::net::bind(&socket, &SocketAddr::new(from, 0))?;
-    rustix::net::connect(&socket, &to)?;
-    Ok(TcpStream::from(socket))
+/// Asks a forward proxy for a tunnel, and waits until it is open.
+fn open_tunnel(plain: &mut Socket, tunnel: &Tunnel, deadline: &Deadline) -> Result<(), RequestError> {
+    const AWAITED: Awaited = Awaited::Connection;
+    let of = |error| RequestError::of_transfer(error, AWAITED, deadline.timeout);
+    plain.set_write_timeout(deadline.left(AWAITED)?).map_err(RequestError::Other)?;
+    plain.write_all(&tunnel.request()).map_err(of)?;
+    let mut input = Vec::new();
+    loop {
+        match Tunnel::answer(&input) {
+            TunnelAnswer::Open => return Ok(()),
+            TunnelAnswer::Refused(text) => return Err(RequestError::Tunnel(text)),
+            TunnelAnswer::More => {}
+        }
+        plain.set_read_timeout(deadline.left(AWAITED)?).map_err(RequestError::Other)?;
+        let mut piece = [0; 1024];
+        match plain.read(&mut piece) {
+            Ok(0) => {
+                let text = "CONNECT: the proxy closed the connection without an answer";
+                return Err(RequestError::Tunnel(text.to_owned()));
+            }
+            Ok(count) => input.extend_from_slice(&piece[..count]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(of(error)),
+        }
+    }
 }
 
 /// Assembles a response from `input` and the data that `read` returns, with at most `most` bytes of its body. With 0, it

@@ -8,4 +8,5 @@ pub mod ledger;
 mod net;
 pub mod readiness;
 pub mod request_error;
+mod socket;
 pub mod upstream;

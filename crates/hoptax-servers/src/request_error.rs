@@ -25,6 +25,8 @@ pub enum RequestError {
         /// Whether it was reset.
         reset: bool,
     },
+    /// The proxy opened no tunnel. Contains the reason.
+    Tunnel(String),
     /// The response is not valid HTTP/1. Contains the reason.
     Malformed(String),
     /// The kernel reported another error.
@@ -82,6 +84,7 @@ impl fmt::Display for RequestError {
         match self {
             Self::Connect(error) => match error.kind() {
                 ErrorKind::ConnectionRefused => f.write_str("connection refused: no server listens there"),
+                ErrorKind::NotFound => f.write_str("there is no such socket"),
                 ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => {
                     f.write_str("no route to the address")
                 }
@@ -95,7 +98,7 @@ impl fmt::Display for RequestError {
                 Awaited::Response => write!(f, "no response within {limit:?}"),
                 Awaited::Rest => write!(f, "response not complete within {limit:?}"),
             },
-            Self::Tls(text) => f.write_str(text),
+            Self::Tls(text) | Self::Tunnel(text) => f.write_str(text),
             Self::Ended { begun, reset } => {
                 let how = if *reset { "reset" } else { "closed" };
                 let when = if *begun { "during" } else { "before" };

@@ -13,6 +13,7 @@ use super::features::Change;
 use super::packs::manifest::Difference;
 use super::verify::difference;
 use cases::Sent;
+use hoptax_load::Address;
 use hoptax_record::printable;
 use hoptax_servers::http_client::{Answer, HttpClient};
 use std::collections::BTreeMap;
@@ -76,7 +77,7 @@ impl std::fmt::Display for Mismatch {
 /// # Errors
 /// If direct itself does not answer.
 pub fn observe(
-    direct: SocketAddr,
+    direct: impl Into<Address>,
     gateway: SocketAddr,
     change: &Change,
     timeout: Duration,

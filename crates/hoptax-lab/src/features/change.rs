@@ -9,16 +9,15 @@ use super::variables;
 use crate::login::Login;
 use crate::pack::manifest::Refusal;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use hoptax_load::Address;
 use hoptax_load::spec::{
     Check, ClientCertificate, LoadSpec, ProxyProtocol, TargetSpec, TlsSpec, TlsVersion, Verify,
 };
-use hoptax_plan::{Feature, JwtAlgorithm, units};
+use hoptax_load::{Address, Tunnel};
+use hoptax_plan::{Feature, JwtAlgorithm, ProxyForm, units};
 use hoptax_record::Failure;
 use hoptax_servers::http_client::{HttpClient, ProxyHeader};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,6 +38,10 @@ pub struct Change {
     pub tls: Option<TlsSpec>,
     /// Version of the PROXY protocol's header at the start of each connection, if there is one.
     pub proxy_protocol: Option<ProxyProtocol>,
+    /// Host of requests that name none. Absent for the address that requests are sent to.
+    pub host: Option<String>,
+    /// Tunnel that each connection opens first, if the gateway is a forward proxy that is asked with CONNECT.
+    pub tunnel: Option<Tunnel>,
     /// The text of each file, by file name. The templates of the headers read lines from these files.
     pub files: BTreeMap<String, String>,
     /// Whether the gateway must answer some requests with 429.
@@ -107,6 +110,26 @@ impl Change {
         change
     }
 
+    /// Asks a forward proxy for the service at `host` and `port`, to which `upstream` logs in.
+    pub fn ask_proxy(&mut self, form: ProxyForm, login: &Login, (host, port): (&str, u16), upstream: &Login) {
+        let tls = upstream.tls.is_some();
+        let authority = units::host_header(tls, host, port);
+        let authorization = login.proxy_authorization.clone();
+        match form {
+            ProxyForm::Forward => {
+                self.prefix = format!("http://{authority}");
+                let credentials = authorization.map(|value| ("proxy-authorization".to_owned(), value));
+                self.headers.extend(credentials);
+            }
+            ProxyForm::Connect => {
+                self.tls.clone_from(&upstream.tls);
+                let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+                self.tunnel = Some(Tunnel { authority: format!("{host}:{port}"), authorization });
+            }
+        }
+        self.host = Some(authority);
+    }
+
     /// The change for clients that authenticate with `login`. Requests with a token send no client certificate.
     pub fn for_login(login: &Login, made: &Credentials) -> Self {
         let mut change = Self::default();
@@ -166,7 +189,11 @@ impl Change {
 
     /// Applies the change to the generator's settings.
     pub fn apply(&self, spec: &mut LoadSpec) {
+        if let Some(host) = &self.host {
+            replace_host(spec, host);
+        }
         self.apply_to(&mut spec.targets, &mut spec.files);
+        spec.tunnel.clone_from(&self.tunnel);
         if self.tls.is_some() {
             spec.tls.clone_from(&self.tls);
             leave_out_port_443(spec);
@@ -175,9 +202,10 @@ impl Change {
     }
 
     /// A client for such requests.
-    pub fn client(&self, address: SocketAddr, timeout: Duration) -> HttpClient<'_> {
+    pub fn client(&self, address: impl Into<Address>, timeout: Duration) -> HttpClient<'_> {
         let proxy_header = self.proxy_protocol.map(ProxyHeader::of_client);
-        HttpClient { tls: self.tls.as_ref(), proxy_header, ..HttpClient::plain(address, timeout) }
+        let (tls, tunnel) = (self.tls.as_ref(), self.tunnel.as_ref());
+        HttpClient { tls, tunnel, proxy_header, ..HttpClient::plain(address, timeout) }
     }
 
     /// Applies the change to `targets`. Adds to `files` the files that the targets' templates use. TLS and the PROXY
@@ -221,14 +249,21 @@ pub(crate) fn credential(feature: Feature, consumer: &Consumer) -> Option<(&'sta
     }
 }
 
-/// Leaves the default port of https out of the `host` headers that hoptax added. Those that the plan sets stay as they
-/// are.
+/// Leaves the default port of https out of the `host` headers that hoptax added.
 fn leave_out_port_443(spec: &mut LoadSpec) {
-    let Some(Address::Tcp(address)) = spec.addresses.first() else { return };
-    let (added, right) = (units::host_header_of(false, *address), units::host_header_of(true, *address));
+    if let Some(address) = spec.addresses.first() {
+        let host = units::host_header_of(true, address);
+        replace_host(spec, &host);
+    }
+}
+
+/// Replaces the `host` headers that hoptax added. Those that the plan sets stay as they are.
+fn replace_host(spec: &mut LoadSpec, host: &str) {
+    let Some(address) = spec.addresses.first() else { return };
+    let added = units::host_header_of(false, address);
     for (name, value) in spec.targets.iter_mut().flat_map(|target| &mut target.headers) {
         if name.eq_ignore_ascii_case("host") && *value == added {
-            value.clone_from(&right);
+            host.clone_into(value);
         }
     }
 }

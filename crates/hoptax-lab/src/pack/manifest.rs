@@ -3,6 +3,7 @@
 //! `docs/reference/packs.md` describes every key, and a test checks this. A string that is called *template* below may
 //! use the variables of [`crate::render::Variables`].
 
+use hoptax_plan::ProxyForm;
 use hoptax_plan::selector::SelectorKind;
 use hoptax_record::profile::Callers;
 use serde::{Deserialize, Serialize};
@@ -82,12 +83,18 @@ pub struct Manifest {
     /// one configuration.
     #[serde(default)]
     pub variants: Vec<String>,
+    /// The variants in which the gateway is a forward proxy, and how requests ask it.
+    #[serde(default)]
+    pub proxy: BTreeMap<String, ProxyForm>,
     /// Ports of a sidecar, which intercepts traffic without any change to the application or the client.
     #[serde(default)]
     pub intercept: Option<Intercept>,
     /// Answers to requests that a feature refuses, by the name of the feature. Without an entry, the status is 401.
     #[serde(default)]
     pub refusals: BTreeMap<String, Refusal>,
+    /// Whether the gateway can forward to a Unix socket. Its templates then use `upstream.socket`.
+    #[serde(default)]
+    pub unix_upstream: bool,
     /// Reasons why features, `workers` or `access_log` are unsupported, by the name of the feature or setting.
     #[serde(default)]
     pub unsupported: BTreeMap<String, String>,

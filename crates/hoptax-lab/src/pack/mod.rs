@@ -2,7 +2,7 @@
 
 pub mod manifest;
 
-use hoptax_plan::Feature;
+use hoptax_plan::{Feature, ProxyForm};
 use manifest::{Manifest, TlsUse};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -59,6 +59,11 @@ impl Pack {
     /// The selected variant, by default the first one; `None` if the pack has no variants.
     pub fn variant(&self) -> Option<&str> {
         self.variant.as_deref()
+    }
+
+    /// How requests ask the gateway, if the selected variant is a forward proxy.
+    pub fn proxy_form(&self) -> Option<ProxyForm> {
+        self.manifest.proxy.get(self.variant()?).copied()
     }
 
     /// Copies of the pack, one for each of its variants.

@@ -4,9 +4,10 @@ use crate::conformance::{CASES, Case};
 use crate::counters;
 use crate::pack::manifest::{CounterFrom, ReadyPort, TlsUse};
 use crate::pack::{Pack, PackError, list};
-use crate::render::{self, Variables, stays_below};
+use crate::render::{self, UpstreamAddress, Variables, stays_below};
 use hoptax_host::guard::StopSignal;
 use hoptax_host::logs::ACCESS_LOG;
+use hoptax_load::Address;
 use hoptax_plan::units;
 use hoptax_plan::units::nearest;
 use hoptax_plan::{Feature, Profile, check_image, variant_name};
@@ -36,7 +37,9 @@ pub(super) fn check(pack: &Pack) -> Result<(), PackError> {
     check_differences(pack)?;
     check_needs(pack)?;
     check_variants(pack)?;
+    check_proxy(pack)?;
     let offered = check_features(pack)?;
+    check_unix_upstream(pack, &offered)?;
     for profile in [Profile::Stock, Profile::Equalised] {
         let log = pack.manifest().access_log.map(|_| format!("/run-directory/logs/{ACCESS_LOG}"));
         for access_log in [None, log] {
@@ -68,6 +71,35 @@ pub(super) fn check(pack: &Pack) -> Result<(), PackError> {
     Ok(())
 }
 
+/// Renders the pack with an upstream on Unix sockets: one instance, and two.
+fn check_unix_upstream(pack: &Pack, offered: &[Vec<Feature>]) -> Result<(), PackError> {
+    if !pack.manifest().unix_upstream {
+        return Ok(());
+    }
+    let at = |path: &str| UpstreamAddress::new(&Address::Unix(path.into()));
+    let upstreams = vec![at("/run/sample-1.sock"), at("/run/sample-2.sock")];
+    for features in std::iter::once(Vec::new()).chain(offered.iter().cloned()) {
+        for count in [1, 2] {
+            for variant in variants(pack) {
+                let sample = Variables::sample(Profile::Equalised, None).of(pack.manifest());
+                let variables = Variables { variant, upstreams: upstreams[..count].to_vec(), ..sample };
+                let rendered = render::render(pack, &variables.with_sample_features(features.clone()))?;
+                if let Some(unused) = upstreams[..count]
+                    .iter()
+                    .flat_map(|one| &one.socket)
+                    .find(|path| !rendered.mentions(path))
+                {
+                    let message =
+                        format!("`unix_upstream` is set, but the configuration does not mention {unused}");
+                    let help = "use `upstream.socket` in the template, or remove `unix_upstream`";
+                    return Err(pack.refuse("unix_upstream", message, Some(help.into())));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
 fn variants(pack: &Pack) -> Vec<Option<String>> {
     match pack.manifest().variants.as_slice() {
         [] => vec![None],
@@ -90,6 +122,17 @@ fn check_variants(pack: &Pack) -> Result<(), PackError> {
         }
     }
     Ok(())
+}
+
+fn check_proxy(pack: &Pack) -> Result<(), PackError> {
+    let manifest = pack.manifest();
+    match manifest.proxy.keys().find(|variant| !manifest.variants.contains(variant)) {
+        None => Ok(()),
+        Some(variant) => {
+            let message = format!("`proxy` names `{variant}`, which is not a variant");
+            Err(pack.refuse("proxy:", message, Some("add it to `variants`, or remove it here".into())))
+        }
+    }
 }
 
 /// The sets of features to render in the check. There is one set for each supported feature. It contains this feature

@@ -105,6 +105,8 @@ impl PackSet {
             variants: pack.manifest.variants.clone(),
             always_tls: pack.manifest.tls == TlsUse::Always,
             intercepts: pack.manifest.intercept.is_some(),
+            unix_upstream: pack.manifest.unix_upstream,
+            proxy: pack.manifest.proxy.clone(),
             docker: pack.manifest.docker.is_some(),
             image: pack.manifest.docker.as_ref().map(|docker| docker.image.clone()),
             reloads: pack.manifest.reload.is_some(),

@@ -1,15 +1,16 @@
 //! The built-in upstream and hops. They are this binary, started with another subcommand.
 
 use super::driver::{ProcessDriver, Wait, failed_to_start};
-use super::service::{Started, how};
+use super::service::{Started, by_kind, how};
 use crate::features::Change;
 use crate::{Facts, Service};
 use hoptax_host::guard::StopSignal;
 use hoptax_host::guarded::{Guarded, Launch};
 use hoptax_host::namespace::{DIRECT_PORT, Namespace};
 use hoptax_host::ports::Ports;
+use hoptax_load::Address;
 use hoptax_plan::units::show_duration;
-use hoptax_plan::{Body, BuiltInUpstream, Feature, HopDelay, HopKind, PathSplit};
+use hoptax_plan::{Body, BuiltInUpstream, Feature, HopDelay, HopKind, Listen, PathSplit};
 use hoptax_record::{Failure, Setting};
 use hoptax_servers::hop::HopReady;
 use hoptax_servers::upstream::{IDENTITY, TOKEN_SECRET, UpstreamReady};
@@ -19,6 +20,8 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader};
 use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::process::ChildStdout;
 use std::time::Duration;
 
@@ -28,13 +31,27 @@ const READY_BOUND: Duration = Duration::from_secs(60);
 /// Grace period. It is short because the built-in services have nothing to finish.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// A subcommand of this binary to start.
+struct Verb<'a> {
+    /// Name of the service.
+    name: &'a str,
+    arguments: Vec<OsString>,
+    environment: BTreeMap<String, String>,
+    cpus: &'a [u32],
+    namespace: Option<&'a Namespace>,
+    /// Directory that the guard removes when the service has ended.
+    remove: Option<PathBuf>,
+}
+
 impl ProcessDriver {
     pub(super) fn start_built_in(&mut self, upstream: &BuiltInUpstream) -> Result<Box<dyn Service>, Failure> {
         let mut arguments = upstream_arguments(upstream);
         let namespace = self.namespace();
-        match namespace {
-            Some(namespace) => arguments.extend(self.in_namespace(namespace)),
-            None => {
+        let socket = self.upstream_socket(upstream);
+        match (namespace, &socket) {
+            (Some(namespace), _) => arguments.extend(self.in_namespace(namespace)),
+            (None, Some(path)) => arguments.extend(["--unix".into(), path.into()]),
+            (None, None) => {
                 self.check_address()?;
                 arguments.extend(["--address".into(), self.address.to_string().into()]);
             }
@@ -54,12 +71,36 @@ impl ProcessDriver {
         if self.features.iter().any(|feature| matches!(feature, Feature::TokenReview { .. })) {
             secrets.insert(TOKEN_SECRET.to_owned(), self.credentials.jwt_secret.clone());
         }
-        let (ready, mut started) =
-            self.start_verb::<UpstreamReady>("upstream", arguments, secrets, &self.cpus.upstream, namespace)?;
+        let ours = socket.is_some_and(|path| path.starts_with(&self.upstream_directory));
+        if ours {
+            make_open_to_all(&self.upstream_directory).map_err(|error| {
+                let directory = self.upstream_directory.display();
+                let message = format!("cannot create {directory} for the upstream's socket: {error}");
+                failed_to_start(message, &self.log_directory("upstream"))
+            })?;
+        }
+        let verb = Verb {
+            name: "upstream",
+            arguments,
+            environment: secrets,
+            cpus: &self.cpus.upstream,
+            namespace,
+            remove: ours.then(|| self.upstream_directory.clone()),
+        };
+        let (ready, mut started) = self.start_verb::<UpstreamReady>(verb)?;
         self.tls_upstreams = ready.tls_instances;
-        started.addresses = ready.instances;
+        (started.addresses, started.sockets) = by_kind(ready.instances);
         started.control = Some(ready.control);
         Ok(Box::new(started))
+    }
+
+    /// Path of the Unix socket of the upstream's first instance; `None` if it listens on ports.
+    pub(super) fn upstream_socket(&self, upstream: &BuiltInUpstream) -> Option<PathBuf> {
+        match &upstream.listen {
+            Listen::Ports => None,
+            Listen::Unix(Some(path)) => Some(path.clone()),
+            Listen::Unix(None) => Some(self.upstream_directory.join("upstream.sock")),
+        }
     }
 
     /// Arguments for an upstream in a namespace. The upstream listens on the ports that sidecars intercept, and on one
@@ -81,7 +122,7 @@ impl ProcessDriver {
         label: &str,
         kind: HopKind,
         delay: Option<&HopDelay>,
-        upstreams: &[SocketAddr],
+        upstreams: &[Address],
         wait: Wait,
     ) -> Result<Box<dyn Service>, Failure> {
         self.check_address()?;
@@ -105,15 +146,22 @@ impl ProcessDriver {
             arguments.extend(["--upstream".into(), upstream.to_string().into()]);
         }
         arguments.extend(delay.into_iter().flat_map(|delay| self.delay_arguments(delay)));
-        let (cpus, none) = (&self.cpus.gateway, BTreeMap::new());
+        let verb = Verb {
+            name: label,
+            arguments,
+            environment: BTreeMap::new(),
+            cpus: &self.cpus.gateway,
+            namespace: None,
+            remove: None,
+        };
         let mut started = match wait {
             Wait::Caller => {
-                let (mut launched, stdout) = self.launch_verb(label, arguments, none, cpus, None)?;
+                let (mut launched, stdout) = self.launch_verb(verb)?;
                 (launched.addresses, launched._stdout) = (vec![listen], Some(stdout));
                 launched
             }
             Wait::UntilReady => {
-                let (ready, mut started) = self.start_verb::<HopReady>(label, arguments, none, cpus, None)?;
+                let (ready, mut started) = self.start_verb::<HopReady>(verb)?;
                 started.addresses = vec![ready.listen];
                 started
             }
@@ -156,13 +204,10 @@ impl ProcessDriver {
     /// Starts a subcommand of this binary under a guard and waits for its ready line.
     fn start_verb<R: DeserializeOwned + Send + 'static>(
         &self,
-        name: &str,
-        arguments: Vec<OsString>,
-        environment: BTreeMap<String, String>,
-        cpus: &[u32],
-        namespace: Option<&Namespace>,
+        verb: Verb<'_>,
     ) -> Result<(R, Started), Failure> {
-        let (mut started, stdout) = self.launch_verb(name, arguments, environment, cpus, namespace)?;
+        let name = verb.name;
+        let (mut started, stdout) = self.launch_verb(verb)?;
         match ready_line(stdout) {
             Ok((ready, stdout)) => {
                 started._stdout = Some(stdout);
@@ -182,14 +227,8 @@ impl ProcessDriver {
 
     /// Starts a subcommand of this binary under a guard. Its addresses are not known yet. Also returns its standard
     /// output, which must stay open.
-    fn launch_verb(
-        &self,
-        name: &str,
-        arguments: Vec<OsString>,
-        environment: BTreeMap<String, String>,
-        cpus: &[u32],
-        namespace: Option<&Namespace>,
-    ) -> Result<(Started, ChildStdout), Failure> {
+    fn launch_verb(&self, verb: Verb<'_>) -> Result<(Started, ChildStdout), Failure> {
+        let Verb { name, arguments, environment, cpus, namespace, remove } = verb;
         let log_directory = self.log_directory(name);
         let launch = Launch {
             finally: Vec::new(),
@@ -200,7 +239,7 @@ impl ProcessDriver {
             cpus: cpus.to_vec(),
             stop_signal: StopSignal::TERM,
             grace: GRACE,
-            remove: None,
+            remove,
             scrub: None,
             started: Some(self.started_file(name)),
             stdout: None,
@@ -216,6 +255,7 @@ impl ProcessDriver {
         let started = Started {
             name: name.to_owned(),
             addresses: Vec::new(),
+            sockets: Vec::new(),
             facts: Facts { version: Some(env!("CARGO_PKG_VERSION").into()), ..Facts::default() },
             started: launch.started,
             container: None,
@@ -230,6 +270,20 @@ impl ProcessDriver {
         };
         Ok((started, stdout))
     }
+}
+
+/// Creates a directory that every user may enter but not list. Its parent, which is created too, is like it.
+fn make_open_to_all(directory: &Path) -> std::io::Result<()> {
+    for directory in directory.parent().into_iter().chain([directory]) {
+        match std::fs::create_dir(directory) {
+            // An upstream that is started again finds the directory of the first one.
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            made => made?,
+        }
+        // Independent of the umask. This fails for a directory of another user.
+        std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o711))?;
+    }
+    Ok(())
 }
 
 /// A free port at `address`, released for the hop.

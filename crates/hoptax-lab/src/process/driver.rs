@@ -10,6 +10,7 @@ use anyhow::Context as _;
 use hoptax_host::logs;
 use hoptax_host::namespace::{Interception, Namespace};
 use hoptax_host::ports::LOOPBACK;
+use hoptax_load::Address;
 use hoptax_plan::{
     AccessLog, CpuSets, Event, Feature, Gateway, GatewayKind, Idle, PathSplit, Plan, Profile, Upstream,
 };
@@ -17,7 +18,7 @@ use hoptax_record::{Failure, Stage};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::io::ErrorKind;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -71,8 +72,11 @@ pub struct ProcessDriver {
     pub(super) private_directory: PathBuf,
     /// Directory with a short path for the gateways' sockets. It is created when the first gateway needs it.
     pub(super) socket_directory: PathBuf,
+    /// Directory for the upstream's sockets, which every user may enter, if hoptax chooses their paths. The upstream's guard
+    /// removes it with its parent.
+    pub(super) upstream_directory: PathBuf,
     /// Addresses of the upstream's instances that use TLS; empty if no gateway needs them.
-    pub(super) tls_upstreams: Vec<SocketAddr>,
+    pub(super) tls_upstreams: Vec<Address>,
     /// The ports of the plan's sidecars, by label.
     pub(super) interceptions: BTreeMap<String, Interception>,
     /// Namespace of the upstream and the sidecars, or the reason why it cannot be created. Absent before the upstream
@@ -103,7 +107,7 @@ impl ProcessDriver {
         let all: Vec<Feature> = plan.gateways.iter().flat_map(Gateway::features).copied().collect();
         let allowed = hoptax_host::cpus::allowed().context("finding out which CPUs may be used")?;
         let interceptions = interceptions(plan, &packs);
-        let (private_directory, socket_directory) = temporary_directories();
+        let [private_directory, socket_directory, upstream_directory] = temporary_directories();
         Ok(Self {
             exe: std::env::current_exe().context("finding the hoptax binary")?,
             packs,
@@ -136,6 +140,7 @@ impl ProcessDriver {
             gateway_logins: secrets.gateway_logins,
             private_directory,
             socket_directory,
+            upstream_directory,
             features: all,
             tls_upstreams: Vec::new(),
             interceptions,
@@ -181,19 +186,19 @@ impl ProcessDriver {
 
     /// Sets the upstream's addresses for gateways with the feature `upstream-tls`.
     #[must_use]
-    pub fn with_tls_upstreams(mut self, addresses: Vec<SocketAddr>) -> Self {
-        self.set_tls_upstreams(addresses);
+    pub fn with_tls_upstreams(mut self, addresses: Vec<impl Into<Address>>) -> Self {
+        self.set_tls_upstreams(addresses.into_iter().map(Into::into).collect());
         self
     }
 
     /// Like [`Self::with_tls_upstreams`], for an upstream that another driver started.
-    pub fn set_tls_upstreams(&mut self, addresses: Vec<SocketAddr>) {
+    pub fn set_tls_upstreams(&mut self, addresses: Vec<Address>) {
         self.tls_upstreams = addresses;
     }
 
     /// The addresses of the upstream's instances that use TLS. Empty before the upstream has started, and if no gateway needs
     /// them.
-    pub fn tls_upstreams(&self) -> &[SocketAddr] {
+    pub fn tls_upstreams(&self) -> &[Address] {
         &self.tls_upstreams
     }
 
@@ -255,7 +260,8 @@ impl ProcessDriver {
 impl Drop for ProcessDriver {
     fn drop(&mut self) {
         // In most runs these directories do not exist, so errors are ignored.
-        for directory in [&self.private_directory, &self.socket_directory] {
+        let of_upstream = self.upstream_directory.parent().unwrap_or(&self.upstream_directory);
+        for directory in [&*self.private_directory, &*self.socket_directory, of_upstream] {
             let _ = std::fs::remove_dir_all(directory);
         }
     }
@@ -279,13 +285,14 @@ fn interceptions(plan: &Plan, packs: &PackSet) -> BTreeMap<String, Interception>
 /// 107 bytes (unix(7)), and hoptax's own directories take 43 of them.
 const LONGEST_TEMPORARY: usize = 24;
 
-/// Paths for two directories that only their owner may read: for private files, and for sockets. Each is created when
-/// the first file is written to it.
-fn temporary_directories() -> (PathBuf, PathBuf) {
+/// Paths for two directories that only their owner may read, for private files and for sockets, and for one that every user
+/// may enter, for the upstream's sockets. Each is created when the first file is written to it.
+fn temporary_directories() -> [PathBuf; 3] {
     let drawn = hoptax_load::random::from_system();
     let temporary = std::env::temp_dir();
     let short = if temporary.as_os_str().len() > LONGEST_TEMPORARY { Path::new("/tmp") } else { &temporary };
-    (temporary.join(format!("hoptax-{drawn:016x}")), short.join(format!("hoptax-{drawn:016x}-s")))
+    let named = |end: &str| format!("hoptax-{drawn:016x}{end}");
+    [temporary.join(named("")), short.join(named("-s")), short.join(named("-u")).join("u")]
 }
 
 /// A failure to start a service, with the last lines of its logs.

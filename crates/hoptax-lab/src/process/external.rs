@@ -4,12 +4,14 @@
 use super::pods::ControlGroups;
 use super::probe::Probe;
 use super::prometheus::Metrics;
+use super::service::{by_kind, endpoints};
 use crate::external_ledger::ExternalLedger;
 use crate::features::Change;
 use crate::{Facts, Observed, Service};
 use hoptax_host::{Watched, listeners, log_files};
+use hoptax_load::Address;
 use hoptax_load::names::{self, Use};
-use hoptax_plan::units::origin;
+use hoptax_plan::units::{self, origin};
 use hoptax_plan::{LedgerSource, Prometheus, Resolve, WatchedPods};
 use hoptax_record::{Failure, FoundProcess, RoleUsage, Stage};
 use hoptax_servers::ledger::Ledger;
@@ -22,6 +24,8 @@ use std::time::Duration;
 struct Attached {
     url: String,
     addresses: Vec<SocketAddr>,
+    /// The Unix socket of an upstream without addresses.
+    sockets: Vec<Address>,
     facts: Facts,
     process: Option<Identity>,
     /// Size of the process's logs when hoptax connected, bytes.
@@ -53,8 +57,8 @@ struct Identity {
     started: u64,
 }
 
-/// Connects to the service at `url` (`http://host:port` or `https://…`). Sends the request of `probe` with `change`
-/// applied, to check that the service responds. If `ledger` is given, the service has a ledger.
+/// Connects to the service at `url` (`http://host:port`, `https://…` or `http+unix:/path`). Sends the request of `probe`
+/// with `change` applied, to check that the service responds. If `ledger` is given, the service has a ledger.
 ///
 /// # Errors
 /// If the URL does not resolve, nothing responds at the URL, the process does not exist, Prometheus lacks the series, the
@@ -72,11 +76,17 @@ pub(super) fn attach(
         message: change.redact(&message),
         detail: String::new(),
     };
-    let (addresses, address_note) = locate(url, resolve).map_err(fail)?;
-    for address in &addresses {
-        probe.ask(url, *address, &change).map_err(fail)?;
+    let (endpoints, address_note) = match units::unix_socket(url) {
+        Some(socket) => (vec![Address::Unix(socket.map_err(|error| fail(error.message))?.path)], None),
+        None => {
+            let (addresses, note) = locate(url, resolve).map_err(fail)?;
+            (addresses.into_iter().map(Address::from).collect(), note)
+        }
+    };
+    for address in &endpoints {
+        probe.ask(url, address, &change).map_err(fail)?;
     }
-    let address = addresses[0];
+    let address = &endpoints[0];
     let found = (watch.prometheus.is_none() && watch.pods.is_none() && watch.pid.is_none())
         .then(|| listeners::owner(address))
         .flatten()
@@ -111,18 +121,24 @@ pub(super) fn attach(
     let facts = Facts { change, address_note, found_process, ..Facts::default() };
     let url = url.to_owned();
     let logs_at_start = process.map_or(0, |process| log_files::of_tree(process.pid).bytes);
-    let attached = Attached { url, addresses, facts, process, logs_at_start, metrics, control_groups, count };
-    Ok(Box::new(attached))
+    let (addresses, sockets) = by_kind(endpoints);
+    Ok(Box::new(Attached {
+        url,
+        addresses,
+        sockets,
+        facts,
+        process,
+        logs_at_start,
+        metrics,
+        control_groups,
+        count,
+    }))
 }
 
 /// Opens the ledger and reads it once, so that an unreadable ledger is reported before any trial.
-fn open_ledger(
-    ledger: &LedgerSource,
-    upstream: SocketAddr,
-    change: &Change,
-) -> anyhow::Result<ExternalLedger> {
+fn open_ledger(ledger: &LedgerSource, upstream: &Address, change: &Change) -> anyhow::Result<ExternalLedger> {
     let count = match &ledger.url {
-        None => ExternalLedger::new(ledger, upstream, change.clone())?,
+        None => ExternalLedger::new(ledger, upstream.clone(), change.clone())?,
         Some(url) => {
             let address = first(url).map_err(anyhow::Error::msg)?;
             ExternalLedger::new(ledger, address, Change::default())?
@@ -167,6 +183,10 @@ impl Service for Attached {
         &self.addresses
     }
 
+    fn endpoints(&self) -> Vec<Address> {
+        endpoints(&self.addresses, &self.sockets)
+    }
+
     fn facts(&self) -> &Facts {
         &self.facts
     }
@@ -201,7 +221,7 @@ impl Service for Attached {
     fn check(&mut self) -> Result<(), Failure> {
         match self.process {
             Some(known) if identify(known.pid) != Some(known) && self.facts.found_process.is_some() => {
-                self.process = listeners::owner(self.addresses[0]).and_then(|(pid, _)| identify(pid));
+                self.process = listeners::owner(&self.endpoints()[0]).and_then(|(pid, _)| identify(pid));
                 Ok(())
             }
             Some(known) if identify(known.pid) != Some(known) => Err(Failure {

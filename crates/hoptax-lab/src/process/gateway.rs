@@ -7,6 +7,7 @@ use super::service::{Started, how};
 use crate::counters::Counters;
 use crate::docker::{self, Container};
 use crate::features::{self, Change, FeatureVariables};
+use crate::login::Login;
 use crate::packs::manifest::{AccessLogTo, CounterSpec, ReadyPort};
 use crate::packs::{Pack, PackError, binary};
 use crate::render::{self, InterceptVariables, Rendered, UpstreamAddress, Variables};
@@ -17,12 +18,15 @@ use hoptax_host::logs::{self, ACCESS_LOG};
 use hoptax_host::namespace::{Interception, Namespace};
 use hoptax_host::ports::{LOOPBACK, Ports, local};
 use hoptax_host::programs;
+use hoptax_load::Address;
 use hoptax_plan::{
     AccessLog, Feature, Gateway, GatewayKind, PackDriver, Profile, ProgramVersion, Upstream, units,
 };
 use hoptax_record::{Counter, Failure, Setting, Stage, digest};
 use hoptax_servers::readiness::{self, NotReady, Probe};
+use hoptax_servers::upstream::socket_path;
 use std::cell::OnceCell;
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
@@ -51,7 +55,7 @@ struct Attempt<'a> {
     workers: u32,
     /// Features to render: the features of the plan, and the features that the upstream requires of every gateway.
     features: Vec<Feature>,
-    upstreams: &'a [SocketAddr],
+    upstreams: &'a [Address],
     /// Ports and namespace of a sidecar; absent for other gateways. A preview has no namespace.
     sidecar: Option<(Interception, Option<&'a Namespace>)>,
     /// Directory of the configuration, which is also the working directory. It is [`Self::shown`], or a private
@@ -97,7 +101,7 @@ impl ProcessDriver {
         workers: u32,
         features: &[Feature],
         within: &PackDriver,
-        upstreams: &[SocketAddr],
+        upstreams: &[Address],
         wait: Wait,
     ) -> Result<Box<dyn Service>, Failure> {
         let pack = self.packs.get(pack).ok_or_else(|| Failure {
@@ -106,6 +110,7 @@ impl ProcessDriver {
             detail: String::new(),
         })?;
         self.refuse_unsupported(pack, workers, features)?;
+        refuse_unix_upstream(pack, upstreams)?;
         self.check_address()?;
         let program = match within {
             PackDriver::Process => Program::Here(binary::find(pack).ok_or_else(|| not_installed(pack))?),
@@ -164,8 +169,17 @@ impl ProcessDriver {
         };
         let there = instances.unwrap_or(there).min(there);
         let sample = Variables::sample(self.profile, None).of(pack.manifest());
-        let upstreams: Vec<_> =
-            (0..).map(|index| local(sample.admin_port + 1 + index)).take(there as usize).collect();
+        let socket = match &self.upstream {
+            Upstream::BuiltIn(upstream) => self.upstream_socket(upstream),
+            Upstream::Running(running) => {
+                units::unix_socket(&running.url).and_then(Result::ok).map(|socket| socket.path)
+            }
+        };
+        let upstream_at = |index: u16| match &socket {
+            Some(path) => Address::Unix(socket_path(path, u32::from(index), false)),
+            None => local(sample.admin_port + 1 + index).into(),
+        };
+        let upstreams: Vec<Address> = (0..).map(upstream_at).take(there as usize).collect();
         let attempt = self.attempt(&gateway.label, pack, *workers, features, &upstreams, program);
         let ports = attempt.sidecar.map(|(interception, _)| (interception.inbound, interception.admin));
         let (port, admin_port) = ports.unwrap_or((sample.port, sample.admin_port));
@@ -180,7 +194,7 @@ impl ProcessDriver {
         pack: &'a Pack,
         workers: u32,
         features: &[Feature],
-        upstreams: &'a [SocketAddr],
+        upstreams: &'a [Address],
         program: Program,
     ) -> Attempt<'a> {
         let mut features = features.to_vec();
@@ -264,6 +278,16 @@ impl ProcessDriver {
         }
         Ok(())
     }
+}
+
+/// Refuses a gateway that cannot forward to the upstream's Unix socket.
+fn refuse_unix_upstream(pack: &Pack, upstreams: &[Address]) -> Result<(), Failure> {
+    let can = pack.manifest().unix_upstream && pack.proxy_form().is_none();
+    if can || upstreams.iter().all(|one| matches!(one, Address::Tcp(_))) {
+        return Ok(());
+    }
+    let message = format!("the upstream is on a Unix socket, and {} cannot connect to one", pack.name());
+    Err(Failure { stage: Stage::Start, message, detail: String::new() })
 }
 
 /// The version that the plan chooses, unless the gateway runs in a container.
@@ -360,6 +384,7 @@ impl Attempt<'_> {
             .map_err(|error| self.fail(format!("cannot start {}: {error}", self.label)))?;
         let tools = Tools::new(self.pack, &self.features, variables, probe.clone());
         let started = Started {
+            sockets: Vec::new(),
             started: launch.started,
             container: match &self.program {
                 Program::Here(_) => None,
@@ -486,6 +511,11 @@ impl Attempt<'_> {
         change.refusals.clone_from(&self.pack.manifest().refusals);
         change.ignored_headers = self.pack.manifest().changed_headers();
         change.add_token(&self.driver.upstream_login);
+        if let Some(form) = self.pack.proxy_form()
+            && let Some((host, port)) = self.driver.upstream_behind_proxy(self.upstreams)
+        {
+            change.ask_proxy(form, &Login::default(), (&host, port), &self.driver.upstream_login);
+        }
         if !made.given.is_empty() {
             change.credentials.get_or_insert_with(|| Arc::new(made.clone()));
         }
@@ -507,15 +537,13 @@ impl Attempt<'_> {
     }
 
     fn variables(&self, port: u16, admin_port: u16) -> Variables {
-        let upstream =
-            |address: &SocketAddr| UpstreamAddress { host: address.ip().to_string(), port: address.port() };
         let text = |path: &Path| path.to_string_lossy().into_owned();
         Variables {
             binary: self.program.path(),
             address: self.sidecar.map_or(self.driver.address, |_| Ipv4Addr::UNSPECIFIED.into()),
             port,
             admin_port,
-            upstreams: self.upstreams.iter().map(upstream).collect(),
+            upstreams: self.upstreams.iter().map(UpstreamAddress::new).collect(),
             workers: self.workers,
             profile: self.driver.profile,
             variant: self.pack.variant().map(str::to_owned),
@@ -558,6 +586,18 @@ impl Attempt<'_> {
         let Program::In(container) = &self.program else { return };
         let mut directories = vec![&*self.directory, &*self.log_directory];
         directories.extend(self.needs_sockets(rendered).then_some(&*self.socket_directory));
+        // An instance that an event stops has another socket afterwards, so its directory is mounted if it is ours.
+        let ours = &self.driver.upstream_directory;
+        let sockets: BTreeSet<&Path> = self
+            .upstreams
+            .iter()
+            .filter_map(|upstream| match upstream {
+                Address::Unix(path) if path.starts_with(ours) => Some(&**ours),
+                Address::Unix(path) => Some(&**path),
+                Address::Tcp(_) => None,
+            })
+            .collect();
+        directories.extend(sockets);
         rendered.start = container.run(&docker::Run {
             name,
             directories: &directories,

@@ -2,9 +2,9 @@
 
 use super::features::Change;
 use super::{Driver, Service};
-use hoptax_plan::{Feature, Gateway, GatewayKind, HopKind, Upstream};
+use hoptax_load::Address;
+use hoptax_plan::{Feature, Gateway, GatewayKind, HopKind, Upstream, units};
 use hoptax_record::Failure;
-use std::net::SocketAddr;
 
 mod built_in;
 mod controller;
@@ -48,7 +48,7 @@ impl Driver for ProcessDriver {
     fn start_gateway(
         &mut self,
         gateway: &Gateway,
-        upstreams: &[SocketAddr],
+        upstreams: &[Address],
     ) -> Result<Box<dyn Service>, Failure> {
         self.start(gateway, upstreams, Wait::UntilReady)
     }
@@ -56,7 +56,7 @@ impl Driver for ProcessDriver {
     fn launch_gateway(
         &mut self,
         gateway: &Gateway,
-        upstreams: &[SocketAddr],
+        upstreams: &[Address],
     ) -> Result<Box<dyn Service>, Failure> {
         self.start(gateway, upstreams, Wait::Caller)
     }
@@ -67,10 +67,22 @@ impl Driver for ProcessDriver {
 }
 
 impl ProcessDriver {
+    /// Host and port of the upstream, as requests to a forward proxy name them.
+    /// `None` for a Unix socket, which no forward proxy can reach.
+    fn upstream_behind_proxy(&self, upstreams: &[Address]) -> Option<(String, u16)> {
+        if let Upstream::Running(running) = &self.upstream
+            && let Ok(origin) = units::origin(&running.url)
+        {
+            return Some((origin.host, origin.port));
+        }
+        let address = upstreams.first()?.tcp()?;
+        Some((address.ip().to_string(), address.port()))
+    }
+
     fn start(
         &self,
         gateway: &Gateway,
-        upstreams: &[SocketAddr],
+        upstreams: &[Address],
         wait: Wait,
     ) -> Result<Box<dyn Service>, Failure> {
         match &gateway.kind {
@@ -99,7 +111,12 @@ impl ProcessDriver {
                     prometheus: prometheus.as_ref().map(|from| (from, self.shortest_trial)),
                     pods: pods.as_ref().map(|from| (from, self.shortest_trial)),
                 };
-                let change = Change { limits_rate: self.limits_rate, ..change.unwrap_or_default() };
+                let mut change = Change { limits_rate: self.limits_rate, ..change.unwrap_or_default() };
+                if let (Some(form), Some(login)) = (access.proxy, self.gateway_logins.get(&gateway.label))
+                    && let Some((host, port)) = self.upstream_behind_proxy(upstreams)
+                {
+                    change.ask_proxy(form, login, (&host, port), &self.upstream_login);
+                }
                 external::attach(url, access.resolve, watched, &self.probe, change, None)
             }
         }

@@ -2,12 +2,11 @@
 
 use crate::features::Change;
 use hoptax_load::spec::{HttpVersion, TargetSpec};
-use hoptax_load::target;
+use hoptax_load::{Address, target};
 use hoptax_plan::{Plan, Target, units};
 use hoptax_record::bounded;
 use hoptax_servers::request_error::{Awaited, RequestError};
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Seed for random values in templates.
@@ -52,17 +51,18 @@ impl Probe {
     ///
     /// # Errors
     /// If there is no answer. The text says why, and what to do.
-    pub(super) fn ask(&self, url: &str, address: SocketAddr, change: &Change) -> Result<(), String> {
+    pub(super) fn ask(&self, url: &str, address: &Address, change: &Change) -> Result<(), String> {
         let mut targets = vec![self.target.clone()];
         let mut files = self.files.clone();
         change.apply_to(&mut targets, &mut files);
         if !targets[0].headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
-            let host = units::host_header_of(change.tls.is_some(), address);
+            let own = || units::host_header_of(change.tls.is_some(), address);
+            let host = change.host.clone().unwrap_or_else(own);
             targets[0].headers.insert(0, ("host".to_owned(), host));
         }
         let request = target::first_request(&targets[0], &files, SEED, HttpVersion::Http11)
             .map_err(|error| format!("cannot build a request for {url}: {error}"))?;
-        let outcome = change.client(address, self.timeout).status(&request);
+        let outcome = change.client(address.clone(), self.timeout).status(&request);
         outcome.map(drop).map_err(|error| match error.downcast_ref::<RequestError>() {
             Some(error) => in_words(url, address, error),
             None => format!("cannot ask {url}: {error:#}"),
@@ -79,7 +79,7 @@ fn spec(target: &Target) -> TargetSpec {
     spec
 }
 
-fn in_words(url: &str, address: SocketAddr, error: &RequestError) -> String {
+fn in_words(url: &str, address: &Address, error: &RequestError) -> String {
     match error {
         RequestError::Connect(_) | RequestError::Timeout { awaited: Awaited::Connection, .. } => {
             format!("nothing answers at {url} ({address}): {error}. Start it before the run")
@@ -101,6 +101,7 @@ fn in_words(url: &str, address: SocketAddr, error: &RequestError) -> String {
         RequestError::Malformed(_) => format!(
             "{url} ({address}) does not answer in HTTP/1: {error}. Check that this is its port for HTTP/1.1"
         ),
+        RequestError::Tunnel(text) => format!("cannot use the proxy {url} ({address}): {text}"),
         RequestError::Tls(text) => {
             let text = KEYS.iter().fold(text.clone(), |text, (option, key)| text.replace(option, key));
             format!("cannot use {url} ({address}): {text}")

@@ -8,6 +8,7 @@ use crate::{Controller, Facts, Observed, Service};
 use hoptax_host::guard::remove_started;
 use hoptax_host::guarded::Guarded;
 use hoptax_host::{Watched, logs};
+use hoptax_load::Address;
 use hoptax_record::{Failure, Stage};
 use hoptax_servers::ledger::{self, Ledger};
 use std::cell::OnceCell;
@@ -21,6 +22,8 @@ use std::process::{ChildStdout, ExitStatus};
 pub(super) struct Started {
     pub(super) name: String,
     pub(super) addresses: Vec<SocketAddr>,
+    /// The Unix sockets of an upstream that listens on no ports.
+    pub(super) sockets: Vec<Address>,
     pub(super) facts: Facts,
     pub(super) guarded: Guarded,
     /// File to which the guard writes the time of each start. Absent once the service was stopped.
@@ -46,6 +49,10 @@ pub(super) struct Started {
 impl Service for Started {
     fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
+    }
+
+    fn endpoints(&self) -> Vec<Address> {
+        endpoints(&self.addresses, &self.sockets)
     }
 
     fn facts(&self) -> &Facts {
@@ -122,6 +129,17 @@ impl Drop for Started {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+/// The addresses of a service, or its Unix sockets if it has no addresses.
+pub(super) fn endpoints(addresses: &[SocketAddr], sockets: &[Address]) -> Vec<Address> {
+    addresses.iter().copied().map(Address::from).chain(sockets.iter().cloned()).collect()
+}
+
+/// The TCP addresses among `all`, and the Unix sockets.
+pub(super) fn by_kind(all: Vec<Address>) -> (Vec<SocketAddr>, Vec<Address>) {
+    let tcp = all.iter().filter_map(Address::tcp).collect();
+    (tcp, all.into_iter().filter(|one| one.tcp().is_none()).collect())
 }
 
 /// Describes how a service ended, from the exit status of its guard. If a signal ended the service, the guard exits

@@ -13,7 +13,7 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketFlags, sockopt};
 use rustix::time::Timespec;
 use std::io;
 use std::mem;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 /// Size of the receive buffer, which all connections of a loop share. An idle connection therefore needs no buffer.
@@ -27,6 +27,8 @@ const EVENTS: usize = 512;
 const KEPT_OF_UNSENT: usize = 16 << 20;
 /// Time that a listener waits after the process had no free descriptor.
 const ACCEPT_REST: u64 = 10 * clock::MILLISECOND;
+/// Address of the clients of a Unix socket, which have none.
+const NO_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 /// An event loop on epoll.
 pub struct Epoll {
@@ -64,7 +66,7 @@ struct Slot {
 enum Kind {
     #[default]
     Free,
-    Listener(TcpListener),
+    Listener(OwnedFd),
     Connecting(OwnedFd),
     Open(Connection),
 }
@@ -371,12 +373,12 @@ impl Epoll {
             let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
             match rustix::net::acceptfrom_with(listener, flags) {
                 Ok((socket, peer)) => {
-                    let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
-                    let Some(peer) = peer else { continue };
+                    let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok()).unwrap_or(NO_ADDRESS);
                     let Some(new) = handler.accepted(self, token, peer) else { continue };
                     let generation = self.vacant(new).generation;
-                    // Both calls fail only if the kernel has no memory left. The peer then receives a reset.
+                    // A Unix socket does not know this option.
                     let _ = sockopt::set_tcp_nodelay(&socket, true);
+                    // This fails only if the kernel has no memory left. The peer then receives a reset.
                     if Self::register(&self.epoll, &socket, new, generation).is_ok() {
                         self.vacant(new).kind = Kind::Open(Connection::new(socket));
                     } else {
@@ -429,9 +431,10 @@ impl EventLoop for Epoll {
         Ok(())
     }
 
-    fn listen(&mut self, token: Token, listener: TcpListener) -> io::Result<()> {
+    fn listen(&mut self, token: Token, listener: impl Into<OwnedFd>) -> io::Result<()> {
         let generation = self.vacant(token).generation;
-        listener.set_nonblocking(true)?;
+        let listener = listener.into();
+        rustix::io::ioctl_fionbio(&listener, true)?;
         let interest = epoll::EventFlags::IN | epoll::EventFlags::ET;
         epoll::add(&self.epoll, &listener, event_data(token, generation), interest)?;
         self.slots[token.index()].kind = Kind::Listener(listener);

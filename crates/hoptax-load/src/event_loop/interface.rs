@@ -2,7 +2,14 @@
 
 use crate::address::Address;
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr};
+
+/// A listening socket, TCP or Unix.
+#[cfg(unix)]
+pub type ListeningSocket = std::os::fd::OwnedFd;
+/// A listening socket.
+#[cfg(not(unix))]
+pub type ListeningSocket = std::net::TcpListener;
 
 /// Identifies a connection or a listener. The handler chooses the tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -31,7 +38,7 @@ pub trait EventLoop: Sized {
     ///
     /// # Errors
     /// If the listener cannot be registered.
-    fn listen(&mut self, token: Token, listener: TcpListener) -> io::Result<()>;
+    fn listen(&mut self, token: Token, listener: impl Into<ListeningSocket>) -> io::Result<()>;
 
     /// Sends `bytes` after all earlier bytes. The loop buffers the bytes that the kernel does not accept at once, and
     /// sends them later, in order. [`EventLoop::unsent`] returns how many bytes are buffered.
@@ -90,7 +97,7 @@ pub trait Handler<L: EventLoop> {
     fn connected(&mut self, io: &mut L, token: Token, result: io::Result<()>);
 
     /// `listener` has accepted a connection from `peer`. Returns the token for this connection, or `None` to drop the
-    /// connection.
+    /// connection. The clients of a Unix socket have no address: `peer` is then 0.0.0.0:0.
     fn accepted(&mut self, io: &mut L, listener: Token, peer: SocketAddr) -> Option<Token> {
         let _ = (io, listener, peer);
         None

@@ -19,4 +19,4 @@ mod tests;
 
 #[cfg(target_os = "linux")]
 pub use epoll::Epoll;
-pub use interface::{AfterEnd, EventLoop, Handler, Token};
+pub use interface::{AfterEnd, EventLoop, Handler, ListeningSocket, Token};

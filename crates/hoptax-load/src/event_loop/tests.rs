@@ -7,7 +7,7 @@ use crate::clock;
 use rustix::net::sockopt;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 
 /// Records its events. If `echo` is true, it also sends received data back.
 #[derive(Default)]
@@ -370,6 +370,21 @@ fn a_unix_socket_works_like_any_other_connection() {
     drop(listener);
     let refused = io.connect(Token(0), &address, None).expect_err("no listener");
     assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+}
+
+#[test]
+fn a_listener_on_a_unix_socket_accepts() {
+    let mut io = Epoll::new().expect("epoll");
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("socket");
+    io.listen(Token(0), UnixListener::bind(&path).expect("binds")).expect("listens");
+    let mut witness = Witness { echo: true, ..Witness::default() };
+    let mut peer = UnixStream::connect(&path).expect("connects");
+    peer.write_all(b"question").expect("writes");
+    turn_until(&mut io, &mut witness, |witness| witness.received == b"question");
+    let mut answer = [0; 8];
+    peer.read_exact(&mut answer).expect("arrives");
+    assert_eq!((&answer, witness.accepted), (b"question", 1));
 }
 
 #[test]

@@ -25,6 +25,7 @@ mod stages;
 mod stamps;
 mod tls;
 mod trouble;
+mod tunnel;
 mod windows;
 
 /// A test fails after this time. It is much longer than any load in these tests takes.
@@ -118,6 +119,7 @@ fn silent(mut connection: TcpStream, _: &AtomicU64) {
 
 fn spec(addresses: &[SocketAddr]) -> LoadSpec {
     LoadSpec {
+        tunnel: None,
         schema: SPEC_SCHEMA,
         addresses: addresses.iter().map(|&address| address.into()).collect(),
         sources: Vec::new(),

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 /// The part of a request in which a text is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// Path and query. The text must begin with `/`, and must not contain spaces or control characters.
+    /// Path and query. The text must begin with `/`, or be a whole URL for a forward proxy. It must not contain spaces or control characters.
     Path,
     /// Value of a header. The text must not contain control characters except tabs, and must not begin or end with a
     /// space or tab.
@@ -133,10 +133,13 @@ fn misfit(text: &str, offset: usize) -> String {
     }
 }
 
+/// A request to a forward proxy names the whole URL (RFC 9112, section 3.2.2).
 fn begins_with_slash(pieces: &[Piece<'_>], files: &Files<'_>) -> Result<(), TemplateError> {
     const HELP: &str = "write `/` before it";
     match pieces.first().map(|first| &first.part) {
-        Some(Part::Text(text)) if text.starts_with('/') => Ok(()),
+        Some(Part::Text(text)) if ["/", "http://", "https://"].iter().any(|one| text.starts_with(one)) => {
+            Ok(())
+        }
         Some(Part::Line(source)) => {
             let (name, lines) = (source.0, files.lines(*source));
             match (1..).zip(lines).find(|(_, line)| !line.starts_with('/')) {

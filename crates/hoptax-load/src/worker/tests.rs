@@ -33,7 +33,7 @@ impl EventLoop for Script {
         Ok(())
     }
 
-    fn listen(&mut self, _: Token, _: std::net::TcpListener) -> io::Result<()> {
+    fn listen(&mut self, _: Token, _: impl Into<crate::event_loop::ListeningSocket>) -> io::Result<()> {
         unreachable!("a worker does not listen")
     }
 
@@ -93,6 +93,7 @@ fn setup<'a>(addresses: &'a [Address], mix: &'a Mix<'a>) -> Setup<'a> {
     Setup {
         tls: None,
         proxy_protocol: None,
+        tunnel: None,
         addresses,
         sources: &[],
         mix,

@@ -8,14 +8,17 @@ use crate::tls::{Failure, Received, Session};
 use std::io;
 
 impl Worker<'_> {
-    /// Called when the TCP connection is established. Starts the TLS handshake, and starts the connect timeout again.
+    /// Called when the connection leads to the server. Starts the TLS handshake, and starts the connect timeout again.
     pub(super) fn start_handshake<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64) {
         let token = self.token(slot);
         let tls = self.tls.as_mut().expect("called only with TLS");
         self.timeouts.connected(slot);
         self.timeouts.connecting(slot, now);
         let state = &mut self.slots[slot as usize];
-        state.step(Event::Reached);
+        // A slot that has opened a tunnel is here already.
+        if state.state() == State::Connecting {
+            state.step(Event::Reached);
+        }
         match Session::start(&tls.client, now, &mut tls.buffers) {
             Err(failure) => self.session_failed(io, slot, now, &failure),
             Ok(session) => {
@@ -30,7 +33,12 @@ impl Worker<'_> {
     pub(super) fn decrypt<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64, bytes: &[u8]) {
         let token = self.token(slot);
         let tls = self.tls.as_mut().expect("called only with TLS");
-        let Some(session) = self.slots[slot as usize].session.as_mut() else { return };
+        let Some(session) = self.slots[slot as usize].session.as_mut() else {
+            if self.awaits_tunnel(slot) {
+                self.read_tunnel(io, slot, now, bytes);
+            }
+            return;
+        };
         let (began, recorder) = (session.began, &mut self.recorder);
         let received =
             session.receive(bytes, &mut tls.buffers, |agreed| recorder.handshake_done(began, now, agreed));

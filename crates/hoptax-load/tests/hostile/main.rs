@@ -98,6 +98,7 @@ impl Case {
         let headers = vec![("host".to_owned(), "test".to_owned())];
         let target = TargetSpec::only(self.method, "/", headers, vec![b'x'; self.body]);
         LoadSpec {
+            tunnel: None,
             schema: SPEC_SCHEMA,
             addresses: vec![address.into()],
             sources: Vec::new(),

@@ -92,7 +92,13 @@ pub(super) fn sources(
     reader: &mut Reader<'_>,
     typed: Vec<Placed<AddressText>>,
     hosts: &HostsRead,
+    upstream: &Upstream,
 ) -> Vec<IpAddr> {
+    if let (Some(first), true) = (typed.first(), upstream.is_on_unix_socket()) {
+        let message = "direct connects to a Unix socket, and such connections have no source address";
+        reader.fault(first.place, message, "remove `sources`");
+        return Vec::new();
+    }
     if let (Some(first), Some(host)) = (typed.first(), hosts.generator_elsewhere()) {
         let message = format!("`sources` are addresses of this machine, but the generator is on `{host}`");
         let help = "remove `sources`; several machines have several addresses";

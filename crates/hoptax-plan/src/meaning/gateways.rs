@@ -2,15 +2,16 @@
 
 use super::reader::Reader;
 use super::running::{self, Typed};
-use super::{features, hop_delay, versions};
+use super::{body, features, hop_delay, versions};
 use crate::de::one_of;
+use crate::error::Place;
 use crate::raw::{Placed, RawGateway, Short};
 use crate::units::nearest;
 use crate::{
-    Access, AccessLog, Feature, Gateway, GatewayKind, HopKind, PackDriver, PackInfo, Profile, Resolve,
-    Running, TlsAccess, Upstream, variant_name,
+    Access, AccessLog, Feature, Gateway, GatewayKind, HopKind, PackDriver, PackInfo, Profile, ProxyForm,
+    Resolve, Running, TlsAccess, Upstream, variant_name,
 };
-use hoptax_record::DIRECT;
+use hoptax_record::{DIRECT, bounded};
 
 /// The `name` that a plan uses for a gateway that already runs.
 const EXTERNAL: &str = "external";
@@ -43,6 +44,8 @@ pub(super) fn read(
                 authority: None,
                 insecure: None,
                 client_certificate: None,
+                proxy: None,
+                proxy_credentials: None,
                 resolve: None,
                 proxy_protocol: None,
                 pid: None,
@@ -115,11 +118,13 @@ fn label(reader: &mut Reader<'_>, typed: &RawGateway, earlier: &[Gateway]) -> St
 fn kind(reader: &mut Reader<'_>, typed: &RawGateway, upstream: &Upstream) -> GatewayKind {
     let name = &typed.name;
     if name.value == EXTERNAL {
-        return external(reader, typed);
+        return external(reader, typed, upstream);
     }
     let key = typed.url.as_ref().map(|_| "url").or(typed.pid.as_ref().map(|_| "pid"));
     let key = key.or(typed.watch.as_ref().map(|_| "watch")).or(typed.resolve.as_ref().map(|_| "resolve"));
     let key = key.or(typed.proxy_protocol.as_ref().map(|_| "proxy_protocol"));
+    let key = key.or(typed.proxy.as_ref().map(|_| "proxy"));
+    let key = key.or(typed.proxy_credentials.as_ref().map(|_| "proxy_credentials"));
     if let Some(key) = key.or(access_keys(typed).first().map(|(_, key)| key)) {
         reader.fault(
             name.place,
@@ -173,7 +178,7 @@ fn refuse_keys_of_packs(reader: &mut Reader<'_>, typed: &RawGateway) {
     }
 }
 
-fn external(reader: &mut Reader<'_>, typed: &RawGateway) -> GatewayKind {
+fn external(reader: &mut Reader<'_>, typed: &RawGateway, upstream: &Upstream) -> GatewayKind {
     refuse_keys_of_packs(reader, typed);
     if let Some(workers) = &typed.workers {
         reader.fault(
@@ -213,10 +218,48 @@ fn external(reader: &mut Reader<'_>, typed: &RawGateway) -> GatewayKind {
             (String::new(), None)
         }
     };
+    let proxy_credentials = typed
+        .proxy_credentials
+        .as_ref()
+        .map(|file| body::existing(reader, file.place, &file.value, bounded::TOKEN));
+    check_proxy(reader, typed, tls.is_some(), upstream);
+    let proxy = typed.proxy.as_ref().map(|proxy| proxy.value);
     let proxy_protocol =
         typed.proxy_protocol.as_ref().and_then(|typed| running::proxy_protocol(reader, typed));
-    let access = Access { tls, token_file: None, resolve, proxy_protocol };
+    let access = Access { tls, token_file: None, resolve, proxy_protocol, proxy, proxy_credentials };
     GatewayKind::External { url, pid, access, prometheus, pods }
+}
+
+/// Refuses what a forward proxy cannot be asked for.
+fn check_proxy(reader: &mut Reader<'_>, typed: &RawGateway, tls: bool, upstream: &Upstream) {
+    let Some(Placed { place, value: form }) = typed.proxy else {
+        if let Some(file) = &typed.proxy_credentials {
+            let help = "add `proxy: forward` or `proxy: connect`, or remove it";
+            reader.fault(file.place, "`proxy_credentials` needs `proxy`", help);
+        }
+        return;
+    };
+    check_upstream_behind_proxy(reader, place, form, upstream);
+    if form == ProxyForm::Connect && tls {
+        let message = "`proxy: connect` needs a plain connection to the proxy, but its `url` is https";
+        reader.fault(place, message, "write http:// in `url`, or proxy: forward");
+    }
+}
+
+/// Refuses an upstream that a forward proxy cannot be asked for.
+fn check_upstream_behind_proxy(reader: &mut Reader<'_>, place: Place, form: ProxyForm, upstream: &Upstream) {
+    if upstream.is_on_unix_socket() {
+        let message = "a forward proxy cannot reach an upstream on a Unix socket";
+        reader.fault(place, message, "let the upstream listen on a port");
+    }
+    if matches!(upstream, Upstream::BuiltIn(built_in) if built_in.instances > 1) {
+        let message = "a forward proxy is asked for one upstream, and this one has several instances";
+        reader.fault(place, message, "write upstream: { instances: 1 }");
+    }
+    if form == ProxyForm::Forward && speaks_tls(upstream) {
+        let message = "a request with the whole URL cannot use TLS to the upstream";
+        reader.fault(place, message, "use CONNECT: `proxy: connect`, or the variant `connect` of a pack");
+    }
 }
 
 fn access_keys(typed: &RawGateway) -> Typed<'_> {
@@ -240,7 +283,17 @@ fn pack(reader: &mut Reader<'_>, typed: &RawGateway, upstream: &Upstream) -> Gat
     if let (Some(known), Upstream::Running(running)) = (&known, upstream) {
         check_upstream_access(reader, name, known, running);
     }
-    if known.as_ref().is_some_and(|known| known.intercepts) {
+    if let (Some(known), Some(variant)) = (&known, &typed.variant)
+        && let Some(form) = known.proxy.get(&variant.value)
+    {
+        check_upstream_behind_proxy(reader, variant.place, *form, upstream);
+        if let Some(place) = features::first_place(typed) {
+            let message = format!("`{}` has no features as a forward proxy", name.value);
+            reader.fault(place, message, "remove `features`, or `variant`");
+        }
+    } else if let (Some(known), true) = (&known, upstream.is_on_unix_socket()) {
+        check_unix_upstream(reader, name, known);
+    } else if known.as_ref().is_some_and(|known| known.intercepts) {
         check_interception(reader, name, upstream);
     }
     GatewayKind::Pack {
@@ -250,6 +303,15 @@ fn pack(reader: &mut Reader<'_>, typed: &RawGateway, upstream: &Upstream) -> Gat
         features,
         // `versions` sets the driver.
         driver: PackDriver::Process,
+    }
+}
+
+/// Refuses a gateway that cannot forward to a Unix socket.
+fn check_unix_upstream(reader: &mut Reader<'_>, name: &Placed<String>, pack: &PackInfo) {
+    if !pack.unix_upstream {
+        let message = format!("the upstream is on a Unix socket, and `{}` cannot connect to one", name.value);
+        let help = "remove this gateway, or let the upstream listen on a port";
+        reader.fault(name.place, message, help);
     }
 }
 

@@ -145,6 +145,9 @@ pub(super) fn read(
             check_addresses(reader, &declared, &roles, services, elsewhere);
         }
         check_upstream_url(reader, upstream, &roles, &generators, services);
+        if let (Some(place), true) = (elsewhere, upstream.value.is_on_unix_socket()) {
+            check_unix_socket(reader, place, &roles, &generators, services);
+        }
     }
     HostsRead { hosts: used(declared, &roles, &generators, services), roles, from, services }
 }
@@ -338,6 +341,22 @@ fn check_upstream_url(
             origin.host, roles.generator
         );
         reader.fault(place, message, "write the address at which both hosts reach the upstream");
+    }
+}
+
+/// Refuses roles that a Unix socket would have to connect across hosts.
+fn check_unix_socket(
+    reader: &mut Reader<'_>,
+    place: Place,
+    roles: &Roles,
+    generators: &[&str],
+    services: Services,
+) {
+    let of_upstream = if services.upstream { roles.upstream.as_str() } else { generators[0] };
+    let of_gateway = services.gateway.then_some(roles.gateway.as_str());
+    if generators.iter().copied().chain(of_gateway).any(|host| host != of_upstream) {
+        let message = "the upstream is on a Unix socket, which only processes of its own host can reach";
+        reader.fault(place, message, "give all roles to one host, or let the upstream listen on a port");
     }
 }
 

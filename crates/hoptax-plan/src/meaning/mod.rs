@@ -89,7 +89,7 @@ pub(crate) fn understand(
     let hosts = hosts::Typed { hosts: raw.hosts, roles: raw.roles, from };
     let hosts = hosts::read(&mut reader, hosts, &upstream, &gateways);
     divided.check(&mut reader, &hosts);
-    let sources = connections::sources(&mut reader, raw.sources.unwrap_or_default(), &hosts);
+    let sources = connections::sources(&mut reader, raw.sources.unwrap_or_default(), &hosts, &upstream.value);
     let cpu_profile = cpu_profile::read(&mut reader, raw.cpu_profile);
     let cpus = reader.cpus(raw.cpus, &hosts.roles);
     let events = events::read(&mut reader, raw.events.unwrap_or_default(), &upstream.value, &gateways, &load);

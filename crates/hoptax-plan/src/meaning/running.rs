@@ -35,14 +35,25 @@ pub(super) fn upstream(reader: &mut Reader<'_>, url: &Placed<String>, typed: &Ra
         insecure: typed.insecure.as_ref(),
         client_certificate: typed.client_certificate.as_ref(),
     };
-    let (origin, tls) = access(reader, url, &keys);
+    let (origin, tls) = match units::unix_socket(&url.value) {
+        None => access(reader, url, &keys),
+        Some(Ok(socket)) => {
+            let origin = Origin { tls: socket.tls, host: units::LOCALHOST.to_owned(), port: 80 };
+            (socket.to_string(), tls_of(reader, &origin, &socket, &keys))
+        }
+        Some(Err(error)) => {
+            reader.fault(url.place, error.message, error.help);
+            (String::new(), None)
+        }
+    };
     let token_file =
         typed.token_file.as_ref().map(|file| body::existing(reader, file.place, &file.value, bounded::TOKEN));
     let resolve = typed.resolve.as_ref().map_or_else(Resolve::default, |typed| typed.value);
     let pid = pid(reader, typed.pid.as_ref());
     let ledger = typed.ledger.as_ref().map(|typed| ledger(reader, &typed.value));
     let proxy_protocol = typed.proxy_protocol.as_ref().and_then(|typed| proxy_protocol(reader, typed));
-    Running { url: origin, access: Access { tls, token_file, resolve, proxy_protocol }, pid, ledger }
+    let access = Access { tls, token_file, resolve, proxy_protocol, ..Access::default() };
+    Running { url: origin, access, pid, ledger }
 }
 
 /// Reads a version of the PROXY protocol.
@@ -65,17 +76,24 @@ pub(super) fn access(
     typed: &Typed<'_>,
 ) -> (String, Option<TlsAccess>) {
     let Some(origin) = reader.unit(url, units::origin) else { return (String::new(), None) };
-    let tls = match origin.tls {
-        true => Some(tls(reader, &origin, typed)),
-        false => {
-            if let Some((place, key)) = typed.first() {
-                let message = format!("`{key}` needs TLS, but {origin} is not https");
-                reader.fault(place, message, format!("remove `{key}`, or write https://"));
-            }
-            None
-        }
-    };
-    (origin.to_string(), tls)
+    (origin.to_string(), tls_of(reader, &origin, &origin, typed))
+}
+
+/// The TLS settings of a service. `shown` is its URL.
+fn tls_of(
+    reader: &mut Reader<'_>,
+    origin: &Origin,
+    shown: &dyn std::fmt::Display,
+    typed: &Typed<'_>,
+) -> Option<TlsAccess> {
+    if origin.tls {
+        return Some(tls(reader, origin, typed));
+    }
+    if let Some((place, key)) = typed.first() {
+        let message = format!("`{key}` needs TLS, but {shown} is not https");
+        reader.fault(place, message, format!("remove `{key}`, or write https://"));
+    }
+    None
 }
 
 fn tls(reader: &mut Reader<'_>, origin: &Origin, typed: &Typed<'_>) -> TlsAccess {

@@ -4,9 +4,10 @@ use super::answers::{self, DEFAULT_BODY, status};
 use super::reader::{Reader, UpstreamRead};
 use super::target::read_headers;
 use super::{body, running};
-use crate::raw::{Placed, RawUpstream};
+use crate::raw::{ListenText, Placed, RawUpstream};
 use crate::units;
-use crate::{Body, BuiltInUpstream, Delay, Upstream};
+use crate::{Body, BuiltInUpstream, Delay, Listen, Upstream};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Maximum number of instances. Each instance has its own thread and port.
@@ -29,6 +30,7 @@ fn running(reader: &mut Reader<'_>, url: &Placed<String>, typed: &RawUpstream) -
         ("delay", typed.delay.is_some()),
         ("failures", typed.failures.is_some()),
         ("port", typed.port.is_some()),
+        ("listen", typed.listen.is_some()),
         ("answers", typed.answers.is_some()),
     ];
     for (key, _) in others.iter().filter(|(_, given)| *given) {
@@ -87,10 +89,35 @@ fn built_in(reader: &mut Reader<'_>, typed: RawUpstream) -> UpstreamRead {
     let failures =
         typed.failures.and_then(|failures| reader.unit(&failures, units::share)).unwrap_or_default();
     let port = typed.port.and_then(|port| first_port(reader, &port, instances));
+    let listen = typed.listen.as_ref().map_or(Listen::Ports, |typed| listen(reader, typed, port));
     let answers = typed.answers.map(|answers| answers::list(reader, answers)).unwrap_or_default();
-    let built_in = BuiltInUpstream { instances, status, headers, body, delay, failures, port, answers };
+    let built_in =
+        BuiltInUpstream { instances, status, headers, body, delay, failures, port, listen, answers };
     let value = Upstream::BuiltIn(built_in);
     UpstreamRead { value, url_place: None, delay_place }
+}
+
+fn listen(reader: &mut Reader<'_>, typed: &Placed<ListenText>, port: Option<u16>) -> Listen {
+    const HELP: &str = "write `unix`, or `unix:/path/to/socket`";
+    if port.is_some() {
+        let message = "`port` and `listen: unix` exclude each other";
+        reader.fault(typed.place, message, "remove one of the two");
+    }
+    let text = &typed.value.0;
+    let path = match text.strip_prefix("unix") {
+        Some("") => return Listen::Unix(None),
+        Some(rest) => rest.strip_prefix(':').map(|path| path.strip_prefix("//").unwrap_or(path)),
+        None => None,
+    };
+    let Some(path) = path.filter(|path| path.starts_with('/')) else {
+        let what = format!("`{}` is not a place to listen", text.escape_debug());
+        reader.fault(typed.place, what, HELP);
+        return Listen::Ports;
+    };
+    if let Err(error) = units::socket_path(path) {
+        reader.fault(typed.place, error.message, error.help);
+    }
+    Listen::Unix(Some(PathBuf::from(path)))
 }
 
 fn first_port(reader: &mut Reader<'_>, port: &Placed<u16>, instances: u32) -> Option<u16> {

@@ -23,13 +23,13 @@ pub(crate) use request::{
 };
 pub(crate) use texts::{
     AddressText, ArrivalsText, AskText, Auto, Bytes, ConnectionCount, CpuList, DelayText, FeatureText,
-    FeaturesText, HostAddress, HttpText, JwtText, KeepAliveText, Limit, ObjectiveText, OnOffText,
+    FeaturesText, HostAddress, HttpText, JwtText, KeepAliveText, Limit, ListenText, ObjectiveText, OnOffText,
     PrecisionText, ProxyText, Rate, RequestCount, Share, SizesText, StageText, StatusText, SteadyRate, Text,
     Time, TrialsText,
 };
 
 use super::selector::SelectorKind;
-use super::{AccessLog, HopDelayHow, HopWarmingFall, Idle, Metric, PathSplit, Profile, Resolve};
+use super::{AccessLog, HopDelayHow, HopWarmingFall, Idle, Metric, PathSplit, Profile, ProxyForm, Resolve};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -170,8 +170,9 @@ impl RawIdle {
 #[schemars(rename = "upstream")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawUpstream {
-    /// URL of an upstream that already runs: http://host:port or https://host:port. It can be combined only with
-    /// `server_name`, `authority`, `insecure`, `client_certificate`, `token_file`, `resolve`, `pid` and `ledger`.
+    /// URL of an upstream that already runs: http://host:port, https://host:port, or http+unix:/path for a Unix socket.
+    /// It can be combined only with `server_name`, `authority`, `insecure`, `client_certificate`, `token_file`,
+    /// `resolve`, `pid` and `ledger`.
     pub(crate) url: Option<Placed<String>>,
     /// Name or IP address for which the upstream's certificate must be valid. Only with https. Default: the host of
     /// `url`. Gateways that hoptax starts need a DNS name.
@@ -215,6 +216,9 @@ pub(crate) struct RawUpstream {
     pub(crate) failures: Option<Placed<Share>>,
     /// Port of the first instance. The other instances use the ports after it. Default: chosen by the kernel.
     pub(crate) port: Option<Placed<u16>>,
+    /// `unix` to listen on a Unix socket that hoptax creates and removes, or `unix:/path` to choose its path. Direct and
+    /// the gateways then connect to the socket. Default: a port.
+    pub(crate) listen: Option<Placed<ListenText>>,
     /// Answers to particular paths. Other requests get the answer that the keys above describe. Default: none.
     pub(crate) answers: Option<Vec<Placed<RawAnswer>>>,
 }
@@ -344,6 +348,12 @@ pub(crate) struct RawGateway {
     pub(crate) insecure: Option<Placed<bool>>,
     /// Client certificate that the generator presents to an `external` gateway. Only with https.
     pub(crate) client_certificate: Option<Placed<RawCertificate>>,
+    /// If an `external` gateway is a forward proxy, how requests ask it for the upstream: `forward` names the upstream's whole
+    /// URL in each request, `connect` opens a tunnel for each connection.
+    pub(crate) proxy: Option<Placed<ProxyForm>>,
+    /// File with USER:PASSWORD on a single line, for a forward proxy. Needs `proxy`.
+    #[schemars(with = "Option<Text>")]
+    pub(crate) proxy_credentials: Option<Placed<String>>,
     /// If the host of an `external` gateway's `url` has several addresses: `all` that accept connections are used in turn,
     /// or only the `first`. Default: all.
     pub(crate) resolve: Option<Placed<Resolve>>,

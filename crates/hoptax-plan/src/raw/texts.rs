@@ -35,6 +35,11 @@ texts! {
         "pattern": r"^[0-9]*\.?[0-9]+ *(ns|us|µs|ms|s|m|h)$",
         "description": "A number and a unit: ns, us, ms, s, m or h, as in 250ms."
     }
+    ListenText {
+        "type": "string",
+        "pattern": r"^unix(:/.+)?$",
+        "description": "unix, or unix:/path/to/socket."
+    }
     PrecisionText {
         "type": "string",
         "pattern": r"^[0-9]*\.?[0-9]+ *(ns|us|µs|ms|s|%)$",

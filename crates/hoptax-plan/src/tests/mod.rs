@@ -26,6 +26,8 @@ fn context() -> Context {
         variants: Vec::new(),
         always_tls: name == "secure",
         intercepts: false,
+        unix_upstream: name == "nginx",
+        proxy: BTreeMap::new(),
         docker: name == "nginx",
         image: (name == "nginx").then(|| "nginx:1.27".to_owned()),
         reloads: ["nginx", "routed"].contains(&name),
@@ -69,6 +71,7 @@ fn missing_keys_have_defaults() {
                 delay: Delay::Fixed(Duration::ZERO),
                 failures: 0.0,
                 port: None,
+                listen: crate::Listen::Ports,
                 answers: Vec::new(),
             }),
             gateways: vec![Gateway {

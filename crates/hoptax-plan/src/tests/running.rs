@@ -68,7 +68,7 @@ fn an_upstream_over_tls_has_a_name_an_authority_and_credentials() {
             }),
             token_file: Some(file("token")),
             resolve: Resolve::First,
-            proxy_protocol: None,
+            ..Access::default()
         },
         pid: Some(4711),
         ledger: Some(LedgerSource {
@@ -87,7 +87,7 @@ fn an_external_gateway_can_use_the_systems_authorities() {
     let text = format!("gateways: [{{ name: external, url: \"https://gate.test\" }}]\n{LOAD}");
     let plan = read(&text, Path::new(".")).unwrap_or_else(|error| panic!("{error}"));
     let tls = TlsAccess { server_name: "gate.test".into(), ..TlsAccess::default() };
-    let access = Access { tls: Some(tls), token_file: None, resolve: Resolve::All, proxy_protocol: None };
+    let access = Access { tls: Some(tls), ..Access::default() };
     let url = "https://gate.test:443".to_owned();
     assert_eq!(
         plan.gateways[0].kind,

@@ -219,6 +219,8 @@ fn described(folder: &std::path::Path) -> PackInfo {
         reloads: member("reload").is_some(),
         has_metrics: member("metrics").is_some(),
         intercepts: member("intercept").is_some(),
+        unix_upstream: member("unix_upstream").is_some(),
+        proxy: std::collections::BTreeMap::new(),
     }
 }
 

@@ -20,8 +20,8 @@ pub use host::{Host, HostKind, LOCAL, Pods, Roles};
 pub use load::{Action, Budget, Event, Figure, LoadPoint, LoadSelector, Objective, Route, Search, Term};
 pub use target::{Imported, Target, Timeouts};
 pub use upstream::{
-    Access, Answer, Body, BuiltInUpstream, CertificateFiles, Delay, LedgerSource, Resolve, Running,
-    SelectorKind, TlsAccess, Upstream,
+    Access, Answer, Body, BuiltInUpstream, CertificateFiles, Delay, LedgerSource, Listen, ProxyForm, Resolve,
+    Running, SelectorKind, TlsAccess, Upstream,
 };
 
 use serde::{Deserialize, Serialize};

@@ -32,9 +32,30 @@ pub struct BuiltInUpstream {
     pub failures: f64,
     /// Port of the first instance; absent if the kernel chose it.
     pub port: Option<u16>,
+    /// Whether it listens on ports or on Unix sockets.
+    #[serde(default, skip_serializing_if = "Listen::is_ports")]
+    pub listen: Listen,
     /// Answers to particular paths. Other requests get the answer above.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<Answer>,
+}
+
+/// Where the built-in upstream listens.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Listen {
+    /// On ports.
+    #[default]
+    Ports,
+    /// On Unix sockets. The path is that of the first instance; absent if hoptax chooses it.
+    Unix(Option<PathBuf>),
+}
+
+impl Listen {
+    /// Whether it listens on ports.
+    pub fn is_ports(&self) -> bool {
+        *self == Self::Ports
+    }
 }
 
 /// What the built-in upstream answers to requests for one path.
@@ -91,7 +112,8 @@ pub enum Delay {
 /// An upstream that already runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Running {
-    /// `http://host:port` or `https://host:port`, without a path.
+    /// `http://host:port`, `https://host:port`, `http+unix:/path/to/socket` or `https+unix:…`, without a path of a
+    /// request.
     pub url: String,
     /// TLS and credentials for connections to the upstream.
     #[serde(default)]
@@ -102,6 +124,13 @@ pub struct Running {
     /// Where the upstream publishes its count of requests; absent if there is no ledger.
     #[serde(default)]
     pub ledger: Option<LedgerSource>,
+}
+
+impl Running {
+    /// Whether the URL names a Unix socket.
+    pub fn is_on_unix_socket(&self) -> bool {
+        self.url.starts_with("http+unix:") || self.url.starts_with("https+unix:")
+    }
 }
 
 /// TLS and credentials for a service that already runs.
@@ -117,6 +146,22 @@ pub struct Access {
     /// Version of the PROXY protocol's header at the start of each connection. Absent if none is sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy_protocol: Option<ProxyProtocol>,
+    /// How requests ask the gateway, if it is a forward proxy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<ProxyForm>,
+    /// File with `USER:PASSWORD` for the forward proxy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy_credentials: Option<PathBuf>,
+}
+
+/// How requests ask a forward proxy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ProxyForm {
+    /// They name the whole URL of the upstream (RFC 9112, section 3.2.2).
+    Forward,
+    /// They go through tunnels that CONNECT opens (RFC 9110, section 9.3.6).
+    Connect,
 }
 
 /// Which addresses of a name are used.

@@ -7,6 +7,7 @@
 use super::turns::{HIGH_WATER, Turns};
 use crate::net::Tokens;
 use hoptax_host::threads::Stop;
+use hoptax_load::Address;
 use hoptax_load::event_loop::{AfterEnd, Epoll, EventLoop, Handler, Token};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -14,7 +15,7 @@ use std::net::{SocketAddr, TcpListener};
 /// Forwards connections until stopped.
 pub(super) fn serve(
     listener: TcpListener,
-    upstreams: Vec<SocketAddr>,
+    upstreams: Vec<Address>,
     worker: usize,
     stop: &Stop,
 ) -> io::Result<()> {
@@ -135,7 +136,7 @@ impl<L: EventLoop> Handler<L> for Pairs {
     fn accepted(&mut self, io: &mut L, _: Token, _: SocketAddr) -> Option<Token> {
         let (client, upstream) = (self.tokens.take(), self.tokens.take());
         let index = self.turns.next();
-        if io.connect(upstream, &self.turns.address(index).into(), None).is_err() {
+        if io.connect(upstream, self.turns.address(index), None).is_err() {
             self.tokens.give_back(upstream);
             self.tokens.give_back(client);
             return None;

@@ -7,6 +7,7 @@ mod turns;
 use super::net;
 use anyhow::Context as _;
 use hoptax_host::threads::{Threads, check_cpus};
+use hoptax_load::Address;
 use hoptax_plan::{HopDelay, HopKind};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -27,7 +28,7 @@ pub struct HopSettings {
     /// Address to listen on. With port 0, the kernel chooses the port.
     pub listen: SocketAddr,
     /// Addresses of the upstreams, at least one. The hop uses them in turn.
-    pub upstreams: Vec<SocketAddr>,
+    pub upstreams: Vec<Address>,
     /// Number of threads, at least 1. Each thread has its own listener on the same port.
     pub workers: u32,
     /// Worker `i` is pinned to `cpus[i mod n]`. If empty, workers are not pinned.

@@ -1,6 +1,6 @@
 //! Round robin over upstreams, and the limit of buffered bytes. Both hops use them.
 
-use std::net::SocketAddr;
+use hoptax_load::Address;
 
 /// Maximum number of bytes that may wait for a slow reader. If more bytes wait, the hop pauses reading from the sender.
 pub(super) const HIGH_WATER: usize = 256 * 1024;
@@ -9,12 +9,12 @@ pub(super) const HIGH_WATER: usize = 256 * 1024;
 /// over all of them.
 #[derive(Debug)]
 pub(super) struct Turns {
-    upstreams: Vec<SocketAddr>,
+    upstreams: Vec<Address>,
     next: usize,
 }
 
 impl Turns {
-    pub(super) fn new(upstreams: Vec<SocketAddr>, worker: usize) -> Self {
+    pub(super) fn new(upstreams: Vec<Address>, worker: usize) -> Self {
         Self { next: worker % upstreams.len(), upstreams }
     }
 
@@ -24,8 +24,8 @@ impl Turns {
         index
     }
 
-    pub(super) fn address(&self, index: usize) -> SocketAddr {
-        self.upstreams[index]
+    pub(super) fn address(&self, index: usize) -> &Address {
+        &self.upstreams[index]
     }
 }
 
@@ -35,7 +35,8 @@ mod tests {
 
     #[test]
     fn takes_turns() {
-        let upstreams = vec![SocketAddr::from(([127, 0, 0, 1], 1)), SocketAddr::from(([127, 0, 0, 1], 2))];
+        let upstreams: Vec<Address> =
+            ["127.0.0.1:1", "unix:/run/app.sock"].map(|one| one.parse().expect("an address")).into();
         let mut turns = Turns::new(upstreams.clone(), 0);
         assert_eq!([turns.next(), turns.next(), turns.next()], [0, 1, 0]);
         assert_eq!(Turns::new(upstreams, 3).next(), 1);

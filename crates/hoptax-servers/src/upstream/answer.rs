@@ -203,7 +203,7 @@ pub(super) fn pattern(size: usize) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hoptax_plan::Delay;
+    use hoptax_plan::{Delay, Listen};
     use std::time::Duration;
 
     fn settings(status: u16, body: Body) -> BuiltInUpstream {
@@ -215,6 +215,7 @@ mod tests {
             delay: Delay::Fixed(Duration::ZERO),
             failures: 0.0,
             port: None,
+            listen: Listen::Ports,
             answers: Vec::new(),
         }
     }

@@ -1,8 +1,8 @@
 //! The built-in upstream: answers every request as its settings say, and keeps a ledger.
 //!
-//! Each instance is one thread with its own listener and event loop. With TLS, each instance has a second such
-//! thread. The threads share nothing while they serve a request. Another thread serves the ledger on the control
-//! socket.
+//! Each instance is one thread with its own listener, on a port or on a Unix socket, and its own event loop. With TLS,
+//! each instance has a second such thread. The threads share nothing while they serve a request. Another thread serves
+//! the ledger on the control socket.
 
 mod answer;
 mod control;
@@ -20,23 +20,25 @@ pub use control::send_order;
 pub use special::{LONG_HEADER, MARK, RESPONSE_REMOVED, TOKEN_REVIEW_PATH};
 pub use switch::Order;
 
-use super::net;
+use super::net::{self, Listener};
 use anyhow::Context as _;
 use hoptax_host::ports::LOOPBACK;
 use hoptax_host::threads::{Threads, check_cpus, sleep_precisely};
+use hoptax_load::Address;
 use hoptax_plan::BuiltInUpstream;
 use serde::{Deserialize, Serialize};
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Output of `hoptax upstream` when it is ready: one line of JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UpstreamReady {
     /// Addresses of the instances, in order.
-    pub instances: Vec<SocketAddr>,
+    pub instances: Vec<Address>,
     /// TLS addresses of the same instances; empty without TLS.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub tls_instances: Vec<SocketAddr>,
+    pub tls_instances: Vec<Address>,
     /// Address of the control socket: on loopback, or in a network namespace of the run.
     pub control: SocketAddr,
 }
@@ -62,6 +64,8 @@ pub struct Placement {
     pub control_address: Option<IpAddr>,
     /// Address for everything except the control socket; 127.0.0.1 if absent.
     pub address: Option<IpAddr>,
+    /// Unix socket of the first instance: see [`socket_path`]. If absent, instances listen on ports.
+    pub unix: Option<PathBuf>,
     /// Additional ports of the first instance.
     pub also: Vec<u16>,
     /// Whether responses carry stamps ([`hoptax_load::stamp`]).
@@ -96,32 +100,38 @@ impl RunningUpstream {
         let host = placement.address.unwrap_or(LOOPBACK);
         let listeners = (0..settings.instances)
             .map(|instance| {
-                let address = SocketAddr::from((host, port(settings.port, instance)?));
-                net::listener(address, false).with_context(|| {
+                let address = match &placement.unix {
+                    Some(first) => Address::Unix(socket_path(first, instance, false)),
+                    None => SocketAddr::from((host, port(settings.port, instance)?)).into(),
+                };
+                Listener::bind(&address).with_context(|| {
                     format!("upstream instance {} (of {})", instance + 1, settings.instances)
                 })
             })
             .collect::<anyhow::Result<Vec<_>>>()?;
-        let any_port = SocketAddr::from((host, 0));
+        let for_tls = |instance| match &placement.unix {
+            Some(first) => Address::Unix(socket_path(first, instance, true)),
+            None => SocketAddr::from((host, 0)).into(),
+        };
         let secure_listeners = (0..settings.instances)
             .filter(|_| tls.is_some())
-            .map(|_| net::listener(any_port, false).context("a listener for TLS"))
+            .map(|instance| Listener::bind(&for_tls(instance)).context("a listener for TLS"))
             .collect::<anyhow::Result<Vec<_>>>()?;
         let mut also = placement
             .also
             .iter()
             .map(|&port| {
-                net::listener(SocketAddr::from((host, port)), false)
+                Listener::bind(&SocketAddr::from((host, port)).into())
                     .context("an additional port of the upstream")
             })
             .collect::<anyhow::Result<Vec<_>>>()?;
         let control_host = placement.control_address.unwrap_or_else(|| loopback(host));
         let control = SocketAddr::from((control_host, placement.control_port.unwrap_or(0)));
         let control = net::listener(control, false).context("the upstream's control socket")?;
-        let addresses = |of: &[TcpListener]| of.iter().map(TcpListener::local_addr).collect::<Result<_, _>>();
+        let addresses = |of: &[Listener]| of.iter().map(|one| one.address().clone()).collect();
         let ready = UpstreamReady {
-            instances: addresses(&listeners)?,
-            tls_instances: addresses(&secure_listeners)?,
+            instances: addresses(&listeners),
+            tls_instances: addresses(&secure_listeners),
             control: control.local_addr()?,
         };
 
@@ -137,7 +147,7 @@ impl RunningUpstream {
             let all_counts = all.clone();
             counts[instance as usize].push(Arc::clone(&seen));
             let behaviour = delay::Behaviour::new(settings, placement.seed, u64::from(instance));
-            let switch = Arc::new(switch::Switch::new(listener.local_addr()?));
+            let switch = Arc::new(switch::Switch::new(listener.address().clone()));
             switches[instance as usize].push(Arc::clone(&switch));
             // Each instance has its own copy of the responses, because stamps are written into them.
             let answers = answers.clone();
@@ -149,7 +159,7 @@ impl RunningUpstream {
             let cpu = placement.cpus.get(instance as usize % placement.cpus.len().max(1)).copied();
             let name = format!("upstream-{}{instance}", if tls.is_some() { "tls-" } else { "" });
             // The additional ports belong to the first instance.
-            let address = listener.local_addr()?;
+            let address = listener.address().clone();
             let listeners = std::iter::once(listener).chain(also.drain(..)).collect();
             threads.spawn(&name, address, cpu, move |stop| {
                 sleep_precisely();
@@ -198,6 +208,18 @@ fn loopback(host: IpAddr) -> IpAddr {
     if host.is_loopback() { host } else { LOOPBACK }
 }
 
+/// Path of an instance's Unix socket: `first` for the first instance, and `first.2` for the second. `.tls` is added for TLS.
+pub fn socket_path(first: &Path, instance: u32, is_tls: bool) -> PathBuf {
+    let mut path = first.as_os_str().to_owned();
+    if instance > 0 {
+        path.push(format!(".{}", instance + 1));
+    }
+    if is_tls {
+        path.push(".tls");
+    }
+    path.into()
+}
+
 fn port(first: Option<u16>, instance: u32) -> anyhow::Result<u16> {
     let Some(first) = first else { return Ok(0) };
     u16::try_from(u32::from(first) + instance)
@@ -207,7 +229,7 @@ fn port(first: Option<u16>, instance: u32) -> anyhow::Result<u16> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hoptax_plan::{Body, Delay};
+    use hoptax_plan::{Body, Delay, Listen};
     use std::time::Duration;
 
     fn settings(instances: u32, port: Option<u16>) -> BuiltInUpstream {
@@ -219,6 +241,7 @@ mod tests {
             delay: Delay::Fixed(Duration::ZERO),
             failures: 0.0,
             port,
+            listen: Listen::Ports,
             answers: Vec::new(),
         }
     }
@@ -229,7 +252,8 @@ mod tests {
         let ready = upstream.ready().clone();
         assert_eq!(crate::ledger::fetch(ready.control).expect("a ledger").instances.len(), 3);
         drop(upstream);
-        for address in ready.instances.into_iter().chain([ready.control]) {
+        for address in ready.instances.into_iter().chain([ready.control.into()]) {
+            let Address::Tcp(address) = address else { panic!("{address} is no port") };
             assert!(std::net::TcpStream::connect(address).is_err(), "{address} still answers");
         }
     }

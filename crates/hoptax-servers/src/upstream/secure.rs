@@ -7,12 +7,12 @@
 use super::sockets::Sockets;
 use anyhow::Context as _;
 use hoptax_load::Address;
-use hoptax_load::event_loop::{AfterEnd, Epoll, EventLoop, Handler, Token};
+use hoptax_load::event_loop::{AfterEnd, Epoll, EventLoop, Handler, ListeningSocket, Token};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection};
 use std::io::{self, Read as _, Write as _};
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 /// Maximum number of plain bytes to read at once: a few full records.
@@ -127,7 +127,7 @@ impl EventLoop for SecureLoop<'_> {
         Err(io::Error::new(io::ErrorKind::Unsupported, "an upstream opens no connections"))
     }
 
-    fn listen(&mut self, token: Token, listener: TcpListener) -> io::Result<()> {
+    fn listen(&mut self, token: Token, listener: impl Into<ListeningSocket>) -> io::Result<()> {
         self.io.listen(token, listener)
     }
 

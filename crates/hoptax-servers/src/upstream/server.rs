@@ -15,7 +15,7 @@ use super::secure::{SecureLoop, Sessions};
 use super::sockets::Sockets;
 use super::special::{InstanceFacts, Special, is_special};
 use super::switch::Switch;
-use crate::net::{self, Tokens};
+use crate::net::{Listener, Tokens};
 use hoptax_host::threads::Stop;
 use hoptax_load::clock;
 use hoptax_load::event_loop::{AfterEnd, Epoll, EventLoop, Handler, Token};
@@ -25,7 +25,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::io;
 use std::mem;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// Limit for the unsent bytes of a connection. Above this limit, the peer is a slow reader, and nothing more is read
@@ -63,20 +63,20 @@ pub(super) struct Listening<'a> {
 /// When the instance's switch is turned off, closes the listeners and all connections. When the switch is turned on,
 /// listens again.
 pub(super) fn serve(
-    mut listeners: Vec<TcpListener>,
+    mut listeners: Vec<Listener>,
     mut from: Listening<'_>,
     config: Option<&Arc<rustls::ServerConfig>>,
     stop: &Stop,
 ) -> io::Result<()> {
     let (switch, counts) = (from.switch, from.counts);
-    let addresses: Vec<_> = listeners.iter().map(TcpListener::local_addr).collect::<Result<_, _>>()?;
+    let addresses: Vec<_> = listeners.iter().map(|listener| listener.address().clone()).collect();
     loop {
         let mut io = Epoll::new()?;
         let mut sessions = config.map(|config| Sessions::new(Arc::clone(config)));
         let mut server = Server::new(from.clone());
         for listener in &listeners {
             let token = server.new_connection();
-            io.listen(token, listener.try_clone()?)?;
+            io.listen(token, listener.socket()?)?;
         }
         switch.back();
         while !stop.asked() && !switch.asked() {
@@ -97,15 +97,15 @@ pub(super) fn serve(
         }
         from.behaviour = server.behaviour;
         drop((io, listeners));
-        // Bind the same ports again at once, so that no other process gets them. The kernel may have chosen these
+        // Bind the same addresses again at once, so that no other process gets them. The kernel may have chosen the
         // ports, and could then give them to another process.
-        listeners = addresses.iter().map(|address| net::hold(*address)).collect::<Result<_, _>>()?;
+        listeners = addresses.iter().map(Listener::hold).collect::<Result<_, _>>()?;
         counts.open.take_back(counts.open.get());
         switch.rest(stop);
         if stop.asked() {
             return Ok(());
         }
-        listeners.iter().try_for_each(net::listen)?;
+        listeners.iter().try_for_each(Listener::listen)?;
     }
 }
 

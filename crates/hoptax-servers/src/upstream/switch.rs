@@ -1,8 +1,8 @@
 //! Closes and opens an instance. The control socket receives the order, and the instance's own thread carries it out. A
-//! closed instance has no listener and no connections, as if it had been killed, but keeps its port.
+//! closed instance has no listener and no connections, as if it had been killed, but keeps its address.
 
-use hoptax_host::threads::Stop;
-use std::net::{SocketAddr, TcpStream};
+use hoptax_host::threads::{Stop, wake};
+use hoptax_load::Address;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -34,14 +34,14 @@ impl Order {
 /// Passes orders from the control thread to the instance's thread.
 #[derive(Debug)]
 pub(super) struct Switch {
-    address: SocketAddr,
+    address: Address,
     wanted_closed: AtomicBool,
     closed: Mutex<bool>,
     changed: Condvar,
 }
 
 impl Switch {
-    pub(super) fn new(address: SocketAddr) -> Self {
+    pub(super) fn new(address: Address) -> Self {
         Self {
             address,
             wanted_closed: AtomicBool::new(false),
@@ -56,7 +56,7 @@ impl Switch {
         self.wanted_closed.store(close, Ordering::Relaxed);
         if close {
             // A new connection wakes the instance's event loop.
-            let _ = TcpStream::connect_timeout(&self.address, TIMEOUT);
+            wake(&self.address, TIMEOUT);
         }
         self.changed.notify_all();
         let deadline = Instant::now() + TIMEOUT;

@@ -8,10 +8,9 @@ use super::services::RemoteService;
 use hoptax_lab::features::Credentials;
 use hoptax_lab::process::ProcessDriver;
 use hoptax_lab::{Driver, Service};
-use hoptax_load::clock;
+use hoptax_load::{Address, clock};
 use hoptax_plan::Gateway;
 use hoptax_record::Failure;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -35,7 +34,7 @@ pub struct HostsDriver {
     pub(super) interrupted: Arc<AtomicBool>,
     pub(super) credentials: Arc<Credentials>,
     /// Addresses of the upstream's instances that use TLS.
-    pub(super) tls_upstreams: Vec<SocketAddr>,
+    pub(super) tls_upstreams: Vec<Address>,
 }
 
 impl HostsDriver {
@@ -45,11 +44,7 @@ impl HostsDriver {
     }
 
     /// Starts a service on another host.
-    fn start_there(
-        &self,
-        host: &Host,
-        request: Request,
-    ) -> Result<(RemoteService, Vec<SocketAddr>), Failure> {
+    fn start_there(&self, host: &Host, request: Request) -> Result<(RemoteService, Vec<Address>), Failure> {
         let link = host.link()?;
         let mut call = link.begin(request)?;
         let deadline = clock::now() + START.as_nanos() as u64;
@@ -73,7 +68,7 @@ impl HostsDriver {
     fn start(
         &mut self,
         gateway: &Gateway,
-        upstreams: &[SocketAddr],
+        upstreams: &[Address],
         waits: bool,
     ) -> Result<Box<dyn Service>, Failure> {
         let Some(host) = self.gateway.clone() else {
@@ -111,7 +106,7 @@ impl Driver for HostsDriver {
     fn start_gateway(
         &mut self,
         gateway: &Gateway,
-        upstreams: &[SocketAddr],
+        upstreams: &[Address],
     ) -> Result<Box<dyn Service>, Failure> {
         self.start(gateway, upstreams, true)
     }
@@ -119,7 +114,7 @@ impl Driver for HostsDriver {
     fn launch_gateway(
         &mut self,
         gateway: &Gateway,
-        upstreams: &[SocketAddr],
+        upstreams: &[Address],
     ) -> Result<Box<dyn Service>, Failure> {
         self.start(gateway, upstreams, false)
     }

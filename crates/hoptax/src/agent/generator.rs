@@ -8,11 +8,10 @@ use crate::run::{Loaded, Look, TrialUpdate, WatchedRoles};
 use hoptax_lab::features::Change;
 use hoptax_lab::first_requests::{FirstAnswers, FirstRequests};
 use hoptax_lab::verify::Requests;
-use hoptax_load::clock;
 use hoptax_load::record::PhaseLine;
 use hoptax_load::spec::LoadSpec;
+use hoptax_load::{Address, clock};
 use hoptax_record::{Failure, Verified};
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -34,15 +33,15 @@ pub(super) fn verify(
     host: &Host,
     requests: &Requests,
     timeout: Duration,
-    direct: &[SocketAddr],
-    gateway: SocketAddr,
+    direct: &[Address],
+    gateway: &Address,
     change: &Change,
 ) -> Result<Verified, Failure> {
     let verify = Verify {
         requests: requests.clone(),
         timeout,
         direct: direct.to_vec(),
-        gateway,
+        gateway: gateway.clone(),
         change: change.clone(),
         credentials: change.credentials.as_ref().map(|made| made.of_clients()),
     };

@@ -11,6 +11,7 @@ use hoptax_lab::first_requests::FirstRequests;
 use hoptax_lab::process::Secrets;
 use hoptax_lab::verify::Requests;
 use hoptax_lab::{Facts, Profiling};
+use hoptax_load::Address;
 use hoptax_load::clock;
 use hoptax_load::random;
 use hoptax_load::spec::LoadSpec;
@@ -93,9 +94,9 @@ pub enum Request {
         /// Its label.
         label: String,
         /// The upstream's instances.
-        upstreams: Vec<SocketAddr>,
+        upstreams: Vec<Address>,
         /// The upstream's instances that use TLS.
-        tls_upstreams: Vec<SocketAddr>,
+        tls_upstreams: Vec<Address>,
         /// Whether the agent waits until the gateway is ready.
         waits: bool,
     },
@@ -361,8 +362,8 @@ pub struct Services {
 pub struct Started {
     /// Number of the service.
     pub service: u64,
-    /// Its addresses.
-    pub addresses: Vec<SocketAddr>,
+    /// Where it accepts requests.
+    pub endpoints: Vec<Address>,
     /// Facts about it. The change is without its credentials.
     pub facts: Facts,
     /// Whether the change had credentials.
@@ -374,7 +375,7 @@ pub struct Started {
     /// Whether it can reload its configuration.
     pub can_reload: bool,
     /// Addresses of an upstream's instances that use TLS.
-    pub tls_upstreams: Vec<SocketAddr>,
+    pub tls_upstreams: Vec<Address>,
 }
 
 /// Verifies a gateway from this host's point of view.
@@ -385,9 +386,9 @@ pub struct Verify {
     /// Time limit for each answer.
     pub timeout: Duration,
     /// The upstream's instances.
-    pub direct: Vec<SocketAddr>,
+    pub direct: Vec<Address>,
     /// The gateway.
-    pub gateway: SocketAddr,
+    pub gateway: Address,
     /// What differs in requests to the gateway.
     pub change: Change,
     /// Credentials of the change, as clients have them.

@@ -5,6 +5,7 @@ use super::message::{Request, ServiceRequest, Started};
 use hoptax_host::Watched;
 use hoptax_lab::features::Credentials;
 use hoptax_lab::{Controller, Effect, Facts, Observed, Service};
+use hoptax_load::Address;
 use hoptax_plan::Action;
 use hoptax_record::{Failure, RoleUsage};
 use hoptax_servers::ledger::Ledger;
@@ -27,6 +28,7 @@ pub(super) struct RemoteService {
     link: Arc<Link>,
     number: u64,
     addresses: Vec<SocketAddr>,
+    endpoints: Vec<Address>,
     facts: Facts,
     /// Root of the process tree, once it is known.
     process: OnceCell<Watched>,
@@ -43,7 +45,8 @@ impl RemoteService {
         Self {
             link,
             number: started.service,
-            addresses: started.addresses,
+            addresses: started.endpoints.iter().filter_map(Address::tcp).collect(),
+            endpoints: started.endpoints,
             facts,
             process: started.process.map_or_else(OnceCell::new, OnceCell::from),
             has_controller: started.has_controller,
@@ -60,6 +63,10 @@ impl RemoteService {
 impl Service for RemoteService {
     fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
+    }
+
+    fn endpoints(&self) -> Vec<Address> {
+        self.endpoints.clone()
     }
 
     fn facts(&self) -> &Facts {

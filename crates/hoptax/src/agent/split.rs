@@ -117,6 +117,7 @@ mod tests {
 
     fn spec(connections: u32, requests: Option<u64>) -> LoadSpec {
         LoadSpec {
+            tunnel: None,
             schema: SPEC_SCHEMA,
             addresses: Vec::new(),
             sources: Vec::new(),

@@ -21,6 +21,7 @@ use hoptax_lab::features::Change;
 use hoptax_lab::first_requests::FirstRequests;
 use hoptax_lab::verify::Requests;
 use hoptax_lab::{Profiling, Service};
+use hoptax_load::Address;
 use hoptax_load::clock;
 use hoptax_load::record::{Phase, PhaseLine};
 use hoptax_load::spec::LoadSpec;
@@ -84,8 +85,8 @@ impl HostsTraffic {
         &mut self,
         requests: &Requests,
         timeout: Duration,
-        direct: &[SocketAddr],
-        gateway: SocketAddr,
+        direct: &[Address],
+        gateway: &Address,
         change: &Change,
     ) -> Result<Verified, Failure> {
         match self.generator() {
@@ -174,8 +175,8 @@ impl Traffic for HostsTraffic {
         &mut self,
         requests: &Requests,
         timeout: Duration,
-        direct: &[SocketAddr],
-        gateway: SocketAddr,
+        direct: &[Address],
+        gateway: &Address,
         change: &Change,
     ) -> Result<Verified, Failure> {
         let log = change.access_log.clone().filter(|_| !self.layout().gateway_is_near());

@@ -10,8 +10,8 @@ use hoptax_lab::packs::binary;
 use hoptax_load::spec::{HttpVersion, Rate, Retry, Shape};
 use hoptax_plan::stages::show_pace;
 use hoptax_plan::{
-    Gateway, GatewayKind, HostKind, LOCAL, LoadPoint, PackDriver, Plan, Search, Target, Trials, Upstream,
-    units,
+    Gateway, GatewayKind, HostKind, LOCAL, Listen, LoadPoint, PackDriver, Plan, ProxyForm, Search, Target,
+    Trials, Upstream, units,
 };
 use hoptax_record::DIRECT;
 use hoptax_record::start::FIRST_REQUESTS;
@@ -364,6 +364,15 @@ impl ContenderPreview {
                 format!("already running at {url}, pid {pid}")
             }
         };
+        let proxy = match &gateway.kind {
+            GatewayKind::External { access, .. } => access.proxy,
+            _ => None,
+        };
+        let what = match proxy {
+            None => what,
+            Some(ProxyForm::Forward) => what + ", a forward proxy (requests with the whole URL)",
+            Some(ProxyForm::Connect) => what + ", a forward proxy (CONNECT tunnels)",
+        };
         Self { label: gateway.label.clone(), what }
     }
 }
@@ -417,7 +426,12 @@ fn describe_upstream(upstream: &Upstream) -> String {
         },
         Upstream::BuiltIn(built_in) => {
             let instances = plural(u64::from(built_in.instances), "instance");
-            format!("built in, {instances}, status {}, delay {}", built_in.status, built_in.delay)
+            let place = match &built_in.listen {
+                Listen::Ports => String::new(),
+                Listen::Unix(None) => " on a Unix socket".to_owned(),
+                Listen::Unix(Some(path)) => format!(" at unix:{}", path.display()),
+            };
+            format!("built in, {instances}{place}, status {}, delay {}", built_in.status, built_in.delay)
         }
     }
 }

@@ -91,7 +91,7 @@ fn check(
     packs: &PackSet,
 ) -> anyhow::Result<bool> {
     let mut service =
-        driver.start_gateway(gateway, upstream.addresses()).map_err(|failure| as_error(&failure))?;
+        driver.start_gateway(gateway, &upstream.endpoints()).map_err(|failure| as_error(&failure))?;
     let facts = service.facts();
     let (direct, via) = (upstream.addresses()[0], service.addresses()[0]);
     let seen = conformance::observe(direct, via, &facts.change, PATIENCE);

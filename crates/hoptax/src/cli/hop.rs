@@ -5,6 +5,7 @@ use super::help;
 use super::upstream::{cpus, print_ready};
 use clap::ValueEnum;
 use hoptax_host::threads::StopSignals;
+use hoptax_load::Address;
 use hoptax_load::names::{self, Use};
 use hoptax_plan::{HopDelay, HopDelayHow, HopKind, HopWarming, HopWarmingFall, units};
 use hoptax_servers::hop::{HopSettings, RunningHop};
@@ -21,7 +22,8 @@ pub(super) struct Args {
     /// Address to listen on; port 0 picks a free port
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:0")]
     listen: String,
-    /// Forward to this address. If repeated, the addresses are used in turn: for each connection (l4) or each request (l7)
+    /// Forward to this address, or to a Unix socket (unix:/path). If repeated, the addresses are used in turn: for each
+    /// connection (l4) or each request (l7)
     #[arg(long = "upstream", value_name = "HOST:PORT", required = true)]
     upstreams: Vec<String>,
     /// Worker threads
@@ -129,17 +131,20 @@ impl Args {
 
 /// The address of an upstream. If a name has several, this is the first that accepts connections, or the first of all if
 /// none does: the upstream need not run yet.
-fn upstream(typed: &str) -> Result<SocketAddr, BadInput> {
+fn upstream(typed: &str) -> Result<Address, BadInput> {
+    if typed.starts_with("unix:") {
+        return typed.parse().map_err(|error| BadInput(format!("--upstream: {error}")));
+    }
     let first = resolve("--upstream", typed)?;
     let Some((host, port)) = typed.rsplit_once(':').filter(|_| typed.parse::<SocketAddr>().is_err()) else {
-        return Ok(first);
+        return Ok(first.into());
     };
     let port = port.parse().unwrap_or(first.port());
-    let Ok(found) = names::find(host, port, Use::First, None) else { return Ok(first) };
+    let Ok(found) = names::find(host, port, Use::First, None) else { return Ok(first.into()) };
     if let Some(note) = found.note(host) {
         eprintln!("note: {note}");
     }
-    Ok(found.used.first().copied().unwrap_or(first))
+    Ok(found.used.first().copied().unwrap_or(first).into())
 }
 
 pub(super) fn resolve(option: &str, typed: &str) -> Result<SocketAddr, BadInput> {

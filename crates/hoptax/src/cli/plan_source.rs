@@ -10,7 +10,7 @@ use hoptax_lab::packs::PackSet;
 use hoptax_lab::packs::binary;
 use hoptax_load::names;
 use hoptax_plan::{
-    self as plan, BuiltInUpstream, Gateway, GatewayKind, LOCAL, Plan, Resolve, Upstream, units,
+    self as plan, BuiltInUpstream, Gateway, GatewayKind, LOCAL, Listen, Plan, Resolve, Upstream, units,
 };
 use std::path::PathBuf;
 
@@ -188,12 +188,17 @@ fn unequal_files(plan: &Plan) -> Option<String> {
 
 /// A warning if the plan has a gateway that already runs, which cannot know the port of the built-in upstream.
 fn unknown_port(plan: &Plan) -> Option<String> {
-    let Upstream::BuiltIn(BuiltInUpstream { port: None, .. }) = &plan.upstream else { return None };
+    let Upstream::BuiltIn(BuiltInUpstream { port: None, listen, .. }) = &plan.upstream else { return None };
+    let (what, key) = match listen {
+        Listen::Ports => ("the kernel chooses the port of the upstream", "port: 8080"),
+        Listen::Unix(None) => ("hoptax chooses the socket of the upstream", "listen: \"unix:/run/app.sock\""),
+        Listen::Unix(Some(_)) => return None,
+    };
     let is_external = |one: &&Gateway| matches!(one.kind, GatewayKind::External { .. });
     let label = &plan.gateways.iter().find(is_external)?.label;
     Some(format!(
-        "`{label}` already runs, but the kernel chooses the port of the upstream, so `{label}` cannot forward to it. Set \
-         `upstream: {{ port: 8080 }}` to the port that `{label}` forwards to"
+        "`{label}` already runs, but {what}, so `{label}` cannot forward to it. Set `upstream: {{ {key} }}` to the one \
+         that `{label}` forwards to"
     ))
 }
 

@@ -3,7 +3,7 @@
 use super::exit::{BadInput, Exit};
 use super::help;
 use hoptax_host::threads::{StopSignals, check_cpus};
-use hoptax_plan::{Answer, Body, BuiltInUpstream, Delay, units};
+use hoptax_plan::{Answer, Body, BuiltInUpstream, Delay, Listen, units};
 use hoptax_servers::upstream::{IDENTITY, Placement, RunningUpstream, TOKEN_SECRET};
 use hoptax_wire::http1::{is_field_value, is_token};
 use std::io::Write as _;
@@ -48,6 +48,9 @@ pub(super) struct Args {
     /// Address to listen on; the control socket is always on loopback
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     address: std::net::IpAddr,
+    /// Listen on this Unix socket instead of a port; further instances use PATH.2, PATH.3 and so on, and TLS adds .tls
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["port", "also"])]
+    unix: Option<PathBuf>,
     /// More ports for the first instance to listen on, such as 8080 or 8080,8081
     #[arg(long, value_name = "PORT,…", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..))]
     also: Vec<u16>,
@@ -86,6 +89,7 @@ impl Args {
             delay: self.delay,
             failures: self.failures,
             port: self.port,
+            listen: Listen::Ports,
             answers: self.answers,
         };
         let placement = Placement {
@@ -94,6 +98,7 @@ impl Args {
             cpus,
             seed: self.seed,
             address: Some(self.address),
+            unix: self.unix,
             also: self.also,
             stamps: self.stamps,
             identity: if self.tls { Some(identity()?) } else { None },

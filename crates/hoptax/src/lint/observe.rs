@@ -136,7 +136,7 @@ impl<'a> RunningGateway<'a> {
         );
         let gateway = &plan.gateways[0];
         let label = &gateway.label;
-        let gateway = StopOnDrop(driver.start_gateway(gateway, upstream.0.addresses())?);
+        let gateway = StopOnDrop(driver.start_gateway(gateway, &upstream.0.endpoints())?);
         let logs = logs_of(directory, label);
         Ok(Self { plan, exe, logs, gateway, upstream, _driver: driver })
     }
@@ -245,6 +245,7 @@ impl<'a> RunningGateway<'a> {
         })?;
         let address = self.address();
         let mut spec = LoadSpec {
+            tunnel: None,
             schema: SPEC_SCHEMA,
             targets: contents.targets(&self.plan.targets, &address.to_string()),
             files: contents.files,

@@ -16,9 +16,9 @@ use hoptax_host::probe::fitness::Moment;
 use hoptax_lab::features::{self, Change};
 use hoptax_lab::verify::Requests;
 use hoptax_lab::{Driver, Facts, Service};
-use hoptax_load::clock;
 use hoptax_load::record::{Phase, PhaseLine};
 use hoptax_load::spec::Check;
+use hoptax_load::{Address, clock};
 use hoptax_plan::recorded::{RunRecord, to_disk};
 use hoptax_plan::{Gateway, GatewayKind, HopKind, Start, Upstream, units};
 use hoptax_record::dir::{DirError, RunDir};
@@ -28,7 +28,6 @@ use hoptax_record::{
     TrialRecord, Verified, WarmUp,
 };
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Minimum size of a body for which the run measures the bandwidth of the loopback. For smaller bodies, the cost per
@@ -303,13 +302,13 @@ impl Flow<'_> {
     /// Verifies direct against itself.
     fn direct_is_right(&mut self) -> bool {
         let (requests, timeout) = (self.requests(), self.run.plan.timeout.total);
-        let (direct, change) = (self.upstream.addresses(), &self.upstream.facts().change);
-        self.traffic.verify(&requests, timeout, direct, direct[0], change).is_ok()
+        let (direct, change) = (self.upstream.endpoints(), &self.upstream.facts().change);
+        self.traffic.verify(&requests, timeout, &direct, &direct[0], change).is_ok()
     }
 
     fn start(&mut self, gateway: &Gateway) -> Result<Box<dyn Service>, Failure> {
         self.progress.preparing(&format!("starting {}", gateway.label));
-        self.driver.start_gateway(gateway, self.upstream.addresses())
+        self.driver.start_gateway(gateway, &self.upstream.endpoints())
     }
 
     /// Verifies a gateway. Also returns what was left out of its comparison with direct.
@@ -319,17 +318,17 @@ impl Flow<'_> {
         label: &str,
     ) -> Result<(Box<dyn Service>, Verified), Failure> {
         self.progress.preparing(&format!("verifying {label} against direct"));
-        let (direct, via) = (self.upstream.addresses(), service.addresses()[0]);
+        let (direct, via) = (self.upstream.endpoints(), Address::from(service.addresses()[0]));
         let requests = self.requests();
         let change = &service.facts().change;
-        match self.traffic.verify(&requests, self.run.plan.timeout.total, direct, via, change) {
+        match self.traffic.verify(&requests, self.run.plan.timeout.total, &direct, &via, change) {
             Ok(verified) => Ok((service, verified)),
             Err(failure) => {
                 service.stop();
                 let gateway = self.run.plan.gateways.iter().find(|gateway| gateway.label == label);
                 let runs_already =
                     gateway.is_some_and(|one| matches!(one.kind, GatewayKind::External { .. }));
-                Err(if runs_already { about_external(failure, direct[0]) } else { failure })
+                Err(if runs_already { about_external(failure, &direct[0]) } else { failure })
             }
         }
     }
@@ -416,10 +415,10 @@ impl Flow<'_> {
             },
         };
         let (gateway, watched) = match &service {
-            Some((_, service)) => (Some(service.addresses().to_vec()), service.process()),
+            Some((_, service)) => (Some(service.endpoints()), service.process()),
             None => (None, None),
         };
-        let addresses = gateway.unwrap_or_else(|| self.upstream.addresses().to_vec());
+        let addresses = gateway.unwrap_or_else(|| self.upstream.endpoints());
         let before = service.as_mut().map(|(_, service)| service.observe()).unwrap_or_default();
         let measured = service.as_ref().map_or(&self.upstream, |(_, service)| service);
         let change = measured.facts().change.clone();
@@ -548,7 +547,7 @@ impl Flow<'_> {
     /// The requests that verify each gateway before anything is measured.
     fn requests(&self) -> Requests {
         let tls = self.upstream.facts().change.tls.is_some();
-        let direct = units::host_header_of(tls, self.upstream.addresses()[0]);
+        let direct = units::host_header_of(tls, &self.upstream.endpoints()[0]);
         let mut targets = self.run.contents.targets(&self.run.plan.targets, &direct);
         if !sends_other_status(&self.run.plan.upstream) {
             targets.iter_mut().for_each(|target| target.checks.extend(default_status(&target.checks)));
@@ -569,7 +568,7 @@ impl Flow<'_> {
         number: usize,
         slot: &Slot,
         label: &str,
-        addresses: Vec<SocketAddr>,
+        addresses: Vec<Address>,
         change: &Change,
         gateway: Option<Watched>,
         events: Option<EventRunner>,
@@ -641,7 +640,7 @@ fn explained(failure: Option<Failure>, death: Option<Failure>) -> Option<Failure
 }
 
 /// Adds the usual cause to the failed verification of a gateway that hoptax did not configure.
-fn about_external(failure: Failure, upstream: SocketAddr) -> Failure {
+fn about_external(failure: Failure, upstream: &Address) -> Failure {
     let is_status = |status: u16| failure.message.contains(&format!("status {status} instead of"));
     let cause = match is_status(429) || is_status(503) {
         true => {

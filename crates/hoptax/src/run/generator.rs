@@ -13,16 +13,15 @@ use hoptax_lab::features::Change;
 use hoptax_lab::first_requests::FirstRequests;
 use hoptax_lab::verify::{self, Requests, proofs};
 use hoptax_lab::{Profiling, Service};
-use hoptax_load::clock;
 use hoptax_load::record::{LoadRecord, Phase, PhaseLine, SecondLine};
 use hoptax_load::spec::{LoadSpec, Timeouts};
+use hoptax_load::{Address, clock};
 use hoptax_record::profile::PassKind;
 use hoptax_record::{Failure, Link, Stage, Verified};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -129,12 +128,13 @@ impl Traffic for LocalTraffic {
         &mut self,
         requests: &Requests,
         timeout: Duration,
-        direct: &[SocketAddr],
-        gateway: SocketAddr,
+        direct: &[Address],
+        gateway: &Address,
         change: &Change,
     ) -> Result<Verified, Failure> {
-        let verified = verify::verify_and_note(direct[0], gateway, requests, change, timeout)?;
-        proofs::prove(direct, gateway, requests, change, timeout)?;
+        let verified =
+            verify::verify_and_note(direct[0].clone(), gateway.clone(), requests, change, timeout)?;
+        proofs::prove(direct, gateway.clone(), requests, change, timeout)?;
         Ok(verified)
     }
 

@@ -17,12 +17,12 @@ use hoptax_lab::features::Change;
 use hoptax_lab::first_requests::FirstRequests;
 use hoptax_lab::verify::Requests;
 use hoptax_lab::{Driver, Service};
+use hoptax_load::Address;
 use hoptax_plan::{Action, Start};
 use hoptax_record::dir::{DirError, RunDir};
 use hoptax_record::start::{FIRST_REQUESTS, START_WINDOW_NS, StartKind, StartRecord, StartTraffic};
 use hoptax_record::{DIRECT, DirectTrial, Failure, Stage};
 use order::Turn;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Maximum time to wait for the first right answer. The longest readiness limit of the shipped packs is as long.
@@ -158,7 +158,7 @@ impl Starts<'_> {
         let roles = WatchedRoles { upstream: self.upstream.process(), gateway: None };
         let before = self.traffic.look(&roles);
         let change = self.upstream.facts().change.clone();
-        let asked = match self.asked(turn, self.upstream.addresses()[0], &change) {
+        let asked = match self.asked(turn, &self.upstream.endpoints()[0], &change) {
             Ok(asked) => asked,
             Err(failure) => return vec![record::failed(turn, DIRECT, StartKind::Direct, failure)],
         };
@@ -168,7 +168,7 @@ impl Starts<'_> {
         record.host = first.at_end.host_since(&before);
         (record.listening_ns, record.at_ready) = (None, None);
         if record.failed.is_none() && turn.traffic == StartTraffic::Load {
-            let addresses = self.upstream.addresses().to_vec();
+            let addresses = self.upstream.endpoints();
             self.load(turn, addresses, &change, roles, &mut record);
         }
         if self.run.is_interrupted() { Vec::new() } else { vec![record] }
@@ -180,7 +180,7 @@ impl Starts<'_> {
         let run = self.run;
         let gateway = &run.plan.gateways[index];
         let before = self.traffic.look(&WatchedRoles { upstream: self.upstream.process(), gateway: None });
-        let mut service = match self.driver.launch_gateway(gateway, self.upstream.addresses()) {
+        let mut service = match self.driver.launch_gateway(gateway, &self.upstream.endpoints()) {
             Ok(service) => service,
             Err(_) if run.is_interrupted() => return Vec::new(),
             Err(failure) => return vec![record::failed(turn, &gateway.label, StartKind::Start, failure)],
@@ -255,7 +255,7 @@ impl Starts<'_> {
     /// Sends the first requests to a gateway.
     fn first(&mut self, in_turn: &mut InTurn<'_>) -> Result<FirstLoaded, Failure> {
         let change = in_turn.service.facts().change.clone();
-        let asked = self.asked(in_turn.turn, in_turn.service.addresses()[0], &change)?;
+        let asked = self.asked(in_turn.turn, &in_turn.service.endpoints()[0], &change)?;
         let upstream = self.upstream.process();
         let interrupted = self.run.interrupted;
         Ok(self.traffic.first_requests(&asked, upstream, Some(&mut *in_turn.service), interrupted))
@@ -267,7 +267,7 @@ impl Starts<'_> {
             let change = in_turn.service.facts().change.clone();
             let roles =
                 WatchedRoles { upstream: self.upstream.process(), gateway: in_turn.service.process() };
-            let addresses = in_turn.service.addresses().to_vec();
+            let addresses = in_turn.service.endpoints();
             self.load(in_turn.turn, addresses, &change, roles, record);
         }
         if let Err(death) = in_turn.service.check() {
@@ -283,9 +283,9 @@ impl Starts<'_> {
         record::failed(in_turn.turn, &self.run.plan.gateways[in_turn.index].label, kind, failure)
     }
 
-    fn asked(&self, turn: Turn, address: SocketAddr, change: &Change) -> Result<FirstRequests, Failure> {
+    fn asked(&self, turn: Turn, address: &Address, change: &Change) -> Result<FirstRequests, Failure> {
         let timeout = self.run.plan.timeout.total;
-        let asked = FirstRequests::new(address, &self.requests, change, timeout, PATIENCE);
+        let asked = FirstRequests::new(address.clone(), &self.requests, change, timeout, PATIENCE);
         let mut asked = asked.map_err(|error| Failure {
             stage: Stage::Start,
             message: format!("cannot build a request: {error:#}"),
@@ -300,7 +300,7 @@ impl Starts<'_> {
     fn load(
         &mut self,
         turn: Turn,
-        addresses: Vec<SocketAddr>,
+        addresses: Vec<Address>,
         change: &Change,
         roles: WatchedRoles,
         record: &mut StartRecord,

@@ -10,6 +10,7 @@ use hoptax_lab::features::Change;
 use hoptax_lab::first_requests::{FirstAnswers, FirstRequests};
 use hoptax_lab::verify::{self, Requests};
 use hoptax_lab::{Profiling, Service};
+use hoptax_load::Address;
 use hoptax_load::record::{LoadRecord, PhaseLine, SecondLine};
 use hoptax_load::spec::LoadSpec;
 use hoptax_record::profile::PassKind;
@@ -37,8 +38,8 @@ pub trait Traffic {
         &mut self,
         requests: &Requests,
         timeout: Duration,
-        direct: &[SocketAddr],
-        gateway: SocketAddr,
+        direct: &[Address],
+        gateway: &Address,
         change: &Change,
     ) -> Result<Verified, Failure>;
 

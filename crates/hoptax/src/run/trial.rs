@@ -12,7 +12,6 @@ use hoptax_plan::{LoadPoint, PathSplit, Plan, units};
 use hoptax_record::{CpuRoundTrip, Failure, HostUsage, LedgerDelta, SCHEMA, Stage, StepPurpose, TrialRecord};
 use hoptax_servers::ledger::Ledger;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Mixed into the seed, so that the arrivals do not use the same random numbers as other random choices. The bytes
@@ -20,7 +19,8 @@ use std::time::Duration;
 const ARRIVALS: u64 = 0x0061_7272_6976_616c;
 
 /// The generator's load spec for this slot. At the same load point of a round, all contenders get the same arrivals.
-pub fn load_spec(run: &Run<'_>, slot: &Slot, addresses: Vec<SocketAddr>) -> LoadSpec {
+pub fn load_spec(run: &Run<'_>, slot: &Slot, addresses: Vec<impl Into<Address>>) -> LoadSpec {
+    let addresses: Vec<Address> = addresses.into_iter().map(Into::into).collect();
     let (plan, cpus) = (run.plan, run.cpus.generator.clone());
     let LoadPoint {
         mut shape,
@@ -44,10 +44,11 @@ pub fn load_spec(run: &Run<'_>, slot: &Slot, addresses: Vec<SocketAddr>) -> Load
     let warmup_ns = nanoseconds(warmup(plan, &shape, connections));
     let arrivals = u64::from(slot.round) << 32 | slot.load as u64;
     LoadSpec {
+        tunnel: None,
         schema: SPEC_SCHEMA,
-        targets: run.contents.targets(&plan.targets, &units::host_header_of(false, addresses[0])),
+        targets: run.contents.targets(&plan.targets, &units::host_header_of(false, &addresses[0])),
         files: run.contents.files.clone(),
-        addresses: addresses.into_iter().map(Address::from).collect(),
+        addresses,
         sources: plan.sources.clone(),
         tls: None,
         http,

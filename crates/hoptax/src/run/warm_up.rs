@@ -10,11 +10,11 @@ use super::inputs::Run;
 use super::traffic::Loaded;
 use super::trial::load_spec;
 use crate::schedule::{Contender, Slot};
+use hoptax_load::Address;
 use hoptax_load::record::LoadRecord;
 use hoptax_load::spec::{LoadSpec, Shape};
 use hoptax_plan::{Gateway, GatewayKind, LoadPoint, Plan, UntilSettled, Upstream};
 use hoptax_record::{Burst, DirectTrial, RoleUsage, WarmUp, WarmUpLoad, has_failures};
-use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Duration of a burst. It is as short as the probes allow, so that a warm-up is known to within a few hundred
@@ -110,7 +110,7 @@ impl WarmingUp {
     }
 
     /// Load spec of the next burst.
-    pub(super) fn spec(&self, run: &Run<'_>, addresses: Vec<SocketAddr>) -> LoadSpec {
+    pub(super) fn spec(&self, run: &Run<'_>, addresses: Vec<impl Into<Address>>) -> LoadSpec {
         let slot =
             Slot { round: 0, load: self.load, contender: Contender::Direct(DirectTrial::First), step: None };
         let mut spec = load_spec(run, &slot, addresses);

@@ -46,10 +46,10 @@ fn load_from_one_agent_to_services_of_another_adds_up() {
     assert_eq!(roles, [("client", "generator".to_owned()), ("lab", "gateway upstream".to_owned())]);
 
     let services = Services::start(&plan, &mut ready);
-    let (direct, via) = (services.upstream.addresses().to_vec(), services.hop.addresses()[0]);
+    let (direct, via) = (services.upstream.endpoints(), services.hop.endpoints().remove(0));
     let asked = requests(&direct[0].to_string());
     let change = services.hop.facts().change.clone();
-    let verified = ready.traffic.verify(&asked, Duration::from_secs(10), &direct, via, &change);
+    let verified = ready.traffic.verify(&asked, Duration::from_secs(10), &direct, &via, &change);
     assert_eq!(verified, Ok(Verified::default()));
 
     let ledger = || services.upstream.ledger().expect("it has one").expect("readable");

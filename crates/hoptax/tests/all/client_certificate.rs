@@ -107,7 +107,11 @@ fn start(
         binary: binary::find(pack).expect("installed").to_string_lossy().into_owned(),
         port,
         admin_port,
-        upstreams: vec![UpstreamAddress { host: upstream.ip().to_string(), port: upstream.port() }],
+        upstreams: vec![UpstreamAddress {
+            host: upstream.ip().to_string(),
+            port: upstream.port(),
+            socket: None,
+        }],
         features: reported,
         asked: features.to_vec(),
         log_dir: dir.clone(),

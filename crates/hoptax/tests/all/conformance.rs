@@ -50,7 +50,7 @@ fn every_installed_gateway_differs_from_direct_as_its_pack_lists_and_listens_on_
     let upstream = Running(driver.start_upstream().unwrap_or_else(|failure| panic!("{failure:#?}")));
     let mut wrong = String::new();
     for gateway in &plan.gateways {
-        let service = driver.start_gateway(gateway, upstream.0.addresses());
+        let service = driver.start_gateway(gateway, &upstream.0.endpoints());
         let service = Running(service.unwrap_or_else(|failure| panic!("{failure:#?}")));
         let root = service.0.process().expect("watched").pid;
         let sockets = listening(descendants(root));

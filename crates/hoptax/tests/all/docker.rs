@@ -87,7 +87,7 @@ fn a_gateway_runs_in_a_container_is_sampled_and_is_removed_afterwards() {
     let mut driver = ProcessDriver::new(&plan, packs, &run).expect("a driver").with_exe(exe());
     let upstream = http_upstream("through a container");
 
-    let service = driver.start_gateway(&plan.gateways[0], &[upstream.address]);
+    let service = driver.start_gateway(&plan.gateways[0], &[upstream.address.into()]);
     let mut service = Running(service.unwrap_or_else(|failure| panic!("{failure:#?}")));
 
     assert_eq!(get(service.0.addresses()[0], "/").body, "through a container");
@@ -187,7 +187,8 @@ fn a_missing_image_is_reported_before_anything_starts() {
     let run = world.path().join("run");
     let mut driver = ProcessDriver::new(&plan, packs, &run).expect("a driver").with_exe(exe());
     let upstream = http_upstream("never asked");
-    let failure = driver.start_gateway(&plan.gateways[0], &[upstream.address]).err().expect("no image");
+    let failure =
+        driver.start_gateway(&plan.gateways[0], &[upstream.address.into()]).err().expect("no image");
     assert_eq!(failure.stage, Stage::Missing);
     assert_eq!(
         failure.message,

@@ -129,7 +129,7 @@ fn rendering(name: &str, profile: Profile, access_log: bool, upstreams: u16, fea
     let mut variables = Variables::sample(profile, log).with_sample_features(features.clone());
     variables.workers = 2;
     variables.upstreams = (0..upstreams)
-        .map(|index| UpstreamAddress { host: "127.0.0.1".into(), port: 20_003 + index })
+        .map(|index| UpstreamAddress { host: "127.0.0.1".into(), port: 20_003 + index, socket: None })
         .collect();
     let rendered = render::render(pack(name), &variables).unwrap_or_else(|error| panic!("{what}: {error}"));
     Case { what, profile, access_log, features, upstreams: usize::from(upstreams), rendered }

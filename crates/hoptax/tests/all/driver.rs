@@ -80,7 +80,7 @@ fn hops_answer_as_direct_does() {
     let upstream = driver.start_upstream();
     let upstream = Running(upstream.unwrap_or_else(|failure| panic!("{failure:#?}")));
     for gateway in &plan.gateways {
-        let service = driver.start_gateway(gateway, upstream.0.addresses());
+        let service = driver.start_gateway(gateway, &upstream.0.endpoints());
         let service = Running(service.unwrap_or_else(|failure| panic!("{}: {failure:#?}", gateway.label)));
         let (direct, hop) = (upstream.0.addresses()[0], service.0.addresses()[0]);
         assert_eq!(verify::verify(direct, hop, &request().into(), &Default::default(), PATIENCE), Ok(()));
@@ -108,7 +108,7 @@ fn every_installed_gateway_passes_verification_in_front_of_the_built_in_upstream
         let mut driver = driver(&plan, run.path());
         let upstream = driver.start_upstream();
         let upstream = Running(upstream.unwrap_or_else(|failure| panic!("{failure:#?}")));
-        let gateway = driver.start_gateway(&plan.gateways[0], upstream.0.addresses());
+        let gateway = driver.start_gateway(&plan.gateways[0], &upstream.0.endpoints());
         let gateway = Running(gateway.unwrap_or_else(|failure| panic!("{pack}: {failure:#?}")));
         let (direct, via) = (upstream.0.addresses()[0], gateway.0.addresses()[0]);
         assert_eq!(
@@ -139,7 +139,7 @@ fn running_services_are_attached_to_and_not_stopped() {
     let mut driver = driver(&plan, run.path());
     let mut upstream = driver.start_upstream().unwrap_or_else(|failure| panic!("{failure:#?}"));
     assert!(upstream.ledger().is_none() && upstream.process().is_none());
-    let mut gateway = driver.start_gateway(&plan.gateways[0], upstream.addresses()).expect("it runs");
+    let mut gateway = driver.start_gateway(&plan.gateways[0], &upstream.endpoints()).expect("it runs");
     assert_eq!(gateway.process().map(|watched| watched.pid), Some(std::process::id()));
     gateway.stop();
     upstream.stop();

@@ -58,7 +58,7 @@ impl World {
         features.sort_unstable();
         let good = Arc::default();
         let upstreams = vec![echo("one", None, &good), echo("two", None, &good)];
-        let addresses: Vec<_> = upstreams.iter().map(|echo| echo.address).collect();
+        let addresses: Vec<_> = upstreams.iter().map(|echo| echo.address.into()).collect();
         let kind = GatewayKind::Pack {
             pack: "envoy".into(),
             workers: 1,
@@ -392,7 +392,11 @@ fn envoy_verifies_its_tls_upstream() {
             binary: binary::find(pack).expect("installed").to_string_lossy().into_owned(),
             port,
             admin_port,
-            upstreams: vec![UpstreamAddress { host: "127.0.0.1".into(), port: upstream.address.port() }],
+            upstreams: vec![UpstreamAddress {
+                host: "127.0.0.1".into(),
+                port: upstream.address.port(),
+                socket: None,
+            }],
             features: FeatureVariables::new(&features, &made, &dir),
             asked: features.to_vec(),
             log_dir: dir.clone(),

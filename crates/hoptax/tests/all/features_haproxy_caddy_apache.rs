@@ -68,7 +68,7 @@ impl RunningGateway {
         let upstreams = ["one", "two"].map(|name| echo(name, config.clone()));
         let addresses = upstreams.each_ref().map(|upstream| upstream.address);
         let mut driver = driver.with_tls_upstreams(addresses.to_vec());
-        let service = driver.start_gateway(&plan.gateways[0], &addresses);
+        let service = driver.start_gateway(&plan.gateways[0], &addresses.map(hoptax_load::Address::from));
         let service = Running(service.unwrap_or_else(|failure| panic!("{what}: {failure:#?}")));
         let change = service.0.facts().change.clone();
         let access_log = run.path().join("logs/under-test/access.log");
@@ -385,7 +385,7 @@ fn verify_bare(pack: &str) {
         let run = tempfile::tempdir().expect("a directory");
         let mut driver = ProcessDriver::new(&plan, packs(), run.path()).expect("a driver").with_exe(exe());
         let upstream = Running(driver.start_upstream().unwrap_or_else(|failure| panic!("{failure:#?}")));
-        let service = driver.start_gateway(&plan.gateways[0], upstream.0.addresses());
+        let service = driver.start_gateway(&plan.gateways[0], &upstream.0.endpoints());
         let service = Running(service.unwrap_or_else(|failure| panic!("{pack}: {failure:#?}")));
         let (direct, via) = (upstream.0.addresses()[0], service.0.addresses()[0]);
         for target in &targets {

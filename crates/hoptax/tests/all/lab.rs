@@ -275,7 +275,7 @@ fn helper_starts_a_gateway_until_killed() {
     let packs = crate::world::packs();
     let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
     let upstream = http_upstream("unasked");
-    let service = driver.start_gateway(&plan.gateways[0], &[upstream.address]);
+    let service = driver.start_gateway(&plan.gateways[0], &[upstream.address.into()]);
     let service = Running(service.unwrap_or_else(|failure| panic!("{failure:#?}")));
     let guard = service.0.process().expect("watched").pid;
     let all: Vec<_> = descendants(guard).into_iter().chain([guard]).map(|pid| pid.to_string()).collect();
@@ -326,7 +326,7 @@ fn nothing_outlives_a_killed_guard() {
         let packs = crate::world::packs();
         let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
         let upstream = http_upstream("unasked");
-        let service = driver.start_gateway(&plan.gateways[0], &[upstream.address]);
+        let service = driver.start_gateway(&plan.gateways[0], &[upstream.address.into()]);
         let mut service = Running(service.unwrap_or_else(|failure| panic!("{failure:#?}")));
         let guard = service.0.process().expect("watched").pid;
         let all: Vec<_> = descendants(guard).into_iter().map(WatchedProcess::new).collect();
@@ -360,7 +360,7 @@ fn a_killed_gateway_is_reported_with_its_last_log_line() {
     let packs = crate::world::packs();
     let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
     let upstream = http_upstream("unasked");
-    let service = driver.start_gateway(&plan.gateways[0], &[upstream.address]);
+    let service = driver.start_gateway(&plan.gateways[0], &[upstream.address.into()]);
     let mut service = Running(service.unwrap_or_else(|failure| panic!("{failure:#?}")));
     assert_eq!(service.0.check(), Ok(()));
     let guard = service.0.process().expect("watched").pid;

@@ -76,7 +76,7 @@ fn the_guides_pack_starts_and_answers_in_both_profiles() {
         let run = tempfile::tempdir().expect("a directory");
         let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
         let upstream = http_upstream("through the guide's gateway");
-        let service = driver.start_gateway(&plan.gateways[0], &[upstream.address]);
+        let service = driver.start_gateway(&plan.gateways[0], &[upstream.address.into()]);
         let mut service = Running(service.unwrap_or_else(|failure| panic!("{failure:#?}")));
         assert_eq!(get(service.0.addresses()[0], "/").body, "through the guide's gateway");
         service.0.stop();

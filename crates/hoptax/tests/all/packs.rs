@@ -30,7 +30,7 @@ fn answers_through_real_upstreams(pack: &str) {
         return;
     }
     let upstreams = [http_upstream("one"), http_upstream("two")];
-    let addresses: Vec<_> = upstreams.iter().map(|upstream| upstream.address).collect();
+    let addresses: Vec<_> = upstreams.iter().map(|upstream| upstream.address.into()).collect();
     for (profile, workers, access_log) in [
         (Profile::Stock, 1, AccessLog::Off),
         (Profile::Equalised, 1, AccessLog::Off),
@@ -121,7 +121,7 @@ fn equalised_gateways_keep_their_upstream_connections() {
         let plan = running_plan(vec![gateway(pack, 1)]);
         let packs = crate::world::packs();
         let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
-        let service = driver.start_gateway(&plan.gateways[0], &[upstream.address]);
+        let service = driver.start_gateway(&plan.gateways[0], &[upstream.address.into()]);
         let service = Running(service.unwrap_or_else(|failure| panic!("{pack}: {failure:#?}")));
         // A connection returns to the pool shortly after its response was forwarded. So a few more connections than
         // necessary may open.
@@ -155,7 +155,7 @@ fn nginx_counts_its_own_requests_on_the_admin_port() {
     let plan = running_plan(vec![gateway("nginx", 1)]);
     let packs = crate::world::packs();
     let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
-    let service = driver.start_gateway(&plan.gateways[0], &[upstream.address]);
+    let service = driver.start_gateway(&plan.gateways[0], &[upstream.address.into()]);
     let service = Running(service.unwrap_or_else(|failure| panic!("{failure:#?}")));
     let rendered = run.path().join("rendered/nginx-under-test/nginx.conf");
     let text = std::fs::read_to_string(rendered).expect("rendered");
@@ -212,7 +212,7 @@ fn start_failure(packs: &Path) -> hoptax_record::Failure {
     let packs = PackSet::load(Some(packs)).expect("nothing wrong with its words");
     let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
     let upstream = http_upstream("never asked");
-    match driver.start_gateway(&plan.gateways[0], &[upstream.address]) {
+    match driver.start_gateway(&plan.gateways[0], &[upstream.address.into()]) {
         Ok(_) => panic!("it cannot have started"),
         Err(failure) => failure,
     }
@@ -330,7 +330,7 @@ fn a_gateway_that_accepts_tls_alone_is_asked_over_tls_whether_it_is_ready() {
         let packs = PackSet::load(Some(packs.path())).expect("the pack is right");
         let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
         let upstream = http_upstream("one");
-        driver.start_gateway(&plan.gateways[0], &[upstream.address]).map(Running).map(drop)
+        driver.start_gateway(&plan.gateways[0], &[upstream.address.into()]).map(Running).map(drop)
     };
     assert_eq!(start("200", AMPLE), Ok(()));
     for timeout in IN_VAIN {
@@ -363,7 +363,7 @@ fn sockets_of_a_gateway_have_short_paths_in_a_long_run_directory() {
     let mut sockets = BTreeSet::new();
     // The second start finds what the first left behind.
     for _ in 0..2 {
-        let service = driver.start_gateway(&plan.gateways[0], &[upstream.address]);
+        let service = driver.start_gateway(&plan.gateways[0], &[upstream.address.into()]);
         let mut service = Running(service.unwrap_or_else(|failure| panic!("{failure:#?}")));
         assert_eq!(get(service.0.addresses()[0], "/").status, 200);
         let file =

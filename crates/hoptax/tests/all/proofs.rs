@@ -59,7 +59,7 @@ fn outcome_of(
     let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
     let upstream = driver.start_upstream().unwrap_or_else(|failure| panic!("{failure:#?}"));
     let upstream = Running(upstream);
-    let service = driver.start_gateway(&plan.gateways[0], upstream.0.addresses());
+    let service = driver.start_gateway(&plan.gateways[0], &upstream.0.endpoints());
     let service = Running(service.unwrap_or_else(|failure| panic!("{words:?}: {failure:#?}")));
     let mut change = service.0.facts().change.clone();
     alter(&mut change);

@@ -31,7 +31,7 @@ fn a_background_child_of_the_start_script_that_answers_is_refused() {
         let packs = PackSet::load(Some(packs.path())).expect("the pack is right");
         let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
         let upstream = http_upstream("never asked");
-        driver.start_gateway(&plan.gateways[0], &[upstream.address]).map(Running).map(drop)
+        driver.start_gateway(&plan.gateways[0], &[upstream.address.into()]).map(Running).map(drop)
     };
     let failure = start("SERVER &\nsleep 600", false).expect_err("the script itself does not listen");
     assert!(failure.message.contains("a child answers: `nginx` (process "), "{failure:?}");

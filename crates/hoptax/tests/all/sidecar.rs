@@ -96,7 +96,7 @@ fn traffic_for_the_application_passes_its_sidecar_and_direct_does_not() {
     let mut sidecars = Vec::new();
     for gateway in &plan.gateways {
         let label = &gateway.label;
-        let service = driver.start_gateway(gateway, upstream.0.addresses());
+        let service = driver.start_gateway(gateway, &upstream.0.endpoints());
         let mut service = Running(service.unwrap_or_else(|failure| panic!("{label}: {failure:#?}")));
         let via = service.0.addresses()[0];
         assert_eq!((via.ip(), via != direct), (direct.ip(), true), "{label}: another port of the same host");

@@ -24,7 +24,7 @@ impl Server {
         Self::spawn(shell.arg(hoptax().get_program()).args(args))
     }
 
-    fn spawn(command: &mut Command) -> Self {
+    pub(crate) fn spawn(command: &mut Command) -> Self {
         let mut child =
             command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().expect("the binary starts");
         let mut line = String::new();

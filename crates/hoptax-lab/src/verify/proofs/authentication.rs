@@ -81,7 +81,7 @@ pub(super) fn prove_review(scene: &Scene<'_>, feature: Feature, cache_s: u32) ->
 
 /// Number of token reviews that the upstream has received so far.
 fn reviews(scene: &Scene<'_>, feature: Feature) -> Result<u64, hoptax_record::Failure> {
-    let answer = scene.direct(scene.upstreams[0], "echo");
+    let answer = scene.direct(&scene.upstreams[0], "echo");
     let echo = answer.as_ref().ok().and_then(parsed);
     echo.map(|echo| echo.number("token_reviews"))
         .ok_or_else(|| not_on(feature, "the upstream did not report its count of token reviews", &[]))

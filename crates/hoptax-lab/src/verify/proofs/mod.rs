@@ -14,10 +14,10 @@ mod transport;
 
 use super::Requests;
 use crate::features::Change;
+use hoptax_load::Address;
 use hoptax_plan::Feature;
 use hoptax_record::Failure;
 use scene::{Proof, Scene};
-use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Proves that every feature in `change` is on. `upstreams` are the addresses of all upstream instances. `timeout` is
@@ -26,14 +26,16 @@ use std::time::Duration;
 /// # Errors
 /// If a feature is not on. The error contains the requests and responses.
 pub fn prove(
-    upstreams: &[SocketAddr],
-    gateway: SocketAddr,
+    upstreams: &[impl Clone + Into<Address>],
+    gateway: impl Into<Address>,
     requests: &Requests,
     change: &Change,
     timeout: Duration,
 ) -> Result<(), Failure> {
     let Some(made) = &change.credentials else { return Ok(()) };
-    let mut scene = Scene { upstreams, gateway, requests, change, made, timeout, echoes: false };
+    let upstreams: Vec<Address> = upstreams.iter().cloned().map(Into::into).collect();
+    let gateway = gateway.into();
+    let mut scene = Scene { upstreams: &upstreams, gateway, requests, change, made, timeout, echoes: false };
     scene.echoes = scene.upstream_echoes();
     // Proofs that exhaust a limit come last, because the other proofs need successful responses.
     let (limits, others): (Vec<Feature>, Vec<Feature>) =

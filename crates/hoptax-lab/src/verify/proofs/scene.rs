@@ -3,21 +3,21 @@
 use crate::features::{Change, Credentials, credential};
 use crate::verify::{Requests, SEED};
 use hoptax_load::spec::{HttpVersion, TargetSpec, TlsSpec};
-use hoptax_load::target;
+use hoptax_load::{Address, target};
 use hoptax_plan::{Feature, units};
 use hoptax_record::{Failure, Stage};
 use hoptax_servers::http_client::{Agreed, Answer, HttpClient, ProxyHeader, show};
 use hoptax_servers::upstream::MARK;
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 pub(super) const PAUSE: Duration = Duration::from_millis(20);
 
 /// A gateway under test, its upstream, and its requests.
 pub(super) struct Scene<'a> {
-    pub(super) upstreams: &'a [SocketAddr],
-    pub(super) gateway: SocketAddr,
+    pub(super) upstreams: &'a [Address],
+    pub(super) gateway: Address,
     pub(super) requests: &'a Requests,
     pub(super) change: &'a Change,
     pub(super) made: &'a Credentials,
@@ -107,7 +107,7 @@ impl Scene<'_> {
             tls: request.tls.as_ref(),
             from: request.from,
             proxy_header: request.proxy_header,
-            ..HttpClient::plain(self.gateway, self.timeout)
+            ..HttpClient::plain(self.gateway.clone(), self.timeout)
         };
         Ok((client, bytes))
     }
@@ -168,17 +168,17 @@ impl Scene<'_> {
         Err(not_on(feature, &what, &[("a correct request", &good), ("this request", &answer)]))
     }
 
-    pub(super) fn direct(&self, address: SocketAddr, path: &str) -> anyhow::Result<Answer> {
+    pub(super) fn direct(&self, address: &Address, path: &str) -> anyhow::Result<Answer> {
         let direct = &self.requests.direct;
         let mut headers = vec![("host".to_owned(), units::host_header_of(direct.tls.is_some(), address))];
         headers.extend(direct.headers.iter().cloned());
         let spec = TargetSpec::only("GET", &format!("{MARK}{path}"), headers, Vec::new());
         let bytes = target::first_request(&spec, &BTreeMap::new(), SEED, HttpVersion::Http11)?;
-        direct.client(address, self.timeout).send(&bytes, false)
+        direct.client(address.clone(), self.timeout).send(&bytes, false)
     }
 
     pub(super) fn upstream_echoes(&self) -> bool {
-        let answer = self.upstreams.first().and_then(|address| self.direct(*address, "echo").ok());
+        let answer = self.upstreams.first().and_then(|address| self.direct(address, "echo").ok());
         answer.as_ref().and_then(parsed).is_some()
     }
 }

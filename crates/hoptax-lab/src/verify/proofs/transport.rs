@@ -62,7 +62,8 @@ pub(super) fn prove_mtls(scene: &Scene<'_>, feature: Feature) -> Proof {
 
 /// The gateway must pass on the source address in the header of the connection.
 pub(super) fn prove_proxy_protocol(scene: &Scene<'_>, feature: Feature, version: ProxyProtocol) -> Proof {
-    let source = SocketAddr::from((if scene.gateway.is_ipv4() { CLIENT_V4 } else { CLIENT_V6 }, 4711));
+    let is_ipv6 = scene.gateway.tcp().is_some_and(|address| address.is_ipv6());
+    let source = SocketAddr::from((if is_ipv6 { CLIENT_V6 } else { CLIENT_V4 }, 4711));
     let proxy_header = Some(ProxyHeader { version, source: Some(source) });
     let request = Request { proxy_header, ..scene.request("echo") };
     if !scene.echoes {

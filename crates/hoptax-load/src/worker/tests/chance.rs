@@ -183,7 +183,7 @@ impl EventLoop for Chance {
         Ok(())
     }
 
-    fn listen(&mut self, _: Token, _: std::net::TcpListener) -> io::Result<()> {
+    fn listen(&mut self, _: Token, _: impl Into<crate::event_loop::ListeningSocket>) -> io::Result<()> {
         unreachable!("a worker does not listen")
     }
 

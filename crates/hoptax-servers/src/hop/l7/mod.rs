@@ -26,6 +26,7 @@ use super::turns::Turns;
 use crate::net::Tokens;
 pub(super) use holds::Holds;
 use hoptax_host::threads::{Stop, sleep_precisely};
+use hoptax_load::Address;
 use hoptax_load::event_loop::{AfterEnd, Epoll, EventLoop, Handler, Token};
 use hoptax_wire::http1::HeadCache;
 use proxy::Proxy;
@@ -40,7 +41,7 @@ pub(super) use warming::Warming;
 /// Serves connections until it is stopped.
 pub(super) fn serve(
     listener: TcpListener,
-    upstreams: Vec<SocketAddr>,
+    upstreams: Vec<Address>,
     worker: usize,
     holds: Holds,
     stop: &Stop,

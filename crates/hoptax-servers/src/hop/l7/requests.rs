@@ -6,6 +6,7 @@ use super::rewrite;
 use super::state::{Exchange, Slot, Upstream};
 use crate::hop::turns::HIGH_WATER;
 use hoptax_load::event_loop::{EventLoop, Token};
+use hoptax_plan::units;
 use hoptax_wire::http1::{Framing, Malformed, RequestHead, RequestStep, Version, response_head};
 use std::io;
 use std::mem;
@@ -72,7 +73,7 @@ impl Proxy {
         let index = self.turns.next();
         let address = self.turns.address(index);
         let rewritten = self.requests.or_rewrite(&mut self.out, raw, index, |out| {
-            rewrite::request(out, raw, head, &address.to_string())
+            rewrite::request(out, raw, head, &units::host_header_of(false, address))
         });
         let to_upstream = match rewritten {
             Ok(coding) => coding,
@@ -111,7 +112,7 @@ impl Proxy {
 
     pub(super) fn connect(&mut self, io: &mut impl EventLoop, index: usize) -> io::Result<Token> {
         let upstream = self.tokens.take();
-        match io.connect(upstream, &self.turns.address(index).into(), None) {
+        match io.connect(upstream, self.turns.address(index), None) {
             Ok(()) => self.slots.put(upstream, Slot::Upstream(Box::new(Upstream::new(index)))),
             Err(error) => {
                 self.tokens.give_back(upstream);

@@ -4,11 +4,11 @@ use super::proxy::Proxy;
 use super::rewrite;
 use super::state::Slot;
 use crate::hop::turns::HIGH_WATER;
+use hoptax_load::Address;
 use hoptax_load::event_loop::{EventLoop, Token};
 use hoptax_wire::http1::{Malformed, Step, Version};
 use std::io;
 use std::mem;
-use std::net::SocketAddr;
 
 enum Passed {
     NeedMore,
@@ -27,7 +27,7 @@ pub(super) enum Lost {
 }
 
 impl Lost {
-    pub(super) fn describe(&self, upstream: SocketAddr) -> String {
+    pub(super) fn describe(&self, upstream: &Address) -> String {
         match self {
             Self::Unreachable(error) => format!("the upstream {upstream} cannot be reached: {error}\n"),
             Self::Failed(error) => format!("the connection to the upstream {upstream} failed: {error}\n"),

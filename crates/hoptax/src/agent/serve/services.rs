@@ -5,9 +5,9 @@ use super::input::Job;
 use super::jobs::Handle;
 use crate::agent::message::{ServiceRequest, Started};
 use hoptax_lab::Service;
+use hoptax_load::Address;
 use hoptax_record::{Failure, Stage};
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 
 /// The services, by number.
 #[derive(Default)]
@@ -18,13 +18,13 @@ pub(super) struct ServicesById {
 
 impl ServicesById {
     /// Keeps a service that was started. Returns what its runner needs to know.
-    pub(super) fn add(&mut self, service: Box<dyn Service>, tls_upstreams: Vec<SocketAddr>) -> Started {
+    pub(super) fn add(&mut self, service: Box<dyn Service>, tls_upstreams: Vec<Address>) -> Started {
         self.last += 1;
         // A controller keeps the guard from noticing our death, so it is dropped at once.
         let controller = service.controller();
         let started = Started {
             service: self.last,
-            addresses: service.addresses().to_vec(),
+            endpoints: service.endpoints(),
             has_credentials: service.facts().change.credentials.is_some(),
             facts: service.facts().clone(),
             process: service.process(),

@@ -18,13 +18,14 @@ use hoptax_host::profile::Span;
 use hoptax_lab::packs::PackSet;
 use hoptax_lab::process::{ProcessDriver, Secrets};
 use hoptax_lab::{Driver as _, Service};
+use hoptax_load::Address;
 use hoptax_load::stamp::ClockId;
 use hoptax_plan::{Body, Gateway, Plan, Upstream};
 use hoptax_record::plan::Idle;
 use hoptax_record::{Failure, Stage, Verified};
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -200,8 +201,8 @@ impl Session {
     fn start_gateway(
         &mut self,
         label: &str,
-        upstreams: &[SocketAddr],
-        tls_upstreams: Vec<SocketAddr>,
+        upstreams: &[Address],
+        tls_upstreams: Vec<Address>,
         waits: bool,
     ) -> Result<Started, Failure> {
         let Starter { plan, driver } = self.starter()?;
@@ -221,7 +222,7 @@ impl Session {
     fn verify(&mut self, verify: Verify) -> Result<Verified, Failure> {
         let Verify { requests, timeout, direct, gateway, mut change, credentials } = verify;
         change.credentials = credentials.map(Arc::new);
-        self.traffic()?.verify(&requests, timeout, &direct, gateway, &change)
+        self.traffic()?.verify(&requests, timeout, &direct, &gateway, &change)
     }
 
     fn finish_stacks(&mut self, recording: u64, spans: &[Span]) -> Result<Recorded, Failure> {

@@ -180,6 +180,9 @@ fn upstream_ports(plan: &Plan) -> Fitness {
     let Upstream::BuiltIn(upstream) = &plan.upstream else {
         return good(NAME, "not needed: the upstream already runs".to_owned());
     };
+    if !upstream.listen.is_ports() {
+        return good(NAME, "not needed: the upstream listens on a Unix socket".to_owned());
+    }
     let Some(first) = upstream.port else { return good(NAME, "chosen by the kernel".to_owned()) };
     let wanted = (0..upstream.instances).filter_map(|index| u16::try_from(u32::from(first) + index).ok());
     let taken: Vec<String> = wanted

@@ -149,6 +149,13 @@ fn features(page: &mut String, pack: &Pack) {
             let _ = writeln!(page, "| `{name}` | no: {} |", cell(reason));
         }
     }
+    if manifest.unix_upstream {
+        page.push_str("| upstream on a Unix socket | yes |\n");
+    }
+    if !manifest.proxy.is_empty() {
+        let variants: Vec<String> = manifest.proxy.keys().map(|variant| format!("`{variant}`")).collect();
+        let _ = writeln!(page, "| forward proxy | yes: variant {} |", variants.join(" or "));
+    }
     let others = manifest.unsupported.iter().filter(|(what, _)| !Feature::NAMES.contains(&what.as_str()));
     for (what, reason) in others {
         let _ = writeln!(page, "| {} | no: {} |", what.replace('_', " "), cell(reason));

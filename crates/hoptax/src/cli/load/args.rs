@@ -139,6 +139,13 @@ pub(super) struct ConnectionArgs {
     /// Connect to this Unix socket instead of the URL's host
     #[arg(long, value_name = "PATH", conflicts_with_all = ["connect_to", "source"])]
     pub(super) unix: Option<PathBuf>,
+    /// Send the requests to this forward proxy, http://[USER:PASSWORD@]HOST:PORT: with their whole URL, or through CONNECT
+    /// tunnels if the URL is https
+    #[arg(short = 'x', long, value_name = "URL", conflicts_with_all = ["unix", "connect_to"])]
+    pub(super) proxy: Option<String>,
+    /// Also use CONNECT tunnels for http URLs
+    #[arg(long, requires = "proxy")]
+    pub(super) proxy_tunnel: bool,
     /// Connect from these local addresses in turn; each address has about 28,000 ports
     #[arg(long, value_parser = values::address, value_delimiter = ',', value_name = "ADDRESS,…")]
     pub(super) source: Vec<IpAddr>,

@@ -11,6 +11,7 @@ pub(super) fn describe(cause: Cause) -> &'static str {
         Cause::PortsExhausted => "all local ports in use (see --source)",
         Cause::DescriptorsExhausted => "no file descriptor or memory for a socket",
         Cause::ConnectFailed => "connect failed for another reason",
+        Cause::ProxyRefused => "no tunnel through the proxy (CONNECT)",
         Cause::TlsTimeout => "no TLS handshake within --connect-timeout",
         Cause::TlsCertificate => "certificate rejected (see --ca)",
         Cause::TlsRefused => "TLS refused by the server",

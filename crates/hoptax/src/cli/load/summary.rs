@@ -89,6 +89,9 @@ impl<'a> Summary<'a> {
         if let [Address::Unix(path)] = spec.addresses.as_slice() {
             words.push(format!("Unix socket {}", path.display()));
         }
+        if let Some(how) = proxy(spec) {
+            words.push(how.to_owned());
+        }
         if spec.addresses.len() > 1 {
             words.push(format!("to {} addresses in turn", spec.addresses.len()));
         }
@@ -208,6 +211,16 @@ impl fmt::Display for Summary<'_> {
         parts::write(f, "stage", &self.stages)?;
         self.limits(f)?;
         self.doubts(f)
+    }
+}
+
+/// How requests ask a forward proxy.
+fn proxy(spec: &LoadSpec) -> Option<&'static str> {
+    let has_whole_url = spec.targets.first().is_some_and(|target| target.path.starts_with("http://"));
+    match (&spec.tunnel, has_whole_url) {
+        (Some(_), _) => Some("through CONNECT tunnels of a forward proxy"),
+        (None, true) => Some("through a forward proxy"),
+        (None, false) => None,
     }
 }
 

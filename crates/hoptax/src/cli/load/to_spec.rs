@@ -13,6 +13,7 @@ use std::time::Duration;
 
 mod chunks;
 mod connections;
+mod proxy;
 mod request;
 mod targets;
 mod tls;
@@ -31,13 +32,15 @@ pub(super) fn spec(args: &Args) -> anyhow::Result<LoadSpec> {
         Url::parse(args.url.as_deref().unwrap_or_default(), !args.request.no_templates).map_err(BadInput)?;
     let cpus = crate::cli::upstream::cpus(args.generator.cpus.as_deref())?;
     let default_workers = cpus.len().max(1) as u32;
-    let (targets, files) = match &args.request.targets {
+    let (mut targets, files) = match &args.request.targets {
         Some(file) => targets::targets(file, &args.request, &url)?,
         None => request::target(&args.request, &url).map(|(target, files)| (vec![target], files))?,
     };
     let timeouts = timeouts(&args.load)?;
     chunks::check(&targets, args.connection.http, timeouts)?;
+    let tunnel = proxy::apply(&args.connection, &url, &mut targets)?;
     Ok(LoadSpec {
+        tunnel,
         schema: SPEC_SCHEMA,
         addresses: connections::addresses(&args.connection, &url)?,
         sources: args.connection.source.clone(),

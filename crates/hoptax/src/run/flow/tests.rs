@@ -8,7 +8,6 @@ use hoptax_host::profile::{Folded, Span};
 use hoptax_lab::fake::{self, FAKE_BEGAN_NS, FakeDriver, Script};
 use hoptax_lab::first_requests::{FirstAnswers, FirstRequests};
 use hoptax_lab::{Observed, Profiling};
-use hoptax_load::Address;
 use hoptax_load::histogram::{self, Encoded};
 use hoptax_load::record as load;
 use hoptax_load::record::LoadRecord;
@@ -20,6 +19,7 @@ use hoptax_record::start::StartRecord;
 use hoptax_record::{Environment, IgnoredHeader, Link};
 use hoptax_servers::ledger::{InstanceCounts, Ledger};
 use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -78,13 +78,13 @@ impl Traffic for FakeTraffic {
         &mut self,
         _: &Requests,
         _: Duration,
-        _: &[SocketAddr],
-        gateway: SocketAddr,
+        _: &[Address],
+        gateway: &Address,
         _: &Change,
     ) -> Result<Verified, Failure> {
-        self.log.borrow_mut().push(format!("verify {}", gateway.port()));
+        self.log.borrow_mut().push(format!("verify {}", port(gateway)));
         match self.answers_wrong {
-            wrong if self.direct_is_wrong || wrong == Some(gateway.port()) => Err(Failure {
+            wrong if self.direct_is_wrong || wrong == Some(port(gateway)) => Err(Failure {
                 stage: Stage::Verify,
                 message: "its answer differs".into(),
                 detail: "200 against 404".into(),
@@ -100,7 +100,7 @@ impl Traffic for FakeTraffic {
         _: Option<&mut dyn Service>,
         _: &AtomicBool,
     ) -> FirstLoaded {
-        let port = asked.address().port();
+        let port = port(asked.address());
         self.log.borrow_mut().push(format!("first {port} × {}", asked.count));
         let began_ns = FAKE_BEGAN_NS + 500;
         let listening_ns = Some(FAKE_BEGAN_NS + 1_000);

@@ -87,7 +87,7 @@ impl Flow<'_> {
             index.checked_sub(1).map_or("the upstream", |gateway| &self.run.plan.gateways[gateway].label);
         self.progress.preparing(&format!("warming up {label}: {}", warming.describe()));
         let loaded_service = service.unwrap_or(&*self.upstream);
-        let mut spec = warming.spec(self.run, loaded_service.addresses().to_vec());
+        let mut spec = warming.spec(self.run, loaded_service.endpoints());
         loaded_service.facts().change.apply(&mut spec);
         let gateway = service.and_then(Service::process);
         let watched = WatchedRoles { upstream: self.upstream.process(), gateway };

@@ -65,10 +65,10 @@ fn features_are_proved_between_hosts_and_no_secret_is_kept() {
     let mut services = Services::start(&plan, &mut ready);
     let facts = services.hop.facts().clone();
     assert!(facts.version.is_some() && facts.rendered.contains_key("nginx.conf"), "{facts:?}");
-    let (direct, via) = (services.upstream.addresses().to_vec(), services.hop.addresses()[0]);
+    let (direct, via) = (services.upstream.endpoints(), services.hop.endpoints().remove(0));
     let asked = requests(&direct[0].to_string());
     let timeout = Duration::from_secs(10);
-    let mut verify = |change| ready.traffic.verify(&asked, timeout, &direct, via, change);
+    let mut verify = |change| ready.traffic.verify(&asked, timeout, &direct, &via, change);
     assert_eq!(verify(&facts.change), Ok(Verified::default()));
     // A proof that cannot succeed: this gateway has no rate limit.
     let mut change = facts.change.clone();
@@ -175,7 +175,7 @@ fn packs_of_the_user_travel_to_the_gateways_host() {
     let hosts = hosts_of(lab.clone(), lab.clone(), lab);
     let mut ready = third.try_prepare_with(&plan, &hosts, &own).expect("prepared");
     let upstream = ready.driver.start_upstream().expect("starts");
-    let failure = ready.driver.start_gateway(&plan.gateways[0], upstream.addresses()).err();
+    let failure = ready.driver.start_gateway(&plan.gateways[0], &upstream.endpoints()).err();
     let failure = failure.expect("the directive is unknown");
     let named = "Its rendered configuration is in hosts/lab/rendered/gateway";
     assert!(failure.message.starts_with("host lab: gateway exited with code 1"), "{failure:?}");
@@ -187,7 +187,7 @@ fn packs_of_the_user_travel_to_the_gateways_host() {
     let hosts = hosts_of(lab.clone(), lab.clone(), lab);
     let mut ready = other.try_prepare_with(&unknown, &hosts, &packs()).expect("prepared");
     let upstream = ready.driver.start_upstream().expect("starts");
-    let failure = ready.driver.start_gateway(&unknown.gateways[0], upstream.addresses()).err();
+    let failure = ready.driver.start_gateway(&unknown.gateways[0], &upstream.endpoints()).err();
     let failure = failure.expect("the pack was not sent");
     assert!(failure.message.starts_with("host lab: there is no pack `nginx-full`"), "{failure:?}");
 }
@@ -273,10 +273,10 @@ fn hosts_in_network_namespaces_have_addresses_and_counters_of_their_own() {
     for service in [&services.upstream, &services.hop] {
         assert_eq!(service.addresses()[0].ip(), network.theirs);
     }
-    let (direct, via) = (services.upstream.addresses().to_vec(), services.hop.addresses()[0]);
+    let (direct, via) = (services.upstream.endpoints(), services.hop.endpoints().remove(0));
     let change = services.hop.facts().change.clone();
     let asked = requests("a");
-    let verified = ready.traffic.verify(&asked, Duration::from_secs(10), &direct, via, &change);
+    let verified = ready.traffic.verify(&asked, Duration::from_secs(10), &direct, &via, &change);
     assert_eq!(verified, Ok(Verified::default()));
     let loaded = services.load(&plan, &mut ready.traffic, &mut |_| {});
     assert_eq!(loaded.failed, None);

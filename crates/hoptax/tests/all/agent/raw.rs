@@ -77,7 +77,7 @@ impl Agent {
         let prepare = Prepare { idle: Idle::Sleep, services: Some(services) };
         self.ask::<()>(Request::Prepare(Box::new(prepare))).expect("prepared");
         let upstream: Started = self.ask(Request::StartUpstream).expect("started");
-        let (label, upstreams) = ("hop".to_owned(), upstream.addresses);
+        let (label, upstreams) = ("hop".to_owned(), upstream.endpoints);
         let start = Request::StartGateway { label, upstreams, tls_upstreams: Vec::new(), waits: true };
         self.ask::<Started>(start).expect("started");
     }

@@ -14,7 +14,7 @@ use hoptax_plan::{CpuSets, Gateway, GatewayKind, HopKind, Idle, LoadPoint, Plan}
 use hoptax_record::{DirectTrial, Environment};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
@@ -203,8 +203,7 @@ impl Services {
     pub(super) fn start(plan: &Plan, ready: &mut Ready) -> Self {
         use hoptax_lab::Driver as _;
         let upstream = ready.driver.start_upstream().unwrap_or_else(|failure| panic!("{failure:#?}"));
-        let addresses: Vec<SocketAddr> = upstream.addresses().to_vec();
-        let hop = ready.driver.start_gateway(&plan.gateways[0], &addresses);
+        let hop = ready.driver.start_gateway(&plan.gateways[0], &upstream.endpoints());
         Self { upstream, hop: hop.unwrap_or_else(|failure| panic!("{failure:#?}")) }
     }
 

@@ -59,7 +59,7 @@ fn all_answer_at(address: IpAddr, gateways: Vec<Gateway>) {
     assert!(upstream.0.ledger().expect("it has one").is_ok());
     for gateway in &plan.gateways {
         let what = format!("{} at {address}", gateway.label);
-        let mut service = running(driver.start_gateway(gateway, upstream.0.addresses()), &what);
+        let mut service = running(driver.start_gateway(gateway, &upstream.0.endpoints()), &what);
         let via = only_address(&service, address, &what);
         let change = service.0.facts().change.clone();
         assert_eq!(verify::verify(direct, via, &request().into(), &change, PATIENCE), Ok(()), "{what}");
@@ -114,7 +114,7 @@ fn launched_services_answer_at_their_address() {
     let mut driver = driver(&plan, run.path()).with_address(SECOND);
     let upstream = running(driver.start_upstream(), "upstream");
     for gateway in &plan.gateways {
-        let launched = running(driver.launch_gateway(gateway, upstream.0.addresses()), &gateway.label);
+        let launched = running(driver.launch_gateway(gateway, &upstream.0.endpoints()), &gateway.label);
         let address = launched.0.addresses()[0];
         assert_eq!(address.ip(), SECOND);
         wait_until(&gateway.label, PATIENCE, || TcpStream::connect(address).is_ok());
@@ -133,7 +133,7 @@ fn start_literal(address: Option<IpAddr>) -> Result<SocketAddr, Failure> {
         driver = driver.with_address(address);
     }
     let upstream = running(driver.start_upstream(), "upstream");
-    let service = Running(driver.start_gateway(&plan.gateways[0], upstream.0.addresses())?);
+    let service = Running(driver.start_gateway(&plan.gateways[0], &upstream.0.endpoints())?);
     let address = service.0.addresses()[0];
     assert_eq!(get(address, "/").status, 200);
     Ok(address)
@@ -168,7 +168,7 @@ fn an_address_of_another_machine_is_refused_for_every_service() {
     let mut driver = driver(&plan, run.path()).with_address(elsewhere);
     let mut failures = vec![driver.start_upstream().err()];
     for gateway in &plan.gateways {
-        failures.push(driver.start_gateway(gateway, &[local(1)]).err());
+        failures.push(driver.start_gateway(gateway, &[local(1).into()]).err());
     }
     for failure in failures {
         let failure = failure.expect("refused");

@@ -61,7 +61,7 @@ impl Extra {
         let run = tempfile::tempdir().expect("a directory");
         let packs = crate::world::packs();
         let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
-        let addresses: Vec<_> = upstreams.iter().map(|upstream| upstream.address).collect();
+        let addresses: Vec<_> = upstreams.iter().map(|upstream| upstream.address.into()).collect();
         let service = driver.start_gateway(&plan.gateways[0], &addresses);
         let mut service =
             Running(service.unwrap_or_else(|failure| panic!("{pack} {features:?}: {failure:#?}")));

@@ -126,7 +126,8 @@ pub(super) fn started(
     upstreams: &[SocketAddr],
     profile: Profile,
 ) -> Result<Up, hoptax_record::Failure> {
-    let service = Running(driver.start_gateway(gateway, upstreams)?);
+    let upstreams: Vec<_> = upstreams.iter().map(|upstream| (*upstream).into()).collect();
+    let service = Running(driver.start_gateway(gateway, &upstreams)?);
     let (address, change) = (service.0.addresses()[0], service.0.facts().change.clone());
     let what = format!("{} {profile:?} {:?}", gateway.label, gateway.features());
     Ok((service, address, change, what))

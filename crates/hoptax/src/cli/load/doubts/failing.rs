@@ -62,6 +62,9 @@ pub(in super::super) fn advice_on(cause: Cause) -> &'static str {
             "Check the address, firewalls between here and there, and the server's listen backlog."
         }
         C::ConnectReset | C::ConnectFailed => "Read the log of the server, and of firewalls before it.",
+        C::ProxyRefused => {
+            "Check the proxy's credentials (--proxy http://USER:PASSWORD@HOST:PORT), and which hosts and ports it allows."
+        }
         C::PortsExhausted => "Use more source addresses (--source), or keep connections alive.",
         C::DescriptorsExhausted => {
             "Raise the limit of open files (ulimit -n), or use fewer connections (-c)."

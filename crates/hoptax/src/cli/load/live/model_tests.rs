@@ -16,6 +16,7 @@ pub(in super::super::super) fn spec(
     requests: Option<u64>,
 ) -> LoadSpec {
     LoadSpec {
+        tunnel: None,
         schema: SPEC_SCHEMA,
         addresses: Vec::new(),
         sources: Vec::new(),

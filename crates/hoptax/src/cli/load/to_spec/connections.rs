@@ -2,6 +2,7 @@
 
 use super::super::args::ConnectionArgs;
 use super::super::url::{Url, split_authority};
+use super::proxy::Proxy;
 use crate::cli::exit::BadInput;
 use hoptax_load::spec::{Retry, TargetSpec, is_idempotent};
 use hoptax_load::{Address, names};
@@ -15,9 +16,11 @@ pub(super) fn addresses(args: &ConnectionArgs, url: &Url) -> Result<Vec<Address>
     if let Some(path) = &args.unix {
         return unix(path).map(|address| vec![address]);
     }
-    let addresses = match args.connect_to.as_slice() {
-        [] => resolve(args, &url.host, url.port)?,
-        typed => {
+    let proxy = args.proxy.as_deref().map(Proxy::parse).transpose()?;
+    let addresses = match (args.connect_to.as_slice(), proxy) {
+        ([], Some(proxy)) => resolve(args, &proxy.host, proxy.port)?,
+        ([], None) => resolve(args, &url.host, url.port)?,
+        (typed, _) => {
             let each = typed.iter().map(|typed| connect_to(args, typed)).collect::<Result<Vec<_>, _>>()?;
             each.concat()
         }
